@@ -1,0 +1,1 @@
+"""The agent on a GPU server. Knows neither Django nor the portal's code; installs alone."""

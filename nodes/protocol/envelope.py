@@ -1,0 +1,141 @@
+"""Signed envelopes. Each node has an Ed25519 key of its own and so has the portal; bodies are signed by the one
+and addressed to the other, and secrets inside are sealed to the node's key (libsodium sealed boxes, by PyNaCl)."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+
+import msgspec
+from nacl.encoding import Base64Encoder
+from nacl.exceptions import BadSignatureError, CryptoError
+from nacl.public import SealedBox
+from nacl.signing import SigningKey, VerifyKey
+
+
+class EnvelopeRejected(Exception):
+    """A message that must not be obeyed. ``reason`` is one sentence."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class EnvelopeForged(EnvelopeRejected):
+    """Wrong signature, wrong sender, or meant for somebody else."""
+
+
+class EnvelopeExpired(EnvelopeRejected):
+    """It came too late; ``late_ms`` says by how much, by the reader's clock."""
+
+    def __init__(self, late_ms: int) -> None:
+        super().__init__(f"the message expired {late_ms} ms ago by this machine's clock")
+        self.late_ms = late_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What is signed: body with sender, addressee, kind and expiry (unix ms)."""
+
+    sender: str
+    to: str
+    kind: str
+    expires_ms: int
+    body: str
+
+
+class _Key:
+    def __init__(self, signing: SigningKey) -> None:
+        self._signing = signing
+
+    @property
+    def public(self) -> str:
+        """The public half as text (base64), to be registered on the other side."""
+        return self._signing.verify_key.encode(Base64Encoder).decode()
+
+    @property
+    def secret(self) -> str:
+        """The private seed as text (base64). Belongs in a file of mode 0600 and nowhere else."""
+        return self._signing.encode(Base64Encoder).decode()
+
+    def sign(self, data: bytes) -> bytes:
+        """Detached signature, 64 bytes."""
+        return self._signing.sign(data).signature
+
+
+class PortalKey(_Key):
+    """The portal's signing key."""
+
+    @classmethod
+    def generate(cls) -> PortalKey:
+        return cls(SigningKey.generate())
+
+    @classmethod
+    def load(cls, secret: str) -> PortalKey:
+        return cls(SigningKey(secret.encode(), Base64Encoder))
+
+    @staticmethod
+    def seal_for(node_public: str, data: bytes) -> str:
+        """``data`` readable only with that node's key (base64)."""
+        key = VerifyKey(node_public.encode(), Base64Encoder).to_curve25519_public_key()
+        return base64.b64encode(SealedBox(key).encrypt(data)).decode()
+
+
+class NodeKey(_Key):
+    """A node's key: signs reports and log batches, opens what is sealed for it."""
+
+    @classmethod
+    def generate(cls) -> NodeKey:
+        return cls(SigningKey.generate())
+
+    @classmethod
+    def load(cls, secret: str) -> NodeKey:
+        return cls(SigningKey(secret.encode(), Base64Encoder))
+
+    def unseal(self, sealed: str) -> bytes:
+        """The inverse of ``PortalKey.seal_for``. Raises EnvelopeForged when it was sealed for another."""
+        try:
+            return SealedBox(self._signing.to_curve25519_private_key()).decrypt(base64.b64decode(sealed))
+        except (CryptoError, ValueError) as error:
+            raise EnvelopeForged("this was sealed for another node's key") from error
+
+
+def envelope_seal(key: _Key, envelope: Envelope) -> str:
+    """Text that travels as the only argument of the Celery task: ``<signature>.<envelope>``, both base64."""
+    inner = msgspec.json.encode(envelope)
+    return f"{base64.b64encode(key.sign(inner)).decode()}.{base64.b64encode(inner).decode()}"
+
+
+def envelope_open(text: str, *, public: str, sender: str, to: str, kind: str, now_ms: int) -> bytes:
+    """The body, once signature, sender, addressee, kind and expiry hold. Raises EnvelopeRejected otherwise."""
+    signature, _, inner_text = text.partition(".")
+    try:
+        inner = base64.b64decode(inner_text, validate=True)
+        verify(public, inner, base64.b64decode(signature, validate=True))
+        envelope = msgspec.json.decode(inner, type=Envelope)
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise EnvelopeForged(f"not a message of {sender}: {error}") from error
+    if (envelope.sender, envelope.to, envelope.kind) != (sender, to, kind):
+        raise EnvelopeForged(
+            f"a {envelope.kind} from {envelope.sender} to {envelope.to}, expected a {kind} from {sender} to {to}"
+        )
+    if envelope.expires_ms < now_ms:
+        raise EnvelopeExpired(now_ms - envelope.expires_ms)
+    return envelope.body.encode()
+
+
+def envelope_sender(text: str) -> str:
+    """Who claims to have sent it, unverified: to look the public key up. Raises EnvelopeForged when unreadable."""
+    try:
+        inner = base64.b64decode(text.partition(".")[2], validate=True)
+        return msgspec.json.decode(inner, type=Envelope).sender
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise EnvelopeForged(f"unreadable envelope: {error}") from error
+
+
+def verify(public: str, data: bytes, signature: bytes) -> None:
+    """Raises EnvelopeForged unless ``signature`` is that of ``public`` over ``data``."""
+    try:
+        VerifyKey(public.encode(), Base64Encoder).verify(data, signature)
+    except (BadSignatureError, ValueError, TypeError) as error:
+        raise EnvelopeForged("the signature does not belong to the registered key") from error

@@ -1,0 +1,274 @@
+"""Orders and reports as plain data. Unknown fields are ignored and new ones have defaults, so that agents one
+release apart understand each other; everything travels as JSON inside a signed envelope."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import msgspec
+
+from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
+
+PROTOCOL_VERSION = 1
+
+
+# ---------------------------------------------------------------- down: what a node shall have
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """cgroup limits of one container. ``pids`` counts processes and threads."""
+
+    cpu_milli: int
+    memory_mb: int
+    shm_mb: int
+    pids: int
+    infiniband: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A folder of a storage inside the container. ``source`` is the path on the node, below the storage's root.
+
+    ``must_be_mount``: the storage's root; where it is named and no mount point, the node does not offer the storage.
+    ``create``: the agent makes the last folders with the task's uid and gid where they are missing.
+    """
+
+    storage: str
+    root: str
+    source: str
+    target: str
+    read_only: bool = False
+    create: bool = False
+    must_be_mount: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageAuth:
+    """A login for exactly one registry host."""
+
+    registry: str
+    username: str
+    password: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerSpec:
+    """Everything a node needs to make the container of one task attempt. Sealed in transit: it may hold secrets."""
+
+    attempt: str  # the task attempt's id (UUID text)
+    job: str  # "user/name#run", for labels and people
+    role: str
+    index: int
+    image: str  # as the job file names it
+    digest: str | None  # "sha256:…" that all tasks of the attempt run; None: resolve, report, do not start
+    script: str  # whole shell text, secrets rendered; given to the shell through its environment
+    env: dict[str, str]
+    gpus: tuple[str, ...]  # UUIDs
+    limits: Limits
+    profile: str  # "user" | "root"
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    user_name: str
+    workdir: str
+    network: str  # "bridge" | "host"
+    ports: dict[str, tuple[int, ...]] = field(default_factory=dict)  # label -> host ports held on the node
+    mounts: tuple[Mount, ...] = ()
+    job_dir: str | None = None  # path inside the container of $BERTH_JOB_DIR
+    lease: str | None = None  # path ON THE NODE of the lease file that the script touches every 10 s
+    lease_after: str | None = None  # earlier attempt whose lease must stand still for 60 s first; None: no wait
+    grace_s: int = 30
+    auth: ImageAuth | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    reason: StopReason
+    grace_s: int
+    message: str = ""  # one line for the log's end: "preempted by prod/job#3 of team vision"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One task attempt of the node's list."""
+
+    attempt: str
+    phase: Phase
+    spec_hash: str
+    since: int  # the generation in which this phase was first ordered
+    archived: int = 0  # log bytes safe in the archive: spool and stream may drop what lies before
+    spec: str | None = None  # sealed ContainerSpec, until a report names its hash among ``specs_known``
+    stop: Stop | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desired:
+    """The node's whole list. Replaces every earlier one; one with a lower generation is ignored."""
+
+    cluster: str
+    node: str
+    generation: int
+    orders: tuple[Order, ...]
+    answers: int = 0  # the report sequence it answers; 0 when sent early
+    node_lost_after_s: int = 60
+    version: int = PROTOCOL_VERSION
+
+
+# ---------------------------------------------------------------- up: what a node has
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    """How a container ended."""
+
+    cause: Cause
+    code: int | None = None  # exit status as Docker gives it (137 = SIGKILL); None when it never ran
+    signal: int | None = None
+    stop_reason: StopReason | None = None
+    message: str = ""  # one sentence for people, no secrets
+    oom_seen: bool = False  # some process was killed for memory although the exit was another
+    log_tail: str = ""  # last lines of the log, at most 4 kB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What a container in ACCEPTED or PULLING is doing: "image 34 %", "attempt 1 still writes from gpu07"."""
+
+    code: str  # "image" | "lease" | "storage" | "engine" | "spec"
+    percent: int | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerReport:
+    attempt: str
+    state: ContainerState
+    spec_hash: str
+    generation: int  # newest generation of Desired this agent had seen when it read this state
+    digest: str | None = None
+    isolation: str = ""  # what it really runs under: "docker" | "process (not isolated)"
+    container: str = ""  # the Engine's id
+    prepared_ms: int | None = None  # unix ms by the node's clock
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    exit: Exit | None = None
+    log_end: int = 0  # bytes in the spool; final once ``log_complete``
+    log_complete: bool = False
+    log_dropped_lines: int = 0
+    progress: Progress | None = None
+    gpus: tuple[str, ...] = ()  # UUIDs it holds, also of containers the portal does not know
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuInfo:
+    """One GPU as the node sees it; groups are equal for GPUs behind one NVLink or PCIe switch, None: unknown."""
+
+    uuid: str
+    index: int
+    model: str
+    memory_mb: int
+    pci: str = ""
+    numa: int | None = None
+    nvlink_group: int | None = None
+    pcie_group: int | None = None
+    mig: bool = False
+    driver: str = ""
+    cuda: str = ""
+    healthy: bool = True
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """What the node has. ``simulated`` GPUs are declared, not found."""
+
+    hostname: str
+    cpu_milli: int
+    memory_mb: int
+    gpus: tuple[GpuInfo, ...]
+    simulated: bool
+    address: str  # the node's job address
+    interface: str
+    runtime: str  # "docker" | "process"
+    engine: str = ""  # "docker 28.2.2"
+    kernel: str = ""
+    agent: str = ""  # the agent's version
+    port_first: int = 20000
+    port_last: int = 29999
+    capabilities: tuple[str, ...] = ()  # of: docker cdi mig mps memory-limit suspend storage-quota
+    storages: tuple[str, ...] = ()  # roots that are mounted here
+    disk_free_mb: int = 0
+    disk_total_mb: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuProcess:
+    pid: int
+    memory_mb: int
+    attempt: str | None  # whose container it belongs to; None: nobody's of ours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSample:
+    """One reading; None where the GPU does not tell. Utilisation in percent, power in watts, clocks in MHz."""
+
+    uuid: str
+    utilisation: int | None = None
+    memory_used_mb: int | None = None
+    temperature_c: int | None = None
+    power_w: int | None = None
+    sm_clock_mhz: int | None = None
+    throttle: tuple[str, ...] = ()
+    ecc_uncorrected: int | None = None
+    processes: tuple[GpuProcess, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Readings of one moment; ``cpu_milli`` and ``memory_mb`` by task attempt."""
+
+    at_ms: int
+    gpus: tuple[GpuSample, ...] = ()
+    load_milli: int = 0
+    memory_used_mb: int = 0
+    cpu_milli: dict[str, int] = field(default_factory=dict)
+    memory_mb: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything an agent knows, each 5 s and at once on a change. Ordered by (boot, seq)."""
+
+    cluster: str
+    node: str
+    boot: int  # grows with every start of the agent
+    seq: int  # from 1, grows with every report of this boot
+    generation: int  # newest Desired seen in this boot; 0: none yet
+    sent_ms: int
+    inventory: Inventory
+    containers: tuple[ContainerReport, ...] = ()
+    specs_known: tuple[str, ...] = ()  # hashes of specs held in memory
+    sample: Sample | None = None
+    version: int = PROTOCOL_VERSION
+
+
+Message = TypeVar("Message")
+
+
+def encode(message: object) -> bytes:
+    """JSON of a message or of any dataclass above."""
+    return msgspec.json.encode(message)
+
+
+def decode(body: bytes, kind: type[Message]) -> Message:
+    """The inverse of ``encode``. Raises ``msgspec.ValidationError`` or ``msgspec.DecodeError`` naming the field."""
+    return msgspec.json.decode(body, type=kind)
+
+
+def spec_digest(spec: ContainerSpec) -> str:
+    """Hash that names a spec on both sides (hex, 32 characters)."""
+    ordered = msgspec.json.encode(spec, order="deterministic")
+    return hashlib.sha256(ordered).hexdigest()[:32]

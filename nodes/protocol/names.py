@@ -1,0 +1,79 @@
+"""Names both sides agree on: queues, tasks, Redis keys, container names and labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+REPORTS_QUEUE = "reports"
+REPORT_TASK = "reports.node_report"
+DESIRED_TASK = "node.desired"
+WAKE_CHANNEL = "berth:logs"
+"""Redis pub/sub channel of log hints, ``<task attempt id> <end offset>``; a hint may be lost, never trusted."""
+
+
+def node_queue(node: str) -> str:
+    """The Celery queue that only the agent of ``node`` consumes."""
+    return f"node.{node}"
+
+
+def log_stream(node: str, attempt: str) -> str:
+    """Redis stream with the log of one task attempt.
+
+    Each entry's id is ``<end offset>-0`` and its fields are ``data`` (whole log records) and ``sig``; so reading
+    "after id N-0" gives every entry with bytes beyond offset N, and adding one twice is refused by Redis itself.
+    """
+    return f"berth:node:{node}:log:{attempt}"
+
+
+def samples_key(node: str) -> str:
+    """Redis key that holds the newest samples of a node as JSON (expires after a minute)."""
+    return f"berth:node:{node}:samples"
+
+
+def container_name(attempt: str) -> str:
+    """The container's name: a repeated launch of the same task attempt finds it."""
+    return f"berth-{attempt}"
+
+
+class LABEL:
+    """Labels on every container of ours; listings filter by cluster and node."""
+
+    CLUSTER = "berth.cluster"
+    NODE = "berth.node"
+    JOB = "berth.job"
+    ATTEMPT = "berth.attempt"
+    TASK = "berth.task"
+    GPUS = "berth.gpus"
+    SPEC = "berth.spec"
+
+
+CELERY_DEFAULTS: dict[str, Any] = {
+    "task_serializer": "json",
+    "accept_content": ["json"],
+    "task_ignore_result": True,
+    "result_backend": None,
+    "broker_connection_retry_on_startup": True,
+    "broker_connection_max_retries": None,
+    "broker_heartbeat": 0,
+    "worker_enable_remote_control": False,
+    "worker_send_task_events": False,
+    "worker_prefetch_multiplier": 1,
+    "worker_hijack_root_logger": False,
+    "enable_utc": True,
+}
+"""Celery settings shared by portal and agents: no remote control, no results, never give the broker up."""
+
+
+def transport_options(node: str | None = None) -> dict[str, Any]:
+    """Kombu's Redis options; bookkeeping keys are named per node so that a node's account reaches only its own."""
+    prefix = f"berth:node:{node}:" if node else "berth:portal:"
+    return {
+        "unacked_key": f"{prefix}unacked",
+        "unacked_index_key": f"{prefix}unacked_index",
+        "unacked_mutex_key": f"{prefix}unacked_mutex",
+        "visibility_timeout": 600,
+        "socket_timeout": 5,
+        "socket_connect_timeout": 2,
+        "socket_keepalive": True,
+        "health_check_interval": 10,
+    }

@@ -1,0 +1,80 @@
+"""States of a container on a node, the phases an order asks for, and why a container ended."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Phase(StrEnum):
+    """What the portal wants of a task attempt on its node. Only ever moves down this list."""
+
+    PREPARE = "prepare"  # pull the image, create the container, do not start it
+    RUN = "run"  # start it (prepares first where that has not happened)
+    STOP = "stop"  # SIGTERM, grace, SIGKILL; keep the container and its log
+    REMOVE = "remove"  # the log is archived: remove container and spool
+
+
+class ContainerState(StrEnum):
+    """Where a task attempt stands on its node, in the order in which it may move (jumps allowed, never back)."""
+
+    ACCEPTED = "accepted"  # the order is known; waiting (for a lease, a spec, a slot)
+    PULLING = "pulling"  # the image is on its way
+    PREPARED = "prepared"  # the container exists and may be started
+    STARTING = "starting"  # start was called
+    RUNNING = "running"  # its first process is alive
+    TERMINATED = "terminated"  # it ended, or never came to be; ``exit`` says why
+
+
+_RANK = {state: rank for rank, state in enumerate(ContainerState)}
+
+
+def moves_forward(old: ContainerState, new: ContainerState) -> bool:
+    """True when ``new`` lies strictly after ``old``: late and repeated reports answer False."""
+    return _RANK[new] > _RANK[old]
+
+
+class StopReason(StrEnum):
+    """Why the portal asked for a stop. The agent hands it back in the exit."""
+
+    USER = "user"  # the owner or an administrator stopped the job
+    SIBLING = "sibling"  # another task decided the attempt
+    PREEMPTED = "preempted"
+    DRAINED = "drained"
+    TIME_LIMIT = "time_limit"
+    START_FAILED = "start_failed"  # another task of the gang could not be prepared or started
+    LOST = "lost"  # the portal had given this attempt up when its node came back
+
+
+class Cause(StrEnum):
+    """What ended a container, as the node saw it. The portal turns it into words and a retry decision."""
+
+    EXITED = "exited"  # its program ended by itself; ``code`` is its exit status
+    SIGNALLED = "signalled"  # killed by a signal that we did not send
+    OOM = "oom"  # exit not 0 and the kernel killed for memory
+    STOPPED = "stopped"  # by our own stop; ``stop_reason`` says which
+    UNKILLABLE = "unkillable"  # still there 2 minutes after SIGKILL
+    VANISHED = "vanished"  # it had been created and is gone without our doing
+    IMAGE_MISSING = "image_missing"  # neither on the node nor in its registry
+    IMAGE_DENIED = "image_denied"  # the registry refused the login
+    IMAGE_MISMATCH = "image_mismatch"  # not the digest the other tasks of the attempt run
+    REFUSED = "refused"  # the node's policy file forbids the order
+    INVALID = "invalid"  # the Engine calls the request wrong (bad command, bad mount): the job's fault
+    PORT_TAKEN = "port_taken"  # a host port of the order is in use
+    STORAGE_MISSING = "storage_missing"  # a storage of the order is not mounted here
+    DEVICE_FAULT = "device_fault"  # driver missing, CDI name unknown, GPU gone
+    NO_SPACE = "no_space"  # the node's disk is full
+    ENGINE_FAULT = "engine_fault"  # the Engine failed in a way that is not the job's
+
+
+NODE_FAULTS = frozenset(
+    {
+        Cause.VANISHED,
+        Cause.PORT_TAKEN,
+        Cause.STORAGE_MISSING,
+        Cause.DEVICE_FAULT,
+        Cause.NO_SPACE,
+        Cause.ENGINE_FAULT,
+        Cause.IMAGE_MISMATCH,
+    }
+)
+"""Causes that mark the node, not the job: the job is tried elsewhere without using up its retries."""
