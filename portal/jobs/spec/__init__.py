@@ -1,0 +1,53 @@
+"""The job file: the one home of job validation. Pure Python, no Django.
+
+A YAML or JSON document of OpenPAI's job protocol v2 goes in; a `JobSpec`, or `SpecInvalid` with every
+problem and its path, comes out.
+"""
+
+from portal.jobs.spec.facts import ClusterFacts, NodeShape
+from portal.jobs.spec.model import (
+    BOUND_OFF,
+    DEFAULT_PRIORITY_CLASS,
+    DEFAULT_VIRTUAL_CLUSTER,
+    FANCY_RETRY_OFF,
+    JOB_EVENTS,
+    PRIORITY_CLASSES,
+    RETRY_ALWAYS,
+    BerthExtras,
+    Callback,
+    Completion,
+    Image,
+    JobSpec,
+    Prerequisite,
+    RegistryAuth,
+    Resources,
+    RuntimePlugin,
+    StorageMount,
+    TaskRoleSpec,
+)
+from portal.jobs.spec.problems import Problem, SpecInvalid
+
+__all__ = [
+    "BOUND_OFF",
+    "DEFAULT_PRIORITY_CLASS",
+    "DEFAULT_VIRTUAL_CLUSTER",
+    "FANCY_RETRY_OFF",
+    "JOB_EVENTS",
+    "PRIORITY_CLASSES",
+    "RETRY_ALWAYS",
+    "BerthExtras",
+    "Callback",
+    "ClusterFacts",
+    "Completion",
+    "Image",
+    "JobSpec",
+    "NodeShape",
+    "Prerequisite",
+    "Problem",
+    "RegistryAuth",
+    "Resources",
+    "RuntimePlugin",
+    "SpecInvalid",
+    "StorageMount",
+    "TaskRoleSpec",
+]
