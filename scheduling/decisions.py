@@ -1,0 +1,113 @@
+"""What the engine answers. It decides; others apply (the habit of Determined's scheduler)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scheduling.jobs import Job, TaskPlacement, TaskRef
+
+
+class Code(StrEnum):
+    """Why a job waits, for machines.
+
+    Of the reasons that the engine finds, the first in this order is the dominant one. Those after RESOURCES
+    are words for what is known outside it: a reservation, a storage, an image, a lease.
+    """
+
+    PAUSED = "paused"
+    DEPENDENCY = "dependency"
+    QUOTA = "quota"
+    ORDER = "order"
+    USER_LIMIT = "user_limit"
+    BORROW_LIMIT = "borrow_limit"
+    LEND_LIMIT = "lend_limit"
+    FRAGMENTED = "fragmented"
+    BAD_NODES = "bad_nodes"
+    RESOURCES = "resources"
+    RESERVED = "reserved"
+    PREEMPTING = "preempting"
+    STORAGE = "storage"
+    PREPARING = "preparing"
+    LEASE = "lease"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """The one dominant reason of a wait: a code, the numbers behind it, and a sentence for people."""
+
+    code: Code
+    numbers: Mapping[str, int | str]
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start these tasks of the job now: all that wait (a gang), or those that fit."""
+
+    job: Job
+    placements: tuple[TaskPlacement, ...]
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """Tasks of a running job that must end, and its grace in ms."""
+
+    job: str
+    tasks: tuple[TaskRef, ...]
+    grace_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Preempt:
+    """Take the victims' cells for the job, which starts at `placements` when they are gone.
+
+    Part of the contract between the engine and those who apply its plan. The rules in force today lend
+    nothing that would have to be taken back, so no answer of the engine is a preemption.
+    """
+
+    job: Job
+    placements: tuple[TaskPlacement, ...]
+    victims: tuple[Victim, ...]
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The job (what of it does not start) waits, and why.
+
+    `place` is its place, from 1, among the waiting jobs of its virtual cluster that want the same SKU;
+    None where the answer is about the job alone or the job is not in the order.
+    """
+
+    job: Job
+    reason: Reason
+    place: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """A borrowed job moves into its quota where it is: its placements, now guaranteed."""
+
+    job: str
+    placements: tuple[TaskPlacement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Demotion:
+    """A guaranteed job is borrowed from now on; `cause` says by what (a job's id, or a change)."""
+
+    job: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All decisions of one pass, each made as if those before it were carried out, in order."""
+
+    at_ms: int
+    starts: tuple[Start, ...] = ()
+    preemptions: tuple[Preempt, ...] = ()
+    promotions: tuple[Promotion, ...] = ()
+    demotions: tuple[Demotion, ...] = ()
+    waits: tuple[Wait, ...] = ()

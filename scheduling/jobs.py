@@ -1,0 +1,122 @@
+"""What is asked for and what is given: jobs with their task roles, and the placement of a task."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+OPPORTUNISTIC = -1
+"""The priority of jobs that run outside every quota."""
+
+
+class Borrow(StrEnum):
+    """Whether a guaranteed job may start on idle cells before its quota is free."""
+
+    NEVER = "never"
+    AUTO = "auto"
+
+
+class Standing(StrEnum):
+    """By what right a leaf cell is held: inside the quota, or on loan until its owner wants it."""
+
+    GUARANTEED = "guaranteed"
+    BORROWED = "borrowed"
+
+
+class TaskRef(NamedTuple):
+    """One task of a job: the role's name and the task's index in it."""
+
+    role: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A task role: `count` equal tasks, each of `gpus` GPUs, CPU in milli-cores and memory in MB.
+
+    `sku` None takes any SKU that the virtual cluster owns. For tasks without GPUs it names the node's SKU.
+    `pinned_cell` and `affinity_group` are names of the job file.
+    """
+
+    name: str
+    count: int
+    gpus: int
+    cpu_milli: int
+    memory_mb: int
+    sku: str | None = None
+    pinned_cell: str | None = None
+    affinity_group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job and those of its tasks that wait now (`wanted`); times are ms since the epoch or durations in ms.
+
+    A gang wants all its tasks or none; a job that is not a gang may want some while others run.
+    Order: higher `priority`, then earlier `submitted_ms`, then smaller `order_id`, then `id`.
+    `after` names jobs that must be over first: none of them may be finished, or the job waits for ever.
+    `avoid_nodes` were at fault: they are used only when the other nodes could never hold the job.
+    `only_nodes` None is every node.
+    """
+
+    id: str
+    vc: str
+    user: str
+    priority: int
+    roles: tuple[Role, ...]
+    submitted_ms: int
+    order_id: int
+    wanted: tuple[TaskRef, ...]
+    gang: bool = True
+    time_limit_ms: int | None = None
+    min_run_ms: int = 0
+    grace_ms: int = 0
+    lazy_preemption: bool = False
+    preemptible: bool = True
+    borrow: Borrow = Borrow.NEVER
+    avoid_nodes: frozenset[str] = frozenset()
+    only_nodes: frozenset[str] | None = None
+    after: tuple[str, ...] = ()
+    paused: bool = False
+
+    @property
+    def opportunistic(self) -> bool:
+        """Whether the job runs outside every quota."""
+        return self.priority <= OPPORTUNISTIC
+
+    def role(self, name: str) -> Role:
+        """The role of this name; KeyError when the job has none."""
+        for role in self.roles:
+            if role.name == name:
+                return role
+        raise KeyError(name)
+
+
+def all_tasks(roles: tuple[Role, ...]) -> tuple[TaskRef, ...]:
+    """Every task of these roles, in the order of the roles."""
+    return tuple(TaskRef(role.name, index) for role in roles for index in range(role.count))
+
+
+@dataclass(frozen=True, slots=True)
+class LeafUse:
+    """A leaf cell in use: guaranteed in a virtual cell (its address), or borrowed (None)."""
+
+    leaf: str
+    virtual_cell: str | None
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlacement:
+    """A task's place: its node, its leaf cells there, its CPU (milli-cores) and memory (MB)."""
+
+    role: str
+    index: int
+    node: str
+    leaves: tuple[LeafUse, ...]
+    cpu_milli: int
+    memory_mb: int
+
+    @property
+    def task(self) -> TaskRef:
+        """The task that is placed."""
+        return TaskRef(self.role, self.index)
