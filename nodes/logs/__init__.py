@@ -1,0 +1,5 @@
+"""Logs on the node: container -> spool -> Redis stream. The spool's byte position is the offset everywhere."""
+
+from nodes.logs.base import MAX_PAYLOAD, FrameSource, LogStatus, Position
+
+__all__ = ["MAX_PAYLOAD", "FrameSource", "LogStatus", "Position"]

@@ -1,0 +1,65 @@
+"""What a runtime gives to the log pipeline, and what the pipeline tells about a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from nodes.protocol import LogRecord
+
+MAX_PAYLOAD = 64 * 1024
+"""Longest payload of one record in bytes; longer ones are cut, so that a line without end needs no memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a container's output has been taken in; Berth's own MARK records do not count.
+
+    ``last_time_ns``: newest record's time (unix ns, 0: nothing read); ``at_last``: how many records bear that very
+    time; ``payload_bytes``: bytes taken by stream (STDOUT, STDERR).
+    """
+
+    last_time_ns: int = 0
+    at_last: int = 0
+    payload_bytes: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LogStatus:
+    """One log as the agent reports it. ``end`` is final once ``complete``.
+
+    ``dropped_lines`` counts lines that found the spool full; ``tail`` is the last text, at most 4 kB; ``frozen``
+    says that the container stands still until the reader has caught up.
+    """
+
+    end: int = 0
+    complete: bool = False
+    dropped_lines: int = 0
+    tail: str = ""
+    frozen: bool = False
+
+
+class FrameSource(Protocol):
+    """The output of one container. A runtime makes one and hands it to ``LogPipeline.attach``."""
+
+    def frames(self, after: Position) -> Iterator[LogRecord]:
+        """Output after ``after``, in order, once each; blocks while the container lives.
+
+        Returns when the log is read whole. Raises any ``Exception`` when the output cannot be read now: it is called
+        again after a moment with a newer position. A source that resumes by time gives records of at most
+        ``MAX_PAYLOAD`` bytes, since longer ones are cut and each piece counts in ``Position.at_last``.
+        """
+        ...
+
+    def freeze(self) -> None:
+        """Stops every process of the container where it stands (docker pause, SIGSTOP). Idempotent."""
+        ...
+
+    def thaw(self) -> None:
+        """The inverse of ``freeze``. Idempotent; also called for a container that was never frozen."""
+        ...
+
+    def close(self) -> None:
+        """Makes a blocked ``frames`` end soon, from another thread. The container runs on."""
+        ...
