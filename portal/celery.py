@@ -1,0 +1,17 @@
+"""The portal's Celery application. Each worker takes only its own queues; no task outlives its moment."""
+
+from __future__ import annotations
+
+import os
+
+import django
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
+django.setup()
+
+from django.conf import settings  # noqa: E402  settings must be set up before anything of ours is imported
+
+app = Celery("berth")
+app.conf.update(settings.CELERY)
+app.autodiscover_tasks(["portal.clusters", "portal.jobs", "portal.dispatch"])

@@ -1,0 +1,11 @@
+"""What every template may use."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.http import HttpRequest
+
+
+def site(request: HttpRequest) -> dict[str, object]:
+    """The cluster's name and the version."""
+    return {"cluster_name": settings.CLUSTER_NAME, "version": settings.VERSION}

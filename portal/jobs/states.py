@@ -1,0 +1,132 @@
+"""States of jobs, attempts and tasks, their legal moves, and what an attempt's end makes of its job.
+
+The reason is stored, the state follows: an attempt gets its end reason once, its tasks are told to stop, and
+when the last container has ended ``AFTER`` says what the job becomes. ``docs/decisions/job-states.md`` draws it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from django.db import models
+
+
+class JobState(models.TextChoices):
+    WAITING = "waiting", "Waiting"
+    STARTING = "starting", "Starting"  # placed; containers are being prepared
+    RUNNING = "running", "Running"
+    STOPPING = "stopping", "Stopping"  # somebody asked; containers are ending
+    SUCCEEDED = "succeeded", "Succeeded"
+    FAILED = "failed", "Failed"
+    STOPPED = "stopped", "Stopped"
+
+
+JOB_OVER = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED})
+JOB_LIVE = frozenset(set(JobState) - JOB_OVER)
+JOB_MOVES: dict[str, frozenset[str]] = {
+    JobState.WAITING: frozenset({JobState.STARTING, JobState.STOPPED, JobState.FAILED}),
+    JobState.STARTING: frozenset({JobState.RUNNING, JobState.WAITING, JobState.STOPPING, *JOB_OVER}),
+    JobState.RUNNING: frozenset({JobState.WAITING, JobState.STOPPING, *JOB_OVER}),
+    JobState.STOPPING: frozenset({JobState.STOPPED, JobState.SUCCEEDED, JobState.FAILED}),
+}
+
+
+class AttemptState(models.TextChoices):
+    STARTING = "starting", "Starting"
+    RUNNING = "running", "Running"
+    ENDING = "ending", "Ending"  # its end reason stands; containers are being stopped
+    ENDED = "ended", "Ended"
+
+
+ATTEMPT_MOVES: dict[str, frozenset[str]] = {
+    AttemptState.STARTING: frozenset({AttemptState.RUNNING, AttemptState.ENDING}),
+    AttemptState.RUNNING: frozenset({AttemptState.ENDING}),
+    AttemptState.ENDING: frozenset({AttemptState.ENDED}),
+}
+
+
+class TaskState(models.TextChoices):
+    WAITING = "waiting", "Waiting"
+    STARTING = "starting", "Starting"
+    RUNNING = "running", "Running"
+    SUCCEEDED = "succeeded", "Succeeded"
+    FAILED = "failed", "Failed"
+    STOPPED = "stopped", "Stopped"
+
+
+TASK_OVER = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.STOPPED})
+TASK_MOVES: dict[str, frozenset[str]] = {
+    TaskState.WAITING: frozenset({TaskState.STARTING, TaskState.STOPPED}),
+    TaskState.STARTING: frozenset({TaskState.RUNNING, TaskState.WAITING, *TASK_OVER}),
+    TaskState.RUNNING: frozenset({TaskState.WAITING, *TASK_OVER}),
+    # a new attempt of the job runs every task of a gang again
+    TaskState.SUCCEEDED: frozenset({TaskState.WAITING}),
+    TaskState.FAILED: frozenset({TaskState.WAITING}),
+    TaskState.STOPPED: frozenset({TaskState.WAITING}),
+}
+
+
+class EndReason(models.TextChoices):
+    """Why an attempt of a job ended. Set once."""
+
+    SUCCEEDED = "succeeded", "Succeeded"
+    FAILED = "failed", "A task failed"
+    STOPPED = "stopped", "Stopped by a person"
+    START_FAILED = "start_failed", "Could not be started"
+    NODE_FAULT = "node_fault", "A node was at fault"
+    NODE_LOST = "node_lost", "A node was lost"
+    DRAINED = "drained", "Its node was drained"
+    PREEMPTED = "preempted", "Preempted"
+    TIME_LIMIT = "time_limit", "Its time limit was reached"
+
+
+class Behaviour(StrEnum):
+    """What a failure says about trying again (FrameworkController's classes)."""
+
+    TRANSIENT = "transient"  # always tried again, not counted
+    PERMANENT = "permanent"  # never tried again
+    UNKNOWN = "unknown"  # tried again while retries are left
+
+
+class Next(StrEnum):
+    """What the job becomes after an attempt."""
+
+    SUCCEED = "succeed"
+    FAIL = "fail"
+    STOP = "stop"
+    REQUEUE = "requeue"  # keeps its place; no retry is used up
+    RETRY = "retry"  # uses up one retry when one is left, else FAIL
+
+
+AFTER: dict[str, Next | dict[Behaviour, Next]] = {
+    EndReason.SUCCEEDED: Next.SUCCEED,
+    EndReason.STOPPED: Next.STOP,
+    EndReason.NODE_FAULT: Next.REQUEUE,
+    EndReason.NODE_LOST: Next.REQUEUE,
+    EndReason.DRAINED: Next.REQUEUE,
+    EndReason.PREEMPTED: Next.REQUEUE,
+    EndReason.TIME_LIMIT: Next.FAIL,
+    EndReason.START_FAILED: {
+        Behaviour.TRANSIENT: Next.REQUEUE,
+        Behaviour.PERMANENT: Next.FAIL,
+        Behaviour.UNKNOWN: Next.RETRY,
+    },
+    EndReason.FAILED: {
+        Behaviour.TRANSIENT: Next.REQUEUE,
+        Behaviour.PERMANENT: Next.FAIL,
+        Behaviour.UNKNOWN: Next.RETRY,
+    },
+}
+
+
+class IllegalMove(Exception):
+    """A change of state that the table does not know: a mistake of ours, never of a user."""
+
+    def __init__(self, table: str, old: str, new: str) -> None:
+        super().__init__(f"{table} cannot move from {old} to {new}")
+        self.table, self.old, self.new = table, old, new
+
+
+def sources(moves: dict[str, frozenset[str]], new: str) -> list[str]:
+    """The states from which ``new`` may be reached: what a conditional UPDATE asks for."""
+    return sorted(old for old, targets in moves.items() if new in targets)

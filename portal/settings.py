@@ -1,0 +1,250 @@
+"""All settings, from the environment. Each stands with its meaning in ``docs/operate.md``."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from nodes.protocol import CELERY_DEFAULTS, REPORTS_QUEUE, PortalKey, transport_options
+from portal.common.keys import key_file
+from portal.env import BadSetting, env_bool, env_int, env_list, env_path, env_secret, env_str
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+VERSION = "0.1.0"
+
+# ---------------------------------------------------------------- where things lie
+DATA_DIR = env_path("BERTH_DATA_DIR", BASE_DIR / "data")
+KEYS_DIR = env_path("BERTH_KEYS_DIR", DATA_DIR / "keys")
+LOG_DIR = DATA_DIR / "logs"
+JOBS_DIR = DATA_DIR / "jobs"
+
+# ---------------------------------------------------------------- who we are
+DEBUG = env_bool("BERTH_DEBUG", False)
+CLUSTER_NAME = env_str("BERTH_CLUSTER", "berth")
+URL = env_str("BERTH_URL", "http://127.0.0.1:8000").rstrip("/")
+_url = urlsplit(URL)
+if _url.scheme not in {"http", "https"} or not _url.hostname:
+    raise BadSetting(f"BERTH_URL={URL!r}: must be the portal's address, such as https://berth.example.org.")
+HTTPS = _url.scheme == "https"
+
+try:
+    SECRET_KEY = env_secret("BERTH_SECRET_KEY") or key_file(KEYS_DIR / "django.key", lambda: secrets.token_urlsafe(50))
+    PORTAL_KEY = PortalKey.load(
+        env_secret("BERTH_PORTAL_KEY") or key_file(KEYS_DIR / "portal.key", lambda: PortalKey.generate().secret)
+    )
+    SEALING_KEY = env_secret("BERTH_SEALING_KEY") or key_file(KEYS_DIR / "sealing.key", lambda: secrets.token_hex(32))
+except OSError as error:
+    raise BadSetting(
+        f"BERTH_DATA_DIR={str(DATA_DIR)!r}: cannot keep the portal's keys there ({error.strerror}). "
+        "Give a folder that this user may write."
+    ) from None
+
+# ---------------------------------------------------------------- applications
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django_htmx",
+    "channels",
+    "rest_framework",
+    "django_filters",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "portal.common",
+    "portal.accounts",
+    "portal.clusters",
+    "portal.jobs",
+    "portal.dispatch",
+    "portal.embedded",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "portal.common.middleware.SecurityHeaders",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+ROOT_URLCONF = "portal.urls"
+ASGI_APPLICATION = "portal.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "frontend" / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "portal.common.context.site",
+            ],
+        },
+    }
+]
+
+
+# ---------------------------------------------------------------- database
+def _database(url: str) -> dict[str, object]:
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite":
+        return {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": unquote(parts.path[1:]) or ":memory:",
+            # IMMEDIATE: two writers wait for each other instead of failing on the upgrade of a read lock.
+            "OPTIONS": {
+                "transaction_mode": "IMMEDIATE",
+                "timeout": 20,
+                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+            },
+        }
+    if parts.scheme in {"postgres", "postgresql"}:
+        return {
+            "ENGINE": "django.db.backends.postgresql",
+            "NAME": unquote(parts.path.lstrip("/")),
+            "USER": unquote(parts.username or ""),
+            "PASSWORD": unquote(parts.password or "") or env_secret("BERTH_DATABASE_PASSWORD") or "",
+            "HOST": unquote(parts.hostname or ""),
+            "PORT": str(parts.port or ""),
+            "CONN_MAX_AGE": 60,
+            "CONN_HEALTH_CHECKS": True,
+        }
+    raise BadSetting(f"BERTH_DATABASE_URL: {parts.scheme!r} is not sqlite:///… or postgresql://….")
+
+
+DATABASES = {"default": _database(env_secret("BERTH_DATABASE_URL") or f"sqlite:///{DATA_DIR / 'berth.sqlite3'}")}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# ---------------------------------------------------------------- Redis: broker, channel layer, log streams
+REDIS_URL = env_secret("BERTH_REDIS_URL") or "redis://127.0.0.1:6379/0"
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        "CONFIG": {"hosts": [REDIS_URL], "prefix": "berth"},
+    }
+}
+CELERY = {
+    **CELERY_DEFAULTS,
+    "broker_url": REDIS_URL,
+    "broker_transport_options": transport_options(),
+    "task_default_queue": "control",
+    "task_routes": {
+        "scheduler.*": {"queue": "scheduler"},
+        "reports.*": {"queue": REPORTS_QUEUE},
+    },
+    "beat_schedule": {
+        "look": {"task": "scheduler.look", "schedule": 1.0, "options": {"expires": 1}},
+        "pulse": {"task": "reports.pulse", "schedule": 5.0, "options": {"expires": 5}},
+        "archive": {"task": "control.archive_sweep", "schedule": 2.0, "options": {"expires": 2}},
+    },
+    "beat_schedule_filename": str(DATA_DIR / "beat-schedule"),
+}
+
+# ---------------------------------------------------------------- scheduling and nodes
+NODE_LOST_AFTER_S = env_int("BERTH_NODE_LOST_AFTER", 60, least=5)
+GANG_PREPARE_TIMEOUT_S = env_int("BERTH_GANG_PREPARE_TIMEOUT", 1800, least=10)
+DEFAULT_GRACE_S = env_int("BERTH_GRACE_PERIOD", 30)
+MAX_GRACE_S = env_int("BERTH_GRACE_PERIOD_MAX", 600)
+LEASE_SECONDS = env_int("BERTH_SCHEDULER_LEASE", 10, least=2)
+LOG_RETENTION_DAYS = env_int("BERTH_LOG_RETENTION_DAYS", 90, least=1)
+MAX_JOB_FILE_BYTES = 1_000_000
+
+# ---------------------------------------------------------------- people
+AUTH_USER_MODEL = "accounts.User"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "home"
+LOGOUT_REDIRECT_URL = "login"
+LOGIN_ATTEMPTS = env_str("BERTH_LOGIN_RATE", "10/min")
+SUBMIT_RATE = env_str("BERTH_SUBMIT_RATE", "3600/hour")
+
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("zh-hans", "中文")]
+LOCALE_PATHS = [BASE_DIR / "portal" / "locale"]
+TIME_ZONE = env_str("BERTH_TIME_ZONE", "UTC")
+USE_TZ = True
+
+# ---------------------------------------------------------------- pages
+STATIC_URL = "/static/"
+STATIC_ROOT = env_path("BERTH_STATIC_DIR", DATA_DIR / "static")
+STATICFILES_DIRS = [folder for folder in [BASE_DIR / "frontend" / "dist"] if folder.is_dir()]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+WHITENOISE_MANIFEST_STRICT = False
+
+# ---------------------------------------------------------------- security
+ALLOWED_HOSTS = env_list("BERTH_ALLOWED_HOSTS", [_url.hostname, "127.0.0.1", "localhost", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env_list("BERTH_TRUSTED_ORIGINS", [URL])
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
+SESSION_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_HTTPONLY = False  # the pages' scripts read it for their own requests
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
+X_FRAME_OPTIONS = "DENY"
+DATA_UPLOAD_MAX_MEMORY_SIZE = 2_000_000
+
+# ---------------------------------------------------------------- REST
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "portal.accounts.authentication.BearerToken",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["portal.accounts.authentication.SignedInWithScope"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_FILTER_BACKENDS": [
+        "django_filters.rest_framework.DjangoFilterBackend",
+        "rest_framework.filters.OrderingFilter",
+    ],
+    "DEFAULT_PAGINATION_CLASS": "portal.common.pagination.Cursor",
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_THROTTLE_RATES": {"login": LOGIN_ATTEMPTS, "submit": SUBMIT_RATE},
+    "EXCEPTION_HANDLER": "portal.common.problems.handler",
+    "UNAUTHENTICATED_USER": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Berth",
+    "VERSION": VERSION,
+    "DESCRIPTION": "Virtual clusters, jobs, logs and nodes of a Berth cluster.",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "COMPONENT_SPLIT_REQUEST": True,
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+}
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}}
+
+# ---------------------------------------------------------------- our own log
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "line": {
+            "()": "structlog.stdlib.ProcessorFormatter",
+            "processors": [
+                "portal.common.logging.drop_meta",
+                "portal.common.logging.render",
+            ],
+            "foreign_pre_chain": ["portal.common.logging.stamp"],
+        }
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": env_str("BERTH_LOG_LEVEL", "INFO")},
+    "loggers": {"django.db.backends": {"level": "INFO"}, "celery.beat": {"level": "WARNING"}},
+}
