@@ -1,1 +1,35 @@
-"""Wiring of the test run: which settings Django reads, and where the services come from."""
+"""Wiring of the test run: what Django reads, where the services come from, what is told at the end."""
+
+import pytest
+
+from tests.support.parts import uses_database
+from tests.support.report import Report
+from tests.support.services import SERVICES, Services
+
+pytest_plugins = ["tests.support.fixtures"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("berth")
+    group.addoption("--kinds-file", help="pass the table of what ran on to a later run, or take it from an earlier one")
+    group.addoption("--kinds-label", help="what to call this run's kinds in the later run's table")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    services = Services()
+    config.stash[SERVICES] = services
+    config.add_cleanup(services.close)
+    services.fill_environment()
+    config.pluginmanager.register(Report(config), "berth-report")
+    if config.pluginmanager.hasplugin("django"):
+        import django
+
+        django.setup()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what runs once on each database, so that `-m database` can choose it."""
+    for item in items:
+        if uses_database(item):
+            item.add_marker("database")

@@ -1,0 +1,125 @@
+"""The fixtures that hand real services to tests. Unit tests use none of them."""
+
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.support import browser, images, parts
+from tests.support.docker_engine import DockerEngine
+from tests.support.postgres import PostgresServer
+from tests.support.redis_server import RedisServer
+from tests.support.services import SERVICES, Services
+
+ARTIFACTS = Path("test-artifacts")
+FAILED = pytest.StashKey[bool]()
+
+
+@pytest.fixture(scope="session")
+def services(pytestconfig: pytest.Config) -> Services:
+    return pytestconfig.stash[SERVICES]
+
+
+@pytest.fixture(scope="session")
+def postgres(services: Services) -> PostgresServer:
+    """A running PostgreSQL; a test that kills it starts it again."""
+    services.postgres.start()
+    return services.postgres
+
+
+@pytest.fixture(scope="session")
+def running_redis(services: Services) -> RedisServer:
+    services.redis.start()
+    return services.redis
+
+
+@pytest.fixture
+def redis_server(running_redis: RedisServer) -> Iterator[RedisServer]:
+    """A running Redis, the one that Django's settings name, empty before and after the test."""
+    with running_redis.client() as client:
+        client.flushall()
+    yield running_redis
+    if not running_redis.answers():
+        running_redis.start()
+    with running_redis.client() as client:
+        client.flushall()
+
+
+@pytest.fixture(autouse=True)
+def _redis_under_django(request: pytest.FixtureRequest) -> None:
+    """Whatever uses the database may publish, throttle and cache as well: give it an empty Redis."""
+    if parts.uses_database(request.node):
+        request.getfixturevalue("redis_server")
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(request: pytest.FixtureRequest, services: Services) -> None:
+    """Start the database that Django's test cases run on; SQLite as a file, as in real use."""
+    from django.conf import settings
+
+    if parts.database() == "postgresql":
+        request.getfixturevalue("postgres")
+    else:
+        settings.DATABASES["default"].setdefault("TEST", {})["NAME"] = str(services.folder / "test.sqlite3")
+
+
+@pytest.fixture(scope="session")
+def running_docker(services: Services) -> DockerEngine:
+    services.docker.start()
+    services.docker.ensure_image(images.BUSYBOX)
+    return services.docker
+
+
+@pytest.fixture
+def docker_engine(running_docker: DockerEngine) -> Iterator[DockerEngine]:
+    """A running Docker Engine that holds `busybox:latest`, without containers before and after the test."""
+    yield running_docker
+    if not running_docker.answers():
+        running_docker.restart()
+    running_docker.remove_containers()
+
+
+@pytest.fixture
+def python_image(docker_engine: DockerEngine) -> str:
+    """The name of an image with Python, bash and the usual commands."""
+    return docker_engine.ensure_image(images.PYTHON)
+
+
+@pytest.fixture
+def torch_image(docker_engine: DockerEngine) -> str:
+    """The name of an image with PyTorch's CPU build and `torchrun`."""
+    return docker_engine.ensure_image(images.TORCH)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser.launched() as launched:
+        yield launched
+
+
+@pytest.fixture
+def page(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """A page of a fresh browser session. An error on the browser's console fails the test; a failed test leaves
+    its screenshot in `test-artifacts`."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 900}, locale="en-US")
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    yield page
+    if request.node.stash.get(FAILED, False):
+        ARTIFACTS.mkdir(exist_ok=True)
+        page.screenshot(path=ARTIFACTS / f"{request.node.name}.png", full_page=True)
+    context.close()
+    assert not errors, f"errors on the browser's console: {errors}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        item.stash[FAILED] = True
+    return report

