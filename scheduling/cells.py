@@ -120,8 +120,8 @@ class Cluster:
             _check_node(node)
         for vc in self.virtual_clusters:
             _check_unique([line.cell_type for line in vc.quota], f"two quota lines of {vc.id} name this type")
-            if any(line.count < 0 for line in vc.quota):
-                raise ClusterError(vc.id, "a quota is negative")
+            if any(line.count < 0 or "/" in line.cell_type for line in vc.quota):
+                raise ClusterError(vc.id, "a quota line has a negative count or a slash in its cell type")
         object.__setattr__(self, "leaf_types", {leaf.id: leaf.cell_type for leaf in leaves})
         self._check_quotas()
 

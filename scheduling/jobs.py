@@ -26,7 +26,7 @@ class TaskRef(NamedTuple):
     """One task of a job: the role's name and the task's index in it."""
 
     role: str
-    index: int
+    index: int  # type: ignore[assignment]  # the field is meant to hide tuple.index
 
 
 @dataclass(frozen=True, slots=True)

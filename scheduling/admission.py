@@ -1,0 +1,117 @@
+"""Requests that can never run are refused when submitted, saying which number is too large."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scheduling.cells import Cluster, Node
+from scheduling.jobs import OPPORTUNISTIC, Job, Role
+from scheduling.ordering import candidates
+from scheduling.resources import demands, gpus_by_type
+
+HIGHEST_PRIORITY = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One thing that keeps a job from ever running; `role` None is the job itself.
+
+    `field` is "vc", "priority", "roles", "count", "gpus", "cpu_milli", "memory_mb", "sku", "wanted" or "after".
+    """
+
+    role: str | None
+    field: str
+    sentence: str
+
+
+class JobRefused(ValueError):
+    """The job can never run on this cluster; `refusals` says every reason found."""
+
+    def __init__(self, refusals: tuple[Refusal, ...]) -> None:
+        super().__init__("; ".join(refusal.sentence for refusal in refusals))
+        self.refusals = refusals
+
+
+def refusals(cluster: Cluster, job: Job) -> tuple[Refusal, ...]:
+    """Why the job could not run even on the idle cluster with everything in service; empty when it could."""
+    found = [*_job_refusals(cluster, job)]
+    for role in job.roles:
+        found.extend(_role_refusals(cluster, role))
+    return tuple(found) or tuple(_share_refusals(cluster, job))
+
+
+def _job_refusals(cluster: Cluster, job: Job) -> Iterator[Refusal]:
+    if all(vc.id != job.vc for vc in cluster.virtual_clusters):
+        yield Refusal(None, "vc", f"there is no virtual cluster {job.vc}")
+    if not OPPORTUNISTIC <= job.priority <= HIGHEST_PRIORITY:
+        limits = f"from {OPPORTUNISTIC} to {HIGHEST_PRIORITY}"
+        yield Refusal(None, "priority", f"priority {job.priority} is not in the range {limits}")
+    if not job.wanted:
+        yield Refusal(None, "wanted", "the job asks for no task")
+    counts = {role.name: role.count for role in job.roles}
+    if len(counts) < len(job.roles) or any(not 0 <= index < counts.get(name, 0) for name, index in job.wanted):
+        yield Refusal(None, "wanted", "the job asks for tasks that its roles do not have")
+    if job.id in job.after:
+        yield Refusal(None, "after", "the job waits for itself")
+
+
+def _role_refusals(cluster: Cluster, role: Role) -> Iterator[Refusal]:
+    if min(role.gpus, role.cpu_milli, role.memory_mb) < 0 or not role.gpus + role.cpu_milli + role.memory_mb:
+        yield Refusal(role.name, "gpus", f"role {role.name} asks for no resources")
+        return
+    nodes = [node for node in cluster.nodes if _of_kind(node, role)]
+    if role.sku is not None and not nodes:
+        yield Refusal(role.name, "sku", f"no node has {role.sku}")
+        return
+    for field, asked, most in _largest(nodes, role):
+        if asked > most:
+            yield Refusal(role.name, field, f"role {role.name} asks for {asked} {_UNITS[field]}; a node has {most}")
+            return
+    if not any(_holds(node, role) for node in nodes):
+        yield Refusal(role.name, "cpu_milli", f"no single node has all that a task of role {role.name} asks for")
+
+
+_UNITS = {"gpus": "GPUs on one node", "cpu_milli": "milli-cores of CPU", "memory_mb": "MB of memory"}
+
+
+def _of_kind(node: Node, role: Role) -> bool:
+    if role.sku is None:
+        return True
+    return role.sku == (node.cell_type if role.gpus else node.sku)
+
+
+def _holds(node: Node, role: Role) -> bool:
+    return len(node.leaves) >= role.gpus and node.cpu_milli >= role.cpu_milli and node.memory_mb >= role.memory_mb
+
+
+def _largest(nodes: list[Node], role: Role) -> list[tuple[str, int, int]]:
+    return [
+        ("gpus", role.gpus, max((len(node.leaves) for node in nodes), default=0)),
+        ("cpu_milli", role.cpu_milli, max((node.cpu_milli for node in nodes), default=0)),
+        ("memory_mb", role.memory_mb, max((node.memory_mb for node in nodes), default=0)),
+    ]
+
+
+def _share_refusals(cluster: Cluster, job: Job) -> Iterator[Refusal]:
+    """The quota of a guaranteed job, the whole cluster for an opportunistic one, for every SKU it may use."""
+    found: list[Refusal] = []
+    for sku in candidates(cluster, job):
+        refusal = _too_many(cluster, job, sku)
+        if refusal is None:
+            return
+        found.append(refusal)
+    yield from found or [Refusal(None, "sku", f"team {job.vc} owns no GPUs")]
+
+
+def _too_many(cluster: Cluster, job: Job, sku: str) -> Refusal | None:
+    parts = demands(job, sku)
+    needed = gpus_by_type(parts) if job.gang else {part.cell_type: part.gpus for part in reversed(parts) if part.gpus}
+    for cell_type, gpus in needed.items():
+        if job.opportunistic:
+            most = sum(kind == cell_type for kind in cluster.leaf_types.values())
+            owner = "the cluster has"
+        else:
+            most = sum(vc.owned(cell_type) for vc in cluster.virtual_clusters if vc.id == job.vc)
+            owner = f"team {job.vc} owns"
+        if gpus > most:
+            return Refusal(None, "gpus", f"the job needs {gpus} {cell_type} at once; {owner} {most}")
+    return None
