@@ -1,15 +1,59 @@
-# Every command of the project. Each target may be run again at any time: what is done already is not done twice.
+# Every command of the project. Each may be run again at any time: what is done already is not done twice.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
+DONE := .venv/.done
+export PYTHON
 
-.PHONY: help
-help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+FRONTEND := $(shell find frontend -type f -not -path '*/node_modules/*' -not -path '*/dist/*' 2>/dev/null)
 
-.PHONY: lock
-lock: ## Write the locked requirements anew from the *.in files
+.PHONY: help setup demo run test lint bench soak lock clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(DONE)/runtime $(DONE)/frontend ## install everything into .venv and build the front end
+
+demo: setup ## start the whole stack on this machine and run a sample job
+	@exec $(BIN)/python manage.py demo
+
+run: setup ## start the whole stack on this machine, without the sample job
+	@exec $(BIN)/python manage.py demo --no-job
+
+test: $(DONE)/dev $(DONE)/frontend ## install what the tests need and run them all
+	@scripts/test
+
+lint: $(DONE)/dev ## style, types, the floors, Django's own checks
+	@scripts/lint
+
+bench: $(DONE)/dev ## print the figures of tests/benchmarks
+	@for file in tests/benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python -m tests.benchmarks.$$(basename $$file .py); done
+
+soak: $(DONE)/dev $(DONE)/frontend ## the tests that take hours
+	@$(BIN)/python -m pytest -m soak
+
+lock: $(DONE)/dev ## write the locked requirements anew from the *.in files
 	@scripts/lock
+
+clean: ## remove what setup made (the data in data/ stays)
+	@rm -rf .venv frontend/node_modules frontend/dist
+
+# The virtual environment is checked each time: it breaks when its Python goes away.
+.PHONY: venv
+venv:
+	@scripts/python-setup venv
+
+$(DONE)/runtime: requirements.txt | venv
+	@scripts/python-setup packages $<
+	@mkdir -p $(DONE) && touch $@
+
+$(DONE)/dev: requirements-dev.txt | venv
+	@scripts/python-setup packages $<
+	@mkdir -p $(DONE) && touch $@ $(DONE)/runtime
+
+$(DONE)/frontend: $(FRONTEND) | venv
+	@scripts/frontend-build
+	@mkdir -p $(DONE) && touch $@
