@@ -1,0 +1,85 @@
+"""What can go wrong for a person or a program outside: types with fields, never text to match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong with a request. ``path`` names the place (``taskRoles.train.instances``, ``limit``; empty: the
+    whole), ``code`` is for programs, ``line`` (from 1) is known for job files."""
+
+    path: str
+    message: str
+    code: str
+    line: int | None = None
+
+
+class Refused(Exception):
+    """The request is understood and not carried out. ``detail`` is a sentence for people."""
+
+    status = 400
+    title = "Request refused"
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+class Invalid(Refused):
+    """What was sent cannot be used; ``faults`` holds every reason."""
+
+    title = "Not valid"
+
+    def __init__(self, faults: Iterable[Fault], detail: str = "") -> None:
+        self.faults = tuple(faults)
+        super().__init__(detail or "; ".join(fault.message for fault in self.faults[:3]))
+
+
+class Denied(Refused):
+    """Who asks may see the thing but may not do this with it."""
+
+    status = 403
+    title = "Not allowed"
+
+
+class NotFound(Refused):
+    """There is no such thing, or none that who asks may see: the two look the same."""
+
+    status = 404
+    title = "Not found"
+
+    def __init__(self, kind: str, key: object = "") -> None:
+        super().__init__(f"There is no {kind} {key}".rstrip() + " that you may see.")
+        self.kind, self.key = kind, str(key)
+
+
+class Conflict(Refused):
+    """The thing is in a state that does not allow it."""
+
+    status = 409
+    title = "Conflict"
+
+
+class TooLarge(Refused):
+    """The body is larger than ``limit`` bytes."""
+
+    status = 413
+    title = "Too large"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"At most {limit} bytes are taken.")
+        self.limit = limit
+
+
+class RateLimited(Refused):
+    """Too many requests; the next is taken in ``retry_after_s`` seconds."""
+
+    status = 429
+    title = "Too many requests"
+
+    def __init__(self, retry_after_s: int) -> None:
+        super().__init__(f"Too many requests. Try again in {retry_after_s} seconds.")
+        self.retry_after_s = retry_after_s

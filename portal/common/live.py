@@ -1,0 +1,35 @@
+"""Tells open browsers that something changed. A hint: who misses one reads the rows again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from asgiref.sync import async_to_sync
+from channels.layers import get_channel_layer
+
+GROUP = "events"
+MESSAGE = "berth.event"
+PATIENCE_S = 0.5
+
+log = structlog.get_logger(__name__)
+
+
+def announce(kind: str, payload: Mapping[str, Any]) -> None:
+    """Sends ``payload`` (JSON values) to everybody who listens and may see it; call it after the commit.
+
+    ``kind`` is ``job`` (payload: ``id``, ``state``, ``vc`` and ``user`` as ids), ``node`` (``name``) or ``queue``.
+    Never raises: one try, at most half a second, then a line in our log.
+    """
+    try:
+        async_to_sync(_send)({"type": MESSAGE, "kind": kind, "payload": dict(payload)})
+    except Exception as error:  # whatever is wrong with the broker must not undo what was just committed
+        log.warning("live event not sent", kind=kind, error=repr(error))
+
+
+async def _send(message: dict[str, Any]) -> None:
+    layer = get_channel_layer()
+    if layer is not None:
+        await asyncio.wait_for(layer.group_send(GROUP, message), PATIENCE_S)
