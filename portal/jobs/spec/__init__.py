@@ -26,6 +26,10 @@ from portal.jobs.spec.model import (
     TaskRoleSpec,
 )
 from portal.jobs.spec.problems import Problem, SpecInvalid
+from portal.jobs.spec.schema import schema_berth, schema_job
+from portal.jobs.spec.secrets import MASK, mask_secrets, secret_names_missing
+from portal.jobs.spec.templates import RenderedTooLong, render_auth, render_script
+from portal.jobs.spec.validate import parse, parsed_form
 
 __all__ = [
     "BOUND_OFF",
@@ -33,6 +37,7 @@ __all__ = [
     "DEFAULT_VIRTUAL_CLUSTER",
     "FANCY_RETRY_OFF",
     "JOB_EVENTS",
+    "MASK",
     "PRIORITY_CLASSES",
     "RETRY_ALWAYS",
     "BerthExtras",
@@ -45,9 +50,18 @@ __all__ = [
     "Prerequisite",
     "Problem",
     "RegistryAuth",
+    "RenderedTooLong",
     "Resources",
     "RuntimePlugin",
     "SpecInvalid",
     "StorageMount",
     "TaskRoleSpec",
+    "mask_secrets",
+    "parse",
+    "parsed_form",
+    "render_auth",
+    "render_script",
+    "schema_berth",
+    "schema_job",
+    "secret_names_missing",
 ]

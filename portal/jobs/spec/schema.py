@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from functools import cache
 from itertools import islice
 from pathlib import Path as File
-from typing import Any
+from typing import Any, cast
 
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.protocols import Validator
@@ -71,7 +71,8 @@ def _validator() -> Validator:
         "propertyNames": _property_names,
         "required": _required,
     }
-    return extend(Draft202012Validator, keywords)(schema_job())
+    job_validator: type[Validator] = extend(Draft202012Validator, keywords)  # type: ignore[no-untyped-call]
+    return job_validator(schema_job())
 
 
 def _required(
@@ -90,7 +91,8 @@ def _additional_properties(
     """As the standard's, with the key too many in the path; no schema here has patternProperties."""
     if not isinstance(instance, dict):
         return
-    for key in instance.keys() - schema.get("properties", {}).keys():
+    known = schema.get("properties", {})
+    for key in (key for key in instance if key not in known):
         if rule is False:
             yield ValidationError(key, path=(key,))
         else:
@@ -118,7 +120,7 @@ def _problem(error: ValidationError, document: Document) -> Problem:
 
 
 def _message(error: ValidationError) -> str:
-    keyword, rule, value = error.validator, error.validator_value, error.instance
+    keyword, rule, value = error.validator, cast(Any, error.validator_value), error.instance
     says = error.schema.get("x-says") if isinstance(error.schema, Mapping) else None
     if says:
         return f"{says}, not {_shown(value)}"

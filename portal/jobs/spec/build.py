@@ -1,0 +1,170 @@
+"""A valid file to its `JobSpec`: defaults filled in, names resolved, commands rendered."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, cast
+
+from portal.jobs.spec import commands, durations, model, raw
+from portal.jobs.spec.raw import Raw
+from portal.jobs.spec.rules import mount_path
+from portal.jobs.spec.secrets import held_apart
+from portal.jobs.spec.templates import number_text
+
+
+def job_spec(job: Raw) -> model.JobSpec:
+    """The spec of a file that has no problem left."""
+    job, secrets = held_apart(job)
+    extras = raw.mapping(job, "extras")
+    hived = raw.mapping(extras, "hivedScheduler")
+    class_name = cast(model.PriorityClass, raw.priority_class(job) or model.DEFAULT_PRIORITY_CLASS)
+    return model.JobSpec(
+        name=job["name"],
+        roles=tuple(_role(job, name, role) for name, role in raw.roles(job)),
+        vc=raw.text(raw.mapping(job, "defaults").get("virtualCluster")) or model.DEFAULT_VIRTUAL_CLUSTER,
+        priority_class=class_name,
+        priority=model.PRIORITY_CLASSES[class_name],
+        gang=raw.gang(job),
+        lazy_preemption=hived.get("lazyPreemptionEnable") is True,
+        job_retry_count=raw.whole(job.get("jobRetryCount")),
+        description=job.get("description", ""),
+        contributor=job.get("contributor", ""),
+        version=_version(job.get("version")),
+        submit_from=extras.get("submitFrom", ""),
+        parameters=copy.deepcopy(raw.mapping(job, "parameters")),
+        prerequisites=_prerequisites(job),
+        storages=_storages(extras),
+        plugins=_plugins(extras),
+        notify=_notify(extras),
+        tags=tuple(dict.fromkeys(raw.texts(extras.get("tags")))),
+        berth=_berth(raw.mapping(extras, "berth")),
+        secrets=secrets,
+    )
+
+
+def _role(job: Raw, name: str, role: Raw) -> model.TaskRoleSpec:
+    lines = commands.task_lines(job, name)
+    hived = raw.mapping(job, "extras", "hivedScheduler", "taskRoles", name)
+    instances = raw.whole(role.get("instances"), 1)
+    return model.TaskRoleSpec(
+        name=name,
+        instances=instances,
+        image=_image(raw.prerequisites(job, "dockerimage")[role["dockerImage"]]),
+        resources=_resources(role),
+        completion=_completion(raw.mapping(role, "completion"), instances),
+        commands=tuple(lines),
+        script=commands.script(job, name, lines),
+        task_retry_count=raw.whole(role.get("taskRetryCount")),
+        sku=raw.text(hived.get("skuType")),
+        pinned_cell=raw.text(hived.get("pinnedCellId")),
+        affinity_group=raw.text(hived.get("affinityGroupName")),
+        prerequisites=tuple(raw.texts(role.get("prerequisites"))),
+        data=raw.text(role.get("data")),
+        output=raw.text(role.get("output")),
+        script_source=raw.text(role.get("script")),
+    )
+
+
+def _image(item: Raw) -> model.Image:
+    auth = item.get("auth")
+    login = None
+    if auth is not None:
+        login = model.RegistryAuth(
+            auth.get("username", ""), auth.get("password", ""), auth.get("registryuri", "")
+        )
+    return model.Image(name=item["name"], uri=item["uri"], auth=login)
+
+
+def _resources(role: Raw) -> model.Resources:
+    given = role["resourcePerInstance"]
+    options = raw.mapping(role, "extraContainerOptions")
+    return model.Resources(
+        cpu=raw.whole(given["cpu"]),
+        memory_mb=raw.whole(given["memoryMB"]),
+        gpu=raw.whole(given["gpu"]),
+        ports={label: raw.whole(count) for label, count in raw.mapping(given, "ports").items()},
+        shm_mb=raw.whole(options.get("shmMB")) or None,
+        infiniband=options.get("infiniband") is True,
+    )
+
+
+def _completion(given: Raw, instances: int) -> model.Completion:
+    return model.Completion(
+        min_failed=raw.whole(given.get("minFailedInstances"), 1),
+        min_succeeded=raw.whole(given.get("minSucceededInstances"), instances),
+    )
+
+
+def _prerequisites(job: Raw) -> tuple[model.Prerequisite, ...]:
+    found = raw.items(job.get("prerequisites"))
+    return tuple(_prerequisite(item) for item in found if item["type"] != "dockerimage")
+
+
+def _prerequisite(item: Raw) -> model.Prerequisite:
+    uri = item.get("uri")
+    return model.Prerequisite(
+        name=item["name"],
+        type=item["type"],
+        uri=(uri,) if isinstance(uri, str) else tuple(raw.texts(uri)),
+        plugin=raw.text(item.get("plugin")),
+        require=tuple(raw.texts(item.get("require"))),
+        callbacks=tuple(
+            model.Callback(event=callback["event"], commands=tuple(callback["commands"]))
+            for callback in raw.items(item.get("callbacks"))
+        ),
+        failure_policy=item.get("failurePolicy", "fail"),
+    )
+
+
+def _storages(extras: Raw) -> tuple[model.StorageMount, ...] | None:
+    """`extras.storages`, or what the plug-in `teamwise_storage`, its forerunner, names."""
+    if "storages" in extras:
+        given = raw.items(extras["storages"])
+        return tuple(model.StorageMount(item["name"], mount_path(item)) for item in given)
+    for plugin in raw.items(extras.get(commands.PLUGINS_KEY)):
+        if plugin["plugin"] == "teamwise_storage":
+            names = dict.fromkeys(raw.texts(raw.mapping(plugin, "parameters").get("storageConfigNames")))
+            return tuple(model.StorageMount(name, mount_path({"name": name})) for name in names)
+    return None
+
+
+def _plugins(extras: Raw) -> tuple[model.RuntimePlugin, ...]:
+    return tuple(
+        model.RuntimePlugin(
+            plugin=item["plugin"],
+            parameters=copy.deepcopy(raw.mapping(item, "parameters")),
+            failure_policy=item.get("failurePolicy", "fail"),
+            task_roles=None if "taskRoles" not in item else tuple(item["taskRoles"]),
+        )
+        for item in raw.items(extras.get(commands.PLUGINS_KEY))
+    )
+
+
+def _notify(extras: Raw) -> tuple[str, ...]:
+    wanted = set(raw.texts(raw.mapping(extras, "berth").get("notify")))
+    switches = raw.mapping(extras, "jobStatusChangeNotification")
+    wanted |= {event for event, wished in switches.items() if wished is True}
+    return tuple(event for event in model.JOB_EVENTS if event in wanted)
+
+
+def _berth(given: Raw) -> model.BerthExtras:
+    nodes = raw.mapping(given, "nodes")
+    return model.BerthExtras(
+        time_limit_s=durations.seconds(given.get("timeLimit")),
+        grace_period_s=durations.seconds(given.get("gracePeriod")),
+        min_run_time_s=durations.seconds(given.get("minRunTime")),
+        borrow=given.get("borrow"),
+        preemptible=given.get("preemptible"),
+        checkpoint_file=given.get("checkpointFile"),
+        after=tuple(raw.texts(given.get("after"))),
+        code=given.get("code"),
+        nodes_only=tuple(raw.texts(nodes.get("only"))),
+        nodes_not=tuple(raw.texts(nodes.get("not"))),
+        profile=given.get("profile"),
+    )
+
+
+def _version(value: Any) -> str:
+    if isinstance(value, float):
+        return number_text(value)
+    return "" if value is None else str(value)

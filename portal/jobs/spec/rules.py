@@ -1,0 +1,244 @@
+"""What a schema cannot say of a job file: names that must exist, numbers that must agree.
+
+Each rule is a generator over the file as read and holds on any shape; `RULES` is their order.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from portal.jobs.spec import commands, durations, raw
+from portal.jobs.spec.problems import Path
+from portal.jobs.spec.raw import Raw
+from portal.jobs.spec.templates import MAX_RENDERED, RenderedTooLong
+
+MAX_TASKS = 10_000
+MAX_SCRIPTS = 2_000_000
+"""Characters of all roles' scripts together, references filled in."""
+
+_LINK_KINDS = {"dockerImage": "dockerimage", "data": "data", "script": "script", "output": "output"}
+_HIVED: Path = ("extras", "hivedScheduler", "taskRoles")
+_BERTH: Path = ("extras", "berth")
+_RESERVED_MOUNTS = ("/", "/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr")
+
+
+class Finding(NamedTuple):
+    """A problem whose path is not yet text."""
+
+    path: Path
+    message: str
+    code: str
+
+
+Rule = Callable[[Raw], Iterator[Finding]]
+
+
+def findings(job: Raw) -> Iterator[Finding]:
+    """What every rule has to say of the file."""
+    for rule in RULES:
+        yield from rule(job)
+
+
+def prerequisites_unique(job: Raw) -> Iterator[Finding]:
+    """A pair of type and name stands once."""
+    seen: set[tuple[str, str]] = set()
+    for index, item in enumerate(raw.items(job.get("prerequisites"))):
+        kind, name = raw.text(raw.mapping(item).get("type")), raw.text(raw.mapping(item).get("name"))
+        if kind is None or name is None:
+            continue
+        if (kind, name) in seen:
+            message = f"a second {kind} prerequisite is named {name}; give it another name"
+            yield Finding(("prerequisites", index, "name"), message, "duplicate_name")
+        seen.add((kind, name))
+
+
+def prerequisites_exist(job: Raw) -> Iterator[Finding]:
+    """What a role or another prerequisite names is there, and of the right type."""
+    by_kind = {kind: raw.prerequisites(job, kind) for kind in _LINK_KINDS.values()}
+    known = raw.named(job.get("prerequisites"))
+    for name, role in raw.roles(job):
+        for key, kind in _LINK_KINDS.items():
+            wanted = raw.text(role.get(key))
+            if wanted is not None and wanted not in by_kind[kind]:
+                path = ("taskRoles", name, key)
+                yield _missing(path, f"{kind} prerequisite", wanted, by_kind[kind])
+        yield from _all_known(("taskRoles", name, "prerequisites"), role.get("prerequisites"), known)
+    for index, item in enumerate(raw.items(job.get("prerequisites"))):
+        yield from _all_known(("prerequisites", index, "require"), raw.mapping(item).get("require"), known)
+
+
+def deployments_match(job: Raw) -> Iterator[Finding]:
+    """Deployments have names of their own and speak of roles that exist; the chosen one is there."""
+    roles = raw.mapping(job, "taskRoles")
+    seen: set[str] = set()
+    for index, item in enumerate(raw.items(job.get("deployments"))):
+        name = raw.text(raw.mapping(item).get("name"))
+        if name in seen:
+            message = f"a second deployment is named {name}; give it another name"
+            yield Finding(("deployments", index, "name"), message, "duplicate_name")
+        seen |= {name} if name else set()
+        for role in raw.mapping(item, "taskRoles"):
+            if role not in roles:
+                yield _missing(("deployments", index, "taskRoles", role), "task role", role, roles)
+    chosen = raw.text(raw.mapping(job, "defaults").get("deployment"))
+    if chosen is not None and chosen not in seen:
+        yield _missing(("defaults", "deployment"), "deployment", chosen, seen)
+
+
+def hived_roles_match(job: Raw) -> Iterator[Finding]:
+    """Each entry names a role and one place only; an affinity group asks for one kind of cell."""
+    roles = raw.mapping(job, "taskRoles")
+    groups: dict[str, tuple[str, object, object]] = {}
+    for name, item in raw.mapping(job, *map(str, _HIVED)).items():
+        if name not in roles:
+            yield _missing((*_HIVED, name), "task role", name, roles)
+        entry = raw.mapping(item)
+        sku, cell = raw.text(entry.get("skuType")), raw.text(entry.get("pinnedCellId"))
+        if sku and cell:
+            message = f"skuType {sku} and pinnedCellId {cell} exclude each other; remove one of them"
+            yield Finding((*_HIVED, name, "pinnedCellId"), message, "exclusive")
+        group = raw.text(entry.get("affinityGroupName"))
+        if group is not None:
+            first, *asked = groups.setdefault(group, (name, sku, cell))
+            if asked != [sku, cell]:
+                message = f"affinity group {group} asks for another SKU or pinned cell than in role {first}"
+                yield Finding((*_HIVED, name, "affinityGroupName"), message, "affinity_group")
+
+
+def roles_complete(job: Raw) -> Iterator[Finding]:
+    """A role has something to run, and can reach the end it names."""
+    for name, role in raw.roles(job):
+        lines = raw.texts(role.get("commands"))
+        if lines and not any(line.strip() for line in lines):
+            message = "every command is blank; give at least one to run"
+            yield Finding(("taskRoles", name, "commands"), message, "blank")
+        instances = raw.whole(role.get("instances"), 1)
+        wanted = raw.whole(raw.mapping(role, "completion").get("minSucceededInstances"))
+        if wanted > instances > 0:
+            message = f"must be at most the number of instances, {instances:,}, not {wanted:,}"
+            path = ("taskRoles", name, "completion", "minSucceededInstances")
+            yield Finding(path, message, "maximum")
+
+
+def tasks_bounded(job: Raw) -> Iterator[Finding]:
+    """The job has at most `MAX_TASKS` tasks."""
+    total = sum(max(raw.whole(role.get("instances"), 1), 0) for _, role in raw.roles(job))
+    if total > MAX_TASKS:
+        message = f"the roles have {total:,} tasks together; at most {MAX_TASKS:,} are accepted"
+        yield Finding(("taskRoles",), message, "maximum")
+
+
+def scripts_bounded(job: Raw) -> Iterator[Finding]:
+    """Filling in parameters does not make the commands grow without bound."""
+    total = 0
+    for name, _ in raw.roles(job):
+        try:
+            total += len(commands.script(job, name, commands.task_lines(job, name)))
+        except RenderedTooLong:
+            message = f"are longer than {MAX_RENDERED:,} characters with their parameters filled in"
+            yield Finding(("taskRoles", name, "commands"), message, "too_large")
+            return
+        if total > MAX_SCRIPTS:
+            message = f"the commands of all roles are longer than {MAX_SCRIPTS:,} characters together"
+            yield Finding(("taskRoles",), message, "too_large")
+            return
+
+
+def storages_mountable(job: Raw) -> Iterator[Finding]:
+    """Each storage stands once, at a place of its own that the container can give away."""
+    names: set[str] = set()
+    places: set[str] = set()
+    for index, item in enumerate(raw.items(raw.mapping(job, "extras").get("storages"))):
+        path: Path = ("extras", "storages", index)
+        name, place = raw.text(raw.mapping(item).get("name")), mount_path(raw.mapping(item))
+        if name in names:
+            yield Finding((*path, "name"), f"storage {name} is mounted twice; once is enough", "duplicate_name")
+        if place in places:
+            message = f"{place} is already the place of another storage"
+            yield Finding((*path, "mountPath"), message, "duplicate_name")
+        if place in _RESERVED_MOUNTS or place.startswith(("/proc/", "/sys/", "/dev/")) or ".." in place:
+            message = f"{place[:80]} cannot be a mount point; choose one such as /mnt/{name or 'data'}"
+            yield Finding((*path, "mountPath"), message, "mount_path")
+        names |= {name} if name else set()
+        places.add(place)
+
+
+def plugins_match(job: Raw) -> Iterator[Finding]:
+    """Runtime plug-ins speak of roles that exist."""
+    roles = raw.mapping(job, "taskRoles")
+    for index, item in enumerate(raw.items(raw.mapping(job, "extras").get(commands.PLUGINS_KEY))):
+        for position, name in enumerate(raw.items(raw.mapping(item).get("taskRoles"))):
+            if isinstance(name, str) and name not in roles:
+                path = ("extras", commands.PLUGINS_KEY, index, "taskRoles", position)
+                yield _missing(path, "task role", name, roles)
+
+
+def berth_durations_agree(job: Raw) -> Iterator[Finding]:
+    """Durations stay in bounds, and none is longer than the time limit."""
+    berth = raw.mapping(job, *map(str, _BERTH))
+    limit = durations.seconds(berth.get("timeLimit"))
+    for key in ("timeLimit", "gracePeriod", "minRunTime"):
+        value = durations.seconds(berth.get(key))
+        if value is None:
+            continue
+        if isinstance(berth[key], str) and value > durations.LONGEST_SECONDS:
+            message = f"must be at most {durations.LONGEST_SECONDS:,} seconds (10 years), not {value:,}"
+            yield Finding((*_BERTH, key), message, "maximum")
+        elif limit is not None and value > limit:
+            message = f"must be at most the timeLimit, {limit:,} s, not {value:,} s"
+            yield Finding((*_BERTH, key), message, "maximum")
+
+
+def berth_wishes_agree(job: Raw) -> Iterator[Finding]:
+    """Wishes that exclude each other are not made together."""
+    berth = raw.mapping(job, *map(str, _BERTH))
+    if berth.get("preemptible") is False:
+        if berth.get("borrow") == "auto":
+            message = "preemptible: false holds inside the quota only; remove it, or borrow: auto"
+            yield Finding((*_BERTH, "preemptible"), message, "exclusive")
+        if raw.priority_class(job) == "oppo":
+            message = "an opportunistic job (oppo) can always be preempted; remove it, or take another class"
+            yield Finding((*_BERTH, "preemptible"), message, "exclusive")
+    only = raw.texts(raw.mapping(berth, "nodes").get("only"))
+    refused = set(raw.texts(raw.mapping(berth, "nodes").get("not")))
+    if only and set(only) <= refused:
+        yield Finding((*_BERTH, "nodes", "only"), "every node here stands under `not` as well", "exclusive")
+    if ".." in str(berth.get("checkpointFile", "")).split("/"):
+        yield Finding((*_BERTH, "checkpointFile"), "must stay inside $BERTH_JOB_DIR (no `..`)", "path")
+
+
+def mount_path(storage: Raw) -> str:
+    """Where a storage is mounted, normalised; OpenPAI's default is /mnt/ and its name."""
+    given = raw.text(storage.get("mountPath")) or f"/mnt/{storage.get('name')}"
+    if "/.." in given:
+        return given
+    return "/" + posixpath.normpath(given).lstrip("/")
+
+
+def _all_known(path: Path, wanted: object, known: Iterable[str]) -> Iterator[Finding]:
+    for index, name in enumerate(raw.items(wanted)):
+        if isinstance(name, str) and name not in known:
+            yield _missing((*path, index), "prerequisite", name, known)
+
+
+def _missing(path: Path, what: str, name: str, known: Iterable[str]) -> Finding:
+    names = sorted(known)
+    there = f"there {'is' if len(names) == 1 else 'are'}: {', '.join(names[:10])}" if names else "there is none"
+    return Finding(path, f"no {what} is named {name[:80]}; {there}", "unknown_name")
+
+
+RULES: tuple[Rule, ...] = (
+    prerequisites_unique,
+    prerequisites_exist,
+    deployments_match,
+    hived_roles_match,
+    roles_complete,
+    tasks_bounded,
+    scripts_bounded,
+    storages_mountable,
+    plugins_match,
+    berth_durations_agree,
+    berth_wishes_agree,
+)

@@ -1,0 +1,64 @@
+"""A job file to its `JobSpec`, or to every problem it has."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from typing import Any
+
+from portal.jobs.spec import build, commands, fit, raw, rules
+from portal.jobs.spec.facts import ClusterFacts
+from portal.jobs.spec.loader import Document, load
+from portal.jobs.spec.model import JobSpec
+from portal.jobs.spec.problems import Problem, SpecInvalid, path_text
+from portal.jobs.spec.raw import Raw
+from portal.jobs.spec.schema import shape_problems
+from portal.jobs.spec.templates import render
+
+
+def parse(source: str | bytes, cluster: ClusterFacts | None = None) -> JobSpec:
+    """The job that a YAML or JSON file of protocol v2 asks for.
+
+    With `cluster`, also that it can ever run there. Raises `SpecInvalid` with all problems at once, in the
+    order of the file, and nothing else.
+    """
+    return build.job_spec(_checked(source, cluster).value)
+
+
+def parsed_form(source: str | bytes) -> dict[str, Any]:
+    """The file as OpenPAI's REST server hands it on: prerequisites and deployments by name, `auth` with its
+    secrets, and each role's rendered `entrypoint` added. Holds secrets in clear. Raises `SpecInvalid`."""
+    job = copy.deepcopy(_checked(source, None).value)
+    for name, role in raw.roles(job):
+        role["entrypoint"] = commands.script(job, name, commands.deployed_lines(job, name))
+    job["prerequisites"] = {
+        kind: {name: _with_auth(item, job) for name, item in raw.prerequisites(job, kind).items()}
+        for kind in ("data", "output", "script", "dockerimage")
+    }
+    job["deployments"] = raw.named(job.get("deployments"))
+    return job
+
+
+def _checked(source: str | bytes, cluster: ClusterFacts | None) -> Document:
+    document = load(source)
+    problems = [*document.problems, *shape_problems(document)]
+    problems += _located(rules.findings(document.value), document)
+    if cluster is not None:
+        problems += _located(fit.findings(document.value, cluster), document)
+    if problems:
+        raise SpecInvalid(sorted(problems, key=lambda problem: problem.line or 0))
+    return document
+
+
+def _located(findings: Iterable[rules.Finding], document: Document) -> list[Problem]:
+    return [
+        Problem(path_text(found.path), found.message, found.code, document.line(found.path))
+        for found in findings
+    ]
+
+
+def _with_auth(item: Raw, job: Raw) -> Raw:
+    if "auth" not in item:
+        return item
+    secrets = {"secrets": raw.mapping(job, "secrets")}
+    return {**item, "auth": {key: render(value, secrets) for key, value in item["auth"].items()}}
