@@ -16,7 +16,7 @@ from portal.jobs.spec.model import RegistryAuth, TaskRoleSpec
 MAX_RENDERED: Final = 1_000_000
 """Characters of one text with its references filled in."""
 
-_REFERENCE = re.compile(r"<%\s*\$([A-Za-z_]\w*)((?:\.[\w-]+|\[\d{1,9}\])*)\s*%>")
+_REFERENCE = re.compile(r"<%\s*\$([A-Za-z_]\w{0,63})((?:\.[\w-]{1,255}|\[\d{1,9}\]){0,16})\s*%>")
 _STEP = re.compile(r"[\w-]+")
 _PLAIN_FROM, _PLAIN_BELOW = 1e-6, 1e21
 """Where JavaScript writes a number without an exponent (ECMA-262, Number::toString)."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, Final
 
 from portal.jobs.spec import build, commands, fit, raw, rules
 from portal.jobs.spec.facts import ClusterFacts
 from portal.jobs.spec.loader import Document, load
 from portal.jobs.spec.model import JobSpec
-from portal.jobs.spec.problems import Problem, SpecInvalid, path_text
+from portal.jobs.spec.problems import MAX_PROBLEMS, Problem, SpecInvalid, path_text
 from portal.jobs.spec.raw import Raw
 from portal.jobs.spec.schema import shape_problems
 from portal.jobs.spec.templates import render
+
+MAX_ENTRIES: Final = 100
+"""Task roles, prerequisites, deployments, each."""
 
 
 def parse(source: str | bytes, cluster: ClusterFacts | None = None) -> JobSpec:
@@ -41,19 +45,33 @@ def parsed_form(source: str | bytes) -> dict[str, Any]:
 
 def _checked(source: str | bytes, cluster: ClusterFacts | None) -> Document:
     document = load(source)
-    problems = [*document.problems, *shape_problems(document)]
-    problems += _located(rules.findings(document.value), document)
-    if cluster is not None:
-        problems += _located(fit.findings(document.value, cluster), document)
+    crowded = _located(_crowded(document.value), document)
+    problems = [*document.problems, *(crowded or _all_problems(document, cluster))]
     if problems:
         raise SpecInvalid(sorted(problems, key=lambda problem: problem.line or 0))
     return document
 
 
+def _all_problems(document: Document, cluster: ClusterFacts | None) -> list[Problem]:
+    problems = [*shape_problems(document), *_located(rules.findings(document.value), document)]
+    if cluster is not None:
+        problems += _located(fit.findings(document.value, cluster), document)
+    return problems
+
+
+def _crowded(job: Raw) -> Iterator[rules.Finding]:
+    """Sections too long to be looked at: what they hold is judged only when they are shorter."""
+    for section in ("prerequisites", "taskRoles", "deployments"):
+        entries = job.get(section)
+        if isinstance(entries, dict | list) and len(entries) > MAX_ENTRIES:
+            message = f"must have at most {MAX_ENTRIES} entries, not {len(entries):,}"
+            yield rules.Finding((section,), message, "maxItems")
+
+
 def _located(findings: Iterable[rules.Finding], document: Document) -> list[Problem]:
     return [
         Problem(path_text(found.path), found.message, found.code, document.line(found.path))
-        for found in findings
+        for found in islice(findings, MAX_PROBLEMS + 1)
     ]
 
 
