@@ -15,7 +15,7 @@ FRONTEND := $(shell find frontend -type f -not -path '*/node_modules/*' -not -pa
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(DONE)/runtime $(DONE)/frontend ## install everything into .venv and build the front end
+setup: $(DONE)/runtime frontend/dist/.built ## install everything into .venv and build the front end
 
 demo: setup ## start the whole stack on this machine and run a sample job
 	@exec $(BIN)/python manage.py demo
@@ -23,16 +23,16 @@ demo: setup ## start the whole stack on this machine and run a sample job
 run: setup ## start the whole stack on this machine, without the sample job
 	@exec $(BIN)/python manage.py demo --no-job
 
-test: $(DONE)/dev $(DONE)/frontend ## install what the tests need and run them all
+test: $(DONE)/dev frontend/dist/.built ## install what the tests need and run them all
 	@scripts/test
 
-lint: $(DONE)/dev ## style, types, the floors, Django's own checks
+lint: $(DONE)/dev frontend/dist/.built ## style, types, the floors, Django's own checks
 	@scripts/lint
 
 bench: $(DONE)/dev ## print the figures of tests/benchmarks
 	@for file in tests/benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python -m tests.benchmarks.$$(basename $$file .py); done
 
-soak: $(DONE)/dev $(DONE)/frontend ## the tests that take hours
+soak: $(DONE)/dev frontend/dist/.built ## the tests that take hours
 	@$(BIN)/python -m pytest -m soak
 
 lock: $(DONE)/dev ## write the locked requirements anew from the *.in files
@@ -54,6 +54,6 @@ $(DONE)/dev: requirements-dev.txt | venv
 	@scripts/python-setup packages $<
 	@mkdir -p $(DONE) && touch $@ $(DONE)/runtime
 
-$(DONE)/frontend: $(FRONTEND) | venv
+frontend/dist/.built: $(FRONTEND) | venv
 	@scripts/frontend-build
-	@mkdir -p $(DONE) && touch $@
+	@touch $@

@@ -1,5 +1,5 @@
 # Shared by the setup scripts: one line for what happens, one line for what is wrong.
-say() { printf '\033[2m▸\033[0m %s\n' "$*"; }
+say() { printf -- '- %s\n' "$*"; }
 fail() { printf 'berth: %s\n' "$*" >&2; exit 1; }
 
 # Run quietly; show the output only when it fails.
