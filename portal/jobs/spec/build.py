@@ -69,9 +69,7 @@ def _image(item: Raw) -> model.Image:
     auth = item.get("auth")
     login = None
     if auth is not None:
-        login = model.RegistryAuth(
-            auth.get("username", ""), auth.get("password", ""), auth.get("registryuri", "")
-        )
+        login = model.RegistryAuth(auth.get("username", ""), auth.get("password", ""), auth.get("registryuri", ""))
     return model.Image(name=item["name"], uri=item["uri"], auth=login)
 
 

@@ -94,9 +94,7 @@ def _sku_finding(
     return None
 
 
-def _allowed(
-    ask: _Ask, quota: Mapping[str, int], cluster: ClusterFacts, opportunistic: bool
-) -> list[NodeShape]:
+def _allowed(ask: _Ask, quota: Mapping[str, int], cluster: ClusterFacts, opportunistic: bool) -> list[NodeShape]:
     """The nodes a task of the role may run on. A role without GPUs runs anywhere, and so may an
     opportunistic one; others only on SKUs of the quota. A pinned cell may lie outside of it."""
     if ask.sku is not None:
@@ -110,9 +108,7 @@ def _node_findings(ask: _Ask, nodes: list[NodeShape], gang: bool) -> Iterator[Fi
     if any(_holds(node, ask) for node in nodes):
         room = sum(node.count * _tasks_on(node, ask) for node in nodes)
         if gang and room < ask.tasks:
-            message = (
-                f"asks for {ask.tasks:,} tasks at once; all nodes together, empty, hold {room:,} of this size"
-            )
+            message = f"asks for {ask.tasks:,} tasks at once; all nodes together, empty, hold {room:,} of this size"
             yield Finding(("taskRoles", ask.role, "instances"), message, "cluster_too_small")
         return
     largest = list(_too_large(ask, nodes))

@@ -62,7 +62,7 @@ def load(source: str | bytes) -> Document:
     except yaml.MarkedYAMLError as error:
         if _BAD_ESCAPE in str(error.problem) and _SURROGATES.search(text):
             return load(_SURROGATES.sub(_join_surrogates, text))
-        raise SpecInvalid((*builder.problems, _syntax_problem(error))) from None
+        raise SpecInvalid((*builder.problems, _syntax_problem(error, text))) from None
     except yaml.YAMLError as error:
         raise SpecInvalid((*builder.problems, Problem("", f"not valid YAML: {error}", "syntax"))) from None
 
@@ -104,9 +104,10 @@ def _join_surrogates(match: re.Match[str]) -> str:
     return match[1] + chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
 
 
-def _syntax_problem(error: yaml.MarkedYAMLError) -> Problem:
+def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> Problem:
     what = ", ".join(part for part in (error.context, error.problem) if part)
-    line = None if error.problem_mark is None else error.problem_mark.line + 1
+    last = text.rstrip().count("\n")
+    line = None if error.problem_mark is None else min(error.problem_mark.line, last) + 1
     return Problem("", f"not valid YAML: {what}", "syntax", line)
 
 

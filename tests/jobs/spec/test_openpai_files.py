@@ -1,0 +1,97 @@
+"""Files written for OpenPAI mean the same here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from portal.jobs.spec import JobSpec, SpecInvalid, mask_secrets, parse, parsed_form
+from tests.jobs.spec.builders import OPENPAI, ROOT, problems
+
+CASES = json.loads((OPENPAI / "protocol_cases.json").read_text())
+FILES = sorted([*(OPENPAI / "examples").glob("*.yaml"), *(OPENPAI / "lab6").glob("*.yaml")])
+REFUSED_AT = (
+    {"additionalProp"},
+    {"taskRoles.invalid-name"},
+    {"taskRoles"},
+    {"name"},
+    {"taskRoles.valid_name.resourcePerInstance.gpu"},
+    {"taskRoles.valid_name.commands"},
+    {"taskRoles", "prerequisites[0].uri"},
+)
+
+
+@pytest.mark.parametrize("case", CASES["valid"], ids=lambda case: case["name"])
+def test_a_valid_case_has_the_parsed_form_openpai_gave_it(case: dict[str, Any]) -> None:
+    assert parsed_form(case["yaml"]) == case["parsed"]
+
+
+@pytest.mark.parametrize(("case", "paths"), list(zip(CASES["invalid"], REFUSED_AT, strict=True)))
+def test_an_invalid_case_is_refused_at_the_place_that_is_wrong(case: dict[str, Any], paths: set[str]) -> None:
+    assert {problem.path for problem in problems(case["yaml"])} == paths
+    with pytest.raises(SpecInvalid):
+        parsed_form(case["yaml"])
+
+
+@pytest.mark.parametrize("case", CASES["mask"], ids=lambda case: case["name"])
+def test_masking_changes_nothing_but_the_secrets(case: dict[str, Any]) -> None:
+    assert mask_secrets(case["yaml"]) == case["masked"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_every_sample_job_is_accepted_and_survives_a_round_trip(file: Path) -> None:
+    spec = parse(file.read_bytes())
+    assert JobSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+    assert all(role.script and "<%" not in role.script for role in spec.roles)
+
+
+def test_all_samples_were_found() -> None:
+    assert len(FILES) == 13 + 8
+
+
+@pytest.mark.parametrize(
+    ("number", "vc", "priority", "instances", "gang"),
+    [
+        (0, "vc1", 100, 1, True),
+        (1, "vc1", 10, 1, True),
+        (2, "vc1", 100, 1, True),
+        (3, "vc1", 100, 1, True),
+        (4, "vc1", -1, 1, True),
+        (5, "default", 100, 1, True),
+        (6, "default", 100, 2, True),
+        (7, "default", 100, 2, False),
+    ],
+)
+def test_a_lab_job_reads_as_the_lab_says(number: int, vc: str, priority: int, instances: int, gang: bool) -> None:
+    spec = parse((OPENPAI / "lab6" / f"job-config-{number}.yaml").read_text())
+    (role,) = spec.roles
+    assert (spec.vc, spec.priority, role.instances, spec.gang) == (vc, priority, instances, gang)
+    assert (role.resources.cpu, role.resources.memory_mb, role.resources.gpu) == (2, 4096, 1)
+    assert (role.completion.min_failed, role.completion.min_succeeded) == (1, 1)
+
+
+def test_a_deployment_stands_around_the_commands_of_its_role() -> None:
+    spec = parse((OPENPAI / "examples" / "tensorflow-cifar10.yaml").read_text())
+    lines = spec.role("psserver").script.splitlines()
+    assert lines[0] == "rm /usr/local/cuda/lib64/stubs/libcuda.so.1"
+    assert lines[1].startswith("wget -qO- http")
+    assert lines[-1].startswith('echo "Uploading data ..."')
+    assert "--model=resnet20 --batch_size=32" in spec.role("worker").script
+
+
+def test_the_first_job_is_a_gang_of_two_on_the_sample_team() -> None:
+    spec = parse((ROOT / "examples" / "hello.yaml").read_text())
+    (role,) = spec.roles
+    assert (spec.name, spec.vc, spec.gang, role.name, role.instances) == (
+        "hello",
+        "research",
+        True,
+        "worker",
+        2,
+    )
+    assert (role.image.uri, role.resources.gpu, role.resources.cpu) == ("busybox:latest", 1, 1)
+    assert (role.resources.memory_mb, spec.berth.time_limit_s) == (256, 600)
+    assert 'echo "step $step of 5"' in role.script
