@@ -7,5 +7,9 @@ from django.http import HttpRequest
 
 
 def site(request: HttpRequest) -> dict[str, object]:
-    """The cluster's name and the version."""
-    return {"cluster_name": settings.CLUSTER_NAME, "version": settings.VERSION}
+    """The cluster's name, the version, and where static files are served."""
+    return {
+        "cluster_name": settings.CLUSTER_NAME,
+        "version": settings.VERSION,
+        "static_url": settings.STATIC_URL,
+    }

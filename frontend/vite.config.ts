@@ -1,0 +1,16 @@
+import { defineConfig } from "vite";
+
+// Django serves the result under /static/; portal/common/templatetags/frontend.py reads the manifest.
+export default defineConfig({
+  base: "/static/",
+  publicDir: "public",
+  build: {
+    outDir: "dist",
+    emptyOutDir: true,
+    manifest: "manifest.json",
+    target: "es2022",
+    rolldownOptions: {
+      input: { main: "src/main.ts", theme: "src/theme.ts" },
+    },
+  },
+});

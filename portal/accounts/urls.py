@@ -1,0 +1,14 @@
+"""Addresses of the account pages."""
+
+from django.urls import path
+
+from portal.accounts import views
+
+urlpatterns = [
+    path("login", views.login_page, name="login"),
+    path("logout", views.logout_page, name="logout"),
+    path("profile", views.profile, name="profile"),
+    path("profile/password", views.password_change, name="password"),
+    path("profile/tokens", views.token_new, name="token-new"),
+    path("profile/tokens/<int:token_id>/revoke", views.token_end, name="token-end"),
+]

@@ -1,0 +1,128 @@
+"""Log in, log out, and one's own account."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import login, logout, update_session_auth_hash
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import ValidationError
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST
+
+from portal.accounts.forms import LoginForm, PasswordForm, TokenForm
+from portal.accounts.models import Scope
+from portal.accounts.pages import PageRequest
+from portal.accounts.selectors import token_get, tokens_of
+from portal.accounts.services import sign_in, token_create, token_revoke, user_set_password
+from portal.common.errors import Refused
+
+
+@sensitive_post_parameters("password")
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def login_page(request: PageRequest) -> HttpResponse:
+    """The log-in form; goes on to the page that was asked for."""
+    target = _safe_target(request)
+    if request.user.is_authenticated and request.method != "POST":
+        return redirect(target)
+    form = LoginForm(request.POST or None)
+    status = 200
+    if request.method == "POST" and form.is_valid():
+        try:
+            user = sign_in(**form.cleaned_data, address=request.META.get("REMOTE_ADDR", ""), now=timezone.now())
+        except Refused as refusal:
+            form.add_error(None, refusal.detail)
+            status = refusal.status
+        else:
+            login(request, user)
+            return redirect(target)
+    return render(
+        request,
+        "accounts/login.html",
+        {"form": form, "next": request.POST.get("next") or request.GET.get("next", "")},
+        status=status,
+    )
+
+
+def _safe_target(request: PageRequest) -> str:
+    """Where to go after logging in: an address of this portal only."""
+    target = request.POST.get("next") or request.GET.get("next") or ""
+    safe = url_has_allowed_host_and_scheme(target, {request.get_host()}, require_https=request.is_secure())
+    return target if safe else settings.LOGIN_REDIRECT_URL
+
+
+@require_POST
+def logout_page(request: PageRequest) -> HttpResponse:
+    logout(request)
+    return redirect(settings.LOGOUT_REDIRECT_URL)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD"])
+def profile(request: PageRequest) -> HttpResponse:
+    """The account, its tokens, its password."""
+    return _profile(request)
+
+
+@sensitive_post_parameters("old", "new")
+@login_required
+@require_POST
+def password_change(request: PageRequest) -> HttpResponse:
+    form = PasswordForm(request.POST)
+    if form.is_valid():
+        if not request.user.check_password(form.cleaned_data["old"]):
+            form.add_error("old", _("This is not the current password."))
+        else:
+            try:
+                user_set_password(user=request.user, password=form.cleaned_data["new"])
+            except ValidationError as error:
+                form.add_error("new", error)
+            else:
+                update_session_auth_hash(request, request.user)
+                messages.success(request, _("The password is changed. Other browsers are logged out."))
+                return redirect("profile")
+    return _profile(request, password_form=form, status=400)
+
+
+@login_required
+@require_POST
+def token_new(request: PageRequest) -> HttpResponse:
+    """Makes a token and shows it, this once."""
+    form = TokenForm(request.POST)
+    if not form.is_valid():
+        return _profile(request, token_form=form, status=400)
+    now = timezone.now()
+    made = token_create(
+        user=request.user,
+        name=form.cleaned_data["name"],
+        scope=Scope(form.cleaned_data["scope"]),
+        now=now,
+        expires_at=form.expires_at(now),
+    )
+    return _profile(request, made=made)
+
+
+@login_required
+@require_POST
+def token_end(request: PageRequest, token_id: int) -> HttpResponse:
+    token_revoke(token=token_get(user=request.user, token_id=token_id), now=timezone.now())
+    messages.success(request, _("The token is revoked."))
+    return redirect("profile")
+
+
+def _profile(request: PageRequest, *, status: int = 200, **more: object) -> HttpResponse:
+    context = {
+        "tokens": tokens_of(user=request.user),
+        "password_form": PasswordForm(),
+        "token_form": TokenForm(),
+        "now": timezone.now(),
+        **more,
+    }
+    return render(request, "accounts/profile.html", context, status=status)

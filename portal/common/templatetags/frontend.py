@@ -1,0 +1,103 @@
+"""What Vite has built, and how pages write times and amounts."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
+
+from django import template
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext, ngettext
+
+register = template.Library()
+
+MANIFEST = "manifest.json"
+
+
+@lru_cache(maxsize=1)
+def _manifest(path: Path, changed: float) -> dict[str, dict[str, object]]:
+    entries: dict[str, dict[str, object]] = json.loads(path.read_text(encoding="utf-8"))
+    return entries
+
+
+def _entry(source: str) -> dict[str, object]:
+    path = settings.BASE_DIR / "frontend" / "dist" / MANIFEST
+    try:
+        return _manifest(path, path.stat().st_mtime)[source]
+    except FileNotFoundError:
+        raise ImproperlyConfigured("The front end is not built: run `make setup`.") from None
+
+
+@register.simple_tag
+def frontend_styles(source: str) -> SafeString:
+    """The style sheets of an entry such as ``src/main.ts``. Vite's names carry a hash of the content, so they
+    are linked as they are."""
+    sheets = _entry(source).get("css", [])
+    assert isinstance(sheets, list)
+    return format_html_join("\n", '<link rel="stylesheet" href="{}{}">', ((settings.STATIC_URL, it) for it in sheets))
+
+
+@register.simple_tag
+def frontend_script(source: str, early: bool = False) -> SafeString:
+    """The script of an entry; ``early``: a classic script that runs before the page is painted."""
+    kind = "" if early else ' type="module"'
+    return format_html('<script{} src="{}{}"></script>', SafeString(kind), settings.STATIC_URL, _entry(source)["file"])
+
+
+@register.simple_tag
+def moment(at: datetime | None) -> SafeString | str:
+    """A point in time, in UTC for who has no script; the page's script writes it in the reader's own zone."""
+    if at is None:
+        return "–"
+    utc = at.astimezone(timezone.get_fixed_timezone(0))
+    return format_html('<time datetime="{}" data-moment>{}</time>', utc.isoformat(), f"{utc:%Y-%m-%d %H:%M:%S} UTC")
+
+
+@register.simple_tag
+def lasted(start: datetime | None, end: datetime | None, now: datetime | None = None) -> SafeString | str:
+    """How long something took, or takes since ``start`` when it has not ended (then it ticks)."""
+    if start is None:
+        return "–"
+    if end is not None:
+        return span_words(end - start)
+    shown = span_words((now or timezone.now()) - start)
+    return format_html('<span data-ticking="{}">{}</span>', int(start.timestamp() * 1000), shown)
+
+
+def span_words(span: timedelta) -> str:
+    """``75 s`` as ``1 min 15 s``: the two largest units that are not nothing."""
+    seconds = max(0, int(span.total_seconds()))
+    units = [("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)]
+    for place, (unit, size) in enumerate(units):
+        count, rest = divmod(seconds, size)
+        if count:
+            lesser, lesser_size = units[min(place + 1, len(units) - 1)]
+            more = f" {rest // lesser_size} {lesser}" if rest // lesser_size and lesser != unit else ""
+            return f"{count} {unit}{more}"
+    return "0 s"
+
+
+@register.filter
+def memory(megabytes: int) -> str:
+    """An amount of memory: ``256 MB``, ``2 GB``."""
+    return f"{megabytes / 1024:.4g} GB" if megabytes >= 1024 else f"{megabytes} MB"
+
+
+@register.filter
+def cores(milli: int) -> str:
+    """CPU in cores: ``0.5``, ``4``."""
+    return f"{milli / 1000:g}"
+
+
+@register.filter
+def gpus(count: int) -> str:
+    """``1 GPU``, ``8 GPUs``, or words for none."""
+    if not count:
+        return gettext("no GPU")
+    return ngettext("%(count)d GPU", "%(count)d GPUs", count) % {"count": count}
