@@ -9,6 +9,7 @@ from typing import TypeVar
 
 Value = TypeVar("Value")
 
+PERIODS = {"s": 1, "min": 60, "hour": 3600, "day": 86_400}
 TRUE, FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
 
 
@@ -77,3 +78,16 @@ def env_secret(name: str) -> str | None:
         return Path(path).read_text(encoding="utf-8").strip()
     except OSError as error:
         raise BadSetting(f"{name}_FILE={path!r}: cannot be read ({error.strerror}).") from None
+
+
+def env_rate(name: str, default: str) -> tuple[int, int]:
+    """A count per time, such as ``10/min``, as (count, seconds)."""
+
+    def convert(text: str) -> tuple[int, int]:
+        count, _, period = text.partition("/")
+        if int(count) < 1 or period not in PERIODS:
+            raise ValueError(text)
+        return int(count), PERIODS[period]
+
+    allowed = f"a count per {', '.join(PERIODS)}, such as {default}"
+    return _read(name, convert(default), convert, allowed)

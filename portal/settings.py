@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from nodes.protocol import CELERY_DEFAULTS, REPORTS_QUEUE, PortalKey, transport_options
 from portal.common.keys import key_file
-from portal.env import BadSetting, env_bool, env_int, env_list, env_path, env_secret, env_str
+from portal.env import BadSetting, env_bool, env_int, env_list, env_path, env_rate, env_secret, env_str
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION = "0.1.0"
@@ -73,6 +73,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "portal.common.pages.RefusalPages",
 ]
 ROOT_URLCONF = "portal.urls"
 ASGI_APPLICATION = "portal.asgi.application"
@@ -167,8 +168,8 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
-LOGIN_ATTEMPTS = env_str("BERTH_LOGIN_RATE", "10/min")
-SUBMIT_RATE = env_str("BERTH_SUBMIT_RATE", "3600/hour")
+LOGIN_RATE = env_rate("BERTH_LOGIN_RATE", "10/min")
+SUBMIT_RATE = env_rate("BERTH_SUBMIT_RATE", "3600/hour")
 
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("zh-hans", "中文")]
@@ -185,6 +186,7 @@ STORAGES = {
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
 }
 WHITENOISE_MANIFEST_STRICT = False
+WHITENOISE_IMMUTABLE_FILE_TEST = r"/assets/.+-[\w-]{8}\.\w+$"  # Vite's names carry a hash of the content
 
 # ---------------------------------------------------------------- security
 ALLOWED_HOSTS = env_list("BERTH_ALLOWED_HOSTS", [_url.hostname, "127.0.0.1", "localhost", "[::1]"])
@@ -206,15 +208,11 @@ REST_FRAMEWORK = {
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["portal.accounts.authentication.SignedInWithScope"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["portal.common.parsers.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_FILTER_BACKENDS": [
-        "django_filters.rest_framework.DjangoFilterBackend",
-        "rest_framework.filters.OrderingFilter",
-    ],
+    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
     "DEFAULT_PAGINATION_CLASS": "portal.common.pagination.Cursor",
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "DEFAULT_THROTTLE_RATES": {"login": LOGIN_ATTEMPTS, "submit": SUBMIT_RATE},
+    "DEFAULT_SCHEMA_CLASS": "portal.common.openapi.Schema",
     "EXCEPTION_HANDLER": "portal.common.problems.handler",
     "UNAUTHENTICATED_USER": None,
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from django.contrib.auth.models import AbstractUser
 from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
@@ -65,3 +67,8 @@ class Token(models.Model):
 
     def __str__(self) -> str:
         return f"{self.prefix}… of {self.user_id}"
+
+    @staticmethod
+    def digest_of(secret: str) -> str:
+        """What is kept of a token: SHA-256 in hex. The secret has 256 random bits, so that no salt is needed."""
+        return hashlib.sha256(secret.encode()).hexdigest()

@@ -1,0 +1,55 @@
+"""How a request says who sends it: a bearer token, or the browser's session; and what it may then do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import timezone
+from rest_framework.authentication import BaseAuthentication, get_authorization_header
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.permissions import SAFE_METHODS, BasePermission
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from portal.accounts.models import Scope, Token, User
+from portal.accounts.selectors import token_valid
+from portal.accounts.services import token_touch
+
+SCOPES = list(Scope)  # each contains those before it
+
+
+class BearerToken(BaseAuthentication):
+    """``Authorization: Bearer berth_…``. A token that does not hold is refused, never taken for nobody."""
+
+    def authenticate(self, request: Request) -> tuple[User, Token] | None:
+        words = get_authorization_header(request).split()
+        if not words or words[0].lower() != b"bearer":
+            return None
+        if len(words) != 2:
+            raise AuthenticationFailed("The header must read: Authorization: Bearer TOKEN.")
+        now = timezone.now()
+        token = token_valid(digest=Token.digest_of(words[1].decode("latin-1")), now=now)
+        if token is None:
+            raise AuthenticationFailed("The token is not known, expired or revoked.")
+        token_touch(token=token, now=now)
+        return token.user, token
+
+    def authenticate_header(self, request: Request) -> str:
+        return 'Bearer realm="berth"'
+
+
+class SignedInWithScope(BasePermission):
+    """Somebody is signed in, and a token's scope covers the request.
+
+    Reading needs ``read``; everything else what the view's ``scope`` says, ``admin`` where it says nothing. A
+    browser's session has every scope. What the user may do is decided by ``portal.accounts.rights``.
+    """
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        if request.user is None:
+            return False
+        needed = Scope.READ if request.method in SAFE_METHODS else getattr(view, "scope", Scope.ADMIN)
+        if isinstance(request.auth, Token) and SCOPES.index(Scope(request.auth.scope)) < SCOPES.index(needed):
+            self.message: Any = f"This token has the scope {request.auth.scope}; {needed} is needed."
+            return False
+        return True

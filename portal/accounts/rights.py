@@ -1,0 +1,53 @@
+"""Who may do what: the one table. Selectors turn a row of it into a condition on a queryset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from portal.accounts.models import ClusterRole, User
+
+
+class Relation(StrEnum):
+    """What a user is to the cluster, to a virtual cluster (VC), or to a job. One may be several."""
+
+    ADMIN = "admin"  # administers the cluster
+    AUDITOR = "auditor"  # reads all, changes nothing
+    LEAD = "lead"  # leads the VC, directly or by a group
+    MEMBER = "member"  # is in the VC, directly or by a group
+    OWNER = "owner"  # submitted the job
+    OTHER = "other"  # signed in, nothing of the above
+
+
+class Action(StrEnum):
+    """What somebody may want to do."""
+
+    JOB_READ = "job.read"  # name, command, logs, events: everything but secrets
+    JOB_STOP = "job.stop"
+    JOB_SUBMIT = "job.submit"  # into a VC
+    VC_READ = "vc.read"  # quota and usage
+    NODE_READ = "node.read"
+    NODE_SET_INTENT = "node.set_intent"
+
+
+R = Relation
+ALLOWED: Mapping[Action, frozenset[Relation]] = {
+    Action.JOB_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.MEMBER, R.OWNER}),
+    Action.JOB_STOP: frozenset({R.ADMIN, R.LEAD, R.OWNER}),
+    Action.JOB_SUBMIT: frozenset({R.ADMIN, R.LEAD, R.MEMBER}),
+    Action.VC_READ: frozenset(R),
+    Action.NODE_READ: frozenset(R),
+    Action.NODE_SET_INTENT: frozenset({R.ADMIN}),
+}
+
+_CLUSTER_WIDE: Mapping[str, Relation] = {ClusterRole.ADMIN: R.ADMIN, ClusterRole.AUDITOR: R.AUDITOR}
+
+
+def cluster_relation(user: User) -> Relation:
+    """What the user is to the whole cluster: administrator, auditor or other."""
+    return _CLUSTER_WIDE.get(user.role, R.OTHER)
+
+
+def allowed_everywhere(user: User, action: Action) -> bool:
+    """Whether the user may do it to anything there is, whatever it belongs to. A disabled account may nothing."""
+    return user.is_active and bool({cluster_relation(user), R.OTHER} & ALLOWED[action])

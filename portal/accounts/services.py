@@ -1,0 +1,103 @@
+"""Writing accounts and tokens."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.contrib.auth import authenticate
+from django.contrib.auth.password_validation import validate_password
+from django.db.models import Q
+
+from portal.accounts.models import ClusterRole, Scope, Token, User
+from portal.common.errors import Denied
+from portal.common.throttles import Rate, RateLimit
+
+TOKEN_MARK = "berth_"  # what a token begins with, so that a leaked one is recognised
+TOKEN_BYTES = 32
+TOUCH_EVERY = timedelta(minutes=1)
+SIGN_INS = RateLimit("login", Rate(*settings.LOGIN_RATE))
+
+
+class WrongPassword(Denied):
+    """No active account has this name and password; which of them is wrong is not told."""
+
+    status = 401
+    title = "Not signed in"
+
+    def __init__(self) -> None:
+        super().__init__("User name or password is wrong.")
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """A token at its making: the only moment at which its ``secret`` is known."""
+
+    token: Token
+    secret: str
+
+
+def sign_in(*, username: str, password: str, address: str, now: datetime) -> User:
+    """The account with this password.
+
+    Counts tries per address and per user name; a success clears both counts. Raises WrongPassword, RateLimited.
+    """
+    keys = (f"address:{address}", f"user:{username.lower()}")
+    for key in keys:
+        SIGN_INS.take(key, now=now)
+    user = authenticate(username=username, password=password)
+    if not isinstance(user, User):
+        raise WrongPassword
+    for key in keys:
+        SIGN_INS.clear(key, now=now)
+    return user
+
+
+def token_create(*, user: User, name: str, scope: Scope, now: datetime, expires_at: datetime | None) -> NewToken:
+    """A new token; its secret is returned here and nowhere kept."""
+    secret = TOKEN_MARK + secrets.token_urlsafe(TOKEN_BYTES)
+    token = Token.objects.create(
+        user=user,
+        name=name,
+        prefix=secret[:12],
+        digest=Token.digest_of(secret),
+        scope=scope,
+        created_at=now,
+        expires_at=expires_at,
+    )
+    return NewToken(token, secret)
+
+
+def token_revoke(*, token: Token, now: datetime) -> None:
+    """Ends a token; open websockets that use it close within seconds. Doing it twice is doing it once."""
+    Token.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=now)
+
+
+def token_touch(*, token: Token, now: datetime) -> None:
+    """Notes that the token was used; at most one write a minute."""
+    stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=now - TOUCH_EVERY)
+    if token.last_used_at is None or token.last_used_at < now - TOUCH_EVERY:
+        Token.objects.filter(stale, pk=token.pk).update(last_used_at=now)
+
+
+def user_create(*, username: str, password: str, email: str = "", role: ClusterRole = ClusterRole.USER) -> User:
+    """A new account. An administrator may also use Django's own admin pages, the back door.
+
+    Raises django's ValidationError for a bad or taken name or a weak password.
+    """
+    admin = role == ClusterRole.ADMIN
+    user = User(username=username, email=email, role=role, is_staff=admin, is_superuser=admin)
+    validate_password(password, user)
+    user.set_password(password)
+    user.full_clean()
+    user.save()
+    return user
+
+
+def user_set_password(*, user: User, password: str) -> None:
+    """A new password; ends the account's browser sessions. Raises django's ValidationError for a weak one."""
+    validate_password(password, user)
+    user.set_password(password)
+    user.save(update_fields=["password"])

@@ -1,0 +1,141 @@
+"""Who is behind a websocket: the same credentials as the API's, looked at again while it stays open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol, cast
+from urllib.parse import urlsplit
+
+from asgiref.typing import ASGIReceiveCallable, ASGISendCallable
+from channels.db import database_sync_to_async
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.conf import settings
+from django.http.cookie import parse_cookie
+from django.http.request import split_domain_port, validate_host
+from django.utils import timezone
+
+from portal.accounts.models import Token, User
+from portal.accounts.selectors import session_user, token_valid
+
+Scope = dict[str, Any]
+Application = Callable[[Scope, ASGIReceiveCallable, ASGISendCallable], Awaitable[None]]
+
+BEARER_PROTOCOL = "bearer"  # new WebSocket(url, ["bearer", token]): browsers cannot set headers
+RECHECK_S = 5.0
+CLOSED_NOT_SIGNED_IN = 4401
+CLOSED_NOT_VISIBLE = 4404
+
+
+class Credential(Protocol):
+    """What was shown at the opening; ``user`` asks the database whether it still holds."""
+
+    def user(self) -> User | None: ...
+
+
+class SessionCredential:
+    """A browser's session cookie."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+    def user(self) -> User | None:
+        return session_user(session_key=self.key)
+
+
+class TokenCredential:
+    """A bearer token; only its digest is kept while the socket is open."""
+
+    def __init__(self, secret: str) -> None:
+        self.digest = Token.digest_of(secret)
+
+    def user(self) -> User | None:
+        token = token_valid(digest=self.digest, now=timezone.now())
+        return token.user if token else None
+
+
+class SignedIn:
+    """ASGI middleware: puts ``credential`` (or None) into the scope. Refuses a cookie from a foreign page: browsers
+    send cookies along with a websocket that any page may open, so its Origin must be this portal."""
+
+    def __init__(self, app: Application) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        await self.app({**scope, "credential": credential_of(scope)}, receive, send)
+
+
+def credential_of(scope: Mapping[str, Any]) -> Credential | None:
+    """The token of the header or of the subprotocol list, else the session cookie of a page of our own."""
+    headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
+    kind, _, secret = headers.get(b"authorization", "").partition(" ")
+    if kind.lower() == "bearer":
+        return TokenCredential(secret.strip())
+    offered = list(scope.get("subprotocols", []))
+    if offered[:1] == [BEARER_PROTOCOL] and len(offered) == 2:
+        return TokenCredential(offered[1])
+    key = parse_cookie(headers.get(b"cookie", "")).get(settings.SESSION_COOKIE_NAME)
+    if key and origin_is_ours(headers.get(b"origin", ""), headers.get(b"host", "")):
+        return SessionCredential(key)
+    return None
+
+
+def origin_is_ours(origin: str, host: str) -> bool:
+    """Whether a page of that origin is one of this portal's, as Django's CSRF check sees it."""
+    domain, _ = split_domain_port(host)
+    same = validate_host(domain, settings.ALLOWED_HOSTS) and urlsplit(origin).netloc == host
+    return bool(origin) and (same or origin in settings.CSRF_TRUSTED_ORIGINS)
+
+
+class SignedInConsumer(AsyncWebsocketConsumer):
+    """A websocket of somebody signed in: ``user`` is set before ``opened`` is called, and the socket closes within
+    seconds when the session or token ends. Subclasses write ``opened``, ``closed`` and, if they cache what may be
+    seen, ``rechecked``."""
+
+    user: User
+    _watch: asyncio.Task[None] | None = None
+
+    async def opened(self) -> None:
+        """The user is known; nothing is accepted yet. Accept, or close."""
+        raise NotImplementedError
+
+    async def closed(self) -> None:
+        """The socket is gone: end what ``opened`` began."""
+
+    async def rechecked(self) -> None:
+        """The user was read again: read again what may be seen."""
+
+    async def connect(self) -> None:
+        user = await self._user_now()
+        if user is None:
+            # Accepted first: a browser's script sees a close code only of an open socket.
+            await self.agree()
+            await self.close(CLOSED_NOT_SIGNED_IN)
+            return
+        self.user = user
+        await self.opened()
+        self._watch = asyncio.create_task(self._watch_credential())
+
+    async def disconnect(self, code: int) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+            await self.closed()
+
+    async def agree(self) -> None:
+        """Accept the socket, choosing the subprotocol by which a token was given."""
+        offered = self.scope.get("subprotocols", [])
+        await self.accept(BEARER_PROTOCOL if BEARER_PROTOCOL in offered else None)
+
+    async def _user_now(self) -> User | None:
+        credential = cast("Credential | None", self.scope["credential"])
+        return None if credential is None else await database_sync_to_async(credential.user)()
+
+    async def _watch_credential(self) -> None:
+        while True:
+            await asyncio.sleep(RECHECK_S)
+            user = await self._user_now()
+            if user is None:
+                await self.close(CLOSED_NOT_SIGNED_IN)
+                return
+            self.user = user
+            await self.rechecked()

@@ -1,0 +1,23 @@
+"""The web process: pages and REST by Django, websockets by Channels."""
+
+from __future__ import annotations
+
+import os
+
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
+django_application = get_asgi_application()
+
+from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402  Django must be set up first
+from django.urls import path  # noqa: E402
+
+from portal.accounts.websockets import SignedIn  # noqa: E402
+from portal.jobs.consumers import EventsConsumer  # noqa: E402
+
+application = ProtocolTypeRouter(
+    {
+        "http": django_application,
+        "websocket": SignedIn(URLRouter([path("ws/events", EventsConsumer.as_asgi())])),
+    }
+)

@@ -1,0 +1,126 @@
+"""Every refusal of the API as one form: a problem document of RFC 9457, ``application/problem+json``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.views.defaults import page_not_found, server_error
+from rest_framework import exceptions, status
+from rest_framework.response import Response
+from rest_framework.views import exception_handler
+
+from portal.common.errors import Fault, Invalid, RateLimited, Refused, TooLarge
+
+MEDIA_TYPE = "application/problem+json"
+TITLES = {
+    400: "Not valid",
+    401: "Not signed in",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Method not allowed",
+    406: "Not acceptable",
+    409: "Conflict",
+    413: "Too large",
+    415: "Unsupported media type",
+    429: "Too many requests",
+    500: "Internal error",
+}
+API_PREFIX = "/api/"
+
+
+def problem(
+    status_code: int, detail: str, faults: tuple[Fault, ...] = (), title: str = "", instance: str = ""
+) -> dict[str, Any]:
+    """The document; ``type`` is about:blank, as ``title`` and ``status`` say all that programs need."""
+    document: dict[str, Any] = {
+        "type": "about:blank",
+        "title": title or TITLES.get(status_code, "Error"),
+        "status": status_code,
+        "detail": detail,
+    }
+    if instance:
+        document["instance"] = instance
+    if faults:
+        document["errors"] = [_fault(fault) for fault in faults]
+    return document
+
+
+def handler(error: Exception, context: Mapping[str, Any]) -> Response | None:
+    """Django REST framework's hook: what a raised error answers. None for a mistake of ours, which becomes a 500."""
+    if isinstance(error, RequestDataTooBig):
+        error = TooLarge(_limit())
+    if isinstance(error, Refused):
+        return _refused(error)
+    response = exception_handler(error, dict(context))
+    if response is None:
+        return None
+    response.data = _from_framework(error, response)
+    response.content_type = MEDIA_TYPE
+    return response
+
+
+def api_not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    """404 of an address that nobody serves."""
+    if request.path.startswith(API_PREFIX):
+        return _plain(404, "There is nothing at this address.")
+    return page_not_found(request, exception)
+
+
+def api_server_error(request: HttpRequest) -> HttpResponseBase:
+    """500: a mistake of ours; what happened stands in our log, not in the answer."""
+    if request.path.startswith(API_PREFIX):
+        return _plain(500, "The portal made a mistake; an administrator finds it in the portal's log.")
+    return server_error(request)
+
+
+def _plain(status_code: int, detail: str) -> HttpResponse:
+    return HttpResponse(json.dumps(problem(status_code, detail)), content_type=MEDIA_TYPE, status=status_code)
+
+
+def _refused(error: Refused) -> Response:
+    faults = error.faults if isinstance(error, Invalid) else ()
+    response = Response(problem(error.status, error.detail, faults, error.title), status=error.status)
+    response.content_type = MEDIA_TYPE
+    if isinstance(error, RateLimited):
+        response.headers["Retry-After"] = str(error.retry_after_s)
+    if error.status == status.HTTP_401_UNAUTHORIZED:
+        response.headers["WWW-Authenticate"] = 'Bearer realm="berth"'
+    return response
+
+
+def _from_framework(error: Exception, response: Response) -> dict[str, Any]:
+    if isinstance(error, exceptions.ValidationError):
+        faults = tuple(_flatten(error.detail, error.get_codes(), ()))
+        return problem(response.status_code, "; ".join(fault.message for fault in faults[:3]), faults)
+    if isinstance(error, Http404 | PermissionDenied):
+        return problem(response.status_code, str(error) or TITLES[response.status_code])
+    detail = error.detail if isinstance(error, exceptions.APIException) else str(error)
+    return problem(response.status_code, str(detail))
+
+
+def _flatten(detail: Any, codes: Any, path: tuple[str, ...]) -> Iterator[Fault]:
+    """A serializer's nested errors as a flat list with paths such as ``items[0].name``."""
+    if isinstance(detail, Mapping):
+        for key, value in detail.items():
+            inner = path if key == "non_field_errors" else (*path, str(key))
+            yield from _flatten(value, codes[key], inner)
+    elif isinstance(detail, list):
+        for item, code in zip(detail, codes, strict=True):
+            yield from _flatten(item, code, path)
+    else:
+        yield Fault(".".join(path), str(detail), str(codes))
+
+
+def _fault(fault: Fault) -> dict[str, Any]:
+    document = {"path": fault.path, "message": fault.message, "code": fault.code}
+    return document if fault.line is None else {**document, "line": fault.line}
+
+
+def _limit() -> int:
+    from django.conf import settings
+
+    return int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)

@@ -1,0 +1,58 @@
+"""``/ws/events``: what changes, as it changes, to whom it may concern."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from typing import Any
+
+from channels.db import database_sync_to_async
+
+from portal.accounts.websockets import SignedInConsumer
+from portal.clusters.selectors import JobSight, job_sight
+from portal.common.live import GROUP
+
+MOST_WAITING = 256
+
+
+class EventsConsumer(SignedInConsumer):
+    """Messages are ``{"kind": "job", "id": …, "state": …, "vc": …, "user": …}``, ``{"kind": "node", "name": …}``,
+    ``{"kind": "queue"}`` and, to a browser too slow to take all, ``{"kind": "skipped"}``: read the rows again."""
+
+    sight: JobSight
+    _sender: asyncio.Task[None]
+
+    async def opened(self) -> None:
+        self._waiting: asyncio.Queue[dict[str, Any]] = asyncio.Queue(MOST_WAITING)
+        self._skipped = False
+        await self.rechecked()
+        await self.channel_layer.group_add(GROUP, self.channel_name)
+        await self.agree()
+        self._sender = asyncio.create_task(self._send_all())
+
+    async def closed(self) -> None:
+        self._sender.cancel()
+        with contextlib.suppress(Exception):  # Redis may be away; the channel is forgotten anyhow
+            await self.channel_layer.group_discard(GROUP, self.channel_name)
+
+    async def rechecked(self) -> None:
+        self.sight = await database_sync_to_async(lambda: job_sight(user=self.user))()
+
+    async def berth_event(self, event: dict[str, Any]) -> None:
+        """From the channel layer. Never waits for the browser: the layer's own queue has no bound."""
+        payload = event["payload"]
+        if event["kind"] == "job" and not self.sight.covers(user_id=payload["user"], vc_id=payload["vc"]):
+            return
+        try:
+            self._waiting.put_nowait({"kind": event["kind"], **payload})
+        except asyncio.QueueFull:
+            self._skipped = True
+
+    async def _send_all(self) -> None:
+        while True:
+            message = await self._waiting.get()
+            await self.send(json.dumps(message))
+            if self._skipped and self._waiting.empty():
+                self._skipped = False
+                await self.send(json.dumps({"kind": "skipped"}))
