@@ -8,7 +8,7 @@ BIN := .venv/bin
 DONE := .venv/.done
 export PYTHON
 
-FRONTEND := $(shell find frontend -type f -not -path '*/node_modules/*' -not -path '*/dist/*' 2>/dev/null)
+FRONTEND := $(shell find frontend -type f -not -path '*/node_modules/*' -not -path '*/dist/*' -not -path '*/templates/*' 2>/dev/null)
 
 .PHONY: help setup demo run test lint bench soak lock clean
 
