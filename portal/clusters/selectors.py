@@ -6,15 +6,16 @@ nothing above is imported.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q, QuerySet, Sum
 
 from portal.accounts.models import User
 from portal.accounts.rights import ALLOWED, Action, Relation, allowed_everywhere
-from portal.clusters.models import Membership, Node, VirtualCluster
-from portal.clusters.states import VcRole
+from portal.clusters.models import CellType, Gpu, Membership, Node, QuotaLine, Sku, VirtualCluster
+from portal.clusters.states import NodeHealth, NodeIntent, VcRole
 from portal.common.errors import NotFound
 
 _ROLES = {Relation.LEAD: VcRole.LEAD, Relation.MEMBER: VcRole.MEMBER}
@@ -87,3 +88,165 @@ def job_sight(*, user: User, action: Action = Action.JOB_READ) -> JobSight:
     own = user.pk if user.is_active and Relation.OWNER in ALLOWED[action] else None
     vcs = vcs_of(user=user, relations=ALLOWED[action]).values_list("pk", flat=True)
     return JobSight(everything=False, own=own, vcs=frozenset(vcs))
+
+
+_LIVE = Q(allocations__isnull=False, allocations__released_at__isnull=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SkuShare:
+    """A VC's GPUs of one SKU: guaranteed to it, in use inside that guarantee, and borrowed beyond it."""
+
+    sku: str
+    quota: int
+    guaranteed: int
+    borrowed: int
+
+    @property
+    def free(self) -> int:
+        """GPUs of the quota that nobody of the VC uses."""
+        return max(self.quota - self.guaranteed, 0)
+
+
+def vc_shares(*, vcs: Iterable[VirtualCluster]) -> dict[int, list[SkuShare]]:
+    """Each VC's shares by its id, in the order of SKU names. Three queries for any number of VCs."""
+    vcs = list(vcs)
+    quota: dict[tuple[int, str], int] = defaultdict(int)
+    leaves = _leaves_by_cell_type()
+    for line in QuotaLine.objects.filter(vc__in=vcs).select_related("cell_type__sku"):
+        quota[line.vc_id, line.cell_type.sku.name] += line.count * leaves[line.cell_type_id]
+    used = _gpus_in_use(vcs)
+    keys = sorted(quota.keys() | {(vc, sku) for vc, sku, _ in used})
+    shares: dict[int, list[SkuShare]] = {vc.pk: [] for vc in vcs}
+    for vc, sku in keys:
+        numbers = (quota.get((vc, sku), 0), used.get((vc, sku, "guaranteed"), 0), used.get((vc, sku, "borrowed"), 0))
+        shares[vc].append(SkuShare(sku, *numbers))
+    return shares
+
+
+def _leaves_by_cell_type() -> dict[int, int]:
+    """How many GPUs a cell of each type has."""
+    types = {cell_type.pk: cell_type for cell_type in CellType.objects.all()}
+
+    def leaves(key: int) -> int:
+        child = types[key].child_id
+        return 1 if child is None else types[key].child_count * leaves(child)
+
+    return {key: leaves(key) for key in types}
+
+
+def _gpus_in_use(vcs: Sequence[VirtualCluster]) -> dict[tuple[int, str, str], int]:
+    """GPUs held by jobs, by (VC's id, SKU's name, standing)."""
+    vc, sku, standing = "allocations__task_attempt__task__job__vc", "cell_type__sku__name", "allocations__standing"
+    rows = Gpu.objects.filter(_LIVE, **{f"{vc}__in": vcs}).order_by().values_list(vc, sku, standing)
+    return {(row[0], row[1], row[2]): row[3] for row in rows.annotate(number=Count("pk"))}
+
+
+@dataclass(frozen=True, slots=True)
+class SkuTotal:
+    """GPUs of one SKU in the whole cluster: there, fit for new tasks (free or held), held, and free for new tasks."""
+
+    sku: str
+    gpu_model: str
+    memory_mb: int
+    gpus: int
+    usable: int
+    held: int
+    free: int
+
+
+def sku_totals() -> list[SkuTotal]:
+    """Every SKU's GPUs, in the order of names; one query."""
+    usable = Q(
+        cell_types__gpus__present=True,
+        cell_types__gpus__fault="",
+        cell_types__gpus__node__intent=NodeIntent.OPEN,
+        cell_types__gpus__node__health=NodeHealth.HEALTHY,
+    )
+    present = Q(cell_types__gpus__present=True)
+    held = Q(
+        cell_types__gpus__in=Gpu.objects.filter(_LIVE).values("pk"),
+    )
+
+    def gpus(condition: Q) -> Count:
+        return Count("cell_types__gpus", filter=condition, distinct=True)
+
+    skus = Sku.objects.annotate(
+        there=gpus(present), usable=gpus(usable), held=gpus(held), free=gpus(usable & ~held)
+    ).order_by("name")
+    return [
+        SkuTotal(sku.name, sku.gpu_model, sku.gpu_memory_mb, sku.there, sku.usable, sku.held, sku.free) for sku in skus
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The task that holds a GPU, and of which job it is."""
+
+    job_id: int
+    job_name: str
+    run: int
+    user_id: int
+    username: str
+    vc_id: int
+    vc: str
+    role: str
+    index: int
+    standing: str
+
+    @property
+    def label(self) -> str:
+        """``user/name#run``."""
+        return f"{self.username}/{self.job_name}#{self.run}"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPlace:
+    """A GPU and who holds it."""
+
+    gpu: Gpu
+    holder: Holder | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLoad:
+    """A node, its GPUs in the order of their indices, and what its tasks hold of CPU and memory."""
+
+    node: Node
+    gpus: list[GpuPlace]
+    cpu_milli_held: int
+    memory_mb_held: int
+
+
+def node_loads(*, nodes: Sequence[Node]) -> list[NodeLoad]:
+    """The nodes with their GPUs and holders, in the given order; three queries for any number of nodes.
+
+    GPUs that are gone and held by nobody are left out. Whom the holder's name may be shown to says ``job_sight``.
+    """
+    holders = _holders(nodes)
+    gpus: dict[int, list[GpuPlace]] = defaultdict(list)
+    for gpu in Gpu.objects.filter(node__in=nodes).select_related("cell_type__sku").order_by("index", "pk"):
+        if gpu.present or gpu.pk in holders:
+            gpus[gpu.node_id].append(GpuPlace(gpu, holders.get(gpu.pk)))
+    held = _held_by_tasks(nodes)
+    return [NodeLoad(node, gpus[node.pk], *held.get(node.pk, (0, 0))) for node in nodes]
+
+
+def _holders(nodes: Sequence[Node]) -> dict[int, Holder]:
+    """The holder of each held GPU, by the GPU's id."""
+    task = "allocations__task_attempt__task__"
+    job = f"{task}job__"
+    columns = [
+        *(f"{job}{name}" for name in ("id", "name", "run", "user_id", "user__username", "vc_id", "vc__name")),
+        *(f"{task}role__name", f"{task}index", "allocations__standing"),
+    ]
+    rows = Gpu.objects.filter(_LIVE, node__in=nodes).order_by().values_list("pk", *columns)
+    return {row[0]: Holder(*row[1:]) for row in rows}
+
+
+def _held_by_tasks(nodes: Sequence[Node]) -> dict[int, tuple[int, int]]:
+    """(CPU in thousandths, memory in MB) held by tasks, by the node's id."""
+    live = Q(task_attempts__isnull=False, task_attempts__released_at__isnull=True)
+    rows = Node.objects.filter(live, pk__in=[node.pk for node in nodes]).order_by().values_list("pk")
+    summed = rows.annotate(cpu=Sum("task_attempts__cpu_milli"), memory=Sum("task_attempts__memory_mb"))
+    return {key: (cpu, memory) for key, cpu, memory in summed}

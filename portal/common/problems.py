@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.views.defaults import page_not_found, server_error
@@ -52,7 +53,7 @@ def problem(
 def handler(error: Exception, context: Mapping[str, Any]) -> Response | None:
     """Django REST framework's hook: what a raised error answers. None for a mistake of ours, which becomes a 500."""
     if isinstance(error, RequestDataTooBig):
-        error = TooLarge(_limit())
+        error = TooLarge(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
     if isinstance(error, Refused):
         return _refused(error)
     response = exception_handler(error, dict(context))
@@ -103,7 +104,7 @@ def _from_framework(error: Exception, response: Response) -> dict[str, Any]:
 
 
 def _flatten(detail: Any, codes: Any, path: tuple[str, ...]) -> Iterator[Fault]:
-    """A serializer's nested errors as a flat list with paths such as ``items[0].name``."""
+    """A serializer's nested errors as a flat list with dotted paths."""
     if isinstance(detail, Mapping):
         for key, value in detail.items():
             inner = path if key == "non_field_errors" else (*path, str(key))
@@ -118,9 +119,3 @@ def _flatten(detail: Any, codes: Any, path: tuple[str, ...]) -> Iterator[Fault]:
 def _fault(fault: Fault) -> dict[str, Any]:
     document = {"path": fault.path, "message": fault.message, "code": fault.code}
     return document if fault.line is None else {**document, "line": fault.line}
-
-
-def _limit() -> int:
-    from django.conf import settings
-
-    return int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
