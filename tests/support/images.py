@@ -57,6 +57,9 @@ def archive(name: str) -> Path:
             partial = path.with_suffix(f".{os.getpid()}")
             subprocess.run(["tar", "-C", root, "--owner=0", "--group=0", "-cf", partial, "."], check=True)
             partial.rename(path)
+        for older in path.parent.glob(f"{path.stem.removesuffix(key)}*.tar"):
+            if older != path:
+                older.unlink()
     return path
 
 
