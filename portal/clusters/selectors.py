@@ -108,19 +108,32 @@ class SkuShare:
         return max(self.quota - self.guaranteed, 0)
 
 
+def vc_quotas(*, vcs: Iterable[VirtualCluster]) -> dict[int, dict[str, int]]:
+    """The GPUs guaranteed to each VC, by its id and the SKU's name. Two queries for any number of VCs."""
+    leaves = _leaves_by_cell_type()
+    quotas: dict[int, dict[str, int]] = {vc.pk: {} for vc in vcs}
+    for line in QuotaLine.objects.filter(vc__in=quotas).select_related("cell_type__sku"):
+        own, sku = quotas[line.vc_id], line.cell_type.sku.name
+        own[sku] = own.get(sku, 0) + line.count * leaves[line.cell_type_id]
+    return quotas
+
+
 def vc_shares(*, vcs: Iterable[VirtualCluster]) -> dict[int, list[SkuShare]]:
     """Each VC's shares by its id, in the order of SKU names. Three queries for any number of VCs."""
     vcs = list(vcs)
-    quota: dict[tuple[int, str], int] = defaultdict(int)
-    leaves = _leaves_by_cell_type()
-    for line in QuotaLine.objects.filter(vc__in=vcs).select_related("cell_type__sku"):
-        quota[line.vc_id, line.cell_type.sku.name] += line.count * leaves[line.cell_type_id]
     used = _gpus_in_use(vcs)
-    keys = sorted(quota.keys() | {(vc, sku) for vc, sku, _ in used})
-    shares: dict[int, list[SkuShare]] = {vc.pk: [] for vc in vcs}
-    for vc, sku in keys:
-        numbers = (quota.get((vc, sku), 0), used.get((vc, sku, "guaranteed"), 0), used.get((vc, sku, "borrowed"), 0))
-        shares[vc].append(SkuShare(sku, *numbers))
+    shares = {}
+    for key, quota in vc_quotas(vcs=vcs).items():
+        skus = sorted(quota.keys() | {sku for vc, sku, _ in used if vc == key})
+        shares[key] = [
+            SkuShare(
+                sku=sku,
+                quota=quota.get(sku, 0),
+                guaranteed=used.get((key, sku, "guaranteed"), 0),
+                borrowed=used.get((key, sku, "borrowed"), 0),
+            )
+            for sku in skus
+        ]
     return shares
 
 
