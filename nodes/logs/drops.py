@@ -1,0 +1,62 @@
+"""What a full spool does: whole lines go, are counted, and a MARK record stands at their place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Drops:
+    """Book-keeping of dropped lines; kept in the spool's sidecar, so that a restart forgets none.
+
+    ``total``: lines dropped ever; ``pending``: those that no mark tells yet; ``active``: the spool is full now;
+    ``open``: streams whose newest kept byte is no line end; ``cut``: streams inside a dropped line.
+    """
+
+    total: int = 0
+    pending: int = 0
+    active: bool = False
+    open: set[int] = field(default_factory=set)
+    cut: set[int] = field(default_factory=set)
+
+    def kept(self, stream: int, payload: bytes) -> None:
+        """Notes that ``payload`` went into the spool."""
+        self.cut.discard(stream)
+        if payload.endswith(b"\n"):
+            self.open.discard(stream)
+        else:
+            self.open.add(stream)
+
+    def dropped(self, stream: int, payload: bytes) -> None:
+        """Counts the lines of ``payload``; a line that goes on from an earlier drop counts once."""
+        if not payload:
+            return
+        lines = payload.count(b"\n") + (not payload.endswith(b"\n")) - (stream in self.cut)
+        self.total += lines
+        self.pending += lines
+        if payload.endswith(b"\n"):
+            self.cut.discard(stream)
+        else:
+            self.cut.add(stream)
+        self.open.discard(stream)
+
+    def split_full(self, stream: int, payload: bytes) -> tuple[bytes, bytes]:
+        """(kept, dropped) of a payload that finds the spool full: only the end of a line begun before is kept."""
+        return _split_line(payload) if stream in self.open else (b"", payload)
+
+    def split_free(self, stream: int, payload: bytes) -> tuple[bytes, bytes]:
+        """(dropped, kept) of a payload once there is room again: the end of a dropped line goes too."""
+        if stream not in self.cut:
+            return b"", payload
+        head, rest = _split_line(payload)
+        return (head, rest) if head else (payload, b"")
+
+    def mark(self) -> str:
+        """Text of the mark for the pending lines."""
+        return f"… {self.pending} {'line' if self.pending == 1 else 'lines'} dropped here: the portal was away\n"
+
+
+def _split_line(payload: bytes) -> tuple[bytes, bytes]:
+    """(up to and with the first line end, the rest); ("", all) without one."""
+    cut = payload.find(b"\n") + 1
+    return payload[:cut], payload[cut:]

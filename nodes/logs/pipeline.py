@@ -1,0 +1,163 @@
+"""All logs of a node: one spool and one follower per task attempt, one shipper for all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from nodes.logs.base import FrameSource, LogStatus
+from nodes.logs.follower import Follower
+from nodes.logs.shipper import Shipper
+from nodes.logs.spool import Spool
+from nodes.protocol import NodeKey
+
+TICK_S = 0.25
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _Log:
+    spool: Spool
+    follower: Follower | None = None
+    finished: bool = False
+
+    @property
+    def complete(self) -> bool:
+        return self.finished or (self.follower is not None and self.follower.complete)
+
+
+class LogPipeline:
+    """Container -> spool -> Redis stream, for all task attempts of a node. Thread-safe.
+
+    ``folder``: where the spools lie, one folder per attempt; ``spool_limit``: bytes of one log kept while the portal
+    is away; ``window``: bytes of one log beyond the acknowledged offset in Redis; ``now_ns``: unix time.
+    """
+
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        node: str,
+        key: NodeKey,
+        redis_url: str,
+        spool_limit: int = 1 << 30,
+        window: int = 1 << 20,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._folder, self._spool_limit, self._now_ns = folder, spool_limit, now_ns
+        self._logs: dict[str, _Log] = {}
+        self._lock = threading.RLock()
+        self._closing = threading.Event()
+        self._shipper = Shipper(node=node, key=key, redis_url=redis_url, window=window, now_ns=now_ns)
+        self._shipper.start()
+        self._ticker = threading.Thread(target=self._tick, name="log-ticker", daemon=True)
+        self._ticker.start()
+
+    def attach(self, attempt: str, source: FrameSource) -> None:
+        """Begins to follow a container, from where its spool stands. Idempotent: a second source is closed."""
+        with self._lock:
+            log = self._open(attempt)
+            if log.follower is None and not log.finished:
+                marker = self._folder / attempt / "frozen"
+                log.follower = Follower(
+                    attempt, source, log.spool, marker=marker, wake=self._shipper.wake, now_ns=self._now_ns
+                )
+                log.follower.start()
+                return
+        source.close()
+
+    def ack(self, attempt: str, archived: int) -> None:
+        """The archive holds everything before ``archived``."""
+        with self._lock:
+            log = self._logs.get(attempt)
+        if log is not None:
+            self._shipper.acknowledge(attempt, archived)
+            log.spool.acknowledge(archived)
+
+    def status(self, attempt: str) -> LogStatus:
+        """How far the log is; all zero for one that was never begun."""
+        with self._lock:
+            log = self._logs.get(attempt)
+        if log is None:
+            return LogStatus()
+        complete = log.complete
+        return LogStatus(
+            end=log.spool.end,
+            complete=complete,
+            dropped_lines=log.spool.dropped_lines,
+            tail=log.spool.tail,
+            frozen=log.follower is not None and log.follower.frozen,
+        )
+
+    def note(self, attempt: str, text: str) -> None:
+        """Adds a line of Berth's own to the log; nothing once the log is complete, whose end is final.
+
+        On a full disk the line goes to the agent's own log instead.
+        """
+        with self._lock:
+            log = self._open(attempt)
+        if log.complete:
+            return
+        try:
+            log.spool.mark(text if text.endswith("\n") else f"{text}\n", self._now_ns())
+        except OSError as error:
+            logger.error("note_lost", attempt=attempt, note=text, error=str(error))
+        self._shipper.wake()
+
+    def finish(self, attempt: str) -> None:
+        """No container came to be: the log is complete with the notes it has. Nothing for a followed one."""
+        with self._lock:
+            log = self._open(attempt)
+            log.finished = log.follower is None
+        self._shipper.wake()
+
+    def remove(self, attempt: str) -> None:
+        """Forgets the log and deletes its spool; everything of it is archived."""
+        with self._lock:
+            log = self._logs.pop(attempt, None) or _Log(self._spool(attempt))
+        self._shipper.drop(attempt)
+        if log.follower is not None:
+            log.follower.close()
+        log.spool.remove()
+
+    def close(self) -> None:
+        """Lets go of everything: containers run on, and a later pipeline on the same folder takes them up."""
+        self._closing.set()
+        with self._lock:
+            logs = list(self._logs.values())
+        for log in logs:
+            if log.follower is not None:
+                log.follower.close()
+        self._shipper.close()
+        self._ticker.join(5)
+        for log in logs:
+            with contextlib.suppress(OSError):  # what the disk does not take now is read again from the container
+                log.spool.close()
+
+    def _open(self, attempt: str) -> _Log:
+        log = self._logs.get(attempt)
+        if log is None:
+            log = self._logs[attempt] = _Log(self._spool(attempt))
+            self._shipper.add(attempt, log.spool)
+        return log
+
+    def _spool(self, attempt: str) -> Spool:
+        return Spool(self._folder / attempt, limit=self._spool_limit)
+
+    def _tick(self) -> None:
+        """Writes what waits in memory, and thaws containers whose output has been read to its end."""
+        while not self._closing.wait(TICK_S):
+            with self._lock:
+                logs = list(self._logs.values())
+            for log in logs:
+                with contextlib.suppress(OSError):  # the follower waits for the disk; nothing is lost
+                    log.spool.flush()
+                if log.follower is not None:
+                    log.follower.tick()

@@ -1,0 +1,62 @@
+"""The small file beside a spool's segments: what cannot be read from the records themselves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from nodes.logs.base import Position
+from nodes.logs.drops import Drops
+from nodes.protocol import MARK, LogRecord
+
+
+@dataclass(slots=True)
+class Sidecar:
+    """State of a spool at byte ``offset``; what lies beyond is learned from the records' headers.
+
+    ``boot`` names the machine's boot in which it was written: after another one, bytes may have been lost.
+    """
+
+    boot: str
+    offset: int = 0
+    position: Position = field(default_factory=Position)
+    drops: Drops = field(default_factory=Drops)
+
+
+def machine_boot() -> str:
+    """The kernel's id of this boot."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def sidecar_read(path: Path) -> Sidecar | None:
+    """None when there is none."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Sidecar)
+    except FileNotFoundError:
+        return None
+
+
+def sidecar_write(path: Path, sidecar: Sidecar) -> None:
+    """Replaces the file at once: a reader sees the old or the new, never half of one."""
+    fresh = path.with_suffix(".new")
+    with fresh.open("wb") as file:
+        file.write(msgspec.json.encode(sidecar))
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+
+
+def position_after(position: Position, records: Iterable[LogRecord]) -> Position:
+    """``position`` moved past ``records``."""
+    last, count, taken = position.last_time_ns, position.at_last, dict(position.payload_bytes)
+    for record in records:
+        if record.stream == MARK:
+            continue
+        count = count + 1 if record.time_ns == last else 1
+        last = record.time_ns
+        taken[record.stream] = taken.get(record.stream, 0) + len(record.payload)
+    return Position(last, count, taken)

@@ -1,0 +1,261 @@
+"""The spool: one task attempt's log on the node's disk. Its byte position is *the* offset.
+
+Records go to append-only segment files. Killed at any byte it opens again with every whole record it had, and knows
+from the records' headers and a small sidecar how far the container's output had been taken in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from nodes.logs.base import MAX_PAYLOAD, Position
+from nodes.logs.segments import Segments, whole_prefix
+from nodes.logs.sidecar import Sidecar, machine_boot, position_after, sidecar_read, sidecar_write
+from nodes.protocol import MARK, RECORD_HEADER, LogRecord, record_encode
+
+MAX_RECORD = MAX_PAYLOAD + RECORD_HEADER.size
+BATCH = 64 * 1024
+"""Bytes of small records that are written at once."""
+FLUSH_S = 0.02
+"""A record that comes later than this after the last write is written at once."""
+TAIL = 4096
+STATE_EVERY = 4 << 20
+"""Bytes dropped between two notes of how far the drop has come."""
+
+
+class Spool:
+    """One log. Thread-safe.
+
+    ``limit``: bytes kept while nobody archives; ``segment``: bytes after which a new file begins; ``clock``:
+    monotonic seconds; ``boot``: the machine's boot. Raises OSError from what writes when the disk is full; the
+    record of that call is then not taken.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        limit: int = 1 << 30,
+        segment: int = 4 << 20,
+        clock: Callable[[], float] = time.monotonic,
+        boot: str | None = None,
+    ) -> None:
+        self._folder, self._limit, self._segment, self._clock = folder, limit, segment, clock
+        self._lock = threading.RLock()
+        self._buffer = bytearray()
+        self._flushed_at = float("-inf")
+        self._tail = bytearray()
+        self._noted = 0
+        self._removed = False
+        self._boot = boot or machine_boot()
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._open()
+
+    # ------------------------------------------------------------ what there is
+
+    @property
+    def end(self) -> int:
+        with self._lock:
+            return self._segments.end + len(self._buffer)
+
+    @property
+    def start(self) -> int:
+        """Offset of the oldest byte still held."""
+        with self._lock:
+            return self._segments.start
+
+    @property
+    def position(self) -> Position:
+        """How far the container's output was taken in, dropped lines included."""
+        with self._lock:
+            return Position(self._last_ns, self._at_last, dict(self._taken))
+
+    @property
+    def dropped_lines(self) -> int:
+        with self._lock:
+            return self._drops.total
+
+    @property
+    def tail(self) -> str:
+        """The last text, at most ``TAIL`` bytes."""
+        with self._lock:
+            return bytes(self._tail[-TAIL:]).decode(errors="replace")
+
+    @property
+    def doubtful(self) -> bool:
+        """The machine was started anew since: newest bytes may be lost that others have. See ``resume_at``."""
+        return self._doubtful
+
+    def read(self, offset: int, limit: int = BATCH) -> tuple[int, bytes]:
+        """(start, whole records) from ``offset`` on: at most ``limit`` bytes, at least one record; b"" at the end.
+
+        ``start`` is greater than ``offset`` where bytes are missing. ``offset`` is a record's boundary.
+        """
+        with self._lock, contextlib.suppress(OSError):  # a full disk keeps nobody from reading what it holds
+            self.flush()
+        with self._lock:
+            if self._removed:
+                return offset, b""
+            start = self._segments.next_start(offset)
+            data = self._segments.read(start, limit + MAX_RECORD)
+        return start, data[: whole_prefix(data, limit)]
+
+    # ------------------------------------------------------------ taking in
+
+    def append(self, record: LogRecord) -> None:
+        """Takes in one record of the container, of at most ``MAX_PAYLOAD`` bytes; whole lines are dropped while the
+        spool is full."""
+        with self._lock:
+            self._append(record)
+            self._advance(record)
+
+    def mark(self, text: str, time_ns: int) -> None:
+        """Adds a line of Berth's own; also to a full spool."""
+        with self._lock:
+            self._settle()
+            self._write(LogRecord(time_ns, MARK, text.encode()))
+
+    def settle(self) -> None:
+        """Puts the mark for lines dropped so far, at the end of the log."""
+        with self._lock:
+            self._settle()
+            self.flush()
+
+    def flush(self) -> None:
+        """Hands everything to the file system. Raises OSError when the disk is full; nothing is lost by that."""
+        with self._lock:
+            if self._buffer:
+                self._segments.write(self._buffer)
+                self._buffer.clear()
+            self._flushed_at = self._clock()
+
+    # ------------------------------------------------------------ letting go
+
+    def acknowledge(self, archived: int) -> None:
+        """Drops whole segments before ``archived``."""
+        with self._lock:
+            self._segments.drop_before(archived)
+
+    def resume_at(self, offset: int, time_ns: int) -> None:
+        """Ends the doubt after a start of the machine: goes on at ``offset`` where others know more than the disk
+        kept, with a mark; ``offset`` at or before the end changes nothing."""
+        with self._lock:
+            self._doubtful, self._sidecar.boot = False, self._boot
+            if offset > self.end:
+                self._begin(offset)
+                self.mark("… this node was started anew: lines around here may be missing or repeated\n", time_ns)
+            self._save()
+
+    def close(self) -> None:
+        with self._lock:
+            self.flush()
+            self._segments.close()
+
+    def remove(self) -> None:
+        """Deletes the log."""
+        with self._lock:
+            self._removed = True
+            self._buffer.clear()
+            self._segments.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    # ------------------------------------------------------------ inside
+
+    def _open(self) -> None:
+        self._sidecar = sidecar_read(self._folder / "state.json") or Sidecar(self._boot)
+        self._drops = self._sidecar.drops
+        self._segments = Segments(self._folder)
+        if self._segments.empty:
+            self._segments.begin(self._sidecar.offset)
+        records = self._segments.open_last(self._sidecar.offset)
+        if self._segments.end < self._sidecar.offset:
+            self._segments.begin(self._sidecar.offset)
+        self._doubtful = self._sidecar.boot != self._boot and self._segments.end > 0
+        for record in records:
+            self._replay(record)
+        position = position_after(self._sidecar.position, records)
+        self._last_ns, self._at_last, self._taken = position.last_time_ns, position.at_last, position.payload_bytes
+        self._save()
+
+    def _replay(self, record: LogRecord) -> None:
+        self._keep_tail(record.payload)
+        if record.stream == MARK:
+            self._drops.pending, self._drops.active = 0, False
+        else:
+            self._drops.kept(record.stream, record.payload)
+
+    def _append(self, record: LogRecord) -> None:
+        drops, used = self._drops, self._segments.end + len(self._buffer) - self._segments.start
+        if drops.active and used <= self._limit - self._limit // 8:
+            drops.active = False
+        elif not drops.active and used + record.size > self._limit:
+            drops.active, self._noted = True, STATE_EVERY
+        if drops.active:
+            self._append_full(record)
+        elif drops.pending or drops.cut:
+            self._append_free(record)
+        else:
+            self._write(record)
+
+    def _append_full(self, record: LogRecord) -> None:
+        kept, dropped = self._drops.split_full(record.stream, record.payload)
+        if kept:
+            self._write(LogRecord(record.time_ns, record.stream, kept))
+        self._drops.dropped(record.stream, dropped)
+        self._noted += len(dropped)
+
+    def _append_free(self, record: LogRecord) -> None:
+        dropped, kept = self._drops.split_free(record.stream, record.payload)
+        if kept:
+            self._settle()
+        self._drops.dropped(record.stream, dropped)
+        if kept:
+            self._write(LogRecord(record.time_ns, record.stream, kept))
+
+    def _settle(self) -> None:
+        """The mark of the pending drops. The sidecar goes first: killed between the two, the mark is still owed."""
+        if self._drops.pending:
+            self._save()
+            self._write(LogRecord(self._last_ns, MARK, self._drops.mark().encode()))
+        self._drops.pending, self._drops.active = 0, False
+
+    def _write(self, record: LogRecord) -> None:
+        if self._segments.end - self._segments.last + len(self._buffer) >= self._segment:
+            self._begin(self.end)
+        if len(self._buffer) >= BATCH or self._clock() - self._flushed_at > FLUSH_S:
+            self.flush()
+            self._segments.write(record_encode(record))
+        else:
+            self._buffer += record_encode(record)
+        self._keep_tail(record.payload)
+        if record.stream != MARK:
+            self._drops.kept(record.stream, record.payload)
+
+    def _begin(self, first: int) -> None:
+        self._save()
+        self._segments.begin(first)
+
+    def _save(self) -> None:
+        """Writes the sidecar for the end as it is now, which is on the disk before."""
+        self.flush()
+        self._segments.sync()
+        self._sidecar.offset, self._sidecar.position = self._segments.end, self.position
+        sidecar_write(self._folder / "state.json", self._sidecar)
+
+    def _advance(self, record: LogRecord) -> None:
+        self._at_last = self._at_last + 1 if record.time_ns == self._last_ns else 1
+        self._last_ns = record.time_ns
+        self._taken[record.stream] = self._taken.get(record.stream, 0) + len(record.payload)
+        if self._noted >= STATE_EVERY:
+            self._noted = 0
+            self._save()
+
+    def _keep_tail(self, payload: bytes) -> None:
+        self._tail += payload[-TAIL:]
+        if len(self._tail) > 4 * TAIL:
+            del self._tail[:-TAIL]
