@@ -1,0 +1,386 @@
+"""From the container to Redis: whatever breaks on the way, a reader by offset gets the log whole, once, in order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from nodes.logs import MAX_PAYLOAD, LogPipeline
+from nodes.protocol import MARK, STDOUT, WAKE_CHANNEL, LogRecord, NodeKey
+from tests.nodes.logs.support import NODE, Printed, Reader, line, lines, text_of
+from tests.support.redis_server import RedisServer
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.redis
+
+KEY = NodeKey.generate()
+WINDOW = 1 << 20
+Start = Callable[..., LogPipeline]
+
+
+@pytest.fixture
+def start(tmp_path: Path, redis_server: RedisServer) -> Iterator[Start]:
+    """Starts pipelines over one folder, as one agent after the other; all are closed at the end."""
+    started: list[LogPipeline] = []
+
+    def begin(**options: int) -> LogPipeline:
+        started.append(
+            LogPipeline(folder=tmp_path / "spool", node=NODE, key=KEY, redis_url=redis_server.url, **options)
+        )
+        return started[-1]
+
+    yield begin
+    for pipeline in started:
+        pipeline.close()
+
+
+@pytest.fixture
+def client(redis_server: RedisServer) -> Iterator[redis.Redis]:
+    with redis_server.client() as client:
+        yield client
+
+
+def reader(client: redis.Redis, attempt: str = "a1") -> Reader:
+    return Reader(client, attempt, KEY.public)
+
+
+def take_all(reader: Reader, pipeline: LogPipeline, attempt: str = "a1") -> None:
+    """Archives until the log is complete: reads, trims, acknowledges."""
+
+    def done() -> bool:
+        pipeline.ack(attempt, reader.take())
+        reader.trim()
+        status = pipeline.status(attempt)
+        return status.complete and reader.offset == status.end
+
+    wait_until(done, "the whole log", every_s=0.01)
+
+
+def test_a_line_reaches_redis_with_a_hint_while_the_container_runs(start: Start, client: redis.Redis) -> None:
+    hints = client.pubsub()
+    hints.subscribe(WAKE_CHANNEL)
+    pipeline, source, log = start(), Printed(), reader(client)
+    pipeline.attach("a1", source)
+    source.print(line(time.time_ns(), "epoch 1\n"))
+
+    wait_until(lambda: log.take() == 21, "the line")
+    hint = wait_until(lambda: hints.get_message(ignore_subscribe_messages=True), "the hint")
+    assert text_of(log.records) == "epoch 1\n"
+    assert hint["data"] == b"a1 21"
+    assert not pipeline.status("a1").complete
+    hints.close()
+
+
+def test_a_log_that_ended_is_complete_and_whole(start: Start, client: redis.Redis) -> None:
+    pipeline, log = start(), reader(client)
+    pipeline.attach("a1", Printed(lines(5000), ended=True))
+    take_all(log, pipeline)
+
+    assert log.records == lines(5000)
+    assert pipeline.status("a1").tail.endswith("000004999\n")
+
+
+def test_at_most_the_window_lies_in_redis_until_it_is_archived(start: Start, client: redis.Redis) -> None:
+    pipeline, log = start(window=10_000), reader(client)
+    pipeline.attach("a1", Printed(lines(5000), ended=True))
+    wait_until(lambda: pipeline.status("a1").complete, "the spool to have it all")
+    wait_until(lambda: log.take() > 9_900, "the window to fill")
+    log.take()
+    assert log.offset <= 10_000
+
+    take_all(log, pipeline)
+    assert log.records == lines(5000)
+
+
+def test_trimming_alone_makes_room_before_the_acknowledgement_comes(start: Start, client: redis.Redis) -> None:
+    pipeline, log = start(window=10_000), reader(client)
+    pipeline.attach("a1", Printed(lines(5000), ended=True))
+
+    def drained() -> bool:
+        log.take()
+        log.trim()
+        return log.offset == 23 * 5000
+
+    wait_until(drained, "the whole log", every_s=0.01)
+    assert log.records == lines(5000)
+
+
+def test_a_stream_that_vanished_is_filled_again_from_the_acknowledged_offset(start: Start, client: redis.Redis) -> None:
+    pipeline, source, log = start(), Printed(lines(1000)), reader(client)
+    pipeline.attach("a1", source)
+    wait_until(lambda: log.take(limit=1) >= 23, "the first entry")
+    pipeline.ack("a1", log.offset)
+    client.delete(log.key)
+    source.print(*lines(1000, first=1000))
+    source.end()
+    take_all(log, pipeline)
+
+    assert log.records == lines(2000)
+
+
+def test_a_silent_log_is_filled_again_too(start: Start, client: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nodes.logs.shipper.CHECK_S", 0.1)
+    pipeline, source, log = start(), Printed(lines(10)), reader(client)
+    pipeline.attach("a1", source)
+    wait_until(lambda: client.xlen(log.key), "the stream")
+    client.delete(log.key)
+
+    wait_until(lambda: log.take() == 230, "the stream to be filled again")
+    assert log.records == lines(10)
+
+
+def test_a_redis_killed_and_restarted_empty_costs_no_line(
+    start: Start, redis_server: RedisServer, client: redis.Redis
+) -> None:
+    pipeline, source, log = start(), Printed(lines(3000)), reader(client)
+    pipeline.attach("a1", source)
+    wait_until(lambda: log.take(limit=1) >= 23, "the first entry")
+    log.trim()
+    pipeline.ack("a1", log.offset)
+    redis_server.kill()
+    source.print(*lines(3000, first=3000))
+    redis_server.restart_empty()
+    source.print(*lines(3000, first=6000))
+    source.end()
+    take_all(log, pipeline)
+
+    assert log.records == lines(9000)
+
+
+def test_a_redis_that_comes_back_with_older_data_gets_what_it_lacks(
+    start: Start, redis_server: RedisServer, client: redis.Redis
+) -> None:
+    pipeline, source, log = start(), Printed(lines(10)), reader(client)
+    pipeline.attach("a1", source)
+    wait_until(lambda: client.xlen(log.key), "the first lines")
+    old = wait_until(lambda: client.xinfo_stream(log.key)["length"] and client.dump(log.key), "a copy of the stream")
+    source.print(*lines(10, first=10))
+    wait_until(lambda: log.take() == 460, "twenty lines")
+    redis_server.restart_empty()
+    client.restore(log.key, 0, old, replace=True)
+    source.print(*lines(10, first=20))
+    source.end()
+
+    again = reader(client)
+    take_all(again, pipeline)
+    assert again.records == lines(30)
+
+
+def test_a_redis_that_is_away_stops_no_container_and_loses_nothing(
+    start: Start, redis_server: RedisServer, client: redis.Redis
+) -> None:
+    redis_server.kill()
+    pipeline, source, log = start(), Printed(lines(2000), ended=True), reader(client)
+    pipeline.attach("a1", source)
+    wait_until(lambda: pipeline.status("a1").complete, "the spool to have it all")
+    redis_server.start()
+    take_all(log, pipeline)
+
+    assert log.records == lines(2000)
+
+
+def test_a_reader_that_sleeps_finds_the_rest_when_it_wakes(start: Start, client: redis.Redis) -> None:
+    pipeline, source, log = start(window=5_000), Printed(), reader(client)
+    pipeline.attach("a1", source)
+    for n in range(20):
+        source.print(*lines(200, first=200 * n))
+        if n % 7 == 3:  # it sleeps, and takes a few entries in between
+            log.take(limit=2)
+            log.trim()
+    source.end()
+    take_all(log, pipeline)
+
+    assert log.records == lines(4000)
+
+
+def test_a_later_agent_takes_the_log_up_where_the_first_one_left_it(start: Start, client: redis.Redis) -> None:
+    first, log = start(), reader(client)
+    first.attach("a1", Printed(lines(700)))
+    wait_until(lambda: log.take() > 0, "the first lines")
+    first.close()
+    second = start()
+    second.attach("a1", Printed(lines(2000), ended=True))
+    take_all(log, second)
+
+    assert log.records == lines(2000)
+
+
+def test_a_second_source_for_the_same_attempt_changes_nothing(start: Start, client: redis.Redis) -> None:
+    pipeline, second, log = start(), Printed(lines(99), ended=True), reader(client)
+    pipeline.attach("a1", Printed(lines(50), ended=True))
+    pipeline.attach("a1", second)
+    take_all(log, pipeline)
+
+    assert log.records == lines(50)
+    assert second.closed
+
+
+def test_an_output_that_cannot_be_read_for_a_moment_is_read_again(start: Start, client: redis.Redis) -> None:
+    pipeline, source, log = start(), Printed(lines(10), ended=True), reader(client)
+    source.failures = [ConnectionError("the Engine restarts"), OSError("and again")]
+    pipeline.attach("a1", source)
+    take_all(log, pipeline)
+
+    assert log.records == lines(10)
+    assert source.reads == 3
+
+
+def test_a_line_without_end_is_cut_into_records_and_stays_whole(start: Start, client: redis.Redis) -> None:
+    pipeline, log = start(), reader(client)
+    payload = bytes(range(256)) * 4096  # 1 MiB with NULs, escape sequences and no UTF-8
+    pipeline.attach("a1", Printed([LogRecord(1, STDOUT, payload)], ended=True))
+    take_all(log, pipeline)
+
+    assert b"".join(record.payload for record in log.records) == payload
+    assert max(len(record.payload) for record in log.records) == MAX_PAYLOAD
+
+
+def test_beyond_the_limit_lines_are_dropped_counted_and_marked(
+    start: Start, redis_server: RedisServer, client: redis.Redis
+) -> None:
+    redis_server.kill()
+    pipeline, source, log = start(spool_limit=23 * 100), Printed(lines(150)), reader(client)
+    pipeline.attach("a1", source)
+    wait_until(lambda: pipeline.status("a1").dropped_lines == 50, "lines to be dropped")
+    redis_server.start()
+    source.end()
+    take_all(log, pipeline)
+
+    assert log.records[:100] == lines(100)
+    assert text_of(log.records[100:]) == "… 50 lines dropped here: the portal was away\n"
+    assert pipeline.status("a1").dropped_lines == 50
+
+
+def test_notes_stand_in_the_log_as_marks(start: Start, client: redis.Redis) -> None:
+    pipeline, source, log = start(), Printed(lines(3)), reader(client)
+    pipeline.note("a1", "image resolved")
+    pipeline.attach("a1", source)
+    wait_until(lambda: log.take() >= 23 * 3 + 13 + 15, "the lines")
+    pipeline.note("a1", "preempted by prod/job#3 of team vision")
+    source.end()
+    take_all(log, pipeline)
+
+    assert text_of(log.records) == f"image resolved\n{text_of(lines(3))}preempted by prod/job#3 of team vision\n"
+    assert [record.stream for record in log.records] == [MARK, STDOUT, STDOUT, STDOUT, MARK]
+
+
+def test_a_log_without_a_container_is_complete_with_its_notes(start: Start, client: redis.Redis) -> None:
+    pipeline, log = start(), reader(client)
+    pipeline.note("a1", "the image is not in its registry")
+    assert not pipeline.status("a1").complete
+    pipeline.finish("a1")
+    pipeline.note("a1", "too late")
+    take_all(log, pipeline)
+
+    assert text_of(log.records) == "the image is not in its registry\n"
+
+
+def test_a_removed_log_is_gone_from_the_disk_and_is_not_sent(start: Start, tmp_path: Path, client: redis.Redis) -> None:
+    pipeline, source = start(), Printed(lines(3))
+    pipeline.attach("a1", source)
+    pipeline.remove("a1")
+
+    assert source.closed
+    assert list((tmp_path / "spool").iterdir()) == []
+    assert pipeline.status("a1").end == 0
+
+
+def test_one_flooding_log_does_not_hold_up_another(start: Start, client: redis.Redis) -> None:
+    pipeline, quiet, log = start(), Printed(), reader(client, "quiet")
+    pipeline.attach("flood", Printed([LogRecord(n, STDOUT, b"x" * 60_000) for n in range(1, 400)], ended=True))
+    pipeline.attach("quiet", quiet)
+    quiet.print(line(1, "here\n"))
+
+    wait_until(lambda: log.take() == 18, "the quiet log's line", deadline_s=5)
+
+
+# ---------------------------------------------------------------- back-pressure
+
+
+def old_lines(number: int) -> list[LogRecord]:
+    """Lines printed a minute ago."""
+    then = time.time_ns() - 60_000_000_000
+    return [line(then + n, f"{n}\n") for n in range(number)]
+
+
+class Slow(Printed):
+    """Output that is read slowly, so that its reader stays behind."""
+
+    def frames(self, after):  # type: ignore[no-untyped-def]
+        for record in super().frames(after):
+            time.sleep(0.01)
+            yield record
+
+
+def test_a_reader_far_behind_freezes_the_container_until_it_has_caught_up(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nodes.logs.follower.BEHIND_S", 0.1)
+    pipeline, source = start(), Slow(old_lines(60))
+    pipeline.attach("a1", source)
+
+    wait_until(lambda: source.frozen and pipeline.status("a1").frozen, "the container to stand still")
+    wait_until(lambda: not source.frozen and not pipeline.status("a1").frozen, "the container to run again")
+    assert pipeline.status("a1").end == sum(record.size for record in source.records)
+
+
+def test_a_short_old_backlog_freezes_nothing(start: Start) -> None:
+    pipeline, source = start(), Printed(old_lines(100))
+    source.freeze = lambda: pytest.fail("it was frozen")  # type: ignore[method-assign]
+    pipeline.attach("a1", source)
+
+    wait_until(lambda: pipeline.status("a1").tail.endswith("99\n"), "the backlog")
+    source.print(line(time.time_ns(), "new\n"))
+    wait_until(lambda: pipeline.status("a1").tail.endswith("new\n"), "the new line")
+
+
+def test_an_agent_that_is_closed_leaves_no_container_frozen(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nodes.logs.follower.BEHIND_S", 0.1)
+    pipeline, source = start(), Slow(old_lines(5000))
+    pipeline.attach("a1", source)
+    wait_until(lambda: source.frozen, "the container to stand still")
+    pipeline.close()
+
+    assert not source.frozen
+
+
+def test_a_container_that_a_killed_agent_left_frozen_is_thawed(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "spool" / "a1").mkdir(parents=True)
+    (tmp_path / "spool" / "a1" / "frozen").touch()
+    pipeline, source = start(), Printed(lines(3))
+    source.frozen = True
+    pipeline.attach("a1", source)
+
+    wait_until(lambda: not source.frozen, "the container to run again")
+    assert not (tmp_path / "spool" / "a1" / "frozen").exists()
+
+
+# ---------------------------------------------------------------- a machine started anew
+
+
+def test_after_a_start_of_the_machine_the_log_goes_on_behind_what_redis_has(
+    start: Start, client: redis.Redis, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("nodes.logs.spool.machine_boot", lambda: "one")
+    first, log = start(), reader(client)
+    first.attach("a1", Printed(lines(100)))
+    wait_until(lambda: log.take() == 2300, "a hundred lines")
+    first.close()
+    segment = max((tmp_path / "spool" / "a1").glob("*.seg"))
+    segment.write_bytes(segment.read_bytes()[:230])  # the disk kept ten of them
+    (tmp_path / "spool" / "a1" / "state.json").unlink()
+    (tmp_path / "spool" / "a1" / "state.json").write_text('{"boot": "one"}')
+
+    monkeypatch.setattr("nodes.logs.spool.machine_boot", lambda: "two")
+    second = start()
+    second.attach("a1", Printed(lines(120), ended=True))
+    second.ack("a1", 0)
+    take_all(log, second)
+
+    assert log.records[:100] == lines(100)
+    assert log.records[100].payload.startswith("… this node was started anew".encode())
+    assert log.records[101:] == lines(110, first=10)
