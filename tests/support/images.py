@@ -106,10 +106,9 @@ def build_torch(root: Path) -> None:
     packages = torch_packages()
     target = root / "usr/local/lib/torch-packages"
     shutil.copytree(packages, target, ignore=shutil.ignore_patterns("include", "__pycache__", "*.a"))
-    for name in ("torchrun",):
-        script = root / "usr/local/bin" / name
-        script.write_text("#!/usr/local/bin/python3\nfrom torch.distributed.run import main\nmain()\n")
-        script.chmod(0o755)
+    torchrun = root / "usr/local/bin/torchrun"
+    torchrun.write_text("#!/usr/local/bin/python3\nfrom torch.distributed.run import main\n\nmain()\n")
+    torchrun.chmod(0o755)
     library = Path(sysconfig.get_path("stdlib", vars={"installed_base": sys.base_prefix}))
     site = Path(f"{root}{library}") / "site-packages"
     site.mkdir(exist_ok=True)
@@ -137,9 +136,10 @@ def place(root: Path, path: Path) -> None:
 
 
 def place_libraries(root: Path, binaries: Iterable[Path]) -> None:
-    """The shared libraries that these need, found by ldd, at the paths where the loader looks for them."""
+    """The machine's shared libraries that these need, found by ldd, at the paths where the loader looks for them."""
     for library in sorted({found for binary in binaries for found in shared_libraries(binary)}):
-        place(root, library)
+        if not library.is_relative_to(root):
+            place(root, library)
 
 
 def shared_libraries(binary: Path) -> list[Path]:
