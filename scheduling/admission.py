@@ -1,12 +1,14 @@
 """Requests that can never run are refused when submitted, saying which number is too large."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scheduling.cells import Cluster, Node
 from scheduling.jobs import OPPORTUNISTIC, Job, Role
+from scheduling.ledger import Layout, Ledger
 from scheduling.ordering import candidates
-from scheduling.resources import demands, gpus_by_type
+from scheduling.placement import find
+from scheduling.resources import Demand, demands, gpus_by_type
 
 HIGHEST_PRIORITY = 1000
 
@@ -33,10 +35,16 @@ class JobRefused(ValueError):
 
 def refusals(cluster: Cluster, job: Job) -> tuple[Refusal, ...]:
     """Why the job could not run even on the idle cluster with everything in service; empty when it could."""
+    return refusals_on(Ledger(Layout(cluster)).all_in_service(), job)
+
+
+def refusals_on(idle: Ledger, job: Job) -> tuple[Refusal, ...]:
+    """The same, on a ledger without jobs whose nodes are all in service."""
+    cluster = idle.layout.cluster
     found = [*_job_refusals(cluster, job)]
     for role in job.roles:
         found.extend(_role_refusals(cluster, role))
-    return tuple(found) or tuple(_share_refusals(cluster, job))
+    return tuple(found) or tuple(_share_refusals(idle, job))
 
 
 def _job_refusals(cluster: Cluster, job: Job) -> Iterator[Refusal]:
@@ -91,15 +99,31 @@ def _largest(nodes: list[Node], role: Role) -> list[tuple[str, int, int]]:
     ]
 
 
-def _share_refusals(cluster: Cluster, job: Job) -> Iterator[Refusal]:
-    """The quota of a guaranteed job, the whole cluster for an opportunistic one, for every SKU it may use."""
+def _share_refusals(idle: Ledger, job: Job) -> Iterator[Refusal]:
+    """What is too much for the job's share or the nodes together, under every SKU that it may use."""
     found: list[Refusal] = []
-    for sku in candidates(cluster, job):
-        refusal = _too_many(cluster, job, sku)
+    for sku in candidates(idle.layout.cluster, job):
+        refusal = _too_many(idle.layout.cluster, job, sku) or _no_room(idle, job, sku)
         if refusal is None:
             return
         found.append(refusal)
     yield from found or [Refusal(None, "sku", f"team {job.vc} owns no GPUs")]
+
+
+def _no_room(idle: Ledger, job: Job, sku: str) -> Refusal | None:
+    """The tasks against the empty nodes; what is kept for idle GPUs is left out, for GPUs may be busy."""
+    parts = tuple(replace(part, modest=False) for part in demands(job, sku))
+    together = [parts] if job.gang else [(part.part(part.tasks[:1]),) for part in parts]
+    allowed = idle.layout.all_nodes() if job.only_nodes is None else idle.layout.mask_of(job.only_nodes)
+    for one in together:
+        if find(idle, one, allowed) is None:
+            return Refusal(None, "roles", f"{_listed(one)} do not fit the nodes, even when all are idle")
+    return None
+
+
+def _listed(parts: tuple[Demand, ...]) -> str:
+    kinds = [f"{part.count} x {part.gpus} {part.cell_type or 'GPUs'}".strip() for part in parts]
+    return "tasks of " + ", ".join(kinds)
 
 
 def _too_many(cluster: Cluster, job: Job, sku: str) -> Refusal | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from scheduling.admission import JobRefused, refusals
+from scheduling.admission import JobRefused, refusals_on
 from scheduling.cells import Cluster, Node
 from scheduling.deciding import Desk, NodeIds, Shapes
 from scheduling.decisions import Plan, Preempt, Start, Wait
@@ -47,7 +47,7 @@ class Engine:
 
     def submit(self, job: Job) -> None:
         """The job waits from now on; in place of what waited under its id. Raises JobRefused."""
-        found = refusals(self._layout.cluster, job)
+        found = refusals_on(self._served, job)
         if found:
             raise JobRefused(found)
         self._enqueue(job)
@@ -173,6 +173,7 @@ class Engine:
         self._layout = Layout(cluster)
         self._shapes = Shapes(self._layout)
         self._idle = Ledger(self._layout)
+        self._served = self._idle.all_in_service()
         self._ledger = self._idle.copy()
         for running in self._running.values():
             for task in running.tasks:

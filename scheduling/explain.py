@@ -107,15 +107,12 @@ def _bad_nodes(ledger: Ledger, parts: tuple[Demand, ...], preferred: int, allowe
     needed = sum(part.gpus * part.count for part in parts if part.cell_type == demand.cell_type)
     listed = ", ".join(faults[:5]) + (f" and {len(faults) - 5} more" if len(faults) > 5 else "")
     numbers: dict[str, int | str] = {
-        "sku": demand.cell_type, "needed": needed, "free": free, "out_of_service": out,
+        "sku": demand.cell_type, "needed": needed, "free": free, "unusable": out,
         "nodes": len(faults), "where": listed,
     }  # fmt: skip
     if not demand.gpus:
-        return Reason(Code.BAD_NODES, numbers, f"no node that could take this job is in service: {listed}")
-    sentence = (
-        f"needs {needed} {demand.cell_type}; {free} {_is(free)} free in service, "
-        f"{out} more {_is(out)} out of service: {listed}"
-    )
+        return Reason(Code.BAD_NODES, numbers, f"no node that could take this job can be used: {listed}")
+    sentence = f"needs {needed} {demand.cell_type}; {free} {_is(free)} free, {out} more cannot be used: {listed}"
     return Reason(Code.BAD_NODES, numbers, sentence)
 
 
@@ -148,7 +145,7 @@ def _resources(ledger: Ledger, parts: tuple[Demand, ...], allowed: int) -> Reaso
     beside = f" beside {_gpus(demand)}" if demand.gpus else ""
     kept = " not kept for idle GPUs" if demand.modest and ledger.room(best).gpus else ""
     sentence = (
-        f"needs {each}{_cpu(demand.cpu_milli)} and {_memory(demand.memory_mb)}{beside}; "
+        f"needs {each}{_amounts(demand)}{beside}; "
         f"the roomiest node, {node}, has {_cpu(cpu)} and {_memory(memory)}{kept}"
     )
     return Reason(Code.RESOURCES, numbers, sentence)
@@ -190,6 +187,11 @@ def _largest_hole(ledger: Ledger, nodes: int) -> tuple[int, str]:
 
 def _gpus(demand: Demand) -> str:
     return f"{demand.gpus} {demand.cell_type}"
+
+
+def _amounts(demand: Demand) -> str:
+    cpu = [_cpu(demand.cpu_milli)] if demand.cpu_milli else []
+    return " and ".join([*cpu, *([_memory(demand.memory_mb)] if demand.memory_mb else [])])
 
 
 def _is(count: int) -> str:

@@ -8,10 +8,10 @@ from scheduling import Cluster, Job, Node, NodeState, Role, Standing, Start
 from tests.scheduling.builders import cluster, engine, job, node, nodes_of, role, running
 
 
-def busy(name: str, used: int, gpus: int = 8, **rest: int) -> tuple[Node, Job | None]:
+def busy(name: str, used: int, gpus: int = 8) -> tuple[Node, Job | None]:
     """A node of which `used` GPUs are taken."""
     filler = job(f"fill-{name}", role(gpus=used, cpu=0, memory=0), only=(name,)) if used else None
-    return node(name, gpus, **rest), filler
+    return node(name, gpus), filler
 
 
 def place(pairs: list[tuple[Node, Job | None]], asked: Job) -> dict[str, int] | None:

@@ -1,0 +1,158 @@
+"""Who comes first inside a virtual cluster, and whom a waiting job holds back."""
+
+from scheduling import Code, Plan
+from tests.scheduling.builders import carry_out, cluster, engine, job, node, role, running, wait_of
+
+ONE = cluster(node("a"), vision=2, speech=2)
+
+
+def started(plan: Plan) -> list[str]:
+    return [start.job.id for start in plan.starts]
+
+
+def test_higher_priority_starts_first() -> None:
+    plan = engine(ONE, job("test", role(gpus=2), at=1), job("prod", role(gpus=2), priority=100, at=2)).plan(0)
+    assert started(plan) == ["prod"]
+
+
+def test_equal_priority_starts_by_submission() -> None:
+    plan = engine(ONE, job("a-later", role(gpus=2), at=2), job("z-earlier", role(gpus=2), at=1)).plan(0)
+    assert started(plan) == ["z-earlier"]
+
+
+def test_equal_submission_starts_by_order_id_and_then_by_id() -> None:
+    four = cluster(node("a"), vision=4)
+    jobs = [job("c", order=1), job("b", order=1), job("a", order=2)]
+    assert started(engine(four, *jobs).plan(0)) == ["b", "c", "a"]
+
+
+def test_a_waiting_head_holds_back_the_jobs_behind_it() -> None:
+    made = running(ONE, job("holder"))
+    made.submit(job("head", role(gpus=2), at=1))
+    made.submit(job("small", at=2))
+    plan = made.plan(0)
+    assert started(plan) == []
+    assert wait_of(plan, "small").reason.code == Code.ORDER
+    assert wait_of(plan, "small").reason.sentence == "1 of your team is ahead: 1 by earlier submission"
+
+
+def test_a_waiting_head_holds_back_no_other_team() -> None:
+    made = running(ONE, job("holder"))
+    made.submit(job("head", role(gpus=2), at=1))
+    made.submit(job("other", vc="speech", at=2))
+    assert started(made.plan(0)) == ["other"]
+
+
+MIXED = cluster(node("a", 2, "A100"), node("h", 2, "H100"), vision={"A100": 2, "H100": 2})
+
+
+def test_a_head_that_waits_for_one_sku_holds_up_no_other_sku() -> None:
+    made = running(MIXED, job("holder", role(sku="H100")))
+    made.submit(job("head", role(gpus=2, sku="H100"), at=1))
+    made.submit(job("a100", role(gpus=2, sku="A100"), at=2))
+    made.submit(job("h100", role(sku="H100"), at=3))
+    plan = made.plan(0)
+    assert started(plan) == ["a100"]
+    assert wait_of(plan, "h100").reason.code == Code.ORDER
+
+
+def test_a_job_that_takes_any_sku_passes_a_head_that_waits_for_another() -> None:
+    made = running(MIXED, job("holder", role(sku="A100")))
+    made.submit(job("head", role(gpus=2, sku="A100"), at=1))
+    made.submit(job("any", role(sku=None), at=2))
+    plan = made.plan(0)
+    assert started(plan) == ["any"]
+    assert plan.starts[0].placements[0].node == "h"
+
+
+def test_a_job_over_two_skus_waits_behind_the_head_of_either() -> None:
+    made = running(MIXED, job("holder", role(sku="A100")))
+    made.submit(job("head", role(gpus=2, sku="A100"), at=1))
+    made.submit(job("both", role("x", sku="A100"), role("y", sku="H100"), at=2))
+    made.submit(job("behind", role(sku="H100"), at=3))
+    plan = made.plan(0)
+    assert started(plan) == []
+    assert wait_of(plan, "behind").reason.numbers["ahead"] == 1
+
+
+def test_a_job_without_gpus_is_not_held_back_by_one_with_gpus() -> None:
+    made = running(cluster(node("a"), node("c", 0), vision=2), job("holder", role(gpus=2)))
+    made.submit(job("head", at=1))
+    made.submit(job("cpu", role(gpus=0, sku=None), at=2))
+    assert started(made.plan(0)) == ["cpu"]
+
+
+def test_paused_jobs_and_jobs_that_wait_for_others_hold_nobody_back() -> None:
+    made = engine(ONE, job("paused", paused=True), job("after", after=("elsewhere",)), job("free", at=9))
+    plan = made.plan(0)
+    assert started(plan) == ["free"]
+    assert (wait_of(plan, "paused").place, wait_of(plan, "after").place) == (None, None)
+
+
+def test_a_job_starts_when_the_jobs_it_waits_for_are_over() -> None:
+    made = running(ONE, job("first"))
+    made.submit(job("second", after=("first",)))
+    assert started(made.plan(0)) == []
+    made.finish("first")
+    assert started(made.plan(0)) == ["second"]
+
+
+def test_the_place_counts_the_waiting_jobs_of_the_team_that_want_the_same_sku() -> None:
+    made = running(MIXED, job("x", role(gpus=2, sku="A100")), job("y", role(gpus=2, sku="H100")))
+    for number in range(3):
+        made.submit(job(f"a{number}", role(sku="A100"), at=number))
+    made.submit(job("h", role(sku="H100"), at=9))
+    made.submit(job("urgent", role(sku="A100"), at=9, priority=100))
+    places = {wait.job.id: wait.place for wait in made.plan(0).waits}
+    assert places == {"urgent": 1, "a0": 2, "a1": 3, "a2": 4, "h": 1}
+
+
+def test_who_is_ahead_is_told_by_priority_and_by_submission() -> None:
+    made = running(cluster(node("a"), vision=4), job("holder", role(gpus=2)))
+    made.submit(job("urgent", role(gpus=4), priority=100, at=5))
+    made.submit(job("earlier", at=1))
+    made.submit(job("mine", at=2))
+    reason = wait_of(made.plan(0), "mine").reason
+    assert reason.numbers == {"ahead": 2, "by_priority": 1, "by_submission": 1}
+    assert reason.sentence == "2 of your team are ahead: 1 by priority, 1 by earlier submission"
+
+
+def test_between_teams_the_job_submitted_first_gets_the_scarce_cpu() -> None:
+    scarce = cluster(node("a", cpu=4), vision=2, speech=2)
+    made = engine(scarce, job("v", role(cpu=3), at=2), job("s", role(cpu=3), vc="speech", at=1, priority=0))
+    assert started(made.plan(0)) == ["s"]
+
+
+def test_an_opportunistic_job_comes_after_every_guaranteed_one() -> None:
+    made = engine(cluster(node("a"), vision=1), job("oppo", role(gpus=3), priority=-1, at=0), job("mine", at=9))
+    assert started(made.plan(0)) == ["mine", "oppo"]
+
+
+def test_an_opportunistic_job_gets_no_gpu_that_an_idle_quota_is_owed() -> None:
+    made = engine(cluster(node("a"), vision=3), job("oppo", role(gpus=2), priority=-1))
+    reason = wait_of(made.plan(0), "oppo").reason
+    assert reason.code == Code.LEND_LIMIT
+    assert reason.numbers == {"sku": "A100", "free": 4, "owed": 3, "needed": 2}
+
+
+def test_a_guaranteed_job_never_waits_for_gpus_behind_an_opportunistic_one() -> None:
+    made = engine(cluster(node("a"), vision=3), *(job(f"o{n}", priority=-1, at=n) for n in range(3)))
+    assert started(carry_out(made)) == ["o0"]
+    made.submit(job("mine", role(gpus=3)))
+    assert started(made.plan(0)) == ["mine"]
+
+
+def test_a_waiting_guaranteed_job_holds_back_no_opportunistic_one() -> None:
+    made = running(cluster(node("a"), vision=2), job("holder", role(gpus=2)))
+    made.submit(job("head"))
+    made.submit(job("oppo", role(gpus=2), priority=-1))
+    assert started(made.plan(0)) == ["oppo"]
+
+
+def test_a_job_changes_team_by_being_submitted_again() -> None:
+    made = running(ONE, job("holder", role(gpus=2)))
+    made.submit(job("mine", role(gpus=2)))
+    made.submit(job("mine", role(gpus=2), vc="speech"))
+    plan = made.plan(0)
+    assert started(plan) == ["mine"]
+    assert plan.waits == ()

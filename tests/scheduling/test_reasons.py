@@ -1,0 +1,138 @@
+"""Every waiting job has one reason, with numbers and a sentence, and the reason is true."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from scheduling import Cluster, Code, Job, NodeState, Wait
+from tests.scheduling.builders import cluster, job, node, role, running
+
+
+@dataclass(frozen=True)
+class Case:
+    described: Cluster
+    busy: tuple[Job, ...]
+    asked: Job
+    code: Code
+    numbers: dict[str, int | str]
+    sentence: str
+
+
+BIG = cluster(node("gpu01"), node("gpu02"), vision=8)
+CASES = {
+    "paused": Case(BIG, (), job("j", paused=True), Code.PAUSED, {}, "the job is paused"),
+    "one dependency": Case(
+        BIG, (), job("j", after=("prep",)), Code.DEPENDENCY, {"jobs": 1}, "waits for job prep to end",
+    ),
+    "several dependencies": Case(
+        BIG, (), job("j", after=("prep", "x")), Code.DEPENDENCY, {"jobs": 2},
+        "waits for job prep and 1 more to end",
+    ),
+    "quota": Case(
+        cluster(node("gpu01", 8), vision=4), (job("b", role(gpus=3)),), job("j", role(gpus=2)), Code.QUOTA,
+        {"held": 3, "owned": 4, "needed": 2}, "team vision holds 3 of 4 A100; this job needs 2",
+    ),
+    "quota of a gang counts all its tasks": Case(
+        cluster(node("gpu01", 8), vision=4), (job("b"),), job("j", role(count=2, gpus=2)), Code.QUOTA,
+        {"held": 1, "owned": 4, "needed": 4}, "team vision holds 1 of 4 A100; this job needs 4",
+    ),
+    "quota of a job that is not a gang counts one task": Case(
+        cluster(node("gpu01", 8), vision=4), (job("b", role(gpus=4)),),
+        job("j", role(count=3), gang=False), Code.QUOTA,
+        {"held": 4, "owned": 4, "needed": 1}, "team vision holds 4 of 4 A100; this job needs 1",
+    ),
+    "fragmented, one task": Case(
+        BIG, (job("b1", only=("gpu01",)), job("b2", role(gpus=2), only=("gpu02",))),
+        job("j", role(gpus=4)), Code.FRAGMENTED, {"largest": 3, "node": "gpu01", "free": 5, "needed": 4},
+        "needs 4 A100 on one node; the largest free hole is 3 on gpu01",
+    ),
+    "fragmented, a gang": Case(
+        BIG, (job("b1", only=("gpu01",)), job("b2", only=("gpu02",))),
+        job("j", role(count=3, gpus=2)), Code.FRAGMENTED, {"largest": 3, "free": 6, "needed_in_all": 6},
+        "needs 3 x 2 A100 at once, each task on one node; the largest free hole is 3 on gpu01 (6 are free)",
+    ),
+    "a node is down": Case(
+        cluster(node("gpu01"), node("gpu02", state=NodeState.DOWN), vision=8), (job("b"),),
+        job("j", role(gpus=4)), Code.BAD_NODES, {"needed": 4, "free": 3, "unusable": 4},
+        "needs 4 A100; 3 are free, 4 more cannot be used: gpu02 (down)",
+    ),
+    "a GPU is faulty": Case(
+        cluster(node("gpu01", sick=(1,)), vision=4), (), job("j", role(gpus=4)), Code.BAD_NODES,
+        {"needed": 4, "free": 3, "unusable": 1},
+        "needs 4 A100; 3 are free, 1 more cannot be used: gpu01 (1 faulty GPU)",
+    ),
+    "the job failed on the only node that is free": Case(
+        BIG, (job("b", role(gpus=4), only=("gpu02",)),), job("j", avoid=("gpu01",)), Code.BAD_NODES,
+        {"needed": 1, "free": 0},
+        "needs 1 A100; 0 are free, 4 more cannot be used: gpu01 (failed this job before)",
+    ),
+    "CPU": Case(
+        cluster(node("gpu01", cpu=16), vision=4), (job("b", role(cpu=12)),), job("j", role(cpu=8)),
+        Code.RESOURCES, {"cpu_milli": 8000, "free_cpu_milli": 4000, "node": "gpu01"},
+        "needs 8 CPU and 1 GB beside 1 A100; the roomiest node, gpu01, has 4 CPU and 255 GB",
+    ),
+    "memory": Case(
+        cluster(node("gpu01", memory=16), vision=4), (job("b", role(memory=12)),), job("j", role(memory=8)),
+        Code.RESOURCES, {"memory_mb": 8192, "free_memory_mb": 4096},
+        "needs 1 CPU and 8 GB beside 1 A100; the roomiest node, gpu01, has 63 CPU and 4 GB",
+    ),
+    "CPU that is kept for idle GPUs": Case(
+        cluster(node("gpu01", cpu=16), vision=4), (job("b", role(gpus=2, cpu=6, memory=0)),),
+        job("j", role(gpus=0, cpu=3, memory=0, sku=None)), Code.RESOURCES,
+        {"cpu_milli": 3000, "free_cpu_milli": 2000},
+        "needs 3 CPU; the roomiest node, gpu01, has 2 CPU and 128 GB not kept for idle GPUs",
+    ),
+    "lending": Case(
+        cluster(node("gpu01"), vision=3), (job("b"),), job("j", role(gpus=2), priority=-1), Code.LEND_LIMIT,
+        {"free": 3, "owed": 2, "needed": 2},
+        "3 A100 are free and teams may still fill 2 of their quota; "
+        "this opportunistic job needs 2 beyond that",
+    ),
+    "a team that owns nothing": Case(
+        cluster(node("gpu01"), vision=4, guests=0), (), job("j", role(sku=None), vc="guests"), Code.QUOTA,
+        {"owned": 0}, "team guests owns no GPUs",
+    ),
+    "a team that is gone": Case(
+        cluster(node("gpu01"), vision=4), (), job("j", vc="gone"), Code.QUOTA,
+        {"owned": 0}, "there is no virtual cluster gone",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_reason(case: str) -> None:
+    described = CASES[case]
+    answer = running(described.described, *described.busy).decide(described.asked, 0)
+    assert isinstance(answer, Wait)
+    assert answer.reason.code == described.code
+    assert described.numbers.items() <= answer.reason.numbers.items()
+    assert answer.reason.sentence == described.sentence
+
+
+def test_a_job_that_is_held_back_but_has_no_quota_anyway_is_told_of_the_quota() -> None:
+    made = running(cluster(node("gpu01"), vision=4), job("holder", role(gpus=3)))
+    made.submit(job("head", role(gpus=4), at=1))
+    made.submit(job("also", role(gpus=2), at=2))
+    made.submit(job("small", role(gpus=1), at=3))
+    codes = {wait.job.id: wait.reason.code for wait in made.plan(0).waits}
+    assert codes == {"head": Code.QUOTA, "also": Code.QUOTA, "small": Code.ORDER}
+
+
+def test_what_does_not_start_of_a_job_that_is_no_gang_has_its_reason_in_the_same_plan() -> None:
+    made = running(cluster(node("gpu01"), vision=2))
+    made.submit(job("j", role(count=4), gang=False))
+    plan = made.plan(0)
+    assert len(plan.starts[0].placements) == 2
+    (wait,) = plan.waits
+    assert [task.index for task in wait.job.wanted] == [2, 3]
+    assert wait.reason.sentence == "team vision holds 2 of 2 A100; this job needs 1"
+    assert made.explain("j", 0) == wait
+
+
+def test_after_a_quota_cut_the_team_is_told_what_it_holds_beyond_it() -> None:
+    made = running(cluster(node("gpu01"), vision=4), job("b", role(gpus=4)))
+    made.submit(job("j"))
+    made.reconfigure(cluster(node("gpu01"), vision=2))
+    assert made.explain("j", 0).job.id == "j"
+    answer = made.plan(0).waits[0]
+    assert answer.reason.sentence == "team vision holds 4 of 2 A100; this job needs 1"
