@@ -70,6 +70,7 @@ from nodes.protocol.states import (
     Phase,
     StopReason,
     moves_forward,
+    reached,
 )
 
 __all__ = [
@@ -122,6 +123,7 @@ __all__ = [
     "log_stream",
     "moves_forward",
     "node_queue",
+    "reached",
     "record_encode",
     "records_decode",
     "samples_key",

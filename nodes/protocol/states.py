@@ -33,6 +33,11 @@ def moves_forward(old: ContainerState, new: ContainerState) -> bool:
     return _RANK[new] > _RANK[old]
 
 
+def reached(state: ContainerState, goal: ContainerState) -> bool:
+    """True when ``state`` is ``goal`` or lies after it."""
+    return _RANK[state] >= _RANK[goal]
+
+
 class StopReason(StrEnum):
     """Why the portal asked for a stop. The agent hands it back in the exit."""
 

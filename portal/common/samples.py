@@ -1,0 +1,34 @@
+"""Live samples of nodes: the newest reading in Redis, for pages; it expires by itself."""
+
+from __future__ import annotations
+
+import logging
+
+from redis import RedisError
+
+from nodes.protocol import Sample, decode, encode, samples_key
+from portal.common.wake import redis_once
+
+log = logging.getLogger(__name__)
+
+KEPT_S = 60
+
+
+def sample_keep(*, node: str, sample: Sample) -> None:
+    """Keep a node's newest readings for a minute; without effect while Redis is away."""
+    try:
+        with redis_once() as client:
+            client.set(samples_key(node), encode(sample), ex=KEPT_S)
+    except RedisError as error:
+        log.warning("sample of %s not kept: %s", node, error)
+
+
+def samples_get(*, nodes: list[str]) -> dict[str, Sample]:
+    """The newest readings of these nodes; those without one are left out."""
+    try:
+        with redis_once() as client:
+            found = client.mget([samples_key(node) for node in nodes]) if nodes else []
+    except RedisError as error:
+        log.warning("samples not read: %s", error)
+        return {}
+    return {node: decode(text, Sample) for node, text in zip(nodes, found, strict=True) if text}

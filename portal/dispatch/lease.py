@@ -1,0 +1,22 @@
+"""The cycle's lease: a row with holder and end. Any database, any number of schedulers."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.db.models import Q
+
+from portal.dispatch.models import CycleLease
+
+
+def lease_take(*, holder: str, now: datetime, seconds: int) -> bool:
+    """Take or prolong the lease; False while another holder's has not run out."""
+    CycleLease.objects.get_or_create(id=1, defaults={"holder": "", "until": now})
+    free = Q(holder=holder) | Q(until__lte=now)
+    taken = CycleLease.objects.filter(free, id=1).update(holder=holder, until=now + timedelta(seconds=seconds))
+    return bool(taken)
+
+
+def lease_release(*, holder: str, now: datetime) -> None:
+    """Give it back at the end of a cycle, so that another scheduler may go on at once."""
+    CycleLease.objects.filter(id=1, holder=holder).update(until=now)

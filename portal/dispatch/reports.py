@@ -1,0 +1,45 @@
+"""A node's report: who sent it, what it says of the node, what of its containers, and the answer."""
+
+from __future__ import annotations
+
+import logging
+import time
+from datetime import datetime
+
+import msgspec
+from django.conf import settings
+
+from nodes.protocol import EnvelopeRejected, Report, decode, envelope_open, envelope_sender
+from portal.clusters.models import Node
+from portal.clusters.services import node_report
+from portal.common.samples import sample_keep
+from portal.jobs.services import containers_report, desired_send
+
+log = logging.getLogger(__name__)
+
+
+def report_take(*, text: str, now: datetime) -> bool:
+    """Take a signed report in and answer it with the node's ``Desired``. False: refused or out of date."""
+    try:
+        sender = envelope_sender(text)
+        node = Node.objects.filter(name=sender).first()
+        if node is None:
+            log.warning("report of %r refused: no such node", sender)
+            return False
+        body = envelope_open(
+            text, public=node.public_key, sender=node.name, to="portal", kind="report", now_ms=int(time.time() * 1000)
+        )
+        report = decode(body, Report)
+    except (EnvelopeRejected, msgspec.MsgspecError) as error:
+        log.warning("report refused: %s", error)
+        return False
+    if report.cluster != settings.CLUSTER_NAME or report.node != node.name:
+        log.warning("report of %s refused: it speaks for %s of %s", node.name, report.node, report.cluster)
+        return False
+    if not node_report(node=node, report=report, now=now):
+        return False
+    containers_report(node=node, generation=report.generation, containers=report.containers, now=now)
+    if report.sample:
+        sample_keep(node=node.name, sample=report.sample)
+    desired_send(node_id=node.pk, answers=report.seq, specs_known=report.specs_known)
+    return True

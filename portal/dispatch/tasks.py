@@ -1,0 +1,30 @@
+"""Celery's way in: fetch, call the service, return."""
+
+from __future__ import annotations
+
+from celery import shared_task
+from django.utils import timezone
+
+from nodes.protocol import REPORT_TASK
+from portal.clusters.services import lane_pulse
+from portal.common.wake import LOOK_TASK
+from portal.dispatch.cycle import cycle_run
+from portal.dispatch.reports import report_take
+
+
+@shared_task(name=LOOK_TASK)
+def look() -> None:
+    """Look whether something can be started."""
+    cycle_run(now=timezone.now())
+
+
+@shared_task(name=REPORT_TASK)
+def node_report(envelope: str) -> None:
+    """A node's report."""
+    report_take(text=envelope, now=timezone.now())
+
+
+@shared_task(name="reports.pulse")
+def pulse() -> None:
+    """A sign that this lane takes reports in."""
+    lane_pulse(now=timezone.now())

@@ -1,0 +1,75 @@
+"""What an end means: one sentence for people and whether trying again can help.
+
+The classes follow OpenPAI's exit specification (k8s-job-exit-spec.yaml); the words are ours.
+"""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+
+from nodes.protocol import NODE_FAULTS, Cause
+from portal.jobs.states import Behaviour
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``sentence`` says what happened and what to do; ``node_fault``: the node is to blame, not the job."""
+
+    sentence: str
+    behaviour: Behaviour
+    node_fault: bool = False
+
+
+_CODES: dict[int, tuple[str, Behaviour]] = {
+    126: ("a command is not executable: check its mode bits and its first line", Behaviour.PERMANENT),
+    127: ("a command was not found: check its name and the image's PATH", Behaviour.PERMANENT),
+    128: ("its program gave up with status 128; a GPU memory error can be behind it", Behaviour.UNKNOWN),
+    130: ("it was interrupted (SIGINT) from outside", Behaviour.TRANSIENT),
+    131: ("it was told to quit (SIGQUIT) from outside", Behaviour.TRANSIENT),
+    132: ("it ran an instruction this CPU does not know (SIGILL)", Behaviour.PERMANENT),
+    134: ("it aborted (SIGABRT): see the end of its log", Behaviour.UNKNOWN),
+    135: ("it touched memory that is not there (SIGBUS); a full /dev/shm does this: raise shmMB", Behaviour.PERMANENT),
+    136: ("it divided by zero or the like (SIGFPE)", Behaviour.PERMANENT),
+    137: ("it was killed (SIGKILL) from outside", Behaviour.TRANSIENT),
+    139: ("it touched memory that is not its own (SIGSEGV)", Behaviour.UNKNOWN),
+    141: ("it wrote into a closed pipe (SIGPIPE)", Behaviour.PERMANENT),
+    143: ("it was asked to end (SIGTERM) from outside", Behaviour.TRANSIENT),
+}
+
+_CAUSES: dict[Cause, tuple[str, Behaviour]] = {
+    Cause.OOM: ("it used more memory than its memoryMB and the kernel killed it: ask for more", Behaviour.PERMANENT),
+    Cause.UNKILLABLE: ("it did not end after SIGKILL; its GPUs stay fenced until it is gone", Behaviour.UNKNOWN),
+    Cause.VANISHED: ("its container was removed by somebody else", Behaviour.TRANSIENT),
+    Cause.IMAGE_MISSING: ("its image was not found: check the uri and that the nodes reach it", Behaviour.PERMANENT),
+    Cause.IMAGE_DENIED: ("the registry refused the login for its image: check the auth", Behaviour.PERMANENT),
+    Cause.IMAGE_MISMATCH: ("the nodes hold different images under one name", Behaviour.TRANSIENT),
+    Cause.REFUSED: ("the node's own policy forbids it", Behaviour.PERMANENT),
+    Cause.INVALID: ("the container engine refused it", Behaviour.PERMANENT),
+    Cause.PORT_TAKEN: ("a port it was given is in use on the node", Behaviour.TRANSIENT),
+    Cause.STORAGE_MISSING: ("a storage it needs is not mounted on the node", Behaviour.TRANSIENT),
+    Cause.DEVICE_FAULT: ("the node could not give it its GPUs", Behaviour.TRANSIENT),
+    Cause.NO_SPACE: ("the node's disk is full", Behaviour.TRANSIENT),
+    Cause.ENGINE_FAULT: ("the node's container engine failed", Behaviour.TRANSIENT),
+}
+
+
+def verdict(cause: str, code: int | None, message: str = "") -> Verdict:
+    """The verdict on a container's end as its node reported it. ``message`` is the node's own sentence."""
+    kind = Cause(cause)
+    if kind in {Cause.EXITED, Cause.SIGNALLED}:
+        sentence, behaviour = _CODES.get(code or 0, ("see the end of its log", Behaviour.UNKNOWN))
+        return Verdict(f"exit status {code} ({_name(code)}): {sentence}.", behaviour)
+    if kind is Cause.STOPPED:
+        return Verdict(message or "it was stopped.", Behaviour.PERMANENT)
+    sentence, behaviour = _CAUSES[kind]
+    detail = f" ({message})" if message else ""
+    return Verdict(f"{sentence}{detail}.", behaviour, kind in NODE_FAULTS)
+
+
+def _name(code: int | None) -> str:
+    if code is None:
+        return "none"
+    if code > 128 and code - 128 in iter(signal.Signals):
+        return signal.Signals(code - 128).name
+    return "an error" if code else "success"

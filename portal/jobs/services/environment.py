@@ -1,0 +1,154 @@
+"""Variables every task gets: OpenPAI's ``PAI_*``, torch's and torchrun's, and our own ``BERTH_*``.
+
+Ranks count tasks over roles in file order. A job's tasks know each other by the nodes' job addresses and the
+ports held for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from portal.jobs.spec import JobSpec
+
+MASTER_PORT_LABEL = "berth_master"
+PAI_PORTS = ("ssh", "http")
+"""Labels every task has in OpenPAI, whatever its file declares."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A task of the attempt as its siblings see it. ``ports``: label -> ports held for it on its node."""
+
+    role: str
+    index: int
+    rank: int
+    address: str
+    ports: Mapping[str, Sequence[int]]
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the variables are made of. ``me`` is one of ``peers``, which are in rank order."""
+
+    spec: JobSpec
+    user: str
+    run: int
+    attempt: int
+    me: Peer
+    peers: Sequence[Peer]
+    interface: str
+    gpu_indices: Sequence[int]
+    job_dir: str
+    workdir: str
+    grace_s: int
+
+
+def environment(facts: Facts) -> dict[str, str]:
+    """All variables, in no particular order. The user's own come from the script, and win there."""
+    return {**_pai_job(facts), **_pai_tasks(facts), **_pai_compatibility(facts), **_torch(facts), **_berth(facts)}
+
+
+def _normalised(role: str) -> str:
+    # OpenPAI's run-time variables use this form of the role's name, its static ones the original.
+    return "".join(letter for letter in role.lower() if letter.isalnum())
+
+
+def _numbers(ports: Sequence[int]) -> str:
+    return ",".join(str(port) for port in ports)
+
+
+def _pai_job(facts: Facts) -> dict[str, str]:
+    spec = facts.spec
+    env = {
+        "PAI_JOB_NAME": spec.name,
+        "PAI_FRAMEWORK_NAME": f"{facts.user}~{spec.name}-{facts.run}",
+        "PAI_USER_NAME": facts.user,
+        "PAI_VIRTUAL_CLUSTER": spec.vc,
+        "PAI_TASK_ROLE_COUNT": str(len(spec.roles)),
+        "PAI_TASK_ROLE_LIST": ",".join(role.name for role in spec.roles),
+        "PAI_CURRENT_TASK_ROLE_NAME": facts.me.role,
+        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": str(facts.me.index),
+        "PAI_WORK_DIR": facts.workdir,
+        "PAI_TASK_ROLE_INSTANCES": ",".join(f"{peer.role}:{peer.index}" for peer in facts.peers),
+    }
+    for role in spec.roles:
+        need = role.resources
+        env[f"PAI_TASK_ROLE_TASK_COUNT_{role.name}"] = str(role.instances)
+        env[f"PAI_RESOURCE_{role.name}"] = f"{need.gpu},{need.cpu},{need.memory_mb},{need.shm_mb or 512}"
+        env[f"PAI_MIN_FAILED_TASK_COUNT_{role.name}"] = str(role.completion.min_failed)
+        env[f"PAI_MIN_SUCCEEDED_TASK_COUNT_{role.name}"] = str(role.completion.min_succeeded)
+    return env
+
+
+def _pai_tasks(facts: Facts) -> dict[str, str]:
+    env: dict[str, str] = {}
+    hosts: dict[str, list[str]] = {}
+    for peer in facts.peers:
+        name = _normalised(peer.role)
+        env[f"PAI_HOST_IP_{name}_{peer.index}"] = peer.address
+        for label, ports in peer.ports.items():
+            env[f"PAI_PORT_LIST_{name}_{peer.index}_{label}"] = _numbers(ports)
+            env[f"PAI_{name}_{peer.index}_{label}_PORT"] = _numbers(ports)
+        http = peer.ports.get("http", ())
+        hosts.setdefault(peer.role, []).append(f"{peer.address}:{http[0]}" if http else peer.address)
+    return env | {f"PAI_TASK_ROLE_{role}_HOST_LIST": ",".join(names) for role, names in hosts.items()}
+
+
+def _pai_compatibility(facts: Facts) -> dict[str, str]:
+    me, spec = facts.me, facts.spec
+    everything = [port for ports in me.ports.values() for port in ports]
+    http, ssh = (_numbers(me.ports.get(label, ())) for label in ("http", "ssh"))
+    indices = ",".join(str(index) for index in facts.gpu_indices) or "none"
+    env = {
+        "PAI_USERNAME": facts.user,
+        "PAI_TASKS_NUM": str(spec.task_count),
+        "PAI_JOB_TASK_COUNT": str(spec.task_count),
+        "PAI_TASK_ROLES_NUM": str(len(spec.roles)),
+        "PAI_JOB_TASK_ROLE_COUNT": str(len(spec.roles)),
+        "PAI_JOB_TASK_ROLE_LIST": ",".join(role.name for role in spec.roles),
+        "PAI_TASK_INDEX": str(me.index),
+        "PAI_DEFAULT_FS_URI": "",
+        "PAI_CURRENT_CONTAINER_IP": me.address,
+        "PAI_CURRENT_CONTAINER_PORT": http,
+        "PAI_CONTAINER_HOST_IP": me.address,
+        "PAI_CONTAINER_HOST_PORT": http,
+        "PAI_CONTAINER_SSH_PORT": ssh,
+        "PAI_CONTAINER_HOST_PORT_LIST": _numbers(everything),
+        "HIVED_VISIBLE_DEVICES": indices,
+    }
+    return env | {f"PAI_CONTAINER_HOST_{label}_PORT_LIST": _numbers(ports) for label, ports in me.ports.items()}
+
+
+def _torch(facts: Facts) -> dict[str, str]:
+    master = facts.peers[0]
+    port = str(master.ports.get(MASTER_PORT_LABEL, (29500,))[0])
+    local = max(facts.me.gpus, 1)
+    before = sum(max(peer.gpus, 1) for peer in facts.peers[: facts.me.rank])
+    shape = {
+        "NNODES": str(len(facts.peers)),
+        "NODE_RANK": str(facts.me.rank),
+        "NPROC_PER_NODE": str(local),
+        "MASTER_ADDR": master.address,
+        "MASTER_PORT": port,
+    }
+    env = shape | {f"PET_{name}": value for name, value in shape.items()}
+    env |= {"WORLD_SIZE": str(sum(max(peer.gpus, 1) for peer in facts.peers)), "RANK": str(before)}
+    if len(facts.peers) > 1 and facts.interface:
+        env |= {"NCCL_SOCKET_IFNAME": facts.interface, "GLOO_SOCKET_IFNAME": facts.interface}
+    return env
+
+
+def _berth(facts: Facts) -> dict[str, str]:
+    return {
+        "BERTH_JOB": f"{facts.user}/{facts.spec.name}#{facts.run}",
+        "BERTH_JOB_ATTEMPT": str(facts.attempt),
+        "BERTH_JOB_DIR": facts.job_dir,
+        "BERTH_TASK_ROLE": facts.me.role,
+        "BERTH_TASK_INDEX": str(facts.me.index),
+        "BERTH_TASK_RANK": str(facts.me.rank),
+        "BERTH_GPUS": str(facts.me.gpus),
+        "BERTH_GRACE_SECONDS": str(facts.grace_s),
+        "BERTH_VIRTUAL_CLUSTER": facts.spec.vc,
+    }

@@ -1,0 +1,80 @@
+"""Every change of state: one conditional UPDATE after the transition table, with its event row, in a transaction.
+
+Zero rows means somebody was there first, and that is fine: the caller gets False and does nothing more.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from portal.common.live import announce
+from portal.common.wake import scheduler_wake
+from portal.jobs.models import Job, JobAttempt, JobEvent, Task, TaskAttempt
+from portal.jobs.states import (
+    ATTEMPT_MOVES,
+    JOB_MOVES,
+    TASK_MOVES,
+    AttemptState,
+    JobState,
+    TaskState,
+    sources,
+)
+
+
+def job_event(
+    *,
+    job: Job,
+    code: str,
+    message: str,
+    now: datetime,
+    actor: str = "",
+    job_attempt: JobAttempt | None = None,
+    task_attempt: TaskAttempt | None = None,
+    **data: Any,
+) -> None:
+    """Write what happened, inside the caller's transaction, and tell the pages once it is committed."""
+    JobEvent.objects.create(
+        job=job, job_attempt=job_attempt, task_attempt=task_attempt,
+        at=now, code=code, message=message, actor=actor, data=data,
+    )  # fmt: skip
+    job_announce(job)
+
+
+def job_announce(job: Job) -> None:
+    """A hint to open pages, on commit; they read the rows again."""
+    payload = {"id": job.pk, "vc": job.vc_id, "user": job.user_id}
+    transaction.on_commit(lambda: announce("job", payload))
+
+
+def job_move(job: Job, to: JobState, *, now: datetime, code: str, message: str, actor: str = "", **fields: Any) -> bool:
+    """Move a job, with the given columns, where the table allows it from the state its row is in."""
+    rows = Job.objects.filter(pk=job.pk, state__in=sources(JOB_MOVES, to)).update(state=to, **fields)
+    if rows:
+        for name, value in fields.items():
+            setattr(job, name, value)
+        job.state = to
+        job_event(job=job, code=code, message=message, now=now, actor=actor)
+        transaction.on_commit(scheduler_wake)
+    return bool(rows)
+
+
+def attempt_move(
+    attempt: JobAttempt, to: AttemptState, *, now: datetime, code: str, message: str, **fields: Any
+) -> bool:
+    """Move a job attempt where the table allows it."""
+    rows = JobAttempt.objects.filter(pk=attempt.pk, state__in=sources(ATTEMPT_MOVES, to)).update(state=to, **fields)
+    if rows:
+        for name, value in fields.items():
+            setattr(attempt, name, value)
+        attempt.state = to
+        job_event(job=attempt.job, job_attempt=attempt, code=code, message=message, now=now)
+    return bool(rows)
+
+
+def tasks_move(tasks: QuerySet[Task], to: TaskState, **fields: Any) -> int:
+    """Move those of the tasks that the table allows; how many. Their events are those of their attempts."""
+    return tasks.filter(state__in=sources(TASK_MOVES, to)).update(state=to, **fields)

@@ -1,0 +1,235 @@
+"""What an end makes of the task, of its attempt and of the job (FrameworkController's completion and retry)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import F
+
+from nodes.protocol import Cause, StopReason
+from portal.jobs.exits import Verdict, verdict
+from portal.jobs.models import Job, JobAttempt, Task, TaskAttempt, TaskRole
+from portal.jobs.services.attempts import LIVE, attempt_end
+from portal.jobs.services.moves import attempt_move, job_event, job_move, tasks_move
+from portal.jobs.spec import FANCY_RETRY_OFF, RETRY_ALWAYS, JobSpec
+from portal.jobs.states import (
+    AFTER,
+    JOB_OVER,
+    TASK_OVER,
+    AttemptState,
+    Behaviour,
+    EndReason,
+    JobState,
+    Next,
+    TaskState,
+)
+
+NODE_START_WINDOW = timedelta(seconds=60)
+"""A container that ends for its node's fault within this time of its start counts as a failed start."""
+BACKOFF_FIRST, BACKOFF_MOST = timedelta(seconds=5), timedelta(minutes=15)
+
+
+def task_attempt_ended(*, row: TaskAttempt, now: datetime) -> None:
+    """A container ended, or its node was lost: decide the task, then its attempt. Inside a transaction.
+
+    Only the current attempt decides: where an end reason stands already, the task just joins it.
+    """
+    attempt = row.job_attempt
+    attempt.refresh_from_db(fields=["end_reason", "state"])
+    if attempt.end_reason:
+        tasks_move(Task.objects.filter(pk=row.task_id), _joined_state(row))
+    elif row.lost_at is not None:
+        _lost(row, attempt, now)
+    elif row.cause == Cause.EXITED and row.exit_code == 0:
+        tasks_move(Task.objects.filter(pk=row.task_id), TaskState.SUCCEEDED)
+    else:
+        _failed(row, attempt, verdict(row.cause, row.exit_code, row.exit_message), now)
+    attempt_decide(attempt=attempt, now=now)
+
+
+def _joined_state(row: TaskAttempt) -> TaskState:
+    return TaskState.SUCCEEDED if (row.cause, row.exit_code) == (Cause.EXITED, 0) else TaskState.STOPPED
+
+
+def _lost(row: TaskAttempt, attempt: JobAttempt, now: datetime) -> None:
+    message = f"Node {row.node.name} was lost."
+    _avoid(attempt.job, row.node.name)
+    if attempt.job.gang:
+        tasks_move(Task.objects.filter(pk=row.task_id), TaskState.STOPPED)
+        attempt_end(attempt=attempt, reason=EndReason.NODE_LOST, message=message, now=now)
+    else:
+        _task_again(row, message, now)
+
+
+def _failed(row: TaskAttempt, attempt: JobAttempt, why: Verdict, now: datetime) -> None:
+    name = f"{row.task.role.name}/{row.task.index}"
+    message = f"Task {name} on {row.node.name}: {why.sentence}"
+    if why.node_fault and _at_start(row):
+        _avoid(attempt.job, row.node.name)
+        if attempt.job.gang:
+            tasks_move(Task.objects.filter(pk=row.task_id), TaskState.STOPPED)
+            attempt_end(
+                attempt=attempt, reason=EndReason.NODE_FAULT, message=message, now=now, stop=StopReason.START_FAILED
+            )
+        else:
+            _task_again(row, message, now)
+        return
+    if not attempt.job.gang and _task_retries(row, why):
+        _task_again(row, message, now, counted=why.behaviour is not Behaviour.TRANSIENT)
+        return
+    tasks_move(Task.objects.filter(pk=row.task_id), TaskState.FAILED)
+    if row.started_at is None:
+        attempt_end(
+            attempt=attempt, reason=EndReason.START_FAILED, message=message, now=now, behaviour=why.behaviour,
+            exit_code=row.exit_code, stop=StopReason.START_FAILED,
+        )  # fmt: skip
+
+
+def _at_start(row: TaskAttempt) -> bool:
+    if row.started_at is None or row.ended_at is None:
+        return True
+    return row.ended_at - row.started_at <= NODE_START_WINDOW
+
+
+def _avoid(job: Job, node: str) -> None:
+    job.refresh_from_db(fields=["avoid_nodes"])
+    if node not in job.avoid_nodes:
+        job.avoid_nodes = [*job.avoid_nodes, node]
+        Job.objects.filter(pk=job.pk).update(avoid_nodes=job.avoid_nodes)
+
+
+def _task_retries(row: TaskAttempt, why: Verdict) -> bool:
+    return _retry_allowed(row.task.role.task_retry_count, row.task.retries_counted, why.behaviour)
+
+
+def _retry_allowed(most: int, used: int, behaviour: Behaviour) -> bool:
+    """FrameworkController: transient always, permanent never, unknown while accountable retries are left."""
+    if most == FANCY_RETRY_OFF:
+        return True
+    if behaviour is not Behaviour.UNKNOWN:
+        return behaviour is Behaviour.TRANSIENT
+    return most == RETRY_ALWAYS or used < most
+
+
+def _task_again(row: TaskAttempt, message: str, now: datetime, *, counted: bool = False) -> None:
+    tasks_move(Task.objects.filter(pk=row.task_id), TaskState.WAITING, retries_counted=F("retries_counted") + counted)
+    job_event(
+        job=row.job_attempt.job, job_attempt=row.job_attempt, task_attempt=row, code="task_retried", now=now,
+        message=f"{message} It is tried again.",
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------- the attempt
+
+
+def attempt_decide(*, attempt: JobAttempt, now: datetime) -> None:
+    """Apply the roles' completion bounds; close the attempt when its last container has ended."""
+    if not attempt.end_reason:
+        _completion(attempt, now)
+    if attempt.state == AttemptState.ENDING and not TaskAttempt.objects.filter(LIVE, job_attempt=attempt).exists():
+        attempt_close(attempt=attempt, now=now)
+
+
+def _completion(attempt: JobAttempt, now: datetime) -> None:
+    counts: dict[int, Counter[str]] = {}
+    for role_id, state in Task.objects.filter(job=attempt.job).values_list("role_id", "state"):
+        counts.setdefault(role_id, Counter())[state] += 1
+    roles = list(TaskRole.objects.filter(job=attempt.job))
+    for role in roles:
+        failed = counts[role.pk][TaskState.FAILED]
+        if 1 <= role.min_failed <= failed:
+            _end_failed(attempt, role, failed, now)
+            return
+    for role in roles:
+        succeeded = counts[role.pk][TaskState.SUCCEEDED]
+        if 1 <= role.min_succeeded <= succeeded:
+            message = f"{succeeded} of {role.instances} tasks of {role.name} succeeded."
+            attempt_end(attempt=attempt, reason=EndReason.SUCCEEDED, message=message, now=now, exit_code=0)
+            return
+    if all(state in TASK_OVER for count in counts.values() for state in count):
+        message = "All tasks are done."
+        attempt_end(attempt=attempt, reason=EndReason.SUCCEEDED, message=message, now=now, exit_code=0)
+
+
+def _end_failed(attempt: JobAttempt, role: TaskRole, failed: int, now: datetime) -> None:
+    row = (
+        TaskAttempt.objects.filter(job_attempt=attempt, task__role=role, task__state=TaskState.FAILED)
+        .select_related("task__role", "node")
+        .order_by("ended_at", "id")
+        .first()
+    )
+    if row is None:
+        return
+    why = verdict(row.cause, row.exit_code, row.exit_message)
+    message = f"Task {role.name}/{row.task.index} failed on {row.node.name}: {why.sentence}"
+    if failed > 1:
+        message += f" {failed} of {role.instances} tasks of this role failed."
+    attempt_end(
+        attempt=attempt, reason=EndReason.FAILED, message=message, now=now, behaviour=why.behaviour,
+        exit_code=row.exit_code,
+    )  # fmt: skip
+
+
+def attempt_close(*, attempt: JobAttempt, now: datetime) -> None:
+    """The last container has ended: the table says what the job becomes."""
+    with transaction.atomic():
+        closed = attempt_move(
+            attempt, AttemptState.ENDED, now=now, code="attempt_ended",
+            message=f"Attempt {attempt.number} ended: {attempt.end_message}", ended_at=now,
+        )  # fmt: skip
+        if closed:
+            attempt.refresh_from_db()
+            job = Job.objects.select_related("user").get(pk=attempt.job_id)
+            _job_after(job, attempt, now)
+
+
+def _job_after(job: Job, attempt: JobAttempt, now: datetime) -> None:
+    step = next_step(job=job, attempt=attempt)
+    if step is Next.REQUEUE or step is Next.RETRY:
+        _requeue(job, attempt, now, counted=step is Next.RETRY)
+        return
+    state, reason = {
+        Next.SUCCEED: (JobState.SUCCEEDED, EndReason.SUCCEEDED),
+        Next.STOP: (JobState.STOPPED, EndReason.STOPPED),
+        Next.FAIL: (JobState.FAILED, EndReason(attempt.end_reason)),
+    }[step]
+    job_move(
+        job, state, now=now, code=str(state), message=attempt.end_message, ended_at=now, end_reason=reason,
+        end_message=attempt.end_message, exit_code=attempt.exit_code,
+    )  # fmt: skip
+    waiting = Task.objects.filter(job=job).exclude(state__in=TASK_OVER)
+    tasks_move(waiting, TaskState.STOPPED)
+
+
+def next_step(*, job: Job, attempt: JobAttempt) -> Next:
+    """The table ``AFTER``, with the job's own retry count and a person's stop taken in."""
+    if job.state == JobState.STOPPING and attempt.end_reason != EndReason.SUCCEEDED:
+        return Next.STOP
+    step = AFTER[attempt.end_reason]
+    if isinstance(step, dict):
+        step = step[Behaviour(attempt.end_behaviour or Behaviour.UNKNOWN)]
+    most = JobSpec.from_json(job.spec).job_retry_count
+    if most == FANCY_RETRY_OFF and step in {Next.FAIL, Next.SUCCEED} and job.state != JobState.STOPPING:
+        return Next.RETRY
+    if step is Next.RETRY and not _retry_allowed(most, job.retries_counted, Behaviour.UNKNOWN):
+        return Next.FAIL
+    return step
+
+
+def _requeue(job: Job, attempt: JobAttempt, now: datetime, *, counted: bool) -> None:
+    # Reclaimed and lost attempts come back at once; one that ended by itself waits, longer each time.
+    own_end = attempt.end_reason in {EndReason.FAILED, EndReason.START_FAILED, EndReason.NODE_FAULT}
+    delay = min(BACKOFF_FIRST * 2 ** min(job.retries, 10), BACKOFF_MOST) if own_end else timedelta()
+    tasks_move(Task.objects.filter(job=job), TaskState.WAITING)
+    job_move(
+        job, JobState.WAITING, now=now, code="requeued", not_before=now + delay if delay else None,
+        retries_counted=job.retries_counted + counted,
+        message=f"{attempt.end_message} The job waits again, in its old place in the queue.",
+    )  # fmt: skip
+
+
+def job_is_over(job: Job) -> bool:
+    """Whether nothing will change the job any more."""
+    return job.state in JOB_OVER

@@ -1,0 +1,173 @@
+"""What nodes say of containers. Moves forward only; late and repeated reports change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+
+from nodes.protocol import Cause, ContainerReport, ContainerState, Phase, moves_forward, reached
+from portal.clusters.models import Gpu, Node
+from portal.jobs.models import Task, TaskAttempt
+from portal.jobs.services.attempts import (
+    attempt_run_when_prepared,
+    attempt_running,
+    task_attempt_release,
+)
+from portal.jobs.services.moves import job_announce, job_event, tasks_move
+from portal.jobs.services.orders import nodes_bump
+from portal.jobs.services.outcomes import task_attempt_ended
+from portal.jobs.states import TaskState
+
+UNKNOWN_CONTAINER = "a container of a task attempt this portal does not know runs on it: "
+
+
+def containers_report(*, node: Node, generation: int, containers: Iterable[ContainerReport], now: datetime) -> None:
+    """Take in a full report of ``node``: each container in a transaction of its own."""
+    rows = {
+        str(row.pk): row
+        for row in TaskAttempt.objects.filter(node=node, removed_at__isnull=True).select_related(
+            "task__role", "node", "job_attempt__job__user"
+        )
+    }
+    reports = {report.attempt: report for report in containers}
+    for attempt_id, report in reports.items():
+        if attempt_id in rows:
+            container_report(row=rows[attempt_id], report=report, now=now)
+    for attempt_id, row in rows.items():
+        if attempt_id not in reports and row.phase == Phase.REMOVE and generation >= row.phase_since:
+            _removed(row, now)
+    _fence_unknown(node, [report for key, report in reports.items() if key not in rows])
+
+
+def container_report(*, row: TaskAttempt, report: ContainerReport, now: datetime) -> bool:
+    """Take in what the node says of one task attempt. True when something changed."""
+    if not reached(report.state, ContainerState.STARTING) and report.spec_hash != row.spec_hash:
+        return False
+    fields = _changed(row, report)
+    forward = moves_forward(ContainerState(row.state), report.state)
+    if not forward and not fields:
+        return False
+    with transaction.atomic():
+        if forward:
+            fields |= _times(row, report, now)
+            fields["state"] = report.state
+            moved = TaskAttempt.objects.filter(pk=row.pk, state=row.state).update(**fields)
+        else:
+            moved = TaskAttempt.objects.filter(pk=row.pk).update(**fields)
+        if not moved:
+            return False
+        for name, value in fields.items():
+            setattr(row, name, value)
+        if forward:
+            _reached(row, report, now)
+        else:
+            job_announce(row.job_attempt.job)
+        attempt_log_done(row=row)
+    return True
+
+
+def _changed(row: TaskAttempt, report: ContainerReport) -> dict[str, Any]:
+    progress = (
+        {"code": report.progress.code, "percent": report.progress.percent, "message": report.progress.message}
+        if report.progress
+        else {}
+    )
+    told = {
+        "digest": report.digest or row.digest,
+        "isolation": report.isolation or row.isolation,
+        "container": report.container or row.container,
+        "progress": progress,
+        "log_end": max(report.log_end, row.log_end),
+        "log_complete": report.log_complete or row.log_complete,
+        "log_dropped_lines": max(report.log_dropped_lines, row.log_dropped_lines),
+    }
+    return {name: value for name, value in told.items() if getattr(row, name) != value}
+
+
+def _times(row: TaskAttempt, report: ContainerReport, now: datetime) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    if report.prepared_ms and row.prepared_at is None:
+        fields["prepared_at"] = _time(report.prepared_ms)
+    if report.started_ms and row.started_at is None:
+        fields["started_at"] = _time(report.started_ms)
+    if report.state is ContainerState.TERMINATED:
+        end = report.exit
+        fields |= {
+            "ended_at": _time(report.ended_ms) if report.ended_ms else now,
+            "cause": end.cause if end else Cause.VANISHED,
+            "exit_code": end.code if end else None,
+            "exit_signal": end.signal if end else None,
+            "exit_message": end.message if end else "",
+            "log_tail": end.log_tail if end else "",
+        }
+    return fields
+
+
+def _time(unix_ms: int) -> datetime:
+    return datetime.fromtimestamp(unix_ms / 1000, tz=UTC)
+
+
+def _reached(row: TaskAttempt, report: ContainerReport, now: datetime) -> None:
+    """Its state moved forward: the event, and what follows."""
+    attempt, name = row.job_attempt, f"{row.task.role.name}/{row.task.index}"
+    state = ContainerState(row.state)
+    job_event(
+        job=attempt.job, job_attempt=attempt, task_attempt=row, code=f"task_{state}", now=now,
+        message=f"Task {name} on {row.node.name}: {_words(row, state)}",
+    )  # fmt: skip
+    if row.lost_at is not None:
+        if state is ContainerState.TERMINATED and row.cause != Cause.UNKILLABLE:
+            task_attempt_release(row=row, now=now)
+        return
+    if state is ContainerState.PREPARED:
+        attempt_run_when_prepared(attempt=attempt, now=now)
+    elif state is ContainerState.RUNNING:
+        tasks_move(Task.objects.filter(pk=row.task_id), TaskState.RUNNING)
+        attempt_running(attempt=attempt, now=now)
+    elif state is ContainerState.TERMINATED:
+        if row.started_at is not None:
+            tasks_move(Task.objects.filter(pk=row.task_id), TaskState.RUNNING)
+            attempt_running(attempt=attempt, now=now)
+        if row.cause != Cause.UNKILLABLE:
+            task_attempt_release(row=row, now=now)
+        task_attempt_ended(row=row, now=now)
+
+
+def _words(row: TaskAttempt, state: ContainerState) -> str:
+    if state is not ContainerState.TERMINATED:
+        return state.value + "."
+    code = "" if row.exit_code is None else f" with status {row.exit_code}"
+    return f"ended{code} ({row.cause.replace('_', ' ')})."
+
+
+def attempt_log_done(*, row: TaskAttempt) -> bool:
+    """Order the container's removal once it has ended and its last log byte is archived."""
+    with transaction.atomic():
+        ready = TaskAttempt.objects.filter(
+            pk=row.pk, state=ContainerState.TERMINATED, log_complete=True, archived_to__gte=F("log_end")
+        ).exclude(phase=Phase.REMOVE)
+        if not ready.exists():
+            return False
+        generation = nodes_bump([row.node_id])[row.node_id]
+        return bool(ready.update(phase=Phase.REMOVE, phase_since=generation, spec_sealed=""))
+
+
+def _removed(row: TaskAttempt, now: datetime) -> None:
+    with transaction.atomic():
+        TaskAttempt.objects.filter(pk=row.pk, removed_at__isnull=True).update(removed_at=now)
+        task_attempt_release(row=row, now=now)
+
+
+def _fence_unknown(node: Node, strangers: list[ContainerReport]) -> None:
+    """GPUs of containers the database does not know stay fenced until an administrator decides."""
+    held = {uuid: f"{UNKNOWN_CONTAINER}{report.attempt}" for report in strangers for uuid in report.gpus}
+    for gpu in Gpu.objects.filter(node=node):
+        fault = held.get(gpu.uuid, "")
+        if fault and not gpu.fault:
+            Gpu.objects.filter(pk=gpu.pk, fault="").update(fault=fault)
+        elif not fault and gpu.fault.startswith(UNKNOWN_CONTAINER):
+            Gpu.objects.filter(pk=gpu.pk, fault=gpu.fault).update(fault="")

@@ -1,0 +1,183 @@
+"""The container of a task attempt, from its rows: what the node is sent, sealed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from django.conf import settings
+
+from nodes.protocol import ContainerSpec, ImageAuth, Limits, Mount
+from portal.clusters.models import Storage
+from portal.common.sealing import unseal
+from portal.jobs.models import Job, JobAttempt, TaskAttempt
+from portal.jobs.services.environment import Facts, Peer, environment
+from portal.jobs.spec import JobSpec, StorageMount, TaskRoleSpec, render_auth, render_script
+
+WORKDIR = "/workspace"
+JOB_DIR = "/berth/job"
+PIDS_PER_GPU = 4096
+NOBODY = 65534
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFacts:
+    """What all tasks of one job attempt share, loaded once."""
+
+    job: Job
+    attempt: JobAttempt
+    spec: JobSpec
+    secrets: Mapping[str, Any]
+    peers: tuple[Peer, ...]
+    storages: Mapping[str, Storage]
+    job_storage: Storage | None
+
+
+def attempt_facts(attempt: JobAttempt) -> AttemptFacts:
+    """Load what the specs of this attempt's tasks are made of: a fixed number of queries."""
+    job = attempt.job
+    spec = JobSpec.from_json(job.spec)
+    storages = {storage.name: storage for storage in Storage.objects.all()}
+    return AttemptFacts(
+        job=job,
+        attempt=attempt,
+        spec=spec,
+        secrets=unseal(job.secrets_sealed),
+        peers=_peers(attempt, spec),
+        storages=storages,
+        job_storage=next((storage for storage in storages.values() if storage.jobs), None),
+    )
+
+
+def _peers(attempt: JobAttempt, spec: JobSpec) -> tuple[Peer, ...]:
+    newest: dict[tuple[str, int], TaskAttempt] = {}
+    rows = TaskAttempt.objects.filter(job_attempt=attempt).select_related("task__role", "node").order_by("number")
+    for row in rows:
+        newest[row.task.role.name, row.task.index] = row
+    peers, rank = [], 0
+    for role in spec.roles:
+        for index in range(role.instances):
+            row = newest.get((role.name, index))
+            peers.append(
+                Peer(
+                    role=role.name,
+                    index=index,
+                    rank=rank,
+                    address=row.node.address if row else "",
+                    ports={label: tuple(ports) for label, ports in row.ports.items()} if row else {},
+                    gpus=role.resources.gpu,
+                )
+            )
+            rank += 1
+    return tuple(peers)
+
+
+def grace_seconds(spec: JobSpec) -> int:
+    """The job's grace period within the administrator's cap."""
+    wanted = spec.berth.grace_period_s
+    return min(settings.DEFAULT_GRACE_S if wanted is None else wanted, settings.MAX_GRACE_S)
+
+
+def container_spec(facts: AttemptFacts, row: TaskAttempt) -> ContainerSpec:
+    """The spec of one task attempt; ``row`` comes with task, role, node and its GPUs loaded."""
+    role = facts.spec.role(row.task.role.name)
+    job, user = facts.job, facts.job.user
+    gpus = sorted((allocation.leaf for allocation in row.allocations.all()), key=lambda leaf: leaf.index)
+    profile = facts.spec.berth.profile or job.vc.default_profile
+    uid, gid = (0, 0) if profile == "root" else (user.uid or NOBODY, user.gid or NOBODY)
+    job_dir, job_mounts, lease = _job_folder(facts, row, uid, gid)
+    me = next(peer for peer in facts.peers if (peer.role, peer.index) == (role.name, row.task.index))
+    grace = grace_seconds(facts.spec)
+    env = environment(
+        Facts(
+            spec=facts.spec, user=user.username, run=job.run, attempt=facts.attempt.number, me=me, peers=facts.peers,
+            interface=row.node.interface, gpu_indices=[leaf.index for leaf in gpus], job_dir=job_dir,
+            workdir=WORKDIR, grace_s=grace,
+        )
+    )  # fmt: skip
+    return ContainerSpec(
+        attempt=str(row.pk),
+        job=job.label,
+        role=role.name,
+        index=row.task.index,
+        image=role.image.uri,
+        digest=row.pinned_digest or None,
+        script=render_script(role, facts.secrets),
+        env=env,
+        gpus=tuple(leaf.uuid for leaf in gpus),
+        limits=_limits(role),
+        profile=profile,
+        uid=uid,
+        gid=gid,
+        groups=tuple(user.extra_gids) if profile == "user" else (),
+        user_name=user.username,
+        workdir=WORKDIR,
+        network="host" if facts.spec.task_count > 1 else "bridge",
+        ports={label: tuple(ports) for label, ports in row.ports.items()},
+        mounts=(*job_mounts, *_storage_mounts(facts, profile)),
+        job_dir=job_dir,
+        lease=lease,
+        lease_after=row.waits_for or None,
+        grace_s=grace,
+        auth=_auth(role, facts.secrets),
+    )
+
+
+def _limits(role: TaskRoleSpec) -> Limits:
+    need = role.resources
+    return Limits(
+        cpu_milli=need.cpu * 1000,
+        memory_mb=need.memory_mb,
+        shm_mb=need.shm_mb or need.memory_mb // 2,
+        pids=PIDS_PER_GPU * max(need.gpu, 1),
+        infiniband=need.infiniband,
+    )
+
+
+def _auth(role: TaskRoleSpec, secrets: Mapping[str, Any]) -> ImageAuth | None:
+    auth = render_auth(role.image.auth, secrets) if role.image.auth else None
+    return ImageAuth(registry=auth.registry_uri, username=auth.username, password=auth.password) if auth else None
+
+
+def _job_folder(facts: AttemptFacts, row: TaskAttempt, uid: int, gid: int) -> tuple[str, tuple[Mount, ...], str | None]:
+    """Path in the container, its mounts, and the lease file on the node. Without a shared storage the folder is
+    the container's own and a requeued job starts from nothing."""
+    storage = facts.job_storage
+    if storage is None or storage.root not in row.node.storages:
+        return JOB_DIR, (), None
+    job = facts.job
+    source = str(PurePosixPath(storage.root) / job.user.username / f"{job.name}-{job.run}")
+    mount = Mount(
+        storage=storage.name,
+        root=storage.root,
+        source=source,
+        target=JOB_DIR,
+        create=True,
+        must_be_mount=storage.must_be_mount,
+    )
+    return JOB_DIR, (mount,), f"{source}/.berth/lease"
+
+
+def _storage_mounts(facts: AttemptFacts, profile: str) -> tuple[Mount, ...]:
+    return tuple(
+        _mount(facts, facts.storages[wanted.name], wanted, profile)
+        for wanted in facts.spec.storages or ()
+        if wanted.name in facts.storages
+    )
+
+
+def _mount(facts: AttemptFacts, storage: Storage, wanted: StorageMount, profile: str) -> Mount:
+    # Under the root profile a writable storage is only ever the user's own folder.
+    own = storage.per_user or (profile == "root" and not storage.read_only)
+    root = PurePosixPath(storage.root)
+    return Mount(
+        storage=storage.name,
+        root=storage.root,
+        source=str(root / facts.job.user.username) if own else str(root),
+        target=wanted.mount_path,
+        read_only=storage.read_only,
+        create=own,
+        must_be_mount=storage.must_be_mount,
+    )

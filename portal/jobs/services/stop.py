@@ -1,0 +1,52 @@
+"""A person stops a job."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+
+from nodes.protocol import StopReason
+from portal.accounts.models import User
+from portal.common.errors import Conflict
+from portal.jobs.models import Job, Task
+from portal.jobs.services.attempts import attempt_end
+from portal.jobs.services.moves import job_move, tasks_move
+from portal.jobs.services.outcomes import attempt_decide
+from portal.jobs.services.specs import grace_seconds
+from portal.jobs.spec import JobSpec
+from portal.jobs.states import JOB_OVER, AttemptState, EndReason, JobState, TaskState
+
+
+def job_stop(*, job: Job, actor: User, now: datetime) -> Job:
+    """Stop the job: at once where it waits, else SIGTERM and grace for its containers. Again: no change.
+
+    Raises Conflict when it is over already.
+    """
+    message = f"Stopped by {actor.username}."
+    with transaction.atomic():
+        attempt = job.attempts.exclude(state=AttemptState.ENDED).select_related("job__user").first()
+        if attempt is None:
+            _stop_waiting(job, message, actor, now)
+            return job
+        job_move(job, JobState.STOPPING, now=now, code="stopping", message=message, actor=actor.username)
+        attempt_end(
+            attempt=attempt, reason=EndReason.STOPPED, message=message, now=now, stop=StopReason.USER,
+            grace_s=grace_seconds(JobSpec.from_json(job.spec)),
+        )  # fmt: skip
+        attempt_decide(attempt=attempt, now=now)
+    job.refresh_from_db()
+    return job
+
+
+def _stop_waiting(job: Job, message: str, actor: User, now: datetime) -> None:
+    moved = job_move(
+        job, JobState.STOPPED, now=now, code="stopped", message=message, actor=actor.username, ended_at=now,
+        end_reason=EndReason.STOPPED, end_message=message,
+    )  # fmt: skip
+    if moved:
+        tasks_move(Task.objects.filter(job=job), TaskState.STOPPED)
+        return
+    job.refresh_from_db()
+    if job.state in JOB_OVER:
+        raise Conflict(f"{job.label} is over already: it {job.get_state_display().lower()}.")

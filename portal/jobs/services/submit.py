@@ -1,0 +1,118 @@
+"""A job file becomes rows."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import IntegrityError, transaction
+from django.db.models import Max
+
+from portal.accounts.models import User
+from portal.clusters.models import Sku, VirtualCluster
+from portal.common.sealing import seal
+from portal.common.wake import scheduler_wake
+from portal.jobs.models import Job, Task, TaskRole
+from portal.jobs.selectors.facts import cluster_facts, storage_names
+from portal.jobs.services.moves import job_event
+from portal.jobs.spec import JobSpec, Problem, SpecInvalid, mask_secrets, parse, secret_names_missing
+
+RUN_TRIES = 5
+
+
+def job_submit(*, user: User, text: str | bytes, now: datetime, submit_key: str = "") -> Job:
+    """Validate the file against what the user may use, store the job, wake the scheduler.
+
+    With a ``submit_key`` that the user gave before, the job of then is returned and nothing is stored. Raises
+    SpecInvalid with every problem.
+    """
+    if submit_key and (earlier := Job.objects.filter(user=user, submit_key=submit_key).first()):
+        return earlier
+    spec = job_check(user=user, text=text)
+    source = text.decode() if isinstance(text, bytes) else text
+    for _ in range(RUN_TRIES):
+        try:
+            with transaction.atomic():
+                return _store(user, spec, mask_secrets(source), submit_key, now)
+        except IntegrityError:
+            # Somebody of the same user took this run number or this key at the same moment.
+            if submit_key and (earlier := Job.objects.filter(user=user, submit_key=submit_key).first()):
+                return earlier
+    with transaction.atomic():
+        return _store(user, spec, mask_secrets(source), submit_key, now)
+
+
+def job_check(*, user: User, text: str | bytes) -> JobSpec:
+    """What the file asks for, were it submitted now; stores nothing. Raises SpecInvalid with every problem."""
+    spec = parse(text, cluster_facts(user=user))
+    problems = [*_missing_secrets(spec), *_missing_storages(spec)]
+    if problems:
+        raise SpecInvalid(problems)
+    return spec
+
+
+def _missing_secrets(spec: JobSpec) -> list[Problem]:
+    return [
+        Problem(f"secrets.{name}", f"the job refers to <% $secrets.{name} %>; give it under secrets", "missing")
+        for name in secret_names_missing(spec)
+    ]
+
+
+def _missing_storages(spec: JobSpec) -> list[Problem]:
+    wanted = spec.storages or ()
+    granted = storage_names(vc=spec.vc) if wanted else frozenset()
+    allowed = ", ".join(sorted(granted)) or "none"
+    return [
+        Problem(
+            f"extras.storages[{place}].name", f"{spec.vc} has no storage {mount.name}; it has: {allowed}", "unknown"
+        )
+        for place, mount in enumerate(wanted)
+        if mount.name not in granted
+    ]
+
+
+def _store(user: User, spec: JobSpec, config: str, submit_key: str, now: datetime) -> Job:
+    newest = Job.objects.filter(user=user, name=spec.name).aggregate(run=Max("run"))["run"] or 0
+    job = Job.objects.create(
+        user=user,
+        vc=VirtualCluster.objects.get(name=spec.vc),
+        name=spec.name,
+        run=newest + 1,
+        priority=spec.priority,
+        gang=spec.gang,
+        spec=spec.to_json(),
+        config=config,
+        secrets_sealed=seal(dict(spec.secrets)) if spec.secrets else "",
+        submit_key=submit_key,
+        submitted_at=now,
+    )
+    roles = _roles(job, spec)
+    Task.objects.bulk_create(Task(job=job, role=role, index=index) for role in roles for index in range(role.instances))
+    gpus = f", {spec.gpu_count} GPU{'s' * (spec.gpu_count != 1)}" if spec.gpu_count else ""
+    job_event(
+        job=job, code="submitted", now=now, actor=user.username,
+        message=f"{job.label} submitted to {spec.vc}: {spec.task_count} task{'s' * (spec.task_count != 1)}{gpus}.",
+    )  # fmt: skip
+    transaction.on_commit(scheduler_wake)
+    return job
+
+
+def _roles(job: Job, spec: JobSpec) -> list[TaskRole]:
+    skus = {sku.name: sku for sku in Sku.objects.all()}
+    return TaskRole.objects.bulk_create(
+        TaskRole(
+            job=job,
+            position=position,
+            name=role.name,
+            instances=role.instances,
+            gpus=role.resources.gpu,
+            cpu_milli=role.resources.cpu * 1000,
+            memory_mb=role.resources.memory_mb,
+            sku=skus[role.sku] if role.sku else None,
+            pinned_cell=role.pinned_cell or "",
+            affinity_group=role.affinity_group or "",
+            min_failed=role.completion.min_failed,
+            min_succeeded=role.completion.min_succeeded,
+            task_retry_count=role.task_retry_count,
+        )
+        for position, role in enumerate(spec.roles)
+    )
