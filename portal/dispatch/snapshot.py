@@ -60,10 +60,10 @@ class _Reader:
             )
         )
         allocations: dict[Any, list[tuple[int, str, str]]] = defaultdict(list)
-        for attempt_id, *rest in Allocation.objects.filter(released_at__isnull=True).values_list(
+        for attempt_id, leaf, cell, standing in Allocation.objects.filter(released_at__isnull=True).values_list(
             "task_attempt_id", "leaf_id", "virtual_cell", "standing"
         ):
-            allocations[attempt_id].append((rest[0], rest[1], rest[2]))
+            allocations[attempt_id].append((leaf, cell, standing))
         given_up = [row for row in rows if row[6] is not None or row[5] == ContainerState.TERMINATED]
         placed = [row for row in rows if row[6] is None and row[5] != ContainerState.TERMINATED]
         cluster = self._cluster(given_up, allocations)

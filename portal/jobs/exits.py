@@ -70,6 +70,6 @@ def verdict(cause: str, code: int | None, message: str = "") -> Verdict:
 def _name(code: int | None) -> str:
     if code is None:
         return "none"
-    if code > 128 and code - 128 in iter(signal.Signals):
+    if code > 128 and code - 128 in {int(one) for one in signal.Signals}:
         return signal.Signals(code - 128).name
     return "an error" if code else "success"

@@ -200,7 +200,8 @@ def _digests_settle(attempt: JobAttempt, ready: list[TaskAttempt]) -> list[TaskA
     attempt.refresh_from_db(fields=["digests"])
     images = {role.name: role.image.uri for role in JobSpec.from_json(attempt.job.spec).roles}
     digests = dict(attempt.digests)
-    settled, other = [], []
+    settled: list[TaskAttempt] = []
+    other: list[TaskAttempt] = []
     for row in ready:
         image = images[row.task.role.name]
         agreed = digests.setdefault(image, row.digest)

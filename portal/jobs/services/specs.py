@@ -59,14 +59,14 @@ def _peers(attempt: JobAttempt, spec: JobSpec) -> tuple[Peer, ...]:
     peers, rank = [], 0
     for role in spec.roles:
         for index in range(role.instances):
-            row = newest.get((role.name, index))
+            placed = newest.get((role.name, index))
             peers.append(
                 Peer(
                     role=role.name,
                     index=index,
                     rank=rank,
-                    address=row.node.address if row else "",
-                    ports={label: tuple(ports) for label, ports in row.ports.items()} if row else {},
+                    address=placed.node.address if placed else "",
+                    ports={label: tuple(ports) for label, ports in placed.ports.items()} if placed else {},
                     gpus=role.resources.gpu,
                 )
             )

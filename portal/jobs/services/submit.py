@@ -12,7 +12,8 @@ from portal.clusters.models import Sku, VirtualCluster
 from portal.common.sealing import seal
 from portal.common.wake import scheduler_wake
 from portal.jobs.models import Job, Task, TaskRole
-from portal.jobs.selectors.facts import cluster_facts, storage_names
+from portal.jobs.selectors.facts import cluster_facts
+from portal.jobs.selectors.storages import storage_names
 from portal.jobs.services.moves import job_event
 from portal.jobs.spec import JobSpec, Problem, SpecInvalid, mask_secrets, parse, secret_names_missing
 
