@@ -16,7 +16,7 @@ from portal.accounts.models import User
 from portal.accounts.rights import ALLOWED, Action, Relation, allowed_everywhere
 from portal.clusters.models import CellType, Gpu, Membership, Node, QuotaLine, Sku, VirtualCluster
 from portal.clusters.states import NodeHealth, NodeIntent, VcRole
-from portal.common.errors import NotFound
+from portal.common.errors import Denied, NotFound
 
 _ROLES = {Relation.LEAD: VcRole.LEAD, Relation.MEMBER: VcRole.MEMBER}
 
@@ -54,6 +54,14 @@ def vc_get(*, user: User, name: str) -> VirtualCluster:
     return vc
 
 
+def vc_roles(*, user: User) -> dict[int, str]:
+    """The user's role in each VC, by the VC's id; the higher one where there are several."""
+    roles: dict[int, str] = {}
+    for vc, role in memberships_of(user=user).order_by().values_list("vc", "role"):
+        roles[vc] = VcRole.LEAD if VcRole.LEAD in {role, roles.get(vc)} else role
+    return roles
+
+
 def node_restrict(*, user: User, action: Action = Action.NODE_READ) -> QuerySet[Node]:
     """The nodes to which the user may do this."""
     return Node.objects.all() if allowed_everywhere(user, action) else Node.objects.none()
@@ -61,9 +69,17 @@ def node_restrict(*, user: User, action: Action = Action.NODE_READ) -> QuerySet[
 
 def node_get(*, user: User, name: str) -> Node:
     """The node of that name; NotFound when there is none that the user may see."""
-    node = node_restrict(user=user).filter(name=name).first()
+    node = node_restrict(user=user).select_related("sku").filter(name=name).first()
     if node is None:
         raise NotFound("node", name)
+    return node
+
+
+def node_with_right(*, user: User, name: str, action: Action) -> Node:
+    """The node, to do ``action`` to it. NotFound when the user may not even see it, Denied when not more than that."""
+    node = node_get(user=user, name=name)
+    if not node_restrict(user=user, action=action).filter(pk=node.pk).exists():
+        raise Denied("Only an administrator may change what is wanted of a node.")
     return node
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Any
 
-import structlog
 from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
 
@@ -14,7 +14,7 @@ GROUP = "events"
 MESSAGE = "berth.event"
 PATIENCE_S = 0.5
 
-log = structlog.get_logger(__name__)
+log = logging.getLogger(__name__)
 
 
 def announce(kind: str, payload: Mapping[str, Any]) -> None:
@@ -26,7 +26,7 @@ def announce(kind: str, payload: Mapping[str, Any]) -> None:
     try:
         async_to_sync(_send)({"type": MESSAGE, "kind": kind, "payload": dict(payload)})
     except Exception as error:  # whatever is wrong with the broker must not undo what was just committed
-        log.warning("live event not sent", kind=kind, error=repr(error))
+        log.warning("live event of kind %s not sent: %r", kind, error)
 
 
 async def _send(message: dict[str, Any]) -> None:

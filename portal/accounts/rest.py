@@ -1,0 +1,47 @@
+"""What every address of the REST API is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+from django.db.models import QuerySet
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from portal.accounts.models import Scope, User
+from portal.common.serializers import Answer, Body
+
+
+class ApiView(GenericAPIView[Any]):
+    """A view of the API. ``scope`` is what a token needs for anything but reading, ``problems`` the statuses of its
+    own problem documents (those that every view may answer are known to the OpenAPI document)."""
+
+    scope: Scope = Scope.ADMIN
+    problems: tuple[int, ...] = ()
+    request: Request
+
+    @property
+    def user(self) -> User:
+        """Who asks."""
+        return cast(User, self.request.user)
+
+    def body(self, shape: type[Body]) -> dict[str, Any]:
+        """The request's body, checked. Raises ValidationError with every problem."""
+        body = shape(data=self.request.data)
+        body.is_valid(raise_exception=True)
+        return cast(dict[str, Any], body.validated_data)
+
+    def page(
+        self,
+        rows: QuerySet[Any],
+        shape: type[Answer],
+        prepare: Callable[[list[Any]], Iterable[Any]] | None = None,
+    ) -> Response:
+        """The asked-for page of the rows, after the view's filters; ``prepare`` adds to a page what it needs, with a
+        fixed number of queries."""
+        found = cast(list[Any], self.paginate_queryset(self.filter_queryset(rows)))
+        context = {**self.get_serializer_context(), "choose_fields": True}
+        answer = shape(list(prepare(found)) if prepare else found, many=True, context=context)
+        return self.get_paginated_response(answer.data)

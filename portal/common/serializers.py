@@ -1,0 +1,64 @@
+"""Shapes that the whole API shares: strict bodies, answers of which one may ask for parts, problem documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+
+FIELDS_PARAMETER = "fields"
+
+
+class Body(serializers.Serializer[Any]):
+    """What is sent to us: a field that we do not know is a mistake of the sender, never ignored."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, Mapping):
+            unknown = sorted(str(key) for key in data.keys() - self.fields.keys())
+            if unknown:
+                known = ", ".join(self.fields)
+                raise ValidationError(dict.fromkeys(unknown, f"There is no such field; there are: {known}."))
+        return super().to_internal_value(data)
+
+
+class Answer(serializers.Serializer[Any]):
+    """What we send; ``?fields=id,state`` asks for these fields only."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        request = self.context.get("request")
+        if isinstance(request, Request) and self.context.get("choose_fields"):
+            self._keep(request.query_params.get(FIELDS_PARAMETER))
+
+    def _keep(self, names: str | None) -> None:
+        if names is None:
+            return
+        wanted = {name.strip() for name in names.split(",") if name.strip()}
+        unknown = sorted(wanted - self.fields.keys())
+        if unknown or not wanted:
+            known = ", ".join(self.fields)
+            raise ValidationError({FIELDS_PARAMETER: f"Known are: {known}."})
+        for name in self.fields.keys() - wanted:
+            self.fields.pop(name)
+
+
+class FaultAnswer(serializers.Serializer[Any]):
+    """One thing wrong with what was sent."""
+
+    path = serializers.CharField(help_text="where, such as `taskRoles.train.instances`; empty: the whole")
+    message = serializers.CharField()
+    code = serializers.CharField(help_text="for programs")
+    line = serializers.IntegerField(required=False, help_text="of a job file, from 1")
+
+
+class ProblemAnswer(serializers.Serializer[Any]):
+    """Why a request was refused (RFC 9457)."""
+
+    type = serializers.CharField()
+    title = serializers.CharField()
+    status = serializers.IntegerField()
+    detail = serializers.CharField(help_text="a sentence for people")
+    errors = FaultAnswer(many=True, required=False, help_text="every problem at once")

@@ -1,0 +1,65 @@
+"""One job from near: roles, tasks, attempts, events."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from django.db.models import Count, Prefetch, QuerySet
+
+from portal.common.errors import NotFound
+from portal.jobs.models import Job, JobAttempt, JobEvent, Task, TaskAttempt, TaskRole
+
+ATTEMPTS_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RoleState:
+    """A task role and how many of its tasks are in which state."""
+
+    role: TaskRole
+    tasks: dict[str, int]
+
+
+def job_roles(*, job: Job) -> list[RoleState]:
+    """The roles in the file's order; two queries."""
+    counts: dict[int, dict[str, int]] = defaultdict(dict)
+    rows = Task.objects.filter(job=job).order_by().values_list("role", "state").annotate(number=Count("pk"))
+    for role, state, number in rows:
+        counts[role][state] = number
+    return [RoleState(role, counts[role.pk]) for role in job.roles.select_related("sku")]
+
+
+def job_attempts(*, job: Job) -> QuerySet[JobAttempt]:
+    """The job's attempts, newest first."""
+    return job.attempts.order_by("-id")
+
+
+def job_attempt_current(*, job: Job) -> JobAttempt | None:
+    """The newest attempt, live or not; None before the first start."""
+    return job_attempts(job=job).first()
+
+
+def job_events(*, job: Job) -> QuerySet[JobEvent]:
+    """What happened to the job, oldest first; with the role and index of the task an event is about."""
+    return job.events.select_related("job_attempt", "task_attempt__task__role").order_by("id")
+
+
+def job_tasks(*, job: Job, attempt: int | None = None) -> QuerySet[Task]:
+    """The job's tasks in the file's order, each with ``shown``: its newest attempts (at most five, newest first),
+    their nodes and GPUs; those of one job attempt where ``attempt`` names it. Three queries more for a page."""
+    runs = TaskAttempt.objects.select_related("node", "job_attempt").prefetch_related("allocations__leaf")
+    if attempt is not None:
+        runs = runs.filter(job_attempt__number=attempt)
+    newest = runs.defer("spec_sealed").order_by("-number")[:ATTEMPTS_SHOWN]
+    tasks = Task.objects.filter(job=job).select_related("role").order_by("role__position", "index")
+    return tasks.prefetch_related(Prefetch("attempts", queryset=newest, to_attr="shown"))
+
+
+def task_attempt_of(*, job: Job, role: str, index: int) -> TaskAttempt:
+    """The newest attempt of a task of the job; NotFound when there is none yet."""
+    runs = TaskAttempt.objects.filter(task__job=job, task__role__name=role, task__index=index)
+    attempt = runs.select_related("task__job", "task__role", "node", "job_attempt").order_by("-number").first()
+    if attempt is None:
+        raise NotFound("attempt of task", f"{role}/{index}")
+    return attempt
