@@ -39,9 +39,10 @@ _Collection = yaml.MappingStartEvent | yaml.SequenceStartEvent
 @dataclass(frozen=True, slots=True)
 class Document:
     """A file as read: `value` holds JSON values only, `lines` the line of each path (from 1), `problems`
-    what did not stop the reading."""
+    what did not stop the reading, `text` is what libyaml was given."""
 
     value: dict[str, Any]
+    text: str
     lines: dict[Path, int] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
 
@@ -56,7 +57,7 @@ class Document:
 def load(source: str | bytes) -> Document:
     """Read one YAML or JSON document that is a mapping; raises `SpecInvalid` when it cannot be read."""
     text = checked_text(source)
-    builder = _Builder()
+    builder = _Builder(text)
     try:
         return builder.document(yaml.parse(text, Loader=yaml.CSafeLoader))
     except yaml.MarkedYAMLError as error:
@@ -122,8 +123,9 @@ class _Size:
 class _Builder:
     """Builds the values of one document from its events, path by path."""
 
-    def __init__(self) -> None:
+    def __init__(self, text: str) -> None:
         self.problems: list[Problem] = []
+        self._text = text
         self._lines: dict[Path, int] = {}
         self._size = _Size()
         self._anchors: dict[str, tuple[Any, _Size]] = {}
@@ -139,7 +141,7 @@ class _Builder:
         following = next(events)
         if not isinstance(following, yaml.StreamEndEvent):
             self._stop("documents", "holds a second document; give one job per file", _line(following), ())
-        return Document(value, self._lines, tuple(self.problems))
+        return Document(value, self._text, self._lines, tuple(self.problems))
 
     def _after_document_start(self) -> yaml.Event:
         for event in self._events:

@@ -38,7 +38,9 @@ _LONGEST_GUESS = 40
 def schema_job() -> dict[str, Any]:
     """The schema of a whole job file, complete in itself (`extras.berth` included)."""
     schema = _read("job.schema.json")
-    schema["$defs"]["berth"] = schema_berth()
+    berth = schema_berth()
+    del berth["$schema"]  # one inside another would be checked by the library's own keywords, not by ours
+    schema["$defs"]["berth"] = berth
     return schema
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import yaml
 
 from portal.jobs.spec import raw, scalars
-from portal.jobs.spec.loader import Document, checked_text, load
+from portal.jobs.spec.loader import checked_text, load
 from portal.jobs.spec.model import JobSpec
 from portal.jobs.spec.problems import SpecInvalid
 from portal.jobs.spec.raw import Raw
@@ -33,7 +33,7 @@ def mask_secrets(source: str | bytes) -> str:
     wanted = _masked_value(document.value)
     if wanted == document.value:
         return text
-    finder = _Finder(text)
+    finder = _Finder(document.text)
     if not finder.certain:
         return _written(_without(wanted, _leaves(document.value)))
     masked = finder.masked()
@@ -109,7 +109,7 @@ def _without(value: Any, hidden: set[str]) -> Any:
 
 def _reads_as(text: str, wanted: Raw) -> bool:
     try:
-        document: Document = load(text)
+        document = load(text)
     except SpecInvalid:
         return False
     return not document.problems and document.value == wanted
