@@ -25,6 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
         import django
 
         django.setup()
+        config.option.reuse_db = True  # the server and its folder go with the run: nothing to drop
 
 
 @pytest.hookimpl(tryfirst=True)

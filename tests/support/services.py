@@ -56,7 +56,8 @@ class Services:
         return RedisServer(folder / "redis", self.guard)
 
     def new_process(self, name: str, command: list[str], folder: Path, env: dict[str, str]) -> Process:
-        return Process(name, command, guard=self.guard, log=folder / f"{name}.log", env=env)
+        log = folder / f"{name}.log"
+        return Process(name, command, guard=self.guard, log=log, env=env, cwd=Path(__file__).parents[2])
 
     def close(self) -> None:
         self.guard.close()

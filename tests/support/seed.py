@@ -1,0 +1,66 @@
+"""Fills a stack's database through the portal's own services; run as `python -m tests.support.seed STEP`.
+
+`people`: reads {"nodes": {name: public key}, "jobs_root": path} from standard input, makes the users of USERS with a
+token each, the virtual clusters, the nodes and the storage of job folders, and prints {"tokens": {user: secret},
+"portal_public_key": text}. `quota`: shares the GPUs that the nodes have reported equally between the virtual clusters.
+"""
+
+import json
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import django
+
+PASSWORD = "correct-horse-battery"
+# Alice leads research and Bob is in it; Carol is in vision; Dave is in none; root administers the cluster.
+USERS = {"root": "admin", "alice": "user", "bob": "user", "carol": "user", "dave": "user"}
+MEMBERS = [("research", "alice", "lead"), ("research", "bob", "member"), ("vision", "carol", "member")]
+
+
+def people(given: dict[str, Any], now: datetime) -> dict[str, Any]:
+    from django.conf import settings
+
+    from portal.accounts.models import ClusterRole, Scope, User
+    from portal.accounts.services import token_create, user_create
+    from portal.clusters.models import Storage
+    from portal.clusters.services import member_set, node_add, vc_create
+
+    users = {
+        name: user_create(username=name, password=PASSWORD, role=ClusterRole(role)) for name, role in USERS.items()
+    }
+    for number, user in enumerate(users.values(), start=20001):
+        User.objects.filter(pk=user.pk).update(uid=number, gid=number)
+    vcs = {name: vc_create(name=name, now=now) for name in ("research", "vision")}
+    for vc, user, role in MEMBERS:
+        member_set(vc=vcs[vc], user=users[user], role=role, now=now)
+    for name, public_key in given["nodes"].items():
+        node_add(name=name, public_key=public_key, now=now)
+    Storage.objects.create(name="jobs", root=given["jobs_root"], jobs=True, everyone=True, must_be_mount=False)
+    tokens = {
+        name: token_create(user=user, name="tests", scope=Scope.ADMIN, now=now, expires_at=None).secret
+        for name, user in users.items()
+    }
+    return {"tokens": tokens, "portal_public_key": settings.PORTAL_KEY.public}
+
+
+def quota(given: dict[str, Any], now: datetime) -> dict[str, Any]:
+    from django.db.models import Count
+
+    from portal.clusters.models import CellType, VirtualCluster
+    from portal.clusters.services import quota_set
+
+    vcs = list(VirtualCluster.objects.all())
+    for cell_type in CellType.objects.annotate(there=Count("gpus")).filter(there__gt=0):
+        for vc in vcs:
+            quota_set(vc=vc, cell_type=cell_type, count=cell_type.there // len(vcs), now=now)
+    return {}
+
+
+if __name__ == "__main__":
+    django.setup()
+    from django.utils import timezone
+
+    step = {"people": people, "quota": quota}[Path(sys.argv[1]).name]
+    print(json.dumps(step(json.load(sys.stdin), timezone.now())))

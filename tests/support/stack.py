@@ -1,0 +1,193 @@
+"""The whole of Berth as real processes: web, scheduler, worker, and an agent for each node."""
+
+import contextlib
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import psycopg
+
+from nodes.options import key_make
+from tests.support.processes import Process, free_port
+from tests.support.services import Services
+from tests.support.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+CELERY = [str(BIN / "celery"), "-A", "portal", "worker", "-P", "threads", "--without-gossip", "--without-mingle"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agent:
+    """A node of the stack. `gpus` as the agent's own option; `env` is added to its environment."""
+
+    name: str
+    gpus: str = "simulated:4xA100-80GB"
+    runtime: str = "docker"
+    ports: str = "21000-21999"
+    env: tuple[tuple[str, str], ...] = ()
+
+
+TWO_AGENTS = (Agent(name="gpu01", ports="21000-21499"), Agent(name="gpu02", ports="21500-21999"))
+
+
+class Stack:
+    """One Berth of its own: database, Redis, folder and processes.
+
+    `processes` has `web`, `scheduler`, `worker` and one entry for each agent by its name; each can be killed,
+    suspended and started again. `env` is given to every process of the portal.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        *,
+        database_url: str,
+        docker_url: str = "",
+        agents: Sequence[Agent] = TWO_AGENTS,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.folder = services.new_folder("stack")
+        self.redis = services.new_redis(self.folder)
+        self.database_url = database_url
+        self.agents = agents
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.jobs_root = self.folder / "jobs"
+        self.tokens: dict[str, str] = {}
+        self.processes: dict[str, Process] = {}
+        self._services = services
+        self._docker_url = docker_url
+        self._env = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("BERTH_")},
+            "DJANGO_SETTINGS_MODULE": "portal.settings",
+            "BERTH_DATA_DIR": str(self.folder / "data"),
+            "BERTH_DATABASE_URL": database_url,
+            "BERTH_REDIS_URL": self.redis.url,
+            "BERTH_URL": self.url,
+            "BERTH_STATIC_DIR": str(services.folder / "static"),
+            **(env or {}),
+        }
+
+    # ------------------------------------------------------------ its life
+
+    def start(self) -> None:
+        """Everything up, the nodes reporting, each virtual cluster with its quota."""
+        self.jobs_root.mkdir()
+        self.jobs_root.chmod(0o755)
+        self.redis.start()
+        self.manage("migrate", "--verbosity=0")
+        if not (self._services.folder / "static").exists():
+            self.manage("collectstatic", "--noinput", "--verbosity=0")
+        keys = {agent.name: key_make(self._state(agent) / "node.key").public for agent in self.agents}
+        made = self._seed("people", {"nodes": keys, "jobs_root": str(self.jobs_root)})
+        self.tokens = made["tokens"]
+        self._make_processes(made["portal_public_key"])
+        for process in self.processes.values():
+            process.start()
+        self.wait_ready()
+        self._seed("quota", {})
+
+    def close(self) -> None:
+        for process in self.processes.values():
+            process.kill()
+        self.redis.kill()
+
+    def wait_ready(self) -> None:
+        """Wait until the web answers and every node is known as healthy."""
+        wait_until(self.answers, "the web process")
+        sql = "SELECT count(*) FROM clusters_node WHERE health = 'healthy'"
+        wait_until(lambda: self.sql(sql)[0][0] == len(self.agents), "every node to report", deadline_s=60)
+
+    def answers(self) -> bool:
+        with contextlib.suppress(httpx.HTTPError), self.client("root") as client:
+            return client.get("/me").is_success
+        return False
+
+    def kill9(self, name: str) -> None:
+        self.processes[name].kill()
+
+    def restart(self, name: str, **more_env: str) -> None:
+        """Kill it when it runs, and start it again, with `more_env` for this start."""
+        self.processes[name].kill()
+        self.processes[name].start(**more_env)
+
+    def tails(self) -> Iterator[tuple[str, str]]:
+        """The end of every process's output, for a failed test's report."""
+        for name, process in self.processes.items():
+            yield name, process.tail()
+
+    # ------------------------------------------------------------ ways in
+
+    def client(self, user: str) -> httpx.Client:
+        """REST as this user. Paths are below /api/v1."""
+        headers = {"Authorization": f"Bearer {self.tokens[user]}"}
+        return httpx.Client(base_url=f"{self.url}/api/v1", headers=headers, timeout=30, trust_env=False)
+
+    def manage(self, *words: str) -> str:
+        """A management command in the stack's environment. Returns what it prints."""
+        return self._run([sys.executable, "manage.py", *words])
+
+    def sql(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Rows straight from the stack's database: what holds there, whoever answers or does not."""
+        if self.database_url.startswith("sqlite"):
+            path = urlsplit(self.database_url).path[1:]
+            with contextlib.closing(sqlite3.connect(path, timeout=20)) as connection:
+                return connection.execute(query.replace("%s", "?"), values).fetchall()
+        with psycopg.connect(self.database_url, autocommit=True) as connection:
+            return connection.execute(query.encode(), values).fetchall()
+
+    # ------------------------------------------------------------ its parts
+
+    def _state(self, agent: Agent) -> Path:
+        return self.folder / agent.name
+
+    def _make_processes(self, portal_public_key: str) -> None:
+        uvicorn = [str(BIN / "uvicorn"), "portal.asgi:application", "--port", str(self.port), "--no-access-log"]
+        schedule = str(self.folder / "beat-schedule")
+        self._add("web", uvicorn)
+        self._add("scheduler", [*CELERY, "-Q", "scheduler", "-B", "-s", schedule, "-c", "1", "-n", "scheduler@berth"])
+        self._add("worker", [*CELERY, "-Q", "reports,control", "-c", "4", "-n", "worker@berth"])
+        for agent in self.agents:
+            self._add(agent.name, [sys.executable, "-m", "nodes"], self._agent_env(agent, portal_public_key))
+
+    def _add(self, name: str, command: list[str], env: Mapping[str, str] | None = None) -> None:
+        made = self._services.new_process(name, command, self.folder, dict(env or self._env))
+        self.processes[name] = made
+
+    def _agent_env(self, agent: Agent, portal_public_key: str) -> dict[str, str]:
+        """What an agent gets: nothing of the portal's environment but what it is told by its own options."""
+        options = {
+            "NAME": agent.name,
+            "REDIS_URL": self.redis.url,
+            "STATE_DIR": str(self._state(agent)),
+            "PORTAL_PUBLIC_KEY": portal_public_key,
+            "RUNTIME": agent.runtime,
+            "DOCKER_URL": self._docker_url,
+            "GPUS": agent.gpus,
+            "ADDRESS": "127.0.0.1",
+            "INTERFACE": "lo",
+            "PORT_RANGE": agent.ports,
+            "MOUNT_ROOTS": str(self.jobs_root),
+            "HOME_DIR": str(self._state(agent) / "homes"),
+        }
+        plain = {name: value for name, value in os.environ.items() if not name.startswith(("BERTH_", "DJANGO_"))}
+        return {**plain, **{f"BERTH_NODE_{name}": value for name, value in options.items()}, **dict(agent.env)}
+
+    def _seed(self, step: str, given: dict[str, Any]) -> dict[str, Any]:
+        return dict(json.loads(self._run([sys.executable, "-m", "tests.support.seed", step], json.dumps(given))))
+
+    def _run(self, command: list[str], given: str = "") -> str:
+        done = subprocess.run(
+            command, input=given, env=self._env, cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}"
+        return done.stdout
