@@ -25,7 +25,7 @@ def job_spec(job: Raw) -> model.JobSpec:
         priority_class=class_name,
         priority=model.PRIORITY_CLASSES[class_name],
         gang=raw.gang(job),
-        lazy_preemption=hived.get("lazyPreemptionEnable") is True,
+        lazy_preemption=_lazy(hived),
         job_retry_count=raw.whole(job.get("jobRetryCount")),
         description=job.get("description", ""),
         contributor=job.get("contributor", ""),
@@ -40,6 +40,12 @@ def job_spec(job: Raw) -> model.JobSpec:
         berth=_berth(raw.mapping(extras, "berth")),
         secrets=secrets,
     )
+
+
+def _lazy(hived: Raw) -> bool:
+    """OpenPAI reads the flag per role, its documents show it for the job: either counts."""
+    entries = [hived, *map(raw.mapping, raw.mapping(hived, "taskRoles").values())]
+    return any(entry.get("lazyPreemptionEnable") is True for entry in entries)
 
 
 def _role(job: Raw, name: str, role: Raw) -> model.TaskRoleSpec:

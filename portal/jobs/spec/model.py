@@ -161,10 +161,11 @@ class BerthExtras:
 class JobSpec:
     """One valid job file.
 
-    `job_retry_count`: n >= 0 retries at most n times the failures the job accounts for, -1 any failure,
-    -2 always; -2 and below 0 follow FrameworkController's `maxRetryCount`. `storages` None means the file
-    names none; an empty tuple asks for the user's default storages (OpenPAI). `notify` is a subset of
-    `JOB_EVENTS`. `secrets` is what the file gives, and stays out of `repr` and of `to_json`.
+    `job_retry_count` is FrameworkController's `maxRetryCount`: n >= 0 retries at most n failures that the job
+    accounts for, `RETRY_ALWAYS` any of them, `FANCY_RETRY_OFF` whatever the end was, success included.
+    `storages` None means the file names none; an empty tuple asks for the user's default storages (OpenPAI).
+    `notify` is a subset of `JOB_EVENTS`. `secrets` is what the file gives, and stays out of `repr` and of
+    `to_json`.
     """
 
     name: str

@@ -135,8 +135,8 @@ def _message(error: ValidationError) -> str:
         return f"must be {' or '.join(_KIND_NAMES[kind] for kind in kinds)}, not {_shown(value)}"
     if keyword in ("enum", "const"):
         accepted = rule if keyword == "enum" else [rule]
-        words = ", ".join(str(item) for item in accepted if item is not None)
-        return f"must be {'one of ' if len(accepted) > 1 else ''}{words}, not {_shown(value)}"
+        words = list(dict.fromkeys(str(item) for item in accepted if item is not None))
+        return f"must be {'one of ' if len(words) > 1 else ''}{', '.join(words)}, not {_shown(value)}"
     return _limit_message(str(keyword), rule, value)
 
 

@@ -14,7 +14,7 @@ SECOND_IMAGE = {"name": "image", "type": "dockerimage", "uri": "other"}
 PLUGIN = "com.microsoft.pai.runtimeplugin"
 
 WRONG: list[tuple[Change, str, str]] = [
-    (("protocolVersion", 1), "protocolVersion", "must be one of 2, 2, not 1"),
+    (("protocolVersion", 1), "protocolVersion", "must be 2, not 1"),
     (("name", "no blanks"), "name", 'letters, digits, "_" or "-", not the text "no blanks"'),
     (("name", "trailing\n"), "name", "letters, digits"),
     (("name", "x" * 256), "name", "1 to 255"),
@@ -93,6 +93,8 @@ WRONG: list[tuple[Change, str, str]] = [
         "prerequisites[1].callbacks[0].event",
         "must be one of taskStarts, taskSucceeds",
     ),
+    ((f"{TRAIN}/completion/minSucceedInstances", 1), "taskRoles.train.completion.minSucceedInstances", "did you mean"),
+    ((f"{TRAIN}/resourcePerInstance/gpus", 1), "taskRoles.train.resourcePerInstance.gpus", "did you mean gpu?"),
     (("deployments", [{"taskRoles": {}}]), "deployments[0].name", "is required"),
     (("deployments", [{"name": "a"}, {"name": "a"}]), "deployments[1].name", "a second deployment is named a"),
     (

@@ -25,8 +25,10 @@ EVERYTHING: list[Change] = [
     (f"{TRAIN}/extraContainerOptions", {"shmMB": 64, "infiniband": True}),
     (f"{TRAIN}/resourcePerInstance/ports", {"web": 2}),
     ("extras/hivedScheduler/jobPriorityClass", "prod"),
-    ("extras/hivedScheduler/lazyPreemptionEnable", True),
-    ("extras/hivedScheduler/taskRoles/train", {"skuType": "A100", "affinityGroupName": "g"}),
+    (
+        "extras/hivedScheduler/taskRoles/train",
+        {"skuType": "A100", "affinityGroupName": "g", "lazyPreemptionEnable": True},
+    ),
     ("extras/storages", [{"name": "home"}, {"name": "sets", "mountPath": "/sets/"}]),
     (PLUGINS, [{"plugin": "ssh", "parameters": {"jobssh": True}, "taskRoles": ["train"]}]),
     ("extras/jobStatusChangeNotification", {"failed": True, "running": False}),
