@@ -6,7 +6,7 @@ import secrets
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from nodes.protocol import CELERY_DEFAULTS, REPORTS_QUEUE, PortalKey, transport_options
+from nodes.protocol import CELERY_DEFAULTS, REPORTS_QUEUE, ContainerState, PortalKey, transport_options
 from portal.common.keys import key_file
 from portal.env import BadSetting, env_bool, env_int, env_list, env_path, env_rate, env_secret, env_str
 
@@ -59,7 +59,6 @@ INSTALLED_APPS = [
     "portal.clusters",
     "portal.jobs",
     "portal.dispatch",
-    "portal.embedded",
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
@@ -210,7 +209,6 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["portal.accounts.authentication.SignedInWithScope"],
     "DEFAULT_PARSER_CLASSES": ["portal.common.parsers.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
     "DEFAULT_PAGINATION_CLASS": "portal.common.pagination.Cursor",
     "DEFAULT_SCHEMA_CLASS": "portal.common.openapi.Schema",
     "EXCEPTION_HANDLER": "portal.common.problems.handler",
@@ -225,6 +223,18 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
     "SCHEMA_PATH_PREFIX": "/api/v1",
+    "ENUM_NAME_OVERRIDES": {
+        "JobState": "portal.jobs.states.JobState",
+        "TaskState": "portal.jobs.states.TaskState",
+        "AttemptState": "portal.jobs.states.AttemptState",
+        "ContainerState": [(str(state), str(state)) for state in ContainerState],
+        "EndReason": "portal.jobs.states.EndReason",
+        "NodeIntent": "portal.clusters.states.NodeIntent",
+        "NodeHealth": "portal.clusters.states.NodeHealth",
+        "VcRole": "portal.clusters.states.VcRole",
+        "ClusterRole": "portal.accounts.models.ClusterRole",
+        "Scope": "portal.accounts.models.Scope",
+    },
 }
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}}
 

@@ -3,8 +3,43 @@
 from __future__ import annotations
 
 from django.contrib import admin
-from django.urls import URLPattern, URLResolver, path
+from django.urls import URLPattern, URLResolver, include, path, register_converter
+from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
+
+from portal.accounts import api as accounts
+from portal.clusters import api as clusters
+from portal.common.converters import Name
+from portal.jobs import api as jobs
+
+register_converter(Name, "name")
+
+REST: list[URLPattern | URLResolver] = [
+    path("login", accounts.LoginView.as_view()),
+    path("me", accounts.MeView.as_view()),
+    path("tokens", accounts.TokensView.as_view()),
+    path("tokens/<int:token_id>", accounts.TokenView.as_view()),
+    path("virtual-clusters", clusters.VirtualClustersView.as_view()),
+    path("virtual-clusters/<name:name>", clusters.VirtualClusterView.as_view()),
+    path("nodes", clusters.NodesView.as_view()),
+    path("nodes/<name:name>", clusters.NodeView.as_view()),
+    path("skus", clusters.SkusView.as_view()),
+    path("jobs", jobs.JobsView.as_view()),
+    path("jobs/<int:job_id>", jobs.JobView.as_view()),
+    path("jobs/<int:job_id>/stop", jobs.StopView.as_view()),
+    path("jobs/<int:job_id>/config", jobs.ConfigView.as_view()),
+    path("jobs/<int:job_id>/events", jobs.EventsView.as_view()),
+    path("jobs/<int:job_id>/attempts", jobs.AttemptsView.as_view()),
+    path("jobs/<int:job_id>/tasks", jobs.TasksView.as_view()),
+    path("validate", jobs.ValidateView.as_view()),
+    path("queue", jobs.QueueView.as_view()),
+    path("openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
+]
 
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("api/v1/", include(REST)),
+    path("api/docs", SpectacularSwaggerSplitView.as_view(url_name="openapi"), name="api-docs"),
     path("admin/", admin.site.urls),
 ]
+
+handler404 = "portal.common.problems.not_found"
+handler500 = "portal.common.problems.internal_error"

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
-from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from portal.accounts.models import Scope, Token, User
 from portal.accounts.selectors import token_valid
 from portal.accounts.services import token_touch
+
+if TYPE_CHECKING:
+    from rest_framework.views import APIView  # which itself imports this module, by the settings
 
 SCOPES = list(Scope)  # each contains those before it
 
@@ -54,13 +55,3 @@ class SignedInWithScope(BasePermission):
             self.message: Any = f"This token has the scope {request.auth.scope}; {needed} is needed."
             return False
         return True
-
-
-class BearerTokenScheme(OpenApiAuthenticationExtension):
-    """How the OpenAPI document names it."""
-
-    target_class = BearerToken
-    name = "token"
-
-    def get_security_definition(self, auto_schema: object) -> dict[str, str]:
-        return {"type": "http", "scheme": "bearer"}

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from django.db.models import QuerySet
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from portal.accounts.authentication import BearerToken
 from portal.accounts.models import Scope, User
 from portal.common.serializers import Answer, Body
 
@@ -20,6 +22,7 @@ class ApiView(GenericAPIView[Any]):
 
     scope: Scope = Scope.ADMIN
     problems: tuple[int, ...] = ()
+    filter_backends: Any = ()
     request: Request
 
     @property
@@ -45,3 +48,13 @@ class ApiView(GenericAPIView[Any]):
         context = {**self.get_serializer_context(), "choose_fields": True}
         answer = shape(list(prepare(found)) if prepare else found, many=True, context=context)
         return self.get_paginated_response(answer.data)
+
+
+class BearerTokenScheme(OpenApiAuthenticationExtension):
+    """How the OpenAPI document names it."""
+
+    target_class = BearerToken
+    name = "token"
+
+    def get_security_definition(self, auto_schema: object) -> dict[str, str]:
+        return {"type": "http", "scheme": "bearer"}

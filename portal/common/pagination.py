@@ -7,7 +7,7 @@ from typing import Any
 
 from rest_framework.exceptions import ValidationError
 from rest_framework.pagination import Cursor as Place
-from rest_framework.pagination import CursorPagination
+from rest_framework.pagination import CursorPagination, LimitOffsetPagination
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -64,6 +64,13 @@ class ByName(Cursor):
 
     ordering = "name"
     position = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+class ByPlace(LimitOffsetPagination):
+    """For the queue, which changes its order all the time: ``offset`` counts places, ``limit`` as elsewhere."""
+
+    default_limit = Cursor.page_size
+    max_limit = Cursor.max_page_size
 
 
 def _parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:

@@ -64,14 +64,14 @@ def handler(error: Exception, context: Mapping[str, Any]) -> Response | None:
     return response
 
 
-def api_not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     """404 of an address that nobody serves."""
     if request.path.startswith(API_PREFIX):
         return _plain(404, "There is nothing at this address.")
     return page_not_found(request, exception)
 
 
-def api_server_error(request: HttpRequest) -> HttpResponseBase:
+def internal_error(request: HttpRequest) -> HttpResponseBase:
     """500: a mistake of ours; what happened stands in our log, not in the answer."""
     if request.path.startswith(API_PREFIX):
         return _plain(500, "The portal made a mistake; an administrator finds it in the portal's log.")

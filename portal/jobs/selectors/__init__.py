@@ -10,7 +10,7 @@ from portal.jobs.selectors.details import (
     task_attempt_of,
 )
 from portal.jobs.selectors.facts import cluster_facts
-from portal.jobs.selectors.lists import jobs_listed, queue_listed, queue_places
+from portal.jobs.selectors.lists import job_listed, jobs_listed, queue_listed, queue_places
 from portal.jobs.selectors.visible import job_get, job_restrict, job_with_right, task_attempt_visible
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "job_attempts",
     "job_events",
     "job_get",
+    "job_listed",
     "job_restrict",
     "job_roles",
     "job_tasks",

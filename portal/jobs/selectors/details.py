@@ -52,7 +52,7 @@ def job_tasks(*, job: Job, attempt: int | None = None) -> QuerySet[Task]:
     if attempt is not None:
         runs = runs.filter(job_attempt__number=attempt)
     newest = runs.defer("spec_sealed").order_by("-number")[:ATTEMPTS_SHOWN]
-    tasks = Task.objects.filter(job=job).select_related("role").order_by("role__position", "index")
+    tasks = Task.objects.filter(job=job).select_related("role").order_by("id")
     return tasks.prefetch_related(Prefetch("attempts", queryset=newest, to_attr="shown"))
 
 

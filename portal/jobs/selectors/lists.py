@@ -8,6 +8,7 @@ from django.db.models import F, IntegerField, OuterRef, QuerySet, Subquery, Sum,
 from django.db.models.functions import Coalesce, RowNumber
 
 from portal.accounts.models import User
+from portal.common.errors import NotFound
 from portal.jobs.models import Job, TaskRole
 from portal.jobs.selectors.visible import job_restrict
 from portal.jobs.states import JobState
@@ -29,6 +30,14 @@ def with_sizes(jobs: QuerySet[Job]) -> QuerySet[Job]:
 def jobs_listed(*, user: User) -> QuerySet[Job]:
     """The jobs that the user may see, newest first."""
     return with_sizes(job_restrict(user=user))
+
+
+def job_listed(*, user: User, job_id: int) -> Job:
+    """One job as lists have it; NotFound when there is none that the user may see."""
+    job = jobs_listed(user=user).filter(pk=job_id).first()
+    if job is None:
+        raise NotFound("job", job_id)
+    return job
 
 
 def _queue() -> QuerySet[Job]:

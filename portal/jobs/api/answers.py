@@ -1,0 +1,215 @@
+"""What the API says of jobs. Times are RFC 3339; memory is in MB (2**20 bytes), CPU in thousandths of a core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from nodes.protocol import ContainerState
+from portal.common.serializers import Answer, FaultAnswer
+from portal.jobs.models import Standing
+from portal.jobs.states import AttemptState, EndReason, JobState, TaskState
+
+STATES_OF_CONTAINERS = [str(state) for state in ContainerState]
+
+
+@extend_schema_field({"type": "object", "additionalProperties": True})
+class FreeObject(serializers.JSONField):
+    """A JSON object whose keys depend on what it tells."""
+
+
+@extend_schema_field({"type": "object", "additionalProperties": {"type": "integer"}})
+class Counts(serializers.JSONField):
+    """Numbers by name."""
+
+
+class JobAnswer(Answer):
+    """A job, as in lists."""
+
+    id = serializers.IntegerField(source="pk")
+    label = serializers.CharField(help_text="user/name#run")
+    name = serializers.CharField()
+    run = serializers.IntegerField(help_text="counts the user's jobs of this name")
+    user = serializers.CharField(source="user.username")
+    vc = serializers.CharField(source="vc.name", help_text="its virtual cluster")
+    state = serializers.ChoiceField(JobState.choices)
+    priority = serializers.IntegerField()
+    gang = serializers.BooleanField(help_text="its tasks start together or not at all")
+    task_count = serializers.IntegerField()
+    gpu_count = serializers.IntegerField()
+    submitted_at = serializers.DateTimeField()
+    started_at = serializers.DateTimeField(allow_null=True)
+    ended_at = serializers.DateTimeField(allow_null=True)
+    end_reason = serializers.ChoiceField(EndReason.choices, allow_blank=True)
+    end_message = serializers.CharField(allow_blank=True, help_text="the cause in words")
+    exit_code = serializers.IntegerField(allow_null=True)
+    retries = serializers.IntegerField(help_text="attempts after the first")
+    waiting_code = serializers.SerializerMethodField(help_text="why it waits, for programs; empty: it does not wait")
+    waiting_message = serializers.SerializerMethodField(help_text="why it waits, in words")
+
+    def get_waiting_code(self, job: Any) -> str:
+        return str(job.waiting_code) if job.state == JobState.WAITING else ""
+
+    def get_waiting_message(self, job: Any) -> str:
+        return str(job.waiting_message) if job.state == JobState.WAITING else ""
+
+
+class WaitingAnswer(serializers.Serializer[Any]):
+    """Why a job waits."""
+
+    code = serializers.CharField(allow_blank=True, help_text="for programs; empty: the scheduler has not looked yet")
+    message = serializers.CharField(allow_blank=True, help_text="in words")
+    numbers = FreeObject(help_text="the numbers behind it")
+    place = serializers.IntegerField(allow_null=True, help_text="in the queue of its virtual cluster, from 1")
+    since = serializers.DateTimeField(allow_null=True, help_text="when the scheduler last wrote this")
+    not_before = serializers.DateTimeField(allow_null=True, help_text="a retry waits until then")
+
+
+class RoleAnswer(serializers.Serializer[Any]):
+    """A task role; amounts are those of one task."""
+
+    name = serializers.CharField(source="role.name")
+    instances = serializers.IntegerField(source="role.instances")
+    gpus = serializers.IntegerField(source="role.gpus")
+    cpu_milli = serializers.IntegerField(source="role.cpu_milli")
+    memory_mb = serializers.IntegerField(source="role.memory_mb")
+    sku = serializers.CharField(source="role.sku.name", allow_null=True, default=None)
+    tasks = Counts(help_text="how many tasks are in which state")
+
+
+class AttemptAnswer(Answer):
+    """One run of a job."""
+
+    number = serializers.IntegerField(help_text="from 1")
+    state = serializers.ChoiceField(AttemptState.choices)
+    created_at = serializers.DateTimeField()
+    started_at = serializers.DateTimeField(allow_null=True)
+    ended_at = serializers.DateTimeField(allow_null=True)
+    end_reason = serializers.ChoiceField(EndReason.choices, allow_blank=True)
+    end_message = serializers.CharField(allow_blank=True)
+    exit_code = serializers.IntegerField(allow_null=True)
+    digests = FreeObject(help_text="image as named -> the digest that all its tasks run")
+
+
+class JobDetailAnswer(JobAnswer):
+    """A job from near."""
+
+    waiting = WaitingAnswer(allow_null=True)
+    roles = RoleAnswer(many=True)
+    attempt = AttemptAnswer(allow_null=True, help_text="the newest")
+
+
+class GpuHeldAnswer(serializers.Serializer[Any]):
+    """A GPU that a task attempt holds or held."""
+
+    index = serializers.IntegerField(source="leaf.index")
+    uuid = serializers.CharField(source="leaf.uuid")
+    standing = serializers.ChoiceField(Standing.choices)
+
+
+class TaskAttemptAnswer(serializers.Serializer[Any]):
+    """One container, or process."""
+
+    id = serializers.UUIDField()
+    number = serializers.IntegerField(help_text="counts the runs of this task, from 1")
+    attempt = serializers.IntegerField(source="job_attempt.number", help_text="of the job")
+    node = serializers.CharField(source="node.name")
+    state = serializers.ChoiceField(STATES_OF_CONTAINERS)
+    gpus = GpuHeldAnswer(source="allocations.all", many=True)
+    ports = FreeObject(help_text="label -> ports of the node")
+    image_digest = serializers.CharField(source="digest", allow_blank=True)
+    isolation = serializers.CharField(allow_blank=True)
+    progress = FreeObject(help_text="of the image's pull, where known")
+    created_at = serializers.DateTimeField()
+    started_at = serializers.DateTimeField(allow_null=True)
+    ended_at = serializers.DateTimeField(allow_null=True)
+    lost_at = serializers.DateTimeField(allow_null=True, help_text="given up with its node")
+    cause = serializers.CharField(allow_blank=True, help_text="of its end")
+    exit_code = serializers.IntegerField(allow_null=True)
+    exit_signal = serializers.IntegerField(allow_null=True)
+    exit_message = serializers.CharField(allow_blank=True)
+    stop_reason = serializers.CharField(allow_blank=True, help_text="why it was told to stop")
+    stop_message = serializers.CharField(allow_blank=True)
+    log_end = serializers.IntegerField(help_text="offset behind the last record known")
+    log_complete = serializers.BooleanField()
+
+
+class TaskAnswer(Answer):
+    """A task, its newest attempts first."""
+
+    role = serializers.CharField(source="role.name")
+    index = serializers.IntegerField()
+    state = serializers.ChoiceField(TaskState.choices)
+    attempts = TaskAttemptAnswer(source="shown", many=True)
+
+
+class EventAnswer(Answer):
+    """Something that happened."""
+
+    id = serializers.IntegerField()
+    at = serializers.DateTimeField()
+    code = serializers.CharField(help_text="for programs")
+    message = serializers.CharField()
+    actor = serializers.CharField(allow_blank=True, help_text="user name; empty: Berth itself")
+    data = FreeObject()
+    attempt = serializers.IntegerField(source="job_attempt.number", allow_null=True, default=None)
+    task_attempt = serializers.UUIDField(source="task_attempt_id", allow_null=True)
+    role = serializers.CharField(source="task_attempt.task.role.name", allow_null=True, default=None)
+    index = serializers.IntegerField(source="task_attempt.task.index", allow_null=True, default=None)
+
+
+class QueueAnswer(Answer):
+    """A waiting job. Which it is and why it waits stands there for those who may see the job."""
+
+    place = serializers.IntegerField(help_text="in its virtual cluster, from 1")
+    vc = serializers.CharField()
+    user = serializers.CharField()
+    priority = serializers.IntegerField()
+    task_count = serializers.IntegerField()
+    gpu_count = serializers.IntegerField()
+    submitted_at = serializers.DateTimeField()
+    job = serializers.IntegerField(allow_null=True, help_text="the job's id")
+    label = serializers.CharField(allow_null=True, help_text="user/name#run")
+    waiting_code = serializers.CharField(allow_null=True, allow_blank=True)
+    waiting_message = serializers.CharField(allow_null=True, allow_blank=True)
+
+
+class SummaryAnswer(serializers.Serializer[Any]):
+    """What a job file asks for."""
+
+    name = serializers.CharField()
+    vc = serializers.CharField()
+    task_count = serializers.IntegerField()
+    gpu_count = serializers.IntegerField()
+
+
+class ValidationAnswer(serializers.Serializer[Any]):
+    """Whether a job file would be accepted."""
+
+    valid = serializers.BooleanField()
+    problems = FaultAnswer(many=True)
+    summary = SummaryAnswer(allow_null=True, help_text="of a valid file")
+
+
+@extend_schema_field(
+    {
+        "type": "array",
+        "prefixItems": [{"type": "integer"}, {"type": "integer"}, {"type": "string"}],
+        "minItems": 3,
+        "maxItems": 3,
+    }
+)
+class RecordField(serializers.ListField):
+    """Time in ms since 1970, stream (1 stdout, 2 stderr, 3 a mark of Berth's), text."""
+
+
+class LogAnswer(serializers.Serializer[Any]):
+    """A stretch of a task attempt's log."""
+
+    task_attempt = serializers.UUIDField()
+    offset = serializers.IntegerField(help_text="where it begins")
+    next_offset = serializers.IntegerField(help_text="where to read on")
+    complete = serializers.BooleanField(help_text="the log has ended and this was the last of it")
+    records = serializers.ListField(child=RecordField(), help_text="[time in ms, stream 1|2|3, text]; not lines")

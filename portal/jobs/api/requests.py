@@ -1,0 +1,95 @@
+"""What is sent to us about jobs: job files, filters of lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import IO, Any
+
+import django_filters
+from django.conf import settings
+from rest_framework.negotiation import DefaultContentNegotiation
+from rest_framework.parsers import BaseParser
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+
+from portal.common.errors import Fault, Invalid
+from portal.common.parsers import read_limited
+from portal.jobs.models import Job
+from portal.jobs.spec import SpecInvalid
+from portal.jobs.states import JobState
+
+
+class JobFile(BaseParser):
+    """A job file as it was sent; the job file's own validation reads it."""
+
+    media_type = "application/yaml"
+
+    def parse(
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> bytes:
+        return read_limited(stream, settings.MAX_JOB_FILE_BYTES)
+
+
+class JobFileXYaml(JobFile):
+    media_type = "application/x-yaml"
+
+
+class JobFileTextYaml(JobFile):
+    media_type = "text/yaml"
+
+
+class JobFileJson(JobFile):
+    """JSON is YAML too."""
+
+    media_type = "application/json"
+
+
+JOB_FILES = (JobFile, JobFileXYaml, JobFileTextYaml, JobFileJson)
+JOB_FILE_SCHEMA = {kind.media_type: {"type": "string", "description": "an OpenPAI job file"} for kind in JOB_FILES} | {
+    "application/json": {"type": "object", "description": "an OpenPAI job file", "additionalProperties": True}
+}
+
+
+def job_file(request: Request) -> bytes:
+    """The job file of the request; empty where there is no body."""
+    return request.data if isinstance(request.data, bytes) else b""
+
+
+def faults_of(error: SpecInvalid) -> Invalid:
+    """The refusal that lists every problem of a job file."""
+    return Invalid(Fault(found.path, found.message, found.code, found.line) for found in error.problems)
+
+
+class Unnegotiated(DefaultContentNegotiation):
+    """For addresses that have one form of answer, whatever is asked for."""
+
+    def select_renderer(
+        self, request: Request, renderers: Any, format_suffix: str | None = None
+    ) -> tuple[BaseRenderer, str]:
+        return renderers[0], renderers[0].media_type
+
+
+class JobFilter(django_filters.FilterSet):
+    """Filters of the list of jobs."""
+
+    state = django_filters.MultipleChoiceFilter(choices=JobState.choices, help_text="one or several")
+    vc = django_filters.CharFilter(field_name="vc__name", help_text="name of a virtual cluster")
+    user = django_filters.CharFilter(field_name="user__username", help_text="user name")
+    name = django_filters.CharFilter(field_name="name", lookup_expr="icontains", help_text="part of the job's name")
+    since = django_filters.IsoDateTimeFilter(
+        field_name="submitted_at", lookup_expr="gte", help_text="submitted then or later"
+    )
+
+    class Meta:
+        model = Job
+        fields: tuple[str, ...] = ()
+
+
+class QueueFilter(django_filters.FilterSet):
+    """Filters of the queue."""
+
+    vc = django_filters.CharFilter(field_name="vc__name", help_text="name of a virtual cluster")
+
+    class Meta:
+        model = Job
+        fields: tuple[str, ...] = ()
