@@ -45,6 +45,11 @@ class GpuBackend(Protocol):
         """Host pids of the processes that hold this GPU now; empty when none, or when it cannot be asked."""
         ...
 
+    def occupy(self, uuids: tuple[str, ...], pid: int) -> None:
+        """Says that a process (host pid) computes on these GPUs until it ends. The agent calls it for every started
+        container; real hardware knows by itself, simulated GPUs learn from it whether they are busy."""
+        ...
+
     def close(self) -> None:
         """Lets the driver go. Idempotent."""
         ...

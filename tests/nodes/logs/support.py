@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from itertools import count
+from typing import Any
 
 import redis
 
@@ -83,7 +84,8 @@ class Reader:
 
     def take(self, *, limit: int | None = None) -> int:
         """Reads up to ``limit`` entries beyond its offset; the new offset."""
-        for entry_id, fields in self._client.xrange(self.key, min=f"({self.offset}-0", count=limit):
+        entries: Any = self._client.xrange(self.key, min=f"({self.offset}-0", count=limit)
+        for entry_id, fields in entries:
             end = int(entry_id.split(b"-")[0])
             start, data = verified_batch(self._public, self._attempt, end, fields)
             if start > self.offset:

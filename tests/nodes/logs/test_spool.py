@@ -18,8 +18,6 @@ from nodes.logs.spool import Spool
 from nodes.protocol import MARK, STDERR, STDOUT, LogRecord, records_decode
 from tests.nodes.logs.support import Printed, line, lines, text_of
 
-EVER = {"boot": "one"}
-
 
 def all_records(spool: Spool, offset: int = 0, limit: int = 64 * 1024) -> list[LogRecord]:
     return [record for _, data in batches(spool, offset, limit) for record in records_decode(data)]
@@ -82,10 +80,10 @@ def test_killed_at_any_byte_it_goes_on_without_losing_or_doubling_a_record(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "attempt"
         for number, torn in rounds:
-            spool = Spool(folder, segment=segment, clock=clock, **EVER)
+            spool = Spool(folder, segment=segment, clock=clock, boot="one")
             feed(spool, source, number)
             tear(folder, torn)  # what the killed agent had in memory is gone with it
-        spool = Spool(folder, segment=segment, **EVER)
+        spool = Spool(folder, segment=segment, boot="one")
         feed(spool, source, len(printed))
 
         assert all_records(spool) == printed
@@ -94,13 +92,13 @@ def test_killed_at_any_byte_it_goes_on_without_losing_or_doubling_a_record(
 
 
 def test_a_closed_spool_gives_the_same_bytes_and_position_when_opened_again(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "a", segment=100, **EVER)
+    spool = Spool(tmp_path / "a", segment=100, boot="one")
     for record in [*lines(20), line(20, "same time\n"), line(20, "err\n", STDERR)]:
         spool.append(record)
     before, end, position = all_records(spool), spool.end, spool.position
     spool.close()
 
-    again = Spool(tmp_path / "a", segment=100, **EVER)
+    again = Spool(tmp_path / "a", segment=100, boot="one")
 
     assert (all_records(again), again.end, again.position) == (before, end, position)
     assert (position.last_time_ns, position.at_last) == (20, 3)
@@ -108,20 +106,20 @@ def test_a_closed_spool_gives_the_same_bytes_and_position_when_opened_again(tmp_
 
 
 def test_bytes_that_are_no_record_are_cut_off_when_it_opens(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "a", **EVER)
+    spool = Spool(tmp_path / "a", boot="one")
     spool.append(line(1, "whole\n"))
     spool.flush()
     with newest_segment(tmp_path / "a").open("ab") as file:
         file.write(bytes(100))
 
-    again = Spool(tmp_path / "a", **EVER)
+    again = Spool(tmp_path / "a", boot="one")
     again.append(line(2, "next\n"))
 
     assert text_of(all_records(again)) == "whole\nnext\n"
 
 
 def test_acknowledged_segments_are_deleted_and_the_rest_stays_readable(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "a", segment=230, **EVER)  # ten records a segment
+    spool = Spool(tmp_path / "a", segment=230, boot="one")  # ten records a segment
     for record in lines(100):
         spool.append(record)
     spool.acknowledge(1000)
@@ -132,7 +130,7 @@ def test_acknowledged_segments_are_deleted_and_the_rest_stays_readable(tmp_path:
 
 
 def test_a_batch_ends_at_a_record_and_holds_at_least_one(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "a", **EVER)
+    spool = Spool(tmp_path / "a", boot="one")
     for record in lines(10):
         spool.append(record)
 
@@ -141,7 +139,7 @@ def test_a_batch_ends_at_a_record_and_holds_at_least_one(tmp_path: Path) -> None
 
 
 def test_the_longest_payload_fits_any_limit(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "a", segment=1000, **EVER)
+    spool = Spool(tmp_path / "a", segment=1000, boot="one")
     for n in range(3):
         spool.append(LogRecord(n + 1, STDOUT, b"x" * MAX_PAYLOAD))
 
@@ -152,7 +150,7 @@ def test_the_longest_payload_fits_any_limit(tmp_path: Path) -> None:
 
 
 def test_a_full_spool_drops_whole_lines_and_marks_their_place(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "a", limit=230, segment=50, **EVER)
+    spool = Spool(tmp_path / "a", limit=230, segment=50, boot="one")
     for record in lines(15):
         spool.append(record)
     spool.acknowledge(spool.end)
@@ -167,7 +165,7 @@ def test_a_full_spool_drops_whole_lines_and_marks_their_place(tmp_path: Path) ->
 
 
 def test_lines_dropped_at_the_very_end_are_marked_too(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "a", limit=230, **EVER)
+    spool = Spool(tmp_path / "a", limit=230, boot="one")
     for record in lines(11):
         spool.append(record)
     spool.settle()
@@ -177,7 +175,7 @@ def test_lines_dropped_at_the_very_end_are_marked_too(tmp_path: Path) -> None:
 
 
 def test_a_line_begun_before_the_spool_was_full_gets_its_end(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "a", limit=60, segment=10, **EVER)
+    spool = Spool(tmp_path / "a", limit=60, segment=10, boot="one")
     spool.append(line(1, "the loss is "))
     spool.append(line(2, "0.25 and falling\nnever seen\n"))
     spool.append(line(3, "half of "))
@@ -205,14 +203,14 @@ def test_every_line_is_either_kept_in_order_or_counted_whatever_kills_it(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "attempt"
         archived = 0
-        spool = Spool(folder, limit=limit, segment=64, **EVER)
+        spool = Spool(folder, limit=limit, segment=64, boot="one")
         for step in range(len(sizes)):
             if step in acks:
                 archive += all_records(spool, archived)
                 archived = spool.end
                 spool.acknowledge(archived)
             if step in kills:
-                spool = Spool(folder, limit=limit, segment=64, **EVER)
+                spool = Spool(folder, limit=limit, segment=64, boot="one")
             feed(spool, source, 1)
         feed(spool, source, len(sizes))
         spool.settle()
@@ -261,7 +259,7 @@ def test_the_doubt_lasts_until_it_is_resolved(tmp_path: Path) -> None:
 def test_a_record_that_the_disk_refused_is_taken_when_there_is_room_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spool = Spool(tmp_path / "a", clock=lambda: 0.0, **EVER)
+    spool = Spool(tmp_path / "a", clock=lambda: 0.0, boot="one")
     real, room = os.write, [5]
 
     def small_disk(fd: int, data: bytes) -> int:
@@ -283,11 +281,11 @@ def test_a_record_that_the_disk_refused_is_taken_when_there_is_room_again(
 
 
 def test_the_tail_is_the_last_text_also_after_it_opens_again(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "a", **EVER)
+    spool = Spool(tmp_path / "a", boot="one")
     for record in lines(1000):
         spool.append(record)
     spool.close()
 
-    for tail in (spool.tail, Spool(tmp_path / "a", **EVER).tail):
+    for tail in (spool.tail, Spool(tmp_path / "a", boot="one").tail):
         assert len(tail) == 4096
         assert tail.endswith("000000998\n000000999\n")

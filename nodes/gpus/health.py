@@ -1,0 +1,51 @@
+"""When a GPU is sick, in words. A sick GPU is fenced off by the portal; only people clear it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+USER_XIDS = frozenset({13, 31, 43, 45, 68, 109})
+"""Xid errors that a program causes, not the hardware (the list of NVIDIA's Kubernetes device plugin)."""
+
+RECOVERY = {
+    1: "the driver asks for a reset of this GPU",
+    2: "the driver asks for a restart of the node",
+    3: "the driver asks to drain the GPUs that talk to this one",
+    4: "the driver asks to drain this GPU and reset it",
+    5: "the driver asks to recover the IMEX domain",
+    6: "the driver asks for a reset of the bus",
+    7: "the driver asks for a restart of the system",
+}
+"""NVML's GPU recovery action (0: none)."""
+
+LOST = "the GPU is lost: it no longer answers the driver"
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """What the driver tells of one GPU's health; None where it does not tell.
+
+    ``recovery``: NVML's recovery action; ``remap_pending``, ``remap_failed``: row remapping; ``uncorrected``: memory
+    errors since the driver was loaded; ``xid``: newest hardware Xid since the agent started.
+    """
+
+    recovery: int | None = None
+    remap_pending: bool | None = None
+    remap_failed: bool | None = None
+    uncorrected: int | None = None
+    xid: int | None = None
+
+
+def fault_of(signs: Signs) -> str:
+    """The gravest sign as a sentence; "" for a healthy GPU. The driver's own verdict comes first."""
+    if signs.recovery:
+        return RECOVERY.get(signs.recovery, f"the driver asks for recovery action {signs.recovery}")
+    if signs.remap_failed:
+        return "a memory row could not be remapped: this GPU is worn out"
+    if signs.remap_pending:
+        return "a memory row waits to be remapped: this GPU needs a reset"
+    if signs.xid is not None:
+        return f"hardware error Xid {signs.xid}"
+    if signs.uncorrected:
+        return f"{signs.uncorrected} uncorrectable memory errors since the driver was loaded"
+    return ""

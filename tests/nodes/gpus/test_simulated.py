@@ -1,0 +1,66 @@
+"""Declared GPUs behave as real ones would: by node, by declaration, by who occupies them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from nodes.gpus import GpusUnavailable, backend_from
+from nodes.gpus.simulated import SimulatedBackend
+
+
+def test_a_declaration_gives_that_many_gpus_of_that_kind() -> None:
+    gpus = SimulatedBackend("2xA100-80GB, 1xT4-16GB", node="gpu07").inventory()
+
+    assert [(gpu.model, gpu.memory_mb) for gpu in gpus] == [
+        ("A100-80GB", 81920),
+        ("A100-80GB", 81920),
+        ("T4-16GB", 16384),
+    ]
+    assert [gpu.index for gpu in gpus] == [0, 1, 2]
+
+
+def test_uuids_belong_to_the_node_and_outlive_a_restart() -> None:
+    def uuids(node: str) -> set[str]:
+        return {gpu.uuid for gpu in SimulatedBackend("4xA100-80GB", node=node).inventory()}
+
+    assert uuids("gpu07") == uuids("gpu07")
+    assert not uuids("gpu07") & uuids("gpu08")
+
+
+@pytest.mark.parametrize(
+    "text", ["simulated:", "simulated:A100", "simulated:0xA100", "simulated:65xA100", "simulated:4x", "cuda", ""]
+)
+def test_what_declares_no_gpus_is_refused_in_one_sentence(text: str) -> None:
+    with pytest.raises(GpusUnavailable) as refused:
+        backend_from(text, node="gpu07")
+    assert "simulated:4xA100-80GB" in refused.value.reason or "4xA100-80GB" in refused.value.reason
+
+
+def test_a_gpu_is_idle_until_a_process_occupies_it_and_again_when_that_ends() -> None:
+    backend = SimulatedBackend("2xA100-80GB", node="gpu07", now=lambda: 1000.0)
+    first, second = (gpu.uuid for gpu in backend.inventory())
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        backend.occupy((first,), process.pid)
+        busy, idle = backend.sample({process.pid: "a1"}.get)
+        holders = (backend.holders(first), backend.holders(second))
+
+    assert busy.utilisation is not None
+    assert busy.utilisation >= 55
+    assert [one.attempt for one in busy.processes] == ["a1"]
+    assert (idle.utilisation, idle.memory_used_mb, idle.processes) == (0, 0, ())
+    assert holders == ((process.pid,), ())
+    assert backend.holders(first) == ()
+    assert backend.sample(lambda pid: None)[0].utilisation == 0
+
+
+def test_readings_are_the_same_for_the_same_moment_and_change_with_time() -> None:
+    def reading(now: float) -> int | None:
+        backend = SimulatedBackend("1xA100-80GB", node="gpu07", now=lambda: now)
+        backend.occupy((backend.inventory()[0].uuid,), os.getpid())
+        return backend.sample(lambda pid: None)[0].utilisation
+
+    assert reading(1000) == reading(1004)
+    assert len({reading(1000 + 5 * step) for step in range(20)}) > 5
