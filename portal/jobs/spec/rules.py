@@ -12,6 +12,7 @@ from typing import NamedTuple
 from portal.jobs.spec import commands, durations, raw
 from portal.jobs.spec.problems import Path
 from portal.jobs.spec.raw import Raw
+from portal.jobs.spec.secrets import MASK
 from portal.jobs.spec.templates import MAX_RENDERED, RenderedTooLong
 
 MAX_TASKS = 10_000
@@ -52,6 +53,14 @@ def prerequisites_unique(job: Raw) -> Iterator[Finding]:
             message = f"a second {kind} prerequisite is named {name}; give it another name"
             yield Finding(("prerequisites", index, "name"), message, "duplicate_name")
         seen.add((kind, name))
+
+
+def passwords_given(job: Raw) -> Iterator[Finding]:
+    """A file shown with its passwords hidden is not submitted as it is shown."""
+    for index, item in enumerate(raw.items(job.get("prerequisites"))):
+        if raw.mapping(item, "auth").get("password") == MASK:
+            message = "is masked; give the password again, or name one of your stored secrets"
+            yield Finding(("prerequisites", index, "auth", "password"), message, "masked")
 
 
 def prerequisites_exist(job: Raw) -> Iterator[Finding]:
@@ -231,6 +240,7 @@ def _missing(path: Path, what: str, name: str, known: Iterable[str]) -> Finding:
 
 RULES: tuple[Rule, ...] = (
     prerequisites_unique,
+    passwords_given,
     prerequisites_exist,
     deployments_match,
     hived_roles_match,

@@ -82,6 +82,7 @@ WRONG: list[tuple[Change, str, str]] = [
     (("prerequisites/-", {"name": "d", "type": "script", "uri": ["x"]}), "prerequisites[1].uri", "be a text"),
     (("prerequisites/-", {"name": "d", "type": "dockerimage"}), "prerequisites[1].uri", "is required"),
     (("prerequisites/0/uri", "two words"), "prerequisites[0].uri", "without blanks"),
+    (("prerequisites/0/auth", {"password": "******"}), "prerequisites[0].auth.password", "give the password again"),
     (("prerequisites/0/auth", {"user": "x"}), "prerequisites[0].auth.user", "did you mean username?"),
     (
         ("prerequisites/-", {"name": "d", "type": "output", "require": ["x"]}),
