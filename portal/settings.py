@@ -242,16 +242,7 @@ CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", 
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {
-        "line": {
-            "()": "structlog.stdlib.ProcessorFormatter",
-            "processors": [
-                "portal.common.logging.drop_meta",
-                "portal.common.logging.render",
-            ],
-            "foreign_pre_chain": ["portal.common.logging.stamp"],
-        }
-    },
+    "formatters": {"line": {"()": "portal.common.logging.line_formatter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": env_str("BERTH_LOG_LEVEL", "INFO")},
     "loggers": {"django.db.backends": {"level": "INFO"}, "celery.beat": {"level": "WARNING"}},

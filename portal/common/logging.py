@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import structlog
-from structlog.typing import EventDict, WrappedLogger
+from structlog.stdlib import ProcessorFormatter
 
-_stamper = structlog.processors.TimeStamper(fmt="iso", utc=True)
-_renderer = structlog.dev.ConsoleRenderer(colors=False, pad_event_to=0)
-
-
-def stamp(logger: WrappedLogger, name: str, event: EventDict) -> EventDict:
-    """Adds time, level and logger name."""
-    event = structlog.stdlib.add_log_level(logger, name, event)
-    return _stamper(logger, name, structlog.stdlib.add_logger_name(logger, name, event))
+_stamp = [
+    structlog.stdlib.add_log_level,
+    structlog.stdlib.add_logger_name,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+]
 
 
-def drop_meta(logger: WrappedLogger, name: str, event: EventDict) -> EventDict:
-    """Removes what structlog keeps for itself."""
-    return structlog.stdlib.ProcessorFormatter.remove_processors_meta(logger, name, event)
-
-
-def render(logger: WrappedLogger, name: str, event: EventDict) -> str:
-    """The line."""
-    return str(_renderer(logger, name, event))
+def line_formatter() -> ProcessorFormatter:
+    """Time, level, logger's name and message of any logger's entries, on one line."""
+    # Plain tracebacks: pretty ones show the values of local variables, and with them secrets.
+    renderer = structlog.dev.ConsoleRenderer(
+        colors=False, pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
+    )
+    processors = [ProcessorFormatter.remove_processors_meta, renderer]
+    return ProcessorFormatter(processors=processors, foreign_pre_chain=_stamp)

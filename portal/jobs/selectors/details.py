@@ -42,7 +42,8 @@ def job_attempt_current(*, job: Job) -> JobAttempt | None:
 
 def job_events(*, job: Job) -> QuerySet[JobEvent]:
     """What happened to the job, oldest first; with the role and index of the task an event is about."""
-    return job.events.select_related("job_attempt", "task_attempt__task__role").order_by("id")
+    events = job.events.select_related("job_attempt", "task_attempt__task__role")
+    return events.defer("task_attempt__spec_sealed", "task_attempt__log_tail").order_by("id")
 
 
 def job_tasks(*, job: Job, attempt: int | None = None) -> QuerySet[Task]:
