@@ -1,0 +1,64 @@
+"""``python -m nodes`` runs the agent; ``python -m nodes key`` makes its key and prints the public half."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+import structlog
+
+from nodes.app import app_make
+from nodes.gpus import GpusUnavailable
+from nodes.options import OptionInvalid, key_make, options_load
+from nodes.policy import PolicyInvalid
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit status: 2 and one sentence for a setting that cannot be used."""
+    try:
+        return _run(argv)
+    except (OptionInvalid, PolicyInvalid, GpusUnavailable) as error:
+        print(f"berth-node: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(argv: Sequence[str]) -> int:
+    making_key = list(argv[:1]) == ["key"]
+    options = options_load(argv[1:] if making_key else argv, os.environ)
+    if making_key:
+        print(key_make(options.key_path).public)
+        return 0
+    _logging(options.log_level)
+    app = app_make(options)
+    worker = app.Worker(
+        pool="threads",
+        concurrency=1,
+        hostname=f"berth@{options.name}",
+        loglevel=options.log_level.upper(),
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+    )
+    worker.start()
+    return int(worker.exitcode or 0)
+
+
+def _logging(level: str) -> None:
+    number = logging.getLevelNamesMapping()[level.upper()]
+    logging.basicConfig(level=number, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.format_exc_info,
+            structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,106 @@
+"""The agent put together: runtime, logs, GPUs, supervisor and reporter, in the order in which they start and end."""
+
+from __future__ import annotations
+
+from celery import Celery
+
+from nodes.clock import Clock
+from nodes.gpus import GpuBackend, backend_from
+from nodes.inventory import InventoryReader
+from nodes.journal import Journal, boot_next
+from nodes.logs import LogPipeline
+from nodes.options import Options, key_load
+from nodes.policy import policy_load
+from nodes.protocol import Desired, NodeKey
+from nodes.reporter import Reporter
+from nodes.runtimes.base import Runtime
+from nodes.runtimes.docker import DockerRuntime
+from nodes.runtimes.process import ProcessRuntime
+from nodes.sampler import Sampler
+from nodes.supervisor import Supervisor
+
+
+class Agent:
+    """Everything that runs beside the Celery worker. ``close`` detaches: no container is stopped by it."""
+
+    def __init__(self, options: Options, app: Celery, clock: Clock) -> None:
+        key = key_load(options.key_path)
+        policy = policy_load(options.policy_file, options.mount_roots)
+        options.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._gpus = backend_from(options.gpus, node=options.name)
+        self._runtime = _runtime(options, self._gpus)
+        self._logs = _logs(options, key)
+        inventory = InventoryReader(
+            runtime=self._runtime,
+            gpus=self._gpus,
+            policy=policy,
+            address=options.address,
+            interface=options.interface,
+            port_first=options.port_range[0],
+            port_last=options.port_range[1],
+        )
+        self._sampler = Sampler(
+            runtime=self._runtime, gpus=self._gpus, inventory=inventory, clock=clock, every_s=options.report_every_s
+        )
+        self._supervisor = Supervisor(
+            cluster=options.cluster,
+            node=options.name,
+            key=key,
+            runtime=self._runtime,
+            logs=self._logs,
+            gpus=self._gpus,
+            journal=Journal(options.state_dir / "attempts"),
+            policy=policy,
+            clock=clock,
+            lease_still_s=options.lease_still_s,
+            changed=lambda: self._reporter.change(),
+        )
+        self._reporter = Reporter(
+            app=app,
+            cluster=options.cluster,
+            node=options.name,
+            key=key,
+            boot=boot_next(options.state_dir / "boot", clock.now_ms()),
+            view=self._supervisor.view,
+            sample=lambda: self._sampler.latest,
+            inventory=lambda: self._sampler.inventory,
+            clock=clock,
+            every_s=options.report_every_s,
+        )
+
+    def open(self) -> None:
+        self._sampler.open()
+        self._supervisor.open()
+        self._reporter.open()
+
+    def take(self, desired: Desired) -> None:
+        self._supervisor.take(desired)
+
+    def close(self) -> None:
+        self._supervisor.close()
+        self._reporter.close()
+        self._sampler.close()
+        self._logs.close()
+        self._runtime.close()
+        self._gpus.close()
+
+
+def _runtime(options: Options, gpus: GpuBackend) -> Runtime:
+    if options.runtime == "process":
+        return ProcessRuntime(
+            cluster=options.cluster,
+            node=options.name,
+            folder=options.state_dir / "process",
+            homes=options.home_dir,
+        )
+    return DockerRuntime(
+        cluster=options.cluster,
+        node=options.name,
+        url=options.docker_url,
+        gpus=gpus.inventory,
+        simulated=gpus.simulated,
+    )
+
+
+def _logs(options: Options, key: NodeKey) -> LogPipeline:
+    return LogPipeline(folder=options.state_dir / "logs", node=options.name, key=key, redis_url=options.redis_url)

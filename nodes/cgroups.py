@@ -1,0 +1,48 @@
+"""What the kernel tells of a container by its first process: whose it is and what it uses (cgroup v1 and v2)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from nodes.runtimes.base import Usage
+
+_CONTAINER = re.compile(r"[0-9a-f]{64}")
+_ROOT = Path("/sys/fs/cgroup")
+
+
+def cgroup_container(pid: int) -> str | None:
+    """The id of the container in whose cgroup a process of the host is; None: in none."""
+    try:
+        text = Path(f"/proc/{pid}/cgroup").read_text()
+    except OSError:
+        return None
+    match = _CONTAINER.search(text)
+    return match.group() if match else None
+
+
+def cgroup_usage(pid: int) -> Usage | None:
+    """What the container of ``pid`` uses; None when it is gone or the cgroup files are not where they are sought."""
+    try:
+        places = _places(Path(f"/proc/{pid}/cgroup").read_text())
+        if "" in places and "memory" not in places:
+            return _version_2(_ROOT / places[""].lstrip("/"))
+        cpu, memory = places["cpuacct"].lstrip("/"), places["memory"].lstrip("/")
+        return Usage(
+            cpu_s=int((_ROOT / "cpuacct" / cpu / "cpuacct.usage").read_text()) / 1e9,
+            memory_mb=int((_ROOT / "memory" / memory / "memory.usage_in_bytes").read_text()) >> 20,
+        )
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+def _places(text: str) -> dict[str, str]:
+    """Path by controller; the unified hierarchy's controller is the empty text."""
+    lines = (line.split(":", 2) for line in text.splitlines())
+    return {controller: path for _, controllers, path in lines for controller in controllers.split(",")}
+
+
+def _version_2(folder: Path) -> Usage:
+    cpu = dict(line.split() for line in (folder / "cpu.stat").read_text().splitlines())
+    memory = int((folder / "memory.current").read_text())
+    return Usage(cpu_s=int(cpu["usage_usec"]) / 1e6, memory_mb=memory >> 20)

@@ -1,0 +1,176 @@
+"""From a ``ContainerSpec`` to the arguments with which Docker makes its container. Pure: nothing is asked or done.
+
+What may never be had is simply not said here: no privileged mode, no Docker socket, no ``runtime=nvidia`` (there a
+variable would choose the GPUs), no restart policy, no removal by Docker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from docker.types import DeviceRequest, LogConfig, Mount, Ulimit
+
+from nodes.protocol import LABEL, ContainerSpec, container_name
+from nodes.script import LEASE_VARIABLE, script_command, script_environment
+from nodes.storages import lease_target
+
+_MB = 1 << 20
+_CDI_KIND = "nvidia.com/gpu"
+_INFINIBAND = "/dev/infiniband"
+_ROOT_DROPS = ("NET_RAW", "MKNOD")
+_ULIMITS = (("memlock", -1), ("stack", 64 * _MB), ("nofile", 1 << 20), ("core", 0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    """What of the node decides over a container. ``cdi``: device names that the Engine knows; ``simulated``: the
+    GPUs are declared, so no device is asked for; ``cpus_of``: CPUs near a GPU, by UUID."""
+
+    cluster: str
+    node: str
+    cdi: frozenset[str] = frozenset()
+    simulated: bool = False
+    cpus_of: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    infiniband: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Creation:
+    """Keyword arguments of docker-py's ``create_container`` and, apart, of its ``create_host_config``."""
+
+    container: dict[str, Any]
+    host: dict[str, Any]
+
+
+def creation(spec: ContainerSpec, spec_hash: str, reference: str, facts: NodeFacts) -> Creation:
+    """Everything that Docker is told; ``reference`` is the resolved image."""
+    return Creation(container=_container(spec, spec_hash, reference, facts), host=_host(spec, facts))
+
+
+def labels(spec: ContainerSpec, spec_hash: str, facts: NodeFacts) -> dict[str, str]:
+    """What a restarted agent finds the container by. No secrets: everybody on the server may read them."""
+    return {
+        LABEL.CLUSTER: facts.cluster,
+        LABEL.NODE: facts.node,
+        LABEL.JOB: spec.job,
+        LABEL.ATTEMPT: spec.attempt,
+        LABEL.TASK: f"{spec.role}[{spec.index}]",
+        LABEL.GPUS: ",".join(spec.gpus),
+        LABEL.SPEC: spec_hash,
+    }
+
+
+def home_of(spec: ContainerSpec) -> str:
+    """Where HOME points under the profile ``user``."""
+    return spec.env.get("HOME") or f"/home/{spec.user_name}"
+
+
+def environment(spec: ContainerSpec, facts: NodeFacts) -> dict[str, str]:
+    """The spec's variables with ours; what would choose GPUs is dropped."""
+    env = {name: value for name, value in spec.env.items() if not name.startswith("NVIDIA_")}
+    if spec.profile == "user":
+        env |= {"HOME": home_of(spec), "USER": spec.user_name, "LOGNAME": spec.user_name}
+    if spec.job_dir is not None:
+        env["BERTH_JOB_DIR"] = spec.job_dir
+    lease = lease_target(spec)
+    if lease is not None:
+        env[LEASE_VARIABLE] = lease
+    if facts.simulated or not spec.gpus:
+        env["NVIDIA_VISIBLE_DEVICES"] = "void"
+    env |= {"BERTH_ATTEMPT_ID": spec.attempt, "TINI_KILL_PROCESS_GROUP": "1"}
+    return env | script_environment(spec.script)
+
+
+def _container(spec: ContainerSpec, spec_hash: str, reference: str, facts: NodeFacts) -> dict[str, Any]:
+    bridged = spec.network == "bridge"
+    return {
+        "image": reference,
+        "name": container_name(spec.attempt),
+        "entrypoint": script_command(),
+        "command": [],
+        "user": f"{spec.uid}:{spec.gid}" if spec.profile == "user" else "0:0",
+        "environment": environment(spec, facts),
+        "labels": labels(spec, spec_hash, facts),
+        "working_dir": spec.workdir,
+        "stop_signal": "SIGTERM",
+        "hostname": f"{spec.role}-{spec.index}"[:63] if bridged else None,
+        "ports": [(port, "tcp") for port in _ports(spec)] if bridged else None,
+    }
+
+
+def _host(spec: ContainerSpec, facts: NodeFacts) -> dict[str, Any]:
+    limits = spec.limits
+    return {
+        "runtime": "runc",
+        "init": True,
+        "privileged": False,
+        "restart_policy": {"Name": "no"},
+        "auto_remove": False,
+        "nano_cpus": limits.cpu_milli * 1_000_000,
+        "mem_limit": limits.memory_mb * _MB,
+        "memswap_limit": limits.memory_mb * _MB,
+        "pids_limit": limits.pids,
+        "shm_size": limits.shm_mb * _MB,
+        "cpuset_cpus": _cpuset(spec, facts),
+        "oom_score_adj": 500,
+        "ulimits": [Ulimit(name=name, soft=value, hard=value) for name, value in _ULIMITS],
+        "ipc_mode": "private",
+        "cgroupns": "private",
+        "security_opt": ["no-new-privileges:true"],
+        "network_mode": spec.network,
+        "port_bindings": {port: port for port in _ports(spec)} if spec.network == "bridge" else None,
+        "mounts": [_mount(mount.source, mount.target, mount.read_only) for mount in spec.mounts],
+        "device_requests": _devices(spec.gpus, facts),
+        "devices": [f"{_INFINIBAND}:{_INFINIBAND}:rwm"] if limits.infiniband and facts.infiniband else None,
+        "log_config": LogConfig(type="json-file", config={"max-size": "256m", "max-file": "4", "mode": "blocking"}),
+        **_rights(spec),
+    }
+
+
+def _rights(spec: ContainerSpec) -> dict[str, Any]:
+    """Capabilities and groups of the two profiles."""
+    if spec.profile == "user":
+        return {"cap_drop": ["ALL"], "group_add": [str(group) for group in spec.groups]}
+    return {"cap_drop": list(_ROOT_DROPS), "cap_add": ["IPC_LOCK"] if spec.limits.infiniband else None}
+
+
+def _mount(source: str, target: str, read_only: bool) -> Mount:
+    return Mount(target=target, source=source, type="bind", read_only=read_only, propagation="rprivate")
+
+
+def _devices(gpus: tuple[str, ...], facts: NodeFacts) -> list[DeviceRequest]:
+    """CDI names where the Engine knows every one of them, else a request to the driver ``nvidia``."""
+    if not gpus or facts.simulated:
+        return []
+    names = [f"{_CDI_KIND}={uuid}" for uuid in gpus]
+    if facts.cdi.issuperset(names):
+        return [DeviceRequest(driver="cdi", device_ids=names)]
+    return [DeviceRequest(driver="nvidia", device_ids=list(gpus), capabilities=[["gpu", "compute", "utility"]])]
+
+
+def _cpuset(spec: ContainerSpec, facts: NodeFacts) -> str | None:
+    """The CPUs near all the task's GPUs, when the node knows them and they are enough."""
+    near: set[int] = set()
+    for uuid in spec.gpus:
+        if uuid not in facts.cpus_of:
+            return None
+        near |= facts.cpus_of[uuid]
+    enough = len(near) * 1000 >= spec.limits.cpu_milli
+    return cpu_list(near) if near and enough else None
+
+
+def cpu_list(cpus: Iterable[int]) -> str:
+    """CPUs in Linux's list form: ``0-3,8``."""
+    spans: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if spans and cpu == spans[-1][1] + 1:
+            spans[-1][1] = cpu
+        else:
+            spans.append([cpu, cpu])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+
+
+def _ports(spec: ContainerSpec) -> list[int]:
+    return [port for ports in spec.ports.values() for port in ports]

@@ -1,0 +1,65 @@
+"""From what a runtime says about an ended container to the cause that the portal is told."""
+
+from __future__ import annotations
+
+import signal
+
+from nodes.journal import Stopping
+from nodes.protocol import Cause, Exit
+from nodes.runtimes.base import Found
+
+_SIGNALS = {number.value: number.name for number in signal.Signals if number.value < 32}
+_NOT_EXECUTABLE, _NOT_FOUND, _ENGINE = 126, 127, 128
+
+
+def exit_of(found: Found, stopping: Stopping | None) -> Exit:
+    """The exit of an ended container. Out of memory only when it failed *and* the kernel killed; ours when a stop
+    was recorded before the end."""
+    ending = found.ending
+    if ending is None or ending.code is None:
+        return Exit(cause=Cause.VANISHED, message="the container ended and nobody saw how")
+    code, number = ending.code, _signal_of(ending.code)
+    if stopping is not None and stopping.term_at is not None and not _ended_before(found, stopping):
+        message = stopping.message or f"stopped: {stopping.reason.value}"
+        return Exit(
+            cause=Cause.STOPPED, code=code, signal=number, stop_reason=stopping.reason, message=message,
+            oom_seen=ending.oom,
+        )  # fmt: skip
+    if code != 0 and ending.oom:
+        return Exit(cause=Cause.OOM, code=code, signal=number, message="it used more memory than its limit")
+    if number is not None:
+        return Exit(cause=Cause.SIGNALLED, code=code, signal=number, message=f"killed by {_SIGNALS[number]}")
+    return Exit(cause=Cause.EXITED, code=code, message=_sentence(code), oom_seen=ending.oom)
+
+
+def exit_stopped_before_start(stopping: Stopping) -> Exit:
+    """The exit of an attempt that was stopped before its container ran."""
+    return Exit(
+        cause=Cause.STOPPED, stop_reason=stopping.reason, message=stopping.message or "stopped before it started"
+    )
+
+
+def exit_unkillable(stopping: Stopping) -> Exit:
+    """The exit of a container that outlived SIGKILL."""
+    return Exit(
+        cause=Cause.UNKILLABLE, stop_reason=stopping.reason, message="it is still there 2 minutes after SIGKILL"
+    )
+
+
+def _ended_before(found: Found, stopping: Stopping) -> bool:
+    return found.ended_ms is not None and found.ended_ms < stopping.asked_ms
+
+
+def _signal_of(code: int) -> int | None:
+    number = code - 128
+    return number if number in _SIGNALS else None
+
+
+def _sentence(code: int) -> str:
+    known = {
+        0: "it ended well",
+        _NOT_EXECUTABLE: "a command is not executable (exit status 126)",
+        _NOT_FOUND: "a command was not found (exit status 127)",
+        _ENGINE: "it could not be started (exit status 128)",
+    }
+    return known.get(code, f"its command failed with exit status {code}")

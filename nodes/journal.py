@@ -1,0 +1,115 @@
+"""What the agent keeps on its disk: one small file per task attempt, without any secret.
+
+A restarted agent reads them, compares them with what the runtime has and goes on; see
+``docs/decisions/agent-state.md``. A removed attempt leaves a tombstone for an hour, so that a message that was
+late in coming does not bring it back.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from nodes.protocol import ContainerState, Exit, Phase, StopReason
+
+TOMBSTONE_MS = 3_600_000
+_SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopping:
+    """A stop that was asked for. Recorded before the first signal, so that the end is known for ours.
+
+    ``asked_ms`` is unix time, ``term_at`` and ``kill_at`` are this machine's monotonic seconds.
+    """
+
+    reason: StopReason
+    message: str
+    grace_s: int
+    asked_ms: int
+    term_at: float | None = None
+    kill_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One task attempt. ``body`` names its spec without the image's digest."""
+
+    attempt: str
+    spec_hash: str
+    phase: Phase
+    state: ContainerState = ContainerState.ACCEPTED
+    body: str = ""
+    container: str = ""
+    digest: str | None = None
+    isolation: str = ""
+    gpus: tuple[str, ...] = ()
+    lease: str | None = None
+    lease_root: str | None = None
+    prepared_ms: int | None = None
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    stopping: Stopping | None = None
+    exit: Exit | None = None
+    removed_ms: int | None = None
+
+
+def attempt_is_safe(attempt: str) -> bool:
+    """True when the id may be part of a file's and a container's name."""
+    return _SAFE_ID.fullmatch(attempt) is not None
+
+
+class Journal:
+    """The records under one folder. Each write replaces its file at once and is on the disk when it returns."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def write(self, record: Record) -> None:
+        fresh = self._folder / f"{record.attempt}.new"
+        with fresh.open("wb") as file:
+            file.write(msgspec.json.encode(record))
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self._path(record.attempt))
+
+    def read(self, attempt: str) -> Record | None:
+        try:
+            return msgspec.json.decode(self._path(attempt).read_bytes(), type=Record)
+        except (FileNotFoundError, msgspec.MsgspecError):
+            return None
+
+    def records(self) -> Iterator[Record]:
+        """Every record, tombstones too; a file that cannot be read is passed over."""
+        for path in sorted(self._folder.glob("*.json")):
+            record = self.read(path.stem)
+            if record is not None:
+                yield record
+
+    def forget_old(self, now_ms: int) -> None:
+        """Drops tombstones that are older than an hour."""
+        for record in self.records():
+            if record.removed_ms is not None and abs(now_ms - record.removed_ms) > TOMBSTONE_MS:
+                self._path(record.attempt).unlink(missing_ok=True)
+
+    def _path(self, attempt: str) -> Path:
+        return self._folder / f"{attempt}.json"
+
+
+def boot_next(path: Path, now_ms: int) -> int:
+    """A number that grows with every start of the agent, also when the clock was set back."""
+    try:
+        last = int(path.read_text())
+    except (FileNotFoundError, ValueError):
+        last = 0
+    boot = max(last + 1, now_ms)
+    fresh = path.with_suffix(".new")
+    fresh.write_text(str(boot))
+    fresh.replace(path)
+    return boot

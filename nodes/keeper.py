@@ -1,0 +1,396 @@
+"""One task attempt on this node: a thread that closes the difference between what is wanted and what is there.
+
+Every step looks at the order, the record and the runtime anew and does the next thing; any step may be repeated,
+and the agent may die between any two. What the order of things is, and why: ``docs/decisions/agent-state.md``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from signal import SIGKILL, SIGTERM
+
+import structlog
+
+from nodes.clock import Clock
+from nodes.ending import exit_of, exit_stopped_before_start, exit_unkillable
+from nodes.journal import Journal, Record, Stopping
+from nodes.lease import LeaseWatch, lease_watch
+from nodes.logs import LogPipeline
+from nodes.policy import Policy
+from nodes.protocol import (
+    Cause,
+    ContainerReport,
+    ContainerSpec,
+    ContainerState,
+    Exit,
+    Order,
+    Phase,
+    Progress,
+    Stop,
+    StopReason,
+    moves_forward,
+    spec_digest,
+)
+from nodes.runtimes.base import Cancelled, Failed, Found, Runtime, RuntimeAway, Status
+from nodes.storages import file_touch, mounts_prepare
+
+log = structlog.get_logger(__name__)
+
+LOOK_EVERY_S = 5.0
+AWAY_EVERY_S = 1.0
+UNKILLABLE_AFTER_S = 120.0
+_LOG_END_EVERY_S = 0.05
+_PHASES = tuple(Phase)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What all keepers of a node share. ``spec`` gives a spec by its hash; ``conflict`` names the live attempt
+    that holds one of the GPUs; ``gpu_busy`` says whether a process of the attempt still has one open; ``changed``
+    tells the reporter; ``gone`` forgets a removed attempt."""
+
+    runtime: Runtime
+    logs: LogPipeline
+    journal: Journal
+    policy: Policy
+    clock: Clock
+    lease_still_s: float
+    spec: Callable[[str], ContainerSpec | None]
+    conflict: Callable[[str, tuple[str, ...]], str | None]
+    gpu_busy: Callable[[str, tuple[str, ...]], bool]
+    changed: Callable[[], None]
+    gone: Callable[[str], None]
+
+
+class Keeper:
+    """Keeps one attempt. ``give`` and ``report`` are called by others; all else runs in its own thread."""
+
+    def __init__(self, record: Record, world: World) -> None:
+        self._record = record
+        self._world = world
+        self._order: Order | None = None
+        self._progress: Progress | None = None
+        self._lease: LeaseWatch | None = None
+        self._log_complete = False
+        self._wake = threading.Event()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name=f"keep-{record.attempt}", daemon=True)
+
+    # ------------------------------------------------------------ from other threads
+
+    @property
+    def record(self) -> Record:
+        return self._record
+
+    @property
+    def order(self) -> Order | None:
+        return self._order
+
+    def open(self) -> None:
+        """Goes on with the attempt's log, then starts the thread: no report shows less than an earlier one."""
+        if self._record.started_ms is not None:
+            self._world.logs.attach(self._record.attempt, self._world.runtime.source(self._record.attempt))
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the thread; the container runs on."""
+        self._closed = True
+        self._wake.set()
+
+    def join(self, timeout: float) -> None:
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+
+    def give(self, order: Order) -> None:
+        """Takes a new order. A phase never goes back, whatever is late in coming."""
+        old = self._order
+        self._order = order
+        if order.archived and (old is None or order.archived > old.archived):
+            self._world.logs.ack(order.attempt, order.archived)
+        if old is None or (old.phase, old.spec_hash) != (order.phase, order.spec_hash) or self._progress_is("spec"):
+            self._wake.set()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def report(self, generation: int) -> ContainerReport:
+        """The attempt as it stands now."""
+        record, status = self._record, self._world.logs.status(self._record.attempt)
+        return ContainerReport(
+            attempt=record.attempt,
+            state=record.state,
+            spec_hash=record.spec_hash,
+            generation=generation,
+            digest=record.digest,
+            isolation=record.isolation,
+            container=record.container,
+            prepared_ms=record.prepared_ms,
+            started_ms=record.started_ms,
+            ended_ms=record.ended_ms,
+            exit=replace(record.exit, log_tail=status.tail) if record.exit else None,
+            log_end=status.end,
+            log_complete=record.exit is not None and status.complete,
+            log_dropped_lines=status.dropped_lines,
+            progress=self._progress,
+            gpus=self.holds(),
+        )
+
+    def holds(self) -> tuple[str, ...]:
+        """GPUs that the attempt's container holds now: from its creation until its last process is gone."""
+        return self._record.gpus
+
+    # ------------------------------------------------------------ the loop
+
+    def _run(self) -> None:
+        delay: float | None = 0.0
+        while delay is not None and not self._closed:
+            self._wake.wait(delay)
+            self._wake.clear()
+            if not self._closed:
+                delay = self._guarded_step()
+
+    def _guarded_step(self) -> float | None:
+        try:
+            return self._step()
+        except RuntimeAway as away:
+            self._show(Progress(code="engine", message=away.message))
+            return AWAY_EVERY_S
+        except Exception:
+            log.exception("step failed", attempt=self._record.attempt)
+            return AWAY_EVERY_S
+
+    def _step(self) -> float | None:
+        """One look and one thing done. Seconds until the next look; None when the attempt is removed."""
+        self._take_phase()
+        found = self._world.runtime.find(self._record.attempt)
+        self._observe(found)
+        record = self._record
+        if record.phase is Phase.REMOVE and (record.exit is not None or found is None):
+            self._remove()
+            return None
+        if record.exit is not None:
+            return self._after_end(found)
+        if record.stopping is not None:
+            return self._stop(found)
+        if found is not None and found.status is Status.RUNNING:
+            return self._while_running()
+        if self._order is None or record.phase in (Phase.STOP, Phase.REMOVE):
+            return LOOK_EVERY_S
+        return self._advance(found, self._order)
+
+    def _take_phase(self) -> None:
+        """Moves the recorded phase forward to the ordered one, and records a stop before anything is done for it."""
+        order, record = self._order, self._record
+        if order is None or _PHASES.index(order.phase) <= _PHASES.index(record.phase):
+            return
+        stopping = record.stopping
+        if order.phase in (Phase.STOP, Phase.REMOVE) and stopping is None and record.exit is None:
+            stop = order.stop or Stop(reason=StopReason.USER, grace_s=0)
+            stopping = Stopping(
+                reason=stop.reason,
+                message=stop.message,
+                grace_s=stop.grace_s,
+                asked_ms=self._world.clock.now_ms(),
+            )
+        self._save(replace(record, phase=order.phase, stopping=stopping))
+
+    # ------------------------------------------------------------ what the runtime shows
+
+    def _observe(self, found: Found | None) -> None:
+        """Brings the record up to what the runtime has."""
+        record = self._record
+        if found is None:
+            maybe_started = not moves_forward(record.state, ContainerState.STARTING)
+            if record.container and record.exit is None and maybe_started:
+                self._end(Exit(cause=Cause.VANISHED, message="its container is gone without our doing"), None)
+            return
+        if not record.container:
+            record = replace(record, container=found.container, gpus=found.gpus, digest=record.digest or found.digest)
+            record = replace(record, isolation=self._world.runtime.isolation)
+        if found.status is not Status.CREATED:
+            record = replace(record, started_ms=record.started_ms or found.started_ms)
+            self._world.logs.attach(record.attempt, self._world.runtime.source(record.attempt))
+        if found.status is Status.RUNNING:
+            record = _forward(record, ContainerState.RUNNING)
+        self._save(record)
+        if found.status is Status.ENDED and record.exit is None:
+            self._end(exit_of(found, record.stopping), found.ended_ms)
+
+    def _end(self, exit: Exit, ended_ms: int | None) -> None:
+        record = replace(self._record, exit=exit, ended_ms=ended_ms or self._world.clock.now_ms())
+        if exit.cause is not Cause.UNKILLABLE and not self._world.gpu_busy(record.attempt, record.gpus):
+            record = replace(record, gpus=())
+        self._progress = None
+        self._save(_forward(record, ContainerState.TERMINATED))
+
+    def _after_end(self, found: Found | None) -> float:
+        """Waits for the log's end, which the reporter is told at once, and for its GPUs to be let go."""
+        record = self._record
+        gone = found is None or found.status is not Status.RUNNING
+        if record.gpus and gone and not self._world.gpu_busy(record.attempt, record.gpus):
+            self._save(replace(record, gpus=()))
+        if found is None or found.status is Status.CREATED:
+            self._world.logs.finish(record.attempt)
+        if not self._world.logs.status(record.attempt).complete:
+            return _LOG_END_EVERY_S
+        if not self._log_complete:
+            self._log_complete = True
+            self._world.changed()
+        return LOOK_EVERY_S
+
+    # ------------------------------------------------------------ towards running
+
+    def _advance(self, found: Found | None, order: Order) -> float:
+        spec = self._world.spec(order.spec_hash)
+        if spec is None:
+            self._show(Progress(code="spec", message="waiting for the order's details"))
+            return LOOK_EVERY_S
+        try:
+            if found is not None and not self._fits(found, spec):
+                self._world.runtime.remove(spec.attempt)
+                found = None
+            if found is None:
+                wait = self._prepare(spec, order.spec_hash)
+                if wait:
+                    return wait
+            if self._record.phase is Phase.RUN and not self._unwanted():
+                self._start(spec)
+        except Failed as failed:
+            self._end(Exit(cause=failed.cause, message=failed.message), None)
+            return 0.0
+        except Cancelled:
+            return 0.0
+        return LOOK_EVERY_S if self._order is order else 0.0
+
+    def _fits(self, found: Found, spec: ContainerSpec) -> bool:
+        """True when a created container is the one that the spec describes; takes the spec's hash over then."""
+        order_hash = spec_digest(spec)
+        if found.spec_hash != order_hash:
+            same = self._record.body == _body(spec) and spec.digest in (None, self._record.digest)
+            if not same:
+                return False
+        self._save(replace(self._record, spec_hash=order_hash))
+        self._save(_forward(self._record, ContainerState.PREPARED))
+        return True
+
+    def _prepare(self, spec: ContainerSpec, spec_hash: str) -> float:
+        """Checks, image, container. Seconds to wait first, 0 when the container is there."""
+        self._world.policy.check(spec)
+        remaining = self._lease_remaining(spec)
+        if remaining:
+            self._show(Progress(code="lease", message=f"attempt {spec.lease_after} still writes"))
+            return min(remaining, 1.0)
+        mounts_prepare(spec)
+        self._move(ContainerState.PULLING)
+        image = self._world.runtime.image(spec, progress=self._show, cancelled=self._unwanted)
+        if spec.digest is not None and image.digest != spec.digest:
+            raise Failed(Cause.IMAGE_MISMATCH, f"the image here is {image.digest}, the other tasks run {spec.digest}")
+        found = self._world.runtime.create(spec, spec_hash, image)
+        self._progress = None
+        record = replace(
+            self._record,
+            spec_hash=spec_hash,
+            body=_body(spec),
+            container=found.container,
+            digest=image.digest,
+            isolation=self._world.runtime.isolation,
+            gpus=spec.gpus,
+            lease=spec.lease,
+            lease_root=next((m.root for m in spec.mounts if spec.lease and spec.lease.startswith(m.source)), None),
+            prepared_ms=self._world.clock.now_ms(),
+        )
+        self._save(_forward(record, ContainerState.PREPARED))
+        return 0.0
+
+    def _lease_remaining(self, spec: ContainerSpec) -> float:
+        if self._lease is None:
+            self._lease = lease_watch(spec, self._world.lease_still_s)
+        return self._lease.remaining(self._world.clock.monotonic()) if self._lease else 0.0
+
+    def _start(self, spec: ContainerSpec) -> None:
+        """Starts the created container. STARTING is on the disk before, so that nobody takes it for never begun."""
+        other = self._world.conflict(spec.attempt, spec.gpus)
+        if other is not None:
+            raise Failed(Cause.DEVICE_FAULT, f"a GPU of this task is still held by {other}")
+        mounts_prepare(spec)
+        self._move(ContainerState.STARTING)
+        self._observe(self._world.runtime.start(spec))
+
+    def _unwanted(self) -> bool:
+        order = self._order
+        return self._closed or order is None or order.phase in (Phase.STOP, Phase.REMOVE)
+
+    # ------------------------------------------------------------ while it runs, and to its end
+
+    def _while_running(self) -> float:
+        record, status = self._record, self._world.logs.status(self._record.attempt)
+        if status.frozen and record.lease and record.lease_root:
+            try:
+                file_touch(record.lease_root, record.lease)
+            except OSError as error:
+                log.warning("the lease of a frozen container cannot be touched", path=record.lease, error=str(error))
+        return LOOK_EVERY_S
+
+    def _stop(self, found: Found | None) -> float:
+        """SIGTERM, then SIGKILL after the grace, then the admission that it cannot be killed."""
+        stopping = self._record.stopping
+        assert stopping is not None
+        if found is None or found.status is Status.CREATED:
+            self._end(exit_stopped_before_start(stopping), None)
+            return 0.0
+        now = self._world.clock.monotonic()
+        if stopping.term_at is None or stopping.term_at > now:
+            return self._send(replace(stopping, term_at=now, kill_at=None), SIGTERM)
+        kill_after = stopping.term_at + stopping.grace_s
+        if stopping.kill_at is None:
+            return self._send(replace(stopping, kill_at=now), SIGKILL) if now >= kill_after else kill_after - now
+        if now >= stopping.kill_at + UNKILLABLE_AFTER_S:
+            self._end(exit_unkillable(stopping), None)
+            return 0.0
+        self._world.runtime.signal(self._record.attempt, SIGKILL)
+        return LOOK_EVERY_S
+
+    def _send(self, stopping: Stopping, number: int) -> float:
+        """Records the signal, then sends it."""
+        if number == SIGTERM:
+            self._world.logs.note(self._record.attempt, stopping.message or f"stopped: {stopping.reason.value}")
+        self._save(replace(self._record, stopping=stopping))
+        self._world.runtime.signal(self._record.attempt, number)
+        return min(float(stopping.grace_s), LOOK_EVERY_S) if number == SIGTERM else 1.0
+
+    def _remove(self) -> None:
+        attempt = self._record.attempt
+        self._world.runtime.remove(attempt)
+        self._world.logs.remove(attempt)
+        self._save(replace(self._record, removed_ms=self._world.clock.now_ms()))
+        self._world.gone(attempt)
+
+    # ------------------------------------------------------------ the record
+
+    def _move(self, state: ContainerState) -> None:
+        self._save(_forward(self._record, state))
+
+    def _save(self, record: Record) -> None:
+        if record != self._record:
+            self._world.journal.write(record)
+            self._record = record
+            self._world.changed()
+
+    def _show(self, progress: Progress) -> None:
+        if progress != self._progress:
+            self._progress = progress
+            self._world.changed()
+
+    def _progress_is(self, code: str) -> bool:
+        return self._progress is not None and self._progress.code == code
+
+
+def _forward(record: Record, state: ContainerState) -> Record:
+    return replace(record, state=state) if moves_forward(record.state, state) else record
+
+
+def _body(spec: ContainerSpec) -> str:
+    """Names a spec without its image digest: what a container was made from besides."""
+    return spec_digest(replace(spec, digest=None))

@@ -1,0 +1,172 @@
+"""The agent's settings: each a variable ``BERTH_NODE_<NAME>`` and a flag ``--<name>``; the flag wins.
+
+``BERTH_NODE_<NAME>_FILE`` names a file that holds the value, for the ones that are secret.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from nodes.protocol import NodeKey
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
+
+
+class OptionInvalid(Exception):
+    """A setting cannot be used. ``name`` is the variable's, ``reason`` one sentence."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name}: {reason}")
+        self.name = name
+        self.reason = reason
+
+
+def _text(value: str) -> str:
+    return value
+
+
+def _name(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise ValueError(f"{value!r} is no name: small letters, digits, dots and dashes, at most 63")
+    return value
+
+
+def _choice(*allowed: str) -> Callable[[str], str]:
+    def parse(value: str) -> str:
+        if value not in allowed:
+            raise ValueError(f"{value!r} is none of {', '.join(allowed)}")
+        return value
+
+    return parse
+
+
+def _seconds(value: str) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < 86400:
+        raise ValueError(f"{value!r} is no number of seconds")
+    return seconds
+
+
+def _ports(value: str) -> tuple[int, int]:
+    first, _, last = value.partition("-")
+    if not (first.isdigit() and last.isdigit() and 1024 <= int(first) <= int(last) <= 65535):
+        raise ValueError(f"{value!r} is no port range such as 20000-29999")
+    return int(first), int(last)
+
+
+def _paths(value: str) -> tuple[str, ...]:
+    return tuple(part for part in value.split(":") if part)
+
+
+def _address(value: str) -> str:
+    return str(ip_address(value)) if value else ""
+
+
+def _option(parse: Callable[[str], Any], default: str | None, help: str) -> Any:
+    return field(metadata={"parse": parse, "default": default, "help": help})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Everything an agent is told at its start."""
+
+    name: str = _option(_name, None, "the node's name, as the portal knows it")
+    cluster: str = _option(_name, "berth", "the cluster's name")
+    redis_url: str = _option(_text, None, "Redis of the portal; with a password better as variable or file")
+    state_dir: Path = _option(Path, "/var/lib/berth-node", "folder of the agent's own state")
+    key_file: Path | None = _option(Path, "", "the node's private key; default: node.key in the state folder")
+    portal_public_key: str = _option(_text, None, "the portal's public key (base64)")
+    runtime: str = _option(_choice("docker", "process"), "docker", "docker, or process (not isolated)")
+    docker_url: str = _option(_text, "unix:///var/run/docker.sock", "the local Docker Engine's socket")
+    gpus: str = _option(_text, "auto", "nvml, auto, or declared ones such as simulated:4xA100-80GB")
+    address: str = _option(_address, "", "the node's job address; default: of the default route")
+    interface: str = _option(_text, "", "the node's job interface; default: of the default route")
+    port_range: tuple[int, int] = _option(_ports, "20000-29999", "host ports that jobs may hold")
+    mount_roots: tuple[str, ...] = _option(_paths, "", "folders below which storages may lie, parted by colons")
+    policy_file: Path | None = _option(Path, "", "the node's policy (TOML)")
+    home_dir: Path = _option(Path, "/var/tmp/berth-homes", "home folders of tasks of the process runtime")
+    lease_still_s: float = _option(_seconds, "60", "seconds a job folder's lease must stand still")
+    report_every_s: float = _option(_seconds, "5", "seconds between two reports when nothing changes")
+    log_level: str = _option(_choice("debug", "info", "warning", "error"), "info", "the agent's own log")
+
+    @property
+    def key_path(self) -> Path:
+        return self.key_file or self.state_dir / "node.key"
+
+
+def options_load(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
+    """Options from flags and variables. Raises OptionInvalid for the first bad one."""
+    parser = argparse.ArgumentParser(prog="python -m nodes", description="Berth's agent on a GPU server")
+    for one in fields(Options):
+        parser.add_argument(f"--{one.name.replace('_', '-')}", help=one.metadata["help"], metavar="VALUE")
+    flags = vars(parser.parse_args(list(argv)))
+    values = {one.name: _value(one.name, one.metadata, flags[one.name], environ) for one in fields(Options)}
+    options = Options(**values)
+    if options.runtime == "process" and not _is_local(options.redis_url):
+        raise OptionInvalid("BERTH_NODE_RUNTIME", "process isolates nothing and runs only beside its portal's Redis")
+    return options
+
+
+def key_load(path: Path) -> NodeKey:
+    """The node's key from its file. Raises OptionInvalid."""
+    try:
+        return NodeKey.load(path.read_text().strip())
+    except (OSError, ValueError) as error:
+        raise OptionInvalid("BERTH_NODE_KEY_FILE", f"{path} holds no key; `python -m nodes key` makes one") from error
+
+
+def key_make(path: Path) -> NodeKey:
+    """The key of the file, made with mode 0600 where there is none."""
+    if path.exists():
+        return key_load(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    key = NodeKey.generate()
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(key.secret + "\n")
+    return key
+
+
+def _value(name: str, meta: Mapping[str, Any], flag: str | None, environ: Mapping[str, str]) -> Any:
+    variable = f"BERTH_NODE_{name.upper()}"
+    text = flag if flag is not None else _from_environment(variable, environ)
+    text = meta["default"] if text is None else text
+    if text is None:
+        raise OptionInvalid(variable, f"is not set ({meta['help']})")
+    if text == "" and meta["parse"] is Path:
+        return None
+    try:
+        return cast(Callable[[str], Any], meta["parse"])(text)
+    except ValueError as error:
+        raise OptionInvalid(variable, str(error)) from error
+
+
+def _from_environment(variable: str, environ: Mapping[str, str]) -> str | None:
+    path = environ.get(f"{variable}_FILE")
+    if variable in environ or path is None:
+        return environ.get(variable)
+    try:
+        return Path(path).read_text().strip()
+    except OSError as error:
+        raise OptionInvalid(f"{variable}_FILE", f"{path} cannot be read: {error.strerror}") from error
+
+
+def _is_local(url: str) -> bool:
+    parts = urlsplit(url)
+    if parts.scheme in ("redis+socket", "unix"):
+        return True
+    host = parts.hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

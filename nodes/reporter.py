@@ -1,0 +1,142 @@
+"""Sends the full report: every few seconds, and at once after a change. Never blocks the supervisor.
+
+A report that cannot be sent is dropped, for the next one says everything anew.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import structlog
+from celery import Celery
+from kombu import Connection
+
+from nodes.clock import Clock
+from nodes.protocol import (
+    REPORT_TASK,
+    REPORTS_QUEUE,
+    Envelope,
+    Inventory,
+    NodeKey,
+    Report,
+    Sample,
+    encode,
+    envelope_seal,
+)
+from nodes.supervisor import View
+
+log = structlog.get_logger(__name__)
+
+COALESCE_S = 0.05
+EXPIRES_S = 30
+_RETRY_S = 1.0
+_QUIET_AFTER_S, _QUIET_EVERY_S = 600.0, 15.0
+"""After ten minutes without any answer reports become rarer, so that a broker without a portal does not fill up."""
+
+
+class Reporter:
+    """See the module. ``change`` may be called from any thread, however often."""
+
+    def __init__(
+        self,
+        *,
+        app: Celery,
+        cluster: str,
+        node: str,
+        key: NodeKey,
+        boot: int,
+        view: Callable[[], View],
+        sample: Callable[[], Sample | None],
+        inventory: Callable[[], Inventory],
+        clock: Clock,
+        every_s: float,
+    ) -> None:
+        self._app, self._cluster, self._node, self._key, self._boot = app, cluster, node, key, boot
+        self._view, self._sample, self._inventory, self._clock = view, sample, inventory, clock
+        self._every_s = every_s
+        self._seq = self._answers = 0
+        self._answered_at = clock.monotonic()
+        self._changed = threading.Event()
+        self._closed = threading.Event()
+        self._connection: Connection | None = None
+        self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
+
+    def open(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the thread after the report in hand."""
+        self._closed.set()
+        self._changed.set()
+        self._thread.join(2)
+
+    def change(self) -> None:
+        """Something is different: report soon."""
+        self._changed.set()
+
+    def report(self) -> Report:
+        """The next report. Raises nothing of the network."""
+        view = self._view()
+        self._seq += 1
+        if view.answers > self._answers:
+            self._answers, self._answered_at = view.answers, self._clock.monotonic()
+        return Report(
+            cluster=self._cluster,
+            node=self._node,
+            boot=self._boot,
+            seq=self._seq,
+            generation=view.generation,
+            sent_ms=self._clock.now_ms(),
+            inventory=self._inventory(),
+            containers=view.containers,
+            specs_known=view.specs_known,
+            sample=self._sample(),
+        )
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            sent = self._send_guarded()
+            self._changed.wait(self._pause() if sent else _RETRY_S)
+            if not sent:
+                self._closed.wait(_RETRY_S)
+            self._closed.wait(COALESCE_S)
+            self._changed.clear()
+
+    def _pause(self) -> float:
+        quiet = self._clock.monotonic() - self._answered_at > _QUIET_AFTER_S
+        return max(self._every_s, _QUIET_EVERY_S) if quiet else self._every_s
+
+    def _send_guarded(self) -> bool:
+        try:
+            self._send(self.report())
+        except Exception as error:
+            log.warning("report not sent", error=type(error).__name__, detail=str(error))
+            self._drop_connection()
+            return False
+        return True
+
+    def _send(self, report: Report) -> None:
+        """One Celery message that the portal drops when it comes too late."""
+        expires_ms = report.sent_ms + EXPIRES_S * 1000
+        body = encode(report).decode()
+        envelope = Envelope(sender=self._node, to="portal", kind="report", expires_ms=expires_ms, body=body)
+        if self._connection is None:
+            self._connection = self._app.connection_for_write()
+        with self._app.amqp.Producer(self._connection.default_channel, auto_declare=False) as producer:
+            self._app.send_task(
+                REPORT_TASK,
+                args=[envelope_seal(self._key, envelope)],
+                queue=REPORTS_QUEUE,
+                expires=EXPIRES_S,
+                producer=producer,
+                retry=False,
+            )
+
+    def _drop_connection(self) -> None:
+        connection, self._connection = self._connection, None
+        try:
+            if connection is not None:
+                connection.close()
+        except Exception as error:
+            log.debug("closing a dead connection", error=str(error))

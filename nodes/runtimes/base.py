@@ -1,0 +1,150 @@
+"""The one interface to what runs task attempts. Only the files of this folder talk to Docker or start processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from nodes.logs import FrameSource
+from nodes.protocol import Cause, ContainerSpec, Progress
+
+
+class Failed(Exception):
+    """The attempt cannot be brought to run here. ``message`` is one sentence for people, without secrets."""
+
+    def __init__(self, cause: Cause, message: str) -> None:
+        super().__init__(message)
+        self.cause = cause
+        self.message = message
+
+
+class Cancelled(Exception):
+    """A preparation ended because nobody wants it any more."""
+
+
+class RuntimeAway(Exception):
+    """The runtime does not answer now. No container is touched by that; ask again later."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class Status(StrEnum):
+    """Where a container stands for its runtime."""
+
+    CREATED = "created"  # exists and was never started
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How the runtime saw a container end. ``code`` is 128 + signal for a killed one, None when nobody knows."""
+
+    code: int | None
+    oom: bool = False
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A container of this node's, as the runtime has it; ``spec_hash`` and ``gpus`` are read from its labels."""
+
+    attempt: str
+    container: str
+    spec_hash: str
+    status: Status
+    gpus: tuple[str, ...] = ()
+    digest: str | None = None
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    ending: Ending | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """A resolved image: ``digest`` is compared between tasks, ``reference`` is what this runtime creates from."""
+
+    digest: str
+    reference: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeFacts:
+    """For the inventory; ``disk`` is a folder on the file system that containers fill."""
+
+    engine: str
+    capabilities: tuple[str, ...]
+    disk: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """CPU seconds used since the start and memory in MB of one container now."""
+
+    cpu_s: float
+    memory_mb: int
+
+
+class Runtime(Protocol):
+    """All methods may be called from several threads, for different attempts, and raise ``RuntimeAway`` when the
+    runtime does not answer. Listings see the containers of this cluster and this node only."""
+
+    name: str
+    isolation: str
+
+    def found(self) -> dict[str, Found]:
+        """Every container of this node by task attempt; ``ending`` may be missing here."""
+        ...
+
+    def find(self, attempt: str) -> Found | None:
+        """One container with all its facts; None when there is none."""
+        ...
+
+    def image(
+        self, spec: ContainerSpec, *, progress: Callable[[Progress], None], cancelled: Callable[[], bool]
+    ) -> Image:
+        """Brings the spec's image to the node. Raises ``Failed`` or ``Cancelled``."""
+        ...
+
+    def create(self, spec: ContainerSpec, spec_hash: str, image: Image) -> Found:
+        """Makes the container without starting it, or takes the one that has its name. Raises ``Failed``."""
+        ...
+
+    def start(self, spec: ContainerSpec) -> Found:
+        """Starts a created container once. Raises ``Failed``."""
+        ...
+
+    def signal(self, attempt: str, number: int) -> None:
+        """Sends a signal (SIGTERM or SIGKILL); nothing happens when it has ended."""
+        ...
+
+    def remove(self, attempt: str) -> None:
+        """Removes the container for good, running or not; nothing happens when there is none."""
+        ...
+
+    def source(self, attempt: str) -> FrameSource:
+        """The output of a container that was started."""
+        ...
+
+    def watch(self, changed: Callable[[str], None]) -> None:
+        """Calls ``changed(attempt)`` soon after a container started or ended, from a thread of its own, until
+        ``close``. Events may be lost: they only make it fast."""
+        ...
+
+    def owner(self, pid: int) -> str | None:
+        """The task attempt whose container a process of the host belongs to."""
+        ...
+
+    def usage(self) -> dict[str, Usage]:
+        """What running containers use, as far as it can be read, by task attempt."""
+        ...
+
+    def facts(self) -> RuntimeFacts: ...
+
+    def close(self) -> None:
+        """Lets go. Every container runs on."""
+        ...

@@ -1,0 +1,302 @@
+"""The ``docker`` runtime: containers on the local Docker Engine. Only this file and its ``docker_*`` siblings talk
+to Docker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from datetime import datetime
+from typing import Any
+
+import docker
+import structlog
+from docker.errors import APIError, NotFound
+from docker.types import CancellableStream
+
+from nodes.cgroups import cgroup_container, cgroup_usage
+from nodes.container import NodeFacts, creation
+from nodes.numa import cpus_near
+from nodes.ports import ports_check
+from nodes.protocol import LABEL, Cause, ContainerSpec, GpuInfo, Progress, container_name
+from nodes.runtimes.base import Ending, Failed, Found, Image, RuntimeAway, RuntimeFacts, Status, Usage
+from nodes.runtimes.docker_accounts import AccountFiles
+from nodes.runtimes.docker_faults import engine_errors, failure_of
+from nodes.runtimes.docker_images import ImageFinder
+from nodes.runtimes.docker_logs import DockerOutput
+
+log = structlog.get_logger(__name__)
+
+_TIMEOUT_S = 60
+_FACTS_TIMEOUT_S = 5
+_POOL = 64
+_EVENTS_AGAIN_S = 1.0
+_INFINIBAND = "/dev/infiniband"
+_STATUS = {"created": Status.CREATED, "exited": Status.ENDED, "dead": Status.ENDED, "removing": Status.ENDED}
+
+
+class DockerRuntime:
+    """``Runtime`` over one Engine. ``gpus`` are the node's, for CPUs near them; ``simulated`` ones need no device."""
+
+    name = "docker"
+    isolation = "docker"
+
+    def __init__(
+        self, *, cluster: str, node: str, url: str, gpus: Callable[[], Iterable[GpuInfo]], simulated: bool
+    ) -> None:
+        self._cluster, self._node, self._url = cluster, node, url
+        self._gpus, self._simulated = gpus, simulated
+        self._lock = threading.Lock()
+        self._client: docker.APIClient | None = None
+        self._cdi: frozenset[str] = frozenset()
+        self._alive: dict[str, tuple[str, int]] = {}  # attempt -> (container id, host pid of its first process)
+        self._equipped: set[str] = set()
+        self._closed = threading.Event()
+        self._events: CancellableStream[dict[str, Any]] | None = None
+
+    # ------------------------------------------------------------ what there is
+
+    def found(self) -> dict[str, Found]:
+        labels = [f"{LABEL.CLUSTER}={self._cluster}", f"{LABEL.NODE}={self._node}"]
+        with _answering():
+            listed = self._engine().containers(all=True, filters={"label": labels})
+        return {one.attempt: one for one in map(_found_listed, listed) if one.attempt}
+
+    def find(self, attempt: str) -> Found | None:
+        details = self._inspect(attempt)
+        if details is None:
+            self._alive.pop(attempt, None)
+            return None
+        found = _found(details)
+        if found.status is Status.RUNNING:
+            self._alive[attempt] = (found.container, int(details["State"]["Pid"]))
+        else:
+            self._alive.pop(attempt, None)
+        return found
+
+    def owner(self, pid: int) -> str | None:
+        container = cgroup_container(pid)
+        return next((attempt for attempt, (own, _) in self._alive.copy().items() if own == container), None)
+
+    def usage(self) -> dict[str, Usage]:
+        readings = ((attempt, cgroup_usage(pid)) for attempt, (_, pid) in self._alive.copy().items())
+        return {attempt: usage for attempt, usage in readings if usage is not None}
+
+    def facts(self) -> RuntimeFacts:
+        with _answering(), closing(self._connect(_FACTS_TIMEOUT_S)) as client:
+            info = client.info()
+        self._cdi = _cdi_names(info)
+        return RuntimeFacts(
+            engine=f"docker {info['ServerVersion']}",
+            capabilities=("docker", "cdi") if self._cdi else ("docker",),
+            disk=str(info.get("DockerRootDir", "/")),
+        )
+
+    # ------------------------------------------------------------ from an image to a running container
+
+    def image(
+        self, spec: ContainerSpec, *, progress: Callable[[Progress], None], cancelled: Callable[[], bool]
+    ) -> Image:
+        finder = ImageFinder(self._engine(), self._connect)
+        return finder.find(spec, progress=progress, cancelled=cancelled)
+
+    def create(self, spec: ContainerSpec, spec_hash: str, image: Image) -> Found:
+        ports_check(spec)
+        made = creation(spec, spec_hash, image.reference, self._node_facts())
+        client = self._engine()
+        with engine_errors():
+            try:
+                client.create_container(**made.container, host_config=client.create_host_config(**made.host))
+            except APIError as error:
+                if error.status_code != 409:
+                    raise failure_of(error) from error
+        self._equip(spec)
+        found = self.find(spec.attempt)
+        if found is None:
+            raise Failed(Cause.ENGINE_FAULT, f"a container of another owner is named {container_name(spec.attempt)}")
+        return found
+
+    def start(self, spec: ContainerSpec) -> Found:
+        found = self.find(spec.attempt)
+        if found is None:
+            raise Failed(Cause.VANISHED, "its container is gone without our doing")
+        if found.status is Status.CREATED:
+            self._equip(spec)
+            with engine_errors():
+                try:
+                    self._engine().start(found.container)
+                except APIError as error:
+                    raise failure_of(error) from error
+        return self.find(spec.attempt) or found
+
+    def signal(self, attempt: str, number: int) -> None:
+        name = container_name(attempt)
+        with engine_errors():
+            client = self._engine()
+            try:
+                if number == signal.SIGTERM and client.inspect_container(name)["State"].get("Paused"):
+                    client.unpause(name)
+                client.kill(name, signal=number)
+            except APIError as error:
+                if error.status_code not in (404, 409):
+                    raise RuntimeAway(f"the Engine cannot send a signal: {error.explanation}") from error
+
+    def remove(self, attempt: str) -> None:
+        if self._inspect(attempt) is None:
+            return
+        with engine_errors():
+            try:
+                self._engine().remove_container(container_name(attempt), v=True, force=True)
+            except APIError as error:
+                if error.status_code != 404:
+                    raise RuntimeAway(f"the Engine cannot remove the container: {error.explanation}") from error
+        self._alive.pop(attempt, None)
+        self._equipped.discard(attempt)
+
+    def source(self, attempt: str) -> DockerOutput:
+        return DockerOutput(container_name(attempt), lambda: self._connect(None))
+
+    # ------------------------------------------------------------ events and end
+
+    def watch(self, changed: Callable[[str], None]) -> None:
+        threading.Thread(target=self._watch, args=(changed,), name="docker-events", daemon=True).start()
+
+    def close(self) -> None:
+        self._closed.set()
+        events = self._events
+        if events is not None:
+            with suppress(Exception):
+                events.close()
+
+    def _watch(self, changed: Callable[[str], None]) -> None:
+        labels = [f"{LABEL.CLUSTER}={self._cluster}", f"{LABEL.NODE}={self._node}"]
+        filters = {"type": "container", "label": labels, "event": ["start", "die", "destroy"]}
+        while not self._closed.is_set():
+            try:
+                with _answering():
+                    self._events = self._engine().events(filters=filters, decode=True)
+                    for event in self._events:
+                        changed(str(event["Actor"]["Attributes"].get(LABEL.ATTEMPT, "")))
+            except RuntimeAway as away:
+                log.info("events broke off", error=away.message)
+            self._closed.wait(_EVENTS_AGAIN_S)
+
+    # ------------------------------------------------------------ the Engine
+
+    def _engine(self) -> docker.APIClient:
+        """The client for short calls, made at the first one."""
+        with self._lock:
+            if self._client is None:
+                with _answering():
+                    self._client = docker.APIClient(
+                        base_url=self._url, version="auto", timeout=_TIMEOUT_S, max_pool_size=_POOL
+                    )
+                    self._accounts = AccountFiles(self._client)
+            return self._client
+
+    def _connect(self, timeout: int | None) -> docker.APIClient:
+        """A client of its own for a call that may block."""
+        version = self._engine().api_version
+        return docker.APIClient(base_url=self._url, version=version, timeout=timeout)  # type: ignore[arg-type]
+
+    def _inspect(self, attempt: str) -> dict[str, Any] | None:
+        """The container of the attempt, if it is this cluster's and this node's."""
+        with _answering():
+            try:
+                details: dict[str, Any] = self._engine().inspect_container(container_name(attempt))
+            except NotFound:
+                return None
+        own = details["Config"]["Labels"] or {}
+        ours = (own.get(LABEL.CLUSTER), own.get(LABEL.NODE)) == (self._cluster, self._node)
+        return details if ours else None
+
+    def _equip(self, spec: ContainerSpec) -> None:
+        """Gives a created container its user, once; also one that an earlier agent left half made."""
+        if spec.profile != "user" or spec.attempt in self._equipped:
+            return
+        with engine_errors():
+            details = self._inspect(spec.attempt)
+            if details is None:
+                return
+            try:
+                self._accounts.put(spec, details["Id"], details["Image"])
+            except APIError as error:
+                raise failure_of(error) from error
+        self._equipped.add(spec.attempt)
+
+    def _node_facts(self) -> NodeFacts:
+        return NodeFacts(
+            cluster=self._cluster,
+            node=self._node,
+            cdi=self._cdi,
+            simulated=self._simulated,
+            cpus_of=cpus_near(self._gpus()),
+            infiniband=os.path.isdir(_INFINIBAND),
+        )
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    """For calls that can only fail by the Engine's own fault."""
+    with engine_errors():
+        try:
+            yield
+        except NotFound:
+            raise
+        except APIError as error:
+            raise RuntimeAway(f"the Docker Engine failed: {error.explanation}") from error
+
+
+def _found_listed(item: dict[str, Any]) -> Found:
+    labels = item["Labels"]
+    return Found(
+        attempt=labels.get(LABEL.ATTEMPT, ""),
+        container=item["Id"],
+        spec_hash=labels.get(LABEL.SPEC, ""),
+        status=_STATUS.get(item["State"], Status.RUNNING),
+        gpus=_gpus(labels),
+    )
+
+
+def _found(details: dict[str, Any]) -> Found:
+    state, labels = details["State"], details["Config"]["Labels"]
+    status = _STATUS.get(state["Status"], Status.RUNNING)
+    ending = None
+    if status is Status.ENDED:
+        ending = Ending(code=state["ExitCode"], oom=state["OOMKilled"], error=state["Error"])
+    return Found(
+        attempt=labels.get(LABEL.ATTEMPT, ""),
+        container=details["Id"],
+        spec_hash=labels.get(LABEL.SPEC, ""),
+        status=status,
+        gpus=_gpus(labels),
+        digest=_digest(details["Config"]["Image"]),
+        started_ms=_unix_ms(state["StartedAt"]),
+        ended_ms=_unix_ms(state["FinishedAt"]) if ending else None,
+        ending=ending,
+    )
+
+
+def _gpus(labels: dict[str, str]) -> tuple[str, ...]:
+    return tuple(uuid for uuid in labels.get(LABEL.GPUS, "").split(",") if uuid)
+
+
+def _digest(reference: str) -> str | None:
+    """The digest in the reference that the container was made from."""
+    digest = reference.rpartition("@")[2]
+    return digest if digest.startswith("sha256:") else None
+
+
+def _unix_ms(text: str) -> int | None:
+    """Docker's time; None for its year 1, which means never."""
+    if text.startswith("0001-"):
+        return None
+    seconds, _, fraction = text.rstrip("Z").partition(".")
+    moment = datetime.fromisoformat(f"{seconds}+00:00")
+    return int(moment.timestamp()) * 1000 + int(f"{fraction:0<3}"[:3] or 0)
+
+
+def _cdi_names(info: dict[str, Any]) -> frozenset[str]:
+    return frozenset(device["ID"] for device in info.get("DiscoveredDevices") or ())

@@ -1,0 +1,77 @@
+"""What Docker's errors mean. The Engine tells most of them only as text; each fragment here was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import requests
+import urllib3
+from docker.errors import APIError, DockerException
+
+from nodes.protocol import Cause
+from nodes.runtimes.base import Failed, RuntimeAway
+
+_FRAGMENTS: tuple[tuple[str, Cause], ...] = (
+    ("no space left on device", Cause.NO_SPACE),
+    ("could not select device driver", Cause.DEVICE_FAULT),
+    ("cdi device injection failed", Cause.DEVICE_FAULT),
+    ("unresolvable cdi devices", Cause.DEVICE_FAULT),
+    ("nvidia-container-cli", Cause.DEVICE_FAULT),
+    ("nvidia-container-runtime-hook", Cause.DEVICE_FAULT),
+    ("error running prestart hook", Cause.DEVICE_FAULT),
+    ("error gathering device information", Cause.DEVICE_FAULT),
+    ("unknown or invalid runtime name", Cause.ENGINE_FAULT),
+    ("port is already allocated", Cause.PORT_TAKEN),
+    ("address already in use", Cause.PORT_TAKEN),
+    ("bind source path does not exist", Cause.STORAGE_MISSING),
+    ("stale file handle", Cause.STORAGE_MISSING),
+    ("transport endpoint is not connected", Cause.STORAGE_MISSING),
+    ("executable file not found", Cause.INVALID),
+    ("exec format error", Cause.INVALID),
+    ("exec: ", Cause.INVALID),
+    ("not a directory", Cause.INVALID),
+    ("no such image", Cause.IMAGE_MISSING),
+)
+
+_DENIED = ("unauthorized", "denied", "authentication required", "no basic auth credentials", "forbidden")
+_MISSING = ("not found", "manifest unknown", "does not exist", "no such image", "name unknown", "name invalid")
+
+
+def failure_of(error: APIError) -> Failed:
+    """The failure that an error of create or start means for the task."""
+    text = (error.explanation or str(error)).strip()
+    lower = text.lower()
+    cause = next((cause for fragment, cause in _FRAGMENTS if fragment in lower), None)
+    if cause is None:
+        cause = Cause.INVALID if error.status_code == 400 else Cause.ENGINE_FAULT
+    return Failed(cause, _sentence(text))
+
+
+def pull_failure(text: str, image: str) -> Failed:
+    """The failure that a registry's refusal means."""
+    lower = text.lower()
+    if "no space left" in lower:
+        return Failed(Cause.NO_SPACE, f"no space for the image {image}")
+    if any(fragment in lower for fragment in _DENIED) and "pull access denied" not in lower:
+        return Failed(Cause.IMAGE_DENIED, f"the registry refused {image}: {_sentence(text)}")
+    if "pull access denied" in lower or any(fragment in lower for fragment in _MISSING):
+        return Failed(Cause.IMAGE_MISSING, f"there is no image {image}: {_sentence(text)}")
+    return Failed(Cause.IMAGE_MISSING, f"the image {image} cannot be fetched: {_sentence(text)}")
+
+
+@contextmanager
+def engine_errors() -> Iterator[None]:
+    """Within it, an Engine that does not answer raises ``RuntimeAway``; its own errors pass through."""
+    try:
+        yield
+    except APIError:
+        raise
+    except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, DockerException) as error:
+        raise RuntimeAway(f"the Docker Engine does not answer ({type(error).__name__})") from error
+
+
+def _sentence(text: str) -> str:
+    """One line of at most 300 characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= 300 else line[:299] + "…"

@@ -1,0 +1,224 @@
+"""Bringing an image to the node: which digest it is, whether the submitter may have it, and the pull itself."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import docker
+import requests
+import urllib3
+from docker.auth import resolve_repository_name
+from docker.errors import APIError, DockerException, ImageNotFound
+from docker.utils import parse_repository_tag
+
+from nodes.protocol import Cause, ContainerSpec, Progress
+from nodes.runtimes.base import Cancelled, Failed, Image
+from nodes.runtimes.docker_faults import engine_errors, pull_failure
+
+_HUB = ("docker.io", "index.docker.io", "registry-1.docker.io")
+_POLL_S = 0.1
+_REGISTRY_TIMEOUT_S = 20
+
+
+@dataclass(slots=True)
+class PullProgress:
+    """Adds up the layers' progress to one percentage that never falls."""
+
+    percent: int = 0
+    _layers: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def take(self, event: dict[str, Any]) -> int:
+        """The percentage after one event of Docker's pull."""
+        detail = event.get("progressDetail") or {}
+        if event.get("status") == "Downloading" and detail.get("total"):
+            self._layers[event["id"]] = (int(detail["current"]), int(detail["total"]))
+        elif event.get("status") in ("Download complete", "Pull complete") and event.get("id") in self._layers:
+            total = self._layers[event["id"]][1]
+            self._layers[event["id"]] = (total, total)
+        whole = sum(total for _, total in self._layers.values())
+        if whole:
+            self.percent = max(self.percent, 100 * sum(done for done, _ in self._layers.values()) // whole)
+        return self.percent
+
+
+class ImageFinder:
+    """Resolves images on one Engine. ``connect(timeout)`` makes a client of its own for calls that may block."""
+
+    def __init__(self, client: docker.APIClient, connect: Callable[[int | None], docker.APIClient]) -> None:
+        self._client, self._connect = client, connect
+
+    def find(
+        self, spec: ContainerSpec, *, progress: Callable[[Progress], None], cancelled: Callable[[], bool]
+    ) -> Image:
+        """The image of a spec, pulled where needed. Raises ``Failed`` or ``Cancelled``.
+
+        An image that came from no registry (built or imported here) is taken as it is. One with a login is asked
+        for at its registry each time, cached or not. Otherwise the registry is asked which digest a tag has now;
+        if it does not answer, what is on the node is good enough.
+        """
+        auth = _login(spec)
+        local = self._ordered(spec) or self._local(spec.image)
+        image = _as_ordered(spec, local) if auth is None else None
+        if image is not None:
+            return image
+        wanted = spec.digest or self._remote_digest(spec.image, auth, must=auth is not None)
+        image = _with_digest(spec.image, local, wanted)
+        if image is not None:
+            return image
+        try:
+            self._pull(_pinned(spec.image, wanted), auth, progress, cancelled)
+        except Failed as failed:
+            if local is None or auth is not None:
+                raise
+            if spec.digest is not None:
+                raise _mismatch(spec, local) from failed
+            return _image(spec.image, local)
+        return self._after_pull(spec, wanted)
+
+    def _ordered(self, spec: ContainerSpec) -> dict[str, Any] | None:
+        """The local image of the ordered digest, whatever the tag names here now."""
+        if spec.digest is None:
+            return None
+        return self._local(_pinned(spec.image, spec.digest)) or self._local(spec.digest)
+
+    def _after_pull(self, spec: ContainerSpec, wanted: str | None) -> Image:
+        local = self._local(_pinned(spec.image, wanted))
+        if local is None:
+            raise Failed(Cause.IMAGE_MISSING, f"the image {spec.image} is gone after its pull")
+        return _with_digest(spec.image, local, wanted) or _image(spec.image, local)
+
+    def _local(self, reference: str) -> dict[str, Any] | None:
+        with engine_errors():
+            try:
+                image: dict[str, Any] = self._client.inspect_image(reference)  # type: ignore[no-untyped-call]
+            except ImageNotFound:
+                return None
+            return image
+
+    def _remote_digest(self, image: str, auth: dict[str, str] | None, *, must: bool) -> str | None:
+        """The digest that the registry gives for a tag now; None when it does not answer and need not."""
+        client = self._connect(_REGISTRY_TIMEOUT_S)
+        try:
+            answer = client.inspect_distribution(image, auth_config=auth or {})  # type: ignore[no-untyped-call]
+            return str(answer["Descriptor"]["digest"])
+        except (APIError, requests.RequestException) as error:
+            if must:
+                text = error.explanation if isinstance(error, APIError) else "the registry did not answer in time"
+                raise pull_failure(str(text), image) from error
+            return None
+        finally:
+            client.close()
+
+    def _pull(
+        self,
+        reference: str,
+        auth: dict[str, str] | None,
+        progress: Callable[[Progress], None],
+        cancelled: Callable[[], bool],
+    ) -> None:
+        client, events, done = self._connect(None), _Events(), PullProgress()
+        threading.Thread(target=events.read, args=(client, reference, auth), name="pull", daemon=True).start()
+        try:
+            for event in events.until(cancelled):
+                if "error" in event:
+                    raise pull_failure(str(event["error"]), reference)
+                percent = done.take(event)
+                progress(Progress(code="image", percent=percent, message=f"image {percent} %"))
+        finally:
+            client.close()
+
+
+class _Events:
+    """A pull's events, read by a thread so that the reader can stop waiting; closing the client ends the pull."""
+
+    def __init__(self) -> None:
+        self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue()
+
+    def read(self, client: docker.APIClient, reference: str, auth: dict[str, str] | None) -> None:
+        try:
+            for event in client.pull(*_repository_tag(reference), stream=True, decode=True, auth_config=auth or {}):
+                self._queue.put(event)
+        except APIError as error:
+            self._queue.put({"error": error.explanation or str(error)})
+        except (requests.RequestException, urllib3.exceptions.HTTPError, DockerException, OSError, ValueError) as error:
+            self._queue.put({"error": f"the Engine broke the pull off ({type(error).__name__})"})
+        self._queue.put(None)
+
+    def until(self, cancelled: Callable[[], bool]) -> Iterator[dict[str, Any]]:
+        """Events until the end. Raises ``Cancelled`` as soon as nobody wants them."""
+        while True:
+            if cancelled():
+                raise Cancelled
+            try:
+                event = self._queue.get(timeout=_POLL_S)
+            except queue.Empty:
+                continue
+            if event is None:
+                return
+            yield event
+
+
+def registry_of(image: str) -> str:
+    """The registry host of an image name; Docker Hub is ``docker.io``."""
+    host, _ = resolve_repository_name(parse_repository_tag(image)[0])
+    return "docker.io" if host in _HUB else str(host)
+
+
+def _login(spec: ContainerSpec) -> dict[str, str] | None:
+    """The login for the image's registry. It goes to no other host."""
+    if spec.auth is None:
+        return None
+    bound = spec.auth.registry.removeprefix("https://").removeprefix("http://").split("/")[0]
+    bound = "docker.io" if bound in _HUB else bound
+    if bound != registry_of(spec.image):
+        raise Failed(Cause.INVALID, f"the login is for {bound}, but the image comes from {registry_of(spec.image)}")
+    return {"username": spec.auth.username, "password": spec.auth.password}
+
+
+def _repository_tag(reference: str) -> tuple[str, str]:
+    repository, tag = parse_repository_tag(reference)
+    return repository, tag or "latest"
+
+
+def _pinned(image: str, digest: str | None) -> str:
+    """The name that pulls exactly one digest; the tag where none is known."""
+    return image if digest is None else f"{parse_repository_tag(image)[0]}@{digest}"
+
+
+def _digests(local: dict[str, Any]) -> dict[str, str]:
+    """Registry digests of a local image with the names they go by."""
+    return {name.partition("@")[2]: name for name in local.get("RepoDigests") or ()}
+
+
+def _as_ordered(spec: ContainerSpec, local: dict[str, Any] | None) -> Image | None:
+    """A local image that needs no registry: made here, or already the digest that is asked for."""
+    if local is None:
+        return None
+    if spec.digest is not None:
+        return _with_digest(spec.image, local, spec.digest)
+    return None if _digests(local) else _image(spec.image, local)
+
+
+def _with_digest(image: str, local: dict[str, Any] | None, digest: str | None) -> Image | None:
+    if local is None or digest is None:
+        return None
+    if digest in _digests(local):
+        return Image(digest=digest, reference=_digests(local)[digest])
+    return Image(digest=digest, reference=digest) if local["Id"] == digest else None
+
+
+def _mismatch(spec: ContainerSpec, local: dict[str, Any]) -> Failed:
+    here = _image(spec.image, local).digest
+    return Failed(Cause.IMAGE_MISMATCH, f"{spec.image} is {here} here, the other tasks run {spec.digest}")
+
+
+def _image(image: str, local: dict[str, Any]) -> Image:
+    """A local image by its digest at the registry of its name, else by its id."""
+    repository = parse_repository_tag(image)[0]
+    named = [(digest, name) for digest, name in _digests(local).items() if name.startswith(f"{repository}@")]
+    digest, reference = next(iter(named or _digests(local).items()), (local["Id"], local["Id"]))
+    return Image(digest=digest, reference=reference)

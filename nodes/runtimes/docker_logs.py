@@ -1,0 +1,145 @@
+"""A container's output from Docker: its raw frames, both streams in the order in which Docker wrote them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any
+
+import docker
+import requests
+import urllib3
+from docker.errors import APIError, NotFound
+
+from nodes.logs import Position
+from nodes.protocol import LogRecord
+from nodes.runtimes.base import RuntimeAway
+from nodes.runtimes.docker_faults import engine_errors
+
+_HEADER = 8
+_STAMP = 30
+"""``2026-11-21T00:07:57.123456789Z``: Docker writes all nine digits."""
+
+
+class DockerOutput:
+    """A ``FrameSource`` over one container. ``connect`` makes a client of its own, for the read blocks for days."""
+
+    def __init__(self, container: str, connect: Callable[[], docker.APIClient]) -> None:
+        self._container = container
+        self._connect = connect
+        self._closed = threading.Event()
+        self._response: requests.Response | None = None
+
+    def frames(self, after: Position) -> Iterator[LogRecord]:
+        with engine_errors():
+            client = self._connect()
+        try:
+            yield from _fresh(self._read(client, after), after)
+        except (APIError, requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            if isinstance(error, NotFound):
+                return
+            if not self._closed.is_set():
+                raise RuntimeAway(f"the log cannot be read now ({type(error).__name__})") from error
+        finally:
+            client.close()
+
+    def freeze(self) -> None:
+        self._call(lambda client: client.pause(self._container))
+
+    def thaw(self) -> None:
+        self._call(lambda client: client.unpause(self._container))
+
+    def close(self) -> None:
+        self._closed.set()
+        response = self._response
+        if response is not None:
+            shut_down(response)
+
+    def _read(self, client: docker.APIClient, after: Position) -> Iterator[LogRecord]:
+        self._response = response = open_log(client, self._container, after.last_time_ns)
+        try:
+            stamps = Stamps()
+            for stream, frame in _frames(response):
+                if self._closed.is_set():
+                    return
+                yield LogRecord(stamps.time_ns(frame[:_STAMP]), stream, frame[_STAMP + 1 :])
+        finally:
+            response.close()
+
+    def _call(self, act: Callable[[docker.APIClient], Any]) -> None:
+        """Pause and unpause: an answer that it is so already, or that it has ended, is as good."""
+        with engine_errors():
+            client = self._connect()
+            try:
+                act(client)
+            except APIError as error:
+                if error.status_code not in (404, 409, 500):
+                    raise
+            finally:
+                client.close()
+
+
+class Stamps:
+    """Reads Docker's time stamps; the part down to the second is read once per second."""
+
+    def __init__(self) -> None:
+        self._second, self._base_ns = b"", 0
+
+    def time_ns(self, stamp: bytes) -> int:
+        """Unix ns. Raises ValueError."""
+        second = stamp[:19]
+        if second != self._second:
+            moment = datetime.fromisoformat(second.decode() + "+00:00")
+            self._second, self._base_ns = second, int(moment.timestamp()) * 1_000_000_000
+        return self._base_ns + int(stamp[20:29])
+
+
+def open_log(client: docker.APIClient, container: str, since_ns: int) -> requests.Response:
+    """The stream of a container's log from ``since_ns`` on, until it has ended. Raises APIError."""
+    params: dict[str, str | int] = {"stdout": 1, "stderr": 1, "timestamps": 1, "follow": 1, "tail": "all"}
+    if since_ns:
+        params["since"] = f"{since_ns // 1_000_000_000}.{since_ns % 1_000_000_000:09d}"
+    url = f"{client.base_url}/v{client.api_version}/containers/{container}/logs"
+    response = client.get(url, params=params, stream=True, timeout=None)
+    if response.status_code == 404:
+        response.close()
+        raise NotFound("no such container", response=response)
+    response.raise_for_status()
+    return response
+
+
+def shut_down(response: requests.Response) -> None:
+    """Ends a read that blocks in another thread."""
+    connection = getattr(response.raw, "_connection", None) or getattr(response.raw, "connection", None)
+    sock = getattr(connection, "sock", None)
+    if sock is not None:
+        try:
+            sock.shutdown(2)
+        except OSError:
+            return
+
+
+def _frames(response: requests.Response) -> Iterator[tuple[int, bytes]]:
+    """(stream, frame with its stamp) of Docker's multiplexed stream; a frame that is cut at the end is left out."""
+    rest = b""
+    for chunk in response.raw.stream(1 << 16):
+        data, position = rest + chunk if rest else chunk, 0
+        while len(data) - position >= _HEADER:
+            size = int.from_bytes(data[position + 4 : position + _HEADER], "big")
+            end = position + _HEADER + size
+            if end > len(data):
+                break
+            yield data[position], data[position + _HEADER : end]
+            position = end
+        rest = data[position:]
+
+
+def _fresh(records: Iterator[LogRecord], after: Position) -> Iterator[LogRecord]:
+    """``records`` without those that ``after`` has taken in."""
+    seen = 0
+    for record in records:
+        if record.time_ns == after.last_time_ns and seen < after.at_last:
+            seen += 1
+        else:
+            yield record

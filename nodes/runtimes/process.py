@@ -1,0 +1,297 @@
+"""The ``process`` runtime: a task is a plain process tree under a small wrapper. Not isolated, for one machine.
+
+Each attempt has a folder: ``meta.json`` (labels), ``wrapper.json`` (pid and start time: it was started),
+``child.json``, ``exit.json``, ``out/`` (log records) and its home. No secret is written: the script and the
+environment go to the wrapper through a pipe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import psutil
+
+from nodes.protocol import Cause, ContainerSpec, Progress
+from nodes.runtimes import wrapper
+from nodes.runtimes.base import Ending, Failed, Found, Image, RuntimeFacts, Status, Usage
+from nodes.runtimes.process_output import ProcessOutput
+from nodes.script import script_command, script_environment
+from nodes.storages import lease_place
+
+ISOLATION = "process (not isolated)"
+NOBODY = 65534
+_WATCH_EVERY_S = 0.1
+_START_DEADLINE_S = 20.0
+
+
+class ProcessRuntime:
+    """``Runtime`` over processes. ``folder`` holds the attempts, ``homes`` their home folders, which another
+    uid than the agent's must be able to reach."""
+
+    name = "process"
+    isolation = ISOLATION
+
+    def __init__(self, *, cluster: str, node: str, folder: Path, homes: Path) -> None:
+        self._cluster, self._node = cluster, node
+        self._folder, self._homes = folder, homes
+        self._closed = threading.Event()
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        homes.mkdir(parents=True, exist_ok=True, mode=0o711)
+
+    def found(self) -> dict[str, Found]:
+        places = (path.name for path in self._folder.iterdir())
+        return {found.attempt: found for name in places if (found := self.find(name)) is not None}
+
+    def find(self, attempt: str) -> Found | None:
+        folder = self._folder / attempt
+        meta = _read(folder / "meta.json")
+        if meta is None or (meta["cluster"], meta["node"]) != (self._cluster, self._node):
+            return None
+        status, ending, ended_ms = _state(folder)
+        started = _read(folder / "child.json") or {}
+        return Found(
+            attempt=attempt,
+            container=attempt,
+            spec_hash=meta["spec"],
+            status=status,
+            gpus=tuple(meta["gpus"]),
+            digest=meta["digest"],
+            started_ms=started.get("started_ms"),
+            ended_ms=ended_ms,
+            ending=ending,
+        )
+
+    def image(
+        self, spec: ContainerSpec, *, progress: Callable[[Progress], None], cancelled: Callable[[], bool]
+    ) -> Image:
+        """There are no images here: the task runs on the machine's own files."""
+        return Image(digest=spec.digest or "process", reference=spec.image)
+
+    def create(self, spec: ContainerSpec, spec_hash: str, image: Image) -> Found:
+        folder = self._folder / spec.attempt
+        (folder / "out").mkdir(parents=True, exist_ok=True)
+        meta = {
+            **{"cluster": self._cluster, "node": self._node, "job": spec.job, "attempt": spec.attempt},
+            **{"spec": spec_hash, "gpus": spec.gpus, "digest": image.digest},
+        }
+        wrapper.write_once(folder / "meta.json", meta)
+        found = self.find(spec.attempt)
+        if found is None:
+            raise Failed(Cause.ENGINE_FAULT, "another node's agent has this attempt in its hands")
+        return found
+
+    def start(self, spec: ContainerSpec) -> Found:
+        folder = self._folder / spec.attempt
+        if not (folder / "wrapper.json").exists():
+            self._launch(spec, folder)
+        self._await_start(folder)
+        found = self.find(spec.attempt)
+        if found is None:
+            raise Failed(Cause.VANISHED, "its folder is gone")
+        if found.ending is not None and found.ending.error:
+            raise Failed(Cause.INVALID, f"the command could not be started: {found.ending.error}")
+        return found
+
+    def signal(self, attempt: str, number: int) -> None:
+        folder = self._folder / attempt
+        if number == signal.SIGTERM:
+            _send_group(folder, number)
+        else:
+            _send_all(folder, number)
+
+    def remove(self, attempt: str) -> None:
+        folder = self._folder / attempt
+        while _alive(folder):
+            _send_all(folder, signal.SIGKILL)
+            self._closed.wait(0.02)
+        (folder / "meta.json").unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(self._homes / attempt, ignore_errors=True)
+
+    def source(self, attempt: str) -> ProcessOutput:
+        folder = self._folder / attempt
+        return ProcessOutput(
+            folder, lambda: _state(folder)[0] is Status.ENDED, lambda number: _send_all(folder, number)
+        )
+
+    def watch(self, changed: Callable[[str], None]) -> None:
+        threading.Thread(target=self._watch, args=(changed,), name="process-watch", daemon=True).start()
+
+    def owner(self, pid: int) -> str | None:
+        wrappers = {
+            data["pid"]: path.parent.name for path in self._folder.glob("*/wrapper.json") if (data := _read(path))
+        }
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(pid)
+            for parent in (process, *process.parents()):
+                if parent.pid in wrappers:
+                    return wrappers[parent.pid]
+        return None
+
+    def usage(self) -> dict[str, Usage]:
+        return {
+            name: _usage(self._folder / name) for name, found in self.found().items() if found.status is Status.RUNNING
+        }
+
+    def facts(self) -> RuntimeFacts:
+        return RuntimeFacts(engine="", capabilities=(), disk=str(self._folder))
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def _launch(self, spec: ContainerSpec, folder: Path) -> None:
+        home = self._home(spec)
+        order = {
+            "command": script_command(),
+            "env": self._environment(spec, home),
+            "folder": str(home),
+            "limits": _limits(spec),
+            **_owner(spec),
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", wrapper.__file__, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=(folder / "wrapper.log").open("ab"),
+            start_new_session=True,
+            cwd="/",
+        )
+        assert process.stdin is not None
+        with process.stdin as pipe, contextlib.suppress(BrokenPipeError):
+            pipe.write(json.dumps(order).encode())
+        threading.Thread(target=process.wait, name="process-reap", daemon=True).start()
+
+    def _await_start(self, folder: Path) -> None:
+        """Waits until the wrapper has started the command or says why not."""
+        for _ in range(int(_START_DEADLINE_S / 0.005)):
+            if (folder / "child.json").exists() or (folder / "exit.json").exists():
+                return
+            self._closed.wait(0.005)
+        raise Failed(Cause.ENGINE_FAULT, "the wrapper of the process did not start")
+
+    def _home(self, spec: ContainerSpec) -> Path:
+        home = self._homes / spec.attempt
+        home.mkdir(exist_ok=True, mode=0o700)
+        owner = _owner(spec)
+        if owner:
+            os.chown(home, owner["uid"], owner["gid"])
+        return home
+
+    def _environment(self, spec: ContainerSpec, home: Path) -> dict[str, str]:
+        """The spec's variables, with paths inside mounts replaced by the node's own."""
+        env = {name: on_node(spec, value) for name, value in spec.env.items() if not name.startswith("NVIDIA_")}
+        env |= {"HOME": str(home), "USER": spec.user_name, "BERTH_ATTEMPT_ID": spec.attempt}
+        env |= {"PATH": env.get("PATH", os.defpath + ":/usr/local/bin"), "NVIDIA_VISIBLE_DEVICES": "void"}
+        if spec.job_dir is not None:
+            env["BERTH_JOB_DIR"] = on_node(spec, spec.job_dir)
+        if lease_place(spec) is not None:
+            env["BERTH_LEASE"] = str(spec.lease)
+        return env | script_environment(spec.script)
+
+    def _watch(self, changed: Callable[[str], None]) -> None:
+        """Tells when a process ended. Polling, since wrappers of an earlier agent are not our children."""
+        last: dict[str, Status] = {}
+        while not self._closed.wait(_WATCH_EVERY_S):
+            now = {name: found.status for name, found in self.found().items()}
+            for name in now.keys() | last.keys():
+                if now.get(name) != last.get(name):
+                    changed(name)
+            last = now
+
+
+def on_node(spec: ContainerSpec, value: str) -> str:
+    """``value`` with a path inside one of the spec's mounts replaced by the path on the node."""
+    if not value.startswith("/"):
+        return value
+    path = PurePosixPath(value)
+    for mount in sorted(spec.mounts, key=lambda m: -len(m.target)):
+        if path.is_relative_to(mount.target):
+            return str(PurePosixPath(mount.source) / path.relative_to(mount.target))
+    return value
+
+
+def _owner(spec: ContainerSpec) -> dict[str, Any]:
+    """Under whose uid the command runs: never the agent's own where that is root."""
+    if os.geteuid() != 0:
+        return {}
+    if spec.uid == 0:
+        return {"uid": NOBODY, "gid": NOBODY, "groups": []}
+    return {"uid": spec.uid, "gid": spec.gid, "groups": list(spec.groups)}
+
+
+def _limits(spec: ContainerSpec) -> dict[str, int]:
+    """rlimits: what a process may write of private memory stands in for the container's memory limit."""
+    return {"RLIMIT_DATA": spec.limits.memory_mb << 20, "RLIMIT_CORE": 0, "RLIMIT_NOFILE": 1 << 20}
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        data: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return data
+
+
+def _alive(folder: Path) -> psutil.Process | None:
+    """The wrapper, while it lives: pid and start time must both be its own."""
+    claim = _read(folder / "wrapper.json")
+    if claim is None:
+        return None
+    with contextlib.suppress(psutil.Error, OSError, IndexError):
+        process = psutil.Process(claim["pid"])
+        if wrapper.start_time(claim["pid"]) == claim["start"] and process.status() != psutil.STATUS_ZOMBIE:
+            return process
+    return None
+
+
+def _state(folder: Path) -> tuple[Status, Ending | None, int | None]:
+    """(status, ending, end in unix ms) from the files: the end is written before the wrapper goes."""
+    if not (folder / "wrapper.json").exists():
+        return Status.CREATED, None, None
+    alive = _alive(folder) is not None
+    end = _read(folder / "exit.json")
+    if end is not None:
+        return Status.ENDED, Ending(code=end["code"], error=end["error"]), end["ended_ms"]
+    if alive:
+        return Status.RUNNING, None, None
+    return Status.ENDED, Ending(code=None, error="its wrapper was killed"), None
+
+
+def _send_group(folder: Path, number: int) -> None:
+    """To the command's own process group, as Docker's init does it."""
+    child = _read(folder / "child.json")
+    if child is not None and _alive(folder) is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child["pid"], number)
+
+
+def _send_all(folder: Path, number: int) -> None:
+    """To every process below the wrapper, whatever group or session it went to."""
+    process = _alive(folder)
+    if process is not None:
+        with contextlib.suppress(psutil.Error):
+            for child in process.children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    child.send_signal(number)
+
+
+def _usage(folder: Path) -> Usage:
+    cpu, memory = 0.0, 0
+    process = _alive(folder)
+    with contextlib.suppress(psutil.Error):
+        for child in process.children(recursive=True) if process else ():
+            with contextlib.suppress(psutil.Error):
+                times = child.cpu_times()
+                cpu += times.user + times.system + times.children_user + times.children_system
+                memory += child.memory_info().rss
+    return Usage(cpu_s=cpu, memory_mb=memory >> 20)

@@ -1,0 +1,118 @@
+"""The output of a task of the ``process`` runtime: the wrapper's segments, read as they grow."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from nodes.logs import Position
+from nodes.protocol import STDERR, STDOUT, LogRecord, records_decode
+
+_WAIT_FIRST_S, _WAIT_LONGEST_S = 0.01, 0.1
+_READ = 1 << 20
+_KEPT_BEHIND = 2
+"""Segments that stay behind the one being read: what was handed on may not be in the spool yet."""
+
+
+class Segment(NamedTuple):
+    """One file of records; ``taken`` is what both streams had written before it."""
+
+    number: int
+    taken: dict[int, int]
+    path: Path
+
+
+class ProcessOutput:
+    """A ``FrameSource`` over a task's folder. It resumes by bytes per stream, so nothing is lost or doubled."""
+
+    def __init__(self, folder: Path, ended: Callable[[], bool], send: Callable[[int], None]) -> None:
+        self._out = folder / "out"
+        self._ended = ended
+        self._send = send
+        self._closed = threading.Event()
+
+    def frames(self, after: Position) -> Iterator[LogRecord]:
+        skip = {stream: after.payload_bytes.get(stream, 0) for stream in (STDOUT, STDERR)}
+        for record, taken in self._records(skip):
+            fresh = skip[record.stream] - taken
+            if fresh <= 0:
+                yield record
+            elif fresh < len(record.payload):
+                yield LogRecord(record.time_ns, record.stream, record.payload[fresh:])
+
+    def freeze(self) -> None:
+        self._send(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._send(signal.SIGCONT)
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def _records(self, skip: dict[int, int]) -> Iterator[tuple[LogRecord, int]]:
+        """Every record from the newest segment that lies wholly behind ``skip`` on, with its stream's bytes before."""
+        number = self._first(skip)
+        while number is not None:
+            segment = self._segment(number)
+            if segment is None:
+                return
+            taken = dict(segment.taken)
+            for record in self._follow(segment):
+                yield record, taken[record.stream]
+                taken[record.stream] += len(record.payload)
+            self._drop_before(number - _KEPT_BEHIND)
+            number = None if self._closed.is_set() else number + 1
+
+    def _follow(self, segment: Segment) -> Iterator[LogRecord]:
+        """Records of one segment until the next one exists, or the task has ended and nothing is left."""
+        rest, wait = b"", _WAIT_FIRST_S
+        with segment.path.open("rb", buffering=0) as file:
+            while not self._closed.is_set():
+                last = self._ended() or self._segment(segment.number + 1) is not None
+                data = file.read(_READ)
+                if data:
+                    rest, wait = rest + data, _WAIT_FIRST_S
+                    whole = 0
+                    for record in records_decode(rest, partial=True):
+                        whole += record.size
+                        yield record
+                    rest = rest[whole:]
+                elif last:
+                    return
+                else:
+                    self._closed.wait(wait)
+                    wait = min(wait * 2, _WAIT_LONGEST_S)
+
+    def _segments(self) -> list[Segment]:
+        with contextlib.suppress(FileNotFoundError):
+            return sorted(_segment_named(path) for path in self._out.iterdir())
+        return []
+
+    def _segment(self, number: int) -> Segment | None:
+        return next((s for s in self._segments() if s.number == number), None)
+
+    def _first(self, skip: dict[int, int]) -> int | None:
+        """The newest segment before which nothing is wanted; waits for the first one to be made."""
+        while not self._closed.is_set():
+            ended = self._ended()
+            behind = [s for s in self._segments() if all(s.taken[stream] <= skip[stream] for stream in skip)]
+            if behind:
+                return behind[-1].number
+            if ended:
+                return next((s.number for s in self._segments()), None)
+            self._closed.wait(_WAIT_FIRST_S)
+        return None
+
+    def _drop_before(self, number: int) -> None:
+        for segment in self._segments():
+            if segment.number < number:
+                segment.path.unlink(missing_ok=True)
+
+
+def _segment_named(path: Path) -> Segment:
+    number, out, err = (int(part) for part in path.stem.split("-"))
+    return Segment(number, {STDOUT: out, STDERR: err}, path)

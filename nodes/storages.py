@@ -1,0 +1,150 @@
+"""Folders of storages on the node: opened step by step without following symbolic links, made where they may be.
+
+A mount's source must lie below its storage's root. The last folders belong to users, who could put a link in
+their place; so each step is opened by name within the folder before it, and a link is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from nodes.protocol import Cause, ContainerSpec, Mount
+from nodes.runtimes.base import Failed
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+LEASE_FOLDER_MODE = 0o755
+
+
+def mounts_prepare(spec: ContainerSpec) -> None:
+    """Checks every mount of the spec, makes what is missing and may be made, and the folder of its lease.
+
+    Raises ``Failed``: STORAGE_MISSING when the storage is not here, REFUSED when a path leaves its root.
+    """
+    for mount in spec.mounts:
+        with mount_open(mount, uid=spec.uid, gid=spec.gid):
+            pass
+    lease = lease_place(spec)
+    if lease is not None:
+        mount, _ = lease
+        with mount_open(mount, uid=spec.uid, gid=spec.gid) as folder:
+            _lease_folder(folder, lease, spec)
+
+
+def lease_place(spec: ContainerSpec) -> tuple[Mount, PurePosixPath] | None:
+    """(the mount that holds the lease, the lease's path below its source); None when the spec has no lease.
+
+    Raises ``Failed`` when the lease lies in none of its writable mounts.
+    """
+    if spec.lease is None:
+        return None
+    lease = PurePosixPath(spec.lease)
+    holders = [m for m in spec.mounts if not m.read_only and lease.is_relative_to(m.source)]
+    if not holders or ".." in lease.parts:
+        raise Failed(Cause.INVALID, "the lease lies in no folder that the task may write")
+    mount = max(holders, key=lambda m: len(m.source))
+    return mount, lease.relative_to(mount.source)
+
+
+def lease_target(spec: ContainerSpec) -> str | None:
+    """The lease's path inside the container."""
+    place = lease_place(spec)
+    return None if place is None else str(PurePosixPath(place[0].target) / place[1])
+
+
+@contextlib.contextmanager
+def mount_open(mount: Mount, *, uid: int, gid: int) -> Iterator[int]:
+    """The folder ``mount.source`` as a descriptor. Missing folders are made when the mount says so."""
+    if mount.must_be_mount and not os.path.ismount(mount.root):
+        raise Failed(Cause.STORAGE_MISSING, f"storage {mount.storage} is not mounted at {mount.root}")
+    steps = _steps_below(mount)
+    try:
+        folder = os.open(Path(mount.root).resolve(strict=True), _FOLDER)
+    except OSError as error:
+        raise Failed(Cause.STORAGE_MISSING, f"storage {mount.storage}: {error.strerror} at {mount.root}") from error
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.close, folder)
+        for step in steps:
+            folder = _enter(folder, step, mount, uid, gid)
+            stack.callback(os.close, folder)
+        yield folder
+
+
+def file_touch(root: str, path: str) -> None:
+    """Sets the times of a file below ``root`` to now, following no link. Raises OSError."""
+    steps = PurePosixPath(path).relative_to(root).parts
+    folder = os.open(Path(root).resolve(strict=True), _FOLDER)
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.close, folder)
+        for step in steps[:-1]:
+            folder = os.open(step, _FOLDER, dir_fd=folder)
+            stack.callback(os.close, folder)
+        os.utime(steps[-1], dir_fd=folder, follow_symlinks=False)
+
+
+def _steps_below(mount: Mount) -> tuple[str, ...]:
+    source = PurePosixPath(mount.source)
+    if not source.is_relative_to(mount.root) or ".." in source.parts:
+        raise Failed(Cause.REFUSED, f"{mount.source} does not lie below storage {mount.storage}")
+    return source.relative_to(mount.root).parts
+
+
+def _enter(folder: int, step: str, mount: Mount, uid: int, gid: int) -> int:
+    """Opens (makes) one folder inside ``folder``."""
+    if mount.create and not mount.read_only:
+        _make(folder, step, 0o750, uid, gid)
+    try:
+        return os.open(step, _FOLDER, dir_fd=folder)
+    except FileNotFoundError as error:
+        raise Failed(Cause.STORAGE_MISSING, f"storage {mount.storage} has no folder {mount.source}") from error
+    except OSError as error:
+        raise Failed(
+            Cause.REFUSED, f"{mount.source} cannot be used: {step} is no plain folder ({error.strerror})"
+        ) from error
+
+
+def _make(folder: int, name: str, mode: int, uid: int, gid: int) -> None:
+    """mkdir with an owner; an existing one stays as it is."""
+    try:
+        os.mkdir(name, mode, dir_fd=folder)
+    except FileExistsError:
+        return
+    except OSError as error:
+        cause = Cause.NO_SPACE if error.errno == 28 else Cause.STORAGE_MISSING
+        raise Failed(cause, f"the folder {name} cannot be made: {error.strerror}") from error
+    if os.geteuid() == 0:
+        os.chown(name, uid, gid, dir_fd=folder, follow_symlinks=False)
+
+
+def _lease_folder(folder: int, lease: tuple[Mount, PurePosixPath], spec: ContainerSpec) -> None:
+    """Makes the folders between the mount and the lease."""
+    mount, path = lease
+    with contextlib.ExitStack() as stack:
+        for step in path.parts[:-1]:
+            _make(folder, step, LEASE_FOLDER_MODE, spec.uid, spec.gid)
+            try:
+                folder = os.open(step, _FOLDER, dir_fd=folder)
+            except OSError as error:
+                raise Failed(Cause.REFUSED, f"{step} in {mount.source} is no plain folder") from error
+            stack.callback(os.close, folder)
+
+
+def lease_reading(root: str, path: str) -> tuple[int, bytes] | None:
+    """(change time in ns, first bytes) of a lease; None when there is none. Follows no link."""
+    steps = PurePosixPath(path).relative_to(root).parts
+    with contextlib.ExitStack() as stack:
+        try:
+            folder = os.open(Path(root).resolve(strict=True), _FOLDER)
+            stack.callback(os.close, folder)
+            for step in steps[:-1]:
+                folder = os.open(step, _FOLDER, dir_fd=folder)
+                stack.callback(os.close, folder)
+            file = os.open(steps[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        except OSError:
+            return None
+        stack.callback(os.close, file)
+        facts = os.fstat(file)
+        return (facts.st_mtime_ns, os.read(file, 256)) if stat.S_ISREG(facts.st_mode) else None

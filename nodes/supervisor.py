@@ -1,0 +1,252 @@
+"""All task attempts of this node: takes ``Desired`` in, keeps one keeper per attempt, shows what there is.
+
+Level-triggered: a ``Desired`` replaces what came before, and whatever was missed is found again in the runtime's
+own listing, which is read every few seconds.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import msgspec
+import structlog
+
+from nodes.clock import Clock
+from nodes.gpus.base import GpuBackend
+from nodes.journal import Journal, Record, attempt_is_safe
+from nodes.keeper import LOOK_EVERY_S, Keeper, World
+from nodes.logs import LogPipeline
+from nodes.policy import Policy
+from nodes.protocol import (
+    ContainerReport,
+    ContainerSpec,
+    ContainerState,
+    Desired,
+    EnvelopeForged,
+    NodeKey,
+    Order,
+    Phase,
+    decode,
+    spec_digest,
+)
+from nodes.runtimes.base import Found, Runtime, RuntimeAway, Status
+
+log = structlog.get_logger(__name__)
+
+_CLOSE_WITHIN_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What the supervisor shows at one moment. Every state in it was read after ``generation`` had been taken in."""
+
+    generation: int
+    answers: int
+    containers: tuple[ContainerReport, ...]
+    specs_known: tuple[str, ...]
+
+
+class Supervisor:
+    """See the module. Threads: one of its own, one per attempt; ``take`` and ``view`` may come from any."""
+
+    def __init__(
+        self,
+        *,
+        cluster: str,
+        node: str,
+        key: NodeKey,
+        runtime: Runtime,
+        logs: LogPipeline,
+        gpus: GpuBackend,
+        journal: Journal,
+        policy: Policy,
+        clock: Clock,
+        lease_still_s: float,
+        changed: Callable[[], None],
+    ) -> None:
+        self._cluster, self._node, self._key = cluster, node, key
+        self._runtime, self._gpus, self._journal, self._clock = runtime, gpus, journal, clock
+        self._changed = changed
+        self._lock = threading.RLock()
+        self._keepers: dict[str, Keeper] = {}
+        self._specs: dict[str, ContainerSpec] = {}
+        self._generation = self._answers = 0
+        self._ready = False
+        self._waiting: Desired | None = None
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
+        self._world = World(
+            runtime=runtime,
+            logs=logs,
+            journal=journal,
+            policy=policy,
+            clock=clock,
+            lease_still_s=lease_still_s,
+            spec=self._specs.get,
+            conflict=self._conflict,
+            gpu_busy=self._gpu_busy,
+            changed=changed,
+            gone=self._gone,
+        )
+
+    def open(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends all threads. Every container runs on."""
+        self._closed.set()
+        with self._lock:
+            keepers = list(self._keepers.values())
+        for keeper in keepers:
+            keeper.close()
+        deadline = self._clock.monotonic() + _CLOSE_WITHIN_S
+        for keeper in keepers:
+            keeper.join(max(0.0, deadline - self._clock.monotonic()))
+
+    def take(self, desired: Desired) -> None:
+        """Takes a list of orders in, unless a newer one was seen. Returns at once."""
+        if (desired.cluster, desired.node) != (self._cluster, self._node):
+            log.warning("a list for another node", cluster=desired.cluster, node=desired.node)
+            return
+        with self._lock:
+            if not self._ready:
+                if self._waiting is None or desired.generation >= self._waiting.generation:
+                    self._waiting = desired
+                return
+            if desired.generation < self._generation:
+                return
+            for order in desired.orders:
+                self._take_order(order)
+            self._generation = desired.generation
+            self._answers = max(self._answers, desired.answers)
+        self._changed_if_new(desired)
+
+    def view(self) -> View:
+        with self._lock:
+            generation, answers = self._generation, self._answers
+            keepers = list(self._keepers.values())
+            specs = tuple(sorted(self._specs))
+        return View(
+            generation=generation,
+            answers=answers,
+            containers=tuple(keeper.report(generation) for keeper in keepers),
+            specs_known=specs,
+        )
+
+    def wake(self, attempt: str) -> None:
+        """Makes one keeper look at once."""
+        with self._lock:
+            keeper = self._keepers.get(attempt)
+        if keeper is not None:
+            keeper.wake()
+
+    # ------------------------------------------------------------ orders
+
+    def _take_order(self, order: Order) -> None:
+        if not attempt_is_safe(order.attempt):
+            log.warning("an order with an impossible id")
+            return
+        keeper = self._keepers.get(order.attempt)
+        if keeper is None:
+            buried = self._journal.read(order.attempt)
+            if buried is not None and buried.removed_ms is not None:
+                return
+            keeper = self._keep(Record(attempt=order.attempt, spec_hash=order.spec_hash, phase=Phase.PREPARE))
+        self._learn(order)
+        keeper.give(order)
+
+    def _learn(self, order: Order) -> None:
+        """Opens a sealed spec and keeps it in memory, never elsewhere."""
+        if order.spec is None or order.spec_hash in self._specs:
+            return
+        try:
+            spec = decode(self._key.unseal(order.spec), ContainerSpec)
+        except (EnvelopeForged, msgspec.MsgspecError) as error:
+            log.warning("an order's details cannot be read", attempt=order.attempt, error=type(error).__name__)
+            return
+        if spec_digest(spec) != order.spec_hash or spec.attempt != order.attempt:
+            log.warning("an order's details are not those it names", attempt=order.attempt)
+            return
+        self._specs[order.spec_hash] = spec
+
+    def _changed_if_new(self, desired: Desired) -> None:
+        """A list that was sent early is answered at once, so that the portal knows it was seen."""
+        if desired.answers == 0:
+            self._changed()
+
+    # ------------------------------------------------------------ keepers
+
+    def _keep(self, record: Record) -> Keeper:
+        keeper = Keeper(record, self._world)
+        self._keepers[record.attempt] = keeper
+        keeper.open()
+        return keeper
+
+    def _gone(self, attempt: str) -> None:
+        with self._lock:
+            self._keepers.pop(attempt, None)
+            wanted = {k.order.spec_hash for k in self._keepers.values() if k.order is not None}
+            for spec_hash in self._specs.keys() - wanted:
+                del self._specs[spec_hash]
+        self._changed()
+
+    def _conflict(self, attempt: str, gpus: tuple[str, ...]) -> str | None:
+        """Another attempt that holds one of the GPUs; of two that were prepared for the same, the first keeps it."""
+        with self._lock:
+            others = [k for k in self._keepers.values() if k.record.attempt != attempt]
+        live = (k for k in others if k.record.state >= ContainerState.STARTING or k.record.started_ms)
+        return next((k.record.attempt for k in live if set(k.holds()) & set(gpus)), None)
+
+    def _gpu_busy(self, attempt: str, gpus: tuple[str, ...]) -> bool:
+        return any(self._runtime.owner(pid) == attempt for uuid in gpus for pid in self._gpus.holders(uuid))
+
+    # ------------------------------------------------------------ the loop
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            try:
+                self._pass()
+            except RuntimeAway as away:
+                log.warning("the runtime does not answer", error=away.message)
+            except Exception:
+                log.exception("pass failed")
+            self._closed.wait(LOOK_EVERY_S if self._ready else 1.0)
+
+    def _pass(self) -> None:
+        """Compares the runtime's listing with the keepers; the first one takes up what an earlier agent left."""
+        found = self._runtime.found()
+        with self._lock:
+            if not self._ready:
+                self._take_up()
+            for container in found.values():
+                if container.attempt not in self._keepers and attempt_is_safe(container.attempt):
+                    self._adopt(container)
+            live = [k for k in self._keepers.values() if k.record.exit is None]
+            first, self._ready = not self._ready, True
+            waiting, self._waiting = self._waiting, None
+        if first:
+            self._runtime.watch(self.wake)
+        if waiting is not None:
+            self.take(waiting)
+        for keeper in live:
+            keeper.wake()
+        self._journal.forget_old(self._clock.now_ms())
+
+    def _take_up(self) -> None:
+        for record in self._journal.records():
+            if record.removed_ms is None:
+                self._keep(record)
+
+    def _adopt(self, container: Found) -> None:
+        """A container that no record tells of: it keeps running and is reported."""
+        buried = self._journal.read(container.attempt)
+        if buried is not None and buried.removed_ms is not None:
+            self._keep(replace(buried, removed_ms=None))
+            return
+        phase = Phase.PREPARE if container.status is Status.CREATED else Phase.RUN
+        state = ContainerState.PREPARED if container.status is Status.CREATED else ContainerState.STARTING
+        record = Record(attempt=container.attempt, spec_hash=container.spec_hash, phase=phase, state=state)
+        log.info("took up a container without a record", attempt=container.attempt)
+        self._keep(record)

@@ -1,0 +1,32 @@
+"""The one task of an agent: a list of orders came."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import structlog
+from celery import Celery
+
+from nodes.clock import Clock
+from nodes.protocol import DESIRED_TASK, Desired, EnvelopeRejected, decode, envelope_open
+
+log = structlog.get_logger(__name__)
+
+
+def tasks_register(
+    app: Celery, *, node: str, portal_public_key: str, clock: Clock, take: Callable[[Desired], None]
+) -> None:
+    """Registers ``node.desired`` on the app: check, decode, ``take``, return."""
+
+    @app.task(name=DESIRED_TASK, ignore_result=True)
+    def desired(envelope: str) -> None:
+        try:
+            body = envelope_open(
+                envelope, public=portal_public_key, sender="portal", to=node, kind="desired", now_ms=clock.now_ms()
+            )
+            message = decode(body, Desired)
+        except (EnvelopeRejected, msgspec.MsgspecError) as error:
+            log.warning("orders refused", reason=str(error))
+            return
+        take(message)

@@ -1,0 +1,227 @@
+"""The portal's end of the lanes to one agent: signs lists of orders, reads what the agent reports.
+
+It speaks the contract over a real Redis and knows no database, so that an agent can be tried alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from celery import Celery
+
+from nodes.protocol import (
+    CELERY_DEFAULTS,
+    DESIRED_TASK,
+    REPORTS_QUEUE,
+    ContainerReport,
+    ContainerSpec,
+    ContainerState,
+    Desired,
+    Envelope,
+    Limits,
+    LogRecord,
+    Order,
+    Phase,
+    PortalKey,
+    Report,
+    Stop,
+    decode,
+    encode,
+    envelope_open,
+    envelope_seal,
+    log_stream,
+    node_queue,
+    records_decode,
+    spec_digest,
+    transport_options,
+    verified_batch,
+)
+from nodes.options import key_make
+from tests.support.guard import Guard
+from tests.support.processes import Process
+from tests.support.redis_server import RedisServer
+from tests.support.waiting import wait_until
+
+CLUSTER = "berth"
+HERE = Path(__file__).parents[2]
+
+
+def spec_of(script: str, **changes: Any) -> ContainerSpec:
+    """A small spec for `script`: no GPU, no mount, profile `user`, image `busybox:latest`."""
+    plain = ContainerSpec(
+        attempt=str(uuid.uuid4()),
+        job="alice/hello#1",
+        role="worker",
+        index=0,
+        image="busybox:latest",
+        digest=None,
+        script=script,
+        env={},
+        gpus=(),
+        limits=Limits(cpu_milli=500, memory_mb=256, shm_mb=64, pids=512),
+        profile="user",
+        uid=5000,
+        gid=5000,
+        groups=(),
+        user_name="alice",
+        workdir="/workspace",
+        network="bridge",
+    )
+    return replace(plain, **changes)
+
+
+@dataclass
+class PortalSide:
+    """Orders down, reports up, for the node `name`."""
+
+    redis: RedisServer
+    folder: Path
+    name: str = "gpu01"
+    key: PortalKey = field(default_factory=PortalKey.generate)
+    generation: int = 0
+    orders: dict[str, Order] = field(default_factory=dict)
+    specs: dict[str, ContainerSpec] = field(default_factory=dict)
+    reports: list[Report] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.node_key = key_make(self.folder / self.name / "node.key")
+        self.app = Celery("portal", broker=self.redis.url, set_as_current=False)
+        self.app.conf.update(CELERY_DEFAULTS, broker_transport_options=transport_options())
+
+    def agent(self, guard: Guard, **more_env: str) -> Process:
+        """The agent of this node as a process, not started yet."""
+        state = self.folder / self.name
+        env = {
+            **os.environ,
+            "BERTH_NODE_NAME": self.name,
+            "BERTH_NODE_CLUSTER": CLUSTER,
+            "BERTH_NODE_REDIS_URL": self.redis.url,
+            "BERTH_NODE_STATE_DIR": str(state),
+            "BERTH_NODE_PORTAL_PUBLIC_KEY": self.key.public,
+            "BERTH_NODE_GPUS": "simulated:4xA100-80GB",
+            "BERTH_NODE_HOME_DIR": str(state / "homes"),
+            "BERTH_NODE_REPORT_EVERY_S": "0.5",
+            **more_env,
+        }
+        command = [sys.executable, "-m", "nodes"]
+        return Process(self.name, command, guard=guard, log=state / "agent.log", env=env, cwd=HERE)
+
+    # ------------------------------------------------------------ down
+
+    def order(self, spec: ContainerSpec, phase: Phase, stop: Stop | None = None) -> str:
+        """Puts an attempt on the list in a phase and sends the list. Returns the attempt's id."""
+        self.generation += 1
+        spec_hash = spec_digest(spec)
+        self.specs[spec_hash] = spec
+        old = self.orders.get(spec.attempt)
+        self.orders[spec.attempt] = Order(
+            attempt=spec.attempt,
+            phase=phase,
+            spec_hash=spec_hash,
+            since=self.generation,
+            stop=stop,
+            archived=old.archived if old else 0,
+        )
+        self.send()
+        return spec.attempt
+
+    def forget(self, attempt: str) -> None:
+        """Takes an attempt off the list."""
+        self.generation += 1
+        self.orders.pop(attempt)
+        self.send()
+
+    def acknowledge(self, attempt: str, archived: int) -> None:
+        self.orders[attempt] = replace(self.orders[attempt], archived=archived)
+        self.send()
+
+    def desired(self, answers: int = 0) -> Desired:
+        known = self.reports[-1].specs_known if self.reports else ()
+        orders = tuple(
+            order if order.spec_hash in known else replace(order, spec=self._sealed(order.spec_hash))
+            for order in self.orders.values()
+        )
+        return Desired(cluster=CLUSTER, node=self.name, generation=self.generation, orders=orders, answers=answers)
+
+    def envelope(self, desired: Desired, *, lives_s: float = 15.0) -> str:
+        expires = int((time.time() + lives_s) * 1000)
+        body = encode(desired).decode()
+        return envelope_seal(self.key, Envelope("portal", self.name, "desired", expires, body))
+
+    def send(self, desired: Desired | None = None) -> None:
+        text = self.envelope(desired or self.desired())
+        self.app.send_task(DESIRED_TASK, args=[text], queue=node_queue(self.name), expires=15)
+
+    def _sealed(self, spec_hash: str) -> str:
+        return PortalKey.seal_for(self.node_key.public, encode(self.specs[spec_hash]))
+
+    # ------------------------------------------------------------ up
+
+    def poll(self) -> Report | None:
+        """Takes all waiting reports in and answers the newest, as the portal does. Returns the newest."""
+        with self.redis.client() as client:
+            fresh = []
+            while raw := client.lpop(REPORTS_QUEUE):
+                fresh.append(self._report(raw))
+        self.reports += fresh
+        if fresh:
+            self.send(self.desired(answers=fresh[-1].seq))
+        return self.reports[-1] if self.reports else None
+
+    def container(self, attempt: str) -> ContainerReport | None:
+        report = self.poll()
+        found = [c for c in report.containers if c.attempt == attempt] if report else []
+        return found[0] if found else None
+
+    def wait(self, attempt: str, what: Callable[[ContainerReport], object], deadline_s: float = 30) -> ContainerReport:
+        """Waits until the newest report shows the attempt so that `what` is true of it."""
+
+        def shown() -> ContainerReport | None:
+            container = self.container(attempt)
+            return container if container is not None and what(container) else None
+
+        return wait_until(shown, f"attempt {attempt}", deadline_s=deadline_s, every_s=0.02)
+
+    def wait_state(self, attempt: str, state: ContainerState, deadline_s: float = 30) -> ContainerReport:
+        return self.wait(attempt, lambda c: c.state == state, deadline_s)
+
+    def wait_end(self, attempt: str, deadline_s: float = 30) -> ContainerReport:
+        """Waits for the end of the attempt and of its log."""
+        return self.wait(attempt, lambda c: c.log_complete, deadline_s)
+
+    def states(self, attempt: str) -> list[ContainerState]:
+        """Every state that was reported of the attempt, in order, once each."""
+        seen = [c.state for report in self.reports for c in report.containers if c.attempt == attempt]
+        return list(dict.fromkeys(seen))
+
+    def records(self, attempt: str) -> list[LogRecord]:
+        """The attempt's log as it lies in its stream, every signature checked."""
+        with self.redis.client() as client:
+            entries = client.xrange(log_stream(self.name, attempt))
+        data = b""
+        for entry, fields in entries:
+            start, batch = verified_batch(self.node_key.public, attempt, int(entry.split(b"-")[0]), fields)
+            assert start == len(data)
+            data += batch
+        return list(records_decode(data))
+
+    def text(self, attempt: str) -> str:
+        return b"".join(record.payload for record in self.records(attempt)).decode()
+
+    def _report(self, raw: bytes) -> Report:
+        message = json.loads(raw)
+        args, _, _ = json.loads(base64.b64decode(message["body"]))
+        body = envelope_open(
+            args[0], public=self.node_key.public, sender=self.name, to="portal", kind="report",
+            now_ms=int(time.time() * 1000),
+        )  # fmt: skip
+        return decode(body, Report)
