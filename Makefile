@@ -18,10 +18,10 @@ help: ## show this list
 setup: $(DONE)/runtime frontend/dist/.built ## install everything into .venv and build the front end
 
 demo: setup ## start the whole stack on this machine and run a sample job
-	@exec $(BIN)/python manage.py demo
+	@exec $(BIN)/python -m portal.embedded
 
 run: setup ## start the whole stack on this machine, without the sample job
-	@exec $(BIN)/python manage.py demo --no-job
+	@exec $(BIN)/python -m portal.embedded --no-job
 
 test: $(DONE)/dev frontend/dist/.built ## install what the tests need and run them all
 	@scripts/test

@@ -69,8 +69,8 @@ def test_every_library_that_is_imported_is_asked_for_by_name(folder: str, listin
         assert {normal(owner) for owner in owners[module]} & (wanted | BY_ITS_PARENT), f"{module} is not in {listing}"
 
 
-# Parts of Django and Celery that have a distribution of their own and no life without them.
-BY_ITS_PARENT = {"asgiref", "kombu", "amqp"}
+# Parts of Django, Celery and Docker's client that have a distribution of their own and show through theirs.
+BY_ITS_PARENT = {"amqp", "asgiref", "kombu", "requests", "urllib3"}
 
 
 def top_level_imports(folder: Path) -> set[str]:

@@ -1,6 +1,8 @@
 """The fixtures that hand real services to tests. Unit tests use none of them."""
 
+import time
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from tests.support.docker_engine import DockerEngine
 from tests.support.postgres import PostgresServer
 from tests.support.redis_server import RedisServer
 from tests.support.services import SERVICES, Services
+from tests.support.stack import Agent, Stack
 
 ARTIFACTS = Path("test-artifacts")
 FAILED = pytest.StashKey[bool]()
@@ -56,12 +59,12 @@ def _redis_under_django(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(request: pytest.FixtureRequest, services: Services) -> None:
     """Start the database that Django's test cases run on; SQLite as a file, as in real use."""
-    from django.conf import settings
+    from django.db import connection
 
     if parts.database() == "postgresql":
         request.getfixturevalue("postgres")
     else:
-        settings.DATABASES["default"].setdefault("TEST", {})["NAME"] = str(services.folder / "test.sqlite3")
+        connection.settings_dict["TEST"]["NAME"] = str(services.folder / "test.sqlite3")
 
 
 @pytest.fixture(scope="session")
@@ -90,6 +93,28 @@ def python_image(docker_engine: DockerEngine) -> str:
 def torch_image(docker_engine: DockerEngine) -> str:
     """The name of an image with PyTorch's CPU build and `torchrun`."""
     return docker_engine.ensure_image(images.TORCH)
+
+
+@pytest.fixture(scope="module")
+def stack(services: Services, postgres: PostgresServer, running_docker: DockerEngine) -> Iterator[Stack]:
+    """The whole of Berth on PostgreSQL and a Docker Engine, with two nodes of four simulated GPUs each; one for all
+    tests of a file."""
+    database_url = postgres.create_database(f"stack_{len(services.stacks)}_{time.monotonic_ns()}")
+    made = Stack(services, database_url=database_url, docker_url=running_docker.url)
+    with closing(made):
+        made.start()
+        yield made
+    running_docker.remove_containers()
+
+
+@pytest.fixture(scope="module")
+def embedded_stack(services: Services) -> Iterator[Stack]:
+    """The whole of Berth as `make demo` runs it: SQLite, one node with the process runtime."""
+    agents = [Agent(name="here", runtime="process")]
+    made = Stack(services, database_url=f"sqlite:///{services.new_folder('sqlite')}/berth.sqlite3", agents=agents)
+    with closing(made):
+        made.start()
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -122,4 +147,6 @@ def pytest_runtest_makereport(
     report = yield
     if report.failed:
         item.stash[FAILED] = True
+        tails = [tail for stack in item.config.stash[SERVICES].stacks for tail in stack.tails()]
+        report.sections += [(f"the end of {name}'s output", text) for name, text in tails]
     return report

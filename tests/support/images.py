@@ -121,7 +121,7 @@ def torch_packages() -> Path:
     target = cache_folder() / f"torch-{TORCH_VERSION}-{sysconfig.get_config_var('SOABI')}"
     if not target.exists():
         partial = target.with_suffix(f".{os.getpid()}")
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", partial]
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(partial)]
         subprocess.run([*pip, f"torch=={TORCH_VERSION}", "numpy"], check=True)
         partial.rename(target)
     return target

@@ -12,8 +12,9 @@ from tests.support.postgres import postgres_binaries
 
 FIXTURES = {
     "postgres": "postgres",
-    "redis_server": "redis",
-    "docker_engine": "docker",
+    "running_redis": "redis",
+    "embedded_stack": "redis",
+    "running_docker": "docker",
     "chromium": "browser",
 }
 DATABASE_FIXTURES = {"db", "transactional_db", "django_db_setup", "django_db_serialized_rollback"}

@@ -35,7 +35,8 @@ class Report:
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         chosen = config.getoption("markexpr", default="")
-        kept, dropped = [], []
+        kept: list[pytest.Item] = []
+        dropped: list[pytest.Item] = []
         for item in items:
             reason = self._reason_to_leave_out(item, chosen)
             (dropped if reason else kept).append(item)
@@ -68,6 +69,8 @@ class Report:
             self.outcomes[kind]["failed" if report.failed else "passed"] += 1
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if not self.outcomes:
+            return
         rows = [self._row(kind, kind) for kind in KINDS if self.outcomes[kind]]
         path = self.config.getoption("kinds_file")
         if path and Path(path).exists():

@@ -33,8 +33,8 @@ def people(given: dict[str, Any], now: datetime) -> dict[str, Any]:
     for number, user in enumerate(users.values(), start=20001):
         User.objects.filter(pk=user.pk).update(uid=number, gid=number)
     vcs = {name: vc_create(name=name, now=now) for name in ("research", "vision")}
-    for vc, user, role in MEMBERS:
-        member_set(vc=vcs[vc], user=users[user], role=role, now=now)
+    for vc_name, user_name, role in MEMBERS:
+        member_set(vc=vcs[vc_name], user=users[user_name], role=role, now=now)
     for name, public_key in given["nodes"].items():
         node_add(name=name, public_key=public_key, now=now)
     Storage.objects.create(name="jobs", root=given["jobs_root"], jobs=True, everyone=True, must_be_mount=False)

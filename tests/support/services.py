@@ -2,7 +2,9 @@
 
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -16,6 +18,12 @@ from tests.support.redis_server import RedisServer
 SERVICES = pytest.StashKey["Services"]()
 
 
+class ShowsItsLogs(Protocol):
+    """What runs now and whose output belongs into a failed test's report."""
+
+    def tails(self) -> Iterator[tuple[str, str]]: ...
+
+
 class Services:
     """One temporary folder with everything in it. Nothing runs until it is started."""
 
@@ -27,6 +35,7 @@ class Services:
         self.postgres = PostgresServer(self.folder / "postgres", self.guard)
         self.redis = RedisServer(self.folder / "redis", self.guard)
         self.docker = DockerEngine(self.folder / "docker", self.guard)
+        self.stacks: list[ShowsItsLogs] = []
         self._made = 0
 
     def database_url(self) -> str:

@@ -1,4 +1,4 @@
-"""The whole of Berth as real processes: web, scheduler, worker, and an agent for each node."""
+"""The whole of Berth as real processes: web, scheduler, workers, and an agent for each node."""
 
 import contextlib
 import json
@@ -22,7 +22,8 @@ from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
-CELERY = [str(BIN / "celery"), "-A", "portal", "worker", "-P", "threads", "--without-gossip", "--without-mingle"]
+CELERY = [str(BIN / "celery"), "-A", "portal", "worker", "--pool", "threads", "--loglevel", "INFO"]
+CELERY += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +43,8 @@ TWO_AGENTS = (Agent(name="gpu01", ports="21000-21499"), Agent(name="gpu02", port
 class Stack:
     """One Berth of its own: database, Redis, folder and processes.
 
-    `processes` has `web`, `scheduler`, `worker` and one entry for each agent by its name; each can be killed,
-    suspended and started again. `env` is given to every process of the portal.
+    `processes` has `web`, `scheduler`, `reports`, `control` and one entry for each agent by its name; each can be
+    killed, suspended and started again. `env` is given to every process of the portal.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Stack:
         self.tokens: dict[str, str] = {}
         self.processes: dict[str, Process] = {}
         self._services = services
+        services.stacks.append(self)
         self._docker_url = docker_url
         self._env = {
             **{name: value for name, value in os.environ.items() if not name.startswith("BERTH_")},
@@ -100,17 +102,23 @@ class Stack:
         for process in self.processes.values():
             process.kill()
         self.redis.kill()
+        self._services.stacks.remove(self)
 
     def wait_ready(self) -> None:
         """Wait until the web answers and every node is known as healthy."""
-        wait_until(self.answers, "the web process")
+        wait_until(self._answers_or_ended, "the web process")
         sql = "SELECT count(*) FROM clusters_node WHERE health = 'healthy'"
         wait_until(lambda: self.sql(sql)[0][0] == len(self.agents), "every node to report", deadline_s=60)
 
     def answers(self) -> bool:
-        with contextlib.suppress(httpx.HTTPError), self.client("root") as client:
-            return client.get("/me").is_success
+        with contextlib.suppress(httpx.HTTPError):
+            return httpx.get(f"{self.url}/healthz", timeout=2, trust_env=False).is_success
         return False
+
+    def _answers_or_ended(self) -> bool:
+        ended = [name for name, process in self.processes.items() if not process.is_running()]
+        assert not ended, f"ended by themselves: {', '.join(ended)}"
+        return self.answers()
 
     def kill9(self, name: str) -> None:
         self.processes[name].kill()
@@ -155,7 +163,8 @@ class Stack:
         schedule = str(self.folder / "beat-schedule")
         self._add("web", uvicorn)
         self._add("scheduler", [*CELERY, "-Q", "scheduler", "-B", "-s", schedule, "-c", "1", "-n", "scheduler@berth"])
-        self._add("worker", [*CELERY, "-Q", "reports,control", "-c", "4", "-n", "worker@berth"])
+        self._add("reports", [*CELERY, "-Q", "reports", "-c", "2", "-n", "reports@berth"])
+        self._add("control", [*CELERY, "-Q", "control", "-c", "2", "-n", "control@berth"])
         for agent in self.agents:
             self._add(agent.name, [sys.executable, "-m", "nodes"], self._agent_env(agent, portal_public_key))
 

@@ -1,0 +1,128 @@
+"""A node as the portal sees one: a key, signed reports, and the lists it is sent. No container behind it: what its
+containers do is what a test says. Real messages through the portal's real door."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import datetime
+
+from django.conf import settings
+from django.utils import timezone
+
+from nodes.protocol import (
+    Cause,
+    ContainerReport,
+    ContainerSpec,
+    ContainerState,
+    Desired,
+    Envelope,
+    Exit,
+    GpuInfo,
+    Inventory,
+    NodeKey,
+    Order,
+    Phase,
+    Report,
+    StopReason,
+    decode,
+    encode,
+    envelope_seal,
+)
+from portal.clusters.models import Node
+from portal.clusters.services import node_add
+from portal.dispatch.reports import report_take
+from portal.jobs.services import desired_build
+
+DIGEST = "sha256:" + "ab" * 32
+
+
+class ScriptedNode:
+    """``containers``: what the node would report, by task attempt id."""
+
+    def __init__(self, name: str, *, gpus: int = 4, model: str = "NVIDIA A100", cpus: int = 32, root: str = "") -> None:
+        self.name, self.key = name, NodeKey.generate()
+        self.containers: dict[str, ContainerReport] = {}
+        self.boot, self.seq, self.generation = int(time.time() * 1000), 0, 0
+        self.inventory = Inventory(
+            hostname=name, cpu_milli=cpus * 1000, memory_mb=cpus * 4096, simulated=True, address="127.0.0.1",
+            interface="lo", runtime="docker", storages=(root,) if root else (),
+            gpus=tuple(
+                GpuInfo(uuid=f"GPU-{name}-{index}", index=index, model=model, memory_mb=80000) for index in range(gpus)
+            ),
+        )  # fmt: skip
+        node_add(name=name, public_key=self.key.public, now=timezone.now())
+
+    @property
+    def row(self) -> Node:
+        return Node.objects.get(name=self.name)
+
+    def desired(self) -> Desired:
+        """The list the portal has for this node now, as the node reads it."""
+        desired = desired_build(node=self.row)
+        self.generation = max(self.generation, desired.generation)
+        return desired
+
+    def spec(self, order: Order) -> ContainerSpec:
+        assert order.spec is not None
+        return decode(self.key.unseal(order.spec), ContainerSpec)
+
+    def report_text(self, **changes: object) -> str:
+        """The next signed report."""
+        self.seq += 1
+        report = Report(
+            cluster=settings.CLUSTER_NAME, node=self.name, boot=self.boot, seq=self.seq, generation=self.generation,
+            sent_ms=int(time.time() * 1000), inventory=self.inventory, containers=tuple(self.containers.values()),
+        )  # fmt: skip
+        return self.sign(replace(report, **changes))  # type: ignore[arg-type]
+
+    def sign(self, report: Report, *, sender: str | None = None) -> str:
+        envelope = Envelope(
+            sender=sender or self.name, to="portal", kind="report", expires_ms=int(time.time() * 1000) + 30_000,
+            body=encode(report).decode(),
+        )  # fmt: skip
+        return envelope_seal(self.key, envelope)
+
+    def report(self, *, now: datetime | None = None) -> bool:
+        """Send what it has."""
+        return report_take(text=self.report_text(), now=now or timezone.now())
+
+    def obey(self, *, now: datetime | None = None) -> None:
+        """Carry the list out: what shall be prepared is prepared, what shall run runs, stops and removals are done."""
+        for order in self.desired().orders:
+            self.carry_out(order)
+        self.report(now=now)
+
+    def carry_out(self, order: Order) -> None:
+        if order.phase is Phase.PREPARE:
+            self.set(order, ContainerState.PREPARED, digest=DIGEST)
+        elif order.phase is Phase.RUN:
+            self.set(order, ContainerState.RUNNING, digest=DIGEST)
+        elif order.phase is Phase.STOP:
+            reason = order.stop.reason if order.stop else StopReason.USER
+            self.end(order, Exit(cause=Cause.STOPPED, code=143, stop_reason=reason))
+        else:
+            self.containers.pop(order.attempt, None)
+
+    def set(self, order: Order, state: ContainerState, **more: object) -> None:
+        now_ms = int(time.time() * 1000)
+        report = ContainerReport(
+            attempt=order.attempt, state=state, spec_hash=order.spec_hash, generation=self.generation,
+            started_ms=now_ms if state in {ContainerState.RUNNING, ContainerState.TERMINATED} else None,
+        )  # fmt: skip
+        self.containers[order.attempt] = replace(report, **more)  # type: ignore[arg-type]
+
+    def end(self, order: Order, exit_: Exit) -> None:
+        before = self.containers.get(order.attempt)
+        ran = before is not None and before.started_ms is not None
+        self.set(
+            order, ContainerState.TERMINATED, exit=exit_, ended_ms=int(time.time() * 1000), log_complete=True,
+            started_ms=before.started_ms if before and ran else None,
+        )  # fmt: skip
+
+    def finish(self, code: int = 0) -> None:
+        """Every running container's program ends with this status."""
+        for order in self.desired().orders:
+            if order.phase is Phase.RUN:
+                self.end(order, Exit(cause=Cause.EXITED, code=code))
+        self.report()

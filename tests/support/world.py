@@ -1,0 +1,85 @@
+"""A cluster of scripted nodes with a user in a virtual cluster that owns all GPUs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import yaml
+from django.utils import timezone
+
+from portal.accounts.models import User
+from portal.clusters.models import CellType, Gpu, VirtualCluster
+from portal.clusters.services import lane_pulse, member_set, quota_set, vc_create
+from portal.dispatch.cycle import Cycle, cycle_run
+from portal.jobs.models import Job
+from portal.jobs.services import job_submit
+from tests.support.scripted_node import ScriptedNode
+
+
+class World:
+    """Nodes, one user, one virtual cluster, and the cycle run by hand."""
+
+    def __init__(self) -> None:
+        self.now = timezone.now()
+        self.user = User.objects.create_user("alice", password="correct horse", uid=1001, gid=1001)
+        self.vc: VirtualCluster = vc_create(name="vision", now=self.now)
+        member_set(vc=self.vc, user=self.user, role="member", now=self.now)
+        self.nodes: dict[str, ScriptedNode] = {}
+        lane_pulse(now=self.now)
+
+    def node(self, name: str, **shape: Any) -> ScriptedNode:
+        """A node that has joined and reported; its GPUs go to the team."""
+        node = self.nodes[name] = ScriptedNode(name, **shape)
+        assert node.report()
+        for cell_type in CellType.objects.all():
+            count = Gpu.objects.filter(cell_type=cell_type).count()
+            quota_set(vc=self.vc, cell_type=cell_type, count=count, now=self.now)
+        return node
+
+    def submit(self, **changes: Any) -> Job:
+        return job_submit(user=self.user, text=job_file(**changes), now=timezone.now())
+
+    def cycle(self, now: datetime | None = None) -> Cycle:
+        done = cycle_run(now=now or timezone.now())
+        assert done is not None
+        return done
+
+    def settle(self) -> None:
+        """Cycles and obedient nodes until nothing more moves."""
+        for _ in range(4):
+            self.cycle()
+            for node in self.nodes.values():
+                node.obey()
+
+
+def job_file(
+    *,
+    name: str = "train",
+    instances: int = 1,
+    gpu: int = 1,
+    commands: list[str] | None = None,
+    gang: bool = True,
+    role: dict[str, Any] | None = None,
+    berth: dict[str, Any] | None = None,
+    **top: Any,
+) -> str:
+    """A job file with one role ``worker``; ``role``, ``berth`` and ``top`` add or replace keys."""
+    worker = {
+        "instances": instances,
+        "dockerImage": "image",
+        "resourcePerInstance": {"cpu": 1, "memoryMB": 1024, "gpu": gpu},
+        "commands": commands or ["true"],
+        **(role or {}),
+    }
+    job = {
+        "protocolVersion": 2,
+        "name": name,
+        "type": "job",
+        "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "busybox:latest"}],
+        "taskRoles": {"worker": worker},
+        "defaults": {"virtualCluster": "vision"},
+        "extras": {"gangAllocation": gang, "berth": berth or {}},
+        **top,
+    }
+    return yaml.safe_dump(job, sort_keys=False)
