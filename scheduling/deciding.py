@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduling import explain
-from scheduling.decisions import Reason, Start, Wait
+from scheduling.decisions import Code, Reason, Start, Wait
 from scheduling.jobs import Job, TaskPlacement
 from scheduling.ledger import Layout, Ledger
 from scheduling.ordering import candidates, chains
@@ -14,6 +14,10 @@ from scheduling.snapshot import Claim
 
 NodeIds = frozenset[str] | None
 """Nodes by their ids; None is every node."""
+
+
+NEARNESS = {code: number for number, code in enumerate(Code)}
+"""The later a reason comes in the order of codes, the nearer is the job to a start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,31 +91,30 @@ def right_missing(ledger: Ledger, job: Job, choice: Choice) -> Reason | None:
 
 def attempt(
     ledger: Ledger, idle: Ledger, job: Job, choices: Sequence[Choice], allowed: int
-) -> tuple[TaskPlacement, ...] | Reason:
-    """Placements for the job under the first choice that holds it, or the dominant reason of none.
+) -> tuple[TaskPlacement, ...]:
+    """Placements for the job under the first choice that holds it; none when it must wait.
 
     `allowed` are the nodes it may use; `idle` is the same cluster without jobs.
     """
-    if not choices:
-        return explain.no_gpus_owned(job.vc)
-    blocked: list[tuple[Choice, Reason]] = []
-    open_choices: list[Choice] = []
+    place = _place_gang if job.gang else _place_singly
+    for choice in choices:
+        if right_missing(ledger, job, choice) is None:
+            found = place(ledger, job, choice, _preferred(idle, job, choice, allowed))
+            if found:
+                return found
+    return ()
+
+
+def dominant(ledger: Ledger, idle: Ledger, job: Job, choices: Sequence[Choice], allowed: int) -> Reason:
+    """Why a job that must wait does: the reason under the choice that comes nearest to a start."""
+    reasons = []
     for choice in choices:
         reason = right_missing(ledger, job, choice)
         if reason is None:
-            open_choices.append(choice)
-        else:
-            blocked.append((choice, reason))
-    if not open_choices:
-        return blocked[0][1]
-    place = _place_gang if job.gang else _place_singly
-    for choice in open_choices:
-        found = place(ledger, job, choice, _preferred(idle, job, choice, allowed))
-        if found:
-            return found
-    first = open_choices[0]
-    parts = first.parts if job.gang else (_smallest(first.parts),)
-    return explain.no_room(ledger, parts, _preferred(idle, job, first, allowed), allowed)
+            parts = choice.parts if job.gang else (_smallest(choice.parts),)
+            reason = explain.no_room(ledger, parts, _preferred(idle, job, choice, allowed), allowed)
+        reasons.append(reason)
+    return max(reasons, key=lambda one: NEARNESS[one.code], default=explain.no_gpus_owned(job.vc))
 
 
 def _smallest(parts: tuple[Demand, ...]) -> Demand:
@@ -174,14 +177,24 @@ class Desk:
     def decide(self, job: Job, now: int, nodes: NodeIds, choices: Sequence[Choice]) -> Start | Wait:
         """Start (what fits of it) or wait, under these choices of a SKU."""
         ledger = self._ledger_for(job)
-        layout = ledger.layout
+        found = attempt(ledger, self._idle, job, choices, self._allowed(job, nodes))
+        if found:
+            return Start(job, found, now)
+        return Wait(job, dominant(ledger, self._idle, job, choices, self._allowed(job, nodes)))
+
+    def start(self, job: Job, now: int, choices: Sequence[Choice]) -> Start | None:
+        """The same without a reason, on every node."""
+        found = attempt(self._ledger_for(job), self._idle, job, choices, self._allowed(job, None))
+        return Start(job, found, now) if found else None
+
+    def reason(self, job: Job, choices: Sequence[Choice]) -> Reason:
+        """Why a job that does not start waits."""
+        return dominant(self._ledger_for(job), self._idle, job, choices, self._allowed(job, None))
+
+    def _allowed(self, job: Job, nodes: NodeIds) -> int:
+        layout = self.ledger.layout
         allowed = layout.all_nodes() if nodes is None else layout.mask_of(nodes)
-        if job.only_nodes is not None:
-            allowed &= layout.mask_of(job.only_nodes)
-        answer = attempt(ledger, self._idle, job, choices, allowed)
-        if isinstance(answer, Reason):
-            return Wait(job, answer)
-        return Start(job, answer, now)
+        return allowed if job.only_nodes is None else allowed & layout.mask_of(job.only_nodes)
 
     def apply(self, start: Start) -> None:
         """Carry the start out on the ledger."""

@@ -1,13 +1,24 @@
 """One pass over the waiting jobs: the order, and `decide` for whoever's turn it is."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from scheduling import explain
 from scheduling.deciding import Choice, Desk, Shape, right_missing
 from scheduling.decisions import Plan, Reason, Start, Wait
 from scheduling.jobs import Job
 from scheduling.ordering import Line, interleaved
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A job that does not start, until the end of the pass: its place in the order, and who is ahead."""
+
+    job: Job
+    shape: Shape
+    choices: Sequence[Choice]
+    ahead: int
+    by_priority: int
 
 
 class Pass:
@@ -17,6 +28,8 @@ class Pass:
        its SKU chains (no backfill, so that a large gang does not starve). Between virtual clusters the job
        that was submitted first is looked at first.
     2. Opportunistic jobs, in the same way, on what no quota is owed.
+    3. The reasons of those that wait, with the numbers that hold when all starts are carried out. Starts only
+       take room, so none of the waiting jobs could start by then.
     """
 
     def __init__(self, desk: Desk, now: int) -> None:
@@ -24,8 +37,9 @@ class Pass:
         self._now = now
         self._lines: dict[str, Line] = {}
         self._starts: list[Start] = []
-        self._waits: list[Wait] = []
-        self._missing: dict[int, tuple[Shape, Reason | None]] = {}
+        self._held: list[Wait] = []
+        self._waiting: list[_Waiting] = []
+        self._missing: dict[int, Reason | None] = {}
 
     def run(self, guaranteed: dict[str, list[Job]], opportunistic: dict[str, list[Job]]) -> Plan:
         """Go through the queues."""
@@ -33,52 +47,50 @@ class Pass:
             self._lines = {vc: Line() for vc in queues}
             for job in interleaved(queues):
                 self._take(job)
-        return Plan(self._now, starts=tuple(self._starts), waits=tuple(self._waits))
+        told = [Wait(one.job, self._reason(one), one.ahead + 1) for one in self._waiting]
+        return Plan(self._now, starts=tuple(self._starts), waits=(*told, *self._held))
 
     def _take(self, job: Job) -> None:
         held = self._desk.hold(job)
         if held is not None:
-            self._waits.append(Wait(job, held))
+            self._held.append(Wait(job, held))
             return
         shape = self._desk.shapes.of(job)
         line = self._lines[job.vc]
         choices = _free_choices(line, shape)
-        if shape.choices and not choices:
-            self._wait(job, shape, self._held_back(job, shape, line))
+        start = self._desk.start(job, self._now, choices) if choices else None
+        if start is not None:
+            self._start(start)
             return
-        answer = self._desk.decide(job, self._now, None, choices)
-        if isinstance(answer, Wait):
-            self._wait(job, shape, answer.reason)
-        else:
-            self._start(answer)
+        ahead, by_priority = line.ahead(shape.chains), line.ahead_by_priority(job, shape.chains)
+        self._waiting.append(_Waiting(job, shape, choices, ahead, by_priority))
+        line.add(job, shape.chains)
 
     def _start(self, start: Start) -> None:
         self._desk.apply(start)
-        self._missing.clear()
         self._starts.append(start)
         placed = {placement.task for placement in start.placements}
         rest = tuple(task for task in start.job.wanted if task not in placed)
         if rest:
             self._take(replace(start.job, wanted=rest))
 
-    def _wait(self, job: Job, shape: Shape, reason: Reason) -> None:
-        line = self._lines[job.vc]
-        self._waits.append(Wait(job, reason, line.ahead(shape.chains) + 1))
-        line.add(job, shape.chains)
-
-    def _held_back(self, job: Job, shape: Shape, line: Line) -> Reason:
-        """The order holds the job back, unless it has no right to its GPUs anyway."""
-        known = self._missing.get(id(shape))
-        if known is None:
-            known = self._missing[id(shape)] = (shape, self._right_missing(job, shape))
-        missing = known[1]
+    def _reason(self, one: _Waiting) -> Reason:
+        """The right to the GPUs comes first; then the order, if it keeps the job from a SKU; then room."""
+        missing = self._right_missing(one.job, one.shape)
         if missing is not None:
             return missing
-        return explain.order(line.ahead(shape.chains), line.ahead_by_priority(job, shape.chains))
+        held = [choice for choice in one.shape.choices if choice not in one.choices]
+        if any(right_missing(self._desk.ledger, one.job, choice) is None for choice in held):
+            return explain.order(one.ahead, one.by_priority)
+        return self._desk.reason(one.job, one.choices)
 
     def _right_missing(self, job: Job, shape: Shape) -> Reason | None:
-        reasons = [right_missing(self._desk.ledger, job, choice) for choice in shape.choices]
-        return reasons[0] if all(reasons) else None
+        """Why the job has no right to GPUs under any choice; jobs of one shape share the answer."""
+        key = id(shape)
+        if key not in self._missing:
+            reasons = [right_missing(self._desk.ledger, job, choice) for choice in shape.choices]
+            self._missing[key] = reasons[0] if reasons and all(reasons) else None
+        return self._missing[key]
 
 
 def _free_choices(line: Line, shape: Shape) -> Sequence[Choice]:

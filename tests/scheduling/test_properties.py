@@ -1,0 +1,299 @@
+"""What holds in every world: no GPU twice, quotas kept, the same answer for the same state, true reasons."""
+
+from dataclasses import replace
+
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from scheduling import Cluster, Code, Engine, Job, Plan, Snapshot, Standing, Start, Wait, refusals
+from tests.scheduling.builders import carry_out, job, role, run_to_the_end
+from tests.scheduling.worlds import (
+    SKUS,
+    VCS,
+    all_in_service,
+    clusters,
+    fits_somehow,
+    free_on,
+    held,
+    holds,
+    jobs,
+    named,
+    ordered,
+    skus_of,
+    with_plenty,
+)
+
+few = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+JOBS = st.lists(jobs(), min_size=1, max_size=12).map(named)
+ENDS = st.lists(st.integers(0, 7), max_size=4)
+
+
+def lived(described: Cluster, waiting: list[Job], ends: list[int]) -> Engine:
+    """An engine after some jobs came, started and ended, with the last halves still waiting."""
+    made = Engine(described)
+    accepted = [one for one in waiting if not refusals(described, one)]
+    for one in accepted[::2]:
+        made.submit(one)
+    carry_out(made)
+    for number in ends:
+        running = made.snapshot().running
+        if running:
+            made.finish(running[number % len(running)].job.id)
+    for one in accepted[1::2]:
+        made.submit(one)
+    return made
+
+
+def check_books(state: Snapshot) -> None:
+    assert all(len(holders) == 1 for holders in holds(state).values())
+    for vc in state.cluster.virtual_clusters:
+        for sku in SKUS:
+            assert held(state, vc.id, sku) <= vc.owned(sku)
+    for one in state.cluster.nodes:
+        here = [task.placement for running in state.running for task in running.tasks if task.placement.node == one.id]
+        assert sum(placement.cpu_milli for placement in here) <= one.cpu_milli
+        assert sum(placement.memory_mb for placement in here) <= one.memory_mb
+        ids = {leaf.id for leaf in one.leaves}
+        assert all(use.leaf in ids for placement in here for use in placement.leaves)
+
+
+@few
+@given(clusters(), JOBS, ENDS)
+def test_no_gpu_twice_and_quotas_cpu_and_memory_are_kept(
+    described: Cluster, waiting: list[Job], ends: list[int]
+) -> None:
+    made = lived(described, waiting, ends)
+    check_books(made.snapshot())
+    carry_out(made)
+    check_books(made.snapshot())
+
+
+@few
+@given(clusters(), JOBS, ENDS)
+def test_every_task_gets_what_its_role_asks_for_on_one_node_in_service(
+    described: Cluster, waiting: list[Job], ends: list[int]
+) -> None:
+    made = lived(described, waiting, ends)
+    usable = {
+        leaf.id: leaf.node for one in described.nodes if one.state == "open" for leaf in one.leaves if leaf.healthy
+    }
+    for start in made.plan(0).starts:
+        for placement in start.placements:
+            role = start.job.role(placement.role)
+            assert len(placement.leaves) == role.gpus
+            assert (placement.cpu_milli, placement.memory_mb) == (role.cpu_milli, role.memory_mb)
+            assert {usable[use.leaf] for use in placement.leaves} <= {placement.node}
+            standings = {use.standing for use in placement.leaves}
+            expected = Standing.BORROWED if start.job.opportunistic else Standing.GUARANTEED
+            assert standings <= {expected}
+
+
+@few
+@given(clusters(), JOBS, ENDS)
+def test_a_gang_starts_whole_or_not_at_all(described: Cluster, waiting: list[Job], ends: list[int]) -> None:
+    plan = lived(described, waiting, ends).plan(0)
+    for start in plan.starts:
+        if start.job.gang:
+            assert {placement.task for placement in start.placements} == set(start.job.wanted)
+    for one in {start.job.id for start in plan.starts} & {wait.job.id for wait in plan.waits}:
+        assert not next(start.job.gang for start in plan.starts if start.job.id == one)
+
+
+@few
+@given(clusters(), JOBS, ENDS, st.randoms(use_true_random=False))
+def test_the_same_state_gives_the_same_plan_whatever_the_order_of_its_rows(
+    described: Cluster, waiting: list[Job], ends: list[int], shuffler: object
+) -> None:
+    made = lived(described, waiting, ends)
+    state = made.snapshot()
+    shuffle = shuffler.shuffle  # type: ignore[attr-defined]
+    nodes, running, queue = list(state.cluster.nodes), list(state.running), list(state.waiting)
+    for rows in (nodes, running, queue):
+        shuffle(rows)
+    shuffled = replace(
+        state,
+        cluster=Cluster(tuple(nodes), tuple(reversed(state.cluster.virtual_clusters))),
+        running=tuple(running),
+        waiting=tuple(queue),
+    )
+    assert Engine.restore(shuffled).plan(7) == made.plan(7)
+
+
+@few
+@given(clusters(), JOBS, ENDS)
+def test_restoring_a_snapshot_is_going_on(described: Cluster, waiting: list[Job], ends: list[int]) -> None:
+    made = lived(described, waiting, ends)
+    again = Engine.restore(made.snapshot())
+    assert again.snapshot() == made.snapshot()
+    assert carry_out(again, 5) == carry_out(made, 5)
+    assert again.snapshot() == made.snapshot()
+
+
+@few
+@given(clusters(), JOBS, ENDS)
+def test_a_second_pass_starts_nothing_more(described: Cluster, waiting: list[Job], ends: list[int]) -> None:
+    made = lived(described, waiting, ends)
+    first = carry_out(made)
+    second = made.plan(0)
+    assert second.starts == ()
+    assert second.waits == first.waits
+
+
+@few
+@given(clusters(), JOBS, ENDS)
+def test_every_waiting_job_starts_or_has_its_reason(described: Cluster, waiting: list[Job], ends: list[int]) -> None:
+    made = lived(described, waiting, ends)
+    plan = made.plan(0)
+    told = {start.job.id for start in plan.starts} | {wait.job.id for wait in plan.waits}
+    assert told == {one.id for one in made.snapshot().waiting}
+    assert len(plan.waits) == len({wait.job.id for wait in plan.waits})
+
+
+@few
+@given(clusters(), JOBS, ENDS)
+def test_nobody_passes_a_waiting_job_of_the_same_team_and_sku(
+    described: Cluster, waiting: list[Job], ends: list[int]
+) -> None:
+    plan = lived(described, waiting, ends).plan(0)
+    for wait in plan.waits:
+        for start in plan.starts:
+            if start.job.vc != wait.job.vc or start.job.opportunistic != wait.job.opportunistic:
+                continue
+            used = {start.job.role(one.role).sku or sku_at(described, one.node) for one in start.placements
+                    if one.leaves}  # fmt: skip
+            if used & skus_of(described, wait.job):
+                assert ordered(start.job) <= ordered(wait.job)
+
+
+def sku_at(described: Cluster, name: str) -> str:
+    return next(one.cell_type for one in described.nodes if one.id == name)
+
+
+@few
+@given(clusters(), JOBS, ENDS)
+def test_opportunistic_jobs_leave_every_idle_quota_its_gpus(
+    described: Cluster, waiting: list[Job], ends: list[int]
+) -> None:
+    made = lived(described, waiting, ends)
+    plan = carry_out(made)
+    state = made.snapshot()
+    for sku in {sku_at(described, one.node) for start in plan.starts if start.job.opportunistic
+                for one in start.placements if one.leaves}:  # fmt: skip
+        free = sum(count for name, count in free_on(state).items() if sku_at(described, name) == sku)
+        owed = sum(vc.owned(sku) - held(state, vc.id, sku) for vc in described.virtual_clusters)
+        assert free >= owed
+
+
+@few
+@given(clusters(), JOBS, ENDS)
+def test_every_reason_is_true(described: Cluster, waiting: list[Job], ends: list[int]) -> None:
+    made = lived(described, waiting, ends)
+    plan = carry_out(made)
+    state = made.snapshot()
+    for wait in plan.waits:
+        CHECKS[wait.reason.code](state, plan, wait)
+
+
+def check_quota(state: Snapshot, plan: Plan, wait: Wait) -> None:
+    numbers = wait.reason.numbers
+    if "sku" in numbers:
+        sku = str(numbers["sku"])
+        assert numbers["held"] == held(state, wait.job.vc, sku)
+        assert numbers["owned"] == next(vc.owned(sku) for vc in state.cluster.virtual_clusters if vc.id == wait.job.vc)
+        sizes = [wait.job.role(task.role) for task in wait.job.wanted]
+        mine = [role.gpus for role in sizes if role.sku in (sku, None) and role.gpus]
+        assert numbers["needed"] == (sum(mine) if wait.job.gang else min(mine))
+        assert int(numbers["held"]) + int(numbers["needed"]) > int(numbers["owned"])
+    idle = replace(with_plenty(all_in_service(state)), waiting=())
+    assert isinstance(Engine.restore(idle).decide(wait.job, 0), Wait)
+
+
+def check_lend_limit(state: Snapshot, plan: Plan, wait: Wait) -> None:
+    sku = str(wait.reason.numbers["sku"])
+    free = sum(count for name, count in free_on(state).items() if sku_at(state.cluster, name) == sku)
+    owed = sum(vc.owned(sku) - held(state, vc.id, sku) for vc in state.cluster.virtual_clusters)
+    assert (wait.reason.numbers["free"], wait.reason.numbers["owed"]) == (free, owed)
+    assert int(wait.reason.numbers["needed"]) > free - owed
+
+
+def check_order(state: Snapshot, plan: Plan, wait: Wait) -> None:
+    mine = skus_of(state.cluster, wait.job)
+    ahead = [
+        other.job for other in plan.waits
+        if other.job.vc == wait.job.vc
+        and other.job.opportunistic == wait.job.opportunistic
+        and ordered(other.job) < ordered(wait.job)
+        and (skus_of(state.cluster, other.job) & mine or not (skus_of(state.cluster, other.job) | mine))
+    ]  # fmt: skip
+    numbers = wait.reason.numbers
+    assert ahead
+    assert numbers["ahead"] == len(ahead)
+    assert numbers["by_priority"] == sum(one.priority > wait.job.priority for one in ahead)
+
+
+def check_fragmented(state: Snapshot, plan: Plan, wait: Wait) -> None:
+    best = with_plenty(all_in_service(state))
+    assert isinstance(Engine.restore(best).decide(wait.job, 0), Wait)
+    sku = str(wait.reason.numbers["sku"])
+    roles = [wait.job.role(task.role) for task in wait.job.wanted]
+    sizes = [(role.gpus, role.sku or sku) for role in roles]
+    if wait.job.gang:
+        assert not fits_somehow(best, sizes)
+    else:
+        assert not any(fits_somehow(best, [size]) for size in sizes if size[1] == sku and size[0])
+
+
+def check_bad_nodes(state: Snapshot, plan: Plan, wait: Wait) -> None:
+    assert isinstance(Engine.restore(with_plenty(state)).decide(wait.job, 0), Wait)
+    assert isinstance(Engine.restore(with_plenty(all_in_service(state))).decide(wait.job, 0), Start)
+
+
+def check_resources(state: Snapshot, plan: Plan, wait: Wait) -> None:
+    assert isinstance(Engine.restore(state).decide(wait.job, 0), Wait)
+    assert isinstance(Engine.restore(with_plenty(state)).decide(wait.job, 0), Start)
+
+
+CHECKS = {
+    Code.QUOTA: check_quota,
+    Code.LEND_LIMIT: check_lend_limit,
+    Code.ORDER: check_order,
+    Code.FRAGMENTED: check_fragmented,
+    Code.BAD_NODES: check_bad_nodes,
+    Code.RESOURCES: check_resources,
+}
+
+
+@few
+@given(clusters(healthy=True), st.lists(jobs(lowest=0), min_size=1, max_size=8).map(named))
+def test_everything_that_was_accepted_runs_when_jobs_end(described: Cluster, waiting: list[Job]) -> None:
+    accepted = [one for one in waiting if not refusals(described, one) and runs_on_the_idle_cluster(described, one)]
+    arrivals = [(one.submitted_ms, one) for one in accepted]
+    run = run_to_the_end(Engine(described), arrivals, {one.id: 3 + one.order_id for one in accepted})
+    assert set(run.ended) == {one.id for one in accepted}
+    assert all(len(run.began[one.id]) == len(one.wanted) for one in accepted)
+
+
+def runs_on_the_idle_cluster(described: Cluster, one: Job) -> bool:
+    """Not so for tasks without GPUs that need what is kept for the GPUs while these idle."""
+    return one.id in run_to_the_end(Engine(described), [(0, one)], {one.id: 1}).ended
+
+
+@few
+@given(clusters(healthy=True), st.lists(jobs(lowest=0), min_size=1, max_size=6).map(named), st.sampled_from(VCS))
+def test_single_gpu_jobs_inside_the_quota_start_at_once_whatever_the_other_team_runs(
+    described: Cluster, theirs: list[Job], mine: str
+) -> None:
+    made = lived(described, [replace(one, vc=next(vc for vc in VCS if vc != mine)) for one in theirs], [])
+    carry_out(made)
+    state = made.snapshot()
+    roomy = Engine.restore(with_plenty(state))
+    sku = next((sku for sku in SKUS for vc in described.virtual_clusters if vc.id == mine and vc.owned(sku)), None)
+    assume(sku is not None)
+    answer = roomy.decide(one_gpu_each(mine, str(sku), described), 0)
+    assert isinstance(answer, Start)
+
+
+def one_gpu_each(vc: str, sku: str, described: Cluster) -> Job:
+    """A gang of one-GPU tasks that fills the team's whole quota of a SKU."""
+    owned = next(one.owned(sku) for one in described.virtual_clusters if one.id == vc)
+    return job("mine", role(count=owned, cpu=0, memory=0, sku=sku), vc=vc)
