@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from scheduling import Cluster, Code, Engine, Job, Plan, Snapshot, Standing, Start, Wait, refusals
-from tests.scheduling.builders import carry_out, job, role, run_to_the_end
+from tests.scheduling.builders import carry_out, cluster, job, node, role, run_to_the_end
 from tests.scheduling.worlds import (
     SKUS,
     VCS,
@@ -297,3 +297,25 @@ def one_gpu_each(vc: str, sku: str, described: Cluster) -> Job:
     """A gang of one-GPU tasks that fills the team's whole quota of a SKU."""
     owned = next(one.owned(sku) for one in described.virtual_clusters if one.id == vc)
     return job("mine", role(count=owned, cpu=0, memory=0, sku=sku), vc=vc)
+
+
+USED = st.lists(st.integers(0, 4), min_size=1, max_size=3)
+SIZES = st.lists(st.sampled_from([1, 2, 3, 4]), min_size=1, max_size=5)
+
+
+@settings(max_examples=300, deadline=None)
+@given(USED, SIZES)
+def test_a_gang_starts_exactly_when_some_way_of_placing_it_exists(used: list[int], sizes: list[int]) -> None:
+    described = cluster(*(node(f"n{number}", 4) for number in range(len(used))), vision=4 * len(used))
+    made = Engine(described)
+    for number, gpus in enumerate(used):
+        if gpus:
+            made.submit(job(f"busy{number}", role(gpus=gpus, cpu=0), only=(f"n{number}",)))
+    carry_out(made)
+    state = made.snapshot()
+    gang = job("gang", *(role(f"r{number}", gpus=gpus) for number, gpus in enumerate(sizes)))
+    answer = made.decide(gang, 0)
+    assert isinstance(answer, Start) == fits_somehow(state, [(gpus, "A100") for gpus in sizes])
+    if isinstance(answer, Wait) and sum(sizes) <= 4 * len(used) - sum(used):
+        assert answer.reason.code == Code.FRAGMENTED
+        assert answer.reason.numbers["largest"] == max(free_on(state).values())
