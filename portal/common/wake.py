@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from functools import cache
 
-from celery import current_app
+from celery import Celery
 from django.conf import settings
 from kombu.exceptions import OperationalError
 from redis import Redis, RedisError
@@ -19,6 +20,19 @@ TRY_SECONDS = 0.5
 def redis_once() -> Redis:
     """A client that tries once, for half a second: a submit succeeds while Redis is away."""
     return Redis.from_url(settings.REDIS_URL, socket_timeout=TRY_SECONDS, socket_connect_timeout=TRY_SECONDS)
+
+
+@cache
+def _sender() -> Celery:
+    """Celery's sending side alone: web processes and commands have no worker's app, and nobody may wait long."""
+    sender = Celery("berth-sender", set_as_current=False)
+    sender.conf.update(settings.CELERY)
+    sender.conf.broker_transport_options = {
+        **settings.CELERY["broker_transport_options"],
+        **{"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0},
+        **{"socket_timeout": TRY_SECONDS, "socket_connect_timeout": TRY_SECONDS},
+    }
+    return sender
 
 
 def scheduler_wake() -> None:
@@ -44,7 +58,7 @@ def scheduler_flag_clear() -> None:
 def task_send(name: str, *args: object, queue: str, expires: float | None = None) -> bool:
     """One try to put a Celery task on a queue; False when the broker is away."""
     try:
-        current_app.send_task(name, args=args, queue=queue, expires=expires, retry=False, ignore_result=True)
+        _sender().send_task(name, args=args, queue=queue, expires=expires, retry=False, ignore_result=True)
     except (OperationalError, RedisError, OSError) as error:
         log.warning("broker away, %s not sent: %s", name, error)
         return False
