@@ -4,6 +4,7 @@ A ledger is changed by `hold` and `release`; what-ifs work on a `copy`.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 
 from scheduling.cells import Cluster, Node, NodeState, virtual_cell
 from scheduling.jobs import LeafUse, TaskPlacement
@@ -158,10 +159,9 @@ class Ledger:
         return sum(self.quota_left(vc, kind) for vc, kind in self.layout.owned if kind == cell_type)
 
     def take_virtual(self, vc: str, cell_type: str, count: int) -> list[str]:
-        """Addresses of the lowest `count` free virtual cells; IndexError when the quota has fewer."""
-        taken = self.virtual.get((vc, cell_type), 0)
-        free = [number for number in range(self.owned(vc, cell_type)) if not taken >> number & 1]
-        return [virtual_cell(vc, cell_type, free[number]) for number in range(count)]
+        """Addresses of the lowest `count` free virtual cells, fewer when the quota has fewer."""
+        free = bits(~self.virtual.get((vc, cell_type), 0) & (1 << self.owned(vc, cell_type)) - 1)
+        return [virtual_cell(vc, cell_type, number) for number in islice(free, count)]
 
     def hold(self, placement: TaskPlacement) -> None:
         """Enter a task; cells that the cluster no longer has are passed over. Raises PlacementConflict."""

@@ -1,7 +1,7 @@
 """Who comes first, and who is held back by whom."""
 
 from collections.abc import Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heapreplace
 
 from scheduling.cells import Cluster
 from scheduling.jobs import Job
@@ -41,46 +41,45 @@ def chains(cluster: Cluster, job: Job) -> frozenset[str]:
 
 def interleaved(queues: dict[str, list[Job]]) -> Iterator[Job]:
     """All queues' jobs, each queue in its own order; between queues the head that was submitted first."""
-    heap: list[tuple[int, int, str, str, int]] = []
-    for vc, queue in queues.items():
-        _push(heap, vc, queue, 0)
+    heap = [_turn(vc, queue, 0) for vc, queue in queues.items() if queue]
+    heapify(heap)
     while heap:
-        _, _, _, vc, number = heappop(heap)
-        yield queues[vc][number]
-        _push(heap, vc, queues[vc], number + 1)
+        _, _, _, vc, number = heap[0]
+        queue = queues[vc]
+        yield queue[number]
+        if number + 1 < len(queue):
+            heapreplace(heap, _turn(vc, queue, number + 1))
+        else:
+            heappop(heap)
 
 
-def _push(heap: list[tuple[int, int, str, str, int]], vc: str, queue: list[Job], number: int) -> None:
-    if number < len(queue):
-        job = queue[number]
-        heappush(heap, (job.submitted_ms, job.order_id, job.id, vc, number))
+def _turn(vc: str, queue: list[Job], number: int) -> tuple[int, int, str, str, int]:
+    job = queue[number]
+    return (job.submitted_ms, job.order_id, job.id, vc, number)
 
 
 class Line:
     """One virtual cluster's waiting jobs as a pass goes through them in order: who was passed, per chains.
 
-    A job that waits holds back every later one that shares a chain with it.
+    A job that waits holds back every later one that shares a chain with it; `held` are these chains.
     """
 
     def __init__(self) -> None:
         self.held: set[str] = set()
-        self.waiting: dict[frozenset[str], int] = {}
-        self.higher: dict[frozenset[str], int] = {}
-        self.priority: int | None = None
+        self._priority: int | None = None
+        self._passed: dict[frozenset[str], int] = {}
+        self._higher: dict[frozenset[str], int] = {}
 
-    def ahead(self, wanted: frozenset[str]) -> int:
-        """Waiting jobs passed so far that share a chain."""
-        return sum(count for held, count in self.waiting.items() if held & wanted)
-
-    def ahead_by_priority(self, job: Job, wanted: frozenset[str]) -> int:
-        """Those of them that have a higher priority than the job, the next in order."""
-        counts = self.higher if job.priority == self.priority else self.waiting
-        return sum(count for held, count in counts.items() if held & wanted)
-
-    def add(self, job: Job, wanted: frozenset[str]) -> None:
-        """The job waits; it comes after all that were added before."""
-        if job.priority != self.priority:
-            self.higher = self.waiting.copy()
-            self.priority = job.priority
-        self.held |= wanted
-        self.waiting[wanted] = self.waiting.get(wanted, 0) + 1
+    def join(self, priority: int, chains: frozenset[str]) -> tuple[int, int]:
+        """The next job in order waits. Answers how many ahead share a chain, and how many by priority."""
+        if priority != self._priority:
+            self._higher = self._passed.copy()
+            self._priority = priority
+        ahead = higher = 0
+        for passed, count in self._passed.items():
+            if passed & chains:
+                ahead += count
+                higher += self._higher.get(passed, 0)
+        self.held |= chains
+        self._passed[chains] = self._passed.get(chains, 0) + 1
+        return ahead, higher

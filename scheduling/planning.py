@@ -1,7 +1,8 @@
 """One pass over the waiting jobs: the order, and `decide` for whoever's turn it is."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from scheduling import explain
 from scheduling.deciding import Choice, Desk, Shape, right_missing
@@ -10,8 +11,7 @@ from scheduling.jobs import Job
 from scheduling.ordering import Line, interleaved
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
+class _Waiting(NamedTuple):
     """A job that does not start, until the end of the pass: its place in the order, and who is ahead."""
 
     job: Job
@@ -62,9 +62,8 @@ class Pass:
         if start is not None:
             self._start(start)
             return
-        ahead, by_priority = line.ahead(shape.chains), line.ahead_by_priority(job, shape.chains)
+        ahead, by_priority = line.join(job.priority, shape.chains)
         self._waiting.append(_Waiting(job, shape, choices, ahead, by_priority))
-        line.add(job, shape.chains)
 
     def _start(self, start: Start) -> None:
         self._desk.apply(start)
