@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 from datetime import datetime, timedelta
 
@@ -279,6 +278,3 @@ def member_set(*, vc: VirtualCluster, user: User, role: str, now: datetime, acto
         VcEvent.objects.create(vc=vc, at=now, code="member", message=message, actor=actor)
 
 
-def quota_share(there: int, parts: int) -> int:
-    """An equal share of ``there`` GPUs for each of ``parts`` virtual clusters, rounded down."""
-    return math.floor(there / parts)

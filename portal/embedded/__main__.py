@@ -1,0 +1,221 @@
+"""``python -m portal.embedded [--no-job]``: start everything on this machine, run the sample job, stay until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from portal.embedded.options import REPOSITORY, CannotStart, Options, options_read
+from portal.embedded.redis import BundledRedis
+
+READY_S = 60.0
+
+
+def say(line: str) -> None:
+    """One line for the person at the terminal."""
+    print(line, flush=True)
+
+
+def main() -> int:
+    """The whole way of the demo, in order."""
+    parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
+    parser.add_argument("--no-job", action="store_true", help="start the stack without the sample job")
+    arguments = parser.parse_args()
+    options = options_read()
+    redis = BundledRedis(options.data / "redis")
+    redis.start()
+    try:
+        _environment(options, redis.url)
+        return _stack(options, sample=not arguments.no_job)
+    finally:
+        redis.stop()
+
+
+def _environment(options: Options, redis_url: str) -> None:
+    os.environ |= {
+        "DJANGO_SETTINGS_MODULE": "portal.settings",
+        "BERTH_DATA_DIR": str(options.data),
+        "BERTH_REDIS_URL": redis_url,
+        "BERTH_URL": options.url,
+    }
+
+
+def _stack(options: Options, *, sample: bool) -> int:
+    import django
+
+    django.setup()
+    from django.conf import settings
+    from django.core.management import call_command
+    from django.utils import timezone
+
+    from portal.embedded.processes import Processes, commands
+    from portal.embedded.seed import seed
+
+    say("Preparing the database and the pages …")
+    call_command("migrate", verbosity=0, interactive=False)
+    call_command("collectstatic", verbosity=0, interactive=False)
+    node = _node(options)
+    seeded = seed(node_name=node.name, node_key=node.key, jobs_folder=options.data / "jobs", now=timezone.now())
+    log_path = options.data / "stack.log"
+    with log_path.open("a", buffering=1, encoding="utf-8") as log:
+        environment = {**os.environ, **node.environment(options, settings.PORTAL_KEY.public)}
+        processes = Processes(lines=commands(bind=options.bind, port=options.port), environment=environment, log=log)
+        guide = Guide(options=options, node=node.name, password=seeded.password, sample=sample)
+        thread = threading.Thread(target=guide.run, args=(processes.ended, processes.stop), daemon=True)
+        thread.start()
+        code = processes.run()
+    say(f"Stopped. Everything is kept in {options.data}; `make demo` finds it again.")
+    return _exit_code(code, guide, log_path)
+
+
+def _exit_code(code: int, guide: Guide, log_path: Path) -> int:
+    if guide.failure:
+        say(f"{guide.failure} The stack's log is {log_path}.")
+        return 1
+    interrupted = code in {130, 143} or guide.up
+    if not interrupted:
+        say(f"A process of the stack ended by itself (status {code}). The stack's log is {log_path}.")
+    return 0 if interrupted else 1
+
+
+@dataclass(frozen=True, slots=True)
+class LocalNode:
+    """This machine as a node: its name, the public half of its key, its state folder."""
+
+    name: str
+    key: str
+    state: Path
+
+    def environment(self, options: Options, portal_key: str) -> dict[str, str]:
+        """What its agent is told."""
+        jobs = str(options.data / "jobs")
+        runtime = "docker" if options.docker_url else "process"
+        found = {
+            "BERTH_NODE_NAME": self.name,
+            "BERTH_NODE_REDIS_URL": os.environ["BERTH_REDIS_URL"],
+            "BERTH_NODE_STATE_DIR": str(self.state),
+            "BERTH_NODE_PORTAL_PUBLIC_KEY": portal_key,
+            "BERTH_NODE_RUNTIME": runtime,
+            "BERTH_NODE_GPUS": options.gpus,
+            "BERTH_NODE_MOUNT_ROOTS": jobs,
+        }
+        return found | ({"BERTH_NODE_DOCKER_URL": options.docker_url} if options.docker_url else {})
+
+
+def _node(options: Options) -> LocalNode:
+    name = re.sub(r"[^a-z0-9-]+", "-", socket.gethostname().split(".")[0].lower()).strip("-") or "this-machine"
+    state = options.data / "node"
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made = subprocess.run(
+        [sys.executable, "-m", "nodes", "key"], cwd=REPOSITORY, capture_output=True, text=True, check=False,
+        env={**os.environ, "BERTH_NODE_STATE_DIR": str(state), "BERTH_NODE_NAME": name},
+    )  # fmt: skip
+    if made.returncode:
+        raise CannotStart(f"The node's key could not be made: {made.stderr.strip()}")
+    return LocalNode(name, made.stdout.strip().splitlines()[-1], state)
+
+
+class Guide:
+    """Leads the person through the start: waits for each part, shares the GPUs, runs the sample job."""
+
+    def __init__(self, *, options: Options, node: str, password: str | None, sample: bool) -> None:
+        self._options, self._node, self._password, self._sample = options, node, password, sample
+        self.failure = ""
+        self.up = False
+
+    def run(self, ended: threading.Event, stop: object) -> None:
+        """In a thread of its own beside the processes."""
+        try:
+            self._lead(ended)
+        except _StackEnded:
+            return
+        except Exception as error:  # whatever goes wrong here must end the stack with a sentence, not hang it
+            self.failure = f"The demo could not go on: {error!r}."
+            if callable(stop):
+                stop()
+
+    def _lead(self, ended: threading.Event) -> None:
+        from django.utils import timezone
+
+        from portal.embedded.seed import node_ready, quotas_share
+
+        options = self._options
+        _wait(lambda: _answers(options.url), "the portal does not answer", ended)
+        _wait(lambda: node_ready(node_name=self._node) is not None, "this machine's agent does not report", ended)
+        self._tell_hardware()
+        quotas_share(now=timezone.now())
+        self.up = True
+        say(f"Berth is up: {options.url}")
+        if self._password:
+            say(f"Sign in as admin with the password {self._password} (shown this once).")
+        else:
+            say("Sign in as admin; set a new password with: .venv/bin/python manage.py changepassword admin")
+        if self._sample:
+            self._run_sample()
+        say(f"The portal stays up at {options.url} — Ctrl-C stops everything.")
+        if options.bind == "127.0.0.1":
+            say(f"From another machine: ssh -L {options.port}:127.0.0.1:{options.port} {socket.gethostname()}")
+
+    def _tell_hardware(self) -> None:
+        from portal.clusters.models import Node
+
+        node = Node.objects.get(name=self._node)
+        gpus = list(node.gpus.filter(present=True))
+        kind = "simulated" if node.simulated else "real"
+        models = ", ".join(sorted({gpu.model for gpu in gpus})) or "none"
+        say(f"Node {node.name}: {len(gpus)} {kind} GPUs ({models}).")
+        if node.runtime == "process":
+            say("No Docker Engine answers: jobs run as plain processes, NOT isolated; images are ignored.")
+        else:
+            say(f"Jobs run as containers of the Docker Engine at {self._options.docker_url}.")
+
+    def _run_sample(self) -> None:
+        from django.utils import timezone
+
+        from portal.accounts.models import Scope, User
+        from portal.accounts.services import token_create, token_revoke
+        from portal.embedded.sample import SampleJob
+        from portal.embedded.seed import ADMIN
+
+        admin = User.objects.get(username=ADMIN)
+        token = token_create(user=admin, name="make demo", scope=Scope.SUBMIT, now=timezone.now(), expires_at=None)
+        try:
+            SampleJob(url=self._options.url, token=token.secret, say=say).run(REPOSITORY / "examples" / "hello.yaml")
+        finally:
+            token_revoke(token=token.token, now=timezone.now())
+
+
+class _StackEnded(Exception):
+    """The processes are gone; there is nobody to lead."""
+
+
+def _wait(ready: object, complaint: str, ended: threading.Event) -> None:
+    assert callable(ready)
+    deadline = time.monotonic() + READY_S
+    while not ready():
+        if ended.wait(0.2):
+            raise _StackEnded
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{complaint} after {READY_S:.0f} s")
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urlopen(f"{url}/healthz", timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (URLError, OSError):
+        return False
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""What the embedded stack is started with, from the environment and the command line."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+OLDEST_PYTHON = (3, 11)
+
+
+class CannotStart(SystemExit):
+    """The stack cannot start; the text is one sentence that says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """``bind`` and ``port``: where the portal answers; ``data``: where everything is kept."""
+
+    bind: str
+    port: int
+    data: Path
+    docker_url: str | None
+    gpus: str
+
+    @property
+    def url(self) -> str:
+        """The portal's address as this machine reaches it."""
+        host = "127.0.0.1" if self.bind in {"0.0.0.0", "::"} else self.bind
+        return os.environ.get("BERTH_URL", f"http://{host}:{self.port}")
+
+
+def options_read() -> Options:
+    """Read and check everything that can be wrong before anything is started. Raises CannotStart."""
+    if sys.version_info < OLDEST_PYTHON:
+        found = ".".join(map(str, sys.version_info[:3]))
+        raise CannotStart(f"Python {found} is too old: Berth needs 3.11 or later. Try: make demo PYTHON=python3.12")
+    options = Options(
+        bind=os.environ.get("BIND", "127.0.0.1"),
+        port=_port(os.environ.get("PORT", "8000")),
+        data=Path(os.environ.get("BERTH_DATA_DIR") or REPOSITORY / "data").expanduser().resolve(),
+        docker_url=_docker_answers(os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")),
+        gpus=os.environ.get("BERTH_NODE_GPUS", "auto"),
+    )
+    _folder_check(options.data)
+    _port_check(options.bind, options.port)
+    return options
+
+
+def _port(text: str) -> int:
+    if not text.isdigit() or not 0 < int(text) < 65536:
+        raise CannotStart(f"PORT={text!r}: must be a number from 1 to 65535.")
+    return int(text)
+
+
+def _folder_check(data: Path) -> None:
+    try:
+        data.mkdir(mode=0o750, parents=True, exist_ok=True)
+        probe = data / ".write-probe"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise CannotStart(
+            f"{data} cannot be written ({error.strerror}). Choose another folder: BERTH_DATA_DIR=/path make demo"
+        ) from None
+
+
+def _port_check(bind: str, port: int) -> None:
+    family = socket.AF_INET6 if ":" in bind else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((bind, port))
+        except OSError as error:
+            raise CannotStart(
+                f"{bind}:{port} cannot be used ({error.strerror}). Stop what listens there (perhaps another "
+                f"Berth), or choose another: make demo PORT={port + 1}"
+            ) from None
+
+
+def _docker_answers(url: str) -> str | None:
+    """The Engine's address when one answers there."""
+    import docker
+    from docker.errors import DockerException
+
+    try:
+        client = docker.DockerClient(base_url=url, version="auto", timeout=3)
+        client.ping()
+        client.close()
+    except (DockerException, OSError):
+        return None
+    return url

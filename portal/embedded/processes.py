@@ -1,0 +1,51 @@
+"""The processes of the embedded stack, run by honcho: when one ends, all end."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import threading
+from pathlib import Path
+from typing import TextIO
+
+from honcho.manager import Manager
+from honcho.printer import Printer
+
+PYTHON = Path(sys.executable)
+
+
+def commands(*, bind: str, port: int) -> dict[str, list[str]]:
+    """Name -> command line of each process; the same that any other installation runs."""
+    python = str(PYTHON)
+    celery = [python, "-m", "celery", "-A", "portal", "worker", "--pool", "threads", "--loglevel", "INFO"]
+    quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+    return {
+        "web": [python, "-m", "uvicorn", "portal.asgi:application", "--host", bind, "--port", str(port),
+                "--no-access-log", "--ws-max-size", "65536"],
+        "scheduler": [*celery, "-Q", "scheduler", "-n", "scheduler@%h", "-c", "1", "-B", *quiet],
+        "reports": [*celery, "-Q", "reports", "-n", "reports@%h", "-c", "2", *quiet],
+        "control": [*celery, "-Q", "control", "-n", "control@%h", "-c", "2", *quiet],
+        "agent": [python, "-m", "nodes"],
+    }  # fmt: skip
+
+
+class Processes:
+    """All processes of the stack; their output goes to ``log``."""
+
+    def __init__(self, *, lines: dict[str, list[str]], environment: dict[str, str], log: TextIO) -> None:
+        self._manager = Manager(Printer(log, colour=False))
+        for name, line in lines.items():
+            self._manager.add_process(name, f"exec {shlex.join(line)}", env=environment)
+        self.ended = threading.Event()
+
+    def run(self) -> int:
+        """Start them and stay until all have ended: on Ctrl-C, SIGTERM, ``stop``, or when one ends by itself."""
+        try:
+            self._manager.loop()
+        finally:
+            self.ended.set()
+        return int(self._manager.returncode or 0)
+
+    def stop(self) -> None:
+        """End all of them."""
+        self._manager.terminate()

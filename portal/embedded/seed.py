@@ -1,0 +1,62 @@
+"""The embedded stack's first rows: an administrator, this machine as a node, two sample virtual clusters."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from portal.accounts.models import ClusterRole, User
+from portal.clusters.models import CellType, Gpu, Node, QuotaLine, Storage, VirtualCluster
+from portal.clusters.services import member_set, node_add, quota_set, vc_create
+from portal.clusters.states import NodeHealth, VcRole
+
+ADMIN = "admin"
+SAMPLE_VCS = {"research": "A sample team", "production": "Another sample team"}
+
+
+@dataclass(frozen=True, slots=True)
+class Seeded:
+    """``password`` is set when the administrator was made just now; it is shown once and kept nowhere."""
+
+    admin: User
+    password: str | None
+
+
+def seed(*, node_name: str, node_key: str, jobs_folder: Path, now: datetime) -> Seeded:
+    """Make what is missing; what is there stays as it is."""
+    admin = User.objects.filter(username=ADMIN).first()
+    password = None
+    if admin is None:
+        password = secrets.token_urlsafe(12)
+        admin = User.objects.create_user(
+            ADMIN, password=password, role=ClusterRole.ADMIN, is_staff=True, is_superuser=True, uid=1000, gid=1000
+        )
+    node_add(name=node_name, public_key=node_key, now=now)
+    jobs_folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    Storage.objects.get_or_create(
+        name="jobs", defaults={"root": str(jobs_folder), "jobs": True, "must_be_mount": False}
+    )
+    for name, description in SAMPLE_VCS.items():
+        if not VirtualCluster.objects.filter(name=name).exists():
+            vc = vc_create(name=name, description=description, now=now)
+            member_set(vc=vc, user=admin, role=VcRole.LEAD, now=now)
+    return Seeded(admin, password)
+
+
+def node_ready(*, node_name: str) -> Node | None:
+    """The node once it has reported."""
+    return Node.objects.filter(name=node_name, health=NodeHealth.HEALTHY).first()
+
+
+def quotas_share(*, now: datetime) -> None:
+    """Share the GPUs equally between the sample virtual clusters, where none has a quota yet."""
+    vcs = list(VirtualCluster.objects.filter(name__in=SAMPLE_VCS).order_by("name"))
+    if not vcs or QuotaLine.objects.exists():
+        return
+    for cell_type in CellType.objects.filter(child__isnull=True):
+        there = Gpu.objects.filter(cell_type=cell_type, present=True).count()
+        for place, vc in enumerate(vcs):
+            share = there // len(vcs) + (place < there % len(vcs))
+            quota_set(vc=vc, cell_type=cell_type, count=share, now=now)

@@ -1,0 +1,303 @@
+"""A job's life from its file to its end, through the portal's own doors, with scripted nodes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from nodes.protocol import Cause, Exit, Phase, StopReason
+from portal.clusters.services import lane_pulse
+from portal.common.errors import Conflict
+from portal.jobs.models import Allocation, JobEvent, TaskAttempt
+from portal.jobs.services import job_stop
+from portal.jobs.spec import SpecInvalid
+from portal.jobs.states import EndReason, JobState
+from tests.support.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+def held() -> int:
+    return Allocation.objects.filter(released_at__isnull=True).count()
+
+
+def test_a_gang_is_prepared_everywhere_then_started_together_then_succeeds(world: World) -> None:
+    one, two = world.node("gpu01", gpus=2), world.node("gpu02", gpus=2)
+    job = world.submit(instances=2, gpu=2)
+    world.cycle()
+    job.refresh_from_db()
+    assert job.state == JobState.STARTING
+    assert held() == 4
+    one.obey()
+    assert [order.phase for order in one.desired().orders] == [Phase.PREPARE], "the other one is not prepared yet"
+    two.obey()
+    assert [order.phase for node in (one, two) for order in node.desired().orders] == [Phase.RUN, Phase.RUN]
+    one.obey()
+    job.refresh_from_db()
+    assert job.state == JobState.STARTING
+    two.obey()
+    job.refresh_from_db()
+    assert job.state == JobState.RUNNING
+    one.finish()
+    two.finish()
+    job.refresh_from_db()
+    assert (job.state, job.end_reason) == (JobState.SUCCEEDED, EndReason.SUCCEEDED)
+    assert held() == 0
+    world.settle()
+    assert not TaskAttempt.objects.filter(removed_at__isnull=True).exists()
+    assert one.containers == two.containers == {}
+
+
+def test_every_step_leaves_an_event(world: World) -> None:
+    node = world.node("gpu01")
+    world.submit()
+    world.cycle()
+    node.obey()
+    node.obey()
+    node.finish()
+    codes = list(JobEvent.objects.values_list("code", flat=True))
+    assert codes == [
+        "submitted", "starting", "placed", "task_prepared", "task_running", "attempt_running", "running",
+        "task_terminated", "ending_succeeded", "attempt_ended", "succeeded",
+    ]  # fmt: skip
+
+
+def test_a_job_that_does_not_fit_says_why_with_numbers(world: World) -> None:
+    world.node("gpu01", gpus=2)
+    world.submit(gpu=2)
+    waiting = world.submit(gpu=1)
+    world.cycle()
+    waiting.refresh_from_db()
+    assert waiting.state == JobState.WAITING
+    assert waiting.waiting_code == "quota"
+    assert "2 of 2" in waiting.waiting_message
+
+
+def test_the_next_job_starts_when_the_first_ends(world: World) -> None:
+    node = world.node("gpu01", gpus=1)
+    first, second = world.submit(), world.submit()
+    world.settle()
+    node.finish()
+    world.settle()
+    first.refresh_from_db()
+    second.refresh_from_db()
+    assert (first.state, second.state) == (JobState.SUCCEEDED, JobState.RUNNING)
+    assert second.run == 2
+
+
+def test_a_failing_task_fails_the_job_and_stops_its_siblings(world: World) -> None:
+    one, two = world.node("gpu01", gpus=1), world.node("gpu02", gpus=1)
+    job = world.submit(instances=2)
+    world.settle()
+    one.finish(code=3)
+    (order,) = two.desired().orders
+    assert order.phase is Phase.STOP
+    assert order.stop is not None
+    assert order.stop.reason is StopReason.SIBLING
+    job.refresh_from_db()
+    assert job.state == JobState.RUNNING, "the other container still ends"
+    two.obey()
+    job.refresh_from_db()
+    assert job.state == JobState.FAILED
+    assert "worker/0 failed on gpu01: exit status 3" in job.end_message
+    assert job.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("retries", "code", "states"),
+    [
+        (0, 1, [JobState.FAILED]),
+        (1, 1, [JobState.WAITING, JobState.FAILED]),
+        (-1, 1, [JobState.WAITING, JobState.WAITING]),
+        (-2, 0, [JobState.WAITING, JobState.WAITING]),
+        (0, 143, [JobState.WAITING, JobState.WAITING]),
+        (5, 127, [JobState.FAILED]),
+    ],
+)
+def test_retries_follow_the_job_file_and_the_exit_status(
+    world: World, retries: int, code: int, states: list[JobState]
+) -> None:
+    node = world.node("gpu01")
+    job = world.submit(jobRetryCount=retries)
+    seen = []
+    for _ in states:
+        job.not_before = None
+        job.save(update_fields=["not_before"])
+        world.settle()
+        node.finish(code=code)
+        job.refresh_from_db()
+        seen.append(job.state)
+    assert seen == states
+
+
+def test_a_retry_after_a_failure_waits_a_little_and_says_until_when(world: World) -> None:
+    node = world.node("gpu01")
+    job = world.submit(jobRetryCount=1)
+    world.settle()
+    node.finish(code=1)
+    world.cycle()
+    job.refresh_from_db()
+    assert (job.state, job.waiting_code) == (JobState.WAITING, "backoff")
+    world.cycle(now=timezone.now() + timedelta(seconds=60))
+    job.refresh_from_db()
+    assert job.state == JobState.STARTING
+
+
+def test_a_stop_while_waiting_ends_the_job_at_once(world: World) -> None:
+    world.node("gpu01", gpus=1)
+    world.submit()
+    job = world.submit()
+    world.cycle()
+    job_stop(job=job, actor=world.user, now=timezone.now())
+    job.refresh_from_db()
+    assert (job.state, job.end_message) == (JobState.STOPPED, "Stopped by alice.")
+    with pytest.raises(Conflict, match="is over already"):
+        job_stop(job=job, actor=world.user, now=timezone.now())
+
+
+def test_a_stop_while_running_asks_the_containers_and_waits_for_their_end(world: World) -> None:
+    node = world.node("gpu01")
+    job = world.submit(berth={"gracePeriod": 7})
+    world.settle()
+    job_stop(job=job, actor=world.user, now=timezone.now())
+    job.refresh_from_db()
+    assert job.state == JobState.STOPPING
+    (order,) = node.desired().orders
+    assert order.stop is not None
+    assert (order.phase, order.stop.grace_s, order.stop.reason) == (Phase.STOP, 7, StopReason.USER)
+    job_stop(job=job, actor=world.user, now=timezone.now())
+    node.obey()
+    job.refresh_from_db()
+    assert (job.state, held()) == (JobState.STOPPED, 0)
+
+
+def test_a_fault_of_the_node_at_start_tries_elsewhere_without_using_up_retries(world: World) -> None:
+    bad, _ = world.node("gpu01"), world.node("gpu02")
+    job = world.submit()
+    world.cycle()
+    (order,) = bad.desired().orders
+    bad.end(order, Exit(cause=Cause.DEVICE_FAULT, message="could not select device driver"))
+    bad.report()
+    job.refresh_from_db()
+    assert (job.state, job.avoid_nodes, job.retries_counted) == (JobState.WAITING, ["gpu01"], 0)
+    world.cycle(now=timezone.now() + timedelta(minutes=1))
+    assert TaskAttempt.objects.order_by("created_at").last().node.name == "gpu02"  # type: ignore[union-attr]
+
+
+def test_an_image_that_is_not_there_fails_the_job_with_its_cause(world: World) -> None:
+    node = world.node("gpu01")
+    job = world.submit()
+    world.cycle()
+    (order,) = node.desired().orders
+    node.end(order, Exit(cause=Cause.IMAGE_MISSING, message="pull access denied"))
+    node.report()
+    job.refresh_from_db()
+    assert job.state == JobState.FAILED
+    assert "its image was not found" in job.end_message
+    assert "pull access denied" in job.end_message
+
+
+def test_an_incremental_job_starts_what_fits_and_the_rest_later(world: World) -> None:
+    node = world.node("gpu01", gpus=1)
+    role = {"completion": {"minSucceededInstances": 2}}
+    with pytest.raises(SpecInvalid, match="exceeds maximum"):
+        world.submit(instances=2)
+    job = world.submit(instances=2, gang=False, role=role)
+    world.settle()
+    assert held() == 1
+    node.finish()
+    world.settle()
+    job.refresh_from_db()
+    assert (job.state, held()) == (JobState.RUNNING, 1)
+    node.finish()
+    job.refresh_from_db()
+    assert job.state == JobState.SUCCEEDED
+    assert job.attempts.count() == 1
+
+
+def test_a_job_succeeds_as_soon_as_enough_tasks_did(world: World) -> None:
+    one, two = world.node("gpu01", gpus=1), world.node("gpu02", gpus=1)
+    job = world.submit(instances=2, role={"completion": {"minSucceededInstances": 1}})
+    world.settle()
+    one.finish()
+    two.obey()
+    job.refresh_from_db()
+    assert job.state == JobState.SUCCEEDED
+
+
+def test_a_time_limit_stops_the_job(world: World) -> None:
+    node = world.node("gpu01")
+    job = world.submit(berth={"timeLimit": "1m"})
+    world.settle()
+    world.cycle(now=timezone.now() + timedelta(seconds=61))
+    node.obey()
+    job.refresh_from_db()
+    assert (job.state, job.end_reason) == (JobState.FAILED, EndReason.TIME_LIMIT)
+
+
+def test_a_lost_nodes_gang_is_requeued_on_the_other_node_and_the_old_container_decides_nothing(world: World) -> None:
+    lost, other = world.node("gpu01", gpus=2), world.node("gpu02", gpus=2)
+    job = world.submit(gpu=2)
+    world.settle()
+    (attempt,) = TaskAttempt.objects.all()
+    first = {"gpu01": lost, "gpu02": other}[attempt.node.name]
+    second = other if first is lost else lost
+    late = timezone.now() + timedelta(seconds=50)
+    lane_pulse(now=late - timedelta(seconds=40))
+    lane_pulse(now=late - timedelta(seconds=25))
+    lane_pulse(now=late - timedelta(seconds=10))
+    later = late + timedelta(seconds=20)
+    lane_pulse(now=later - timedelta(seconds=12))
+    lane_pulse(now=later)
+    second.report(now=later)
+    world.cycle(now=later)
+    job.refresh_from_db()
+    assert job.state == JobState.STARTING
+    assert JobEvent.objects.filter(code="task_lost").count() == 1
+    (order,) = second.desired().orders
+    assert second.spec(order).lease_after == f"attempt 1 on {first.name}"
+    second.obey(now=later)
+    second.obey(now=later)
+    first.finish()
+    job.refresh_from_db()
+    assert job.state == JobState.RUNNING, "what the old attempt says changes nothing"
+    second.finish()
+    job.refresh_from_db()
+    assert job.state == JobState.SUCCEEDED
+
+
+def test_no_node_is_lost_while_the_portal_took_no_reports_in(world: World) -> None:
+    world.node("gpu01")
+    job = world.submit()
+    world.settle()
+    later = timezone.now() + timedelta(minutes=10)
+    lane_pulse(now=later)
+    world.cycle(now=later)
+    job.refresh_from_db()
+    assert job.state == JobState.RUNNING
+
+
+def test_a_container_nobody_knows_fences_its_gpus(world: World) -> None:
+    node = world.node("gpu01", gpus=1)
+    job = world.submit()
+    world.settle()
+    stranger = node.containers.popitem()[1]
+    TaskAttempt.objects.all().delete()
+    job.delete()
+    node.containers[stranger.attempt] = stranger.__class__(**{**_fields(stranger), "gpus": ("GPU-gpu01-0",)})
+    node.report()
+    waiting = world.submit()
+    world.cycle()
+    waiting.refresh_from_db()
+    assert waiting.waiting_code == "bad_nodes"
+    node.containers.clear()
+    node.report()
+    world.cycle()
+    waiting.refresh_from_db()
+    assert waiting.state == JobState.STARTING
+
+
+def _fields(report: object) -> dict[str, object]:
+    return {name: getattr(report, name) for name in report.__dataclass_fields__}  # type: ignore[attr-defined]
