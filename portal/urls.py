@@ -36,6 +36,9 @@ REST: list[URLPattern | URLResolver] = [
 ]
 
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("", include("portal.accounts.urls")),
+    path("", include("portal.clusters.urls")),
+    path("", include("portal.jobs.urls")),
     path("api/v1/", include(REST)),
     path("api/docs", SpectacularSwaggerSplitView.as_view(url_name="openapi"), name="api-docs"),
     path("admin/", admin.site.urls),

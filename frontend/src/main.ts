@@ -1,10 +1,21 @@
 import "./css/main.css";
-import "htmx.org";
 
 import { bindAll, register } from "./behaviour.ts";
+import { log } from "./behaviours/log.ts";
+import { autoSubmit, closes, copy, menu, opens } from "./behaviours/small.ts";
 import { themeToggle } from "./behaviours/theme.ts";
+import { keepTimes } from "./behaviours/times.ts";
+import { live } from "./live.ts";
 
 register("theme-toggle", themeToggle);
+register("menu", menu);
+register("copy", copy);
+register("auto-submit", autoSubmit);
+register("opens", opens);
+register("closes", closes);
+register("live", live);
+register("log", log);
 
 bindAll(document);
+keepTimes();
 document.addEventListener("htmx:after:swap", () => bindAll(document));

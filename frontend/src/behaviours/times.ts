@@ -1,0 +1,47 @@
+/** `data-moment`: a time in the reader's own zone. `data-ticking`: how long since, counting on. */
+
+const today = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+const other = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const full = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
+const UNITS: readonly [string, number][] = [
+  ["d", 86_400],
+  ["h", 3_600],
+  ["min", 60],
+  ["s", 1],
+];
+
+/** `75` seconds as `1 min 15 s`: the two largest units that are not nothing. */
+export function spanWords(seconds: number): string {
+  const whole = Math.max(0, Math.floor(seconds));
+  const place = UNITS.findIndex(([, size]) => whole >= size);
+  const unit = UNITS[place];
+  if (!unit) return "0 s";
+  const next = UNITS[place + 1];
+  const rest = next ? Math.floor((whole % unit[1]) / next[1]) : 0;
+  return `${Math.floor(whole / unit[1])} ${unit[0]}${next && rest ? ` ${rest} ${next[0]}` : ""}`;
+}
+
+export function moment(element: HTMLElement): void {
+  const at = new Date((element as HTMLTimeElement).dateTime);
+  const near = at.toDateString() === new Date().toDateString();
+  element.textContent = (near ? today : other).format(at);
+  element.title = full.format(at);
+}
+
+export function ticking(element: HTMLElement): void {
+  element.textContent = spanWords((Date.now() - Number(element.dataset["ticking"])) / 1000);
+}
+
+/** Writes all times of the page: after each swap of a fragment, and the counting ones each second. */
+export function writeTimes(): void {
+  document.querySelectorAll<HTMLElement>("time[data-moment]").forEach(moment);
+  document.querySelectorAll<HTMLElement>("[data-ticking]").forEach(ticking);
+}
+
+export function keepTimes(): void {
+  writeTimes();
+  document.addEventListener("htmx:after:swap", writeTimes);
+  setInterval(() => {
+    if (!document.hidden) document.querySelectorAll<HTMLElement>("[data-ticking]").forEach(ticking);
+  }, 1000);
+}

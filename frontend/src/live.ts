@@ -1,0 +1,72 @@
+/**
+ * `data-live="job:12 queue"`: this part of the page is fetched anew (by its `data-hx-get`) when one of these things
+ * changes. `job` alone is any job. `data-live-poll="5"`: while the websocket is away, every 5 s.
+ */
+
+import htmx from "htmx.org";
+
+import { Socket } from "./socket.ts";
+
+const REFRESH = "berth:refresh";
+/** Changes that come together are shown together. */
+const PAUSE_MS = 400;
+
+export interface LiveEvent {
+  kind: string;
+  id?: number;
+  name?: string;
+}
+
+/** Whether a part that listens to `names` must be fetched anew. */
+export function concerns(names: string, event: LiveEvent): boolean {
+  if (event.kind === "skipped") return true;
+  const exact = `${event.kind}:${event.id ?? event.name ?? ""}`;
+  return names.split(/\s+/).some((name) => name === event.kind || name === exact);
+}
+
+const waiting = new WeakMap<Element, number>();
+const last = new WeakMap<Element, number>();
+let socket: Socket | undefined;
+let connected = false;
+
+function parts(): NodeListOf<HTMLElement> {
+  return document.querySelectorAll<HTMLElement>("[data-live]");
+}
+
+function refresh(element: HTMLElement): void {
+  if (waiting.has(element)) return;
+  const since = performance.now() - (last.get(element) ?? Number.NEGATIVE_INFINITY);
+  const timer = window.setTimeout(() => {
+    waiting.delete(element);
+    last.set(element, performance.now());
+    if (element.isConnected) htmx.trigger(element, REFRESH);
+  }, Math.max(0, PAUSE_MS - since));
+  waiting.set(element, timer);
+}
+
+function connect(): Socket {
+  let before = false;
+  return new Socket({
+    address: () => "/ws/events",
+    message: (data) => {
+      for (const part of parts()) if (concerns(part.dataset["live"] ?? "", data as LiveEvent)) refresh(part);
+    },
+    state: (state) => {
+      connected = state === "open";
+      document.documentElement.classList.toggle("is-offline", state === "waiting");
+      // what happened while nobody listened
+      if (connected && before) parts().forEach(refresh);
+      before ||= connected;
+    },
+  });
+}
+
+export function live(element: HTMLElement): void {
+  socket ??= connect();
+  const seconds = Number(element.dataset["livePoll"] ?? 0);
+  if (!seconds) return;
+  const timer = setInterval(() => {
+    if (!element.isConnected || !element.dataset["livePoll"]) clearInterval(timer);
+    else if (!connected && !document.hidden) refresh(element);
+  }, seconds * 1000);
+}

@@ -1,0 +1,81 @@
+/** A websocket that comes back by itself, waiting longer each time (up to 10 s, with chance in it). */
+
+export type SocketState = "connecting" | "open" | "waiting";
+
+export interface SocketHandlers {
+  /** The address to connect to now: asked again at each try, since an offset in it moves on. */
+  address: () => string;
+  message: (data: unknown) => void;
+  /** `retryMs`: how long until the next try, when `state` is "waiting". */
+  state: (state: SocketState, retryMs: number) => void;
+}
+
+const FIRST_WAIT_MS = 250;
+const LONGEST_WAIT_MS = 10_000;
+/** The server closed for good: not signed in (any more), not allowed, or no such thing. */
+const REFUSED = new Set([4401, 4403, 4404]);
+
+export class Socket {
+  readonly #handlers: SocketHandlers;
+  #socket: WebSocket | undefined;
+  #timer = 0;
+  #tries = 0;
+  #closed = false;
+
+  constructor(handlers: SocketHandlers) {
+    this.#handlers = handlers;
+    this.#connect();
+    addEventListener("online", this.#now);
+    document.addEventListener("visibilitychange", this.#now);
+  }
+
+  send(data: unknown): void {
+    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(data));
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    removeEventListener("online", this.#now);
+    document.removeEventListener("visibilitychange", this.#now);
+    this.#socket?.close();
+  }
+
+  /** Somebody looks again, or the network is back: try at once instead of waiting. */
+  readonly #now = (): void => {
+    if (this.#timer === 0 || document.hidden) return;
+    clearTimeout(this.#timer);
+    this.#connect();
+  };
+
+  #connect(): void {
+    this.#timer = 0;
+    this.#handlers.state("connecting", 0);
+    const url = new URL(this.#handlers.address(), location.href);
+    url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+    const socket = new WebSocket(url);
+    this.#socket = socket;
+    socket.addEventListener("open", () => {
+      this.#tries = 0;
+      this.#handlers.state("open", 0);
+    });
+    socket.addEventListener("message", (event: MessageEvent<string>) => {
+      if (this.#socket === socket) this.#handlers.message(JSON.parse(event.data));
+    });
+    socket.addEventListener("close", (event) => {
+      if (this.#socket === socket) this.#lost(event.code);
+    });
+  }
+
+  #lost(code: number): void {
+    if (this.#closed) return;
+    if (REFUSED.has(code)) {
+      this.#handlers.state("waiting", 0);
+      return;
+    }
+    const wait = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** this.#tries) * (0.5 + Math.random() / 2);
+    this.#tries += 1;
+    this.#handlers.state("waiting", wait);
+    this.#timer = window.setTimeout(() => this.#connect(), wait);
+  }
+}

@@ -1,0 +1,46 @@
+import { expect, test } from "vitest";
+
+import { LogBuffer } from "../src/logs/buffer.ts";
+import { lineText, STDERR, STDOUT, type LogRecord } from "../src/logs/lines.ts";
+
+const texts = (buffer: LogBuffer): string[] => buffer.lines.map(lineText);
+const out = (text: string): LogRecord => [0, STDOUT, text];
+
+test("a log read in two halves, the later one first, is the log", () => {
+  const whole = "one\ntwo is longer\nthree\nfour\n";
+  for (let border = 1; border < whole.length; border += 1) {
+    const buffer = new LogBuffer(border);
+    buffer.append([out(whole.slice(border))]);
+    buffer.prepend([out(whole.slice(0, border))], 0);
+    expect(texts(buffer)).toEqual(["one", "two is longer", "three", "four"]);
+  }
+});
+
+test("a line cut by the border is mended in its own stream only", () => {
+  const buffer = new LogBuffer(10);
+  buffer.append([[0, STDERR, "rr\n"], out("ut\n")]);
+  buffer.prepend([out("o"), [0, STDERR, "e"]], 0);
+  expect(texts(buffer)).toEqual(["err", "out"]);
+});
+
+test("lines have numbers only when they were counted from the beginning", () => {
+  const buffer = new LogBuffer(4);
+  buffer.append([out("b\n")]);
+  expect(buffer.before).toBeUndefined();
+  buffer.prepend([out("a\n")], 0);
+  expect(buffer.before).toBe(0);
+});
+
+test("the oldest lines are dropped beyond the limit, and the count goes on", () => {
+  const buffer = new LogBuffer(0);
+  buffer.append([out(Array.from({ length: 30 }, (_, line) => `${line}\n`).join(""))]);
+  expect(buffer.trim(20, 20)).toBe(0);
+  expect(buffer.trim(20, 5)).toBe(10);
+  expect([buffer.before, buffer.dropped, texts(buffer)[0], buffer.start]).toEqual([10, 10, "10", undefined]);
+});
+
+test("search finds lines without regard to case and across colours", () => {
+  const buffer = new LogBuffer(0);
+  buffer.append([out("Loss: 1\nx\n\x1b[31mlo\x1b[0mSS again\n")]);
+  expect(buffer.search("loss")).toEqual([0, 2]);
+});

@@ -1,0 +1,91 @@
+"""What the pages show of jobs: counts, and a list that is paged by the newest id."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from django.db.models import Count, Q, QuerySet
+
+from portal.accounts.models import User
+from portal.jobs.models import Job, Task
+from portal.jobs.selectors.details import job_tasks
+from portal.jobs.selectors.lists import jobs_listed
+from portal.jobs.states import JOB_LIVE, JobState
+
+PAGE = 50
+TASKS_PAGE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs to list; what is empty does not filter."""
+
+    states: Collection[str] = ()
+    vc: str = ""
+    user: User | None = None
+    text: str = ""
+    before: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobsPage:
+    """A page of jobs, newest first; ``older`` is the id before which the next page begins."""
+
+    jobs: list[Job]
+    older: int | None
+
+    @property
+    def live(self) -> bool:
+        """Whether one of them may still change."""
+        return any(job.state in JOB_LIVE for job in self.jobs)
+
+
+def jobs_found(*, user: User, only: JobFilter, limit: int = PAGE) -> JobsPage:
+    """The newest jobs that the user may see and that pass the filter."""
+    jobs = list(_filtered(jobs_listed(user=user), only).order_by("-id")[: limit + 1])
+    return JobsPage(jobs[:limit], jobs[limit - 1].pk if len(jobs) > limit else None)
+
+
+def _filtered(jobs: QuerySet[Job], only: JobFilter) -> QuerySet[Job]:
+    if only.states:
+        jobs = jobs.filter(state__in=only.states)
+    if only.vc:
+        jobs = jobs.filter(vc__name=only.vc)
+    if only.user is not None:
+        jobs = jobs.filter(user=only.user)
+    if only.text:
+        jobs = jobs.filter(Q(name__icontains=only.text) | Q(user__username__icontains=only.text))
+    return jobs if only.before is None else jobs.filter(pk__lt=only.before)
+
+
+def job_counts(*, user: User) -> dict[str, int]:
+    """How many of the user's own jobs are in which state; every state is there."""
+    rows = Job.objects.filter(user=user).order_by().values_list("state").annotate(number=Count("pk"))
+    return {str(state): 0 for state in JobState} | dict(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class TasksPage:
+    """A page of a job's tasks in the file's order; ``first`` counts from 0."""
+
+    tasks: list[Task]
+    first: int
+    total: int
+
+    @property
+    def earlier(self) -> int | None:
+        """Where the page before begins."""
+        return max(0, self.first - TASKS_PAGE) if self.first else None
+
+    @property
+    def later(self) -> int | None:
+        """Where the page after begins."""
+        after = self.first + TASKS_PAGE
+        return after if after < self.total else None
+
+
+def tasks_found(*, job: Job, attempt: int | None, first: int) -> TasksPage:
+    """Tasks with their newest attempts, those of one job attempt where ``attempt`` names it."""
+    tasks = job_tasks(job=job, attempt=attempt)
+    return TasksPage(list(tasks[first : first + TASKS_PAGE]), first, tasks.count())

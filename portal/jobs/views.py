@@ -1,0 +1,220 @@
+"""Pages of jobs: home, list, one job from near, submitting."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import RequestDataTooBig
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_safe
+
+from portal.accounts.models import User
+from portal.accounts.pages import PageRequest
+from portal.accounts.rights import Action
+from portal.clusters.selectors import job_sight, sku_totals, vc_shares, vcs_for_submit
+from portal.common.errors import Conflict, NotFound
+from portal.jobs.forms import JobFileForm, JobFilterForm
+from portal.jobs.models import Job, TaskAttempt
+from portal.jobs.selectors import (
+    job_attempts,
+    job_events,
+    job_get,
+    job_roles,
+    job_with_right,
+    queue_places,
+    task_attempt_visible,
+)
+from portal.jobs.selectors.pages import JobFilter, TasksPage, job_counts, jobs_found, tasks_found
+from portal.jobs.services import job_stop, job_submit
+from portal.jobs.spec import PRIORITY_CLASSES, Problem, SpecInvalid
+from portal.jobs.states import JOB_LIVE, JobState
+
+RECENT = 8
+ATTEMPTS_LISTED = 20
+EVENTS_LISTED = 100
+PRIORITY_WORDS = {number: name for name, number in PRIORITY_CLASSES.items()}
+
+
+@login_required
+@require_safe
+def home(request: PageRequest) -> HttpResponse:
+    """My jobs by state, my teams' shares, free GPUs, what I did last."""
+    user = request.user
+    vcs = list(vcs_for_submit(user))
+    shares = vc_shares(vcs=vcs)
+    context = {
+        "counts": [(state, state.label, number) for state, number in _counts(user)],
+        "recent": jobs_found(user=user, only=JobFilter(user=user), limit=RECENT),
+        "shares": [(vc, shares[vc.pk]) for vc in vcs],
+        "skus": sku_totals(),
+    }
+    return render(request, "jobs/parts/home.html" if request.htmx else "jobs/home.html", context)
+
+
+def _counts(user: User) -> list[tuple[JobState, int]]:
+    counts = job_counts(user=user)
+    return [(state, counts[state]) for state in JobState]
+
+
+@login_required
+@require_safe
+def job_list(request: PageRequest) -> HttpResponse:
+    """The jobs one may see, filtered."""
+    form = JobFilterForm(request.GET, user=request.user)
+    page = jobs_found(user=request.user, only=form.to_filter())
+    kept = {name: value for name, value in form.chosen.items() if name != "before"}
+    context = {
+        "form": form,
+        "page": page,
+        "places": queue_places(jobs=page.jobs),
+        "filtered": bool(kept),
+        "query": urlencode(form.chosen),
+        "newest_query": urlencode(kept),
+        "older_query": urlencode({**kept, "before": page.older}) if page.older else "",
+    }
+    return render(request, "jobs/parts/list.html" if request.htmx else "jobs/list.html", context)
+
+
+@login_required
+@require_safe
+def job_page(request: PageRequest, job_id: int) -> HttpResponse:
+    """One job: state and cause, why it waits, tasks with their logs, attempts, events, its file."""
+    job = job_get(user=request.user, job_id=job_id)
+    context = _job_context(request, job)
+    return render(request, "jobs/parts/job.html" if request.htmx else "jobs/job.html", context)
+
+
+def _job_context(request: PageRequest, job: Job) -> dict[str, Any]:
+    attempts = list(job_attempts(job=job)[:ATTEMPTS_LISTED])
+    attempt = _number(request, "attempt") or (attempts[0].number if attempts else None)
+    tasks = tasks_found(job=job, attempt=attempt, first=_number(request, "first"))
+    shown = _log_shown(request, job, tasks)
+    sight = job_sight(user=request.user, action=Action.JOB_STOP)
+    events = job_events(job=job)
+    return {
+        "job": job,
+        "live": job.state in JOB_LIVE,
+        "may_stop": job.state in JOB_LIVE and sight.covers(user_id=job.user_id, vc_id=job.vc_id),
+        "priority": PRIORITY_WORDS.get(job.priority, str(job.priority)),
+        "place": queue_places(jobs=[job]).get(job.pk),
+        "roles": job_roles(job=job),
+        "tasks": tasks,
+        "attempts": attempts,
+        "attempt": attempt,
+        "newest_attempt": attempts[0] if attempts else None,
+        "events": list(events.order_by("-id")[:EVENTS_LISTED]),
+        "shown": shown,
+        "chosen": _chosen(attempt if "attempt" in request.GET else None, tasks.first, shown),
+    }
+
+
+def _number(request: HttpRequest, name: str) -> int:
+    """A whole number of the address; 0 where there is none."""
+    text = request.GET.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else 0
+
+
+def _chosen(attempt: int | None, first: int, shown: TaskAttempt | None) -> str:
+    """What the reader looks at, as a query, so that a refreshed page stays there."""
+    chosen = {"attempt": attempt, "first": first or None, "log": shown.pk if shown else None}
+    return urlencode({name: value for name, value in chosen.items() if value is not None})
+
+
+def _log_shown(request: PageRequest, job: Job, tasks: TasksPage) -> TaskAttempt | None:
+    """The task attempt whose log is shown: the chosen one, else the first that failed, else the first."""
+    if chosen := request.GET.get("log"):
+        found = task_attempt_visible(request.user, chosen)
+        if found.task.job_id != job.pk:
+            raise NotFound("task attempt", chosen)
+        return found
+    newest = [task.shown[0] for task in tasks.tasks if task.shown]
+    failed = next((run for run in newest if run.exit_code), None)
+    run = failed or next(iter(newest), None)
+    return task_attempt_visible(request.user, UUID(str(run.pk))) if run else None
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def job_stop_page(request: PageRequest, job_id: int) -> HttpResponse:
+    """Asks, then stops."""
+    job = job_with_right(user=request.user, job_id=job_id, action=Action.JOB_STOP)
+    if request.method != "POST":
+        return render(request, "jobs/stop.html", {"job": job})
+    try:
+        job_stop(job=job, actor=request.user, now=timezone.now())
+    except Conflict as conflict:
+        messages.warning(request, conflict.detail)
+    return redirect("job", job_id=job.pk)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def submit(request: PageRequest) -> HttpResponse:
+    """A job file, typed or filled in by the form; kept as typed when it is refused."""
+    if request.method != "POST":
+        return _submit_page(request, JobFileForm(initial={"config": _first_file(request)}))
+    try:
+        form = JobFileForm(request.POST)
+    except RequestDataTooBig:
+        messages.error(request, _("This job file is too large. The limit is 1 MB."))
+        return _submit_page(request, JobFileForm(), status=413)
+    if not form.is_valid():
+        return _submit_page(request, form, status=400)
+    # A form's text comes with Windows line ends.
+    text = form.cleaned_data["config"].replace("\r\n", "\n")
+    try:
+        job = job_submit(user=request.user, text=text, now=timezone.now())
+    except SpecInvalid as error:
+        return _submit_page(request, form, problems=error.problems, status=400)
+    return redirect("job", job_id=job.pk)
+
+
+def _submit_page(
+    request: PageRequest, form: JobFileForm, problems: tuple[Problem, ...] = (), status: int = 200
+) -> HttpResponse:
+    vcs = list(vcs_for_submit(request.user))
+    context = {"form": form, "problems": problems, "shares": vc_shares(vcs=vcs), "vcs": vcs}
+    return render(request, "jobs/submit.html", context, status=status)
+
+
+def _first_file(request: PageRequest) -> str:
+    """What the editor opens with: the file of the job that is submitted again, else a small example."""
+    again = _number(request, "again")
+    if again:
+        return job_get(user=request.user, job_id=again).config
+    vc = vcs_for_submit(request.user).first()
+    return EXAMPLE.format(vc=vc.name if vc else "default")
+
+
+EXAMPLE = """\
+protocolVersion: 2
+name: my-job
+type: job
+
+prerequisites:
+  - protocolVersion: 2
+    name: image
+    type: dockerimage
+    uri: busybox:latest
+
+taskRoles:
+  worker:
+    instances: 1
+    dockerImage: image
+    resourcePerInstance:
+      cpu: 1
+      memoryMB: 1024
+      gpu: 1
+    commands:
+      - echo "hello from $(hostname)"
+
+defaults:
+  virtualCluster: {vc}
+"""
