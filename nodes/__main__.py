@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 import structlog
+from celery.platforms import SecurityWarning
 
 from nodes.app import app_make
 from nodes.gpus import GpusUnavailable
@@ -37,6 +39,7 @@ def _run(argv: Sequence[str]) -> int:
         concurrency=1,
         hostname=f"berth@{options.name}",
         loglevel=options.log_level.upper(),
+        quiet=True,
         without_gossip=True,
         without_mingle=True,
         without_heartbeat=True,
@@ -48,6 +51,9 @@ def _run(argv: Sequence[str]) -> int:
 def _logging(level: str) -> None:
     number = logging.getLevelNamesMapping()[level.upper()]
     logging.basicConfig(level=number, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    for chatty in ("celery.worker.strategy", "celery.app.trace"):
+        logging.getLogger(chatty).setLevel(max(number, logging.WARNING))  # a list of orders comes every few seconds
+    warnings.simplefilter("ignore", SecurityWarning)  # about pickle under root; only JSON is accepted here
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,

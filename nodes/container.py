@@ -20,13 +20,15 @@ _MB = 1 << 20
 _CDI_KIND = "nvidia.com/gpu"
 _INFINIBAND = "/dev/infiniband"
 _ROOT_DROPS = ("NET_RAW", "MKNOD")
-_ULIMITS = (("memlock", -1), ("stack", 64 * _MB), ("nofile", 1 << 20), ("core", 0))
+_ULIMITS = (("stack", 64 * _MB), ("core", 0))
+_RAISED_ULIMITS = (("memlock", -1), ("nofile", 1 << 20))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
     """What of the node decides over a container. ``cdi``: device names that the Engine knows; ``simulated``: the
-    GPUs are declared, so no device is asked for; ``cpus_of``: CPUs near a GPU, by UUID."""
+    GPUs are declared, so no device is asked for; ``cpus_of``: CPUs near a GPU, by UUID; ``raises_limits``: the Engine
+    may set limits above its own (not where it runs inside a container itself)."""
 
     cluster: str
     node: str
@@ -34,6 +36,7 @@ class NodeFacts:
     simulated: bool = False
     cpus_of: Mapping[str, frozenset[int]] = field(default_factory=dict)
     infiniband: bool = False
+    raises_limits: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +118,7 @@ def _host(spec: ContainerSpec, facts: NodeFacts) -> dict[str, Any]:
         "shm_size": limits.shm_mb * _MB,
         "cpuset_cpus": _cpuset(spec, facts),
         "oom_score_adj": 500,
-        "ulimits": [Ulimit(name=name, soft=value, hard=value) for name, value in _ULIMITS],
+        "ulimits": _ulimits(facts),
         "ipc_mode": "private",
         "cgroupns": "private",
         "security_opt": ["no-new-privileges:true"],
@@ -134,6 +137,12 @@ def _rights(spec: ContainerSpec) -> dict[str, Any]:
     if spec.profile == "user":
         return {"cap_drop": ["ALL"], "group_add": [str(group) for group in spec.groups]}
     return {"cap_drop": list(_ROOT_DROPS), "cap_add": ["IPC_LOCK"] if spec.limits.infiniband else None}
+
+
+def _ulimits(facts: NodeFacts) -> list[Ulimit]:
+    """Locked memory for RDMA, many open files, no core dumps, and a stack that deep programs need."""
+    wanted = (*_ULIMITS, *(_RAISED_ULIMITS if facts.raises_limits else ()))
+    return [Ulimit(name=name, soft=value, hard=value) for name, value in wanted]
 
 
 def _mount(source: str, target: str, read_only: bool) -> Mount:

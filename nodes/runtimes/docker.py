@@ -23,7 +23,7 @@ from nodes.ports import ports_check
 from nodes.protocol import LABEL, Cause, ContainerSpec, GpuInfo, Progress, container_name
 from nodes.runtimes.base import Ending, Failed, Found, Image, RuntimeAway, RuntimeFacts, Status, Usage
 from nodes.runtimes.docker_accounts import AccountFiles
-from nodes.runtimes.docker_faults import engine_errors, failure_of
+from nodes.runtimes.docker_faults import engine_errors, failure_of, limit_refused
 from nodes.runtimes.docker_images import ImageFinder
 from nodes.runtimes.docker_logs import DockerOutput
 
@@ -53,6 +53,7 @@ class DockerRuntime:
         self._cdi: frozenset[str] = frozenset()
         self._alive: dict[str, tuple[str, int]] = {}  # attempt -> (container id, host pid of its first process)
         self._equipped: set[str] = set()
+        self._raises_limits = True
         self._closed = threading.Event()
         self._events: CancellableStream[dict[str, Any]] | None = None
 
@@ -104,7 +105,10 @@ class DockerRuntime:
 
     def create(self, spec: ContainerSpec, spec_hash: str, image: Image) -> Found:
         ports_check(spec)
-        made = creation(spec, spec_hash, image.reference, self._node_facts())
+        return self._create(spec, spec_hash, image.reference)
+
+    def _create(self, spec: ContainerSpec, spec_hash: str, reference: str) -> Found:
+        made = creation(spec, spec_hash, reference, self._node_facts())
         client = self._engine()
         with engine_errors():
             try:
@@ -124,12 +128,25 @@ class DockerRuntime:
             raise Failed(Cause.VANISHED, "its container is gone without our doing")
         if found.status is Status.CREATED:
             self._equip(spec)
-            with engine_errors():
-                try:
-                    self._engine().start(found.container)
-                except APIError as error:
-                    raise failure_of(error) from error
+            self._start(spec, found)
         return self.find(spec.attempt) or found
+
+    def _start(self, spec: ContainerSpec, found: Found) -> None:
+        with engine_errors():
+            try:
+                self._engine().start(found.container)
+            except APIError as error:
+                if not (self._raises_limits and limit_refused(error)):
+                    raise failure_of(error) from error
+                self._start_with_own_limits(spec, found)
+
+    def _start_with_own_limits(self, spec: ContainerSpec, found: Found) -> None:
+        """An Engine without CAP_SYS_RESOURCE cannot raise limits: once it said so, containers go without."""
+        log.warning("the Engine cannot raise resource limits: containers keep its own for locked memory and files")
+        self._raises_limits = False
+        reference = self._engine().inspect_container(found.container)["Config"]["Image"]
+        self.remove(spec.attempt)
+        self._start(spec, self._create(spec, found.spec_hash, reference))
 
     def signal(self, attempt: str, number: int) -> None:
         name = container_name(attempt)
@@ -233,6 +250,7 @@ class DockerRuntime:
             cdi=self._cdi,
             simulated=self._simulated,
             cpus_of=cpus_near(self._gpus()),
+            raises_limits=self._raises_limits,
             infiniband=os.path.isdir(_INFINIBAND),
         )
 

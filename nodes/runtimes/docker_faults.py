@@ -48,6 +48,11 @@ def failure_of(error: APIError) -> Failed:
     return Failed(cause, _sentence(text))
 
 
+def limit_refused(error: APIError) -> bool:
+    """True when the Engine may not set the resource limits that were asked for."""
+    return "error setting rlimit" in (error.explanation or "").lower()
+
+
 def pull_failure(text: str, image: str) -> Failed:
     """The failure that a registry's refusal means."""
     lower = text.lower()

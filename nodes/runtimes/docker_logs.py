@@ -13,9 +13,13 @@ import urllib3
 from docker.errors import APIError, NotFound
 
 from nodes.logs import Position
+from nodes.logs.sidecar import position_after
 from nodes.protocol import LogRecord
 from nodes.runtimes.base import RuntimeAway
 from nodes.runtimes.docker_faults import engine_errors
+
+CROSSING_NS = 1_000_000_000
+"""How far the times of Docker's two streams may cross: each is stamped before it waits for the other."""
 
 _HEADER = 8
 _STAMP = 30
@@ -23,7 +27,11 @@ _STAMP = 30
 
 
 class DockerOutput:
-    """A ``FrameSource`` over one container. ``connect`` makes a client of its own, for the read blocks for days."""
+    """A ``FrameSource`` over one container. ``connect`` makes a client of its own, for the read blocks for days.
+
+    It resumes at the newest record that was taken in: Docker's file keeps its order, so what stands behind that
+    record is fresh and what stands before it is not, although times of the two streams may cross.
+    """
 
     def __init__(self, container: str, connect: Callable[[], docker.APIClient]) -> None:
         self._container = container
@@ -32,13 +40,20 @@ class DockerOutput:
         self._response: requests.Response | None = None
 
     def frames(self, after: Position) -> Iterator[LogRecord]:
+        """Ends after a read that began when the container had ended and found nothing new: an Engine that shuts
+        down ends a read early without an error."""
         with engine_errors():
             client = self._connect()
         try:
-            yield from _fresh(self._read(client, after), after)
+            fresh = True
+            while fresh and not self._closed.is_set():
+                fresh = _is_running(client, self._container)
+                for record in self._read(client, after):
+                    fresh, after = True, position_after(after, (record,))
+                    yield record
+        except NotFound:
+            return
         except (APIError, requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            if isinstance(error, NotFound):
-                return
             if not self._closed.is_set():
                 raise RuntimeAway(f"the log cannot be read now ({type(error).__name__})") from error
         finally:
@@ -57,13 +72,11 @@ class DockerOutput:
             shut_down(response)
 
     def _read(self, client: docker.APIClient, after: Position) -> Iterator[LogRecord]:
-        self._response = response = open_log(client, self._container, after.last_time_ns)
+        since_ns = max(0, after.last_time_ns - CROSSING_NS)
+        self._response = response = open_log(client, self._container, since_ns)
         try:
-            stamps = Stamps()
-            for stream, frame in _frames(response):
-                if self._closed.is_set():
-                    return
-                yield LogRecord(stamps.time_ns(frame[:_STAMP]), stream, frame[_STAMP + 1 :])
+            if not self._closed.is_set():
+                yield from fresh_records(_records(response), after)
         finally:
             response.close()
 
@@ -135,11 +148,30 @@ def _frames(response: requests.Response) -> Iterator[tuple[int, bytes]]:
         rest = data[position:]
 
 
-def _fresh(records: Iterator[LogRecord], after: Position) -> Iterator[LogRecord]:
-    """``records`` without those that ``after`` has taken in."""
-    seen = 0
+def _records(response: requests.Response) -> Iterator[LogRecord]:
+    stamps = Stamps()
+    for stream, frame in _frames(response):
+        yield LogRecord(stamps.time_ns(frame[:_STAMP]), stream, frame[_STAMP + 1 :])
+
+
+def fresh_records(records: Iterator[LogRecord], after: Position) -> Iterator[LogRecord]:
+    """What stands behind the newest record of ``after``; where that one is gone, what is younger."""
+    waiting: list[LogRecord] = []
+    left = after.at_last
     for record in records:
-        if record.time_ns == after.last_time_ns and seen < after.at_last:
-            seen += 1
-        else:
+        if not left:
             yield record
+        elif record.time_ns == after.last_time_ns:
+            left -= 1
+            waiting = waiting if left else []
+        elif record.time_ns > after.last_time_ns:
+            waiting.append(record)
+            if record.time_ns > after.last_time_ns + CROSSING_NS:
+                left = 0
+                yield from waiting
+                waiting = []
+    yield from waiting
+
+
+def _is_running(client: docker.APIClient, container: str) -> bool:
+    return bool(client.inspect_container(container)["State"]["Running"])

@@ -18,6 +18,7 @@ from typing import Any
 
 from celery import Celery
 
+from nodes.options import key_make
 from nodes.protocol import (
     CELERY_DEFAULTS,
     DESIRED_TASK,
@@ -45,7 +46,6 @@ from nodes.protocol import (
     transport_options,
     verified_batch,
 )
-from nodes.options import key_make
 from tests.support.guard import Guard
 from tests.support.processes import Process
 from tests.support.redis_server import RedisServer
