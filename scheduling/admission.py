@@ -17,7 +17,8 @@ HIGHEST_PRIORITY = 1000
 class Refusal:
     """One thing that keeps a job from ever running; `role` None is the job itself.
 
-    `field` is "vc", "priority", "roles", "count", "gpus", "cpu_milli", "memory_mb", "sku", "wanted" or "after".
+    `field` is "vc", "priority", "roles", "count", "gpus", "cpu_milli", "memory_mb", "sku", "pinned_cell",
+    "wanted" or "after".
     """
 
     role: str | None
@@ -58,6 +59,8 @@ def _job_refusals(cluster: Cluster, job: Job) -> Iterator[Refusal]:
     counts = {role.name: role.count for role in job.roles}
     if len(counts) < len(job.roles) or any(not 0 <= index < counts.get(name, 0) for name, index in job.wanted):
         yield Refusal(None, "wanted", "the job asks for tasks that its roles do not have")
+    if len(set(job.wanted)) < len(job.wanted):
+        yield Refusal(None, "wanted", "the job asks for a task twice")
     if job.id in job.after:
         yield Refusal(None, "after", "the job waits for itself")
 
@@ -66,6 +69,8 @@ def _role_refusals(cluster: Cluster, role: Role) -> Iterator[Refusal]:
     if min(role.gpus, role.cpu_milli, role.memory_mb) < 0 or not role.gpus + role.cpu_milli + role.memory_mb:
         yield Refusal(role.name, "gpus", f"role {role.name} asks for no resources")
         return
+    if role.pinned_cell is not None:
+        yield Refusal(role.name, "pinned_cell", f"no team has a pinned cell {role.pinned_cell}")
     nodes = [node for node in cluster.nodes if _of_kind(node, role)]
     if role.sku is not None and not nodes:
         yield Refusal(role.name, "sku", f"no node has {role.sku}")

@@ -53,9 +53,9 @@ class Engine:
         self._enqueue(job)
 
     def start(self, start: Start) -> None:
-        """The placed tasks run. Raises PlacementConflict when a cell is not free for the job."""
+        """The placed tasks run. Raises PlacementConflict when a cell or a task of it is taken already."""
         job = start.job
-        self._check_claims(job.id, start.placements)
+        self._check_start(job.id, start.placements)
         held: list[TaskPlacement] = []
         try:
             for placement in start.placements:
@@ -230,8 +230,13 @@ class Engine:
         else:
             del self._running[running.job.id]
 
-    def _check_claims(self, job_id: str, placements: tuple[TaskPlacement, ...]) -> None:
-        for use in (use for placement in placements for use in placement.leaves):
-            claim = self._claims.get(use.leaf)
-            if claim is not None and claim.claimant != job_id:
-                raise PlacementConflict(use.leaf)
+    def _check_start(self, job_id: str, placements: tuple[TaskPlacement, ...]) -> None:
+        running = self._running.get(job_id)
+        placed = {task.placement.task for task in running.tasks} if running else set()
+        for placement in placements:
+            if placement.task in placed:
+                raise PlacementConflict(f"{job_id}/{placement.role}/{placement.index}")
+            for use in placement.leaves:
+                claim = self._claims.get(use.leaf)
+                if claim is not None and claim.claimant != job_id:
+                    raise PlacementConflict(use.leaf)

@@ -70,11 +70,22 @@ def no_room(ledger: Ledger, parts: tuple[Demand, ...], preferred: int, allowed: 
     turn: every GPU in service and CPU and memory no matter (still no place: fragmented); CPU and memory no
     matter (no place: bad nodes); else CPU or memory.
     """
-    if find(ledger.all_in_service().without_limits(), parts, allowed) is None:
-        return _fragmented(ledger, parts, preferred)
-    if find(ledger.without_limits(), parts, preferred) is None:
-        return _bad_nodes(ledger, parts, preferred, allowed)
+    served = ledger.all_in_service().without_limits()
+    if find(served, parts, allowed) is None:
+        return _fragmented(ledger, _culprits(served, parts, allowed), preferred)
+    roomy = ledger.without_limits()
+    if find(roomy, parts, preferred) is None:
+        return _bad_nodes(ledger, _culprits(roomy, parts, preferred), preferred, allowed)
     return _resources(ledger, parts, preferred)
+
+
+def _culprits(ledger: Ledger, parts: tuple[Demand, ...], allowed: int) -> tuple[Demand, ...]:
+    """The demands of the first cell type for which there is no place; all where only together they have none."""
+    for cell_type in sorted({demand.cell_type for demand in parts}, reverse=True):
+        alike = tuple(demand for demand in parts if demand.cell_type == cell_type)
+        if find(ledger, alike, allowed) is None:
+            return alike
+    return parts
 
 
 def _fragmented(ledger: Ledger, parts: tuple[Demand, ...], allowed: int) -> Reason:

@@ -12,10 +12,10 @@ from scheduling.resources import Room
 
 
 class PlacementConflict(RuntimeError):
-    """A placement asks for a cell that another task holds; `cell` is a leaf's id or a virtual cell."""
+    """A placement asks for what is taken: `cell` is a leaf's id, a virtual cell, or a task that has its place."""
 
     def __init__(self, cell: str) -> None:
-        super().__init__(f"{cell} is held already")
+        super().__init__(f"{cell} is taken")
         self.cell = cell
 
 

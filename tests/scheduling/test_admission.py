@@ -51,6 +51,13 @@ REFUSED: dict[str, tuple[Job, str, str]] = {
     "GPUs for a team that owns none": (job("j", role(sku=None), vc="guests"), "sku", "team guests owns no GPUs"),
     "a job that waits for itself": (job("j", after=("j",)), "after", "the job waits for itself"),
     "no tasks": (job("j", role(count=0)), "wanted", "the job asks for no task"),
+    "a task asked for twice": (
+        replace(job("j"), wanted=(TaskRef("worker", 0), TaskRef("worker", 0))), "wanted",
+        "the job asks for a task twice",
+    ),
+    "a pinned cell, which nobody has": (
+        job("j", replace(role(), pinned_cell="rack1")), "pinned_cell", "no team has a pinned cell rack1",
+    ),
     "tasks that no role has": (
         replace(job("j"), wanted=(TaskRef("worker", 1),)), "wanted",
         "the job asks for tasks that its roles do not have",

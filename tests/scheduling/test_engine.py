@@ -67,6 +67,14 @@ def test_a_virtual_cell_cannot_be_filled_twice() -> None:
     assert conflict.value.cell == "vision/A100/0"
 
 
+def test_a_task_cannot_be_started_twice() -> None:
+    made = engine(cluster(node("c", 0), vision=0), job("j", role(gpus=0, sku=None)))
+    (start,) = carry_out(made).starts
+    with pytest.raises(PlacementConflict) as conflict:
+        made.start(start)
+    assert conflict.value.cell == "j/worker/0"
+
+
 def test_a_start_that_conflicts_half_way_leaves_nothing_behind() -> None:
     made = engine(ONE)
     made.start(a_start("first", "a:1", 0))

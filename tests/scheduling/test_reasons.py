@@ -56,6 +56,19 @@ CASES = {
         job("j", role(gpus=4)), Code.BAD_NODES, {"needed": 4, "free": 3, "unusable": 4},
         "needs 4 A100; 3 are free, 4 more cannot be used: gpu02 (down)",
     ),
+    "of two SKUs the one that is down is named": Case(
+        cluster(node("gpu01"), node("gpu02", 4, "H100", state=NodeState.DOWN), vision={"A100": 4, "H100": 4}),
+        (), job("j", role("x", sku="A100"), role("y", 2, sku="H100")), Code.BAD_NODES,
+        {"sku": "H100", "needed": 2, "free": 0, "unusable": 4},
+        "needs 2 H100; 0 are free, 4 more cannot be used: gpu02 (down)",
+    ),
+    "of two SKUs the one with too small holes is named": Case(
+        cluster(node("gpu01"), node("gpu02", 2, "H100"), node("gpu03", 2, "H100"), vision={"A100": 4, "H100": 4}),
+        (job("b1", role(sku="H100"), only=("gpu02",)), job("b2", role(sku="H100"), only=("gpu03",))),
+        job("j", role("x", gpus=4, sku="A100"), role("y", gpus=2, sku="H100")), Code.FRAGMENTED,
+        {"sku": "H100", "needed": 2, "largest": 1, "free": 2},
+        "needs 2 H100 on one node; the largest free hole is 1 on gpu02",
+    ),
     "a GPU is faulty": Case(
         cluster(node("gpu01", sick=(1,)), vision=4), (), job("j", role(gpus=4)), Code.BAD_NODES,
         {"needed": 4, "free": 3, "unusable": 1},
