@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -42,6 +43,19 @@ def test_the_import_contracts_are_kept() -> None:
     linter = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def test_the_contracts_name_every_module_of_the_agent_that_is_not_for_the_portal() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    named = next(
+        contract["forbidden_modules"] for contract in contracts if contract.get("source_modules") == ["portal"]
+    )
+    found = {f"nodes.{path.stem}" for path in (ROOT / "nodes").iterdir() if is_module(path)}
+    assert found - {"nodes.__init__", "nodes.protocol"} == set(named)
+
+
+def is_module(path: Path) -> bool:
+    return path.suffix == ".py" or (path / "__init__.py").exists()
 
 
 def test_the_agent_works_without_django_the_portal_and_the_engine() -> None:
