@@ -245,5 +245,14 @@ LOGGING = {
     "formatters": {"line": {"()": "portal.common.logging.line_formatter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": env_str("BERTH_LOG_LEVEL", "INFO")},
-    "loggers": {"django.db.backends": {"level": "INFO"}, "celery.beat": {"level": "WARNING"}},
+    "loggers": {
+        name: {"level": level}
+        for name, level in {
+            "django.db.backends": "INFO",
+            "celery.beat": "WARNING",
+            "celery.worker.strategy": "WARNING",
+            "celery.app.trace": "WARNING",
+            "httpx": "WARNING",
+        }.items()
+    },
 }

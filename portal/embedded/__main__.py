@@ -64,7 +64,7 @@ def _stack(options: Options, *, sample: bool) -> int:
     say("Preparing the database and the pages …")
     call_command("migrate", verbosity=0, interactive=False)
     call_command("collectstatic", verbosity=0, interactive=False)
-    node = _node(options)
+    node = _node(options, settings.PORTAL_KEY.public)
     seeded = seed(node_name=node.name, node_key=node.key, jobs_folder=options.data / "jobs", now=timezone.now())
     log_path = options.data / "stack.log"
     with log_path.open("a", buffering=1, encoding="utf-8") as log:
@@ -112,13 +112,13 @@ class LocalNode:
         return found | ({"BERTH_NODE_DOCKER_URL": options.docker_url} if options.docker_url else {})
 
 
-def _node(options: Options) -> LocalNode:
+def _node(options: Options, portal_key: str) -> LocalNode:
     name = re.sub(r"[^a-z0-9-]+", "-", socket.gethostname().split(".")[0].lower()).strip("-") or "this-machine"
     state = options.data / "node"
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     made = subprocess.run(
         [sys.executable, "-m", "nodes", "key"], cwd=REPOSITORY, capture_output=True, text=True, check=False,
-        env={**os.environ, "BERTH_NODE_STATE_DIR": str(state), "BERTH_NODE_NAME": name},
+        env={**os.environ, **LocalNode(name, "", state).environment(options, portal_key)},
     )  # fmt: skip
     if made.returncode:
         raise CannotStart(f"The node's key could not be made: {made.stderr.strip()}")
