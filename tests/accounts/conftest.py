@@ -1,0 +1,9 @@
+"""Passwords are hashed fast here: what is tested is not how slow the hash is."""
+
+import pytest
+from pytest_django.fixtures import SettingsWrapper
+
+
+@pytest.fixture(autouse=True)
+def _fast_hash(settings: SettingsWrapper) -> None:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

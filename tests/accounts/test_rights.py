@@ -1,0 +1,157 @@
+"""Who may do what, asked of the API by a person in each relation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+from django.test import Client
+
+from portal.accounts.models import User
+from portal.accounts.rights import ALLOWED, Action
+from portal.jobs.models import Job
+from tests.support.cast import HOST, Api, cast_of
+from tests.support.world import World, job_file
+
+pytestmark = pytest.mark.django_db
+
+RIGHTS = {
+    "job.read": "admin auditor lead member owner",
+    "job.stop": "admin lead owner",
+    "job.submit": "admin lead member",
+    "vc.read": "admin auditor lead member owner other",
+    "node.read": "admin auditor lead member owner other",
+    "node.set_intent": "admin",
+}
+"""The whole table, in other words than the code's."""
+
+SAME_AS = {"group_lead": "lead", "group_member": "member", "nobody": "other"}
+PEOPLE = ["admin", "auditor", "lead", "group_lead", "member", "group_member", "owner", "other", "nobody"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is asked, under which right, and the status that says no: 403 to those who may see the thing."""
+
+    action: str
+    method: str
+    path: str
+    body: object = None
+    refusal: int | None = None
+
+
+CASES = {
+    "job_list": Case("job.read", "GET", "jobs"),
+    "job": Case("job.read", "GET", "jobs/{job}"),
+    "job_config": Case("job.read", "GET", "jobs/{job}/config"),
+    "job_event_list": Case("job.read", "GET", "jobs/{job}/events"),
+    "job_attempt_list": Case("job.read", "GET", "jobs/{job}/attempts"),
+    "job_task_list": Case("job.read", "GET", "jobs/{job}/tasks"),
+    "job_stop": Case("job.stop", "POST", "jobs/{job}/stop"),
+    "job_submit": Case("job.submit", "POST", "jobs", job_file(name="second"), 400),
+    "job_validate": Case("job.submit", "POST", "validate", job_file(name="second")),
+    "queue_list": Case("job.read", "GET", "queue"),
+    "virtual_cluster_list": Case("vc.read", "GET", "virtual-clusters"),
+    "virtual_cluster": Case("vc.read", "GET", "virtual-clusters/vision"),
+    "node_list": Case("node.read", "GET", "nodes"),
+    "node": Case("node.read", "GET", "nodes/gpu01"),
+    "sku_list": Case("node.read", "GET", "skus"),
+    "node_set_intent": Case("node.set_intent", "PATCH", "nodes/gpu01", {"intent": "cordoned"}, 403),
+}
+OWN_AFFAIRS = {"login", "me", "token_list", "token_create", "token_revoke"}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A running and a waiting job of alice's in ``vision`` on gpu01, and everybody who may look."""
+
+    people: dict[str, User]
+    running: Job
+    waiting: Job
+
+
+@pytest.fixture
+def scene(db: None) -> Scene:
+    world = World()
+    world.node("gpu01", gpus=1)
+    running, waiting = world.submit(name="secret"), world.submit(name="secret")
+    world.settle()
+    return Scene(cast_of(world.vc, world.user), running, waiting)
+
+
+def may(person: str, action: str) -> bool:
+    return SAME_AS.get(person, person) in RIGHTS[action].split()
+
+
+def test_the_table_in_the_code_is_the_one_written_here() -> None:
+    assert {action: set(RIGHTS[action].split()) for action in Action} == {
+        action: {str(relation) for relation in relations} for action, relations in ALLOWED.items()
+    }
+
+
+def test_every_operation_of_the_document_stands_in_the_matrix() -> None:
+    document = Client(HTTP_HOST=HOST).get("/api/v1/openapi.json").json()
+    operations = {operation["operationId"] for methods in document["paths"].values() for operation in methods.values()}
+    assert operations == CASES.keys() | OWN_AFFAIRS
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+def test_each_person_gets_what_the_table_gives_and_no_more(scene: Scene, person: str) -> None:
+    api = Api(scene.people[person])
+    # What changes nothing first, so that one scene serves all.
+    for name, case in sorted(CASES.items(), key=lambda item: item[1].method == "POST"):
+        allowed = may(person, case.action)
+        answer = api.call(case.method, case.path.format(job=scene.waiting.pk), case.body, kind=kind_of(case))
+        judge = LISTS.get(name)
+        if judge is not None:
+            assert answer.status_code == 200, name
+            assert judge(answer.json(), scene) is allowed, (name, person)
+        elif allowed:
+            assert answer.status_code in (200, 201), (name, person, answer.content)
+        else:
+            expected = case.refusal or (403 if may(person, "job.read") else 404)
+            assert answer.status_code == expected, (name, person, answer.content)
+
+
+def kind_of(case: Case) -> str:
+    return "text/yaml" if isinstance(case.body, str) else "application/json"
+
+
+def rows_with(key: str) -> Callable[[dict[str, object], Scene], bool]:
+    def judge(answer: dict[str, object], scene: Scene) -> bool:
+        rows = answer["results"]
+        assert isinstance(rows, list)
+        return scene.waiting.pk in [row[key] for row in rows]
+
+    return judge
+
+
+LISTS: dict[str, Callable[[dict[str, object], Scene], bool]] = {
+    "job_list": rows_with("id"),
+    "queue_list": rows_with("job"),
+    "job_validate": lambda answer, scene: answer["valid"] is True,
+}
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+def test_whom_a_gpu_is_held_by_is_named_to_those_who_may_see_the_job(scene: Scene, person: str) -> None:
+    answer = Api(scene.people[person]).call("GET", "nodes/gpu01")
+    holder = answer.json()["gpus"][0]["holder"]
+    assert (holder["vc"], holder["user"], holder["standing"]) == ("vision", "alice", "guaranteed")
+    assert (holder["job"] == scene.running.pk) is may(person, "job.read")
+    assert (b"secret" in answer.content) is may(person, "job.read")
+
+
+def test_of_a_foreign_waiting_job_one_sees_size_and_place_but_neither_name_nor_reason(scene: Scene) -> None:
+    answer = Api(scene.people["other"]).call("GET", "queue")
+    (row,) = answer.json()["results"]
+    assert (row["place"], row["gpu_count"], row["user"], row["vc"]) == (1, 1, "alice", "vision")
+    assert [row[key] for key in ("job", "label", "waiting_code", "waiting_message")] == [None] * 4
+    assert b"secret" not in answer.content
+
+
+def test_a_disabled_account_may_nothing(scene: Scene) -> None:
+    api = Api(scene.people["admin"])
+    User.objects.filter(pk=scene.people["admin"].pk).update(is_active=False)
+    assert {api.call("GET", path).status_code for path in ("me", "jobs", "nodes")} == {401}

@@ -1,0 +1,128 @@
+"""Bearer tokens: what they open, when they end, what is kept of them."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from portal.accounts.models import Scope, Token, User
+from portal.accounts.services import TOUCH_EVERY
+from tests.support.cast import HOST, Api, person
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def alice() -> User:
+    return person("alice")
+
+
+def test_a_token_is_shown_once_and_only_its_hash_is_kept(alice: User) -> None:
+    made = Api(alice).call("POST", "tokens", {"name": "laptop", "scope": "read", "expires_in_days": 7}).json()
+    row = Token.objects.get(pk=made["id"])
+    assert row.digest == hashlib.sha256(made["token"].encode()).hexdigest()
+    assert made["token"].startswith(made["prefix"])
+    assert len(made["token"]) > 45
+    assert row.expires_at is not None
+    assert timedelta(days=6) < row.expires_at - timezone.now() < timedelta(days=8)
+    listed = Api(alice).call("GET", "tokens")
+    assert made["token"].encode() not in listed.content
+    assert row.digest.encode() not in listed.content
+
+
+def test_one_sees_and_ends_only_tokens_of_ones_own(alice: User) -> None:
+    bob = Api(person("bob"))
+    mine = Api(alice)
+    assert bob.names("tokens", "id") == [bob.token.pk]
+    assert bob.call("DELETE", f"tokens/{mine.token.pk}").status_code == 404
+    assert mine.call("GET", "me").status_code == 200
+
+
+ENDINGS = {
+    "expired": {"expires_at": timezone.now() - timedelta(seconds=1)},
+    "revoked": {"revoked_at": timezone.now()},
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_token_that_ended_opens_nothing(alice: User, ending: str) -> None:
+    api = Api(alice)
+    Token.objects.filter(pk=api.token.pk).update(**ENDINGS[ending])
+    answer = api.call("GET", "me")
+    assert answer.status_code == 401
+    assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_revoking_ends_a_token_at_once_and_takes_it_off_the_list(alice: User) -> None:
+    keeper, lost = Api(alice), Api(alice)
+    assert keeper.call("DELETE", f"tokens/{lost.token.pk}").status_code == 204
+    assert lost.call("GET", "me").status_code == 401
+    assert keeper.names("tokens", "id") == [keeper.token.pk]
+
+
+WRONG_HEADERS = ["Bearer", "Bearer a b", "Bearer berth_unknown", "Bearer " + "ü" * 8, "bearer\tx"]
+
+
+@pytest.mark.parametrize("header", WRONG_HEADERS)
+def test_a_header_that_holds_no_good_token_is_refused_not_taken_for_nobody(alice: User, header: str) -> None:
+    client = Client(HTTP_HOST=HOST)
+    client.force_login(alice)
+    assert client.get("/api/v1/me", headers={"Authorization": header}).status_code == 401
+
+
+def test_the_last_use_is_noted_and_not_at_every_request(alice: User) -> None:
+    api = Api(alice)
+    api.get("me")
+    first = Token.objects.get(pk=api.token.pk).last_used_at
+    assert first is not None
+    api.get("me")
+    assert Token.objects.get(pk=api.token.pk).last_used_at == first
+    Token.objects.update(last_used_at=first - TOUCH_EVERY)
+    api.get("me")
+    assert (Token.objects.get(pk=api.token.pk).last_used_at or first) >= first
+
+
+def operations() -> list[tuple[str, str]]:
+    """Every address and method of the document, with parameters filled in."""
+    paths = Client(HTTP_HOST=HOST).get("/api/v1/openapi.json").json()["paths"]
+    filled = [(path.replace("{name}", "gpu01"), methods) for path, methods in paths.items()]
+    return [
+        (method.upper(), path.removeprefix("/api/v1/").replace("{job_id}", "1").replace("{token_id}", "1"))
+        for path, methods in filled
+        for method in methods
+    ]
+
+
+NEEDS = {("POST", "jobs"): Scope.SUBMIT, ("POST", "jobs/1/stop"): Scope.SUBMIT, ("POST", "validate"): Scope.READ}
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+def test_a_scope_opens_what_it_says_and_what_the_lesser_ones_open(alice: User, scope: Scope) -> None:
+    api, ladder = Api(alice, scope=scope), list(Scope)
+    for method, path in operations():
+        if path == "login":
+            continue
+        needed = Scope.READ if method == "GET" else NEEDS.get((method, path), Scope.ADMIN)
+        answer = api.call(method, path, {})
+        refused = answer.status_code == 403 and b"This token has the scope" in answer.content
+        assert refused is (ladder.index(scope) < ladder.index(needed)), (method, path, answer.content)
+
+
+def test_without_a_credential_everything_but_signing_in_is_closed(db: None) -> None:
+    answers = {
+        (method, path): Api().call(method, path, {}).status_code for method, path in operations() if path != "login"
+    }
+    assert set(answers.values()) == {401}, answers
+
+
+def test_a_browsers_session_may_read_and_needs_the_csrf_token_to_write(alice: User) -> None:
+    client = Client(HTTP_HOST=HOST, enforce_csrf_checks=True)
+    client.force_login(alice)
+    assert client.get("/api/v1/me").json()["scope"] == "admin"
+    refused = client.post("/api/v1/tokens", {"name": "x"}, content_type="application/json")
+    assert refused.status_code == 403
+    assert "CSRF" in refused.json()["detail"]
