@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Sequence
 
 import structlog
-from celery.platforms import SecurityWarning
+from celery.exceptions import SecurityWarning
 
 from nodes.app import app_make
 from nodes.gpus import GpusUnavailable
