@@ -75,12 +75,16 @@ class Lane:
     def found(self, last: int, first: int, count: int) -> None:
         """Redis holds ``count`` entries from offset ``first`` to ``last`` (its last id, of an empty stream too)."""
         self.blocks = deque([Block(count, first, last)] if count else [])
-        self.shipped, self.exists = max(last, self.acknowledged), True
+        self._start_at(max(last, self.acknowledged), exists=True)
 
     def missing(self) -> None:
         """Redis holds no such stream: fill it from the acknowledged offset."""
         self.blocks.clear()
-        self.shipped, self.exists = self.acknowledged, False
+        self._start_at(self.acknowledged, exists=False)
+
+    def strange(self, last: int) -> bool:
+        """The stream's last id is none of ours: the spool, which has all that was ever sent, knows no such end."""
+        return last > self.spool.end or self.spool.boundary_from(last) != last
 
     def trimmed_to(self, length: int) -> None:
         """The stream has ``length`` entries now: the archiver has taken the oldest away."""
@@ -89,6 +93,9 @@ class Lane:
             gone -= self.blocks.popleft().count
         if gone > 0:
             self.lost()
+
+    def _start_at(self, offset: int, *, exists: bool) -> None:
+        self.shipped, self.exists = self.spool.boundary_from(offset), exists
 
     def _in_stream(self) -> int:
         """Bytes in the stream that are not known to be archived."""

@@ -91,6 +91,16 @@ class Segments:
             return self._firsts[index]
         return offset
 
+    def boundary_from(self, offset: int) -> int:
+        """The first record's boundary at or after ``offset``; ``offset`` itself outside of what is here."""
+        if not self.start < offset < self.end:
+            return offset
+        at = first = self._firsts[bisect_right(self._firsts, offset) - 1]
+        data = self.path(first).read_bytes()
+        while at < offset and at - first < len(data):
+            at += RECORD_HEADER.size + RECORD_HEADER.unpack_from(data, at - first)[2]
+        return max(at, offset)
+
     def drop_before(self, offset: int) -> None:
         """Deletes the segments that end at or before ``offset``; the last one stays."""
         while len(self._firsts) > 1 and self._firsts[1] <= offset:

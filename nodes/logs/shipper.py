@@ -154,11 +154,16 @@ class Shipper:
 
     def _take_up(self, lane: Lane, info: dict[str, Any] | None) -> None:
         last = _offset(info["last-generated-id"]) if info else 0
-        known = max(last, lane.acknowledged)
-        if lane.spool.doubtful and lane.archived is None:
-            return
-        if lane.spool.doubtful or known > lane.spool.end:
-            lane.spool.resume_at(known, self._now_ns())
+        if lane.spool.doubtful:
+            if lane.archived is None:
+                return
+            lane.spool.resume_at(max(last, lane.archived), self._now_ns())
+        elif lane.acknowledged > lane.spool.end:
+            lane.spool.resume_at(lane.acknowledged, self._now_ns())
+        if info is not None and lane.strange(last):
+            logger.error("log_stream_not_ours", attempt=lane.attempt, last=last)
+            self._client.delete(lane.key)
+            info = None
         if info is None:
             lane.missing()
             return

@@ -105,6 +105,12 @@ class Spool:
             data = self._segments.read(start, limit + MAX_RECORD)
         return start, data[: whole_prefix(data, limit)]
 
+    def boundary_from(self, offset: int) -> int:
+        """The first record's boundary at or after ``offset``; ``offset`` itself outside of what is here."""
+        with self._lock:
+            self.flush()
+            return self._segments.boundary_from(offset)
+
     # ------------------------------------------------------------ taking in
 
     def append(self, record: LogRecord) -> None:

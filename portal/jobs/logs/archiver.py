@@ -1,0 +1,125 @@
+"""Moves logs from Redis to files: one step takes what the stream has, keeps it as a segment, and says how far it is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from uuid import UUID, uuid4
+
+from django.conf import settings
+from django.db.models import F, Q, QuerySet
+from prometheus_client import Counter
+from redis import Redis
+
+from portal.jobs.logs.archive import Archive
+from portal.jobs.logs.records import Run
+from portal.jobs.logs.stream import ForgedEntry, LogOf, read_stream, stream_end
+from portal.jobs.models import TaskAttempt
+from portal.jobs.services import attempt_log_done
+
+SEGMENT = 1 << 20
+"""Bytes of one segment at most."""
+WORTHWHILE = 256 * 1024
+"""Bytes beyond the archive that are worth a segment of their own."""
+EVERY_S = 300
+"""A log with less than that is archived this often."""
+LOCK_S = 30
+GAP_S = 60
+DONE_KEEPS_S = 3600
+"""How long the stream of a log that is archived whole stays in Redis."""
+
+FORGED = Counter("berth_log_forged_entries_total", "Stream entries that the log's node has not signed")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Archiver:
+    """``archive`` is shared by all processes; ``redis`` holds the streams."""
+
+    archive: Archive
+    redis: Redis
+
+    def step(self, attempt_id: UUID | str) -> bool:
+        """One segment of one log; True when there is more to take at once.
+
+        Any number of processes may call it: a lock keeps them from doing work twice, and a conditional update of
+        ``archived_to`` from what was read decides. Raises redis.RedisError and OSError; nothing is lost by either.
+        """
+        row = TaskAttempt.objects.select_related("node").filter(pk=attempt_id).first()
+        if row is None:
+            return False
+        with self._lock(f"berth:portal:archiver:{row.pk}") as mine:
+            return mine and self._step(row)
+
+    def _step(self, row: TaskAttempt) -> bool:
+        row.refresh_from_db(fields=["archived_to", "log_complete", "log_end"])
+        attempt, start = str(row.pk), row.archived_to
+        source = log_of(row)
+        end = self.archive.segment_end(attempt, start)  # left by one that was killed before it could say so
+        if end is None:
+            run = self._take(source, start)
+            end = self.archive.write(attempt, run) if run.data else start
+        if end > start and not archived_to_move(row=row, old=start, new=end):
+            return True
+        self.redis.xtrim(source.key, minid=f"{end}-1", approximate=False)
+        if row.log_complete and end >= row.log_end:
+            self.redis.expire(source.key, DONE_KEEPS_S)
+            attempt_log_done(row=row)
+            return False
+        waiting = (stream_end(self.redis, source) or end) - end
+        return end > start and waiting >= (1 if row.log_complete else WORTHWHILE)
+
+    def _take(self, source: LogOf, start: int) -> Run:
+        """What the stream has beyond ``start``. A stream with a forged entry or a gap is deleted, so that its node
+        fills it anew; a gap that comes again is accepted."""
+        try:
+            run = read_stream(self.redis, source, start, SEGMENT)
+        except ForgedEntry as error:
+            FORGED.inc()
+            log.error("dropped: %s", error)
+            self.redis.delete(source.key)
+            return Run(start, b"")
+        if run.start <= start or not self.redis.set(f"berth:portal:gap:{source.attempt}", start, nx=True, ex=GAP_S):
+            return run
+        log.warning("log of %s has nothing from %s to %s: asking its node again", source.attempt, start, run.start)
+        self.redis.delete(source.key)
+        return Run(start, b"")
+
+    @contextmanager
+    def _lock(self, name: str) -> Iterator[bool]:
+        """True when nobody else works on this; for at most ``LOCK_S`` seconds, should the holder be killed."""
+        token = uuid4().hex
+        mine = bool(self.redis.set(name, token, nx=True, ex=LOCK_S))
+        try:
+            yield mine
+        finally:
+            if mine and self.redis.get(name) == token.encode():
+                self.redis.delete(name)
+
+
+def archiver() -> Archiver:
+    """The archiver of this portal, by its settings."""
+    return Archiver(Archive(settings.LOG_DIR), Redis.from_url(settings.REDIS_URL, socket_timeout=5))
+
+
+def log_of(row: TaskAttempt) -> LogOf:
+    """Which log; needs the node loaded."""
+    return LogOf(attempt=str(row.pk), node=row.node.name, public_key=row.node.public_key)
+
+
+def archived_to_move(*, row: TaskAttempt, old: int, new: int) -> bool:
+    """Says that everything before ``new`` is archived; False when somebody was first."""
+    return bool(TaskAttempt.objects.filter(pk=row.pk, archived_to=old).update(archived_to=new))
+
+
+def logs_due(*, tick: int, every: int) -> QuerySet[TaskAttempt]:
+    """Logs that are worth a step: complete, or long enough, or those whose turn comes at this ``tick`` of ``every``."""
+    open_logs = TaskAttempt.objects.filter(removed_at__isnull=True).exclude(
+        log_complete=True, archived_to__gte=F("log_end")
+    )
+    due = Q(log_complete=True) | Q(log_end__gte=F("archived_to") + WORTHWHILE)
+    turn = [pk for pk in open_logs.values_list("pk", flat=True) if pk.int % every == tick % every]
+    return open_logs.filter(due | Q(pk__in=turn))

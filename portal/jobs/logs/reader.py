@@ -1,0 +1,69 @@
+"""One log from its first byte to its newest, whether archived or still on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from redis import Redis
+
+from nodes.protocol import MARK
+from portal.jobs.logs.archive import Archive
+from portal.jobs.logs.records import Run
+from portal.jobs.logs.stream import ForgedEntry, LogOf, read_stream, stream_end
+
+CHUNK = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LogReader:
+    """Reads by offset. Every offset it hands out is a record's boundary; any other is rounded down to one."""
+
+    archive: Archive
+    redis: Redis
+
+    def read(self, log: LogOf, offset: int, limit: int) -> Run:
+        """Records from ``offset`` on: about ``limit`` bytes, at least one record; empty at the end.
+
+        It begins beyond ``offset`` only where bytes are lost. Raises redis.RedisError when what is not archived
+        cannot be reached.
+        """
+        archived = self.archive.read(log.attempt, offset, limit)
+        if archived.data and archived.start <= offset:
+            return archived
+        fresh = self._stream(log, offset, limit)
+        if not fresh.data or fresh.start > offset:
+            # The archiver may have taken the bytes from the stream in between.
+            archived = self.archive.read(log.attempt, offset, limit)
+        found = [run for run in (archived, fresh) if run.data]
+        return min(found, key=lambda run: run.start) if found else Run(offset, b"")
+
+    def end(self, log: LogOf) -> int:
+        """Offset behind the newest record known here."""
+        return max(stream_end(self.redis, log) or 0, self.archive.end(log.attempt))
+
+    def tail(self, log: LogOf, size: int) -> int:
+        """A boundary about ``size`` bytes before the end."""
+        return self.read(log, max(0, self.end(log) - size), 1).start
+
+    def download(self, log: LogOf) -> Iterator[bytes]:
+        """The whole text as it is now, in chunks; lines of Berth's own stand on lines of their own."""
+        offset, open_line, end = 0, False, self.end(log)
+        while offset < end:
+            run = self.read(log, offset, CHUNK)
+            if not run.data:
+                return
+            text = bytearray()
+            for record in run.records():
+                if record.stream == MARK and open_line:
+                    text += b"\n"
+                text += record.payload
+                open_line = not record.payload.endswith(b"\n") if record.payload else open_line
+            yield bytes(text)
+            offset = run.end
+
+    def _stream(self, log: LogOf, offset: int, limit: int) -> Run:
+        try:
+            return read_stream(self.redis, log, offset, limit)
+        except ForgedEntry:
+            return Run(offset, b"")  # the archiver drops it and counts

@@ -1,0 +1,82 @@
+"""Reading a log's Redis stream: only what its node has signed counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from redis import Redis
+
+from nodes.protocol import BrokenRecord, EnvelopeForged, log_stream, records_decode, verified_batch
+from portal.jobs.logs.records import Run
+
+PAGE = 64
+"""Entries asked for at once; an entry holds at most one batch of 64 kB or one record."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogOf:
+    """Which log: task attempt (UUID text), the node that writes it, and that node's registered key."""
+
+    attempt: str
+    node: str
+    public_key: str
+
+    @property
+    def key(self) -> str:
+        return log_stream(self.node, self.attempt)
+
+
+class ForgedEntry(Exception):
+    """An entry that the node of this log has not signed, or that holds no records. ``entry`` is its id."""
+
+    def __init__(self, log: LogOf, entry: str) -> None:
+        super().__init__(f"entry {entry} of the log of {log.attempt} is not {log.node}'s")
+        self.log, self.entry = log, entry
+
+
+def read_stream(redis: Redis, log: LogOf, after: int, limit: int) -> Run:
+    """Records beyond offset ``after``: about ``limit`` bytes, empty when there are none.
+
+    It begins at the last record's boundary not beyond ``after``; further on where entries between are missing.
+    Raises ForgedEntry when the very first entry is forged; later ones end the run.
+    """
+    run = Run(after, b"")
+    while len(run.data) < limit:
+        entries: Any = redis.xrange(log.key, min=f"({run.end}-0", count=PAGE)
+        for entry_id, fields in entries:
+            try:
+                entry = _verified(log, entry_id, fields)
+            except ForgedEntry:
+                if run.data:
+                    return run
+                raise
+            if not run.data:
+                run = entry.after(after)
+            elif entry.start != run.end:
+                return run
+            else:
+                run = run.joined(entry)
+        if len(entries) < PAGE:
+            break
+    return run.within(limit) if limit < len(run.data) else run
+
+
+def stream_end(redis: Redis, log: LogOf) -> int | None:
+    """Offset behind the newest entry; None for an empty or missing stream. Unverified: a hint where to look."""
+    newest: Any = redis.xrevrange(log.key, count=1)
+    return _offset(newest[0][0]) if newest else None
+
+
+def _verified(log: LogOf, entry_id: bytes, fields: dict[bytes, bytes]) -> Run:
+    try:
+        start, data = verified_batch(log.public_key, log.attempt, _offset(entry_id), fields)
+        for _ in records_decode(data):
+            pass
+    except (EnvelopeForged, BrokenRecord) as error:
+        raise ForgedEntry(log, entry_id.decode()) from error
+    return Run(start, data)
+
+
+def _offset(entry_id: bytes) -> int:
+    return int(entry_id.partition(b"-")[0])

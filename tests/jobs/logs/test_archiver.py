@@ -1,0 +1,220 @@
+"""From a container on a node to files and readers: nothing lost, nothing twice, in order, whatever breaks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nodes.protocol import STDERR, STDOUT, LogRecord, NodeKey, Phase, record_encode, records_decode, signed_batch
+from tests.nodes.logs.support import line, lines, text_of
+from tests.support.redis_server import RedisServer
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from tests.jobs.logs.conftest import RunningLog
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_whole_log_is_archived_and_read_back_as_it_was_written(running_log: RunningLog) -> None:
+    running_log.source.print(*lines(2000), line(9999, "and an error\n", STDERR))
+    running_log.source.end()
+    running_log.archive_all()
+
+    assert running_log.text() == text_of([*lines(2000), line(9999, "and an error\n")])
+    assert running_log.redis.xlen(running_log.log.key) == 0
+
+
+def test_the_archived_log_lets_the_node_remove_the_container(running_log: RunningLog) -> None:
+    from nodes.protocol import ContainerState
+
+    running_log.source.print(*lines(3))
+    running_log.source.end()
+    type(running_log.row).objects.update(state=ContainerState.TERMINATED)
+    running_log.archive_all()
+
+    assert running_log.row.phase == Phase.REMOVE
+
+
+def test_a_reader_sees_the_archived_part_and_the_fresh_part_as_one(running_log: RunningLog) -> None:
+    running_log.source.print(*lines(1000))
+    running_log.sent(23_000)
+    running_log.archiver.step(running_log.row.pk)
+    running_log.source.print(*lines(1000, first=1000))
+    running_log.sent(46_000)
+
+    assert running_log.archive.end(running_log.attempt) == 23_000
+    assert running_log.text() == text_of(lines(2000))
+
+
+@pytest.mark.parametrize("offset", [0, 1, 22, 23, 22_999, 23_000, 23_001, 45_977, 45_999])
+def test_any_offset_is_rounded_down_to_a_record_on_both_sides(running_log: RunningLog, offset: int) -> None:
+    running_log.source.print(*lines(1000))
+    running_log.sent(23_000)
+    running_log.archiver.step(running_log.row.pk)
+    running_log.source.print(*lines(1000, first=1000))
+    running_log.sent(46_000)
+
+    run = running_log.reader.read(running_log.log, offset, 46)
+    assert run.start == offset // 23 * 23
+    records = list(records_decode(run.data))
+    assert records
+    assert records == lines(2000)[offset // 23 : offset // 23 + len(records)]
+
+
+def test_at_the_end_there_is_nothing_to_read_and_the_offset_stays(running_log: RunningLog) -> None:
+    running_log.source.print(*lines(10))
+    running_log.sent(230)
+
+    run = running_log.reader.read(running_log.log, 230, 1000)
+    assert (run.start, run.data) == (230, b"")
+
+
+def test_the_tail_is_a_boundary_near_the_end(running_log: RunningLog) -> None:
+    running_log.source.print(*lines(100))
+    running_log.sent(2300)
+
+    assert running_log.reader.tail(running_log.log, 100) == 2185
+    assert running_log.reader.tail(running_log.log, 10_000) == 0
+
+
+def test_redis_killed_and_restarted_empty_between_archiving_costs_nothing(
+    running_log: RunningLog, redis_server: RedisServer
+) -> None:
+    running_log.source.print(*lines(1000))
+    running_log.sent(23_000)
+    running_log.archiver.step(running_log.row.pk)
+    running_log.source.print(*lines(1000, first=1000))
+    redis_server.restart_empty()
+    running_log.source.print(*lines(1000, first=2000))
+    running_log.source.end()
+    running_log.archive_all()
+
+    assert running_log.text() == text_of(lines(3000))
+
+
+def test_an_agent_restarted_in_between_costs_nothing(running_log: RunningLog) -> None:
+    running_log.source.print(*lines(500))
+    running_log.sent(500)
+    running_log.pipeline.close()
+    running_log.source.closed = False
+    running_log.source.print(*lines(500, first=500))
+    running_log.start_agent()
+    running_log.source.end()
+    running_log.archive_all()
+
+    assert running_log.text() == text_of(lines(1000))
+
+
+def test_an_archiver_killed_before_it_could_say_so_leaves_nothing_to_do_twice(running_log: RunningLog) -> None:
+    from portal.jobs.logs.stream import read_stream
+
+    running_log.source.print(*lines(1000))
+    running_log.sent(23_000)
+    run = read_stream(running_log.redis, running_log.log, 0, 4600)
+    running_log.archive.write(running_log.attempt, run)  # and here it was killed
+    running_log.source.end()
+    running_log.archive_all()
+
+    assert running_log.archive.segments(running_log.attempt) == [0, 4600]
+    assert running_log.text() == text_of(lines(1000))
+
+
+def test_only_one_archiver_works_on_a_log_at_a_time(running_log: RunningLog) -> None:
+    running_log.source.print(*lines(10))
+    running_log.sent(230)
+    running_log.redis.set(f"berth:portal:archiver:{running_log.row.pk}", "another", ex=30)
+
+    assert not running_log.archiver.step(running_log.row.pk)
+    assert running_log.archive.end(running_log.attempt) == 0
+    running_log.redis.delete(f"berth:portal:archiver:{running_log.row.pk}")
+    running_log.archiver.step(running_log.row.pk)
+    assert running_log.archive.end(running_log.attempt) == 230
+
+
+def forge(running_log: RunningLog, start: int, text: str) -> int:
+    """An entry that somebody else has put into the stream; its end."""
+    data = record_encode(LogRecord(1, STDOUT, text.encode()))
+    fields: Any = signed_batch(NodeKey.generate(), running_log.attempt, start, data)
+    running_log.redis.xadd(running_log.log.key, fields, id=f"{start + len(data)}-0")
+    return start + len(data)
+
+
+def test_a_forged_entry_is_dropped_and_counted_and_the_true_log_is_kept(running_log: RunningLog) -> None:
+    from portal.jobs.logs.archiver import FORGED
+
+    before = FORGED._value.get()
+    running_log.source.print(*lines(10))
+    running_log.sent(230)
+    forge(running_log, 230, "all is well\n")
+    running_log.source.print(*lines(10, first=10))
+    running_log.source.end()
+    running_log.archive_all()
+
+    assert running_log.text() == text_of(lines(20))
+    assert FORGED._value.get() == before + 1
+
+
+def test_a_forged_entry_is_never_shown(running_log: RunningLog) -> None:
+    running_log.source.print(*lines(10))
+    running_log.sent(230)
+    end = forge(running_log, 230, "all is well\n")
+
+    assert running_log.reader.read(running_log.log, 0, 10_000).end == 230
+    assert running_log.reader.read(running_log.log, 230, 10_000).data == b""
+    assert end > 230
+
+
+def test_a_gap_is_asked_for_again_and_accepted_when_it_stays(running_log: RunningLog) -> None:
+    running_log.pipeline.close()
+    for start in (0, 500):
+        data = record_encode(LogRecord(1, STDOUT, f"from {start}\n".encode()))
+        fields: Any = signed_batch(running_log.node.key, running_log.attempt, start, data)
+        running_log.redis.xadd(running_log.log.key, fields, id=f"{start + len(data)}-0")
+    running_log.archiver.step(running_log.row.pk)
+    running_log.archiver.step(running_log.row.pk)
+    assert running_log.redis.exists(running_log.log.key) == 0  # its node shall fill it again
+
+    running_log.redis.xadd(running_log.log.key, fields, id=f"{500 + len(data)}-0")  # and has no more than that
+    running_log.archiver.step(running_log.row.pk)
+
+    assert running_log.archive.end(running_log.attempt) == 500 + len(data)
+    assert running_log.text() == "from 0\nfrom 500\n"
+
+
+def test_logs_are_due_when_they_are_complete_or_long_or_it_is_their_turn(running_log: RunningLog) -> None:
+    from portal.jobs.logs.archiver import WORTHWHILE, logs_due
+
+    rows = type(running_log.row).objects
+    every = 150
+    turn = running_log.row.pk.int % every
+
+    assert list(logs_due(tick=turn, every=every)) == [running_log.row]
+    assert not logs_due(tick=turn + 1, every=every)
+    rows.update(log_end=WORTHWHILE)
+    assert list(logs_due(tick=turn + 1, every=every)) == [running_log.row]
+    rows.update(log_end=10, log_complete=True)
+    assert list(logs_due(tick=turn + 1, every=every)) == [running_log.row]
+    rows.update(archived_to=10)
+    assert not logs_due(tick=turn, every=every)
+
+
+def test_a_reader_that_sleeps_while_the_archiver_works_misses_nothing(running_log: RunningLog) -> None:
+    seen: list[LogRecord] = []
+    offset = 0
+    for n in range(8):
+        running_log.source.print(*lines(200, first=200 * n))
+        running_log.sent(200 * 23 * (n + 1))
+        if n % 3 == 0:
+            running_log.archiver.step(running_log.row.pk)
+        if n % 2:  # in the other rounds it sleeps
+            run = running_log.reader.read(running_log.log, offset, 3000)
+            seen += run.records()
+            offset = run.end
+    wait_until(lambda: running_log.reader.end(running_log.log) == 1600 * 23, "the log")
+    while (run := running_log.reader.read(running_log.log, offset, 3000)).data:
+        seen += run.records()
+        offset = run.end
+
+    assert seen == lines(1600)
