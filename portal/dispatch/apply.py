@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, OperationalError, transaction
 
 import scheduling
 from portal.clusters.models import Node
@@ -54,7 +54,8 @@ def _start_apply(start: scheduling.Start, loaded: Loaded, versions: dict[str, in
             job = Job.objects.select_related("user").get(pk=loaded.jobs[start.job.id])
             attempt_start(job=job, placed=[_placed(start, one, loaded) for one in start.placements], now=now)
             failpoint("apply.rows")
-    except (Overtaken, IntegrityError) as error:
+    except (Overtaken, IntegrityError, OperationalError) as error:
+        # Overtaken by another scheduler or a report, also where the database says so (a deadlock, a busy file).
         log.info("start of job %s skipped, decided again: %r", start.job.id, error)
         return False
     except NoPortLeft as error:
