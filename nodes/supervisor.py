@@ -29,6 +29,7 @@ from nodes.protocol import (
     Order,
     Phase,
     decode,
+    reached,
     spec_digest,
 )
 from nodes.runtimes.base import Found, Runtime, RuntimeAway, Status
@@ -196,7 +197,7 @@ class Supervisor:
         """Another attempt that holds one of the GPUs; of two that were prepared for the same, the first keeps it."""
         with self._lock:
             others = [k for k in self._keepers.values() if k.record.attempt != attempt]
-        live = (k for k in others if k.record.state >= ContainerState.STARTING or k.record.started_ms)
+        live = (k for k in others if reached(k.record.state, ContainerState.STARTING))
         return next((k.record.attempt for k in live if set(k.holds()) & set(gpus)), None)
 
     def _gpu_busy(self, attempt: str, gpus: tuple[str, ...]) -> bool:
