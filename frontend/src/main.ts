@@ -1,6 +1,7 @@
 import "./css/main.css";
 
 import { bindAll, register } from "./behaviour.ts";
+import { editor } from "./behaviours/editor.ts";
 import { log } from "./behaviours/log.ts";
 import { autoSubmit, closes, copy, menu, opens } from "./behaviours/small.ts";
 import { themeToggle } from "./behaviours/theme.ts";
@@ -15,6 +16,7 @@ register("opens", opens);
 register("closes", closes);
 register("live", live);
 register("log", log);
+register("job-check", editor);
 
 bindAll(document);
 keepTimes();

@@ -18,7 +18,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 from portal.accounts.models import User
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
-from portal.clusters.selectors import job_sight, sku_totals, vc_shares, vcs_for_submit
+from portal.clusters.models import VirtualCluster
+from portal.clusters.selectors import SkuShare, job_sight, sku_totals, vc_shares, vcs_for_submit
 from portal.common.errors import Conflict, NotFound
 from portal.jobs.forms import JobFileForm, JobFilterForm
 from portal.jobs.models import Job, TaskAttempt
@@ -47,15 +48,20 @@ PRIORITY_WORDS = {number: name for name, number in PRIORITY_CLASSES.items()}
 def home(request: PageRequest) -> HttpResponse:
     """My jobs by state, my teams' shares, free GPUs, what I did last."""
     user = request.user
-    vcs = list(vcs_for_submit(user))
-    shares = vc_shares(vcs=vcs)
     context = {
         "counts": [(state, state.label, number) for state, number in _counts(user)],
         "recent": jobs_found(user=user, only=JobFilter(user=user), limit=RECENT),
-        "shares": [(vc, shares[vc.pk]) for vc in vcs],
+        "shares": _shares(user),
         "skus": sku_totals(),
     }
     return render(request, "jobs/parts/home.html" if request.htmx else "jobs/home.html", context)
+
+
+def _shares(user: User) -> list[tuple[VirtualCluster, list[SkuShare]]]:
+    """The virtual clusters that the user may submit to, with their GPUs by SKU."""
+    vcs = list(vcs_for_submit(user))
+    shares = vc_shares(vcs=vcs)
+    return [(vc, shares[vc.pk]) for vc in vcs]
 
 
 def _counts(user: User) -> list[tuple[JobState, int]]:
@@ -179,8 +185,7 @@ def submit(request: PageRequest) -> HttpResponse:
 def _submit_page(
     request: PageRequest, form: JobFileForm, problems: tuple[Problem, ...] = (), status: int = 200
 ) -> HttpResponse:
-    vcs = list(vcs_for_submit(request.user))
-    context = {"form": form, "problems": problems, "shares": vc_shares(vcs=vcs), "vcs": vcs}
+    context = {"form": form, "problems": problems, "shares": _shares(request.user)}
     return render(request, "jobs/submit.html", context, status=status)
 
 
