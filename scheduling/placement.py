@@ -4,12 +4,12 @@
 """
 
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement
 from scheduling.ledger import Ledger, bits
-from scheduling.resources import Demand, Room, gpus_by_type
+from scheduling.resources import Demand, Room
 
 SEARCH_STEPS = 5_000
 SEARCH_TASKS = 200
@@ -44,15 +44,26 @@ def find(ledger: Ledger, parts: tuple[Demand, ...], allowed: int) -> list[Spot] 
     """
     if len(parts) == 1:
         return _find_equal(ledger, parts[0], allowed)
-    for cell_type, gpus in gpus_by_type(parts).items():
-        kind = ledger.layout.nodes_of_type.get(cell_type, 0)
-        if ledger.free_gpus(kind & ledger.open_nodes & allowed) < gpus:
-            return None
-    return (
-        _find_on_one(ledger, parts, allowed)
-        or _find_greedily(ledger, parts, allowed)
-        or _Search(ledger, parts, allowed).run()
-    )
+    if _too_few_holes(ledger, parts, allowed):
+        return None
+    pool = _Pool(ledger, parts, allowed)
+    return pool.on_one() or pool.greedily() or pool.search()
+
+
+def _too_few_holes(ledger: Ledger, parts: tuple[Demand, ...], allowed: int) -> bool:
+    """Whether the GPUs cannot do, by counts: in pieces of n GPUs, the holes have fewer than the tasks need.
+
+    A hole of h GPUs has h // n pieces and a task of g takes at least g // n of them, for every n.
+    """
+    for cell_type in {demand.cell_type for demand in parts if demand.gpus}:
+        alike = [demand for demand in parts if demand.cell_type == cell_type]
+        nodes = eligible(ledger, alike[0], allowed)
+        for piece in {1, *(demand.gpus for demand in alike)}:
+            needed = sum(demand.gpus // piece * demand.count for demand in alike)
+            there = sum(size // piece * (mask & nodes).bit_count() for size, mask in enumerate(ledger.holes))
+            if there < needed:
+                return True
+    return False
 
 
 def _snuggest(ledger: Ledger, nodes: int, gpus: int) -> Iterator[int]:
@@ -91,69 +102,86 @@ def _spread(ledger: Ledger, demand: Demand, nodes: int) -> list[Spot] | None:
     return None
 
 
-def _fill(room: Room, parts: tuple[Demand, ...], counts: tuple[int, ...]) -> tuple[int, ...]:
+def _fill(room: Room, parts: tuple[Demand, ...], counts: Sequence[int]) -> tuple[int, ...]:
     """How many of each demand's remaining tasks one node takes, the largest first."""
     taken = []
     for demand, left in zip(parts, counts, strict=True):
         count = room.capacity(demand, left) if left else 0
-        room = room.less(demand, count)
+        if count:
+            room = room.less(demand, count)
         taken.append(count)
     return tuple(taken)
 
 
-def _find_on_one(ledger: Ledger, parts: tuple[Demand, ...], allowed: int) -> list[Spot] | None:
-    nodes = ledger.layout.all_nodes()
-    for demand in parts:
-        nodes &= eligible(ledger, demand, allowed)
-    counts = tuple(demand.count for demand in parts)
-    for number in _snuggest(ledger, nodes, sum(demand.gpus * demand.count for demand in parts)):
-        if _fill(ledger.room(number), parts, counts) == counts:
-            return [Spot(number, demand, demand.count) for demand in parts]
-    return None
-
-
-def _find_greedily(ledger: Ledger, parts: tuple[Demand, ...], allowed: int) -> list[Spot] | None:
-    masks = [eligible(ledger, demand, allowed) for demand in parts]
-    unused = 0
-    for mask in masks:
-        unused |= mask
-    left = tuple(demand.count for demand in parts)
-    spots: list[Spot] = []
-    while any(left):
-        best: tuple[int, int, int] | None = None
-        best_taken: tuple[int, ...] = ()
-        for rank, number in enumerate(_snuggest(ledger, unused, 0)):
-            here = tuple(count if mask >> number & 1 else 0 for count, mask in zip(left, masks, strict=True))
-            taken = _fill(ledger.room(number), parts, here)
-            weight = sum(demand.gpus * count for demand, count in zip(parts, taken, strict=True))
-            key = (-weight, -sum(taken), rank)
-            if any(taken) and (best is None or key < best):
-                best, best_taken, chosen = key, taken, number
-        if best is None:
-            return None
-        spots += [Spot(chosen, demand, n) for demand, n in zip(parts, best_taken, strict=True) if n]
-        left = tuple(count - n for count, n in zip(left, best_taken, strict=True))
-        unused &= ~(1 << chosen)
-    return spots
-
-
-class _Search:
-    """Depth-first over the tasks, largest first, each into the smallest hole first, within bounds.
-
-    Nodes alike (the same demands may go there, the same room) are one choice. Without the bounds it would
-    find every placement there is.
+class _Pool:
+    """Nodes for unequal tasks. Nodes alike are one choice: the same demands may go there (`kinds`, a mask),
+    and they have the same room; of these the first by number is taken.
     """
 
     def __init__(self, ledger: Ledger, parts: tuple[Demand, ...], allowed: int) -> None:
-        self.tasks = [(kind, demand) for kind, demand in enumerate(parts) for _ in demand.tasks]
-        self.chosen: list[int] = []
-        self.steps = 0
+        self.parts = parts
         self.alike: dict[tuple[int, Room], list[int]] = {}
         masks = [eligible(ledger, demand, allowed) for demand in parts]
         for number in range(len(ledger.layout.nodes)):
             kinds = sum(1 << kind for kind, mask in enumerate(masks) if mask >> number & 1)
             if kinds:
-                self._put(kinds, ledger.room(number), number)
+                self.alike.setdefault((kinds, ledger.room(number)), []).append(number)
+
+    def on_one(self) -> list[Spot] | None:
+        """All tasks on one node, the smallest hole that holds them."""
+        counts = tuple(demand.count for demand in self.parts)
+        every = (1 << len(self.parts)) - 1
+        fitting = [
+            (room.gpus, nodes[0])
+            for (kinds, room), nodes in self.alike.items()
+            if kinds == every and _fill(room, self.parts, counts) == counts
+        ]
+        return [Spot(min(fitting)[1], demand, demand.count) for demand in self.parts] if fitting else None
+
+    def greedily(self) -> list[Spot] | None:
+        """Node by node the one that takes most GPUs of what is left, then most tasks, then the smallest hole."""
+        alike = {key: nodes[::-1] for key, nodes in self.alike.items()}
+        left = [demand.count for demand in self.parts]
+        spots: list[Spot] = []
+        while any(left):
+            choices = [(*self._worth(key, left), key[1].gpus, nodes[-1], key) for key, nodes in alike.items()]
+            gpus, tasks, taken, _, number, key = min(choices, key=lambda one: (one[:2], one[3:5]), default=_NOTHING)
+            if not tasks:
+                return None
+            alike[key].pop()
+            if not alike[key]:
+                del alike[key]
+            spots += [Spot(number, demand, count) for demand, count in zip(self.parts, taken, strict=True) if count]
+            left = [count - less for count, less in zip(left, taken, strict=True)]
+        return spots
+
+    def _worth(self, key: tuple[int, Room], left: Sequence[int]) -> tuple[int, int, tuple[int, ...]]:
+        """What a node of this sort would take: GPUs and tasks (less is more), and how many of each demand."""
+        kinds, room = key
+        here = [count if kinds >> kind & 1 else 0 for kind, count in enumerate(left)]
+        taken = _fill(room, self.parts, here)
+        gpus = sum(demand.gpus * count for demand, count in zip(self.parts, taken, strict=True))
+        return -gpus, -sum(taken), taken
+
+    def search(self) -> list[Spot] | None:
+        """Some placement, if the bounds of the search allow to find one."""
+        return _Search(self.parts, self.alike).run()
+
+
+_NOTHING = (0, 0, (), 0, 0, (0, Room(0, 0, 0, 0, 0)))
+
+
+class _Search:
+    """Depth-first over the tasks, largest first, each into the smallest hole first, within bounds.
+
+    Without the bounds it would find every placement there is. Uses up the pool it is given.
+    """
+
+    def __init__(self, parts: tuple[Demand, ...], alike: dict[tuple[int, Room], list[int]]) -> None:
+        self.tasks = [(kind, demand) for kind, demand in enumerate(parts) for _ in demand.tasks]
+        self.chosen: list[int] = []
+        self.steps = 0
+        self.alike = alike
 
     def run(self) -> list[Spot] | None:
         if len(self.tasks) > SEARCH_TASKS or not self._place(0):
