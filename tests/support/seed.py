@@ -1,17 +1,19 @@
-"""Fills a stack's database through the portal's own services; run as `python -m tests.support.seed STEP`.
+"""Prepares a stack's database through the portal's own services; run as `python -m tests.support.seed`.
 
-`people`: reads {"nodes": {name: public key}, "jobs_root": path} from standard input, makes the users of USERS with a
+Reads {"nodes": {name: public key}, "jobs_root": path} from standard input. Migrates, makes the users of USERS with a
 token each, the virtual clusters, the nodes and the storage of job folders, and prints {"tokens": {user: secret},
-"portal_public_key": text}. `quota`: shares the GPUs that the nodes have reported equally between the virtual clusters.
+"portal_public_key": text} as one line. Then waits until every node reports, shares the GPUs equally between the
+virtual clusters, and ends.
 """
 
 import json
 import sys
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import django
+
+from tests.support.waiting import wait_until
 
 PASSWORD = "correct-horse-battery"
 # Alice leads research and Bob is in it; Carol is in vision; Dave is in none; root administers the cluster.
@@ -45,7 +47,25 @@ def people(given: dict[str, Any], now: datetime) -> dict[str, Any]:
     return {"tokens": tokens, "portal_public_key": settings.PORTAL_KEY.public}
 
 
-def quota(given: dict[str, Any], now: datetime) -> dict[str, Any]:
+def prepare() -> None:
+    """Migrations, and the pages' files where this test run has not collected them yet."""
+    from django.conf import settings
+    from django.core.management import call_command
+
+    call_command("migrate", verbosity=0)
+    if not settings.STATIC_ROOT.exists():
+        call_command("collectstatic", interactive=False, verbosity=0)
+
+
+def wait_for_nodes(count: int) -> None:
+    from portal.clusters.models import Node
+    from portal.clusters.states import NodeHealth
+
+    healthy = Node.objects.filter(health=NodeHealth.HEALTHY)
+    wait_until(lambda: healthy.count() == count, f"{count} nodes to report", deadline_s=90, every_s=0.2)
+
+
+def quota(now: datetime) -> None:
     from django.db.models import Count
 
     from portal.clusters.models import CellType, VirtualCluster
@@ -55,12 +75,18 @@ def quota(given: dict[str, Any], now: datetime) -> dict[str, Any]:
     for cell_type in CellType.objects.annotate(there=Count("gpus")).filter(there__gt=0):
         for vc in vcs:
             quota_set(vc=vc, cell_type=cell_type, count=cell_type.there // len(vcs), now=now)
-    return {}
 
 
-if __name__ == "__main__":
+def main() -> None:
     django.setup()
     from django.utils import timezone
 
-    step = {"people": people, "quota": quota}[Path(sys.argv[1]).name]
-    print(json.dumps(step(json.load(sys.stdin), timezone.now())))
+    given = json.load(sys.stdin)
+    prepare()
+    print(json.dumps(people(given, timezone.now())), flush=True)
+    wait_for_nodes(len(given["nodes"]))
+    quota(timezone.now())
+
+
+if __name__ == "__main__":
+    main()

@@ -86,17 +86,43 @@ class Stack:
         self.jobs_root.mkdir()
         self.jobs_root.chmod(0o755)
         self.redis.start()
-        self.manage("migrate", "--verbosity=0")
-        if not (self._services.folder / "static").exists():
-            self.manage("collectstatic", "--noinput", "--verbosity=0")
         keys = {agent.name: key_make(self._state(agent) / "node.key").public for agent in self.agents}
-        made = self._seed("people", {"nodes": keys, "jobs_root": str(self.jobs_root)})
-        self.tokens = made["tokens"]
-        self._make_processes(made["portal_public_key"])
-        for process in self.processes.values():
-            process.start()
-        self.wait_ready()
-        self._seed("quota", {})
+        with self._seeding() as seed:
+            assert seed.stdin
+            assert seed.stdout
+            json.dump({"nodes": keys, "jobs_root": str(self.jobs_root)}, seed.stdin)
+            seed.stdin.close()
+            made = json.loads(seed.stdout.readline() or "null")
+            assert made, "the database could not be prepared"
+            self.tokens = made["tokens"]
+            self._make_processes(made["portal_public_key"])
+            for process in self.processes.values():
+                process.start()
+            self.wait_ready()
+            assert seed.wait(120) == 0, "the quotas could not be set"
+
+    @contextlib.contextmanager
+    def _seeding(self) -> Iterator[subprocess.Popen[str]]:
+        log = self.folder / "seed.log"
+        command = [sys.executable, "-m", "tests.support.seed"]
+        with log.open("w") as errors:
+            seed = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=self._env,
+                cwd=ROOT,
+                text=True,
+            )
+            try:
+                yield seed
+            except BaseException as error:
+                seed.kill()
+                error.add_note(log.read_text())
+                raise
+            finally:
+                seed.wait()
 
     def close(self) -> None:
         for process in self.processes.values():
@@ -142,7 +168,10 @@ class Stack:
 
     def manage(self, *words: str) -> str:
         """A management command in the stack's environment. Returns what it prints."""
-        return self._run([sys.executable, "manage.py", *words])
+        command = [sys.executable, "manage.py", *words]
+        done = subprocess.run(command, env=self._env, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"manage.py {' '.join(words)} failed:\n{done.stdout}{done.stderr}"
+        return done.stdout
 
     def sql(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Rows straight from the stack's database: what holds there, whoever answers or does not."""
@@ -190,13 +219,3 @@ class Stack:
         }
         plain = {name: value for name, value in os.environ.items() if not name.startswith(("BERTH_", "DJANGO_"))}
         return {**plain, **{f"BERTH_NODE_{name}": value for name, value in options.items()}, **dict(agent.env)}
-
-    def _seed(self, step: str, given: dict[str, Any]) -> dict[str, Any]:
-        return dict(json.loads(self._run([sys.executable, "-m", "tests.support.seed", step], json.dumps(given))))
-
-    def _run(self, command: list[str], given: str = "") -> str:
-        done = subprocess.run(
-            command, input=given, env=self._env, cwd=ROOT, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}"
-        return done.stdout
