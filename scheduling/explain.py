@@ -143,7 +143,8 @@ def _faults(ledger: Ledger, nodes: int, preferred: int) -> list[str]:
 
 
 def _resources(ledger: Ledger, parts: tuple[Demand, ...], allowed: int) -> Reason:
-    demand = _tightest(ledger, parts, allowed)
+    alone = [demand for demand in parts if find(ledger, (demand,), allowed) is None]
+    demand = alone[0] if alone else max(parts, key=lambda part: (part.cpu_milli, part.memory_mb))
     nodes = [one for one in bits(eligible(ledger, demand, allowed)) if ledger.room(one).gpus >= demand.gpus]
     best = max(nodes, key=lambda one: (_headroom(ledger, one, demand), -one))
     cpu, memory = _free_for(ledger, best, demand)
@@ -153,21 +154,12 @@ def _resources(ledger: Ledger, parts: tuple[Demand, ...], allowed: int) -> Reaso
         "free_cpu_milli": cpu, "free_memory_mb": memory,
     }  # fmt: skip
     each = f"{demand.count} tasks of " if demand.count > 1 else ""
-    beside = f" beside {_gpus(demand)}" if demand.gpus else ""
+    needs = f"needs {each}{_amounts(demand)}" + (f" beside {_gpus(demand)}" if demand.gpus else "")
+    if not alone:
+        needs = f"its tasks fit alone but not together: one role {needs}"
     kept = " not kept for idle GPUs" if demand.modest and ledger.room(best).gpus else ""
-    sentence = (
-        f"needs {each}{_amounts(demand)}{beside}; "
-        f"the roomiest node, {node}, has {_cpu(cpu)} and {_memory(memory)}{kept}"
-    )
+    sentence = f"{needs}; the roomiest node, {node}, has {_cpu(cpu)} and {_memory(memory)}{kept}"
     return Reason(Code.RESOURCES, numbers, sentence)
-
-
-def _tightest(ledger: Ledger, parts: tuple[Demand, ...], allowed: int) -> Demand:
-    """The first demand that finds no place even alone; else the first of all."""
-    for demand in parts:
-        if find(ledger, (demand,), allowed) is None:
-            return demand
-    return parts[0]
 
 
 def _free_for(ledger: Ledger, number: int, demand: Demand) -> tuple[int, int]:

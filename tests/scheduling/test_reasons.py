@@ -84,6 +84,17 @@ CASES = {
         Code.RESOURCES, {"cpu_milli": 8000, "free_cpu_milli": 4000, "node": "gpu01"},
         "needs 8 CPU and 1 GB beside 1 A100; the roomiest node, gpu01, has 4 CPU and 255 GB",
     ),
+    "CPU of several tasks": Case(
+        cluster(node("gpu01", cpu=16), vision=4), (job("b", role(cpu=2)),), job("j", role(count=2, cpu=8)),
+        Code.RESOURCES, {"cpu_milli": 8000, "tasks": 2, "free_cpu_milli": 14000},
+        "needs 2 tasks of 8 CPU and 1 GB beside 1 A100; the roomiest node, gpu01, has 14 CPU and 255 GB",
+    ),
+    "CPU of unequal tasks that would each fit alone": Case(
+        cluster(node("gpu01", cpu=16), vision=4), (), job("j", role("x", cpu=9), role("y", cpu=8)),
+        Code.RESOURCES, {"cpu_milli": 9000, "tasks": 1, "free_cpu_milli": 16000},
+        "its tasks fit alone but not together: one role needs 9 CPU and 1 GB beside 1 A100; "
+        "the roomiest node, gpu01, has 16 CPU and 256 GB",
+    ),
     "memory": Case(
         cluster(node("gpu01", memory=16), vision=4), (job("b", role(memory=12)),), job("j", role(memory=8)),
         Code.RESOURCES, {"memory_mb": 8192, "free_memory_mb": 4096},
