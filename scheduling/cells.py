@@ -103,12 +103,15 @@ class QuotaTooLarge(ClusterError):
 class Cluster:
     """Nodes and virtual clusters; made only when every quota can be carved out of the physical cells.
 
-    Cells count whether or not they are in service: an outage makes jobs wait, it revokes no quota.
+    Cells count whether or not they are in service: an outage makes jobs wait, it revokes no quota. Where
+    hardware that quotas were made for is gone, `quotas_may_exceed` reads the cluster as it is: jobs without
+    GPUs to run on wait.
     Raises ClusterError for double ids and mixed nodes, QuotaTooLarge for quotas beyond the hardware.
     """
 
     nodes: tuple[Node, ...]
     virtual_clusters: tuple[VirtualCluster, ...]
+    quotas_may_exceed: bool = False
     leaf_types: Mapping[str, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -123,7 +126,8 @@ class Cluster:
             if any(line.count < 0 or "/" in line.cell_type for line in vc.quota):
                 raise ClusterError(vc.id, "a quota line has a negative count or a slash in its cell type")
         object.__setattr__(self, "leaf_types", {leaf.id: leaf.cell_type for leaf in leaves})
-        self._check_quotas()
+        if not self.quotas_may_exceed:
+            self._check_quotas()
 
     def _check_quotas(self) -> None:
         available: dict[str, int] = {}

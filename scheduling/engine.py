@@ -102,7 +102,7 @@ class Engine:
         """The node is new or has changed: its state, its health, its size. Raises ClusterError."""
         cluster = self._layout.cluster
         nodes = {one.id: one for one in cluster.nodes} | {node.id: node}
-        self.reconfigure(Cluster(tuple(nodes[one] for one in sorted(nodes)), cluster.virtual_clusters))
+        self.reconfigure(replace(cluster, nodes=tuple(nodes[one] for one in sorted(nodes))))
 
     def reconfigure(self, cluster: Cluster) -> None:
         """Nodes or quotas changed. Running jobs keep their places, also beyond a smaller quota."""

@@ -132,6 +132,18 @@ def test_jobs_on_a_node_that_is_taken_away_can_still_end() -> None:
     assert [start.job.id for start in made.plan(0).starts] == ["all"]
 
 
+def test_where_hardware_is_gone_the_rest_is_used_and_the_others_are_told() -> None:
+    promised = cluster(node("a"), node("b"), vision=8)
+    made = Engine(replace(promised, nodes=(node("a"),), quotas_may_exceed=True))
+    for name in "xy":
+        made.submit(job(name, role(gpus=4), order=ord(name)))
+    plan = carry_out(made)
+    assert [start.job.id for start in plan.starts] == ["x"]
+    assert wait_of(plan, "y").reason.sentence == "needs 4 A100 on one node; no GPU of this kind is free"
+    made.set_node(node("b"))
+    assert [start.job.id for start in made.plan(0).starts] == ["y"]
+
+
 def wait_of_quota(made: Engine) -> tuple[int | str, int | str]:
     made.submit(job("asks", role(gpus=4)))
     numbers = wait_of(made.plan(0), "asks").reason.numbers
