@@ -13,7 +13,7 @@ from celery.exceptions import SecurityWarning
 
 from nodes.app import app_make
 from nodes.gpus import GpusUnavailable
-from nodes.options import OptionInvalid, key_make, options_load
+from nodes.options import OptionInvalid, key_make, key_path_load, options_load
 from nodes.policy import PolicyInvalid
 
 
@@ -27,11 +27,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(argv: Sequence[str]) -> int:
-    making_key = list(argv[:1]) == ["key"]
-    options = options_load(argv[1:] if making_key else argv, os.environ)
-    if making_key:
-        print(key_make(options.key_path).public)
+    if list(argv[:1]) == ["key"]:
+        print(key_make(key_path_load(argv[1:], os.environ)).public)
         return 0
+    options = options_load(argv, os.environ)
     _logging(options.log_level)
     app = app_make(options)
     worker = app.Worker(

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from nodes.protocol import NodeKey
 
+KEY_NAME = "node.key"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
 
 
@@ -102,20 +103,25 @@ class Options:
 
     @property
     def key_path(self) -> Path:
-        return self.key_file or self.state_dir / "node.key"
+        return self.key_file or self.state_dir / KEY_NAME
 
 
 def options_load(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
     """Options from flags and variables. Raises OptionInvalid for the first bad one."""
-    parser = argparse.ArgumentParser(prog="python -m nodes", description="Berth's agent on a GPU server")
-    for one in fields(Options):
-        parser.add_argument(f"--{one.name.replace('_', '-')}", help=one.metadata["help"], metavar="VALUE")
-    flags = vars(parser.parse_args(list(argv)))
+    flags = _flags(argv)
     values = {one.name: _value(one.name, one.metadata, flags[one.name], environ) for one in fields(Options)}
     options = Options(**values)
     if options.runtime == "process" and not _is_local(options.redis_url):
         raise OptionInvalid("BERTH_NODE_RUNTIME", "process isolates nothing and runs only beside its portal's Redis")
     return options
+
+
+def key_path_load(argv: Sequence[str], environ: Mapping[str, str]) -> Path:
+    """Where the key lies, when nothing else of the settings is known yet."""
+    flags, known = _flags(argv), {one.name: one.metadata for one in fields(Options)}
+    path: Path | None = _value("key_file", known["key_file"], flags["key_file"], environ)
+    folder: Path = _value("state_dir", known["state_dir"], flags["state_dir"], environ)
+    return path or folder / KEY_NAME
 
 
 def key_load(path: Path) -> NodeKey:
@@ -135,6 +141,13 @@ def key_make(path: Path) -> NodeKey:
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(key.secret + "\n")
     return key
+
+
+def _flags(argv: Sequence[str]) -> dict[str, str | None]:
+    parser = argparse.ArgumentParser(prog="python -m nodes", description="Berth's agent on a GPU server")
+    for one in fields(Options):
+        parser.add_argument(f"--{one.name.replace('_', '-')}", help=one.metadata["help"], metavar="VALUE")
+    return vars(parser.parse_args(list(argv)))
 
 
 def _value(name: str, meta: Mapping[str, Any], flag: str | None, environ: Mapping[str, str]) -> Any:

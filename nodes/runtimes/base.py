@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
-from nodes.logs import FrameSource
-from nodes.protocol import Cause, ContainerSpec, Progress
+from nodes.logs import FrameSource, Position
+from nodes.protocol import Cause, ContainerSpec, LogRecord, Progress
 
 
 class Failed(Exception):
@@ -87,6 +87,18 @@ class Usage:
 
     cpu_s: float
     memory_mb: int
+
+
+def records_beyond(
+    records: Iterable[LogRecord], after: Position, start: Mapping[int, int] | None = None
+) -> Iterator[LogRecord]:
+    """``records`` without the bytes of each stream that ``after`` has taken; ``start``: bytes before the first one."""
+    left = {stream: taken - (start or {}).get(stream, 0) for stream, taken in after.payload_bytes.items()}
+    for record in records:
+        skip = left.get(record.stream, 0)
+        left[record.stream] = max(0, skip - len(record.payload))
+        if skip < len(record.payload) or not record.payload:
+            yield replace(record, payload=record.payload[skip:]) if skip > 0 else record
 
 
 class Runtime(Protocol):

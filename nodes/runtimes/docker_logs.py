@@ -15,11 +15,14 @@ from docker.errors import APIError, NotFound
 from nodes.logs import Position
 from nodes.logs.sidecar import position_after
 from nodes.protocol import LogRecord
-from nodes.runtimes.base import RuntimeAway
+from nodes.runtimes.base import RuntimeAway, records_beyond
 from nodes.runtimes.docker_faults import engine_errors
 
 CROSSING_NS = 1_000_000_000
 """How far the times of Docker's two streams may cross: each is stamped before it waits for the other."""
+
+NEVER_ROTATED_BYTES = 8 << 20
+"""Output that fits into Docker's 4 x 256 MB even as one-byte lines, each of which takes some 90 bytes there."""
 
 _HEADER = 8
 _STAMP = 30
@@ -29,8 +32,9 @@ _STAMP = 30
 class DockerOutput:
     """A ``FrameSource`` over one container. ``connect`` makes a client of its own, for the read blocks for days.
 
-    It resumes at the newest record that was taken in: Docker's file keeps its order, so what stands behind that
-    record is fresh and what stands before it is not, although times of the two streams may cross.
+    A log that cannot have been rotated yet is read from its start, and the bytes that were taken of each stream are
+    passed over. A longer one is resumed at the newest record that was taken in: Docker's file keeps its order, so
+    what stands behind that record is fresh and what stands before it is not, although times of the streams cross.
     """
 
     def __init__(self, container: str, connect: Callable[[], docker.APIClient]) -> None:
@@ -72,11 +76,13 @@ class DockerOutput:
             shut_down(response)
 
     def _read(self, client: docker.APIClient, after: Position) -> Iterator[LogRecord]:
-        since_ns = max(0, after.last_time_ns - CROSSING_NS)
+        short = sum(after.payload_bytes.values()) <= NEVER_ROTATED_BYTES
+        since_ns = 0 if short else after.last_time_ns - CROSSING_NS
         self._response = response = open_log(client, self._container, since_ns)
         try:
             if not self._closed.is_set():
-                yield from fresh_records(_records(response), after)
+                fresh = records_beyond if short else records_behind
+                yield from fresh(_records(response), after)
         finally:
             response.close()
 
@@ -154,7 +160,7 @@ def _records(response: requests.Response) -> Iterator[LogRecord]:
         yield LogRecord(stamps.time_ns(frame[:_STAMP]), stream, frame[_STAMP + 1 :])
 
 
-def fresh_records(records: Iterator[LogRecord], after: Position) -> Iterator[LogRecord]:
+def records_behind(records: Iterator[LogRecord], after: Position) -> Iterator[LogRecord]:
     """What stands behind the newest record of ``after``; where that one is gone, what is younger."""
     waiting: list[LogRecord] = []
     left = after.at_last

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from nodes.logs import Position
 from nodes.protocol import STDERR, STDOUT, LogRecord, records_decode
+from nodes.runtimes.base import records_beyond
 
 _WAIT_FIRST_S, _WAIT_LONGEST_S = 0.01, 0.1
 _READ = 1 << 20
@@ -36,13 +37,9 @@ class ProcessOutput:
         self._closed = threading.Event()
 
     def frames(self, after: Position) -> Iterator[LogRecord]:
-        skip = {stream: after.payload_bytes.get(stream, 0) for stream in (STDOUT, STDERR)}
-        for record, taken in self._records(skip):
-            fresh = skip[record.stream] - taken
-            if fresh <= 0:
-                yield record
-            elif fresh < len(record.payload):
-                yield LogRecord(record.time_ns, record.stream, record.payload[fresh:])
+        first = self._first(after)
+        if first is not None:
+            yield from records_beyond(self._records(first.number), after, first.taken)
 
     def freeze(self) -> None:
         self._send(signal.SIGSTOP)
@@ -53,19 +50,15 @@ class ProcessOutput:
     def close(self) -> None:
         self._closed.set()
 
-    def _records(self, skip: dict[int, int]) -> Iterator[tuple[LogRecord, int]]:
-        """Every record from the newest segment that lies wholly behind ``skip`` on, with its stream's bytes before."""
-        number = self._first(skip)
-        while number is not None:
+    def _records(self, number: int) -> Iterator[LogRecord]:
+        """Every record from one segment on."""
+        while not self._closed.is_set():
             segment = self._segment(number)
             if segment is None:
                 return
-            taken = dict(segment.taken)
-            for record in self._follow(segment):
-                yield record, taken[record.stream]
-                taken[record.stream] += len(record.payload)
+            yield from self._follow(segment)
             self._drop_before(number - _KEPT_BEHIND)
-            number = None if self._closed.is_set() else number + 1
+            number += 1
 
     def _follow(self, segment: Segment) -> Iterator[LogRecord]:
         """Records of one segment until the next one exists, or the task has ended and nothing is left."""
@@ -95,15 +88,13 @@ class ProcessOutput:
     def _segment(self, number: int) -> Segment | None:
         return next((s for s in self._segments() if s.number == number), None)
 
-    def _first(self, skip: dict[int, int]) -> int | None:
+    def _first(self, after: Position) -> Segment | None:
         """The newest segment before which nothing is wanted; waits for the first one to be made."""
         while not self._closed.is_set():
-            ended = self._ended()
-            behind = [s for s in self._segments() if all(s.taken[stream] <= skip[stream] for stream in skip)]
-            if behind:
-                return behind[-1].number
-            if ended:
-                return next((s.number for s in self._segments()), None)
+            ended, segments = self._ended(), self._segments()
+            behind = [s for s in segments if all(s.taken[n] <= after.payload_bytes.get(n, 0) for n in s.taken)]
+            if behind or segments or ended:
+                return next(iter(behind[-1:] or segments), None)
             self._closed.wait(_WAIT_FIRST_S)
         return None
 

@@ -1,0 +1,83 @@
+"""Whose fault an error of Docker is. The texts are those that Engines and registries gave."""
+
+from __future__ import annotations
+
+import pytest
+import requests
+from docker.errors import APIError, DockerException
+
+from nodes.protocol import NODE_FAULTS, Cause
+from nodes.runtimes.base import RuntimeAway
+from nodes.runtimes.docker_faults import engine_errors, failure_of, limit_refused, pull_failure
+
+
+def error(status: int, text: str) -> APIError:
+    response = requests.Response()
+    response.status_code = status
+    return APIError("error", response=response, explanation=text)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "cause"),
+    [
+        (500, 'could not select device driver "cdi" with capabilities: []', Cause.DEVICE_FAULT),
+        (500, "CDI device injection failed: unresolvable CDI devices nvidia.com/gpu=GPU-1", Cause.DEVICE_FAULT),
+        (500, "error running hook #0: nvidia-container-cli: device error: unknown device id", Cause.DEVICE_FAULT),
+        (500, "write /var/lib/docker/tmp: no space left on device", Cause.NO_SPACE),
+        (500, "driver failed programming external connectivity: Bind for 0.0.0.0:20001 failed: "
+              "port is already allocated", Cause.PORT_TAKEN),
+        (400, 'invalid mount config for type "bind": bind source path does not exist: /mnt/x', Cause.STORAGE_MISSING),
+        (400, 'OCI runtime create failed: exec: "/bin/sh": stat /bin/sh: no such file or directory', Cause.INVALID),
+        (400, "OCI runtime create failed: exec format error: unknown", Cause.INVALID),
+        (400, "invalid CPU set", Cause.INVALID),
+        (404, "No such image: sha256:1", Cause.IMAGE_MISSING),
+        (500, "something else broke", Cause.ENGINE_FAULT),
+    ],
+)  # fmt: skip
+def test_an_error_of_create_or_start_has_its_cause(status: int, text: str, cause: Cause) -> None:
+    failed = failure_of(error(status, text))
+    assert failed.cause is cause
+    assert failed.message
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("unauthorized: authentication required", Cause.IMAGE_DENIED),
+        ("Get https://r.example/v2/: denied: requested access to the resource is denied", Cause.IMAGE_DENIED),
+        (
+            "pull access denied for nowhere, repository does not exist or may require 'docker login'",
+            Cause.IMAGE_MISSING,
+        ),
+        ("manifest for busybox:9 not found: manifest unknown", Cause.IMAGE_MISSING),
+        ("dial tcp: lookup registry.example: no such host", Cause.IMAGE_MISSING),
+        ("write /var/lib/docker/tmp/x: no space left on device", Cause.NO_SPACE),
+    ],
+)
+def test_a_registrys_refusal_has_its_cause(text: str, cause: Cause) -> None:
+    assert pull_failure(text, "busybox:9").cause is cause
+
+
+def test_a_full_disk_and_a_missing_driver_are_the_nodes_fault_and_a_bad_command_is_not() -> None:
+    assert {Cause.NO_SPACE, Cause.DEVICE_FAULT, Cause.PORT_TAKEN} <= NODE_FAULTS
+    assert not {Cause.INVALID, Cause.IMAGE_MISSING, Cause.IMAGE_DENIED} & NODE_FAULTS
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [requests.ConnectionError("refused"), requests.ReadTimeout("slow"), DockerException("no socket"), OSError(2, "x")],
+)
+def test_an_engine_that_does_not_answer_fails_no_task(raised: Exception) -> None:
+    with pytest.raises(RuntimeAway), engine_errors():
+        raise raised
+
+
+def test_a_long_error_is_cut_to_one_line() -> None:
+    message = failure_of(error(500, "broken\n" * 500)).message
+    assert "\n" not in message
+    assert len(message) <= 300
+
+
+def test_only_a_refused_limit_counts_as_one() -> None:
+    assert limit_refused(error(500, "error setting rlimit type 8: operation not permitted"))
+    assert not limit_refused(error(500, "no such file"))

@@ -1,0 +1,75 @@
+"""Which cause an ended container gets."""
+
+from __future__ import annotations
+
+import pytest
+
+from nodes.ending import exit_of
+from nodes.journal import Stopping
+from nodes.protocol import Cause, StopReason
+from nodes.runtimes.base import Ending, Found, Status
+
+ASKED = 1_000_000
+OURS = Stopping(
+    reason=StopReason.PREEMPTED, message="preempted by b/x#2 of team vision", grace_s=30, asked_ms=ASKED, term_at=5.0
+)
+NOT_YET_SENT = Stopping(reason=StopReason.USER, message="", grace_s=30, asked_ms=ASKED)
+
+
+def ended(code: int | None, *, oom: bool = False, ended_ms: int = ASKED + 500) -> Found:
+    ending = Ending(code=code, oom=oom)
+    return Found(attempt="a", container="c", spec_hash="h", status=Status.ENDED, ended_ms=ended_ms, ending=ending)
+
+
+@pytest.mark.parametrize(
+    ("found", "stopping", "cause", "signal"),
+    [
+        (ended(0), None, Cause.EXITED, None),
+        (ended(3), None, Cause.EXITED, None),
+        (ended(127), None, Cause.EXITED, None),
+        (ended(255), None, Cause.EXITED, None),
+        (ended(137), None, Cause.SIGNALLED, 9),
+        (ended(139), None, Cause.SIGNALLED, 11),
+        (ended(143), None, Cause.SIGNALLED, 15),
+        (ended(137, oom=True), None, Cause.OOM, 9),
+        (ended(1, oom=True), None, Cause.OOM, None),
+        (ended(0, oom=True), None, Cause.EXITED, None),
+        (ended(143), OURS, Cause.STOPPED, 15),
+        (ended(0), OURS, Cause.STOPPED, None),
+        (ended(137), OURS, Cause.STOPPED, 9),
+        (ended(1, ended_ms=ASKED - 1), OURS, Cause.EXITED, None),
+        (ended(1), NOT_YET_SENT, Cause.EXITED, None),
+        (ended(None), None, Cause.VANISHED, None),
+    ],
+    ids=[
+        "it ended well",
+        "its own failure",
+        "a command not found",
+        "255 is no signal",
+        "killed by somebody",
+        "crashed",
+        "terminated by somebody",
+        "the kernel killed it for memory",
+        "a child was killed for memory and it failed",
+        "a child was killed for memory and it ended well",
+        "our stop, by its handler",
+        "our stop, it ended well within the grace",
+        "our stop, after the grace",
+        "it ended by itself before the stop",
+        "it ended by itself before our signal",
+        "nobody saw the end",
+    ],
+)
+def test_an_end_has_one_cause(found: Found, stopping: Stopping | None, cause: Cause, signal: int | None) -> None:
+    exit = exit_of(found, stopping)
+    assert (exit.cause, exit.signal) == (cause, signal)
+    assert exit.message
+
+
+def test_our_own_stop_hands_its_reason_and_words_back() -> None:
+    exit = exit_of(ended(143), OURS)
+    assert (exit.stop_reason, exit.message) == (StopReason.PREEMPTED, "preempted by b/x#2 of team vision")
+
+
+def test_a_child_killed_for_memory_is_told_although_the_job_ended_well() -> None:
+    assert exit_of(ended(0, oom=True), None).oom_seen

@@ -1,0 +1,110 @@
+"""Settings: from flags, variables and files; a bad one is one sentence with its name."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from nodes.__main__ import main
+from nodes.options import OptionInvalid, key_load, key_make, options_load
+
+LEAST = {
+    "BERTH_NODE_NAME": "gpu01",
+    "BERTH_NODE_REDIS_URL": "redis://127.0.0.1:6379/0",
+    "BERTH_NODE_PORTAL_PUBLIC_KEY": "key",
+}
+
+
+def test_defaults_suit_a_server_with_docker() -> None:
+    options = options_load([], LEAST)
+    assert (options.runtime, options.gpus, options.port_range) == ("docker", "auto", (20000, 29999))
+    assert options.key_path == Path("/var/lib/berth-node/node.key")
+    assert (options.mount_roots, options.policy_file) == ((), None)
+
+
+def test_a_flag_wins_over_a_variable() -> None:
+    assert options_load(["--name", "gpu02"], LEAST).name == "gpu02"
+
+
+def test_a_secret_may_come_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "url"
+    file.write_text("redis://:secret@127.0.0.1/1\n")
+    environ = {**LEAST, "BERTH_NODE_REDIS_URL_FILE": str(file)}
+    del environ["BERTH_NODE_REDIS_URL"]
+    assert options_load([], environ).redis_url == "redis://:secret@127.0.0.1/1"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("NAME", "GPU 01"),
+        ("NAME", "../x"),
+        ("RUNTIME", "podman"),
+        ("PORT_RANGE", "20000"),
+        ("PORT_RANGE", "30000-20000"),
+        ("PORT_RANGE", "80-90"),
+        ("ADDRESS", "gpu01"),
+        ("LEASE_STILL_S", "soon"),
+        ("REPORT_EVERY_S", "-1"),
+        ("LOG_LEVEL", "loud"),
+    ],
+)
+def test_a_bad_value_is_named(name: str, value: str) -> None:
+    with pytest.raises(OptionInvalid) as invalid:
+        options_load([], {**LEAST, f"BERTH_NODE_{name}": value})
+    assert invalid.value.name == f"BERTH_NODE_{name}"
+
+
+@pytest.mark.parametrize("missing", LEAST)
+def test_what_has_no_default_must_be_given(missing: str) -> None:
+    with pytest.raises(OptionInvalid, match=missing):
+        options_load([], {name: value for name, value in LEAST.items() if name != missing})
+
+
+@pytest.mark.parametrize(
+    ("url", "allowed"),
+    [
+        ("redis://127.0.0.1:6379/0", True),
+        ("redis://localhost/0", True),
+        ("redis+socket:///run/redis.sock", True),
+        ("redis://[::1]:6379/0", True),
+        ("redis://10.0.0.5:6379/0", False),
+        ("rediss://portal.example/0", False),
+    ],
+)
+def test_the_process_runtime_runs_only_beside_its_portal(url: str, allowed: bool) -> None:
+    environ = {**LEAST, "BERTH_NODE_REDIS_URL": url, "BERTH_NODE_RUNTIME": "process"}
+    if allowed:
+        assert options_load([], environ).runtime == "process"
+    else:
+        with pytest.raises(OptionInvalid, match="BERTH_NODE_RUNTIME"):
+            options_load([], environ)
+
+
+def test_a_key_is_made_once_and_readable_by_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "node.key"
+    first = key_make(path)
+    assert key_make(path).public == first.public == key_load(path).public
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_the_key_command_prints_the_public_half(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "node.key"
+    assert main(["key", "--key-file", str(path)]) == 0
+    assert capsys.readouterr().out.strip() == key_load(path).public
+
+
+def test_a_bad_start_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in os.environ if name.startswith("BERTH_NODE_")]:
+        monkeypatch.delenv(name)
+    assert main([]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "berth-node: BERTH_NODE_NAME: is not set (the node's name, as the portal knows it)"
+    ]

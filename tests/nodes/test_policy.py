@@ -1,0 +1,79 @@
+"""The node's own policy holds whatever an order says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodes.policy import Policy, PolicyInvalid, policy_load
+from nodes.protocol import Cause, Mount
+from nodes.runtimes.base import Failed
+from tests.nodes.portal_side import spec_of
+
+POLICY = Policy(mount_roots=("/mnt/share",), images=("docker.io/team/*", "busybox:*"), networks=("bridge",))
+
+
+def mount(root: str) -> tuple[Mount, ...]:
+    return (Mount(storage="s", root=root, source=f"{root}/x", target="/x"),)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"image": "evil/miner:latest"},
+        {"network": "host"},
+        {"profile": "user", "uid": 0},
+        {"mounts": mount("/")},
+        {"mounts": mount("/etc")},
+        {"mounts": mount("/mnt/share2")},
+        {"mounts": mount("/mnt/share/../..")},
+    ],
+    ids=["image", "network", "root in disguise", "the whole disk", "etc", "a name that begins alike", "dots"],
+)
+def test_what_the_policy_does_not_allow_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(Failed) as failed:
+        POLICY.check(spec_of("true", **changes))
+    assert failed.value.cause is Cause.REFUSED
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"image": "docker.io/team/x:1"}, {"mounts": mount("/mnt/share")}, {"mounts": mount("/mnt/share/a")}]
+)
+def test_what_it_allows_passes(changes: dict[str, Any]) -> None:
+    POLICY.check(spec_of("true", **changes))
+
+
+def test_without_a_file_nothing_is_mounted_and_every_image_runs() -> None:
+    policy = policy_load(None)
+    policy.check(spec_of("true", image="any/thing", profile="root"))
+    with pytest.raises(Failed):
+        policy.check(spec_of("true", mounts=mount("/mnt/share")))
+
+
+def test_a_file_is_read_and_roots_of_the_settings_are_added(tmp_path: Path) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text('mount_roots = ["/mnt/a"]\nprofiles = ["user"]\n')
+    policy = policy_load(file, ("/mnt/b",))
+    assert policy.mount_roots == ("/mnt/a", "/mnt/b")
+    assert policy.profiles == ("user",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mount_roots = [",
+        'mount_root = ["/mnt"]',
+        'images = "x"',
+        "images = [1]",
+        'mount_roots = ["/"]',
+        'mount_roots = ["x"]',
+    ],
+    ids=["no TOML", "an unknown word", "a text", "numbers", "the whole disk", "a relative folder"],
+)
+def test_a_file_that_cannot_be_obeyed_is_named(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text(text)
+    with pytest.raises(PolicyInvalid):
+        policy_load(file)
