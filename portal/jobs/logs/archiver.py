@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID, uuid4
 
 from django.conf import settings
@@ -25,6 +26,8 @@ WORTHWHILE = 256 * 1024
 """Bytes beyond the archive that are worth a segment of their own."""
 EVERY_S = 300
 """A log with less than that is archived this often."""
+SWEEP_S = 2
+"""Time between two sweeps."""
 LOCK_S = 30
 GAP_S = 60
 DONE_KEEPS_S = 3600
@@ -123,3 +126,20 @@ def logs_due(*, tick: int, every: int) -> QuerySet[TaskAttempt]:
     due = Q(log_complete=True) | Q(log_end__gte=F("archived_to") + WORTHWHILE)
     turn = [pk for pk in open_logs.values_list("pk", flat=True) if pk.int % every == tick % every]
     return open_logs.filter(due | Q(pk__in=turn))
+
+
+def archive_sweep(*, now: datetime) -> int:
+    """A step for every log that is due, and on while there is more at once; how many logs were due.
+
+    A log whose step fails waits for the next sweep and keeps no other one back.
+    """
+    one = archiver()
+    due = list(logs_due(tick=int(now.timestamp()) // SWEEP_S, every=EVERY_S // SWEEP_S).values_list("pk", flat=True))
+    for pk in due:
+        try:
+            while one.step(pk):
+                continue
+        except OSError as error:
+            log.error("log of %s cannot be archived: %s", pk, error)
+    one.redis.close()
+    return len(due)
