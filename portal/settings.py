@@ -218,6 +218,7 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Berth",
     "VERSION": VERSION,
     "DESCRIPTION": "Virtual clusters, jobs, logs and nodes of a Berth cluster.",
+    "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",

@@ -9,6 +9,7 @@ from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSpli
 from portal.accounts import api as accounts
 from portal.clusters import api as clusters
 from portal.common.converters import Name
+from portal.common.health import healthz
 from portal.jobs import api as jobs
 
 register_converter(Name, "name")
@@ -30,6 +31,7 @@ REST: list[URLPattern | URLResolver] = [
     path("jobs/<int:job_id>/events", jobs.EventsView.as_view()),
     path("jobs/<int:job_id>/attempts", jobs.AttemptsView.as_view()),
     path("jobs/<int:job_id>/tasks", jobs.TasksView.as_view()),
+    path("jobs/<int:job_id>/logs", jobs.LogsView.as_view()),
     path("validate", jobs.ValidateView.as_view()),
     path("queue", jobs.QueueView.as_view()),
     path("openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
@@ -41,6 +43,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("portal.jobs.urls")),
     path("api/v1/", include(REST)),
     path("api/docs", SpectacularSwaggerSplitView.as_view(url_name="openapi"), name="api-docs"),
+    path("healthz", healthz, name="healthz"),
     path("admin/", admin.site.urls),
 ]
 

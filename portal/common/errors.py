@@ -83,3 +83,10 @@ class RateLimited(Refused):
     def __init__(self, retry_after_s: int) -> None:
         super().__init__(f"Too many requests. Try again in {retry_after_s} seconds.")
         self.retry_after_s = retry_after_s
+
+
+class Unavailable(Refused):
+    """A part that is needed for this cannot be reached now; later it can."""
+
+    status = 503
+    title = "Unavailable"

@@ -29,6 +29,7 @@ TITLES = {
     415: "Unsupported media type",
     429: "Too many requests",
     500: "Internal error",
+    503: "Unavailable",
 }
 API_PREFIX = "/api/"
 

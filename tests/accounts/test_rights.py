@@ -48,6 +48,7 @@ CASES = {
     "job_event_list": Case("job.read", "GET", "jobs/{job}/events"),
     "job_attempt_list": Case("job.read", "GET", "jobs/{job}/attempts"),
     "job_task_list": Case("job.read", "GET", "jobs/{job}/tasks"),
+    "job_log": Case("job.read", "GET", "jobs/{running}/logs"),
     "job_stop": Case("job.stop", "POST", "jobs/{job}/stop"),
     "job_submit": Case("job.submit", "POST", "jobs", job_file(name="second"), 400),
     "job_validate": Case("job.submit", "POST", "validate", job_file(name="second")),
@@ -102,7 +103,9 @@ def test_each_person_gets_what_the_table_gives_and_no_more(scene: Scene, person:
     # What changes nothing first, so that one scene serves all.
     for name, case in sorted(CASES.items(), key=lambda item: item[1].method == "POST"):
         allowed = may(person, case.action)
-        answer = api.call(case.method, case.path.format(job=scene.waiting.pk), case.body, kind=kind_of(case))
+        answer = api.call(
+            case.method, case.path.format(job=scene.waiting.pk, running=scene.running.pk), case.body, kind=kind_of(case)
+        )
         judge = LISTS.get(name)
         if judge is not None:
             assert answer.status_code == 200, name

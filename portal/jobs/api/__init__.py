@@ -1,5 +1,6 @@
 """REST: jobs."""
 
+from portal.jobs.api.logs import LogsView
 from portal.jobs.api.views import (
     AttemptsView,
     ConfigView,
@@ -18,6 +19,7 @@ __all__ = [
     "EventsView",
     "JobView",
     "JobsView",
+    "LogsView",
     "QueueView",
     "StopView",
     "TasksView",

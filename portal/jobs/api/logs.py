@@ -1,0 +1,101 @@
+"""REST: logs, by offset or as one text. Whoever wants them live opens ``/ws/logs/``."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.http import HttpResponseBase, StreamingHttpResponse
+from drf_spectacular.utils import extend_schema
+from redis import Redis, RedisError
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from portal.accounts.models import User
+from portal.accounts.rest import ApiView
+from portal.common.errors import NotFound, Unavailable
+from portal.common.serializers import Body
+from portal.jobs.api.answers import LogAnswer
+from portal.jobs.api.requests import Unnegotiated
+from portal.jobs.logs.archive import Archive
+from portal.jobs.logs.archiver import log_of
+from portal.jobs.logs.reader import LogReader
+from portal.jobs.logs.text import NS_PER_MS, TextDecoder
+from portal.jobs.models import TaskAttempt
+from portal.jobs.selectors import job_get, task_attempt_of, task_attempt_visible
+
+MOST_BYTES = 1_000_000
+FURTHEST = 2**62
+
+
+class LogQuery(Body):
+    task_attempt = serializers.UUIDField(required=False, help_text="which; else the newest of `role` and `index`")
+    role = serializers.CharField(max_length=255, required=False, help_text="task role; else the first of the file")
+    index = serializers.IntegerField(min_value=0, max_value=999_999, default=0, help_text="of the task in its role")
+    offset = serializers.IntegerField(min_value=0, max_value=FURTHEST, default=0, help_text="of `records`: where from")
+    limit = serializers.IntegerField(
+        min_value=1, max_value=MOST_BYTES, default=256 * 1024, help_text="of `records`: about so many bytes"
+    )
+    format = serializers.ChoiceField(
+        ["records", "text"], default="records", help_text="`text`: the whole log as plain text"
+    )
+
+
+class LogsView(ApiView):
+    """The log of a task."""
+
+    content_negotiation_class = Unnegotiated
+    problems = (503,)
+
+    @extend_schema(operation_id="job_log", parameters=[LogQuery], responses={200: LogAnswer, (200, "text/plain"): str})
+    def get(self, request: Request, job_id: int) -> HttpResponseBase:
+        """Records from an offset on, or the whole text. Every `next_offset` is a good `offset`; any other number is
+        rounded down to one. In `records`, a character that two answers cut in half is lost to both."""
+        query = LogQuery(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        wanted = query.validated_data
+        row = _row(self.user, job_id, wanted)
+        reader = LogReader(Archive(settings.LOG_DIR), Redis.from_url(settings.REDIS_URL, socket_timeout=5))
+        try:
+            if wanted["format"] == "text":
+                reader.end(log_of(row))
+                return StreamingHttpResponse(_aside(reader.download(log_of(row))), content_type=TEXT)
+            return Response(_records(reader, row, wanted["offset"], wanted["limit"]))
+        except RedisError:
+            raise Unavailable("The newest part of the log cannot be reached now.") from None
+
+
+TEXT = "text/plain; charset=utf-8"
+
+
+def _row(user: User, job_id: int, wanted: dict[str, Any]) -> TaskAttempt:
+    job = job_get(user=user, job_id=job_id)
+    if "task_attempt" in wanted:
+        row = task_attempt_visible(user, wanted["task_attempt"])
+        if row.task.job_id != job.pk:
+            raise NotFound("task attempt", f"{row.pk} of job {job.pk}")
+        return row
+    role = wanted.get("role") or job.roles.values_list("name", flat=True)[0]
+    return task_attempt_of(job=job, role=role, index=wanted["index"])
+
+
+def _records(reader: LogReader, row: TaskAttempt, offset: int, limit: int) -> dict[str, Any]:
+    run, decoder = reader.read(log_of(row), offset, limit), TextDecoder()
+    records = [[record.time_ns // NS_PER_MS, record.stream, decoder.decode(record)] for record in run.records()]
+    return {
+        "task_attempt": str(row.pk),
+        "offset": run.start,
+        "next_offset": run.end,
+        "complete": row.log_complete and run.end >= row.log_end,
+        "records": records,
+    }
+
+
+async def _aside(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Each chunk read in a thread: a log is never whole in memory, and its reader never holds the event loop."""
+    take = sync_to_async(next)
+    while (chunk := await take(chunks, None)) is not None:
+        yield chunk
