@@ -14,10 +14,18 @@ from django.urls import path  # noqa: E402
 
 from portal.accounts.websockets import SignedIn  # noqa: E402
 from portal.jobs.consumers import EventsConsumer  # noqa: E402
+from portal.jobs.logs.consumer import LogConsumer  # noqa: E402
 
 application = ProtocolTypeRouter(
     {
         "http": django_application,
-        "websocket": SignedIn(URLRouter([path("ws/events", EventsConsumer.as_asgi())])),
+        "websocket": SignedIn(
+            URLRouter(
+                [
+                    path("ws/events", EventsConsumer.as_asgi()),
+                    path("ws/logs/<str:attempt>", LogConsumer.as_asgi()),
+                ]
+            )
+        ),
     }
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from redis import Redis
+from redis import Redis, RedisError
 
 from nodes.protocol import MARK
 from portal.jobs.logs.archive import Archive
@@ -25,16 +25,21 @@ class LogReader:
     def read(self, log: LogOf, offset: int, limit: int) -> Run:
         """Records from ``offset`` on: about ``limit`` bytes, at least one record; empty at the end.
 
-        It begins beyond ``offset`` only where bytes are lost. Raises redis.RedisError when what is not archived
-        cannot be reached.
+        It begins beyond ``offset`` only where bytes are lost. Raises redis.RedisError when they are not archived and
+        Redis does not answer.
         """
-        archived = self.archive.read(log.attempt, offset, limit)
-        if archived.data and archived.start <= offset:
-            return archived
-        fresh = self._stream(log, offset, limit)
-        if not fresh.data or fresh.start > offset:
-            # The archiver may have taken the bytes from the stream in between.
+        try:
+            fresh = read_stream(self.redis, log, offset, limit)
+        except ForgedEntry:
+            fresh = Run(offset, b"")  # the archiver drops it and counts
+        except RedisError:
             archived = self.archive.read(log.attempt, offset, limit)
+            if not archived.data:
+                raise
+            return archived
+        if fresh.data and fresh.start <= offset:
+            return fresh
+        archived = self.archive.read(log.attempt, offset, limit)
         found = [run for run in (archived, fresh) if run.data]
         return min(found, key=lambda run: run.start) if found else Run(offset, b"")
 
@@ -42,9 +47,14 @@ class LogReader:
         """Offset behind the newest record known here."""
         return max(stream_end(self.redis, log) or 0, self.archive.end(log.attempt))
 
+    def boundary(self, log: LogOf, offset: int) -> int:
+        """The last boundary not beyond ``offset``; the log's end for one beyond that."""
+        run = self.read(log, offset, 1)
+        return run.start if run.data else min(offset, self.end(log))
+
     def tail(self, log: LogOf, size: int) -> int:
         """A boundary about ``size`` bytes before the end."""
-        return self.read(log, max(0, self.end(log) - size), 1).start
+        return self.boundary(log, max(0, self.end(log) - size))
 
     def download(self, log: LogOf) -> Iterator[bytes]:
         """The whole text as it is now, in chunks; lines of Berth's own stand on lines of their own."""
@@ -61,9 +71,3 @@ class LogReader:
                 open_line = not record.payload.endswith(b"\n") if record.payload else open_line
             yield bytes(text)
             offset = run.end
-
-    def _stream(self, log: LogOf, offset: int, limit: int) -> Run:
-        try:
-            return read_stream(self.redis, log, offset, limit)
-        except ForgedEntry:
-            return Run(offset, b"")  # the archiver drops it and counts

@@ -38,12 +38,12 @@ class ForgedEntry(Exception):
 def read_stream(redis: Redis, log: LogOf, after: int, limit: int) -> Run:
     """Records beyond offset ``after``: about ``limit`` bytes, empty when there are none.
 
-    It begins at the last record's boundary not beyond ``after``; further on where entries between are missing.
-    Raises ForgedEntry when the very first entry is forged; later ones end the run.
+    It begins at the last record's boundary not beyond ``after``; where the bytes before it are not in the stream, it
+    is the stream's first entry alone. Raises ForgedEntry when the very first entry is forged; later ones end the run.
     """
-    run = Run(after, b"")
-    while len(run.data) < limit:
-        entries: Any = redis.xrange(log.key, min=f"({run.end}-0", count=PAGE)
+    run, page = Run(after, b""), 1
+    while len(run.data) < limit and run.start <= after:
+        entries: Any = redis.xrange(log.key, min=f"({run.end}-0", count=page)
         for entry_id, fields in entries:
             try:
                 entry = _verified(log, entry_id, fields)
@@ -57,8 +57,9 @@ def read_stream(redis: Redis, log: LogOf, after: int, limit: int) -> Run:
                 return run
             else:
                 run = run.joined(entry)
-        if len(entries) < PAGE:
+        if len(entries) < page:
             break
+        page = PAGE
     return run.within(limit) if limit < len(run.data) else run
 
 

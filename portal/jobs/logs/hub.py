@@ -1,0 +1,209 @@
+"""Live logs inside one web process: each log is read once for all its viewers, who are told by offset.
+
+A viewer first reads history by itself. Once it stands where the log's feed stands it joins the feed, and gets
+messages that are made once for everybody. One that cannot keep up is sent back to reading by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import redis.asyncio
+from redis import RedisError
+
+from nodes.protocol import WAKE_CHANNEL
+from portal.jobs.logs.reader import LogReader
+from portal.jobs.logs.records import Run
+from portal.jobs.logs.stream import LogOf
+from portal.jobs.logs.text import TextDecoder, records_message
+
+MESSAGE = 64 * 1024
+"""Bytes of log in one message."""
+WAITING = 64
+"""Messages that may wait for one viewer."""
+SILENCE_S = 1.0
+"""After so long without a hint a feed looks by itself: hints may be lost."""
+PACE_S = 0.02
+"""Least time between two reads of a feed, so that many small lines travel together."""
+RETRY_S = 1.0
+READERS = 8
+
+Answer = TypeVar("Answer")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """How a log stands: ``complete`` once nothing is added any more, ``offset`` its end then; ``state`` is the task
+    attempt's."""
+
+    complete: bool
+    offset: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A message for every viewer of a feed, and where the text stands after it."""
+
+    text: str
+    end: int
+    decoder: TextDecoder
+
+
+Ended = Callable[[LogOf], Awaitable[LogEnd]]
+
+
+class Seat:
+    """A viewer's place at a feed. ``pieces`` is bounded; ``skipped`` is set when it overflowed and the seat is lost."""
+
+    def __init__(self) -> None:
+        self.pieces: asyncio.Queue[Piece | LogEnd | None] = asyncio.Queue(WAITING)
+        self.skipped = False
+
+    def put(self, piece: Piece | LogEnd | None) -> bool:
+        """Queues a piece, or None to make the viewer look up; False when the seat is lost."""
+        try:
+            self.pieces.put_nowait(piece)
+        except asyncio.QueueFull:
+            self.skipped = True
+        return not self.skipped
+
+
+class Feed:
+    """One log from ``offset`` on, read as it grows, for all its seats. It ends with its last seat."""
+
+    def __init__(self, hub: Hub, source: LogOf, offset: int, decoder: TextDecoder) -> None:
+        self._hub, self._source = hub, source
+        self.offset, self.decoder = offset, decoder.copy()
+        self._seats: set[Seat] = set()
+        self._ended: LogEnd | None = None
+        self._woken = asyncio.Event()
+        self._task = asyncio.create_task(self._run())
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def take_seat(self) -> Seat:
+        seat = Seat()
+        self._seats.add(seat)
+        if self._ended is not None:
+            seat.put(self._ended)
+        return seat
+
+    def leave(self, seat: Seat) -> None:
+        self._seats.discard(seat)
+        if not self._seats:
+            self._task.cancel()
+            self._hub.forget(self._source, self)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                if not await self._read():
+                    await self._look_for_end()
+            except Exception as error:  # Redis, database or disk: the viewers wait, and it goes on where it was
+                log.warning("log of %s cannot be read now: %r", self._source.attempt, error)
+                await asyncio.sleep(RETRY_S)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), SILENCE_S)
+            self._woken.clear()
+            await asyncio.sleep(PACE_S)
+
+    async def _read(self) -> bool:
+        """Passes everything new on; whether there was something."""
+        found = False
+        while True:
+            run = await self._hub.read(self._source, self.offset, MESSAGE)
+            if not run.data or run.end <= self.offset:
+                return found
+            found = True
+            text = records_message(run, self.decoder, expected=self.offset)
+            self.offset = run.end
+            self._tell(Piece(text, run.end, self.decoder.copy()))
+
+    async def _look_for_end(self) -> None:
+        if self._ended is not None:
+            return
+        end = await self._hub.ended(self._source)
+        if end.complete and self.offset >= end.offset:
+            self._ended = end
+            self._tell(end)
+
+    def _tell(self, piece: Piece | LogEnd) -> None:
+        self._seats = {seat for seat in self._seats if seat.put(piece)}
+
+
+class Hub:
+    """All feeds of this process, and the one subscription to the hints. ``ended`` tells how a log stands."""
+
+    def __init__(self, reader: LogReader, redis_url: str, ended: Ended) -> None:
+        self._reader, self._redis_url, self.ended = reader, redis_url, ended
+        self._feeds: dict[str, Feed] = {}
+        self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="log-reader")
+        self._listener: asyncio.Task[None] | None = None
+
+    async def read(self, source: LogOf, offset: int, limit: int) -> Run:
+        """``LogReader.read`` in a thread."""
+        return await self._call(self._reader.read, source, offset, limit)
+
+    async def boundary(self, source: LogOf, offset: int) -> int:
+        """``LogReader.boundary`` in a thread."""
+        return await self._call(self._reader.boundary, source, offset)
+
+    async def tail(self, source: LogOf, size: int) -> int:
+        """``LogReader.tail`` in a thread."""
+        return await self._call(self._reader.tail, source, size)
+
+    async def _call(self, what: Callable[..., Answer], *arguments: Any) -> Answer:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, what, *arguments)
+
+    def feed_offset(self, source: LogOf) -> int | None:
+        """Where the log's feed stands; None when nobody watches it."""
+        feed = self._feeds.get(source.attempt)
+        return None if feed is None else feed.offset
+
+    def join(self, source: LogOf, offset: int, decoder: TextDecoder) -> tuple[Feed, Seat] | None:
+        """A seat at the log's feed for one who has read up to ``offset``; None when the feed is elsewhere."""
+        if self._listener is None or self._listener.done():
+            self._listener = asyncio.create_task(self._listen())
+        feed = self._feeds.get(source.attempt)
+        if feed is None:
+            feed = self._feeds[source.attempt] = Feed(self, source, offset, decoder)
+        return (feed, feed.take_seat()) if feed.offset == offset else None
+
+    def forget(self, source: LogOf, feed: Feed) -> None:
+        """Called by a feed whose last seat is empty."""
+        if self._feeds.get(source.attempt) is feed:
+            del self._feeds[source.attempt]
+        if not self._feeds and self._listener is not None:
+            self._listener.cancel()
+            self._listener = None
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async with redis.asyncio.Redis.from_url(self._redis_url) as client, client.pubsub() as hints:
+                    await hints.subscribe(WAKE_CHANNEL)
+                    self._wake_all()
+                    async for message in hints.listen():
+                        self._hint(message["data"])
+            except (RedisError, OSError) as error:
+                log.warning("log hints not heard, again in %s s: %s", RETRY_S, error)
+            await asyncio.sleep(RETRY_S)
+
+    def _hint(self, data: Any) -> None:
+        feed = self._feeds.get(data.partition(b" ")[0].decode(errors="replace")) if isinstance(data, bytes) else None
+        if feed is not None:
+            feed.wake()
+
+    def _wake_all(self) -> None:
+        for feed in self._feeds.values():
+            feed.wake()
