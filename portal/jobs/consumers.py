@@ -21,11 +21,11 @@ class EventsConsumer(SignedInConsumer):
     ``{"kind": "queue"}`` and, to a browser too slow to take all, ``{"kind": "skipped"}``: read the rows again."""
 
     sight: JobSight
+    skipped = False
     _sender: asyncio.Task[None]
 
     async def opened(self) -> None:
         self._waiting: asyncio.Queue[dict[str, Any]] = asyncio.Queue(MOST_WAITING)
-        self._skipped = False
         await self.rechecked()
         await self.channel_layer.group_add(GROUP, self.channel_name)
         await self.agree()
@@ -47,12 +47,12 @@ class EventsConsumer(SignedInConsumer):
         try:
             self._waiting.put_nowait({"kind": event["kind"], **payload})
         except asyncio.QueueFull:
-            self._skipped = True
+            self.skipped = True
 
     async def _send_all(self) -> None:
         while True:
             message = await self._waiting.get()
             await self.send(json.dumps(message))
-            if self._skipped and self._waiting.empty():
-                self._skipped = False
+            if self.skipped and self._waiting.empty():
+                self.skipped = False
                 await self.send(json.dumps({"kind": "skipped"}))
