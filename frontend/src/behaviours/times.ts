@@ -1,7 +1,14 @@
 /** `data-moment`: a time in the reader's own zone. `data-ticking`: how long since, counting on. */
 
-const today = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
-const other = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const today = new Intl.DateTimeFormat(undefined, { timeStyle: "medium", hourCycle: "h23" });
+const sameYear = new Intl.DateTimeFormat(undefined, {
+  month: "short",
+  day: "numeric",
+  hour: "2-digit",
+  minute: "2-digit",
+  hourCycle: "h23",
+});
+const other = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
 const full = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
 const UNITS: readonly [string, number][] = [
   ["d", 86_400],
@@ -23,8 +30,10 @@ export function spanWords(seconds: number): string {
 
 export function moment(element: HTMLElement): void {
   const at = new Date((element as HTMLTimeElement).dateTime);
-  const near = at.toDateString() === new Date().toDateString();
-  element.textContent = (near ? today : other).format(at);
+  const now = new Date();
+  const near = at.toDateString() === now.toDateString();
+  const format = near ? today : at.getFullYear() === now.getFullYear() ? sameYear : other;
+  element.textContent = format.format(at);
   element.title = full.format(at);
 }
 

@@ -145,7 +145,7 @@ export class LogView {
     probe.append(number, time, text);
     this.#sheet.append(probe);
     const width = sample.getBoundingClientRect().width / 100;
-    this.#rowHeight = sample.getBoundingClientRect().height || 20;
+    this.#rowHeight = text.getBoundingClientRect().height || 20;
     const room = this.#box.clientWidth - (text.getBoundingClientRect().left - probe.getBoundingClientRect().left);
     this.#columns = this.#wrap && width > 0 ? Math.max(10, Math.floor((room - 12) / width)) : Number.POSITIVE_INFINITY;
     probe.remove();

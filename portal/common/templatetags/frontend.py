@@ -86,7 +86,10 @@ def span_words(span: timedelta) -> str:
 @register.filter
 def memory(megabytes: int) -> str:
     """An amount of memory: ``256 MB``, ``2 GB``."""
-    return f"{megabytes / 1024:.4g} GB" if megabytes >= 1024 else f"{megabytes} MB"
+    if megabytes < 1024:
+        return f"{megabytes} MB"
+    gigabytes = megabytes / 1024
+    return f"{gigabytes:.0f} GB" if gigabytes >= 100 else f"{gigabytes:.3g} GB"
 
 
 @register.filter
