@@ -34,11 +34,15 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the placement of a job depends on; equal jobs of a virtual cluster share one."""
+    """What the placement of a job depends on; equal jobs of a virtual cluster share one.
+
+    `modest`: some task of it leaves idle GPUs their reserve.
+    """
 
     chains: frozenset[str]
     named: frozenset[str]
     choices: tuple[Choice, ...]
+    modest: bool
 
 
 class Shapes:
@@ -67,7 +71,8 @@ class Shapes:
             parts = demands(job, sku)
             needed = gpus_by_type(parts) if job.gang else _least(parts)
             choices.append(Choice(sku, parts, needed))
-        return Shape(chains(self._cluster, job), named, tuple(choices))
+        modest = any(part.modest for choice in choices for part in choice.parts)
+        return Shape(chains(self._cluster, job), named, tuple(choices), modest)
 
 
 def _least(parts: tuple[Demand, ...]) -> dict[str, int]:

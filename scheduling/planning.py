@@ -28,8 +28,9 @@ class Pass:
        its SKU chains (no backfill, so that a large gang does not starve). Between virtual clusters the job
        that was submitted first is looked at first.
     2. Opportunistic jobs, in the same way, on what no quota is owed.
-    3. The reasons of those that wait, with the numbers that hold when all starts are carried out. Starts only
-       take room, so none of the waiting jobs could start by then.
+    3. Again from 1 where something started and a task waits that leaves idle GPUs their reserve: fewer GPUs
+       are idle now. Other tasks find only less room than before.
+    4. The reasons of those that wait, with the numbers that hold when all starts are carried out.
     """
 
     def __init__(self, desk: Desk, now: int) -> None:
@@ -37,18 +38,28 @@ class Pass:
         self._now = now
         self._lines: dict[str, Line] = {}
         self._starts: list[Start] = []
+        self._left: dict[str, Job | None] = {}
         self._held: list[Wait] = []
         self._waiting: list[_Waiting] = []
         self._missing: dict[int, Reason | None] = {}
 
     def run(self, guaranteed: dict[str, list[Job]], opportunistic: dict[str, list[Job]]) -> Plan:
         """Go through the queues."""
-        for queues in (guaranteed, opportunistic):
-            self._lines = {vc: Line() for vc in queues}
-            for job in interleaved(queues):
-                self._take(job)
+        while self._round((guaranteed, opportunistic)) and any(one.shape.modest for one in self._waiting):
+            self._held, self._waiting = [], []
         told = [Wait(one.job, self._reason(one), one.ahead + 1) for one in self._waiting]
         return Plan(self._now, starts=tuple(self._starts), waits=(*told, *self._held))
+
+    def _round(self, kinds: Sequence[dict[str, list[Job]]]) -> bool:
+        """Everybody's turn once, but for those that started; whether something started."""
+        before = len(self._starts)
+        for queues in kinds:
+            self._lines = {vc: Line() for vc in queues}
+            for job in interleaved(queues):
+                left = self._left.get(job.id, job)
+                if left is not None:
+                    self._take(left)
+        return len(self._starts) > before
 
     def _take(self, job: Job) -> None:
         held = self._desk.hold(job)
@@ -70,8 +81,9 @@ class Pass:
         self._starts.append(start)
         placed = {placement.task for placement in start.placements}
         rest = tuple(task for task in start.job.wanted if task not in placed)
-        if rest:
-            self._take(replace(start.job, wanted=rest))
+        left = self._left[start.job.id] = replace(start.job, wanted=rest) if rest else None
+        if left is not None:
+            self._take(left)
 
     def _reason(self, one: _Waiting) -> Reason:
         """The right to the GPUs comes first; then the order, if it keeps the job from a SKU; then room."""

@@ -213,3 +213,14 @@ def test_a_gang_whose_roles_name_two_skus_gets_both() -> None:
     answer = made.decide(job("j", role("x", 2, 2, sku="A100"), role("y", 1, 4, sku="H100")), 0)
     assert isinstance(answer, Start)
     assert nodes_of(answer) == {"a": 2, "h": 1}
+
+
+def test_a_task_without_gpus_starts_in_the_same_plan_as_the_job_that_frees_the_reserve_for_it() -> None:
+    made = engine(
+        cluster(node("a", 4, cpu=64), vision=4),
+        job("cpu", role(gpus=0, cpu=8, sku=None), at=1),
+        job("gpu", role(gpus=4, cpu=16), at=2),
+    )
+    plan = made.plan(0)
+    assert [start.job.id for start in plan.starts] == ["gpu", "cpu"]
+    assert plan.waits == ()

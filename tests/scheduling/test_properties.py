@@ -136,7 +136,7 @@ def test_a_second_pass_starts_nothing_more(described: Cluster, waiting: list[Job
     first = carry_out(made)
     second = made.plan(0)
     assert second.starts == ()
-    assert second.waits == first.waits
+    assert {wait.job.id: wait for wait in second.waits} == {wait.job.id: wait for wait in first.waits}
 
 
 @few
