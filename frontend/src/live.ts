@@ -53,7 +53,7 @@ function connect(): Socket {
     },
     state: (state) => {
       connected = state === "open";
-      document.documentElement.classList.toggle("is-offline", state === "waiting");
+      document.documentElement.classList.toggle("is-offline", state === "waiting" || state === "refused");
       // what happened while nobody listened
       if (connected && before) parts().forEach(refresh);
       before ||= connected;

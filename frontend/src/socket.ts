@@ -1,6 +1,6 @@
 /** A websocket that comes back by itself, waiting longer each time (up to 10 s, with chance in it). */
 
-export type SocketState = "connecting" | "open" | "waiting";
+export type SocketState = "connecting" | "open" | "waiting" | "refused";
 
 export interface SocketHandlers {
   /** The address to connect to now: asked again at each try, since an offset in it moves on. */
@@ -70,7 +70,7 @@ export class Socket {
   #lost(code: number): void {
     if (this.#closed) return;
     if (REFUSED.has(code)) {
-      this.#handlers.state("waiting", 0);
+      this.#handlers.state("refused", 0);
       return;
     }
     const wait = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** this.#tries) * (0.5 + Math.random() / 2);

@@ -3,7 +3,9 @@
 import { Socket } from "../socket.ts";
 import type { LogRecord } from "./lines.ts";
 
-export type FeedState = "connecting" | "live" | "reconnecting" | "ended";
+export type FeedState = "connecting" | "live" | "reconnecting" | "refused" | "ended";
+
+const FEED_STATES = { connecting: "connecting", open: "live", waiting: "reconnecting", refused: "refused" } as const;
 
 export interface FeedHandlers {
   /** Records from the log's offset `from` up to `to`; `to` is where the next ones begin. */
@@ -23,8 +25,8 @@ export function judge(next: number | undefined, message: Message): "take" | "dro
       if (next === undefined || message.from === next) return "take";
       // what was seen comes again after a reconnection; a hole means that the server skipped
       return message.from < next && message.to <= next ? "drop" : "seek";
-    case "skipped":
-      return "seek";
+    case "skipped": // the server reads on from there by itself
+      return message.offset === next ? "drop" : "seek";
     case "end":
       return next === undefined || next >= message.offset ? "end" : "seek";
   }
@@ -45,7 +47,7 @@ export class Feed {
       message: (data) => this.#take(data as Message),
       state: (state, retryMs) => {
         if (this.#ended) return;
-        handlers.state(state === "open" ? "live" : state === "waiting" ? "reconnecting" : "connecting", retryMs);
+        handlers.state(FEED_STATES[state], retryMs);
       },
     });
   }

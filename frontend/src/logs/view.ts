@@ -15,7 +15,7 @@ interface Shown {
 
 export interface ViewHandlers {
   /** The reader (not this program) scrolled. */
-  scrolled: (atBottom: boolean) => void;
+  scrolled: (atBottom: boolean, atTop: boolean) => void;
 }
 
 export class LogView {
@@ -120,7 +120,8 @@ export class LogView {
     const { scrollTop, scrollHeight, clientHeight } = this.#box;
     const byHand = Math.abs(scrollTop - this.#wantedTop) > 2;
     this.#wantedTop = -1;
-    if (byHand) this.#handlers.scrolled(scrollTop + clientHeight >= scrollHeight - this.#rowHeight);
+    const atBottom = scrollTop + clientHeight >= scrollHeight - this.#rowHeight;
+    if (byHand) this.#handlers.scrolled(atBottom, scrollTop < this.#rowHeight);
     this.draw();
   }
 

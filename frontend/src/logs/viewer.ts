@@ -1,6 +1,7 @@
 /** The log of one task attempt: buffer, live feed, view and toolbar together. */
 
 import { LogBuffer } from "./buffer.ts";
+import { readEarlier } from "./earlier.ts";
 import { Feed, type FeedState } from "./feed.ts";
 import { LogView } from "./view.ts";
 
@@ -17,32 +18,35 @@ export class LogViewer {
   readonly #root: HTMLElement;
   readonly #view: LogView;
   readonly #buffer: LogBuffer;
-  readonly #feed: Feed;
   #found: number[] = [];
   #searchTimer = 0;
+  #loading = false;
 
   constructor(root: HTMLElement) {
     this.#root = root;
     const size = Number(root.dataset["logSize"] ?? 0);
     const whole = size <= WHOLE_UP_TO;
     this.#buffer = new LogBuffer(whole ? 0 : size);
+    let first = true;
     this.#view = new LogView(part(root, "box"), this.#buffer, {
-      scrolled: (atBottom) => this.#setFollow(atBottom && this.#live, atBottom),
+      scrolled: (atBottom, atTop) => {
+        this.#setFollow(atBottom && this.#live, atBottom);
+        if (atTop) void this.#loadEarlier();
+      },
     });
     this.#bindToggles();
     this.#bindSearch();
     this.#setFollow(!location.hash.startsWith("#L"));
-    this.#feed = new Feed(root.dataset["logSocket"] as string, whole ? 0 : "tail", {
-      records: (records) => {
+    part(root, "earlier").addEventListener("click", () => void this.#loadEarlier());
+    new Feed(root.dataset["logSocket"] as string, whole ? 0 : "tail", {
+      records: (records, from) => {
+        if (first && this.#buffer.start) this.#buffer.start = from;
+        first = false;
         this.#buffer.append(records);
         this.#changed();
       },
       state: (state, retryMs) => this.#setState(state, retryMs),
     });
-  }
-
-  close(): void {
-    this.#feed.close();
   }
 
   get #live(): boolean {
@@ -54,12 +58,29 @@ export class LogViewer {
     if (dropped) this.#view.shifted(-dropped);
     this.#root.classList.toggle("is-empty", this.#buffer.lines.length === 0);
     part(this.#root, "cut").hidden = this.#buffer.before === 0;
+    part(this.#root, "earlier").hidden = this.#buffer.start === undefined;
     part(this.#root, "count").textContent = new Intl.NumberFormat().format(
       this.#buffer.lines.length + this.#buffer.dropped,
     );
     this.#view.draw();
     this.#revealHash();
     if (this.#view.search) this.#searchSoon();
+  }
+
+  async #loadEarlier(): Promise<void> {
+    const { start } = this.#buffer;
+    if (this.#loading || !start || this.#buffer.lines.length === 0) return;
+    this.#loading = true;
+    try {
+      const earlier = await readEarlier(this.#root.dataset["logRecords"] as string, start);
+      if (this.#buffer.start !== start) return; // lines were dropped meanwhile
+      this.#view.shifted(this.#buffer.prepend(earlier.records, earlier.from));
+      this.#changed();
+    } catch {
+      part(this.#root, "earlier").textContent = this.#root.dataset["wordUnread"] ?? "";
+    } finally {
+      this.#loading = false;
+    }
   }
 
   #setState(state: FeedState, retryMs: number): void {
