@@ -18,7 +18,7 @@ from urllib.request import urlopen
 from portal.embedded.options import REPOSITORY, CannotStart, Options, options_read
 from portal.embedded.redis import BundledRedis
 
-READY_S = 60.0
+READY_S = 120.0
 
 
 def say(line: str) -> None:
