@@ -50,6 +50,7 @@ class Services:
                 del os.environ[name]
         os.environ["DJANGO_SETTINGS_MODULE"] = "portal.settings"
         os.environ["BERTH_DATA_DIR"] = str(self.folder / "data")
+        (self.folder / "data" / "static").mkdir(parents=True)
         os.environ["BERTH_DATABASE_URL"] = self.database_url()
         os.environ["BERTH_REDIS_URL"] = self.redis.url
 
