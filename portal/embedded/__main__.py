@@ -66,16 +66,24 @@ def _stack(options: Options, *, sample: bool) -> int:
     call_command("collectstatic", verbosity=0, interactive=False)
     node = _node(options, settings.PORTAL_KEY.public)
     seeded = seed(node_name=node.name, node_key=node.key, jobs_folder=options.data / "jobs", now=timezone.now())
+    _tell_sign_in(seeded.password)
     log_path = options.data / "stack.log"
     with log_path.open("a", buffering=1, encoding="utf-8") as log:
         environment = {**os.environ, **node.environment(options, settings.PORTAL_KEY.public)}
         processes = Processes(lines=commands(bind=options.bind, port=options.port), environment=environment, log=log)
-        guide = Guide(options=options, node=node.name, password=seeded.password, sample=sample)
+        guide = Guide(options=options, node=node.name, sample=sample)
         thread = threading.Thread(target=guide.run, args=(processes.ended, processes.stop), daemon=True)
         thread.start()
         code = processes.run()
     say(f"Stopped. Everything is kept in {options.data}; `make demo` finds it again.")
     return _exit_code(code, guide, log_path)
+
+
+def _tell_sign_in(password: str | None) -> None:
+    if password:
+        say(f"The administrator is admin, the password {password} (shown this once).")
+    else:
+        say("The administrator is admin; a new password: .venv/bin/python manage.py changepassword admin")
 
 
 def _exit_code(code: int, guide: Guide, log_path: Path) -> int:
@@ -128,8 +136,8 @@ def _node(options: Options, portal_key: str) -> LocalNode:
 class Guide:
     """Leads the person through the start: waits for each part, shares the GPUs, runs the sample job."""
 
-    def __init__(self, *, options: Options, node: str, password: str | None, sample: bool) -> None:
-        self._options, self._node, self._password, self._sample = options, node, password, sample
+    def __init__(self, *, options: Options, node: str, sample: bool) -> None:
+        self._options, self._node, self._sample = options, node, sample
         self.failure = ""
         self.up = False
 
@@ -156,10 +164,6 @@ class Guide:
         quotas_share(now=timezone.now())
         self.up = True
         say(f"Berth is up: {options.url}")
-        if self._password:
-            say(f"Sign in as admin with the password {self._password} (shown this once).")
-        else:
-            say("Sign in as admin; set a new password with: .venv/bin/python manage.py changepassword admin")
         if self._sample:
             self._run_sample()
         say(f"The portal stays up at {options.url} — Ctrl-C stops everything.")

@@ -60,10 +60,10 @@ class SampleJob:
                 reason = waiting
                 self._say(f"job waits: {waiting}")
             for task in self._tasks(job_id):
-                attempt = task.get("attempt")
-                if attempt and attempt["id"] not in seen:
-                    seen.add(attempt["id"])
-                    self._read(attempt["id"], f"{task['role']}/{task['index']}")
+                for attempt in task["attempts"]:
+                    if attempt["id"] not in seen:
+                        seen.add(attempt["id"])
+                        self._read(attempt["id"], f"{task['role']}/{task['index']}")
             if job["state"] in OVER:
                 return job
             time.sleep(POLL_S)
