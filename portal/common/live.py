@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 def announce(kind: str, payload: Mapping[str, Any]) -> None:
     """Sends ``payload`` (JSON values) to everybody who listens and may see it; call it after the commit.
 
-    ``kind`` is ``job`` (payload: ``id``, ``state``, ``vc`` and ``user`` as ids), ``node`` (``name``) or ``queue``.
+    ``kind`` is ``job`` (payload: ``id``, ``vc`` and ``user``, as ids), ``node`` (``name``) or ``queue``.
     Never raises: one try, at most half a second, then a line in our log.
     """
     try:

@@ -17,7 +17,7 @@ MOST_WAITING = 256
 
 
 class EventsConsumer(SignedInConsumer):
-    """Messages are ``{"kind": "job", "id": …, "state": …, "vc": …, "user": …}``, ``{"kind": "node", "name": …}``,
+    """Messages are ``{"kind": "job", "id": …, "vc": …, "user": …}``, ``{"kind": "node", "name": …}``,
     ``{"kind": "queue"}`` and, to a browser too slow to take all, ``{"kind": "skipped"}``: read the rows again."""
 
     sight: JobSight

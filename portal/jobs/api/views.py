@@ -42,7 +42,6 @@ from portal.jobs.api.requests import (
 )
 from portal.jobs.models import Job
 from portal.jobs.selectors import (
-    cluster_facts,
     job_attempt_current,
     job_attempts,
     job_events,
@@ -55,8 +54,8 @@ from portal.jobs.selectors import (
     queue_listed,
     queue_places,
 )
-from portal.jobs.services import job_stop, job_submit
-from portal.jobs.spec import SpecInvalid, parse
+from portal.jobs.services import job_check, job_stop, job_submit
+from portal.jobs.spec import SpecInvalid
 from portal.jobs.states import JobState
 
 SUBMITS = RateLimit("submit", Rate(*settings.SUBMIT_RATE))
@@ -227,7 +226,7 @@ class ValidateView(ApiView):
     def post(self, request: Request) -> Response:
         """Whether the file would be accepted, or every problem it has; nothing is stored."""
         try:
-            spec = parse(job_file(request), cluster_facts(user=self.user))
+            spec = job_check(user=self.user, text=job_file(request))
         except SpecInvalid as error:
             return Response(ValidationAnswer({"valid": False, "problems": error.problems, "summary": None}).data)
         return Response(ValidationAnswer({"valid": True, "problems": [], "summary": spec}).data)

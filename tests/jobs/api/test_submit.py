@@ -1,0 +1,130 @@
+"""Submitting over REST: what is stored, what is refused, and how often."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+from django.conf import settings
+from django.http import HttpResponse
+
+from portal.accounts.models import Scope
+from portal.common.throttles import Rate
+from portal.jobs.api import views
+from portal.jobs.models import Job
+from tests.support.cast import Api
+from tests.support.world import World, job_file
+
+pytestmark = pytest.mark.django_db
+YAML = "text/yaml"
+
+
+def submit(api: Api, body: str | bytes, kind: str = YAML, **headers: str) -> HttpResponse:
+    return api.call("POST", "jobs", body, kind=kind, **headers)
+
+
+@pytest.mark.parametrize("kind", ["text/yaml", "application/yaml", "application/x-yaml", "text/yaml; charset=utf-8"])
+def test_a_job_file_becomes_a_waiting_job(world: World, api: Api, kind: str) -> None:
+    world.node("gpu01")
+    answer = submit(api, job_file(instances=2, gpu=2), kind)
+    assert answer.status_code == 201
+    job = json.loads(answer.content)
+    assert (job["label"], job["state"], job["vc"], job["task_count"], job["gpu_count"]) == (
+        "alice/train#1", "waiting", "vision", 2, 4,
+    )  # fmt: skip
+    assert job["roles"] == [
+        {
+            "name": "worker", "instances": 2, "gpus": 2, "cpu_milli": 1000, "memory_mb": 1024, "sku": None,
+            "tasks": {"waiting": 2},
+        }
+    ]  # fmt: skip
+    assert job["waiting"]["place"] == 1
+    assert api.get(f"jobs/{job['id']}") == job
+
+
+def test_the_same_file_as_json_is_the_same_job(world: World, api: Api) -> None:
+    world.node("gpu01")
+    document = json.dumps(yaml.safe_load(job_file()))
+    assert submit(api, document, "application/json").status_code == 201
+
+
+def test_every_problem_is_told_at_once_with_its_path_and_nothing_is_stored(world: World, api: Api) -> None:
+    world.node("gpu01")
+    text = job_file(gpu=99, role={"instances": 0}, nonsense=1)
+    answer = submit(api, text)
+    assert answer.status_code == 400
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    problem = json.loads(answer.content)
+    paths = {fault["path"] for fault in problem["errors"]}
+    assert {"nonsense", "taskRoles.worker.instances"} <= paths
+    assert all(fault["message"] and fault["code"] for fault in problem["errors"])
+    assert not Job.objects.exists()
+
+
+REFUSED: dict[str, tuple[bytes, str, int]] = {
+    "no body": (b"", YAML, 400),
+    "broken JSON": (b"{", "application/json", 400),
+    "broken YAML": (b"a: [", YAML, 400),
+    "no UTF-8": (b"\xff\xfe\x00", YAML, 400),
+    "a form": (b"a=1", "application/x-www-form-urlencoded", 415),
+    "too large": (b"a" * (settings.MAX_JOB_FILE_BYTES + 1), YAML, 413),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_no_job_file_is_refused_with_a_problem_document(api: Api, case: str) -> None:
+    body, kind, status = REFUSED[case]
+    answer = submit(api, body, kind)
+    assert answer.status_code == status
+    problem = json.loads(answer.content)
+    assert (problem["status"], answer.headers["Content-Type"]) == (status, "application/problem+json")
+    assert problem["title"]
+    assert problem["detail"]
+
+
+def test_a_submission_sent_again_with_its_key_is_the_same_job(world: World, api: Api) -> None:
+    world.node("gpu01")
+    answers = [submit(api, job_file(), idempotency_key="k-1") for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [201, 200]
+    assert answers[0].content == answers[1].content
+    assert submit(api, job_file(), idempotency_key="k-2").status_code == 201
+    assert Job.objects.count() == 2
+
+
+def test_a_key_that_could_not_be_stored_is_refused(api: Api) -> None:
+    assert submit(api, job_file(), idempotency_key="k" * 101).status_code == 400
+
+
+def test_submitting_too_often_is_refused_for_that_user_alone(
+    world: World, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.node("gpu01")
+    monkeypatch.setattr(views, "SUBMITS", views.RateLimit("submit", Rate(2, 3600)))
+    answers = [submit(api, job_file()) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [201, 201, 429]
+    assert 0 < int(answers[2].headers["Retry-After"]) <= 3600
+
+
+def test_secrets_are_never_shown_again(world: World, api: Api) -> None:
+    world.node("gpu01")
+    job = json.loads(submit(api, job_file(secrets={"key": "hunter2-very-secret"})).content)
+    pages = ["", "/config", "/events", "/tasks", "/attempts"]
+    shown = [api.call("GET", f"jobs/{job['id']}{page}").content for page in pages]
+    assert not any(b"hunter2" in content for content in shown)
+    assert b"secrets:" in shown[1], "the section is there, its values are not"
+
+
+def test_a_file_can_be_checked_without_submitting_it(world: World) -> None:
+    world.node("gpu01", gpus=2)
+    reader = Api(world.user, scope=Scope.READ)
+    good = json.loads(reader.call("POST", "validate", job_file(gpu=2), kind=YAML).content)
+    assert good == {
+        "valid": True, "problems": [],
+        "summary": {"name": "train", "vc": "vision", "task_count": 1, "gpu_count": 2},
+    }  # fmt: skip
+    bad = json.loads(reader.call("POST", "validate", job_file(gpu=3), kind=YAML).content)
+    assert (bad["valid"], bad["summary"]) == (False, None)
+    too_many = next(item for item in bad["problems"] if item["path"] == "taskRoles.worker.resourcePerInstance.gpu")
+    assert too_many["line"] > 1
+    assert not Job.objects.exists()
