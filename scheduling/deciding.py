@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from scheduling import explain
 from scheduling.decisions import Code, Reason, Start, Wait
-from scheduling.jobs import Job, TaskPlacement
+from scheduling.jobs import Job, TaskPlacement, TaskRef
 from scheduling.ledger import Layout, Ledger
 from scheduling.ordering import candidates, chains
 from scheduling.placement import bind, find
@@ -21,15 +21,23 @@ NEARNESS = {code: number for number, code in enumerate(Code)}
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """A SKU for the roles that name none, with the demands that follow and the GPUs they need at the least.
+class Unit:
+    """Tasks that start together: all that wait of a gang, else one of a demand's equal tasks.
 
-    `needed` is by cell type: of all tasks for a gang, of the smallest task otherwise.
+    `needed` are their GPUs by cell type; `tasks` those that start one after the other in this way.
     """
 
-    sku: str
     parts: tuple[Demand, ...]
     needed: dict[str, int]
+    tasks: tuple[TaskRef, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A SKU for the roles that name none, and the units to start under it, the largest first."""
+
+    sku: str
+    units: tuple[Unit, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +77,30 @@ class Shapes:
         choices = []
         for sku in candidates(self._cluster, job):
             parts = demands(job, sku)
-            needed = gpus_by_type(parts) if job.gang else _least(parts)
-            choices.append(Choice(sku, parts, needed))
-        modest = any(part.modest for choice in choices for part in choice.parts)
+            units = (_gang(parts),) if job.gang else tuple(_single(part) for part in parts)
+            choices.append(Choice(sku, units))
+        modest = any(part.modest for choice in choices for unit in choice.units for part in unit.parts)
         return Shape(chains(self._cluster, job), named, tuple(choices), modest)
 
 
-def _least(parts: tuple[Demand, ...]) -> dict[str, int]:
-    smallest = min(parts, key=lambda demand: demand.gpus, default=None)
-    return {smallest.cell_type: smallest.gpus} if smallest is not None and smallest.gpus else {}
+def _gang(parts: tuple[Demand, ...]) -> Unit:
+    return Unit(parts, gpus_by_type(parts), ())
+
+
+def _single(demand: Demand) -> Unit:
+    parts = (demand.part(demand.tasks[:1]),)
+    return Unit(parts, gpus_by_type(parts), demand.tasks)
 
 
 def right_missing(ledger: Ledger, job: Job, choice: Choice) -> Reason | None:
-    """Why the job has no right to the GPUs of this choice now: its quota, or what may be lent."""
-    for cell_type, needed in choice.needed.items():
+    """Why nothing of the job has a right to the GPUs of this choice now; that of its smallest unit."""
+    reasons = [_unit_right_missing(ledger, job, unit) for unit in reversed(choice.units)]
+    return reasons[0] if all(reasons) else None
+
+
+def _unit_right_missing(ledger: Ledger, job: Job, unit: Unit) -> Reason | None:
+    """The quota, or what may be lent."""
+    for cell_type, needed in unit.needed.items():
         if job.opportunistic:
             free = ledger.free_gpus(ledger.open_nodes & ledger.layout.nodes_of_type.get(cell_type, 0))
             owed = ledger.owed(cell_type)
@@ -104,53 +122,48 @@ def attempt(
     place = _place_gang if job.gang else _place_singly
     for choice in choices:
         if right_missing(ledger, job, choice) is None:
-            found = place(ledger, job, choice, _preferred(idle, job, choice, allowed))
+            found = place(ledger, idle, job, choice, allowed)
             if found:
                 return found
     return ()
 
 
 def dominant(ledger: Ledger, idle: Ledger, job: Job, choices: Sequence[Choice], allowed: int) -> Reason:
-    """Why a job that must wait does: the reason under the choice that comes nearest to a start."""
+    """Why a job that must wait does: of its choices and units the reason of the one nearest to a start."""
     reasons = []
     for choice in choices:
-        reason = right_missing(ledger, job, choice)
-        if reason is None:
-            parts = choice.parts if job.gang else (_smallest(choice.parts),)
-            reason = explain.no_room(ledger, parts, _preferred(idle, job, choice, allowed), allowed)
-        reasons.append(reason)
+        for unit in reversed(choice.units):
+            reason = _unit_right_missing(ledger, job, unit)
+            if reason is None:
+                preferred = _preferred(idle, job, unit, allowed)
+                reason = explain.no_room(ledger, unit.parts, preferred, allowed)
+            reasons.append(reason)
     return max(reasons, key=lambda one: NEARNESS[one.code], default=explain.no_gpus_owned(job.vc))
 
 
-def _smallest(parts: tuple[Demand, ...]) -> Demand:
-    """One task of the smallest demand."""
-    demand = min(parts, key=lambda one: (one.gpus, one.cpu_milli, one.memory_mb))
-    return demand.part(demand.tasks[:1])
-
-
-def _preferred(idle: Ledger, job: Job, choice: Choice, allowed: int) -> int:
-    """The nodes without those the job avoids, where the rest could hold the job if nothing else ran."""
+def _preferred(idle: Ledger, job: Job, unit: Unit, allowed: int) -> int:
+    """The nodes without those the job avoids, where the rest could hold the unit if nothing else ran."""
     if not job.avoid_nodes:
         return allowed
     rest = allowed & ~idle.layout.mask_of(job.avoid_nodes)
-    parts = choice.parts if job.gang else (_smallest(choice.parts),)
-    return allowed if find(idle, parts, rest) is None else rest
+    return allowed if find(idle, unit.parts, rest) is None else rest
 
 
-def _place_gang(ledger: Ledger, job: Job, choice: Choice, nodes: int) -> tuple[TaskPlacement, ...]:
-    spots = find(ledger, choice.parts, nodes)
+def _place_gang(ledger: Ledger, idle: Ledger, job: Job, choice: Choice, allowed: int) -> tuple[TaskPlacement, ...]:
+    (unit,) = choice.units
+    spots = find(ledger, unit.parts, _preferred(idle, job, unit, allowed))
     return bind(ledger, job, spots) if spots else ()
 
 
-def _place_singly(ledger: Ledger, job: Job, choice: Choice, nodes: int) -> tuple[TaskPlacement, ...]:
+def _place_singly(ledger: Ledger, idle: Ledger, job: Job, choice: Choice, allowed: int) -> tuple[TaskPlacement, ...]:
     """As many tasks as find a right and a place, the largest first."""
     scratch = ledger.copy()
     placed: list[TaskPlacement] = []
-    for demand in choice.parts:
-        for task in demand.tasks:
-            part = demand.part((task,))
-            one = Choice(choice.sku, (part,), gpus_by_type((part,)))
-            spots = None if right_missing(scratch, job, one) else find(scratch, (part,), nodes)
+    for unit in choice.units:
+        nodes = _preferred(idle, job, unit, allowed)
+        for task in unit.tasks:
+            part = unit.parts[0].part((task,))
+            spots = None if _unit_right_missing(scratch, job, unit) else find(scratch, (part,), nodes)
             if not spots:
                 break
             (placement,) = bind(scratch, job, spots)

@@ -156,3 +156,11 @@ def test_a_job_changes_team_by_being_submitted_again() -> None:
     plan = made.plan(0)
     assert started(plan) == ["mine"]
     assert plan.waits == ()
+
+
+def test_tasks_that_need_not_start_together_do_not_wait_for_each_others_quota() -> None:
+    made = running(MIXED, job("holder", role(gpus=2, sku="H100")))
+    made.submit(job("j", role("small", gpus=1, sku="H100"), role("large", gpus=2, sku="A100"), gang=False))
+    plan = made.plan(0)
+    assert [placement.role for placement in plan.starts[0].placements] == ["large"]
+    assert [(wait.job.wanted[0].role, wait.reason.code) for wait in plan.waits] == [("small", Code.QUOTA)]
