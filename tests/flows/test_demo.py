@@ -1,0 +1,106 @@
+"""The embedded stack as `make demo` starts it: what somebody sees at the terminal, and what stands in the way."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from tests.support.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+PASSED_ON = ("PATH", "HOME", "LANG")
+
+
+def environment(data: Path, port: int) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    return kept | {"BERTH_DATA_DIR": str(data), "PORT": str(port), "DOCKER_HOST": "unix:///nonexistent.sock"}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def demo(data: Path, port: int, out: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with out.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "portal.embedded"], cwd=ROOT, env=environment(data, port), stdout=file,
+            stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                process.wait(timeout=60)
+
+
+def test_the_demo_shows_the_job_from_its_first_line_to_its_end_and_finds_its_data_again(tmp_path: Path) -> None:
+    port, first, second = free_port(), tmp_path / "first", tmp_path / "second"
+    for out in (first, second):
+        with demo(tmp_path / "data", port, out) as process:
+            wait_until(lambda out=out: "stays up" in out.read_text(), "the end of the sample job", deadline_s=150)  # type: ignore[misc]
+            with urlopen(f"http://127.0.0.1:{port}/healthz") as answer:
+                assert answer.status == 200
+        assert process.returncode == 0
+    lines = first.read_text().splitlines()
+    for worker in (0, 1):
+        steps = [line for line in lines if f"[worker/{worker}] step" in line]
+        assert [line.split("step ")[1] for line in steps] == [f"{step} of 5" for step in range(1, 6)]
+    assert "job admin/hello#1 succeeded" in lines
+    assert any("4 simulated GPUs" in line for line in lines)
+    assert any("NOT isolated" in line for line in lines)
+    assert len([line for line in lines if re.search(r"the password \S+ \(shown this once\)", line)]) == 1
+    again = second.read_text()
+    assert "job admin/hello#2 succeeded" in again
+    assert "shown this once" not in again
+
+
+def refusal(data: Path, port: int, *command: str) -> str:
+    done = subprocess.run(
+        [*command, sys.executable, "-m", "portal.embedded"], cwd=ROOT, env=environment(data, port),
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode != 0
+    return (done.stdout + done.stderr).strip()
+
+
+def test_a_busy_port_gets_one_line_that_names_it_and_another(tmp_path: Path) -> None:
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        port = busy.getsockname()[1]
+        line = refusal(tmp_path, port)
+    assert "\n" not in line
+    assert f"127.0.0.1:{port} cannot be used" in line
+    assert f"PORT={port + 1}" in line
+
+
+def test_a_folder_that_cannot_be_written_gets_one_line_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    line = refusal(tmp_path / "file" / "data", free_port())
+    assert "\n" not in line
+    assert "cannot be written" in line
+    assert "BERTH_DATA_DIR=" in line
+
+
+@pytest.mark.parametrize("port", ["0", "70000", "http"])
+def test_a_port_that_is_none_gets_one_line(tmp_path: Path, port: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "portal.embedded"], cwd=ROOT, env=environment(tmp_path, 1) | {"PORT": port},
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.stderr.strip() == f"PORT={port!r}: must be a number from 1 to 65535."
