@@ -30,11 +30,11 @@ class Archive:
     """All archived logs below ``folder``, which every web and worker process shares."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
 
     def path(self, attempt: str) -> Path:
         """The folder of one log."""
-        return self._folder / attempt[:2] / attempt
+        return self.folder / attempt[:2] / attempt
 
     def segment_end(self, attempt: str, first: int) -> int | None:
         """Where the segment that begins at ``first`` ends; None when there is none."""

@@ -149,6 +149,7 @@ class Hub:
         self._feeds: dict[str, Feed] = {}
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="log-reader")
         self._listener: asyncio.Task[None] | None = None
+        self._closed = False
 
     async def read(self, source: LogOf, offset: int, limit: int) -> Run:
         """``LogReader.read`` in a thread."""
@@ -183,27 +184,33 @@ class Hub:
         """Called by a feed whose last seat is empty."""
         if self._feeds.get(source.attempt) is feed:
             del self._feeds[source.attempt]
-        if not self._feeds and self._listener is not None:
-            self._listener.cancel()
-            self._listener = None
+
+    async def close(self) -> None:
+        """Hears no more hints. Viewers are ended by who began them."""
+        self._closed = True
+        if self._listener is not None:
+            await asyncio.wait([self._listener])
+        self._threads.shutdown(wait=False)
 
     async def _listen(self) -> None:
-        while True:
+        while not self._closed:
             try:
                 async with redis.asyncio.Redis.from_url(self._redis_url) as client, client.pubsub() as hints:
-                    await hints.subscribe(WAKE_CHANNEL)
-                    self._wake_all()
-                    async for message in hints.listen():
-                        self._hint(message["data"])
+                    await self._hear(hints)
             except (RedisError, OSError) as error:
                 log.warning("log hints not heard, again in %s s: %s", RETRY_S, error)
-            await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(RETRY_S)
+
+    async def _hear(self, hints: Any) -> None:
+        await hints.subscribe(WAKE_CHANNEL)
+        for feed in self._feeds.values():
+            feed.wake()
+        while not self._closed:
+            message = await hints.get_message(ignore_subscribe_messages=True, timeout=SILENCE_S)
+            if message is not None:
+                self._hint(message["data"])
 
     def _hint(self, data: Any) -> None:
         feed = self._feeds.get(data.partition(b" ")[0].decode(errors="replace")) if isinstance(data, bytes) else None
         if feed is not None:
-            feed.wake()
-
-    def _wake_all(self) -> None:
-        for feed in self._feeds.values():
             feed.wake()

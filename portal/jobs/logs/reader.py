@@ -48,9 +48,9 @@ class LogReader:
         return max(stream_end(self.redis, log) or 0, self.archive.end(log.attempt))
 
     def boundary(self, log: LogOf, offset: int) -> int:
-        """The last boundary not beyond ``offset``; the log's end for one beyond that."""
+        """The last boundary not beyond ``offset``; the log's end for one beyond that, ``offset`` itself in a gap."""
         run = self.read(log, offset, 1)
-        return run.start if run.data else min(offset, self.end(log))
+        return min(run.start, offset) if run.data else min(offset, self.end(log))
 
     def tail(self, log: LogOf, size: int) -> int:
         """A boundary about ``size`` bytes before the end."""

@@ -1,0 +1,161 @@
+"""``/ws/logs/<task attempt>``: a real server, a real websocket, a real pipeline, the real archive watch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.nodes.logs.support import lines, text_of
+from tests.support.redis_server import RedisServer
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from tests.jobs.logs.conftest import RunningLog
+    from tests.support.live_web import Listener, LiveWeb
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def web(transactional_db: None, running_log: RunningLog, settings: Any) -> Iterator[LiveWeb]:
+    from tests.support.live_web import live_web
+
+    settings.LOG_DIR = running_log.archive.folder
+    with live_web() as running:
+        yield running
+
+
+def credentials(running_log: RunningLog) -> dict[str, Any]:
+    from tests.support.cast import Api
+
+    return {"additional_headers": Api(running_log.world.user).headers}
+
+
+def read_until(listener: Listener, end: int) -> list[dict[str, Any]]:
+    """Messages up to the one that brings the log to ``end``."""
+    messages: list[dict[str, Any]] = []
+    while not messages or messages[-1].get("to", 0) < end:
+        messages.append(listener.next())
+    return messages
+
+
+def text_in(messages: list[dict[str, Any]]) -> str:
+    return "".join(row[2] for message in messages for row in message.get("records", []))
+
+
+def test_the_owner_sees_history_and_tail_and_the_end(running_log: RunningLog, web: LiveWeb) -> None:
+    running_log.source.print(*lines(2000))
+    running_log.sent(46_000)
+    with web.socket(f"/ws/logs/{running_log.attempt}?offset=0", **credentials(running_log)) as listener:
+        history = read_until(listener, 46_000)
+        running_log.source.print(*lines(10, first=2000))
+        live = read_until(listener, 46_230)
+        running_log.source.end()
+        wait_until(lambda: running_log.pipeline.status(running_log.attempt).complete, "the container's end")
+        running_log.report()
+        end = listener.next()
+
+    assert text_in(history + live) == text_of(lines(2010))
+    assert end == {"type": "end", "offset": 46_230, "state": "running"}
+
+
+def test_coming_back_with_the_last_offset_gives_no_gap_and_no_double(running_log: RunningLog, web: LiveWeb) -> None:
+    seen: list[dict[str, Any]] = []
+    offset = 0
+    for n in range(4):
+        running_log.source.print(*lines(500, first=500 * n))
+        with web.socket(f"/ws/logs/{running_log.attempt}?offset={offset}", **credentials(running_log)) as listener:
+            seen.append(listener.next())
+        offset = seen[-1]["to"]
+        if n == 1:
+            running_log.archiver.step(running_log.row.pk)
+    with web.socket(f"/ws/logs/{running_log.attempt}?offset={offset}", **credentials(running_log)) as listener:
+        seen += read_until(listener, 46_000) if offset < 46_000 else []
+
+    assert text_in(seen) == text_of(lines(2000))
+
+
+def test_it_opens_at_the_tail_and_seeks_on_request(running_log: RunningLog, web: LiveWeb) -> None:
+    running_log.source.print(*lines(10_000))
+    running_log.sent(230_000)
+    with web.socket(f"/ws/logs/{running_log.attempt}?offset=tail", **credentials(running_log)) as listener:
+        tail = read_until(listener, 230_000)
+        listener.socket.send('{"type": "seek", "offset": 100}')
+        sought = read_until(listener, 230_000)
+
+    assert tail[0]["from"] > 160_000
+    assert sought[0]["from"] == 92
+    assert text_in(sought) == text_of(lines(9_996, first=4))
+
+
+@pytest.mark.parametrize("nonsense", ["", "[]", "{", '{"type": "seek"}', '{"type": "seek", "offset": "x"}'])
+def test_nonsense_from_the_browser_changes_nothing(running_log: RunningLog, web: LiveWeb, nonsense: str) -> None:
+    running_log.source.print(*lines(3))
+    with web.socket(f"/ws/logs/{running_log.attempt}?offset=zero", **credentials(running_log)) as listener:
+        read_until(listener, 69)
+        listener.socket.send(nonsense)
+        running_log.source.print(*lines(3, first=3))
+
+        assert text_in(read_until(listener, 138)) == text_of(lines(3, first=3))
+
+
+@pytest.mark.parametrize("who", ["a stranger", "nobody"])
+def test_others_see_nothing(running_log: RunningLog, web: LiveWeb, who: str) -> None:
+    from portal.accounts.websockets import CLOSED_NOT_SIGNED_IN, CLOSED_NOT_VISIBLE
+    from tests.support.cast import Api, person
+
+    running_log.source.print(*lines(3))
+    running_log.sent(69)
+    options: dict[str, Any] = {"additional_headers": Api(person("charlie")).headers} if who == "a stranger" else {}
+    with web.socket(f"/ws/logs/{running_log.attempt}?offset=0", **options) as listener:
+        assert listener.close_code() == (CLOSED_NOT_VISIBLE if options else CLOSED_NOT_SIGNED_IN)
+
+
+@pytest.mark.parametrize("attempt", ["4f1d8a3e-0000-4000-8000-000000000001", "x", "%00"])
+def test_a_log_that_does_not_exist_is_closed_the_same_way(running_log: RunningLog, web: LiveWeb, attempt: str) -> None:
+    from portal.accounts.websockets import CLOSED_NOT_VISIBLE
+
+    with web.socket(f"/ws/logs/{attempt}?offset=0", **credentials(running_log)) as listener:
+        assert listener.close_code() == CLOSED_NOT_VISIBLE
+
+
+def test_who_loses_the_right_to_see_it_is_closed_out(
+    running_log: RunningLog, web: LiveWeb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from portal.accounts import websockets
+    from portal.jobs.models import Job
+    from tests.support.cast import Api, person
+
+    monkeypatch.setattr(websockets, "RECHECK_S", 0.1)
+    bob = person("bob")
+    member = running_log.world.user
+    Job.objects.update(user=bob)  # alice sees it as a member of its virtual cluster
+    with web.socket(f"/ws/logs/{running_log.attempt}?offset=0", additional_headers=Api(member).headers) as listener:
+        running_log.source.print(*lines(1))
+        read_until(listener, 23)
+        running_log.world.vc.memberships.all().delete()
+
+        assert listener.close_code() == websockets.CLOSED_NOT_VISIBLE
+
+
+def test_a_fast_log_flows_through_the_watch_into_the_archive_and_the_browser(
+    running_log: RunningLog, web: LiveWeb, redis_server: RedisServer
+) -> None:
+    """Three windows of log: without the archive's steps on hints the node would stop at the first."""
+    from portal.jobs.logs.watch import ArchiveWatch
+
+    total = 130_000 * 23
+    watch = ArchiveWatch(running_log.redis, running_log.archiver.step)
+    watch.start()
+    try:
+        with web.socket(f"/ws/logs/{running_log.attempt}?offset=0", **credentials(running_log)) as listener:
+            for n in range(13):
+                running_log.source.print(*lines(10_000, first=10_000 * n))
+            messages = read_until(listener, total)
+    finally:
+        watch.close()
+
+    assert text_in(messages) == text_of(lines(130_000))
+    assert running_log.archive.end(running_log.attempt) > total - (1 << 20) - 70_000
