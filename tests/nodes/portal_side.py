@@ -22,6 +22,7 @@ from nodes.options import key_make
 from nodes.protocol import (
     CELERY_DEFAULTS,
     DESIRED_TASK,
+    MARK,
     REPORTS_QUEUE,
     ContainerReport,
     ContainerSpec,
@@ -30,15 +31,18 @@ from nodes.protocol import (
     Envelope,
     Limits,
     LogRecord,
+    Mount,
     Order,
     Phase,
     PortalKey,
     Report,
     Stop,
+    StopReason,
     decode,
     encode,
     envelope_open,
     envelope_seal,
+    envelope_sender,
     log_stream,
     node_queue,
     records_decode,
@@ -81,10 +85,12 @@ def spec_of(script: str, **changes: Any) -> ContainerSpec:
 
 @dataclass
 class PortalSide:
-    """Orders down, reports up, for the node `name`."""
+    """Orders down, reports up, for the node `name`, whose agent is the process `agent`."""
 
     redis: RedisServer
     folder: Path
+    guard: Guard
+    env: dict[str, str]
     name: str = "gpu01"
     key: PortalKey = field(default_factory=PortalKey.generate)
     generation: int = 0
@@ -96,10 +102,49 @@ class PortalSide:
         self.node_key = key_make(self.folder / self.name / "node.key")
         self.app = Celery("portal", broker=self.redis.url, set_as_current=False)
         self.app.conf.update(CELERY_DEFAULTS, broker_transport_options=transport_options())
+        self.agent = self._process()
+        self.storage.mkdir()
 
-    def agent(self, guard: Guard, **more_env: str) -> Process:
-        """The agent of this node as a process, not started yet."""
-        state = self.folder / self.name
+    @property
+    def storage(self) -> Path:
+        """The one folder below which the node allows mounts."""
+        return self.folder / "storage"
+
+    @property
+    def state(self) -> Path:
+        """The agent's state folder."""
+        return self.folder / self.name
+
+    def start(self) -> None:
+        """Starts the agent and waits for its first report."""
+        before = len(self.reports)
+        self.agent.start()
+        wait_until(lambda: self.poll() and len(self.reports) > before, f"a report of {self.name}")
+
+    def clear(self) -> None:
+        """Ends and removes every task; starts what a test has killed."""
+        if not self.redis.answers():
+            self.redis.start()
+        if not self.agent.is_running():
+            self.start()
+        for report in self.reports[-1].containers:
+            self.end(report.attempt)
+        wait_until(lambda: (report := self.poll()) and not report.containers, "the last task to be removed")
+        self.orders.clear()
+        self.reports[:-1] = []
+
+    def gpu(self, index: int) -> str:
+        """UUID of one of the node's GPUs."""
+        return self.reports[-1].inventory.gpus[index].uuid
+
+    def shared(self, **changes: Any) -> tuple[Path, tuple[Mount, ...]]:
+        """A new folder on the node's storage and its mount at `/job`."""
+        source = self.storage / str(uuid.uuid4())
+        mount = Mount(storage="home", root=str(self.storage), source=str(source), target="/job", create=True)
+        return source, (replace(mount, **changes),)
+
+    def _process(self) -> Process:
+        state = self.state
         env = {
             **os.environ,
             "BERTH_NODE_NAME": self.name,
@@ -109,15 +154,17 @@ class PortalSide:
             "BERTH_NODE_PORTAL_PUBLIC_KEY": self.key.public,
             "BERTH_NODE_GPUS": "simulated:4xA100-80GB",
             "BERTH_NODE_HOME_DIR": str(state / "homes"),
+            "BERTH_NODE_MOUNT_ROOTS": str(self.storage),
             "BERTH_NODE_REPORT_EVERY_S": "0.5",
-            **more_env,
+            "BERTH_NODE_LEASE_STILL_S": "2",
+            **self.env,
         }
         command = [sys.executable, "-m", "nodes"]
-        return Process(self.name, command, guard=guard, log=state / "agent.log", env=env, cwd=HERE)
+        return Process(self.name, command, guard=self.guard, log=state / "agent.log", env=env, cwd=HERE)
 
     # ------------------------------------------------------------ down
 
-    def order(self, spec: ContainerSpec, phase: Phase, stop: Stop | None = None) -> str:
+    def order(self, spec: ContainerSpec, phase: Phase, *, send: bool = True) -> str:
         """Puts an attempt on the list in a phase and sends the list. Returns the attempt's id."""
         self.generation += 1
         spec_hash = spec_digest(spec)
@@ -128,11 +175,30 @@ class PortalSide:
             phase=phase,
             spec_hash=spec_hash,
             since=self.generation,
-            stop=stop,
             archived=old.archived if old else 0,
         )
-        self.send()
+        if send:
+            self.send()
         return spec.attempt
+
+    def run(self, script: str, **changes: Any) -> str:
+        """Orders a task to run at once. Returns the attempt's id."""
+        return self.order(spec_of(script, **changes), Phase.RUN)
+
+    def stop(self, attempt: str, grace_s: int = 30, message: str = "") -> None:
+        order = self.orders[attempt]
+        stop = Stop(reason=StopReason.USER, grace_s=grace_s, message=message)
+        self._change(replace(order, phase=Phase.STOP, stop=stop))
+
+    def end(self, attempt: str) -> None:
+        """Orders an attempt to be removed, also one that was never ordered."""
+        order = self.orders.get(attempt) or Order(attempt=attempt, phase=Phase.REMOVE, spec_hash="", since=0)
+        self._change(replace(order, phase=Phase.REMOVE, spec=None))
+
+    def _change(self, order: Order) -> None:
+        self.generation += 1
+        self.orders[order.attempt] = replace(order, since=self.generation)
+        self.send()
 
     def forget(self, attempt: str) -> None:
         """Takes an attempt off the list."""
@@ -147,7 +213,7 @@ class PortalSide:
     def desired(self, answers: int = 0) -> Desired:
         known = self.reports[-1].specs_known if self.reports else ()
         orders = tuple(
-            order if order.spec_hash in known else replace(order, spec=self._sealed(order.spec_hash))
+            order if order.spec_hash in {*known, ""} else replace(order, spec=self.sealed(self.specs[order.spec_hash]))
             for order in self.orders.values()
         )
         return Desired(cluster=CLUSTER, node=self.name, generation=self.generation, orders=orders, answers=answers)
@@ -158,20 +224,25 @@ class PortalSide:
         return envelope_seal(self.key, Envelope("portal", self.name, "desired", expires, body))
 
     def send(self, desired: Desired | None = None) -> None:
-        text = self.envelope(desired or self.desired())
+        self.post(self.envelope(desired or self.desired()))
+
+    def post(self, text: str) -> None:
+        """Puts any text into the node's queue as a list of orders."""
         self.app.send_task(DESIRED_TASK, args=[text], queue=node_queue(self.name), expires=15)
 
-    def _sealed(self, spec_hash: str) -> str:
-        return PortalKey.seal_for(self.node_key.public, encode(self.specs[spec_hash]))
+    def sealed(self, spec: ContainerSpec) -> str:
+        return PortalKey.seal_for(self.node_key.public, encode(spec))
 
     # ------------------------------------------------------------ up
 
     def poll(self) -> Report | None:
         """Takes all waiting reports in and answers the newest, as the portal does. Returns the newest."""
         with self.redis.client() as client:
-            fresh = []
-            while raw := client.lpop(REPORTS_QUEUE):
-                fresh.append(self._report(raw))
+            waiting = client.lrange(REPORTS_QUEUE, 0, -1)
+            mine = [(raw, text) for raw in waiting if envelope_sender(text := _argument(raw)) == self.name]
+            for raw, _ in mine:
+                client.lrem(REPORTS_QUEUE, 1, raw)
+        fresh = [self._report(text) for _, text in reversed(mine)]
         self.reports += fresh
         if fresh:
             self.send(self.desired(answers=fresh[-1].seq))
@@ -214,14 +285,20 @@ class PortalSide:
             data += batch
         return list(records_decode(data))
 
+    def output(self, attempt: str) -> str:
+        """What the task itself wrote, without Berth's own lines."""
+        return b"".join(record.payload for record in self.records(attempt) if record.stream != MARK).decode()
+
     def text(self, attempt: str) -> str:
         return b"".join(record.payload for record in self.records(attempt)).decode()
 
-    def _report(self, raw: bytes) -> Report:
-        message = json.loads(raw)
-        args, _, _ = json.loads(base64.b64decode(message["body"]))
-        body = envelope_open(
-            args[0], public=self.node_key.public, sender=self.name, to="portal", kind="report",
-            now_ms=int(time.time() * 1000),
-        )  # fmt: skip
+    def _report(self, text: str) -> Report:
+        now_ms, public = int(time.time() * 1000), self.node_key.public
+        body = envelope_open(text, public=public, sender=self.name, to="portal", kind="report", now_ms=now_ms)
         return decode(body, Report)
+
+
+def _argument(raw: bytes) -> str:
+    """The only argument of a Celery message as it lies in its queue."""
+    args, _, _ = json.loads(base64.b64decode(json.loads(raw)["body"]))
+    return str(args[0])

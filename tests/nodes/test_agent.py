@@ -1,0 +1,417 @@
+"""An agent from its orders to its reports, on both runtimes."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from nodes.protocol import (
+    Cause,
+    ContainerState,
+    Desired,
+    Envelope,
+    Mount,
+    Phase,
+    PortalKey,
+    StopReason,
+    encode,
+    envelope_seal,
+)
+from tests.nodes.conftest import MakePortal
+from tests.nodes.portal_side import PortalSide, spec_of
+from tests.support.waiting import wait_until
+
+COUNT = "i=0; while [ $i -lt {lines} ]; do i=$((i+1)); echo line $i; {pause}done"
+FOR_EVER = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
+
+
+def lines(count: int) -> str:
+    return "".join(f"line {number}\n" for number in range(1, count + 1))
+
+
+# ---------------------------------------------------------------- the way of a task
+
+
+def test_a_task_is_prepared_started_followed_to_its_end_and_removed(portal: PortalSide) -> None:
+    spec = spec_of("echo hello; echo trouble >&2", gpus=(portal.gpu(0), portal.gpu(1)))
+    attempt = portal.order(spec, Phase.PREPARE)
+    prepared = portal.wait_state(attempt, ContainerState.PREPARED)
+    assert prepared.started_ms is None
+    assert prepared.gpus == spec.gpus
+    assert prepared.digest
+    portal.order(spec, Phase.RUN)
+    ended = portal.wait_end(attempt)
+    assert ended.exit is not None
+    assert (ended.exit.cause, ended.exit.code) == (Cause.EXITED, 0)
+    assert sorted(portal.output(attempt).splitlines()) == ["hello", "trouble"]
+    assert sorted(ended.exit.log_tail.splitlines()) == ["hello", "trouble"]
+    assert ended.gpus == ()
+    assert portal.states(attempt) == sorted(portal.states(attempt), key=list(ContainerState).index)
+    portal.end(attempt)
+    wait_until(lambda: portal.container(attempt) is None, "the attempt to leave the reports")
+
+
+def test_a_task_that_fails_tells_its_status(portal: PortalSide) -> None:
+    ended = portal.wait_end(portal.run("echo broken >&2\nexit 3"))
+    assert ended.exit is not None
+    assert (ended.exit.cause, ended.exit.code, ended.exit.log_tail) == (Cause.EXITED, 3, "broken\n")
+
+
+def test_an_order_to_run_prepares_first(portal: PortalSide) -> None:
+    attempt = portal.run("echo hello")
+    portal.wait_end(attempt)
+    assert portal.output(attempt) == "hello\n"
+
+
+def test_every_line_of_a_fast_log_arrives_in_order(portal: PortalSide) -> None:
+    attempt = portal.run(COUNT.format(lines=10_000, pause=""))
+    portal.wait_end(attempt)
+    assert portal.output(attempt) == lines(10_000)
+
+
+# ---------------------------------------------------------------- stops
+
+
+def test_a_stop_lets_the_task_save(portal: PortalSide) -> None:
+    attempt = portal.run(FOR_EVER)
+    portal.wait(attempt, lambda c: c.log_end > 0)
+    portal.stop(attempt, message="preempted by prod/b#3 of team vision")
+    ended = portal.wait_end(attempt)
+    assert ended.exit is not None
+    assert (ended.exit.cause, ended.exit.stop_reason) == (Cause.STOPPED, StopReason.USER)
+    assert ended.exit.message == "preempted by prod/b#3 of team vision"
+    assert portal.output(attempt).splitlines()[-1] == "saved"
+    assert "preempted by prod/b#3 of team vision\n" in portal.text(attempt)
+
+
+def test_a_task_that_ignores_the_stop_is_killed_after_its_grace(portal: PortalSide) -> None:
+    attempt = portal.run("trap '' TERM; echo ready; while :; do sleep 0.1; done")
+    portal.wait(attempt, lambda c: c.log_end > 0)
+    began = time.monotonic()
+    portal.stop(attempt, grace_s=1)
+    ended = portal.wait_end(attempt)
+    assert 1 <= time.monotonic() - began < 15
+    assert ended.exit is not None
+    assert (ended.exit.cause, ended.exit.code, ended.exit.signal) == (Cause.STOPPED, 137, 9)
+
+
+def test_what_a_task_leaves_behind_ends_with_it(portal: PortalSide) -> None:
+    job, mounts = portal.shared()
+    script = "(while :; do date +%s%N > $BERTH_JOB_DIR/alive; sleep 0.05; done) >/dev/null 2>&1 &\nsleep 0.3"
+    portal.wait_end(portal.run(script, mounts=mounts, job_dir="/job"))
+    last = (job / "alive").read_text()
+    time.sleep(0.3)  # nothing can be waited for: it must stay as it is
+    assert (job / "alive").read_text() == last
+
+
+def test_a_task_stopped_before_its_start_never_runs(portal: PortalSide) -> None:
+    spec = spec_of("echo hello")
+    attempt = portal.order(spec, Phase.PREPARE)
+    portal.wait_state(attempt, ContainerState.PREPARED)
+    portal.stop(attempt)
+    ended = portal.wait_end(attempt)
+    assert ended.exit is not None
+    assert (ended.exit.cause, ended.exit.code, ended.started_ms) == (Cause.STOPPED, None, None)
+    assert portal.output(attempt) == ""
+
+
+def test_a_running_task_that_is_removed_is_ended(portal: PortalSide) -> None:
+    attempt = portal.run("trap '' TERM; while :; do sleep 0.1; done")
+    portal.wait_state(attempt, ContainerState.RUNNING)
+    portal.end(attempt)
+    wait_until(lambda: portal.container(attempt) is None, "the attempt to leave the reports")
+
+
+# ---------------------------------------------------------------- an agent that dies
+
+
+def test_a_task_runs_on_while_its_agent_is_dead_and_no_line_is_lost(portal: PortalSide) -> None:
+    attempt = portal.run(COUNT.format(lines=200, pause="sleep 0.02; "))
+    first = portal.wait(attempt, lambda c: c.log_end > 500)
+    portal.agent.kill()
+    portal.start()
+    ended = portal.wait_end(attempt)
+    assert ended.exit is not None
+    assert (ended.exit.cause, ended.exit.code, ended.container) == (Cause.EXITED, 0, first.container)
+    assert portal.output(attempt) == lines(200)
+
+
+def test_an_end_that_came_while_the_agent_was_dead_is_told(portal: PortalSide) -> None:
+    attempt = portal.run("sleep 1; echo bye; exit 4")
+    portal.wait_state(attempt, ContainerState.RUNNING)
+    portal.agent.kill()
+    time.sleep(1.2)  # the task ends meanwhile, and nobody is there to see it
+    portal.start()
+    ended = portal.wait_end(attempt)
+    assert ended.exit is not None
+    assert (ended.exit.cause, ended.exit.code) == (Cause.EXITED, 4)
+    assert portal.output(attempt) == "bye\n"
+
+
+def test_a_container_prepared_by_a_dead_agent_is_started_by_the_next(portal: PortalSide) -> None:
+    spec = spec_of("echo hello")
+    attempt = portal.order(spec, Phase.PREPARE)
+    prepared = portal.wait_state(attempt, ContainerState.PREPARED)
+    portal.agent.kill()
+    portal.start()
+    portal.order(spec, Phase.RUN)
+    assert portal.wait_end(attempt).container == prepared.container
+    assert portal.output(attempt) == "hello\n"
+
+
+def test_an_end_is_remembered_over_restarts_and_nothing_runs_twice(portal: PortalSide) -> None:
+    job, mounts = portal.shared()
+    spec = spec_of("echo once >> $BERTH_JOB_DIR/runs", mounts=mounts, job_dir="/job")
+    attempt = portal.order(spec, Phase.RUN)
+    portal.wait_end(attempt)
+    for _ in range(2):
+        portal.agent.kill()
+        portal.start()
+        portal.order(spec, Phase.RUN)
+        again = portal.wait(attempt, lambda c: c.generation == portal.generation and c.log_complete)
+        assert again.exit is not None
+        assert again.exit.code == 0
+    assert (job / "runs").read_text() == "once\n"
+
+
+def test_a_stop_goes_on_over_a_restart(portal: PortalSide) -> None:
+    attempt = portal.run("trap '' TERM; echo ready; while :; do sleep 0.1; done")
+    portal.wait(attempt, lambda c: c.log_end > 0)
+    portal.stop(attempt, grace_s=2)
+    wait_until(lambda: "stopped" in portal.text(attempt), "the stop to be under way")
+    portal.agent.kill()
+    portal.start()
+    ended = portal.wait_end(attempt)
+    assert ended.exit is not None
+    assert (ended.exit.cause, ended.exit.stop_reason) == (Cause.STOPPED, StopReason.USER)
+
+
+def test_an_agent_that_is_told_to_end_leaves_its_tasks_running(portal: PortalSide) -> None:
+    attempt = portal.run("sleep 1.5; echo bye")
+    running = portal.wait_state(attempt, ContainerState.RUNNING)
+    assert portal.agent.stop() == 0
+    portal.start()
+    assert portal.wait_end(attempt).started_ms == running.started_ms
+    assert portal.output(attempt) == "bye\n"
+
+
+# ---------------------------------------------------------------- a portal and a broker that are away
+
+
+def test_no_job_stops_while_the_broker_is_away(portal: PortalSide) -> None:
+    attempt = portal.run(COUNT.format(lines=100, pause="sleep 0.02; "))
+    portal.wait(attempt, lambda c: c.log_end > 0)
+    portal.redis.kill()
+    time.sleep(3)  # longer than the task takes
+    portal.redis.start()
+    ended = portal.wait_end(attempt, deadline_s=60)
+    assert ended.exit is not None
+    assert ended.exit.code == 0
+    assert portal.output(attempt) == lines(100)
+
+
+def test_orders_are_heard_again_after_the_broker_came_back_empty(portal: PortalSide) -> None:
+    portal.redis.restart_empty()
+    attempt = portal.run("echo hello")
+    portal.wait_end(attempt, deadline_s=60)
+    assert portal.output(attempt) == "hello\n"
+
+
+def test_a_container_that_no_order_names_runs_on_and_is_reported(portal: PortalSide) -> None:
+    gpus = (portal.gpu(0),)
+    attempt = portal.run("sleep 600", gpus=gpus)
+    portal.wait_state(attempt, ContainerState.RUNNING)
+    portal.forget(attempt)
+    portal.agent.kill()
+    portal.start()
+    kept = portal.wait(attempt, lambda c: c.generation == portal.generation)
+    assert (kept.state, kept.gpus) == (ContainerState.RUNNING, gpus)
+
+
+def test_a_container_whose_record_was_lost_is_taken_up_by_its_labels(portal: PortalSide) -> None:
+    attempt = portal.run("sleep 600", gpus=(portal.gpu(2),))
+    before = portal.wait_state(attempt, ContainerState.RUNNING)
+    portal.agent.kill()
+    (portal.state / "attempts" / f"{attempt}.json").unlink()
+    portal.start()
+    kept = portal.wait_state(attempt, ContainerState.RUNNING)
+    assert (kept.container, kept.gpus, kept.spec_hash) == (before.container, before.gpus, before.spec_hash)
+
+
+# ---------------------------------------------------------------- orders that must not be obeyed
+
+
+def test_an_older_list_changes_nothing(portal: PortalSide) -> None:
+    attempt = portal.run("sleep 600")
+    old = portal.desired()
+    portal.wait_state(attempt, ContainerState.RUNNING)
+    portal.stop(attempt, grace_s=1)
+    portal.wait_state(attempt, ContainerState.TERMINATED)
+    portal.send(replace(old, orders=()))
+    portal.send(old)
+    portal.end(attempt)
+    wait_until(lambda: portal.container(attempt) is None, "the attempt to leave the reports")
+
+
+def test_a_removed_attempt_is_not_brought_back_by_a_late_order(portal: PortalSide) -> None:
+    job, mounts = portal.shared()
+    attempt = portal.run("echo once >> $BERTH_JOB_DIR/runs", mounts=mounts, job_dir="/job")
+    late = portal.desired()
+    portal.wait_end(attempt)
+    portal.end(attempt)
+    wait_until(lambda: portal.container(attempt) is None, "the attempt to leave the reports")
+    portal.agent.kill()
+    portal.forget(attempt)
+    portal.start()
+    portal.send(late)  # the first list that the new agent sees may be an old one
+    second = portal.run("echo second")
+    portal.wait_end(second)
+    assert portal.container(attempt) is None
+    assert (job / "runs").read_text() == "once\n"
+
+
+def test_orders_of_a_stranger_for_another_node_or_too_late_are_refused(portal: PortalSide) -> None:
+    spec = spec_of("echo evil")
+    attempt = portal.order(spec, Phase.PREPARE)
+    portal.wait_state(attempt, ContainerState.PREPARED)
+    run = replace(portal.desired(), generation=portal.generation + 1000)
+    run = replace(run, orders=tuple(replace(order, phase=Phase.RUN) for order in run.orders))
+    portal.post(portal.envelope(run, lives_s=-1))
+    portal.post(_envelope(PortalKey.generate(), portal.name, run))
+    portal.post(_envelope(portal.key, "another-node", run))
+    portal.post(portal.envelope(replace(run, node="another-node")))
+    portal.post("garbage")
+    other = portal.run("echo hello")
+    portal.wait_end(other)
+    seen = portal.container(attempt)
+    assert seen is not None
+    assert (seen.state, seen.generation) == (ContainerState.PREPARED, portal.generation)
+
+
+def _envelope(key: PortalKey, to: str, desired: Desired) -> str:
+    expires = int((time.time() + 15) * 1000)
+    return envelope_seal(key, Envelope("portal", to, "desired", expires, encode(desired).decode()))
+
+
+def test_details_sealed_for_another_or_other_than_named_are_not_obeyed(portal: PortalSide) -> None:
+    honest, other = spec_of("echo honest"), spec_of("echo other")
+    attempt = portal.order(honest, Phase.RUN, send=False)
+    order = portal.orders[attempt]
+    portal.send(replace(portal.desired(), orders=(replace(order, spec=portal.sealed(other)),)))
+    waiting = portal.wait(attempt, lambda c: c.progress is not None)
+    assert waiting.progress is not None
+    assert (waiting.state, waiting.progress.code) == (ContainerState.ACCEPTED, "spec")
+    portal.send()
+    portal.wait_end(attempt)
+    assert portal.output(attempt) == "honest\n"
+
+
+def test_the_nodes_policy_stands_above_an_order(portal: PortalSide) -> None:
+    mount = Mount(storage="etc", root="/etc", source="/etc", target="/etc2")
+    ended = portal.wait_end(portal.run("cat /etc2/shadow", mounts=(mount,)))
+    assert ended.exit is not None
+    assert (ended.exit.cause, ended.started_ms) == (Cause.REFUSED, None)
+
+
+# ---------------------------------------------------------------- storages and the lease
+
+
+def test_a_job_folder_is_made_for_the_tasks_user(portal: PortalSide) -> None:
+    job, mounts = portal.shared()
+    portal.wait_end(portal.run('echo result > "$BERTH_JOB_DIR/out"', mounts=mounts, job_dir="/job"))
+    assert (job / "out").read_text() == "result\n"
+    assert (job / "out").stat().st_uid == 5000
+
+
+def test_a_storage_that_is_not_mounted_is_the_nodes_fault(portal: PortalSide) -> None:
+    _, mounts = portal.shared(must_be_mount=True)
+    ended = portal.wait_end(portal.run("true", mounts=mounts))
+    assert ended.exit is not None
+    assert ended.exit.cause is Cause.STORAGE_MISSING
+
+
+def test_the_next_attempt_waits_until_the_last_one_has_let_the_job_folder_go(portal: PortalSide) -> None:
+    job, mounts = portal.shared()
+    lease = f"{job}/.berth/lease"
+    first = portal.run("sleep 600", mounts=mounts, job_dir="/job", lease=lease)
+    portal.wait_state(first, ContainerState.RUNNING)
+    wait_until(lambda: Path(lease).exists(), "the lease")
+    second = portal.run("echo mine", mounts=mounts, job_dir="/job", lease=lease, lease_after="attempt 1")
+    waiting = portal.wait(second, lambda c: c.progress is not None and c.progress.code == "lease")
+    assert waiting.state is ContainerState.ACCEPTED
+    portal.stop(first, grace_s=1)
+    portal.wait_end(second)
+    assert portal.output(second) == "mine\n"
+
+
+def test_a_wait_for_the_lease_ends_with_a_stop(portal: PortalSide) -> None:
+    job, mounts = portal.shared()
+    (job / ".berth").mkdir(parents=True)
+    (job / ".berth/lease").write_text("x")
+    attempt = portal.run("true", mounts=mounts, lease=f"{job}/.berth/lease", lease_after="attempt 1")
+    portal.wait(attempt, lambda c: c.progress is not None)
+    portal.stop(attempt)
+    ended = portal.wait_end(attempt)
+    assert ended.exit is not None
+    assert ended.exit.cause is Cause.STOPPED
+
+
+# ---------------------------------------------------------------- GPUs, secrets, reports
+
+
+def test_a_gpu_that_another_task_holds_is_not_given_twice(portal: PortalSide) -> None:
+    first = portal.run("sleep 600", gpus=(portal.gpu(0),))
+    portal.wait_state(first, ContainerState.RUNNING)
+    second = portal.run("echo never", gpus=(portal.gpu(0), portal.gpu(1)))
+    ended = portal.wait_end(second)
+    assert ended.exit is not None
+    assert (ended.exit.cause, ended.started_ms) == (Cause.DEVICE_FAULT, None)
+
+
+def test_no_secret_lies_on_the_nodes_disk_or_in_its_log(portal: PortalSide) -> None:
+    attempt = portal.run("test $TOKEN = hunter2-env && : hunter2-script && sleep 0.5", env={"TOKEN": "hunter2-env"})
+    portal.wait_state(attempt, ContainerState.RUNNING)
+    found = [path for path in portal.state.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
+    assert found == []
+    commands = [path.read_bytes() for path in _command_lines()]
+    assert not any(b"hunter2" in command for command in commands)
+    ended = portal.wait_end(attempt)
+    assert ended.exit is not None
+    assert ended.exit.code == 0
+
+
+def _command_lines() -> list[Path]:
+    return [path for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+
+
+def test_reports_of_one_boot_are_numbered_and_boots_grow(portal: PortalSide) -> None:
+    first = portal.reports[-1]
+    portal.agent.kill()
+    portal.start()
+    last = portal.reports[-1]
+    assert last.boot > first.boot
+    assert [report.seq for report in portal.reports if report.boot == last.boot][0] == 1
+    numbers = [report.seq for report in portal.reports if report.boot == first.boot]
+    assert numbers == list(range(first.seq, first.seq + len(numbers)))
+
+
+def test_the_inventory_tells_what_the_node_has(portal: PortalSide, runtime: str) -> None:
+    inventory = portal.reports[-1].inventory
+    assert (len(inventory.gpus), inventory.simulated, inventory.runtime) == (4, True, runtime)
+    assert inventory.cpu_milli >= 1000
+    assert inventory.memory_mb > 256
+    assert inventory.address
+    assert inventory.interface
+    assert ("docker" in inventory.capabilities) is (runtime == "docker")
+
+
+def test_two_agents_leave_each_others_tasks_alone(portal: PortalSide, make_portal: MakePortal) -> None:
+    attempt = portal.run("sleep 600")
+    portal.wait_state(attempt, ContainerState.RUNNING)
+    other = make_portal()
+    second = other.run("echo hello")
+    other.wait_end(second)
+    assert other.container(attempt) is None
+    other.clear()
+    assert portal.wait_state(attempt, ContainerState.RUNNING)
