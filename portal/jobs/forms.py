@@ -52,9 +52,9 @@ class JobFilterForm(forms.Form):
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """The filters that are set and possible."""
+        """The filters that are set and possible, as they stand in the address."""
         self.is_valid()
-        return {name: value for name, value in self.cleaned_data.items() if value}
+        return {name: "on" if value is True else value for name, value in self.cleaned_data.items() if value}
 
     def to_filter(self) -> JobFilter:
         """The choice as the selector takes it."""

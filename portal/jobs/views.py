@@ -140,9 +140,8 @@ def _log_shown(request: PageRequest, job: Job, tasks: TasksPage) -> TaskAttempt 
         if found.task.job_id != job.pk:
             raise NotFound("task attempt", chosen)
         return found
-    newest = [task.shown[0] for task in tasks.tasks if task.shown]
-    failed = next((run for run in newest if run.exit_code), None)
-    run = failed or next(iter(newest), None)
+    failed = next((run for run in tasks.newest_runs if run.exit_code), None)
+    run = failed or next(iter(tasks.newest_runs), None)
     return task_attempt_visible(request.user, UUID(str(run.pk))) if run else None
 
 

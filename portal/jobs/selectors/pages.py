@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.db.models import Count, Q, QuerySet
 
 from portal.accounts.models import User
-from portal.jobs.models import Job, Task
+from portal.jobs.models import Job, Task, TaskAttempt
 from portal.jobs.selectors.details import job_tasks
 from portal.jobs.selectors.lists import jobs_listed
 from portal.jobs.states import JOB_LIVE, JobState
@@ -72,6 +72,12 @@ class TasksPage:
     tasks: list[Task]
     first: int
     total: int
+
+    @property
+    def newest_runs(self) -> list[TaskAttempt]:
+        """The newest attempt of each task that has one."""
+        shown: list[list[TaskAttempt]] = [task.__dict__["shown"] for task in self.tasks]
+        return [runs[0] for runs in shown if runs]
 
     @property
     def earlier(self) -> int | None:

@@ -1,0 +1,158 @@
+"""One job from near."""
+
+from __future__ import annotations
+
+import pytest
+
+from portal.accounts.models import ClusterRole
+from portal.jobs.models import Job, TaskAttempt
+from tests.support.cast import cast_of, person
+from tests.support.pages import Browser
+from tests.support.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_waiting_job_says_why_with_its_numbers_and_place(world: World, browser: Browser) -> None:
+    world.submit(gpu=8)
+    job = world.submit()
+    world.cycle()
+    page = browser.get(f"/jobs/{job.pk}")
+    assert "alice/train#2" in page.text
+    assert "Team vision holds 8 of 8 A100; this job needs 1." in page.text
+    assert "Place 1 in the queue of vision." in page.text
+    assert "held 8" in page.text
+    assert "The log appears here as soon as a task starts." in page.text
+
+
+def test_a_running_job_shows_its_tasks_with_node_and_gpus_and_opens_a_log(world: World, browser: Browser) -> None:
+    job = world.submit(instances=2)
+    world.settle()
+    page = browser.get(f"/jobs/{job.pk}")
+    assert "2 running" in page.text
+    assert {"gpu01: 0", "gpu01: 1"} <= {words.split(" Running ")[-1][:8] for words in _task_words(page.links)}
+    first = TaskAttempt.objects.get(task__job=job, task__index=0)
+    assert page.attribute("section", "data-log-socket") == [f"/ws/logs/{first.pk}"]
+    assert page.links["Download"].startswith(f"/api/v1/jobs/{job.pk}/logs?task_attempt={first.pk}")
+
+
+def _task_words(links: dict[str, str]) -> list[str]:
+    return [words for words, address in links.items() if "log=" in address]
+
+
+def test_the_log_of_another_task_is_one_link_away(world: World, browser: Browser) -> None:
+    job = world.submit(instances=2)
+    world.settle()
+    second = TaskAttempt.objects.get(task__job=job, task__index=1)
+    page = browser.get(f"/jobs/{job.pk}")
+    address = next(address for address in page.links.values() if str(second.pk) in address)
+    chosen = browser.get(f"/jobs/{job.pk}{address}")
+    assert chosen.attribute("section", "data-log-socket") == [f"/ws/logs/{second.pk}"]
+    refreshed = chosen.attribute("div", "data-hx-get")[0]
+    assert browser.get(refreshed, HX_Request="true").attribute("section", "data-log-socket") == [
+        f"/ws/logs/{second.pk}"
+    ]
+
+
+def test_a_failed_job_says_its_cause_and_opens_the_log_of_the_task_that_failed(world: World, browser: Browser) -> None:
+    node = world.nodes["gpu01"]
+    job = world.submit(instances=2)
+    world.settle()
+    node.finish(code=3)
+    page = browser.get(f"/jobs/{job.pk}")
+    assert "exit status 3" in page.text
+    assert "A task failed" in page.text
+    assert "exit 3" in page.text
+    assert "Stop" not in page.links
+
+
+def test_what_ended_each_attempt_stays_to_be_read(world: World, browser: Browser) -> None:
+    node = world.nodes["gpu01"]
+    job = world.submit(jobRetryCount=1)
+    world.settle()
+    node.finish(code=1)
+    Job.objects.update(not_before=None)
+    world.settle()
+    page = browser.get(f"/jobs/{job.pk}")
+    assert {page.links["1"], page.links["2"]} == {"?attempt=1", "?attempt=2"}
+    earlier = browser.get(f"/jobs/{job.pk}?attempt=1")
+    assert "of attempt 1" in earlier.text
+    assert "exit 1" in earlier.text
+
+
+def test_the_job_file_is_shown_with_its_secrets_masked(world: World, browser: Browser) -> None:
+    job = world.submit(secrets={"key": "hunter2"}, commands=["echo <% $secrets.key %>"])
+    page = browser.get(f"/jobs/{job.pk}")
+    assert "echo <% $secrets.key %>" in page.text
+    assert "hunter2" not in page.html
+
+
+def test_what_a_job_is_called_and_says_is_text_and_never_markup(world: World, browser: Browser) -> None:
+    job = world.submit(description="<script>alert(1)</script>", commands=["echo '<img src=x onerror=alert(1)>'"])
+    Job.objects.filter(pk=job.pk).update(end_message="<b>bold</b>", state="failed")
+    page = browser.get(f"/jobs/{job.pk}")
+    assert not page.attribute("img", "onerror")
+    assert "<script>alert" not in page.html
+    assert "<b>bold</b>" in page.text
+
+
+@pytest.mark.parametrize("who", ["lead", "owner", "admin", "group_lead"])
+def test_who_may_stop_a_job_is_asked_and_then_it_stops(world: World, who: str) -> None:
+    job = world.submit()
+    people = cast_of(world.vc, world.user)
+    browser = Browser(people[who])
+    address = browser.get(f"/jobs/{job.pk}").links["Stop"]
+    assert "Stop alice/train#1?" in browser.get(address).text
+    page = browser.send(address)
+    assert "Stopped" in page.text
+    assert Job.objects.get(pk=job.pk).state == "stopped"
+    assert f"Stopped by {people[who].username}" in page.text
+
+
+@pytest.mark.parametrize("who", ["member", "auditor"])
+def test_who_may_only_read_a_job_finds_no_way_to_stop_it(world: World, who: str) -> None:
+    job = world.submit()
+    browser = Browser(cast_of(world.vc, world.user)[who])
+    page = browser.get(f"/jobs/{job.pk}")
+    assert page.status == 200
+    assert "Stop" not in page.links
+    assert browser.send(f"/jobs/{job.pk}/stop", form="/profile").status == 403
+    assert Job.objects.get(pk=job.pk).state == "waiting"
+
+
+@pytest.mark.parametrize("who", ["other", "nobody"])
+def test_a_job_that_one_may_not_see_does_not_exist(world: World, who: str) -> None:
+    job = world.submit()
+    browser = Browser(cast_of(world.vc, world.user)[who])
+    assert browser.get(f"/jobs/{job.pk}").status == 404
+    assert browser.get(f"/jobs/{job.pk}/stop").status == 404
+    assert browser.get(f"/submit?again={job.pk}").status == 404
+
+
+def test_a_log_of_another_job_is_not_shown_under_this_one(world: World, browser: Browser) -> None:
+    first, second = world.submit(), world.submit()
+    world.settle()
+    run = TaskAttempt.objects.get(task__job=second)
+    assert browser.get(f"/jobs/{first.pk}?log={run.pk}").status == 404
+    assert browser.get(f"/jobs/{first.pk}?log=nonsense").status == 404
+
+
+def test_a_job_of_many_tasks_takes_as_many_queries_as_one_of_one(world: World, browser: Browser) -> None:
+    small, large = world.submit(), world.submit(instances=7)
+    world.settle()
+    assert browser.queries(f"/jobs/{large.pk}") == browser.queries(f"/jobs/{small.pk}")
+
+
+def test_thousands_of_tasks_are_paged(world: World, browser: Browser) -> None:
+    job = world.submit(instances=450, gpu=0, gang=False)
+    page = browser.get(f"/jobs/{job.pk}")
+    assert "worker/199" in page.text
+    assert "worker/200" not in page.text
+    later = browser.get(f"/jobs/{job.pk}{page.links['Later tasks']}")
+    assert "worker/200" in later.text
+    assert "Earlier tasks" in later.links
+
+
+def test_an_administrator_of_the_cluster_sees_every_job(world: World) -> None:
+    job = world.submit()
+    assert Browser(person("root", ClusterRole.ADMIN)).get(f"/jobs/{job.pk}").status == 200

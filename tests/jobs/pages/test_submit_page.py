@@ -1,0 +1,66 @@
+"""Submitting a job on the page, without script."""
+
+from __future__ import annotations
+
+import pytest
+
+from portal.jobs.models import Job
+from tests.support.cast import person
+from tests.support.pages import Browser
+from tests.support.world import World, job_file
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_valid_file_becomes_a_job_and_its_page_opens(world: World, browser: Browser) -> None:
+    page = browser.send("/submit", config=job_file(name="mine"))
+    assert "alice/mine#1" in page.text
+    assert Job.objects.get().vc == world.vc
+
+
+def test_line_ends_of_a_form_are_no_part_of_the_commands(world: World, browser: Browser) -> None:
+    text = job_file(commands=["if true; then\n  echo yes\nfi"])
+    browser.send("/submit", config=text.replace("\n", "\r\n"))
+    assert "\r" not in Job.objects.get().config
+
+
+def test_a_refused_file_is_kept_as_typed_with_every_problem_at_its_place(world: World, browser: Browser) -> None:
+    text = job_file(instances=0, role={"colour": "blue"}) + "# my note\n"
+    page = browser.send("/submit", config=text)
+    assert page.status == 400
+    assert not Job.objects.exists()
+    assert "# my note" in page.text
+    assert "taskRoles.worker.instances" in page.text
+    assert "taskRoles.worker.colour" in page.text
+    assert "This file cannot be submitted yet." in page.text
+
+
+def test_an_empty_file_is_asked_for(world: World, browser: Browser) -> None:
+    page = browser.send("/submit", config="")
+    assert page.status == 400
+    assert "This field is required." in page.text
+
+
+def test_a_file_beyond_the_limit_is_refused_in_words(world: World, browser: Browser) -> None:
+    page = browser.send("/submit", config="#" * 1_200_000)
+    assert page.status in {400, 413}
+    assert "1" in page.text
+    assert not Job.objects.exists()
+
+
+def test_the_editor_opens_with_an_example_that_would_be_accepted(world: World, browser: Browser) -> None:
+    page = browser.get("/submit")
+    assert "virtualCluster: vision" in page.text
+    example = page.html.split('wrap="off">')[1].split("</textarea>")[0].replace("&quot;", '"')
+    assert "alice/my-job#1" in browser.send("/submit", config=example).text
+
+
+def test_a_job_is_submitted_again_from_its_page(world: World, browser: Browser) -> None:
+    job = world.submit(name="again", commands=["echo <one & two>"])
+    link = browser.get(f"/jobs/{job.pk}").links["Submit again"]
+    assert "echo <one & two>" in browser.get(link).text
+
+
+def test_somebody_without_a_virtual_cluster_is_told_whom_to_ask(db: None) -> None:
+    page = Browser(person("new")).get("/submit")
+    assert "You are in no virtual cluster" in page.text
