@@ -69,7 +69,7 @@ class ContainerSpec:
     gpus: tuple[str, ...]  # UUIDs
     limits: Limits
     profile: str  # "user" | "root"
-    uid: int
+    uid: int  # the user's, whose folders it makes on storages; what the container runs as is the profile's matter
     gid: int
     groups: tuple[int, ...]
     user_name: str

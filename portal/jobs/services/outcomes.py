@@ -175,6 +175,7 @@ def _end_failed(attempt: JobAttempt, role: TaskRole, failed: int, now: datetime)
 def attempt_close(*, attempt: JobAttempt, now: datetime) -> None:
     """The last container has ended: the table says what the job becomes."""
     with transaction.atomic():
+        attempt.refresh_from_db(fields=["end_message"])
         closed = attempt_move(
             attempt, AttemptState.ENDED, now=now, code="attempt_ended",
             message=f"Attempt {attempt.number} ended: {attempt.end_message}", ended_at=now,

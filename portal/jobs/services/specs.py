@@ -86,7 +86,8 @@ def container_spec(facts: AttemptFacts, row: TaskAttempt) -> ContainerSpec:
     job, user = facts.job, facts.job.user
     gpus = sorted((allocation.leaf for allocation in row.allocations.all()), key=lambda leaf: leaf.index)
     profile = facts.spec.berth.profile or job.vc.default_profile
-    uid, gid = (0, 0) if profile == "root" else (user.uid or NOBODY, user.gid or NOBODY)
+    # Also under the root profile: folders on storages belong to the user, whoever works in the container.
+    uid, gid = user.uid or NOBODY, user.gid or NOBODY
     job_dir, job_mounts, lease = _job_folder(facts, row, uid, gid)
     me = next(peer for peer in facts.peers if (peer.role, peer.index) == (role.name, row.task.index))
     grace = grace_seconds(facts.spec)
