@@ -95,15 +95,18 @@ def _waits(plan: scheduling.Plan, loaded: Loaded) -> list[Waiting]:
         Waiting(
             job_id=loaded.jobs[wait.job.id],
             code=str(wait.reason.code),
-            message=wait.reason.sentence,
+            message=_sentence(wait, loaded),
             numbers={**wait.reason.numbers, **({"place": wait.place} if wait.place else {})},
         )
         for wait in plan.waits
     ]
 
 
+def _sentence(wait: scheduling.Wait, loaded: Loaded) -> str:
+    # The engine knows jobs by number; people know them by name.
+    named = loaded.waits_for.get(loaded.jobs[wait.job.id])
+    return named if named and wait.reason.code is scheduling.Code.DEPENDENCY else wait.reason.sentence
+
+
 def _held_back(loaded: Loaded) -> list[Waiting]:
-    return [
-        Waiting(job_id=job_id, code="backoff", message=f"it is tried again at {due:%H:%M:%S} UTC")
-        for job_id, due in loaded.held_back.items()
-    ]
+    return [Waiting(job_id=job_id, code=held.code, message=held.message) for job_id, held in loaded.held_back.items()]

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.db import connection, transaction
 
 import scheduling
 from nodes.protocol import ContainerState
 from portal.clusters.models import Gpu, Node, QuotaLine, VirtualCluster
 from portal.clusters.states import NodeHealth
+from portal.dispatch.dependencies import HeldBack, dependencies, job_key
 from portal.jobs.models import Allocation, Claim, Demotion, Job, Task, TaskAttempt, TaskRole
 from portal.jobs.states import JOB_LIVE, JobState, TaskState
 
@@ -28,7 +29,8 @@ class Loaded:
     nodes: dict[str, int]  # node name -> row id
     versions: dict[str, int]  # node name -> placement_version as read
     leaves: dict[str, int]  # leaf id -> GPU row id
-    held_back: dict[int, datetime] = field(default_factory=dict)  # row id -> a retry that is not due yet
+    held_back: dict[int, HeldBack] = field(default_factory=dict)  # row id -> why it is not in the order
+    waits_for: dict[int, str] = field(default_factory=dict)  # row id -> its unfinished dependencies, in words
 
 
 def load(*, now: datetime) -> Loaded:
@@ -38,11 +40,6 @@ def load(*, now: datetime) -> Loaded:
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         return _Reader(now).read()
-
-
-def job_key(job_id: int) -> str:
-    """The engine's id of a job row."""
-    return str(job_id)
 
 
 class _Reader:
@@ -97,7 +94,7 @@ class _Reader:
                 )
             )
         nodes = tuple(self._node(node, leaves[node.pk], gone[node.pk]) for node in self.nodes)
-        return scheduling.Cluster(nodes, self._virtual_clusters())
+        return scheduling.Cluster(nodes, self._virtual_clusters(), quotas_may_exceed=True)
 
     def _node(self, node: Node, leaves: list[scheduling.Leaf], gone: list[int]) -> scheduling.Node:
         return scheduling.Node(
@@ -107,6 +104,8 @@ class _Reader:
             leaves=tuple(sorted(leaves, key=lambda leaf: leaf.index)),
             state=_node_state(node),
             sku=node.sku.name if node.sku else "",
+            reserve_cpu_milli=_reserve(node.cpu_milli, len(leaves)),
+            reserve_memory_mb=_reserve(node.memory_mb, len(leaves)),
         )
 
     def _virtual_clusters(self) -> tuple[scheduling.VirtualCluster, ...]:
@@ -141,9 +140,11 @@ class _Reader:
             tasks[(job_key(job_id), name, index)] = task_id
             if state == TaskState.WAITING:
                 wanted[job_id].append(ref)
-        live_names = _dependencies(jobs.values())
-        engine_jobs = {job_id: self._job(job, wanted[job_id], live_names) for job_id, job in jobs.items()}
-        held_back = {job.pk: job.not_before for job in jobs.values() if job.not_before and job.not_before > self.now}
+        needs = dependencies(jobs.values())
+        held_back = needs.broken | {
+            job.pk: _backoff(job) for job in jobs.values() if job.not_before and job.not_before > self.now
+        }
+        engine_jobs = {job_id: self._job(job, wanted[job_id], needs.after[job_id]) for job_id, job in jobs.items()}
         waiting = [
             engine_jobs[job.pk]
             for job in jobs.values()
@@ -172,6 +173,7 @@ class _Reader:
             versions={node.name: node.placement_version for node in self.nodes},
             leaves={leaf_id: gpu_id for gpu_id, leaf_id in self.leaf_ids.items()},
             held_back=held_back,
+            waits_for=needs.words,
         )
 
     def _running(
@@ -197,13 +199,12 @@ class _Reader:
             for job_id in sorted(by_job, key=job_key)
         )
 
-    def _job(self, job: Job, wanted: list[scheduling.TaskRef], live_names: dict[str, list[str]]) -> scheduling.Job:
+    def _job(self, job: Job, wanted: list[scheduling.TaskRef], after: tuple[str, ...]) -> scheduling.Job:
         berth = job.spec["berth"]
         only = berth.get("nodes_only") or None
         never = frozenset(berth.get("nodes_not") or ())
         every = frozenset(self.node_names.values())
         allowed = (frozenset(only) if only else every) - never if only or never else None
-        after = [other for name in berth.get("after") or () for other in live_names.get(f"{job.user_id}/{name}", ())]
         return scheduling.Job(
             id=job_key(job.pk),
             vc=self.vc_names[job.vc_id],
@@ -222,7 +223,7 @@ class _Reader:
             borrow=scheduling.Borrow(berth.get("borrow") or "never"),
             avoid_nodes=frozenset(job.avoid_nodes),
             only_nodes=allowed,
-            after=tuple(other for other in after if other != job_key(job.pk)),
+            after=after,
         )
 
 
@@ -239,6 +240,11 @@ def _role(role: TaskRole) -> scheduling.Role:
     )
 
 
+def _reserve(amount: int, gpus: int) -> int | None:
+    """What stays free per idle GPU: a part of the node's share of it."""
+    return amount * settings.GPU_RESERVE_PERCENT // (100 * gpus) if gpus else None
+
+
 def _node_state(node: Node) -> scheduling.NodeState:
     if node.health != NodeHealth.HEALTHY:
         return scheduling.NodeState.DOWN
@@ -250,13 +256,8 @@ def _may_start(job: Job) -> bool:
     return job.state == JobState.WAITING or (not job.gang and job.state in {JobState.STARTING, JobState.RUNNING})
 
 
-def _dependencies(jobs: Iterable[Job]) -> dict[str, list[str]]:
-    """``<user id>/<name>`` and ``<user id>/<name>#<run>`` -> live jobs it means."""
-    names: dict[str, list[str]] = defaultdict(list)
-    for job in jobs:
-        names[f"{job.user_id}/{job.name}"].append(job_key(job.pk))
-        names[f"{job.user_id}/{job.name}#{job.run}"].append(job_key(job.pk))
-    return names
+def _backoff(job: Job) -> HeldBack:
+    return HeldBack("backoff", f"it is tried again at {job.not_before:%H:%M:%S} UTC")
 
 
 def _ms(moment: datetime) -> int:

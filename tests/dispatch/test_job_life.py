@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,7 +11,7 @@ from django.utils import timezone
 from nodes.protocol import Cause, Exit, Phase, StopReason
 from portal.clusters.services import lane_pulse
 from portal.common.errors import Conflict
-from portal.jobs.models import Allocation, JobEvent, TaskAttempt
+from portal.jobs.models import Allocation, Job, JobEvent, TaskAttempt
 from portal.jobs.services import job_stop
 from portal.jobs.spec import SpecInvalid
 from portal.jobs.states import EndReason, JobState
@@ -59,7 +60,7 @@ def test_every_step_leaves_an_event(world: World) -> None:
     node.finish()
     codes = list(JobEvent.objects.values_list("code", flat=True))
     assert codes == [
-        "submitted", "starting", "placed", "task_prepared", "task_running", "attempt_running", "running",
+        "submitted", "hint", "starting", "placed", "task_prepared", "task_running", "attempt_running", "running",
         "task_terminated", "ending_succeeded", "attempt_ended", "succeeded",
     ]  # fmt: skip
 
@@ -103,6 +104,8 @@ def test_a_failing_task_fails_the_job_and_stops_its_siblings(world: World) -> No
     assert job.state == JobState.FAILED
     assert "worker/0 failed on gpu01: exit status 3" in job.end_message
     assert job.exit_code == 3
+    ended = JobEvent.objects.get(code="attempt_ended")
+    assert ended.message == f"Attempt 1 ended: {job.end_message}"
 
 
 @pytest.mark.parametrize(
@@ -279,6 +282,16 @@ def test_no_node_is_lost_while_the_portal_took_no_reports_in(world: World) -> No
     assert job.state == JobState.RUNNING
 
 
+@pytest.mark.parametrize("profile", ["user", "root"])
+def test_folders_on_storages_are_the_users_under_either_profile(world: World, profile: str) -> None:
+    node = world.node("gpu01")
+    world.submit(berth={"profile": profile})
+    world.cycle()
+    (order,) = node.desired().orders
+    spec = node.spec(order)
+    assert (spec.profile, spec.uid, spec.gid) == (profile, world.user.uid, world.user.gid)
+
+
 def test_a_container_nobody_knows_fences_its_gpus(world: World) -> None:
     node = world.node("gpu01", gpus=1)
     job = world.submit()
@@ -286,7 +299,7 @@ def test_a_container_nobody_knows_fences_its_gpus(world: World) -> None:
     stranger = node.containers.popitem()[1]
     TaskAttempt.objects.all().delete()
     job.delete()
-    node.containers[stranger.attempt] = stranger.__class__(**{**_fields(stranger), "gpus": ("GPU-gpu01-0",)})
+    node.containers[stranger.attempt] = replace(stranger, gpus=("GPU-gpu01-0",))
     node.report()
     waiting = world.submit()
     world.cycle()
@@ -299,5 +312,66 @@ def test_a_container_nobody_knows_fences_its_gpus(world: World) -> None:
     assert waiting.state == JobState.STARTING
 
 
-def _fields(report: object) -> dict[str, object]:
-    return {name: getattr(report, name) for name in report.__dataclass_fields__}  # type: ignore[attr-defined]
+def problems_of(world: World, **changes: object) -> dict[str, str]:
+    with pytest.raises(SpecInvalid) as refused:
+        world.submit(**changes)
+    return {problem.path: problem.message for problem in refused.value.problems}
+
+
+def test_what_the_cluster_does_not_have_is_refused_all_at_once(world: World) -> None:
+    world.node("gpu01")
+    world.vc.host_network = False
+    world.vc.save()
+    found = problems_of(
+        world,
+        instances=2,
+        commands=["echo <% $secrets.token %>"],
+        berth={"gracePeriod": "2h", "nodes": {"only": ["gpu09"]}, "after": ["nothing"]},
+        extras={
+            "storages": [{"name": "data"}],
+            "berth": {"gracePeriod": "2h", "nodes": {"only": ["gpu09"]}, "after": ["nothing"]},
+        },
+    )
+    assert set(found) == {
+        "secrets.token", "extras.storages[0].name", "taskRoles", "extras.berth.gracePeriod",
+        "extras.berth.nodes.only[0]", "extras.berth.after[0]",
+    }  # fmt: skip
+    assert "at most 600 s here, not 7200 s" in found["extras.berth.gracePeriod"]
+    assert not Job.objects.exists()
+
+
+def test_a_job_waits_for_the_one_it_names(world: World) -> None:
+    node = world.node("gpu01")
+    world.submit(name="first")
+    second = world.submit(name="second", berth={"after": ["first"]})
+    world.settle()
+    second.refresh_from_db()
+    assert second.waiting_code == "dependency"
+    assert second.waiting_message == "it waits for alice/first#1 to succeed"
+    node.finish()
+    world.cycle()
+    second.refresh_from_db()
+    assert second.state == JobState.STARTING
+
+
+def test_a_job_whose_dependency_failed_says_so_and_goes_on_when_it_is_run_again(world: World) -> None:
+    node = world.node("gpu01")
+    world.submit(name="first")
+    second = world.submit(name="second", berth={"after": ["alice/first"]})
+    world.settle()
+    node.finish(code=1)
+    world.cycle(now=timezone.now() + timedelta(seconds=61))
+    second.refresh_from_db()
+    assert second.waiting_message.startswith("it needs alice/first#1, which ended as failed")
+    world.submit(name="first")
+    world.settle()
+    node.finish()
+    world.cycle()
+    second.refresh_from_db()
+    assert second.state == JobState.STARTING
+
+
+def test_where_job_folders_are_not_shared_the_job_is_told_so(world: World) -> None:
+    world.node("gpu01")
+    job = world.submit()
+    assert job.events.filter(code="hint", message__contains="starts from nothing").count() == 1

@@ -1,5 +1,6 @@
 """Writing jobs: submit, stop, and what nodes report. Each service is one transaction or several whole ones."""
 
+from portal.jobs.services.admission import job_check, job_hints
 from portal.jobs.services.attempts import (
     Leaf,
     NoPortLeft,
@@ -12,7 +13,7 @@ from portal.jobs.services.attempts import (
 from portal.jobs.services.orders import desired_build, desired_send, nodes_bump
 from portal.jobs.services.reports import attempt_log_done, container_report, containers_report
 from portal.jobs.services.stop import job_stop
-from portal.jobs.services.submit import job_check, job_submit
+from portal.jobs.services.submit import job_submit
 from portal.jobs.services.upkeep import Waiting, jobs_reconcile, node_tasks_lose, waits_write
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "desired_build",
     "desired_send",
     "job_check",
+    "job_hints",
     "job_stop",
     "job_submit",
     "jobs_reconcile",

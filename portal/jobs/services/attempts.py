@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -79,7 +79,19 @@ def attempt_start(*, job: Job, placed: Sequence[Placed], now: datetime) -> JobAt
         job=job, job_attempt=attempt, code="placed", now=now,
         message=f"Attempt {attempt.number}: {len(rows)} task{'s' * (len(rows) != 1)} placed on {names}.",
     )  # fmt: skip
+    _hint_split_gpus(job, attempt, placed, now)
     return attempt
+
+
+def _hint_split_gpus(job: Job, attempt: JobAttempt, placed: Sequence[Placed], now: datetime) -> None:
+    beside = Counter((place.role, place.node_id) for place in placed if len(place.leaves) == 1)
+    for (role, _), count in sorted(beside.items()):
+        if count > 1:
+            message = (
+                f"{count} tasks of {role} with one GPU each share a node: containers have no NVLink between them. "
+                f"One task with {count} GPUs would."
+            )
+            job_event(job=job, job_attempt=attempt, code="hint", message=message, now=now)
 
 
 def _attempt_open(job: Job, now: datetime) -> JobAttempt:

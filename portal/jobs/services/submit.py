@@ -12,10 +12,9 @@ from portal.clusters.models import Sku, VirtualCluster
 from portal.common.sealing import seal
 from portal.common.wake import scheduler_wake
 from portal.jobs.models import Job, Task, TaskRole
-from portal.jobs.selectors.facts import cluster_facts
-from portal.jobs.selectors.storages import storage_names
+from portal.jobs.services.admission import job_check, job_hints
 from portal.jobs.services.moves import job_event
-from portal.jobs.spec import JobSpec, Problem, SpecInvalid, mask_secrets, parse, secret_names_missing
+from portal.jobs.spec import JobSpec, mask_secrets
 
 RUN_TRIES = 5
 
@@ -42,35 +41,6 @@ def job_submit(*, user: User, text: str | bytes, now: datetime, submit_key: str 
         return _store(user, spec, mask_secrets(source), submit_key, now)
 
 
-def job_check(*, user: User, text: str | bytes) -> JobSpec:
-    """What the file asks for, were it submitted now; stores nothing. Raises SpecInvalid with every problem."""
-    spec = parse(text, cluster_facts(user=user))
-    problems = [*_missing_secrets(spec), *_missing_storages(spec)]
-    if problems:
-        raise SpecInvalid(problems)
-    return spec
-
-
-def _missing_secrets(spec: JobSpec) -> list[Problem]:
-    return [
-        Problem(f"secrets.{name}", f"the job refers to <% $secrets.{name} %>; give it under secrets", "missing")
-        for name in secret_names_missing(spec)
-    ]
-
-
-def _missing_storages(spec: JobSpec) -> list[Problem]:
-    wanted = spec.storages or ()
-    granted = storage_names(vc=spec.vc) if wanted else frozenset()
-    allowed = ", ".join(sorted(granted)) or "none"
-    return [
-        Problem(
-            f"extras.storages[{place}].name", f"{spec.vc} has no storage {mount.name}; it has: {allowed}", "unknown"
-        )
-        for place, mount in enumerate(wanted)
-        if mount.name not in granted
-    ]
-
-
 def _store(user: User, spec: JobSpec, config: str, submit_key: str, now: datetime) -> Job:
     newest = Job.objects.filter(user=user, name=spec.name).aggregate(run=Max("run"))["run"] or 0
     job = Job.objects.create(
@@ -93,6 +63,8 @@ def _store(user: User, spec: JobSpec, config: str, submit_key: str, now: datetim
         job=job, code="submitted", now=now, actor=user.username,
         message=f"{job.label} submitted to {spec.vc}: {spec.task_count} task{'s' * (spec.task_count != 1)}{gpus}.",
     )  # fmt: skip
+    for hint in job_hints(spec=spec):
+        job_event(job=job, code="hint", message=hint, now=now)
     transaction.on_commit(scheduler_wake)
     return job
 

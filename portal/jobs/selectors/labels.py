@@ -1,0 +1,26 @@
+"""Jobs as people name them: ``name``, ``name#run``, ``user/name#run``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class JobLabel:
+    """``run`` None means the newest run of that name."""
+
+    user: str
+    name: str
+    run: int | None = None
+
+    @property
+    def named(self) -> JobLabel:
+        """The same without its run."""
+        return replace(self, run=None)
+
+
+def label_read(text: str, *, user: str) -> JobLabel:
+    """A label as typed; without a user it is one of ``user``'s own."""
+    owner, slash, rest = text.rpartition("/")
+    name, mark, run = rest.partition("#")
+    return JobLabel(owner if slash else user, name, int(run) if mark and run.isdigit() else None)

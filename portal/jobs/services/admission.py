@@ -1,0 +1,91 @@
+"""Whether a job may be submitted now: the file itself, what the cluster has, what the user and the team may use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.conf import settings
+
+from portal.accounts.models import User
+from portal.clusters.models import Node, Storage, VirtualCluster
+from portal.jobs.selectors.facts import cluster_facts
+from portal.jobs.selectors.labels import label_read
+from portal.jobs.selectors.storages import storage_names
+from portal.jobs.selectors.visible import job_restrict
+from portal.jobs.spec import JobSpec, Problem, SpecInvalid, parse, secret_names_missing
+
+EXTRAS = "extras.berth"
+
+
+def job_check(*, user: User, text: str | bytes) -> JobSpec:
+    """What the file asks for, were it submitted now; stores nothing. Raises SpecInvalid with every problem."""
+    spec = parse(text, cluster_facts(user=user))
+    problems = [
+        *_secrets(spec),
+        *_storages(spec),
+        *_network(spec),
+        *_grace(spec),
+        *_nodes(spec),
+        *_after(spec, user),
+    ]
+    if problems:
+        raise SpecInvalid(problems)
+    return spec
+
+
+def job_hints(*, spec: JobSpec) -> list[str]:
+    """What somebody who submits this should know, though nothing is wrong: sentences."""
+    hints = []
+    if not Storage.objects.filter(jobs=True).exists():
+        hints.append("No shared storage is set up for job folders: a job that is requeued starts from nothing.")
+    return hints
+
+
+def _secrets(spec: JobSpec) -> Iterator[Problem]:
+    for name in secret_names_missing(spec):
+        message = f"the job refers to <% $secrets.{name} %>; give it under secrets"
+        yield Problem(f"secrets.{name}", message, "missing")
+
+
+def _storages(spec: JobSpec) -> Iterator[Problem]:
+    wanted = spec.storages or ()
+    granted = storage_names(vc=spec.vc) if wanted else frozenset()
+    allowed = ", ".join(sorted(granted)) or "none"
+    for place, mount in enumerate(wanted):
+        if mount.name not in granted:
+            message = f"{spec.vc} has no storage {mount.name}; it has: {allowed}"
+            yield Problem(f"extras.storages[{place}].name", message, "unknown")
+
+
+def _network(spec: JobSpec) -> Iterator[Problem]:
+    if spec.task_count > 1 and not VirtualCluster.objects.filter(name=spec.vc, host_network=True).exists():
+        message = (
+            f"{spec.task_count} tasks need the host network, which {spec.vc} may not use; "
+            "ask an administrator, or put the work into one task"
+        )
+        yield Problem("taskRoles", message, "host_network")
+
+
+def _grace(spec: JobSpec) -> Iterator[Problem]:
+    wanted, most = spec.berth.grace_period_s, settings.MAX_GRACE_S
+    if wanted is not None and wanted > most:
+        yield Problem(f"{EXTRAS}.gracePeriod", f"must be at most {most} s here, not {wanted} s", "maximum")
+
+
+def _nodes(spec: JobSpec) -> Iterator[Problem]:
+    named = [("only", spec.berth.nodes_only), ("not", spec.berth.nodes_not)]
+    if not any(names for _, names in named):
+        return
+    known = set(Node.objects.values_list("name", flat=True))
+    for key, names in named:
+        for place, name in enumerate(names):
+            if name not in known:
+                yield Problem(f"{EXTRAS}.nodes.{key}[{place}]", f"there is no node {name}", "unknown")
+
+
+def _after(spec: JobSpec, user: User) -> Iterator[Problem]:
+    for place, text in enumerate(spec.berth.after):
+        label = label_read(text, user=user.username)
+        jobs = job_restrict(user=user).filter(user__username=label.user, name=label.name)
+        if not (jobs if label.run is None else jobs.filter(run=label.run)).exists():
+            yield Problem(f"{EXTRAS}.after[{place}]", f"there is no job {text} that you may see", "unknown")
