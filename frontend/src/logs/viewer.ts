@@ -27,6 +27,7 @@ export class LogViewer {
     const size = Number(root.dataset["logSize"] ?? 0);
     const whole = size <= WHOLE_UP_TO;
     this.#buffer = new LogBuffer(whole ? 0 : size);
+    root.classList.add("is-empty");
     let first = true;
     this.#view = new LogView(part(root, "box"), this.#buffer, {
       scrolled: (atBottom, atTop) => {

@@ -1,0 +1,121 @@
+"""Every page in light, dark and narrow: nothing sticks out, nothing is hard to read, the keyboard gets everywhere."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.site import Site
+from tests.support.fixtures import ARTIFACTS
+from tests.support.person import Person, alice
+from tests.support.stack import Stack
+
+AXE = Path("frontend/node_modules/axe-core/axe.min.js")
+WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
+MODES: dict[str, dict[str, Any]] = {
+    "light": {"color_scheme": "light", "viewport": WIDE},
+    "dark": {"color_scheme": "dark", "viewport": WIDE},
+    "narrow": {"color_scheme": "light", "viewport": NARROW},
+}
+COLOURS = r"printf '\033[1;36m== training ==\033[0m\n\033[33mWARNING\033[0m: few GPUs\n\033[31mError\033[0m\n'"
+
+
+@pytest.fixture(scope="module")
+def user(embedded_stack: Stack) -> Person:
+    """Somebody with a job that succeeded, one that failed, one that runs and one that waits."""
+    made = alice(embedded_stack)
+    made.wait(made.run(COLOURS, name="done"), "succeeded")
+    made.wait(made.run("echo broken >&2; exit 3", name="broken"), "failed")
+    made.wait(made.run(COLOURS, "sleep 600", name="running", gpu=2), "running")
+    waiting = made.run("true", name="waiting")
+    made.wait_for(waiting, lambda job: job["waiting"] and job["waiting"]["code"])
+    return made
+
+
+@pytest.fixture
+def paths(user: Person) -> dict[str, str]:
+    jobs = {job["name"]: f"/jobs/{job['id']}" for job in user.get("/jobs")["results"]}
+    fixed = {"home": "/", "jobs": "/jobs", "submit": "/submit", "cluster": "/cluster", "profile": "/profile"}
+    return fixed | {"nothing": "/jobs?text=nothing", "absent": "/no-such-page"} | jobs
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_page_fits_and_can_be_read(
+    chromium: Browser, embedded_stack: Stack, paths: dict[str, str], mode: str
+) -> None:
+    context = chromium.new_context(locale="en-US", reduced_motion="reduce", **MODES[mode])
+    site = Site(context.new_page(), embedded_stack)
+    site.open("/login")
+    look(site.page, f"login-{mode}")
+    site.sign_in("alice")
+    for name, path in paths.items():
+        site.open(path)
+        if path.startswith("/jobs/") and name != "waiting":
+            expect(site.page.locator(".log-row").first).to_be_visible()
+        if name == "submit":
+            expect(site.page.get_by_text("This file is valid.")).to_be_visible()
+        look(site.page, f"{name}-{mode}")
+    context.close()
+
+
+def look(page: Page, name: str) -> None:
+    ARTIFACTS.mkdir(exist_ok=True)
+    page.screenshot(path=ARTIFACTS / f"{name}.png", full_page=True)
+    sticks_out = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert sticks_out <= 0, f"{name} is {sticks_out} px too wide"
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("axe.run({resultTypes: ['violations']})")
+    serious = [
+        {rule["id"]: [node["html"] for node in rule["nodes"]]}
+        for rule in found["violations"]
+        if rule["impact"] in {"serious", "critical"}
+    ]
+    assert not serious, f"{name}: {json.dumps(serious, indent=1)}"
+
+
+def test_light_or_dark_is_chosen_once_and_kept(page: Page, embedded_stack: Stack, user: Person) -> None:
+    page.emulate_media(color_scheme="light")
+    site = Site(page, embedded_stack)
+    site.sign_in(user.name)
+    root = page.locator("html")
+    expect(root).to_have_attribute("data-bs-theme", "light")
+    page.get_by_role("button", name="Light or dark").click()
+    expect(root).to_have_attribute("data-bs-theme", "dark")
+    site.open("/jobs")
+    expect(root).to_have_attribute("data-bs-theme", "dark")
+
+
+def test_the_keyboard_alone_reaches_the_content_and_stops_a_job(
+    page: Page, embedded_stack: Stack, user: Person
+) -> None:
+    site = Site(page, embedded_stack)
+    site.sign_in(user.name)
+    job = user.run("sleep 600", name="keyboard", gpu=0)
+    site.open(f"/jobs/{job}")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    page.get_by_role("link", name="Stop", exact=True).focus()
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    page.keyboard.press("Enter")
+    expect(dialog).to_be_visible()
+    page.keyboard.press("Enter")
+    site.expect_state("Stopped", "Stopping")
+
+
+def test_without_script_the_file_is_a_plain_text_field(chromium: Browser, embedded_stack: Stack, user: Person) -> None:
+    context = chromium.new_context(java_script_enabled=False, locale="en-US")
+    site = Site(context.new_page(), embedded_stack)
+    site.sign_in(user.name)
+    site.open("/submit")
+    field = site.page.get_by_label("Job file", exact=True).and_(site.page.locator("textarea"))
+    field.fill(field.input_value().replace("my-job", "plain").replace("gpu: 1", "gpu: 0"))
+    site.page.get_by_role("button", name="Submit", exact=True).click()
+    expect(site.page.get_by_role("heading", name="alice/plain#1")).to_be_visible()
+    assert site.page.get_by_role("button", name="Follow").count() == 0
+    context.close()
