@@ -145,6 +145,7 @@ CELERY = {
         "look": {"task": "scheduler.look", "schedule": 1.0, "options": {"expires": 1}},
         "pulse": {"task": "reports.pulse", "schedule": 5.0, "options": {"expires": 5}},
         "archive": {"task": "control.archive_sweep", "schedule": 2.0, "options": {"expires": 2}},
+        "old_logs": {"task": "control.logs_expire", "schedule": 60.0, "options": {"expires": 60}},
     },
     "beat_schedule_filename": str(DATA_DIR / "beat-schedule"),
 }

@@ -10,17 +10,21 @@ class Drops:
     """Book-keeping of dropped lines; kept in the spool's sidecar, so that a restart forgets none.
 
     ``total``: lines dropped ever; ``pending``: those that no mark tells yet; ``active``: the spool is full now;
-    ``open``: streams whose newest kept byte is no line end; ``cut``: streams inside a dropped line.
+    ``away``: the portal was away when it became full; ``open``: streams whose newest kept byte is no line end;
+    ``cut``: streams inside a dropped line.
     """
 
     total: int = 0
     pending: int = 0
     active: bool = False
+    away: bool = True
     open: set[int] = field(default_factory=set)
     cut: set[int] = field(default_factory=set)
 
     def kept(self, stream: int, payload: bytes) -> None:
         """Notes that ``payload`` went into the spool."""
+        if not payload:
+            return
         self.cut.discard(stream)
         if payload.endswith(b"\n"):
             self.open.discard(stream)
@@ -53,7 +57,8 @@ class Drops:
 
     def mark(self) -> str:
         """Text of the mark for the pending lines."""
-        return f"… {self.pending} {'line' if self.pending == 1 else 'lines'} dropped here: the portal was away\n"
+        why = "the portal was away" if self.away else "they came faster than the portal takes them"
+        return f"… {self.pending} {'line' if self.pending == 1 else 'lines'} dropped here: {why}\n"
 
 
 def _split_line(payload: bytes) -> tuple[bytes, bytes]:

@@ -18,6 +18,8 @@ from nodes.logs.spool import Spool
 from nodes.protocol import NodeKey
 
 TICK_S = 0.25
+AWAY_S = 30.0
+"""After so long without an acknowledgement the portal counts as away."""
 
 logger = structlog.get_logger(__name__)
 
@@ -52,6 +54,7 @@ class LogPipeline:
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._folder, self._spool_limit, self._now_ns = folder, spool_limit, now_ns
+        self._heard_at = float("-inf")
         self._logs: dict[str, _Log] = {}
         self._lock = threading.RLock()
         self._closing = threading.Event()
@@ -75,6 +78,7 @@ class LogPipeline:
 
     def ack(self, attempt: str, archived: int) -> None:
         """The archive holds everything before ``archived``."""
+        self._heard_at = time.monotonic()
         with self._lock:
             log = self._logs.get(attempt)
         if log is not None:
@@ -149,7 +153,10 @@ class LogPipeline:
         return log
 
     def _spool(self, attempt: str) -> Spool:
-        return Spool(self._folder / attempt, limit=self._spool_limit)
+        return Spool(self._folder / attempt, limit=self._spool_limit, away=self._away)
+
+    def _away(self) -> bool:
+        return time.monotonic() - self._heard_at > AWAY_S
 
     def _tick(self) -> None:
         """Writes what waits in memory, and thaws containers whose output has been read to its end."""

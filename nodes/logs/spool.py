@@ -32,8 +32,8 @@ class Spool:
     """One log. Thread-safe.
 
     ``limit``: bytes kept while nobody archives; ``segment``: bytes after which a new file begins; ``clock``:
-    monotonic seconds; ``boot``: the machine's boot. Raises OSError from what writes when the disk is full; the
-    record of that call is then not taken.
+    monotonic seconds; ``boot``: the machine's boot; ``away``: whether the portal is, for the mark of dropped lines.
+    Raises OSError from what writes when the disk is full; the record of that call is then not taken.
     """
 
     def __init__(
@@ -44,8 +44,10 @@ class Spool:
         segment: int = 4 << 20,
         clock: Callable[[], float] = time.monotonic,
         boot: str | None = None,
+        away: Callable[[], bool] = lambda: True,
     ) -> None:
         self._folder, self._limit, self._segment, self._clock = folder, limit, segment, clock
+        self._away = away
         self._lock = threading.RLock()
         self._buffer = bytearray()
         self._flushed_at = float("-inf")
@@ -201,6 +203,7 @@ class Spool:
             drops.active = False
         elif not drops.active and used + record.size > self._limit:
             drops.active, self._noted = True, STATE_EVERY
+            drops.away = self._away() if not drops.pending else drops.away
         if drops.active:
             self._append_full(record)
         elif drops.pending or drops.cut:

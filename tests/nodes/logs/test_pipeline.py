@@ -256,6 +256,18 @@ def test_beyond_the_limit_lines_are_dropped_counted_and_marked(
     assert pipeline.status("a1").dropped_lines == 50
 
 
+def test_lines_that_come_faster_than_the_portal_takes_them_are_told_so(start: Start, client: redis.Redis) -> None:
+    pipeline, source, log = start(spool_limit=23 * 100, window=23), Printed(), reader(client)
+    pipeline.attach("a1", source)
+    pipeline.ack("a1", 0)
+    source.print(*lines(150))
+    wait_until(lambda: pipeline.status("a1").dropped_lines == 50, "lines to be dropped")
+    source.end()
+    take_all(log, pipeline)
+
+    assert text_of(log.records[100:]) == "… 50 lines dropped here: they came faster than the portal takes them\n"
+
+
 def test_notes_stand_in_the_log_as_marks(start: Start, client: redis.Redis) -> None:
     pipeline, source, log = start(), Printed(lines(3)), reader(client)
     pipeline.note("a1", "image resolved")
