@@ -4,6 +4,7 @@ import pytest
 
 from tests.support.parts import uses_database
 from tests.support.report import Report
+from tests.support.seed import quick_passwords
 from tests.support.services import SERVICES, Services
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -25,12 +26,23 @@ def pytest_configure(config: pytest.Config) -> None:
         import django
 
         django.setup()
+        quick_passwords()
         config.option.reuse_db = True  # the server and its folder go with the run: nothing to drop
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what runs once on each database, so that `-m database` can choose it."""
+    """Mark what runs once on each database, so that `-m database` can choose it.
+
+    The scheduler's cycle reads in a transaction of its own kind, which PostgreSQL refuses inside a test's: whoever
+    has a World to run it in gets real transactions.
+    """
     for item in items:
         if uses_database(item):
             item.add_marker("database")
+            if isinstance(item, pytest.Function) and has_world(item):
+                item.fixturenames.insert(0, "transactional_db")
+
+
+def has_world(item: pytest.Function) -> bool:
+    return "world" in item.fixturenames or hasattr(item.module, "World")

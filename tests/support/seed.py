@@ -21,6 +21,13 @@ USERS = {"root": "admin", "alice": "user", "bob": "user", "carol": "user", "dave
 MEMBERS = [("research", "alice", "lead"), ("research", "bob", "member"), ("vision", "carol", "member")]
 
 
+def quick_passwords() -> None:
+    """Hash passwords in a moment: the algorithm stays, and the hash itself says how many rounds it took."""
+    from django.contrib.auth.hashers import PBKDF2PasswordHasher
+
+    PBKDF2PasswordHasher.iterations = 100
+
+
 def people(given: dict[str, Any], now: datetime) -> dict[str, Any]:
     from django.conf import settings
 
@@ -79,6 +86,7 @@ def quota(now: datetime) -> None:
 
 def main() -> None:
     django.setup()
+    quick_passwords()
     from django.utils import timezone
 
     given = json.load(sys.stdin)
