@@ -17,26 +17,26 @@ from portal.accounts.models import ClusterRole, Scope, Token
 from portal.accounts.rest import ApiView
 from portal.accounts.selectors import token_get, tokens_of
 from portal.accounts.services import NewToken, sign_in, token_create, token_revoke
-from portal.common.serializers import Answer, Body
+from portal.common.serializers import Answer, Body, Text, Whole
 
 MOST_DAYS = 3650
 LOGIN_DAYS = 30
 
 
 class TokenBody(Body):
-    name = serializers.CharField(max_length=100, help_text="what it is for")
+    name = Text(max_length=100, help_text="what it is for")
     scope = serializers.ChoiceField(Scope.choices, default=Scope.SUBMIT)
-    expires_in_days = serializers.IntegerField(
+    expires_in_days = Whole(
         min_value=1, max_value=MOST_DAYS, allow_null=True, default=None, help_text="empty: it does not expire"
     )
 
 
 class LoginBody(Body):
-    username = serializers.CharField(max_length=64)
-    password = serializers.CharField(max_length=1000, trim_whitespace=False, write_only=True)
-    name = serializers.CharField(max_length=100, default="login", help_text="the token's name")
+    username = Text(max_length=64)
+    password = Text(max_length=1000, trim_whitespace=False, write_only=True)
+    name = Text(max_length=100, default="login", help_text="the token's name")
     scope = serializers.ChoiceField(Scope.choices, default=Scope.SUBMIT)
-    expires_in_days = serializers.IntegerField(min_value=1, max_value=MOST_DAYS, default=LOGIN_DAYS)
+    expires_in_days = Whole(min_value=1, max_value=MOST_DAYS, default=LOGIN_DAYS)
 
 
 class TokenAnswer(Answer):
@@ -50,10 +50,12 @@ class TokenAnswer(Answer):
 
 
 class NewTokenAnswer(TokenAnswer):
+    whole = True
     token = serializers.CharField(help_text="the token itself, shown this once")
 
 
 class MeAnswer(Answer):
+    whole = True
     id = serializers.IntegerField()
     username = serializers.CharField()
     email = serializers.CharField(allow_blank=True)

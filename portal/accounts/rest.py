@@ -23,6 +23,7 @@ class ApiView(GenericAPIView[Any]):
     scope: Scope = Scope.ADMIN
     problems: tuple[int, ...] = ()
     filter_backends: Any = ()
+    metadata_class = None  # OPTIONS tells nothing that the OpenAPI document does not
     request: Request
 
     @property

@@ -32,7 +32,7 @@ from portal.clusters.selectors import (
 from portal.clusters.services import node_set_intent
 from portal.clusters.states import NodeHealth, NodeIntent, VcRole
 from portal.common.pagination import ByName
-from portal.common.serializers import Answer, Body
+from portal.common.serializers import Answer, Body, Text
 
 
 class ShareAnswer(serializers.Serializer[Any]):
@@ -78,9 +78,9 @@ class GpuAnswer(serializers.Serializer[Any]):
 class NodeAnswer(Answer):
     name = serializers.CharField()
     intent = serializers.ChoiceField(NodeIntent.choices, help_text="what an administrator wants of it")
-    intent_reason = serializers.CharField(allow_blank=True)
+    intent_reason = Text(allow_blank=True)
     health = serializers.ChoiceField(NodeHealth.choices, help_text="what was found")
-    health_reason = serializers.CharField(allow_blank=True)
+    health_reason = Text(allow_blank=True)
     sku = serializers.CharField(allow_null=True)
     cpu_milli = serializers.IntegerField(help_text="thousandths of a core")
     cpu_milli_held = serializers.IntegerField()
@@ -95,7 +95,7 @@ class NodeAnswer(Answer):
 
 class IntentBody(Body):
     intent = serializers.ChoiceField(NodeIntent.choices)
-    reason = serializers.CharField(max_length=500, allow_blank=True, default="")
+    reason = Text(max_length=500, allow_blank=True, default="")
 
 
 class SkuAnswer(serializers.Serializer[Any]):

@@ -9,7 +9,7 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework.serializers import ListSerializer
 
 from portal.common.problems import MEDIA_TYPE, TITLES
-from portal.common.serializers import FIELDS_PARAMETER, Answer, ProblemAnswer
+from portal.common.serializers import FIELDS_PARAMETER, Answer, Body, ProblemAnswer
 
 EVERY = (400, 401, 403, 404, 406)
 WITH_BODY = (413, 415)
@@ -24,11 +24,16 @@ class Schema(AutoSchema):
         parameters = list(super().get_override_parameters())
         answer = self.get_response_serializers()
         if isinstance(answer, ListSerializer) and isinstance(answer.child, Answer):
-            names = ", ".join(f"`{name}`" for name in answer.child.fields)
-            parameters.append(
-                OpenApiParameter(FIELDS_PARAMETER, str, description=f"Only these, separated by commas, of: {names}.")
-            )
+            parameters.append(_fields(list(answer.child.fields)))
         return parameters
+
+    def _map_basic_serializer(self, serializer: Any, direction: str) -> dict[str, Any]:
+        mapped: dict[str, Any] = super()._map_basic_serializer(serializer, direction)
+        if isinstance(serializer, Body):
+            mapped["additionalProperties"] = False
+        if isinstance(serializer, Answer) and not serializer.whole:
+            mapped.pop("required", None)  # one may ask for some of the fields
+        return mapped
 
     def _get_response_bodies(self, direction: str = "response") -> dict[str, Any]:
         bodies: dict[str, Any] = super()._get_response_bodies(direction)
@@ -41,3 +46,9 @@ class Schema(AutoSchema):
     def _problem_statuses(self) -> list[int]:
         body = WITH_BODY if self.method in WRITING else ()
         return sorted({*EVERY, *body, *getattr(self.view, "problems", ())})
+
+
+def _fields(names: list[str]) -> OpenApiParameter:
+    shape = {"type": "array", "items": {"type": "string", "enum": names}, "minItems": 1}
+    description = "Only these fields of each row, separated by commas."
+    return OpenApiParameter(FIELDS_PARAMETER, shape, description=description, style="form", explode=False)

@@ -11,6 +11,8 @@ from rest_framework.pagination import CursorPagination, LimitOffsetPagination
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+FURTHEST = 1_000_000_000
+
 
 class Cursor(CursorPagination):
     """Newest first, by id. ``limit`` sets the length of a page (default 50, at most 200); ``next`` and ``previous``
@@ -37,12 +39,7 @@ class Cursor(CursorPagination):
         return place
 
     def get_page_size(self, request: Request) -> int:
-        text = request.query_params.get("limit")
-        if text is None:
-            return self.page_size
-        if not re.fullmatch(r"[0-9]{1,6}", text) or not 1 <= int(text) <= self.max_page_size:
-            raise ValidationError({"limit": f"A whole number from 1 to {self.max_page_size}."})
-        return int(text)
+        return _whole(request, "limit", self.page_size, least=1, most=self.max_page_size)
 
     def get_schema_operation_parameters(self, view: APIView) -> list[dict[str, Any]]:
         cursor = {"type": "string"}
@@ -71,6 +68,29 @@ class ByPlace(LimitOffsetPagination):
 
     default_limit = Cursor.page_size
     max_limit = Cursor.max_page_size
+
+    def get_limit(self, request: Request) -> int:
+        return _whole(request, "limit", self.default_limit, least=1, most=self.max_limit)
+
+    def get_offset(self, request: Request) -> int:
+        return _whole(request, "offset", 0, least=0, most=FURTHEST)
+
+    def get_schema_operation_parameters(self, view: APIView) -> list[dict[str, Any]]:
+        offset = {"type": "integer", "minimum": 0, "maximum": FURTHEST, "default": 0}
+        limit = {"type": "integer", "minimum": 1, "maximum": self.max_limit, "default": self.default_limit}
+        return [
+            _parameter("limit", "How many at most.", limit),
+            _parameter("offset", "How many to leave out before.", offset),
+        ]
+
+
+def _whole(request: Request, name: str, default: int, *, least: int, most: int) -> int:
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    if not re.fullmatch(r"[0-9]{1,10}", text) or not least <= int(text) <= most:
+        raise ValidationError({name: f"A whole number from {least} to {most}."})
+    return int(text)
 
 
 def _parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:

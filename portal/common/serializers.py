@@ -12,6 +12,24 @@ from rest_framework.request import Request
 FIELDS_PARAMETER = "fields"
 
 
+class Text(serializers.CharField):
+    """A JSON string; a number is none."""
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            self.fail("invalid")
+        return str(super().to_internal_value(data))
+
+
+class Whole(serializers.IntegerField):
+    """A JSON number without a fraction; neither ``"1"`` nor ``true``."""
+
+    def to_internal_value(self, data: Any) -> int:
+        if type(data) is not int:
+            self.fail("invalid")
+        return int(super().to_internal_value(data))
+
+
 class Body(serializers.Serializer[Any]):
     """What is sent to us: a field that we do not know is a mistake of the sender, never ignored."""
 
@@ -25,7 +43,10 @@ class Body(serializers.Serializer[Any]):
 
 
 class Answer(serializers.Serializer[Any]):
-    """What we send; ``?fields=id,state`` asks for these fields only."""
+    """What we send. Of a list's rows ``?fields=id,state`` asks for these fields only; shapes that are never rows of
+    a list say so by ``whole``."""
+
+    whole = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -51,7 +72,7 @@ class FaultAnswer(serializers.Serializer[Any]):
     path = serializers.CharField(help_text="where, such as `taskRoles.train.instances`; empty: the whole")
     message = serializers.CharField()
     code = serializers.CharField(help_text="for programs")
-    line = serializers.IntegerField(required=False, help_text="of a job file, from 1")
+    line = serializers.IntegerField(required=False, allow_null=True, help_text="of a job file, from 1")
 
 
 class ProblemAnswer(serializers.Serializer[Any]):

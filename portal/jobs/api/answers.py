@@ -96,6 +96,8 @@ class AttemptAnswer(Answer):
 class JobDetailAnswer(JobAnswer):
     """A job from near."""
 
+    whole = True
+
     waiting = WaitingAnswer(allow_null=True)
     roles = RoleAnswer(many=True)
     attempt = AttemptAnswer(allow_null=True, help_text="the newest")

@@ -45,9 +45,7 @@ class JobFileJson(JobFile):
 
 
 JOB_FILES = (JobFile, JobFileXYaml, JobFileTextYaml, JobFileJson)
-JOB_FILE_SCHEMA = {kind.media_type: {"type": "string", "description": "an OpenPAI job file"} for kind in JOB_FILES} | {
-    "application/json": {"type": "object", "description": "an OpenPAI job file", "additionalProperties": True}
-}
+JOB_FILE_SCHEMA = {kind.media_type: {"description": "an OpenPAI job file"} for kind in JOB_FILES}
 
 
 def job_file(request: Request) -> bytes:
@@ -69,7 +67,18 @@ class Unnegotiated(DefaultContentNegotiation):
         return renderers[0], renderers[0].media_type
 
 
-class JobFilter(django_filters.FilterSet):
+class GivenFilter(django_filters.FilterSet):
+    """A filter that is there without a value is a mistake: a script's empty variable shall not find everything."""
+
+    def is_valid(self) -> bool:
+        valid = super().is_valid()
+        empty = [name for name in self.filters if name in self.data and not self.data[name]]
+        for name in empty:
+            self.form.add_error(name, "Give a value, or leave the filter out.")
+        return valid and not empty
+
+
+class JobFilter(GivenFilter):
     """Filters of the list of jobs."""
 
     state = django_filters.MultipleChoiceFilter(choices=JobState.choices, help_text="one or several")
@@ -85,7 +94,7 @@ class JobFilter(django_filters.FilterSet):
         fields: tuple[str, ...] = ()
 
 
-class QueueFilter(django_filters.FilterSet):
+class QueueFilter(GivenFilter):
     """Filters of the queue."""
 
     vc = django_filters.CharFilter(field_name="vc__name", help_text="name of a virtual cluster")

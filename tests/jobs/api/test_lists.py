@@ -51,6 +51,7 @@ def test_jobs_are_found_by_state_team_user_name_and_time(world: World, api: Api,
 BAD_QUERIES = {
     "state=dead": "state", "since=yesterday": "since", "limit=0": "limit", "limit=201": "limit", "limit=x": "limit",
     "cursor=x": "cursor", "fields=": "fields", "fields=id,secret": "fields", "name=%00": "name",
+    "user=": "user", "since=": "since",
 }  # fmt: skip
 
 
@@ -59,6 +60,11 @@ def test_a_filter_that_cannot_be_is_refused_by_name_not_ignored(api: Api, query:
     answer = api.call("GET", f"jobs?{query}")
     assert answer.status_code == 400
     assert [fault["path"] for fault in json.loads(answer.content)["errors"]] == [BAD_QUERIES[query]]
+
+
+@pytest.mark.parametrize("query", ["offset=-1", "offset=x", "limit=0", "vc="])
+def test_a_wrong_page_of_the_queue_is_refused(api: Api, query: str) -> None:
+    assert api.call("GET", f"queue?{query}").status_code == 400
 
 
 FORGED = [{"p": "1; DROP"}, {"p": "9" * 40}, {"p": "\0"}, {"o": "x"}, {"r": "x"}]
