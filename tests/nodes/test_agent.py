@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
+
+from kombu.exceptions import OperationalError
 
 from nodes.protocol import (
+    DESIRED_TASK,
     Cause,
     ContainerState,
     Desired,
@@ -17,6 +22,7 @@ from nodes.protocol import (
     StopReason,
     encode,
     envelope_seal,
+    node_queue,
 )
 from tests.nodes.conftest import MakePortal
 from tests.nodes.portal_side import PortalSide, spec_of
@@ -216,6 +222,26 @@ def test_orders_are_heard_again_after_the_broker_came_back_empty(portal: PortalS
     attempt = portal.run("echo hello")
     portal.wait_end(attempt, deadline_s=60)
     assert portal.output(attempt) == "hello\n"
+
+
+def test_a_broker_that_dies_under_a_flood_of_orders_leaves_no_deaf_agent(portal: PortalSide) -> None:
+    for _ in range(3):
+        flood = Thread(target=_flood, args=(portal,))
+        flood.start()
+        portal.redis.kill()
+        flood.join()
+        portal.redis.start()
+    attempt = portal.run("echo hello")
+    portal.wait_end(attempt, deadline_s=60)
+    assert portal.output(attempt) == "hello\n"
+
+
+def _flood(portal: PortalSide) -> None:
+    """Sends lists until the broker is gone."""
+    with suppress(OperationalError):
+        while True:
+            text, queue = portal.envelope(portal.desired()), node_queue(portal.name)
+            portal.app.send_task(DESIRED_TASK, args=[text], queue=queue, retry=False)
 
 
 def test_a_container_that_no_order_names_runs_on_and_is_reported(portal: PortalSide) -> None:
