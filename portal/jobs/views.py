@@ -134,14 +134,14 @@ def _chosen(attempt: int | None, first: int, shown: TaskAttempt | None) -> str:
 
 
 def _log_shown(request: PageRequest, job: Job, tasks: TasksPage) -> TaskAttempt | None:
-    """The task attempt whose log is shown: the chosen one, else the first that failed, else the first."""
+    """The task attempt whose log is shown: the chosen one, else the first that failed by itself, else the first."""
     if chosen := request.GET.get("log"):
         found = task_attempt_visible(request.user, chosen)
         if found.task.job_id != job.pk:
             raise NotFound("task attempt", chosen)
         return found
-    failed = next((run for run in tasks.newest_runs if run.exit_code), None)
-    run = failed or next(iter(tasks.newest_runs), None)
+    failed = (run for run in tasks.newest_runs if run.cause and run.exit_code != 0 and not run.stop_reason)
+    run = next(failed, None) or next(iter(tasks.newest_runs), None)
     return task_attempt_visible(request.user, UUID(str(run.pk))) if run else None
 
 

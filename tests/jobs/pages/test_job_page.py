@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from nodes.protocol import Cause, Exit
 from portal.accounts.models import ClusterRole
 from portal.jobs.models import Job, TaskAttempt
 from tests.support.cast import cast_of, person
@@ -64,6 +65,20 @@ def test_a_failed_job_says_its_cause_and_opens_the_log_of_the_task_that_failed(w
     assert "A task failed" in page.text
     assert "exit 3" in page.text
     assert "Stop" not in page.links
+
+
+def test_a_task_that_failed_is_shown_before_one_that_was_stopped_for_it(world: World, browser: Browser) -> None:
+    node = world.nodes["gpu01"]
+    job = world.submit(instances=2)
+    world.settle()
+    _, second = TaskAttempt.objects.filter(task__job=job).order_by("task__index")
+    (order,) = [order for order in node.desired().orders if order.attempt == str(second.pk)]
+    node.end(order, Exit(cause=Cause.EXITED, code=3))
+    node.report()
+    world.settle()
+    page = browser.get(f"/jobs/{job.pk}")
+    assert "exit 143" in page.text
+    assert page.attribute("section", "data-log-socket") == [f"/ws/logs/{second.pk}"]
 
 
 def test_what_ended_each_attempt_stays_to_be_read(world: World, browser: Browser) -> None:
