@@ -226,8 +226,10 @@ def test_orders_are_heard_again_after_the_broker_came_back_empty(portal: PortalS
 
 def test_a_broker_that_dies_under_a_flood_of_orders_leaves_no_deaf_agent(portal: PortalSide) -> None:
     for _ in range(3):
-        flood = Thread(target=_flood, args=(portal,))
+        sent: list[str] = []
+        flood = Thread(target=_flood, args=(portal, sent))
         flood.start()
+        wait_until(lambda: len(sent) > 200, "the flood")
         portal.redis.kill()
         flood.join()
         portal.redis.start()
@@ -236,12 +238,13 @@ def test_a_broker_that_dies_under_a_flood_of_orders_leaves_no_deaf_agent(portal:
     assert portal.output(attempt) == "hello\n"
 
 
-def _flood(portal: PortalSide) -> None:
+def _flood(portal: PortalSide, sent: list[str]) -> None:
     """Sends lists until the broker is gone."""
     with suppress(OperationalError):
         while True:
             text, queue = portal.envelope(portal.desired()), node_queue(portal.name)
             portal.app.send_task(DESIRED_TASK, args=[text], queue=queue, retry=False)
+            sent.append(text)
 
 
 def test_a_container_that_no_order_names_runs_on_and_is_reported(portal: PortalSide) -> None:
