@@ -23,7 +23,7 @@ from portal.jobs.api.requests import Unnegotiated
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.archiver import log_of
 from portal.jobs.logs.reader import LogReader
-from portal.jobs.logs.text import NS_PER_MS, TextDecoder
+from portal.jobs.logs.text import TextDecoder, text_rows
 from portal.jobs.models import TaskAttempt
 from portal.jobs.selectors import job_get, task_attempt_of, task_attempt_visible
 
@@ -83,19 +83,18 @@ def _row(user: User, job_id: int, wanted: dict[str, Any]) -> TaskAttempt:
 
 
 def _records(reader: LogReader, row: TaskAttempt, offset: int, limit: int) -> dict[str, Any]:
-    run, decoder = reader.read(log_of(row), offset, limit), TextDecoder()
-    records = [[record.time_ns // NS_PER_MS, record.stream, decoder.decode(record)] for record in run.records()]
+    run = reader.read(log_of(row), offset, limit)
     return {
         "task_attempt": str(row.pk),
         "offset": run.start,
         "next_offset": run.end,
         "complete": row.log_complete and run.end >= row.log_end,
-        "records": records,
+        "records": text_rows(run, TextDecoder()),
     }
 
 
 async def _aside(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
     """Each chunk read in a thread: a log is never whole in memory, and its reader never holds the event loop."""
-    take = sync_to_async(next)
-    while (chunk := await take(chunks, None)) is not None:
+    take = sync_to_async(lambda: next(chunks, None))
+    while (chunk := await take()) is not None:
         yield chunk

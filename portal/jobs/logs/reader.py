@@ -64,10 +64,10 @@ class LogReader:
             if not run.data:
                 return
             text = bytearray()
-            for record in run.records():
-                if record.stream == MARK and open_line:
+            for _, stream, payload in run.rows():
+                if stream == MARK and open_line:
                     text += b"\n"
-                text += record.payload
-                open_line = not record.payload.endswith(b"\n") if record.payload else open_line
+                text += payload
+                open_line = not payload.endswith(b"\n") if payload else open_line
             yield bytes(text)
             offset = run.end

@@ -7,8 +7,8 @@ from typing import Any
 
 from redis import Redis
 
-from nodes.protocol import BrokenRecord, EnvelopeForged, log_stream, records_decode, verified_batch
-from portal.jobs.logs.records import Run
+from nodes.protocol import EnvelopeForged, log_stream, verified_batch
+from portal.jobs.logs.records import Run, is_whole
 
 PAGE = 64
 """Entries asked for at once; an entry holds at most one batch of 64 kB or one record."""
@@ -72,10 +72,10 @@ def stream_end(redis: Redis, log: LogOf) -> int | None:
 def _verified(log: LogOf, entry_id: bytes, fields: dict[bytes, bytes]) -> Run:
     try:
         start, data = verified_batch(log.public_key, log.attempt, _offset(entry_id), fields)
-        for _ in records_decode(data):
-            pass
-    except (EnvelopeForged, BrokenRecord) as error:
+    except EnvelopeForged as error:
         raise ForgedEntry(log, entry_id.decode()) from error
+    if not data or start < 0 or not is_whole(data):
+        raise ForgedEntry(log, entry_id.decode())
     return Run(start, data)
 
 

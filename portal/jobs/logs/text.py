@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import codecs
-import json
 
-from nodes.protocol import MARK, LogRecord
+import msgspec
+
+from nodes.protocol import MARK
 from portal.jobs.logs.records import Run
 
 NS_PER_MS = 1_000_000
@@ -17,12 +18,12 @@ class TextDecoder:
     def __init__(self) -> None:
         self._decoders: dict[int, codecs.IncrementalDecoder] = {}
 
-    def decode(self, record: LogRecord) -> str:
-        """The record's text; what is no UTF-8 becomes U+FFFD."""
-        decoder = self._decoders.get(record.stream)
+    def decode(self, stream: int, payload: bytes) -> str:
+        """The text of a record's payload; what is no UTF-8 becomes U+FFFD."""
+        decoder = self._decoders.get(stream)
         if decoder is None:
-            decoder = self._decoders[record.stream] = codecs.getincrementaldecoder("utf-8")("replace")
-        return decoder.decode(record.payload)
+            decoder = self._decoders[stream] = codecs.getincrementaldecoder("utf-8")("replace")
+        return decoder.decode(payload)
 
     def copy(self) -> TextDecoder:
         """One that goes on from the same place."""
@@ -33,15 +34,19 @@ class TextDecoder:
         return other
 
 
+def text_rows(run: Run, decoder: TextDecoder) -> list[tuple[int, int, str]]:
+    """(time in ms, stream, text) of each record."""
+    decode = decoder.decode
+    return [(time_ns // NS_PER_MS, stream, decode(stream, payload)) for time_ns, stream, payload in run.rows()]
+
+
 def records_message(run: Run, decoder: TextDecoder, *, expected: int) -> str:
     """``{"type": "records", "from": …, "to": …, "records": [[time in ms, stream, text], …]}`` as JSON.
 
     ``expected``: the offset asked for; where the run begins beyond it, a line says how much is missing.
     """
-    rows: list[tuple[int, int, str]] = []
-    for record in run.records():
-        rows.append((record.time_ns // NS_PER_MS, record.stream, decoder.decode(record)))
+    rows = text_rows(run, decoder)
     if run.start > expected:
         rows.insert(0, (rows[0][0], MARK, f"… {run.start - expected} bytes of this log are lost\n"))
     message = {"type": "records", "from": min(run.start, expected), "to": run.end, "records": rows}
-    return json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+    return msgspec.json.encode(message).decode()

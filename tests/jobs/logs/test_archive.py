@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import time
 from pathlib import Path
 
 import pytest
@@ -81,21 +79,3 @@ def test_a_removed_log_is_gone(archive: Archive) -> None:
     archive.remove(ATTEMPT)
 
     assert archive.end(ATTEMPT) == 0
-
-
-@pytest.mark.benchmark
-def test_a_log_of_a_gigabyte_opens_at_any_offset(archive: Archive) -> None:
-    """Reference: under a second."""
-    megabyte = run_of(0, [f"{n:020d} loss 0.{n:010d} and some more of the same text\n" for n in range(14_000)])
-    archive.write(ATTEMPT, megabyte)
-    content = (archive.path(ATTEMPT) / f"{0:020d}.rec.gz").read_bytes()
-    for n in range(1, 1000):
-        (archive.path(ATTEMPT) / f"{n * len(megabyte.data):020d}.rec.gz").write_bytes(content)
-    chance, slowest = random.Random(1), 0.0
-    for _ in range(50):
-        began = time.perf_counter()
-        assert archive.read(ATTEMPT, chance.randrange(archive.end(ATTEMPT)), 65536).data
-        slowest = max(slowest, time.perf_counter() - began)
-    print(
-        f"\n{archive.end(ATTEMPT) / 1e9:.2f} GB, slowest of 50 random offsets: {slowest * 1000:.0f} ms (reference 1 s)"
-    )

@@ -210,11 +210,11 @@ def test_a_reader_that_sleeps_while_the_archiver_works_misses_nothing(running_lo
             running_log.archiver.step(running_log.row.pk)
         if n % 2:  # in the other rounds it sleeps
             run = running_log.reader.read(running_log.log, offset, 3000)
-            seen += run.records()
+            seen += records_decode(run.data)
             offset = run.end
     wait_until(lambda: running_log.reader.end(running_log.log) == 1600 * 23, "the log")
     while (run := running_log.reader.read(running_log.log, offset, 3000)).data:
-        seen += run.records()
+        seen += records_decode(run.data)
         offset = run.end
 
     assert seen == lines(1600)
