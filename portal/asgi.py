@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from django.core.asgi import get_asgi_application
 
@@ -16,16 +17,9 @@ from portal.accounts.websockets import SignedIn  # noqa: E402
 from portal.jobs.consumers import EventsConsumer  # noqa: E402
 from portal.jobs.logs.consumer import LogConsumer  # noqa: E402
 
-application = ProtocolTypeRouter(
-    {
-        "http": django_application,
-        "websocket": SignedIn(
-            URLRouter(
-                [
-                    path("ws/events", EventsConsumer.as_asgi()),
-                    path("ws/logs/<str:attempt>", LogConsumer.as_asgi()),
-                ]
-            )
-        ),
-    }
-)
+CONSUMERS: dict[str, Any] = {
+    "ws/events": EventsConsumer.as_asgi(),
+    "ws/logs/<str:attempt>": LogConsumer.as_asgi(),
+}
+routes: list[Any] = [path(address, consumer) for address, consumer in CONSUMERS.items()]
+application = ProtocolTypeRouter({"http": django_application, "websocket": SignedIn(URLRouter(routes))})

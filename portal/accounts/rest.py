@@ -51,7 +51,7 @@ class ApiView(GenericAPIView[Any]):
         return self.get_paginated_response(answer.data)
 
 
-class BearerTokenScheme(OpenApiAuthenticationExtension):
+class BearerTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # its registering
     """How the OpenAPI document names it."""
 
     target_class = BearerToken

@@ -19,7 +19,7 @@ from portal.accounts.models import Token, User
 from portal.accounts.selectors import session_user, token_valid
 
 Scope = dict[str, Any]
-Application = Callable[[Scope, ASGIReceiveCallable, ASGISendCallable], Awaitable[None]]
+Application = Callable[[Any, ASGIReceiveCallable, ASGISendCallable], Awaitable[None]]
 
 BEARER_PROTOCOL = "bearer"  # new WebSocket(url, ["bearer", token]): browsers cannot set headers
 RECHECK_S = 5.0
@@ -127,7 +127,7 @@ class SignedInConsumer(AsyncWebsocketConsumer):
         await self.accept(BEARER_PROTOCOL if BEARER_PROTOCOL in offered else None)
 
     async def _user_now(self) -> User | None:
-        credential = cast("Credential | None", self.scope["credential"])
+        credential = cast("Credential | None", cast(Scope, self.scope)["credential"])
         return None if credential is None else await database_sync_to_async(credential.user)()
 
     async def _watch_credential(self) -> None:

@@ -59,7 +59,7 @@ class HolderAnswer(serializers.Serializer[Any]):
     user = serializers.CharField()
     standing = serializers.ChoiceField(["guaranteed", "borrowed"])
     job = serializers.IntegerField(allow_null=True, help_text="the job's id")
-    label = serializers.CharField(allow_null=True, help_text="user/name#run")
+    label = serializers.CharField(allow_null=True, help_text="user/name#run")  # type: ignore[assignment]  # a field, which DRF takes out of the class
     role = serializers.CharField(allow_null=True)
     index = serializers.IntegerField(allow_null=True)
 

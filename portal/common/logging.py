@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import structlog
 from structlog.stdlib import ProcessorFormatter
+from structlog.typing import Processor
 
-_stamp = [
+_stamp: list[Processor] = [
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -18,5 +19,5 @@ def line_formatter() -> ProcessorFormatter:
     renderer = structlog.dev.ConsoleRenderer(
         colors=False, pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
     )
-    processors = [ProcessorFormatter.remove_processors_meta, renderer]
+    processors: list[Processor] = [ProcessorFormatter.remove_processors_meta, renderer]
     return ProcessorFormatter(processors=processors, foreign_pre_chain=_stamp)

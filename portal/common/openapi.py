@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.utils import OpenApiParameter
+from drf_spectacular.utils import Direction, OpenApiParameter
 from rest_framework.serializers import ListSerializer
 
 from portal.common.problems import MEDIA_TYPE, TITLES
@@ -28,14 +28,14 @@ class Schema(AutoSchema):
         return parameters
 
     def _map_basic_serializer(self, serializer: Any, direction: str) -> dict[str, Any]:
-        mapped: dict[str, Any] = super()._map_basic_serializer(serializer, direction)
+        mapped: dict[str, Any] = super()._map_basic_serializer(serializer, direction)  # type: ignore[no-untyped-call]
         if isinstance(serializer, Body):
             mapped["additionalProperties"] = False
         if isinstance(serializer, Answer) and not serializer.whole:
             mapped.pop("required", None)  # one may ask for some of the fields
         return mapped
 
-    def _get_response_bodies(self, direction: str = "response") -> dict[str, Any]:
+    def _get_response_bodies(self, direction: Direction = "response") -> dict[str, Any]:
         bodies: dict[str, Any] = super()._get_response_bodies(direction)
         reference = self.resolve_serializer(ProblemAnswer, "response").ref
         for status in self._problem_statuses():

@@ -33,7 +33,7 @@ class Cursor(CursorPagination):
             place = super().decode_cursor(request)
         except Exception:  # whatever base64, ASCII or numbers had to complain about
             place = None
-        known = place is not None and (place.position is None or self.position.fullmatch(place.position))
+        known = place is not None and (place.position is None or self.position.fullmatch(str(place.position)))
         if not known:
             raise ValidationError({"cursor": "This is not a cursor of this list."})
         return place

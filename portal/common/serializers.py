@@ -82,4 +82,4 @@ class ProblemAnswer(serializers.Serializer[Any]):
     title = serializers.CharField()
     status = serializers.IntegerField()
     detail = serializers.CharField(help_text="a sentence for people")
-    errors = FaultAnswer(many=True, required=False, help_text="every problem at once")
+    errors = FaultAnswer(many=True, required=False, help_text="every problem at once")  # type: ignore[assignment]  # a field, which DRF takes out of the class

@@ -19,9 +19,9 @@ _own = LocMemCache("throttles", {})
 
 
 class Rate(NamedTuple):
-    """``count`` times in each window of ``seconds``."""
+    """``times`` in each window of ``seconds``."""
 
-    count: int
+    times: int
     seconds: int
 
 
@@ -42,7 +42,7 @@ class RateLimit:
             taken = self._count(cache, place)
         except RedisError:
             taken = self._count(_own, place)
-        if taken > self.rate.count:
+        if taken > self.rate.times:
             raise RateLimited(self.rate.seconds - int(now.timestamp()) % self.rate.seconds)
 
     def clear(self, key: str, *, now: datetime) -> None:

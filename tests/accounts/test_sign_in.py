@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
-from django.http import HttpResponse
 from django.utils import timezone
 
 from portal.accounts.models import ClusterRole, User
@@ -26,7 +25,7 @@ def alice() -> User:
     return user_create(username="alice", password=PASSWORD)
 
 
-def attempt(username: str = "alice", password: str = PASSWORD, **more: Any) -> HttpResponse:
+def attempt(username: str = "alice", password: str = PASSWORD, **more: Any) -> Any:
     return Api().call("POST", "login", {"username": username, "password": password, **more})
 
 

@@ -59,12 +59,12 @@ def heard(listener: Listener, **payload: object) -> list[dict[str, object]]:
 def test_one_may_listen_by_token_or_from_a_page_of_the_portal(web: LiveWeb, way: str) -> None:
     alice = person("alice")
     secret = token_create(user=alice, name="t", scope=Scope.READ, now=timezone.now(), expires_at=None).secret
-    options: dict[str, Any] = {
+    ways: dict[str, dict[str, Any]] = {
         "header": {"additional_headers": {"Authorization": f"Bearer {secret}"}},
         "subprotocol": {"subprotocols": ["bearer", secret]},
         "session": {"additional_headers": {"Cookie": cookie_of(alice)}, "origin": f"http://{web.host}"},
-    }[way]
-    with web.socket(EVENTS, **options) as listener:
+    }
+    with web.socket(EVENTS, **ways[way]) as listener:
         assert heard(listener, id=1, user=alice.pk, vc=0) == [{"kind": "job", "id": 1, "user": alice.pk, "vc": 0}]
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.models import Group
-from django.http import HttpResponse
 from django.test import Client
 from django.utils import timezone
 
@@ -16,6 +15,9 @@ from portal.clusters.models import Membership, VirtualCluster
 from portal.clusters.services import member_set, vc_create
 
 HOST = "127.0.0.1"
+
+if TYPE_CHECKING:
+    from django.test.client import _MonkeyPatchedWSGIResponse
 
 
 class Api:
@@ -30,7 +32,7 @@ class Api:
 
     def call(
         self, method: str, path: str, body: Any = None, *, kind: str = "application/json", **headers: str
-    ) -> HttpResponse:
+    ) -> _MonkeyPatchedWSGIResponse:
         """One request; ``body`` is sent as it is where it is text or bytes, else as JSON."""
         data = body if isinstance(body, str | bytes) else json.dumps(body) if body is not None else ""
         named = {name.replace("_", "-"): value for name, value in headers.items()}

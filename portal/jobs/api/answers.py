@@ -29,7 +29,7 @@ class JobAnswer(Answer):
     """A job, as in lists."""
 
     id = serializers.IntegerField(source="pk")
-    label = serializers.CharField(help_text="user/name#run")
+    label = serializers.CharField(help_text="user/name#run")  # type: ignore[assignment]  # a field, which DRF takes out of the class
     name = serializers.CharField()
     run = serializers.IntegerField(help_text="counts the user's jobs of this name")
     user = serializers.CharField(source="user.username")
@@ -155,7 +155,7 @@ class EventAnswer(Answer):
     code = serializers.CharField(help_text="for programs")
     message = serializers.CharField()
     actor = serializers.CharField(allow_blank=True, help_text="user name; empty: Berth itself")
-    data = FreeObject()
+    data = FreeObject()  # type: ignore[assignment]  # a field, which DRF takes out of the class
     attempt = serializers.IntegerField(source="job_attempt.number", allow_null=True, default=None)
     task_attempt = serializers.UUIDField(source="task_attempt_id", allow_null=True)
     role = serializers.CharField(source="task_attempt.task.role.name", allow_null=True, default=None)
@@ -173,7 +173,7 @@ class QueueAnswer(Answer):
     gpu_count = serializers.IntegerField()
     submitted_at = serializers.DateTimeField()
     job = serializers.IntegerField(allow_null=True, help_text="the job's id")
-    label = serializers.CharField(allow_null=True, help_text="user/name#run")
+    label = serializers.CharField(allow_null=True, help_text="user/name#run")  # type: ignore[assignment]  # a field, which DRF takes out of the class
     waiting_code = serializers.CharField(allow_null=True, allow_blank=True)
     waiting_message = serializers.CharField(allow_null=True, allow_blank=True)
 

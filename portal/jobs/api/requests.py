@@ -26,7 +26,7 @@ class JobFile(BaseParser):
 
     def parse(
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
-    ) -> bytes:
+    ) -> Any:
         return read_limited(stream, settings.MAX_JOB_FILE_BYTES)
 
 
@@ -72,7 +72,8 @@ class GivenFilter(django_filters.FilterSet):
 
     def is_valid(self) -> bool:
         valid = super().is_valid()
-        empty = [name for name in self.filters if name in self.data and not self.data[name]]
+        given = self.data or {}
+        empty = [name for name in self.filters if name in given and not given[name]]
         for name in empty:
             self.form.add_error(name, "Give a value, or leave the filter out.")
         return valid and not empty

@@ -40,21 +40,16 @@ def job_listed(*, user: User, job_id: int) -> Job:
     return job
 
 
-def _queue() -> QuerySet[Job]:
-    """Waiting jobs in the order of the queue. A job's ``place`` counts from 1 within its VC.
-
-    1. the higher priority;
-    2. the earlier submission;
-    3. the smaller id.
-    """
-    order = (F("priority").desc(), "submitted_at", "id")
-    place = Window(RowNumber(), partition_by=F("vc"), order_by=order)
-    return Job.objects.filter(state=JobState.WAITING).annotate(place=place).order_by(*order)
+# 1. the higher priority; 2. the earlier submission; 3. the smaller id.
+_ORDER = (F("priority").desc(), "submitted_at", "id")
+_PLACE = Window(RowNumber(), partition_by=F("vc"), order_by=_ORDER)
 
 
 def queue_listed() -> QuerySet[Job]:
-    """Every waiting job in order, with its place; whom its name may be shown to says ``job_sight``."""
-    return with_sizes(_queue())
+    """Every waiting job in the order of the queue, with its ``place`` in its VC, from 1; whom its name may be shown
+    to says ``job_sight``."""
+    waiting = Job.objects.filter(state=JobState.WAITING).annotate(place=_PLACE)
+    return with_sizes(waiting.order_by(*_ORDER))
 
 
 def queue_places(*, jobs: Sequence[Job]) -> dict[int, int]:
@@ -63,5 +58,6 @@ def queue_places(*, jobs: Sequence[Job]) -> dict[int, int]:
     if not vcs:
         return {}
     wanted = {job.pk for job in jobs}
-    rows = _queue().filter(vc__in=vcs).order_by().values_list("pk", "place")
+    waiting = Job.objects.filter(state=JobState.WAITING, vc__in=vcs).order_by()
+    rows = waiting.annotate(place=_PLACE).values_list("pk", "place")
     return {key: place for key, place in rows if key in wanted}

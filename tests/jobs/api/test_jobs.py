@@ -132,7 +132,7 @@ def test_a_log_is_read_on_by_offset_or_whole_as_text(world: World, api: Api, red
 
 async def streamed(api: Api, path: str) -> bytes:
     """The whole of an answer that comes in chunks, as a web server takes it."""
-    answer = await AsyncClient().get(f"/api/v1/{path}", headers=api.headers)
+    answer: Any = await AsyncClient().get(f"/api/v1/{path}", headers=api.headers)
     return b"".join([chunk async for chunk in answer])
 
 

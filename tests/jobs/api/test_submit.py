@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 import yaml
 from django.conf import settings
-from django.http import HttpResponse
 
 from portal.accounts.models import Scope
-from portal.common.throttles import Rate
+from portal.common.throttles import Rate, RateLimit
 from portal.jobs.api import views
 from portal.jobs.models import Job
 from tests.support.cast import Api
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 YAML = "text/yaml"
 
 
-def submit(api: Api, body: str | bytes, kind: str = YAML, **headers: str) -> HttpResponse:
+def submit(api: Api, body: str | bytes, kind: str = YAML, **headers: str) -> Any:
     return api.call("POST", "jobs", body, kind=kind, **headers)
 
 
@@ -100,7 +100,7 @@ def test_submitting_too_often_is_refused_for_that_user_alone(
     world: World, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.node("gpu01")
-    monkeypatch.setattr(views, "SUBMITS", views.RateLimit("submit", Rate(2, 3600)))
+    monkeypatch.setattr(views, "SUBMITS", RateLimit("submit", Rate(2, 3600)))
     answers = [submit(api, job_file()) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [201, 201, 429]
     assert 0 < int(answers[2].headers["Retry-After"]) <= 3600
