@@ -22,6 +22,8 @@ _INFINIBAND = "/dev/infiniband"
 _ROOT_DROPS = ("NET_RAW", "MKNOD")
 _ULIMITS = (("stack", 64 * _MB), ("core", 0))
 _RAISED_ULIMITS = (("memlock", -1), ("nofile", 1 << 20))
+RAISED_LIMITS = frozenset(name for name, _ in _RAISED_ULIMITS)
+"""What an Engine without CAP_SYS_RESOURCE cannot give."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -207,8 +207,8 @@ class Keeper:
                 self._end(Exit(cause=Cause.VANISHED, message="its container is gone without our doing"), None)
             return
         if not record.container:
-            record = replace(record, container=found.container, gpus=found.gpus, digest=record.digest or found.digest)
-            record = replace(record, isolation=self._world.runtime.isolation)
+            record = replace(record, gpus=found.gpus, digest=record.digest or found.digest)
+        record = replace(record, container=found.container, isolation=self._world.runtime.isolation)
         if found.status is not Status.CREATED:
             record = replace(record, started_ms=record.started_ms or found.started_ms)
             self._world.logs.attach(record.attempt, self._world.runtime.source(record.attempt))

@@ -17,7 +17,7 @@ from docker.errors import APIError, NotFound
 from docker.types import CancellableStream
 
 from nodes.cgroups import cgroup_container, cgroup_usage
-from nodes.container import NodeFacts, creation
+from nodes.container import RAISED_LIMITS, NodeFacts, creation
 from nodes.numa import cpus_near
 from nodes.ports import ports_check
 from nodes.protocol import LABEL, Cause, ContainerSpec, GpuInfo, Progress, container_name
@@ -136,9 +136,14 @@ class DockerRuntime:
             try:
                 self._engine().start(found.container)
             except APIError as error:
-                if not (self._raises_limits and limit_refused(error)):
+                if not (limit_refused(error) and self._asks_for_limits(found)):
                     raise failure_of(error) from error
                 self._start_with_own_limits(spec, found)
+
+    def _asks_for_limits(self, found: Found) -> bool:
+        """Also one that was made before another container's start taught us that the Engine cannot raise any."""
+        ulimits = self._engine().inspect_container(found.container)["HostConfig"]["Ulimits"] or ()
+        return any(limit["Name"] in RAISED_LIMITS for limit in ulimits)
 
     def _start_with_own_limits(self, spec: ContainerSpec, found: Found) -> None:
         """An Engine without CAP_SYS_RESOURCE cannot raise limits: once it said so, containers go without."""

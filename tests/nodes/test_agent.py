@@ -214,7 +214,7 @@ def test_no_job_stops_while_the_broker_is_away(portal: PortalSide) -> None:
     ended = portal.wait_end(attempt, deadline_s=60)
     assert ended.exit is not None
     assert ended.exit.code == 0
-    assert portal.output(attempt) == lines(100)
+    wait_until(lambda: portal.output(attempt) == lines(100), "the log to be whole again", deadline_s=60)
 
 
 def test_orders_are_heard_again_after_the_broker_came_back_empty(portal: PortalSide) -> None:
