@@ -276,5 +276,3 @@ def member_set(*, vc: VirtualCluster, user: User, role: str, now: datetime, acto
         Membership.objects.update_or_create(vc=vc, user=user, defaults={"role": role})
         message = f"{user.username} is {role} of {vc.name}."
         VcEvent.objects.create(vc=vc, at=now, code="member", message=message, actor=actor)
-
-

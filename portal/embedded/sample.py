@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
+from websockets.typing import Origin
 
 POLL_S = 0.3
 OVER = {"succeeded", "failed", "stopped"}
@@ -85,7 +86,7 @@ class SampleJob:
         while True:
             try:
                 with connect(
-                    f"{address}/ws/logs/{attempt}?offset={offset}", origin=self._url,  # type: ignore[arg-type]
+                    f"{address}/ws/logs/{attempt}?offset={offset}", origin=Origin(self._url),
                     additional_headers={"Authorization": f"Bearer {self._token}"},
                 ) as socket:  # fmt: skip
                     for text in socket:
