@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 import schemathesis
+from django.core.management import call_command
 from django.test import Client
 from hypothesis import HealthCheck, settings
+from pytest_django.plugin import DjangoDbBlocker
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from portal.accounts import services
@@ -19,35 +21,41 @@ from tests.support.cast import HOST, Api, person
 from tests.support.live_web import LiveWeb, live_web
 from tests.support.world import World
 
-pytestmark = pytest.mark.django_db(transaction=True)
 DOCUMENT: dict[str, Any] = Client(HTTP_HOST=HOST).get("/api/v1/openapi.json").json()
 SOME = settings(
-    max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None
+    max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None
 )
 schema = schemathesis.openapi.from_dict(DOCUMENT)
 
 
-@pytest.fixture
-def admin(transactional_db: None) -> Api:
-    """Of a cluster in which one job runs and one waits; without limits on how often."""
-    world = World()
-    world.node("gpu01", gpus=1)
-    world.submit()
-    world.submit()
-    world.settle()
-    return Api(person("admin", ClusterRole.ADMIN))
+@pytest.fixture(scope="module")
+def admin(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Api]:
+    """Of a cluster in which one job runs and one waits: one for all requests, since none may break it."""
+    with django_db_blocker.unblock():
+        world = World()
+        world.node("gpu01", gpus=1)
+        world.submit()
+        world.submit()
+        world.settle()
+        yield Api(person("admin", ClusterRole.ADMIN))
+        call_command("flush", interactive=False, verbosity=0)
 
 
-@pytest.fixture
-def web(admin: Api, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveWeb]:
-    for module, name in ((views, "SUBMITS"), (services, "SIGN_INS")):
-        monkeypatch.setattr(module, name, RateLimit("tests", Rate(1_000_000, 3600)))
+@pytest.fixture(scope="module")
+def web(admin: Api) -> Iterator[LiveWeb]:
     with live_web() as running:
         yield running
 
 
+@pytest.fixture
+def _unlimited(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in ((views, "SUBMITS"), (services, "SIGN_INS")):
+        monkeypatch.setattr(module, name, RateLimit("tests", Rate(1_000_000, 3600)))
+
+
 @schema.parametrize()
 @SOME
+@pytest.mark.usefixtures("_unlimited")
 def test_no_request_meets_a_mistake_of_ours_or_an_answer_that_is_not_declared(
     case: Any, web: LiveWeb, admin: Api
 ) -> None:
