@@ -15,7 +15,7 @@ from portal.clusters.states import NodeHealth, NodeIntent
 from portal.common.failpoint import failpoint
 from portal.dispatch.snapshot import Loaded
 from portal.jobs.models import Job
-from portal.jobs.services import Leaf, NoPortLeft, Overtaken, Placed, Waiting, attempt_start, waits_write
+from portal.jobs.services import Leaf, NoPortLeft, Overtaken, Placed, Waiting, attempt_start, job_hold, waits_write
 
 log = logging.getLogger(__name__)
 
@@ -44,10 +44,11 @@ def apply(*, plan: scheduling.Plan, loaded: Loaded, now: datetime) -> Applied:
 
 def _start_apply(start: scheduling.Start, loaded: Loaded, versions: dict[str, int], now: datetime) -> bool:
     """One start; ``versions`` are the nodes' placement versions as we know them, raised by what we place."""
-    names = sorted({placement.node for placement in start.placements})
+    names = sorted({placement.node for placement in start.placements}, key=loaded.nodes.__getitem__)
     try:
         with transaction.atomic():
             failpoint("apply.begin")
+            job_hold(loaded.jobs[start.job.id])
             for name in names:
                 _node_claim(name, versions[name])
             failpoint("apply.nodes")

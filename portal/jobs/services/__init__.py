@@ -10,6 +10,7 @@ from portal.jobs.services.attempts import (
     attempt_run_when_prepared,
     attempt_start,
 )
+from portal.jobs.services.moves import job_hold
 from portal.jobs.services.orders import desired_build, desired_send, nodes_bump
 from portal.jobs.services.reports import attempt_log_done, container_report, containers_report
 from portal.jobs.services.stop import job_stop
@@ -31,6 +32,7 @@ __all__ = [
     "desired_build",
     "desired_send",
     "job_check",
+    "job_hold",
     "job_hints",
     "job_stop",
     "job_submit",

@@ -9,14 +9,14 @@ from datetime import datetime
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Max, Q
+from django.db.models import Max, Q
 
 from nodes.protocol import ContainerState, Phase, StopReason
 from portal.clusters.models import Node
 from portal.common.wake import scheduler_wake
 from portal.jobs.models import Allocation, Job, JobAttempt, Standing, Task, TaskAttempt
 from portal.jobs.services.environment import MASTER_PORT_LABEL, PAI_PORTS
-from portal.jobs.services.moves import attempt_move, job_event, job_move, tasks_move
+from portal.jobs.services.moves import attempt_move, job_event, job_hold, job_move, tasks_move
 from portal.jobs.services.orders import nodes_bump
 from portal.jobs.spec import JobSpec
 from portal.jobs.states import AttemptState, EndReason, JobState, TaskState
@@ -192,10 +192,11 @@ def _allocations(rows: list[TaskAttempt], placed: Sequence[Placed], now: datetim
 def attempt_run_when_prepared(*, attempt: JobAttempt, now: datetime) -> bool:
     """Order the start once every task that must start together is prepared with one digest per image.
 
-    The touch of the attempt's row comes first: of two last PREPARED reports one then sees both.
+    The job's row is held from here on: of two last PREPARED reports one then sees both.
     """
     with transaction.atomic():
-        if not JobAttempt.objects.filter(pk=attempt.pk, end_reason="").update(number=F("number")):
+        job_hold(attempt.job_id)
+        if not JobAttempt.objects.filter(pk=attempt.pk, end_reason="").exists():
             return False
         rows = list(TaskAttempt.objects.filter(LIVE, job_attempt=attempt).select_related("task__role"))
         ready = [row for row in rows if row.phase == Phase.PREPARE and row.state == ContainerState.PREPARED]
@@ -271,6 +272,7 @@ def attempt_end(
 ) -> bool:
     """Set the attempt's end reason, once, and tell its live tasks to stop. False: it had one already."""
     with transaction.atomic():
+        job_hold(attempt.job_id)
         attempt_is_first = attempt_move(
             attempt, AttemptState.ENDING, now=now, code=f"ending_{reason}", message=message,
             end_reason=reason, end_message=message, end_behaviour=behaviour, exit_code=exit_code,

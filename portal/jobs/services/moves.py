@@ -5,6 +5,7 @@ Zero rows means somebody was there first, and that is fine: the caller gets Fals
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -42,6 +43,17 @@ def job_event(
         at=now, code=code, message=message, actor=actor, data=data,
     )  # fmt: skip
     job_announce(job)
+
+
+def job_hold(job_id: int) -> None:
+    """Hold the job's row until the transaction ends. Whoever changes anything of a job does this first, then takes
+    its attempts, then nodes in the order of their ids: so no two ever wait for each other."""
+    jobs_hold([job_id])
+
+
+def jobs_hold(job_ids: Iterable[int]) -> None:
+    """Hold several jobs' rows, in the order of their ids."""
+    list(Job.objects.select_for_update(no_key=True).filter(pk__in=job_ids).order_by("pk").values_list("pk"))
 
 
 def job_announce(job: Job) -> None:

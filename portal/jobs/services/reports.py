@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from nodes.protocol import Cause, ContainerReport, ContainerState, Phase, moves_forward, reached
 from portal.clusters.models import Gpu, Node
@@ -17,7 +17,7 @@ from portal.jobs.services.attempts import (
     attempt_running,
     task_attempt_release,
 )
-from portal.jobs.services.moves import job_announce, job_event, tasks_move
+from portal.jobs.services.moves import job_announce, job_event, job_hold, tasks_move
 from portal.jobs.services.orders import nodes_bump
 from portal.jobs.services.outcomes import task_attempt_ended
 from portal.jobs.states import TaskState
@@ -27,12 +27,7 @@ UNKNOWN_CONTAINER = "a container of a task attempt this portal does not know run
 
 def containers_report(*, node: Node, generation: int, containers: Iterable[ContainerReport], now: datetime) -> None:
     """Take in a full report of ``node``: each container in a transaction of its own."""
-    rows = {
-        str(row.pk): row
-        for row in TaskAttempt.objects.filter(node=node, removed_at__isnull=True).select_related(
-            "task__role", "node", "job_attempt__job__user"
-        )
-    }
+    rows = {str(row.pk): row for row in _rows().filter(node=node, removed_at__isnull=True)}
     reports = {report.attempt: report for report in containers}
     for attempt_id, report in reports.items():
         if attempt_id in rows:
@@ -43,23 +38,24 @@ def containers_report(*, node: Node, generation: int, containers: Iterable[Conta
     _fence_unknown(node, [report for key, report in reports.items() if key not in rows])
 
 
+def _rows() -> QuerySet[TaskAttempt]:
+    return TaskAttempt.objects.select_related("task__role", "node", "job_attempt__job__user")
+
+
 def container_report(*, row: TaskAttempt, report: ContainerReport, now: datetime) -> bool:
     """Take in what the node says of one task attempt. True when something changed."""
-    if not reached(report.state, ContainerState.STARTING) and report.spec_hash != row.spec_hash:
-        return False
-    fields = _changed(row, report)
-    forward = moves_forward(ContainerState(row.state), report.state)
-    if not forward and not fields:
+    if not _news(row, report):
         return False
     with transaction.atomic():
-        if forward:
-            fields |= _times(row, report, now)
-            fields["state"] = report.state
-            moved = TaskAttempt.objects.filter(pk=row.pk, state=row.state).update(**fields)
-        else:
-            moved = TaskAttempt.objects.filter(pk=row.pk).update(**fields)
-        if not moved:
+        job_hold(row.job_attempt.job_id)
+        row = _rows().get(pk=row.pk)
+        if not _news(row, report):
             return False
+        forward = moves_forward(ContainerState(row.state), report.state)
+        fields = _changed(row, report)
+        if forward:
+            fields |= {**_times(row, report, now), "state": report.state}
+        TaskAttempt.objects.filter(pk=row.pk).update(**fields)
         for name, value in fields.items():
             setattr(row, name, value)
         if forward:
@@ -68,6 +64,13 @@ def container_report(*, row: TaskAttempt, report: ContainerReport, now: datetime
             job_announce(row.job_attempt.job)
         attempt_log_done(row=row)
     return True
+
+
+def _news(row: TaskAttempt, report: ContainerReport) -> bool:
+    """Whether the report tells anything of this row: not one made for an earlier spec, not an older state."""
+    if not reached(report.state, ContainerState.STARTING) and report.spec_hash != row.spec_hash:
+        return False
+    return moves_forward(ContainerState(row.state), report.state) or bool(_changed(row, report))
 
 
 def _changed(row: TaskAttempt, report: ContainerReport) -> dict[str, Any]:
@@ -147,6 +150,7 @@ def _words(row: TaskAttempt, state: ContainerState) -> str:
 def attempt_log_done(*, row: TaskAttempt) -> bool:
     """Order the container's removal once it has ended and its last log byte is archived."""
     with transaction.atomic():
+        job_hold(row.job_attempt.job_id)
         ready = TaskAttempt.objects.filter(
             pk=row.pk, state=ContainerState.TERMINATED, log_complete=True, archived_to__gte=F("log_end")
         ).exclude(phase=Phase.REMOVE)

@@ -11,7 +11,7 @@ from portal.accounts.models import User
 from portal.common.errors import Conflict
 from portal.jobs.models import Job, Task
 from portal.jobs.services.attempts import attempt_end
-from portal.jobs.services.moves import job_move, tasks_move
+from portal.jobs.services.moves import job_hold, job_move, tasks_move
 from portal.jobs.services.outcomes import attempt_decide
 from portal.jobs.services.specs import grace_seconds
 from portal.jobs.spec import JobSpec
@@ -25,6 +25,7 @@ def job_stop(*, job: Job, actor: User, now: datetime) -> Job:
     """
     message = f"Stopped by {actor.username}."
     with transaction.atomic():
+        job_hold(job.pk)
         attempt = job.attempts.exclude(state=AttemptState.ENDED).select_related("job__user").first()
         if attempt is None:
             _stop_waiting(job, message, actor, now)

@@ -23,7 +23,7 @@ from portal.jobs.services.attempts import (
     task_attempt_uncharge,
     tasks_stop,
 )
-from portal.jobs.services.moves import job_announce, job_event
+from portal.jobs.services.moves import job_announce, job_event, job_hold, jobs_hold
 from portal.jobs.services.outcomes import attempt_decide, task_attempt_ended
 from portal.jobs.services.reports import attempt_log_done
 from portal.jobs.services.specs import grace_seconds
@@ -43,6 +43,7 @@ def jobs_reconcile(*, now: datetime) -> None:
         _starting(attempt, now)
     for attempt in _attempts(state=AttemptState.ENDING):
         with transaction.atomic():
+            job_hold(attempt.job_id)
             attempt_decide(attempt=attempt, now=now)
     _time_limits(now)
     _logs_done()
@@ -63,6 +64,7 @@ def node_tasks_lose(*, node: Node, now: datetime) -> None:
     rows = TaskAttempt.objects.filter(LIVE, node=node).select_related("task__role", "node", "job_attempt__job__user")
     for row in rows:
         with transaction.atomic():
+            job_hold(row.job_attempt.job_id)
             if not TaskAttempt.objects.filter(LIVE, pk=row.pk).update(lost_at=now):
                 continue
             row.lost_at = now
@@ -121,7 +123,7 @@ def _logs_done() -> None:
     rows = TaskAttempt.objects.filter(
         state=ContainerState.TERMINATED, log_complete=True, archived_to__gte=F("log_end"), removed_at__isnull=True
     ).exclude(phase=Phase.REMOVE)
-    for row in rows:
+    for row in rows.select_related("job_attempt"):
         attempt_log_done(row=row)
 
 
@@ -150,8 +152,11 @@ def waits_write(*, waits: Iterable[Waiting], now: datetime) -> int:
         job.waiting_code, job.waiting_message = wait.code, wait.message
         job.waiting_numbers, job.waiting_written_at = wait.numbers, now
         changed.append(job)
+    if not changed:
+        return 0
     columns = ["waiting_code", "waiting_message", "waiting_numbers", "waiting_written_at"]
     with transaction.atomic():
+        jobs_hold([job.pk for job in changed])
         Job.objects.bulk_update(changed, columns, batch_size=500)
         if len(changed) <= ANNOUNCED_SINGLY:
             for job in changed:
