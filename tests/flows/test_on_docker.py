@@ -1,0 +1,56 @@
+"""PostgreSQL, a real Docker Engine, two agents as two nodes: everything as on a cluster, but for the GPUs."""
+
+import pytest
+
+from tests.flows.journeys import Journeys
+from tests.support import images
+from tests.support.docker_engine import DockerEngine
+from tests.support.person import Person, alice
+from tests.support.stack import Stack
+
+RENDEZVOUS = """
+import os, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.tensor([2 ** dist.get_rank()])
+dist.all_reduce(total)
+os.write(1, f"rank {dist.get_rank()} of {dist.get_world_size()}: {total.item()}\\n".encode())
+dist.destroy_process_group()
+"""
+WHOAMI = ("id -u", "id -g", 'touch "$BERTH_JOB_DIR/mine" && echo written', 'echo "home $HOME of $USER"', "pwd")
+
+
+@pytest.fixture(scope="module")
+def user(stack: Stack) -> Person:
+    return alice(stack)
+
+
+@pytest.fixture(scope="module")
+def half_a_node(user: Person) -> int:
+    """CPUs of a task of which two fill a node, so that four need both nodes."""
+    return int(user.get("/nodes/gpu01")["cpu_milli"]) // 2000
+
+
+class TestOnDocker(Journeys):
+    def test_a_bare_torchrun_of_four_tasks_meets_over_two_nodes(
+        self, user: Person, running_docker: DockerEngine, half_a_node: int
+    ) -> None:
+        torch = running_docker.ensure_image(images.TORCH)
+        job = user.run(
+            f"cat >train.py <<'END'\n{RENDEZVOUS}END",
+            "torchrun train.py",
+            image=torch, instances=4, cpu=half_a_node, memory_mb=1024, completion={"minSucceededInstances": 4},
+        )  # fmt: skip
+        user.wait(job, "succeeded", deadline_s=120)
+        assert {task["node"] for task in user.task_attempts(job)} == {"gpu01", "gpu02"}
+        for rank in range(4):
+            assert f"rank {rank} of 4: 15" in user.log_lines(job, rank)
+
+    @pytest.mark.parametrize(("profile", "uid"), [("user", 20002), ("root", 0)])
+    def test_a_profile_decides_who_the_job_is_inside(self, user: Person, profile: str, uid: int) -> None:
+        job = user.run(*WHOAMI, berth={"profile": profile}, name=f"as-{profile}")
+        user.wait(job, "succeeded")
+        lines = user.log_lines(job)
+        assert lines[:3] == [str(uid), str(uid), "written"]
+        assert lines[3] == ("home /home/alice of alice" if profile == "user" else "home /root of ")
+        written = user.stack.jobs_root / "alice" / f"as-{profile}-1"
+        assert (written.stat().st_uid, (written / "mine").stat().st_uid) == (20002, uid)
