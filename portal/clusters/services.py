@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, Sum
+from nacl.encoding import Base64Encoder
+from nacl.signing import VerifyKey
 
 from nodes.protocol import GpuInfo, Inventory, Report
 from portal.accounts.models import User
@@ -24,10 +27,12 @@ from portal.clusters.models import (
     VirtualCluster,
 )
 from portal.clusters.states import INTENT_MOVES, NodeHealth, NodeIntent
+from portal.common.converters import Name
 from portal.common.errors import Conflict, Fault, Invalid
 from portal.common.live import announce
 from portal.common.wake import scheduler_wake
 
+NODE_NAME = re.compile(Name.regex)
 LANE_GAP = timedelta(seconds=20)
 """A pulse that comes this late means that reports were not taken in for a while."""
 CLOCK_TOLERANCE_MS = 5_000
@@ -41,7 +46,10 @@ def node_event(*, node: Node, code: str, message: str, now: datetime, actor: str
 
 
 def node_add(*, name: str, public_key: str, now: datetime, actor: str = "") -> Node:
-    """Let a server with this key join; again with the same key: no change. Raises Conflict for another key."""
+    """Let a server with this key join; again with the same key: no change. Raises Conflict for another key, Invalid
+    for what is no name or no key."""
+    if faults := list(_joining_faults(name, public_key)):
+        raise Invalid(faults)
     with transaction.atomic():
         node, made = Node.objects.get_or_create(name=name, defaults={"public_key": public_key})
         if not made and node.public_key != public_key:
@@ -49,6 +57,16 @@ def node_add(*, name: str, public_key: str, now: datetime, actor: str = "") -> N
         if made:
             node_event(node=node, code="joined", message=f"Node {name} was registered.", now=now, actor=actor)
     return node
+
+
+def _joining_faults(name: str, public_key: str) -> Iterator[Fault]:
+    if not NODE_NAME.fullmatch(name):
+        message = "A node's name has at most 64 letters, digits, dots, dashes and underscores, a letter or digit first."
+        yield Fault("name", message, "invalid")
+    try:
+        VerifyKey(public_key.encode(), Base64Encoder)
+    except (ValueError, TypeError):
+        yield Fault("public_key", "This is no key; `python -m nodes key` prints it on the server.", "invalid")
 
 
 def node_set_intent(*, node: Node, intent: str, reason: str, actor: str, now: datetime) -> Node:
