@@ -9,7 +9,7 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.http import HttpResponseBase, StreamingHttpResponse
 from drf_spectacular.utils import extend_schema
-from redis import Redis, RedisError
+from redis import RedisError
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -23,6 +23,7 @@ from portal.jobs.api.requests import Unnegotiated
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.archiver import log_of
 from portal.jobs.logs.reader import LogReader
+from portal.jobs.logs.stream import streams_client
 from portal.jobs.logs.text import TextDecoder, text_rows
 from portal.jobs.models import TaskAttempt
 from portal.jobs.selectors import job_get, task_attempt_of, task_attempt_visible
@@ -58,7 +59,7 @@ class LogsView(ApiView):
         query.is_valid(raise_exception=True)
         wanted = query.validated_data
         row = _row(self.user, job_id, wanted)
-        reader = LogReader(Archive(settings.LOG_DIR), Redis.from_url(settings.REDIS_URL, socket_timeout=5))
+        reader = LogReader(Archive(settings.LOG_DIR), streams_client())
         try:
             if wanted["format"] == "text":
                 reader.end(log_of(row))

@@ -16,7 +16,7 @@ from redis import Redis
 
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.records import Run
-from portal.jobs.logs.stream import ForgedEntry, LogOf, read_stream, stream_end
+from portal.jobs.logs.stream import ForgedEntry, LogOf, read_stream, stream_end, streams_client
 from portal.jobs.models import TaskAttempt
 from portal.jobs.services import attempt_log_done
 
@@ -105,7 +105,7 @@ class Archiver:
 
 def archiver() -> Archiver:
     """The archiver of this portal, by its settings."""
-    return Archiver(Archive(settings.LOG_DIR), Redis.from_url(settings.REDIS_URL, socket_timeout=5))
+    return Archiver(Archive(settings.LOG_DIR), streams_client())
 
 
 def log_of(row: TaskAttempt) -> LogOf:

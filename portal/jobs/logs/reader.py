@@ -44,8 +44,17 @@ class LogReader:
         return min(found, key=lambda run: run.start) if found else Run(offset, b"")
 
     def end(self, log: LogOf) -> int:
-        """Offset behind the newest record known here."""
-        return max(stream_end(self.redis, log) or 0, self.archive.end(log.attempt))
+        """Offset behind the newest record known here; of the archived part while Redis does not answer.
+
+        Raises redis.RedisError when nothing is archived either.
+        """
+        archived = self.archive.end(log.attempt)
+        try:
+            return max(stream_end(self.redis, log) or 0, archived)
+        except RedisError:
+            if not archived:
+                raise
+            return archived
 
     def boundary(self, log: LogOf, offset: int) -> int:
         """The last boundary not beyond ``offset``; the log's end for one beyond that, ``offset`` itself in a gap."""

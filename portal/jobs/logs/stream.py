@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from redis import Redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from nodes.protocol import EnvelopeForged, log_stream, verified_batch
 from portal.jobs.logs.records import Run, is_whole
@@ -33,6 +36,11 @@ class ForgedEntry(Exception):
     def __init__(self, log: LogOf, entry: str) -> None:
         super().__init__(f"entry {entry} of the log of {log.attempt} is not {log.node}'s")
         self.log, self.entry = log, entry
+
+
+def streams_client() -> Redis:
+    """A client of the Redis that holds the streams. It gives up soon: what is archived can be read without it."""
+    return Redis.from_url(settings.REDIS_URL, socket_timeout=5, socket_connect_timeout=1, retry=Retry(NoBackoff(), 1))
 
 
 def read_stream(redis: Redis, log: LogOf, after: int, limit: int) -> Run:

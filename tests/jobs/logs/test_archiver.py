@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import redis
 
 from nodes.protocol import STDERR, STDOUT, LogRecord, NodeKey, Phase, record_encode, records_decode, signed_batch
 from tests.nodes.logs.support import line, lines, text_of
@@ -92,6 +93,27 @@ def test_redis_killed_and_restarted_empty_between_archiving_costs_nothing(
     running_log.archive_all()
 
     assert running_log.text() == text_of(lines(3000))
+
+
+def test_what_is_archived_is_read_while_redis_is_away(running_log: RunningLog, redis_server: RedisServer) -> None:
+    running_log.source.print(*lines(1000))
+    running_log.source.end()
+    running_log.archive_all()
+    redis_server.kill()
+
+    assert running_log.text() == text_of(lines(1000))
+    assert running_log.reader.tail(running_log.log, 100) == 22_885
+
+
+def test_what_is_not_archived_is_missed_in_words_while_redis_is_away(
+    running_log: RunningLog, redis_server: RedisServer
+) -> None:
+    running_log.source.print(*lines(10))
+    running_log.sent(230)
+    redis_server.kill()
+
+    with pytest.raises(redis.RedisError):
+        running_log.text()
 
 
 def test_an_agent_restarted_in_between_costs_nothing(running_log: RunningLog) -> None:
