@@ -1,0 +1,29 @@
+"""A task that runs as a plain process is said to be not isolated wherever it is shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nodes.protocol import ContainerState
+from tests.support.pages import Browser
+from tests.support.world import World
+
+pytestmark = pytest.mark.django_db
+
+WORDS = "not isolated"
+
+
+def test_tasks_and_nodes_of_the_process_runtime_are_labelled(world: World, browser: Browser) -> None:
+    node = world.nodes["gpu01"]
+    job = world.submit()
+    world.settle()
+    assert WORDS not in browser.get(f"/jobs/{job.pk}").text
+    assert WORDS not in browser.get("/cluster").text
+    (order,) = node.desired().orders
+    node.set(order, ContainerState.RUNNING, isolation=f"process ({WORDS})")
+    node.inventory = replace(node.inventory, runtime="process")
+    node.report()
+    assert WORDS in browser.get(f"/jobs/{job.pk}").text
+    assert WORDS in browser.get("/cluster").text
