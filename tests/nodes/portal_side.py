@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from celery import Celery
 
@@ -56,6 +56,7 @@ from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 CLUSTER = "berth"
+T = TypeVar("T")
 HERE = Path(__file__).parents[2]
 
 
@@ -119,7 +120,7 @@ class PortalSide:
         """Starts the agent and waits for its first report."""
         before = len(self.reports)
         self.agent.start()
-        wait_until(lambda: self.poll() and len(self.reports) > before, f"a report of {self.name}")
+        self._until(lambda: self.poll() and len(self.reports) > before, f"a report of {self.name}")
 
     def clear(self) -> None:
         """Ends and removes every task; starts what a test has killed."""
@@ -129,7 +130,7 @@ class PortalSide:
             self.start()
         for report in self.reports[-1].containers:
             self.end(report.attempt)
-        wait_until(lambda: (report := self.poll()) and not report.containers, "the last task to be removed")
+        self._until(lambda: (report := self.poll()) and not report.containers, "the last task to be removed")
         self.orders.clear()
         self.reports[:-1] = []
 
@@ -260,7 +261,15 @@ class PortalSide:
             container = self.container(attempt)
             return container if container is not None and what(container) else None
 
-        return wait_until(shown, f"attempt {attempt}", deadline_s=deadline_s, every_s=0.02)
+        return self._until(shown, f"attempt {attempt}", deadline_s)
+
+    def _until(self, condition: Callable[[], T | None | bool], what: str, deadline_s: float = 30.0) -> T:
+        """Waits; what the agent said last belongs to a failure."""
+        try:
+            return wait_until(condition, what, deadline_s=deadline_s, every_s=0.02)
+        except AssertionError as error:
+            seen = [c for report in self.reports[-1:] for c in report.containers]
+            raise AssertionError(f"{error}\nwanted {self.generation}, seen {seen}\n{self.agent.tail()}") from None
 
     def wait_state(self, attempt: str, state: ContainerState, deadline_s: float = 30) -> ContainerReport:
         return self.wait(attempt, lambda c: c.state == state, deadline_s)

@@ -19,7 +19,7 @@ def backend(request: pytest.FixtureRequest) -> Iterator[GpuBackend]:
     if text == "double":
         request.getfixturevalue("machine")
         text = "nvml"
-    backend = backend_from(text, node="gpu07")
+    backend = backend_from(text, node="gpu07", held=dict)
     yield backend
     backend.close()
 

@@ -126,12 +126,12 @@ def test_without_a_driver_the_reason_is_one_sentence(machine: Machine, monkeypat
 
     monkeypatch.setattr(pynvml, "nvmlInit", no_driver)
     with pytest.raises(GpusUnavailable, match="the NVIDIA driver does not answer: Driver Not Loaded"):
-        backend_from("nvml", node="gpu07")
-    assert backend_from("auto", node="gpu07").simulated
+        backend_from("nvml", node="gpu07", held=dict)
+    assert backend_from("auto", node="gpu07", held=dict).simulated
 
 
 def test_auto_takes_the_machines_gpus_where_it_has_some(machine: Machine) -> None:
-    backend = backend_from("auto", node="gpu07")
+    backend = backend_from("auto", node="gpu07", held=dict)
 
     assert not backend.simulated
     assert len(backend.inventory()) == 2

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-
 import pytest
 
 from nodes.gpus import GpusUnavailable, backend_from
@@ -12,7 +9,7 @@ from nodes.gpus.simulated import SimulatedBackend
 
 
 def test_a_declaration_gives_that_many_gpus_of_that_kind() -> None:
-    gpus = SimulatedBackend("2xA100-80GB, 1xT4-16GB", node="gpu07").inventory()
+    gpus = SimulatedBackend("2xA100-80GB, 1xT4-16GB", node="gpu07", held=dict).inventory()
 
     assert [(gpu.model, gpu.memory_mb) for gpu in gpus] == [
         ("A100-80GB", 81920),
@@ -24,7 +21,7 @@ def test_a_declaration_gives_that_many_gpus_of_that_kind() -> None:
 
 def test_uuids_belong_to_the_node_and_outlive_a_restart() -> None:
     def uuids(node: str) -> set[str]:
-        return {gpu.uuid for gpu in SimulatedBackend("4xA100-80GB", node=node).inventory()}
+        return {gpu.uuid for gpu in SimulatedBackend("4xA100-80GB", node=node, held=dict).inventory()}
 
     assert uuids("gpu07") == uuids("gpu07")
     assert not uuids("gpu07") & uuids("gpu08")
@@ -35,31 +32,30 @@ def test_uuids_belong_to_the_node_and_outlive_a_restart() -> None:
 )
 def test_what_declares_no_gpus_is_refused_in_one_sentence(text: str) -> None:
     with pytest.raises(GpusUnavailable) as refused:
-        backend_from(text, node="gpu07")
+        backend_from(text, node="gpu07", held=dict)
     assert "simulated:4xA100-80GB" in refused.value.reason or "4xA100-80GB" in refused.value.reason
 
 
-def test_a_gpu_is_idle_until_a_process_occupies_it_and_again_when_that_ends() -> None:
-    backend = SimulatedBackend("2xA100-80GB", node="gpu07", now=lambda: 1000.0)
-    first, second = (gpu.uuid for gpu in backend.inventory())
-    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
-        backend.occupy((first,), process.pid)
-        busy, idle = backend.sample({process.pid: "a1"}.get)
-        holders = (backend.holders(first), backend.holders(second))
+def test_a_gpu_is_busy_while_an_attempt_runs_on_it() -> None:
+    held: dict[str, str] = {}
+    backend = SimulatedBackend("2xA100-80GB", node="gpu07", held=lambda: held, now=lambda: 1000.0)
+    first = backend.inventory()[0].uuid
+    held[first] = "a1"
+    busy, idle = backend.sample(lambda pid: None)
+    held.clear()
+    after, _ = backend.sample(lambda pid: None)
 
     assert busy.utilisation is not None
     assert busy.utilisation >= 55
-    assert [one.attempt for one in busy.processes] == ["a1"]
+    assert [(one.attempt, one.memory_mb) for one in busy.processes] == [("a1", busy.memory_used_mb)]
     assert (idle.utilisation, idle.memory_used_mb, idle.processes) == (0, 0, ())
-    assert holders == ((process.pid,), ())
-    assert backend.holders(first) == ()
-    assert backend.sample(lambda pid: None)[0].utilisation == 0
+    assert (after.utilisation, after.processes) == (0, ())
 
 
 def test_readings_are_the_same_for_the_same_moment_and_change_with_time() -> None:
     def reading(now: float) -> int | None:
-        backend = SimulatedBackend("1xA100-80GB", node="gpu07", now=lambda: now)
-        backend.occupy((backend.inventory()[0].uuid,), os.getpid())
+        uuid = SimulatedBackend("1xA100-80GB", node="gpu07", held=dict).inventory()[0].uuid
+        backend = SimulatedBackend("1xA100-80GB", node="gpu07", held=lambda: {uuid: "a1"}, now=lambda: now)
         return backend.sample(lambda pid: None)[0].utilisation
 
     assert reading(1000) == reading(1004)
