@@ -151,7 +151,7 @@ CELERY = {
 }
 
 # ---------------------------------------------------------------- scheduling and nodes
-NODE_LOST_AFTER_S = env_int("BERTH_NODE_LOST_AFTER", 60, least=5)
+NODE_LOST_AFTER_S = env_int("BERTH_NODE_LOST_AFTER", 60, least=15)
 GANG_PREPARE_TIMEOUT_S = env_int("BERTH_GANG_PREPARE_TIMEOUT", 1800, least=10)
 DEFAULT_GRACE_S = env_int("BERTH_GRACE_PERIOD", 30)
 MAX_GRACE_S = env_int("BERTH_GRACE_PERIOD_MAX", 600)

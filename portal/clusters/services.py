@@ -33,8 +33,8 @@ from portal.common.live import announce
 from portal.common.wake import scheduler_wake
 
 NODE_NAME = re.compile(Name.regex)
-LANE_GAP = timedelta(seconds=20)
-"""A pulse that comes this late means that reports were not taken in for a while."""
+LANE_GAP = timedelta(seconds=min(20, settings.NODE_LOST_AFTER_S / 2))
+"""A pulse that comes this late means that reports were not taken in for a while: sooner than silence counts."""
 CLOCK_TOLERANCE_MS = 5_000
 
 
