@@ -9,6 +9,7 @@ import httpx
 import yaml
 from websockets.sync.client import ClientConnection, connect
 
+from nodes.protocol import MARK
 from tests.support.stack import Stack
 from tests.support.waiting import wait_until
 
@@ -121,8 +122,11 @@ class Person:
         """Everything that the websocket sends of a log until it says that this was all, once each and in order."""
         return "".join(self.log_pieces(task_attempt, deadline_s=deadline_s))
 
-    def log_pieces(self, task_attempt: str, offset: int = 0, deadline_s: float = 60) -> Iterator[str]:
-        """Text of each record as it comes. Asserts that offsets go on without gap and without repetition."""
+    def log_pieces(
+        self, task_attempt: str, offset: int = 0, *, marks: bool = True, deadline_s: float = 60
+    ) -> Iterator[str]:
+        """Text of each record as it comes, with or without Berth's own. Asserts that offsets go on without gap and
+        without repetition."""
         with self.log_socket(task_attempt, offset) as socket:
             while True:
                 message = json.loads(socket.recv(timeout=deadline_s))
@@ -131,7 +135,7 @@ class Person:
                     return
                 assert (message["type"], message["from"]) == ("records", offset)
                 offset = message["to"]
-                yield from (text for _, _, text in message["records"])
+                yield from (text for _, stream, text in message["records"] if marks or stream != MARK)
 
     def get(self, path: str) -> dict[str, Any]:
         """What the API answers; the request must succeed."""

@@ -1,0 +1,96 @@
+"""Agents killed, nodes gone, the broker emptied, the portal away: jobs run on, and no line is lost."""
+
+import time
+
+import pytest
+
+from tests.faults.conftest import LOST_AFTER_S
+from tests.support.docker_engine import DockerEngine
+from tests.support.invariants import assert_all_is_well, assert_log, assert_no_orphan, counted, counting
+from tests.support.person import Person
+from tests.support.stack import Stack
+from tests.support.waiting import wait_until
+
+PORTAL = ("web", "scheduler", "reports", "control")
+NODES = ("gpu01", "gpu02")
+
+
+@pytest.fixture
+def stack(shaky_stack: Stack) -> Stack:
+    return shaky_stack
+
+
+@pytest.fixture
+def user(shaky_user: Person) -> Person:
+    return shaky_user
+
+
+def running(user: Person, *jobs: int) -> None:
+    for job in jobs:
+        user.wait(job, "running")
+
+
+def started_over(user: Person, jobs: list[int]) -> list[int]:
+    return [user.job(job)["retries"] for job in jobs]
+
+
+def test_containers_outlive_their_killed_agents_and_are_adopted_with_their_whole_log(
+    stack: Stack, user: Person, running_docker: DockerEngine
+) -> None:
+    """Agents die while containers run, while one ends, and while one is being stopped."""
+    long = user.run(*counting(), name="long", instances=2)
+    short = user.run(*counting(0.02), name="short")
+    running(user, long)
+    for name in NODES:
+        stack.kill9(name)
+    stopped = user.run("true", name="late")
+    user.stop(long)
+    for name in NODES:
+        stack.restart(name)
+    user.wait(short, "succeeded")
+    assert_log(user, short, counted())
+    assert user.wait(long, "stopped")["retries"] == 0
+    assert_all_is_well(user, [long, short, stopped])
+    assert_no_orphan(running_docker, NODES)
+
+
+def test_a_redis_that_comes_back_empty_in_mid_job_costs_no_line_and_no_start(
+    stack: Stack, user: Person, running_docker: DockerEngine
+) -> None:
+    jobs = [user.run(*counting(), name=f"job{number}") for number in range(2)]
+    for job in jobs:
+        user.wait_line(job, "line 3")
+    stack.redis.restart_empty()
+    late = user.run(*counting(0.02), name="late")
+    for job in (*jobs, late):
+        user.wait(job, "succeeded", deadline_s=90)
+        assert_log(user, job, counted())
+    assert started_over(user, [*jobs, late]) == [0, 0, 0]
+    assert_all_is_well(user, [*jobs, late])
+    assert_no_orphan(running_docker, NODES)
+
+
+def test_a_portal_and_broker_away_for_longer_than_a_node_may_be_silent_stop_and_requeue_nothing(
+    stack: Stack, user: Person, running_docker: DockerEngine
+) -> None:
+    lasting = user.run(*counting(0.5, 80), name="lasting")
+    ending = user.run(*counting(0.1), name="ending")
+    running(user, lasting, ending)
+    for name in PORTAL:
+        stack.kill9(name)
+    stack.redis.kill()
+    away_until = time.monotonic() + LOST_AFTER_S * 1.5
+    wait_until(lambda: time.monotonic() > away_until, "the time to pass", deadline_s=LOST_AFTER_S * 2)
+    stack.redis.start()
+    for name in PORTAL:
+        stack.restart(name)
+    stack.wait_ready()
+    assert started_over(user, [lasting, ending]) == [0, 0]
+    user.wait(ending, "succeeded")
+    user.wait(lasting, "succeeded", deadline_s=90)
+    assert_log(user, lasting, counted(80))
+    assert_log(user, ending, counted())
+    assert started_over(user, [lasting, ending]) == [0, 0]
+    assert stack.sql("SELECT count(*) FROM clusters_nodeevent WHERE code = 'lost'") == [(0,)]
+    assert_all_is_well(user, [lasting, ending])
+    assert_no_orphan(running_docker, NODES)
