@@ -13,7 +13,7 @@ from nodes.options import Options, key_load
 from nodes.policy import policy_load
 from nodes.protocol import Desired, NodeKey
 from nodes.reporter import Reporter
-from nodes.runtimes.base import Runtime
+from nodes.runtimes.base import Runtime, RuntimeAway, Status
 from nodes.runtimes.docker import DockerRuntime
 from nodes.runtimes.process import ProcessRuntime
 from nodes.sampler import Sampler
@@ -27,7 +27,7 @@ class Agent:
         key = key_load(options.key_path)
         policy = policy_load(options.policy_file, options.mount_roots)
         options.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._gpus = backend_from(options.gpus, node=options.name)
+        self._gpus = backend_from(options.gpus, node=options.name, held=self._held)
         self._runtime = _runtime(options, self._gpus)
         self._logs = _logs(options, key)
         inventory = InventoryReader(
@@ -83,6 +83,14 @@ class Agent:
         self._logs.close()
         self._runtime.close()
         self._gpus.close()
+
+    def _held(self) -> dict[str, str]:
+        """The task attempt that runs on each GPU."""
+        try:
+            found = self._runtime.found().values()
+        except RuntimeAway:
+            return {}
+        return {uuid: one.attempt for one in found if one.status is Status.RUNNING for uuid in one.gpus}
 
 
 def _runtime(options: Options, gpus: GpuBackend) -> Runtime:

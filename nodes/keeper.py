@@ -288,6 +288,8 @@ class Keeper:
         if spec.digest is not None and image.digest != spec.digest:
             raise Failed(Cause.IMAGE_MISMATCH, f"the image here is {image.digest}, the other tasks run {spec.digest}")
         found = self._world.runtime.create(spec, spec_hash, image)
+        if self._world.runtime.notice and not self._record.container:
+            self._world.logs.note(spec.attempt, self._world.runtime.notice)
         self._progress = None
         record = replace(
             self._record,

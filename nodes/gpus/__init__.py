@@ -1,6 +1,6 @@
 """GPUs of a node: inventory, samples, processes and health."""
 
-from nodes.gpus.base import GpuBackend, GpusUnavailable, PidOwner
+from nodes.gpus.base import GpuBackend, GpusUnavailable, Held, PidOwner
 from nodes.gpus.choice import backend_from
 
-__all__ = ["GpuBackend", "GpusUnavailable", "PidOwner", "backend_from"]
+__all__ = ["GpuBackend", "GpusUnavailable", "Held", "PidOwner", "backend_from"]

@@ -7,13 +7,16 @@ method of ``GpuBackend`` whose absence the inventory's capabilities tell; nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from nodes.protocol import GpuInfo, GpuSample
 
 PidOwner = Callable[[int], str | None]
 """The task attempt whose container a process (host pid) belongs to; None: nobody's of ours."""
+
+Held = Callable[[], Mapping[str, str]]
+"""The task attempt that runs on each GPU (by UUID) now, as the runtime has it: declared GPUs are busy by it."""
 
 
 class GpusUnavailable(Exception):
@@ -43,11 +46,6 @@ class GpuBackend(Protocol):
 
     def holders(self, uuid: str) -> tuple[int, ...]:
         """Host pids of the processes that hold this GPU now; empty when none, or when it cannot be asked."""
-        ...
-
-    def occupy(self, uuids: tuple[str, ...], pid: int) -> None:
-        """Says that a process (host pid) computes on these GPUs until it ends. The agent calls it for every started
-        container; real hardware knows by itself, simulated GPUs learn from it whether they are busy."""
         ...
 
     def close(self) -> None:

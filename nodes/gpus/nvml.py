@@ -68,9 +68,6 @@ class NvmlBackend:
         handle = self._handles().get(uuid)
         return tuple(sorted({process.pid for process in _processes(handle)})) if handle is not None else ()
 
-    def occupy(self, uuids: tuple[str, ...], pid: int) -> None:
-        """Nothing to do: the driver knows which process uses which GPU."""
-
     def close(self) -> None:
         if self._open:
             self._open = False

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-import threading
 import time
 import uuid
 import zlib
 from collections.abc import Callable
-from pathlib import Path
 
-from nodes.gpus.base import GpusUnavailable, PidOwner
+from nodes.gpus.base import GpusUnavailable, Held, PidOwner
 from nodes.protocol import GpuInfo, GpuProcess, GpuSample
 
 NAMESPACE = uuid.UUID("5b2f5c7e-6d0b-4f5a-9a39-8b7f3f1c2a64")
@@ -20,59 +18,50 @@ STEP_S = 5
 DECLARATION = re.compile(r"(?P<count>\d{1,3})x(?P<model>[A-Za-z0-9][A-Za-z0-9._-]*?)(?:-(?P<gb>\d{1,4})GB)?")
 DEFAULT_GB = 16
 MOST = 64
+NO_PID = 0
+"""Stands for the process in a reading: which of a container's processes would use the GPU, nobody can say."""
 
 
 class SimulatedBackend:
     """GPUs after a declaration such as ``4xA100-80GB`` or ``4xA100-80GB,2xT4-16GB``.
 
     Their UUIDs are derived from the node's name, so that two nodes on one machine never share one and a restart keeps
-    them. A GPU is busy while a process that was named to ``occupy`` lives. ``now``: unix seconds. Raises
-    GpusUnavailable when the declaration cannot be read.
+    them. A GPU is busy while ``held`` names an attempt on it. ``now``: unix seconds. Raises GpusUnavailable when the
+    declaration cannot be read.
     """
 
     simulated = True
 
-    def __init__(self, declaration: str, *, node: str, now: Callable[[], float] = time.time) -> None:
-        self._now = now
-        self._lock = threading.Lock()
-        self._pids: dict[str, set[int]] = {}
+    def __init__(self, declaration: str, *, node: str, held: Held, now: Callable[[], float] = time.time) -> None:
+        self._held, self._now = held, now
         self._infos = tuple(_declared(declaration, node))
 
     def inventory(self) -> tuple[GpuInfo, ...]:
         return self._infos
 
     def sample(self, pid_owner: PidOwner) -> tuple[GpuSample, ...]:
-        return tuple(self._sample(info, pid_owner) for info in self._infos)
+        held = self._held()
+        return tuple(self._sample(info, held.get(info.uuid)) for info in self._infos)
 
     def holders(self, uuid: str) -> tuple[int, ...]:
-        with self._lock:
-            alive = {pid for pid in self._pids.get(uuid, ()) if Path(f"/proc/{pid}").exists()}
-            self._pids[uuid] = alive
-        return tuple(sorted(alive))
-
-    def occupy(self, uuids: tuple[str, ...], pid: int) -> None:
-        with self._lock:
-            for one in uuids:
-                self._pids.setdefault(one, set()).add(pid)
+        """None: what runs beside a declared GPU does not use it."""
+        return ()
 
     def close(self) -> None:
         """Nothing to let go."""
 
-    def _sample(self, info: GpuInfo, pid_owner: PidOwner) -> GpuSample:
-        holders = self.holders(info.uuid)
-        load = _load(info.uuid, int(self._now()) // STEP_S) if holders else 0
-        used = info.memory_mb * (35 + load // 2) // 100 if holders else 0
+    def _sample(self, info: GpuInfo, attempt: str | None) -> GpuSample:
+        load = 0 if attempt is None else _load(info.uuid, int(self._now()) // STEP_S)
+        used = 0 if attempt is None else info.memory_mb * (35 + load // 2) // 100
         return GpuSample(
             uuid=info.uuid,
             utilisation=load,
             memory_used_mb=used,
             temperature_c=31 + load * 2 // 5,
             power_w=60 + load * 3,
-            sm_clock_mhz=1410 if holders else 210,
+            sm_clock_mhz=210 if attempt is None else 1410,
             ecc_uncorrected=0,
-            processes=tuple(
-                GpuProcess(pid=pid, memory_mb=used // len(holders), attempt=pid_owner(pid)) for pid in holders
-            ),
+            processes=() if attempt is None else (GpuProcess(pid=NO_PID, memory_mb=used, attempt=attempt),),
         )
 
 

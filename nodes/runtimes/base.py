@@ -107,6 +107,7 @@ class Runtime(Protocol):
 
     name: str
     isolation: str
+    notice: str  # a line for the start of every log, empty for none
 
     def found(self) -> dict[str, Found]:
         """Every container of this node by task attempt; ``ending`` may be missing here."""

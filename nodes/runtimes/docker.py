@@ -42,6 +42,7 @@ class DockerRuntime:
 
     name = "docker"
     isolation = "docker"
+    notice = ""
 
     def __init__(
         self, *, cluster: str, node: str, url: str, gpus: Callable[[], Iterable[GpuInfo]], simulated: bool

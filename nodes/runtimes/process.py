@@ -40,6 +40,7 @@ class ProcessRuntime:
 
     name = "process"
     isolation = ISOLATION
+    notice = "this task runs as a plain process of its node: not isolated, and its image is not used"
 
     def __init__(self, *, cluster: str, node: str, folder: Path, homes: Path) -> None:
         self._cluster, self._node = cluster, node

@@ -24,6 +24,7 @@ from nodes.protocol import (
     envelope_seal,
     node_queue,
 )
+from nodes.runtimes.process import ProcessRuntime
 from tests.nodes.conftest import MakePortal
 from tests.nodes.portal_side import PortalSide, spec_of
 from tests.support.waiting import wait_until
@@ -68,6 +69,14 @@ def test_an_order_to_run_prepares_first(portal: PortalSide) -> None:
     attempt = portal.run("echo hello")
     portal.wait_end(attempt)
     assert portal.output(attempt) == "hello\n"
+
+
+def test_a_task_that_is_not_isolated_says_so_in_its_log_and_its_report(portal: PortalSide, runtime: str) -> None:
+    attempt = portal.run("echo hello")
+    ended = portal.wait_end(attempt)
+    first = portal.text(attempt).splitlines()[0]
+    expected = {"docker": ("docker", "hello"), "process": ("process (not isolated)", ProcessRuntime.notice)}
+    assert (ended.isolation, first) == expected[runtime]
 
 
 def test_every_line_of_a_fast_log_arrives_in_order(portal: PortalSide) -> None:
