@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from django.db.models import QuerySet
+from django.http import HttpRequest
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
@@ -25,6 +26,16 @@ class ApiView(GenericAPIView[Any]):
     filter_backends: Any = ()
     metadata_class = None  # OPTIONS tells nothing that the OpenAPI document does not
     request: Request
+
+    def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
+        if "HTTP_TRANSFER_ENCODING" in request.META:
+            # A body sent in chunks names no length, and Django REST framework would take it for none.
+            request.META.setdefault("CONTENT_LENGTH", "-1")
+        return super().initialize_request(request, *args, **kwargs)
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        response.headers.setdefault("Cache-Control", "no-store")
+        return super().finalize_response(request, response, *args, **kwargs)
 
     @property
     def user(self) -> User:

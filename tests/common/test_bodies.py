@@ -1,0 +1,49 @@
+"""Bodies as clients really send them, over a real connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from django.conf import settings
+
+from tests.support.cast import Api
+from tests.support.live_web import live_web
+from tests.support.world import World, job_file
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def in_chunks(text: str) -> Iterator[bytes]:
+    """A body whose length nobody names beforehand."""
+    data = text.encode()
+    yield from (data[at : at + 1000] for at in range(0, len(data), 1000))
+
+
+@pytest.fixture
+def client(transactional_db: None) -> Iterator[httpx.Client]:
+    world = World()
+    world.node("gpu01")
+    with live_web() as web:
+        headers = {**Api(world.user).headers, "Content-Type": "text/yaml"}
+        with httpx.Client(base_url=f"http://{web.host}/api/v1", headers=headers, trust_env=False) as client:
+            yield client
+
+
+def test_a_body_that_comes_in_chunks_is_read_to_its_end(client: httpx.Client) -> None:
+    padded = job_file() + "# " + "x" * 5000 + "\n"
+    answer = client.post("/jobs", content=in_chunks(padded))
+    assert answer.status_code == 201, answer.text
+    assert client.get(f"/jobs/{answer.json()['id']}/config").text == padded
+
+
+def test_a_body_that_never_names_its_length_is_refused_at_the_limit(client: httpx.Client) -> None:
+    answer = client.post("/jobs", content=in_chunks("#" * (settings.MAX_JOB_FILE_BYTES + 1)))
+    assert answer.status_code == 413
+    assert str(settings.MAX_JOB_FILE_BYTES) in answer.json()["detail"]
+
+
+def test_no_answer_is_kept_by_caches(client: httpx.Client) -> None:
+    for path in ("/me", "/jobs", "/jobs/9"):
+        assert client.get(path).headers["Cache-Control"] == "no-store"
