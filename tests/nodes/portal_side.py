@@ -12,10 +12,12 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import docker
 from celery import Celery
 
 from nodes.options import key_make
@@ -133,6 +135,19 @@ class PortalSide:
         self._until(lambda: (report := self.poll()) and not report.containers, "the last task to be removed")
         self.orders.clear()
         self.reports[:-1] = []
+
+    def docker(self) -> AbstractContextManager[docker.DockerClient]:
+        """A client of the Engine under the agent."""
+        return closing(docker.DockerClient(base_url=self.env["BERTH_NODE_DOCKER_URL"], version="auto"))
+
+    def tag(self, image: str, name: str) -> None:
+        """Gives an image on the node one more name."""
+        with self.docker() as client:
+            client.images.get(image).tag(name)
+
+    def image_id(self, image: str) -> str:
+        with self.docker() as client:
+            return str(client.images.get(image).id)
 
     def gpu(self, index: int) -> str:
         """UUID of one of the node's GPUs."""

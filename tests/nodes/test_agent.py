@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Thread
 
@@ -238,13 +239,17 @@ def test_a_broker_that_dies_under_a_flood_of_orders_leaves_no_deaf_agent(portal:
         sent: list[str] = []
         flood = Thread(target=_flood, args=(portal, sent))
         flood.start()
-        wait_until(lambda: len(sent) > 200, "the flood")
+        wait_until(partial(_has_sent, sent, 200), "the flood")
         portal.redis.kill()
         flood.join()
         portal.redis.start()
     attempt = portal.run("echo hello")
     portal.wait_end(attempt, deadline_s=60)
     assert portal.output(attempt) == "hello\n"
+
+
+def _has_sent(sent: list[str], count: int) -> bool:
+    return len(sent) >= count
 
 
 def _flood(portal: PortalSide, sent: list[str]) -> None:

@@ -280,10 +280,11 @@ def test_a_record_that_the_disk_refused_is_taken_when_there_is_room_again(
     assert text_of(all_records(spool)) == "first\nsecond\n"
 
 
-def test_the_tail_is_the_last_text_also_after_it_opens_again(tmp_path: Path) -> None:
+def test_the_tail_is_what_the_container_said_last_also_after_it_opens_again(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "a", boot="one")
     for record in lines(1000):
         spool.append(record)
+    spool.mark("a line of ours\n", time_ns=1)
     spool.close()
 
     for tail in (spool.tail, Spool(tmp_path / "a", boot="one").tail):

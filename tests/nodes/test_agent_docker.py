@@ -1,0 +1,264 @@
+"""What only real containers show: profiles, limits, images, ports, signals through init, an Engine that goes away."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from nodes.protocol import Cause, ContainerState, ImageAuth, Limits, Phase, StopReason, container_name
+from tests.nodes.portal_side import PortalSide, spec_of
+from tests.support.docker_engine import DockerEngine
+from tests.support.processes import free_port
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.docker
+
+TRAINER = """
+import os, signal, sys, time
+def save(*_):
+    time.sleep(0.5)
+    open(os.environ["BERTH_JOB_DIR"] + "/saved", "w").close()
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+print("ready", flush=True)
+while True:
+    time.sleep(1)
+"""
+
+
+@pytest.fixture(scope="module")
+def runtime() -> str:
+    return "docker"
+
+
+@pytest.fixture
+def engine(running_docker: DockerEngine) -> Iterator[DockerEngine]:
+    """The Engine under the agent, running again after the test."""
+    yield running_docker
+    if not running_docker.answers():
+        running_docker.restart()
+
+
+def output(portal: PortalSide, script: str, **changes: object) -> str:
+    attempt = portal.run(script, **changes)
+    portal.wait_end(attempt)
+    return portal.output(attempt)
+
+
+def cause(portal: PortalSide, script: str, **changes: object) -> Cause:
+    ended = portal.wait_end(portal.run(script, **changes))
+    assert ended.exit is not None
+    assert ended.exit.message
+    return ended.exit.cause
+
+
+# ---------------------------------------------------------------- who the task is
+
+
+def test_a_user_has_a_name_a_home_and_a_working_folder_that_are_writable(portal: PortalSide) -> None:
+    script = 'id; echo "$HOME $USER"; touch ~/x ./y; pwd; grep -c root /etc/passwd'
+    lines = output(portal, script, groups=(6000,)).splitlines()
+    assert lines[0].startswith("uid=5000(alice) gid=5000(alice) groups=")
+    assert "6000" in lines[0]
+    assert lines[1:] == ["/home/alice alice", "/workspace", "1"]
+
+
+def test_a_user_has_no_rights_of_root(portal: PortalSide) -> None:
+    script = "grep -E 'Cap(Eff|Bnd)|NoNewPrivs' /proc/self/status; touch /etc/x 2>/dev/null || echo refused"
+    assert output(portal, script).split() == [
+        *("CapEff:", "0000000000000000", "CapBnd:", "0000000000000000", "NoNewPrivs:", "1"),
+        "refused",
+    ]
+
+
+def test_root_has_dockers_rights_less_raw_network_and_devices(portal: PortalSide) -> None:
+    bounds = int(output(portal, "id -u; grep CapBnd /proc/self/status", profile="root").split()[-1], 16)
+    net_raw, mknod, chown = 13, 27, 0
+    assert [bool(bounds >> bit & 1) for bit in (net_raw, mknod, chown)] == [False, False, True]
+
+
+# ---------------------------------------------------------------- signals
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [("alone", "python3 -c '{program}'"), ("in a pipe", "python3 -c '{program}' | cat")],
+    ids=["alone", "in a pipe"],
+)
+def test_a_stop_reaches_a_trainer_in_the_middle_of_a_script(
+    portal: PortalSide, python_image: str, name: str, line: str
+) -> None:
+    job, mounts = portal.shared()
+    script = f"echo before\n{line.format(program=TRAINER)}\necho after"
+    attempt = portal.run(script, image=python_image, mounts=mounts, job_dir="/job")
+    wait_until(lambda: "ready" in portal.output(attempt), "the trainer", deadline_s=60)
+    portal.stop(attempt)
+    ended = portal.wait_end(attempt)
+    assert ended.exit is not None
+    assert (ended.exit.cause, ended.exit.code, ended.exit.stop_reason) == (Cause.STOPPED, 143, StopReason.USER)
+    assert (job / "saved").exists()
+    assert portal.output(attempt).splitlines()[:2] == ["before", "ready"]
+    assert "after" not in portal.output(attempt)
+
+
+# ---------------------------------------------------------------- limits and causes
+
+
+def test_a_task_that_uses_too_much_memory_ends_with_that_cause(portal: PortalSide) -> None:
+    limits = Limits(cpu_milli=500, memory_mb=32, shm_mb=8, pids=64)
+    assert cause(portal, "tail /dev/zero", limits=limits) is Cause.OOM
+
+
+def test_shared_memory_processes_and_cpus_are_limited(portal: PortalSide) -> None:
+    limits = Limits(cpu_milli=500, memory_mb=256, shm_mb=16, pids=64)
+    attempt = portal.run("df -k /dev/shm | tail -1", limits=limits)
+    portal.wait_end(attempt)
+    assert portal.output(attempt).split()[1] == str(16 * 1024)
+
+
+def test_a_command_that_does_not_exist_fails_as_in_a_shell(portal: PortalSide) -> None:
+    ended = portal.wait_end(portal.run("nowhere_such_command"))
+    assert ended.exit is not None
+    assert (ended.exit.cause, ended.exit.code) == (Cause.EXITED, 127)
+
+
+def test_a_port_that_somebody_else_listens_on_is_the_nodes_fault(portal: PortalSide) -> None:
+    with socket.socket() as taken:
+        taken.bind(("0.0.0.0", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert cause(portal, "true", network="host", ports={"http": (port,)}) is Cause.PORT_TAKEN
+
+
+def test_a_port_of_a_bridged_task_answers_on_the_node(portal: PortalSide) -> None:
+    port = free_port()
+    attempt = portal.run(f"echo hello | nc -l -p {port}", ports={"http": (port,)})
+    portal.wait_state(attempt, ContainerState.RUNNING)
+
+    def answer() -> str:
+        with socket.create_connection(("127.0.0.1", port), timeout=2) as client:
+            return client.recv(100).decode()
+
+    assert wait_until(lambda: _quietly(answer), "the task's answer") == "hello\n"
+
+
+def _quietly(answer: object) -> str:
+    try:
+        return str(answer())  # type: ignore[operator]
+    except OSError:
+        return ""
+
+
+# ---------------------------------------------------------------- images
+
+
+def test_an_image_that_is_nowhere_is_missing(portal: PortalSide) -> None:
+    assert cause(portal, "true", image="127.0.0.1:1/nowhere:1") is Cause.IMAGE_MISSING
+
+
+def test_a_login_goes_to_its_own_registry_only(portal: PortalSide) -> None:
+    auth = ImageAuth(registry="registry.example", username="alice", password="hunter2")
+    assert cause(portal, "true", auth=auth) is Cause.INVALID
+
+
+def test_an_image_that_the_submitter_may_not_have_is_not_taken_from_the_cache(portal: PortalSide) -> None:
+    auth = ImageAuth(registry="127.0.0.1:1", username="alice", password="hunter2")
+    portal.tag("busybox:latest", "127.0.0.1:1/private:1")
+    assert cause(portal, "true", image="127.0.0.1:1/private:1", auth=auth) is Cause.IMAGE_MISSING
+
+
+def test_another_image_than_the_other_tasks_run_is_a_mismatch(portal: PortalSide) -> None:
+    assert cause(portal, "true", digest="sha256:" + "0" * 64) is Cause.IMAGE_MISMATCH
+
+
+def test_a_container_is_made_anew_for_another_digest_and_kept_for_the_same(
+    portal: PortalSide, python_image: str
+) -> None:
+    spec = spec_of("echo hello")
+    attempt = portal.order(spec, Phase.PREPARE)
+    first = portal.wait_state(attempt, ContainerState.PREPARED)
+    assert first.digest is not None
+    same = replace(spec, digest=first.digest)
+    portal.order(same, Phase.PREPARE)
+    kept = portal.wait(attempt, lambda c: c.spec_hash == portal.orders[attempt].spec_hash)
+    assert kept.container == first.container
+    portal.tag(python_image, "moved:1")
+    moved = replace(spec, image="moved:1", digest=portal.image_id("moved:1"))
+    portal.order(moved, Phase.PREPARE)
+    made = portal.wait(attempt, lambda c: c.spec_hash == portal.orders[attempt].spec_hash)
+    assert (made.digest, made.container == first.container) == (moved.digest, False)
+
+
+# ---------------------------------------------------------------- GPUs
+
+
+def test_simulated_gpus_ask_docker_for_no_device(portal: PortalSide) -> None:
+    attempt = portal.run("echo $NVIDIA_VISIBLE_DEVICES; sleep 600", gpus=(portal.gpu(0),))
+    portal.wait(attempt, lambda c: c.log_end > 0)
+    with portal.docker() as client:
+        details = client.api.inspect_container(container_name(attempt))
+    assert not details["HostConfig"]["DeviceRequests"]
+    assert portal.output(attempt) == "void\n"
+
+
+# ---------------------------------------------------------------- secrets, other people's containers
+
+
+def test_nothing_secret_stands_in_labels_or_command(portal: PortalSide) -> None:
+    attempt = portal.run("echo hunter2; sleep 600", env={"TOKEN": "hunter2"})
+    portal.wait_state(attempt, ContainerState.RUNNING)
+    with portal.docker() as client:
+        details = client.api.inspect_container(container_name(attempt))
+    shown = {key: details["Config"][key] for key in ("Labels", "Cmd", "Entrypoint", "Hostname")}
+    assert "hunter2" not in json.dumps(shown)
+
+
+def test_a_container_of_somebody_else_is_neither_reported_nor_touched(portal: PortalSide) -> None:
+    with portal.docker() as client:
+        other = client.containers.create("busybox:latest", ["sleep", "600"], labels={"berth.cluster": "another"})
+        other.start()
+        portal.wait_end(portal.run("true"))
+        assert len(portal.reports[-1].containers) == 1
+        other.reload()
+        assert other.status == "running"
+        other.remove(force=True)
+
+
+def test_a_container_that_somebody_removed_has_vanished(portal: PortalSide) -> None:
+    attempt = portal.run("sleep 600")
+    portal.wait_state(attempt, ContainerState.RUNNING)
+    with portal.docker() as client:
+        client.api.remove_container(container_name(attempt), force=True)
+    ended = portal.wait_end(attempt)
+    assert ended.exit is not None
+    assert ended.exit.cause in (Cause.VANISHED, Cause.SIGNALLED)
+
+
+# ---------------------------------------------------------------- an Engine that goes away
+
+
+def test_a_task_runs_on_while_its_engine_is_dead_and_no_line_is_lost(portal: PortalSide, engine: DockerEngine) -> None:
+    script = "i=0; while [ $i -lt 200 ]; do i=$((i+1)); echo line $i; sleep 0.02; done"
+    attempt = portal.run(script)
+    portal.wait(attempt, lambda c: c.log_end > 500)
+    engine.kill()
+    engine.start()
+    ended = portal.wait_end(attempt, deadline_s=60)
+    assert ended.exit is not None
+    assert (ended.exit.cause, ended.exit.code) == (Cause.EXITED, 0)
+    assert portal.output(attempt).splitlines() == [f"line {number}" for number in range(1, 201)]
+
+
+def test_an_order_waits_for_an_engine_that_is_away(portal: PortalSide, engine: DockerEngine) -> None:
+    engine.kill()
+    attempt = portal.run("echo hello")
+    waiting = portal.wait(attempt, lambda c: c.progress is not None)
+    assert waiting.progress is not None
+    assert waiting.progress.code == "engine"
+    engine.start()
+    portal.wait_end(attempt, deadline_s=60)
+    assert portal.output(attempt) == "hello\n"
