@@ -280,7 +280,7 @@ class Keeper:
         self._world.policy.check(spec)
         remaining = self._lease_remaining(spec)
         if remaining:
-            self._show(Progress(code="lease", message=f"attempt {spec.lease_after} still writes"))
+            self._show(Progress(code="lease", message=f"{spec.lease_after} still writes"))
             return min(remaining, 1.0)
         mounts_prepare(spec)
         self._move(ContainerState.PULLING)

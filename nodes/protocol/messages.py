@@ -79,7 +79,7 @@ class ContainerSpec:
     mounts: tuple[Mount, ...] = ()
     job_dir: str | None = None  # path inside the container of $BERTH_JOB_DIR
     lease: str | None = None  # path ON THE NODE of the lease file that the script touches every 10 s
-    lease_after: str | None = None  # earlier attempt whose lease must stand still for 60 s first; None: no wait
+    lease_after: str | None = None  # "attempt 1 on gpu07", whose lease must stand still for 60 s first; None: no wait
     grace_s: int = 30
     auth: ImageAuth | None = None
 
