@@ -29,8 +29,8 @@ class Position:
 class LogStatus:
     """One log as the agent reports it. ``end`` is final once ``complete``.
 
-    ``dropped_lines`` counts lines that found the spool full; ``tail`` is the last text, at most 4 kB; ``frozen``
-    says that the container stands still until the reader has caught up.
+    ``dropped_lines`` counts lines that found the spool full; ``tail`` is what the container said last, at most 4 kB;
+    ``frozen`` says that the container stands still until the reader has caught up.
     """
 
     end: int = 0

@@ -84,7 +84,7 @@ class Spool:
 
     @property
     def tail(self) -> str:
-        """The last text, at most ``TAIL`` bytes."""
+        """What the container said last, at most ``TAIL`` bytes."""
         with self._lock:
             return bytes(self._tail[-TAIL:]).decode(errors="replace")
 
@@ -191,11 +191,10 @@ class Spool:
         self._save()
 
     def _replay(self, record: LogRecord) -> None:
-        self._keep_tail(record.payload)
         if record.stream == MARK:
             self._drops.pending, self._drops.active = 0, False
         else:
-            self._drops.kept(record.stream, record.payload)
+            self._keep(record)
 
     def _append(self, record: LogRecord) -> None:
         drops, used = self._drops, self._segments.end + len(self._buffer) - self._segments.start
@@ -241,9 +240,8 @@ class Spool:
             self._segments.write(record_encode(record))
         else:
             self._buffer += record_encode(record)
-        self._keep_tail(record.payload)
         if record.stream != MARK:
-            self._drops.kept(record.stream, record.payload)
+            self._keep(record)
 
     def _begin(self, first: int) -> None:
         self._save()
@@ -264,7 +262,8 @@ class Spool:
             self._noted = 0
             self._save()
 
-    def _keep_tail(self, payload: bytes) -> None:
-        self._tail += payload[-TAIL:]
+    def _keep(self, record: LogRecord) -> None:
+        self._drops.kept(record.stream, record.payload)
+        self._tail += record.payload[-TAIL:]
         if len(self._tail) > 4 * TAIL:
             del self._tail[:-TAIL]
