@@ -1,0 +1,121 @@
+"""A runtime whose containers are records in memory, for what needs many lives of a supervisor in a second."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from threading import Lock
+
+from nodes.logs import Position
+from nodes.protocol import ContainerSpec, LogRecord, Progress
+from nodes.runtimes.base import Ending, Failed, Found, Image, RuntimeAway, RuntimeFacts, Status, Usage
+
+
+class Silence:
+    """The output of a container that says nothing."""
+
+    def frames(self, after: Position) -> Iterator[LogRecord]:
+        return iter(())
+
+    def freeze(self) -> None:
+        """Nothing runs."""
+
+    def thaw(self) -> None:
+        """Nothing stands still."""
+
+    def close(self) -> None:
+        """Nothing is read."""
+
+
+@dataclass
+class MemoryRuntime:
+    """Containers end when they are signalled, if `obeys` says so. It outlives the supervisors that use it."""
+
+    obeys: Callable[[int], bool] = lambda number: True
+    away: bool = False
+    fails: Failed | None = None
+    containers: dict[str, Found] = field(default_factory=dict)
+    starts: Counter[str] = field(default_factory=Counter)
+    signals: list[int] = field(default_factory=list)
+    name: str = "memory"
+    isolation: str = "memory"
+    notice: str = ""
+    _lock: Lock = field(default_factory=Lock)
+    _made: int = 0
+
+    def found(self) -> dict[str, Found]:
+        self._answer()
+        return dict(self.containers)
+
+    def find(self, attempt: str) -> Found | None:
+        self._answer()
+        return self.containers.get(attempt)
+
+    def image(
+        self, spec: ContainerSpec, *, progress: Callable[[Progress], None], cancelled: Callable[[], bool]
+    ) -> Image:
+        self._answer()
+        if self.fails is not None:
+            raise self.fails
+        return Image(digest=spec.digest or "sha256:1", reference=spec.image)
+
+    def create(self, spec: ContainerSpec, spec_hash: str, image: Image) -> Found:
+        self._answer()
+        with self._lock:
+            self._made += 1
+            made = Found(
+                attempt=spec.attempt,
+                container=f"c{self._made}",
+                spec_hash=spec_hash,
+                status=Status.CREATED,
+                gpus=spec.gpus,
+                digest=image.digest,
+            )
+            return self.containers.setdefault(spec.attempt, made)
+
+    def start(self, spec: ContainerSpec) -> Found:
+        self._answer()
+        found = self.containers[spec.attempt]
+        if found.status is Status.CREATED:
+            self.starts[spec.attempt] += 1
+            found = self.containers[spec.attempt] = replace(found, status=Status.RUNNING, started_ms=1)
+        return found
+
+    def signal(self, attempt: str, number: int) -> None:
+        self._answer()
+        self.signals.append(number)
+        if self.obeys(number):
+            self.end(attempt, 128 + number)
+
+    def end(self, attempt: str, code: int) -> None:
+        """The container ends by itself."""
+        found = self.containers[attempt]
+        ending = Ending(code=code)
+        self.containers[attempt] = replace(found, status=Status.ENDED, ended_ms=1 << 62, ending=ending)
+
+    def remove(self, attempt: str) -> None:
+        self._answer()
+        self.containers.pop(attempt, None)
+
+    def source(self, attempt: str) -> Silence:
+        return Silence()
+
+    def watch(self, changed: Callable[[str], None]) -> None:
+        """No events: what happens is found by looking."""
+
+    def owner(self, pid: int) -> str | None:
+        return None
+
+    def usage(self) -> dict[str, Usage]:
+        return {}
+
+    def facts(self) -> RuntimeFacts:
+        return RuntimeFacts(engine="memory", capabilities=(), disk="/")
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _answer(self) -> None:
+        if self.away:
+            raise RuntimeAway("it does not answer")

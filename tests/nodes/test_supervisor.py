@@ -1,0 +1,305 @@
+"""The supervisor over many lives: whatever is lost, late, doubled or restarted, the last list decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from signal import SIGKILL, SIGTERM
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nodes.clock import SystemClock
+from nodes.gpus import backend_from
+from nodes.journal import Journal
+from nodes.logs import LogPipeline
+from nodes.policy import Policy
+from nodes.protocol import (
+    Cause,
+    ContainerReport,
+    ContainerSpec,
+    ContainerState,
+    Desired,
+    NodeKey,
+    Order,
+    Phase,
+    PortalKey,
+    Stop,
+    StopReason,
+    encode,
+    spec_digest,
+)
+from nodes.runtimes.base import Failed, Status
+from nodes.supervisor import Supervisor
+from tests.nodes.memory_runtime import MemoryRuntime
+from tests.nodes.portal_side import spec_of
+from tests.support.waiting import wait_until
+
+KEY = NodeKey.generate()
+NO_REDIS = "redis://127.0.0.1:1/0"
+NOW = Stop(reason=StopReason.USER, grace_s=0)
+
+
+@dataclass
+class ShiftedClock(SystemClock):
+    """The machine's clock, which a test may put forward."""
+
+    ahead_s: float = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead_s
+
+
+@dataclass
+class Node:
+    """The state folder and the runtime of one node; each `life` is one start of its agent."""
+
+    folder: Path
+    runtime: MemoryRuntime = field(default_factory=MemoryRuntime)
+    clock: ShiftedClock = field(default_factory=ShiftedClock)
+
+    @contextmanager
+    def life(self) -> Iterator[Supervisor]:
+        logs = LogPipeline(folder=self.folder / "logs", node="gpu01", key=KEY, redis_url=NO_REDIS)
+        gpus = backend_from("simulated:4xA100-80GB", node="gpu01", held=dict)
+        supervisor = Supervisor(
+            cluster="berth",
+            node="gpu01",
+            key=KEY,
+            runtime=self.runtime,
+            logs=logs,
+            gpus=gpus,
+            journal=Journal(self.folder / "attempts"),
+            policy=Policy(),
+            clock=self.clock,
+            lease_still_s=0,
+            changed=lambda: None,
+        )
+        supervisor.open()
+        try:
+            yield supervisor
+        finally:
+            supervisor.close()
+            logs.close()
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def order(spec: ContainerSpec, phase: Phase, stop: Stop | None = NOW) -> Order:
+    sealed = PortalKey.seal_for(KEY.public, encode(spec))
+    return Order(
+        attempt=spec.attempt, phase=phase, spec_hash=spec_digest(spec), since=1, spec=sealed, stop=stop, archived=0
+    )
+
+
+def desired(generation: int, *orders: Order) -> Desired:
+    return Desired(cluster="berth", node="gpu01", generation=generation, orders=orders)
+
+
+def shown(supervisor: Supervisor, attempt: str) -> ContainerReport | None:
+    return next((c for c in supervisor.view().containers if c.attempt == attempt), None)
+
+
+def wait_for(supervisor: Supervisor, spec: ContainerSpec, what: Callable[[ContainerReport], object]) -> ContainerReport:
+    def answer() -> ContainerReport | None:
+        report = shown(supervisor, spec.attempt)
+        return report if report is not None and what(report) else None
+
+    return wait_until(answer, spec.attempt, every_s=0.005)
+
+
+def in_state(state: ContainerState) -> Callable[[ContainerReport], bool]:
+    return lambda report: report.state is state
+
+
+# ---------------------------------------------------------------- any order of messages
+
+SPECS = [spec_of("true", attempt=f"a-{number}") for number in range(3)]
+PHASES = list(Phase)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[list[Desired], list[int | None]]:
+    """Lists as a portal makes them, and what of them arrives when; None is a restart of the agent."""
+    phases: dict[str, int] = {}
+    lists = []
+    for generation in range(1, draw(st.integers(2, 6)) + 1):
+        spec = draw(st.sampled_from(SPECS))
+        phases[spec.attempt] = draw(st.integers(phases.get(spec.attempt, 0), len(PHASES) - 1))
+        orders = [order(one, PHASES[phases[one.attempt]]) for one in SPECS if one.attempt in phases]
+        lists.append(desired(generation, *orders))
+    arrivals = draw(st.lists(st.none() | st.integers(0, len(lists) - 1), max_size=10))
+    return lists, [*arrivals, len(lists) - 1]
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(histories())
+def test_lost_late_and_doubled_lists_and_restarts_end_where_the_last_list_says(
+    tmp_path_factory: pytest.TempPathFactory, history: tuple[list[Desired], list[int | None]]
+) -> None:
+    lists, arrivals = history
+    node = Node(tmp_path_factory.mktemp("node"))
+    while arrivals:
+        life = arrivals[: arrivals.index(None)] if None in arrivals else arrivals
+        arrivals = arrivals[len(life) + 1 :]
+        with node.life() as supervisor:
+            for number in life:
+                assert number is not None
+                supervisor.take(lists[number])
+            if not arrivals:
+                for wanted in lists[-1].orders:
+                    wait_until(partial(fulfilled, node, supervisor, wanted), f"{wanted}", every_s=0.005)
+    assert all(count == 1 for count in node.runtime.starts.values())
+
+
+def fulfilled(node: Node, supervisor: Supervisor, wanted: Order) -> bool:
+    """True when the node is as the order says."""
+    container, report = node.runtime.containers.get(wanted.attempt), shown(supervisor, wanted.attempt)
+    if wanted.phase is Phase.REMOVE:
+        return container is None and report is None
+    if report is None:
+        return False
+    if wanted.phase is Phase.STOP:
+        stopped = report.exit is not None and report.exit.cause is Cause.STOPPED
+        return stopped and (container is None or container.status is not Status.RUNNING)
+    status = {Phase.PREPARE: Status.CREATED, Phase.RUN: Status.RUNNING}[wanted.phase]
+    return container is not None and container.status is status
+
+
+# ---------------------------------------------------------------- generations and what is not known
+
+
+def test_a_report_names_the_newest_list_and_holds_every_attempt_of_it(node: Node) -> None:
+    with node.life() as supervisor:
+        wait_until(lambda: supervisor.view().generation == 0, "the start")
+        supervisor.take(desired(5, *(order(spec, Phase.PREPARE) for spec in SPECS)))
+        view = wait_until(lambda: (v := supervisor.view()).generation == 5 and v, "the list")
+        assert {c.attempt for c in view.containers} == {spec.attempt for spec in SPECS}
+        assert {c.generation for c in view.containers} == {5}
+        assert set(view.specs_known) == {spec_digest(spec) for spec in SPECS}
+
+
+def test_a_list_for_another_node_or_cluster_is_not_taken(node: Node) -> None:
+    with node.life() as supervisor:
+        supervisor.take(replace(desired(7, order(SPECS[0], Phase.RUN)), node="gpu02"))
+        supervisor.take(replace(desired(8, order(SPECS[0], Phase.RUN)), cluster="other"))
+        supervisor.take(desired(1, order(SPECS[1], Phase.PREPARE)))
+        wait_for(supervisor, SPECS[1], in_state(ContainerState.PREPARED))
+        assert shown(supervisor, SPECS[0].attempt) is None
+
+
+def test_until_the_runtime_was_read_once_nothing_is_said_of_any_list(node: Node) -> None:
+    node.runtime.away = True
+    with node.life() as supervisor:
+        supervisor.take(desired(3, order(SPECS[0], Phase.RUN)))
+        assert (supervisor.view().generation, supervisor.view().containers) == (0, ())
+        node.runtime.away = False
+        wait_for(supervisor, SPECS[0], in_state(ContainerState.RUNNING))
+        assert supervisor.view().generation == 3
+
+
+def test_an_id_that_is_a_path_is_not_taken(node: Node) -> None:
+    with node.life() as supervisor:
+        evil = spec_of("true", attempt="../../etc/x")
+        supervisor.take(desired(1, order(evil, Phase.RUN), order(SPECS[0], Phase.PREPARE)))
+        wait_for(supervisor, SPECS[0], in_state(ContainerState.PREPARED))
+        assert shown(supervisor, evil.attempt) is None
+
+
+# ---------------------------------------------------------------- stops
+
+
+def test_sigkill_follows_after_the_grace_and_not_before(node: Node) -> None:
+    node.runtime.obeys = lambda number: number == SIGKILL
+    spec = SPECS[0]
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(spec, Phase.RUN)))
+        wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
+        supervisor.take(desired(2, order(spec, Phase.STOP, Stop(reason=StopReason.DRAINED, grace_s=600))))
+        wait_until(lambda: node.runtime.signals == [SIGTERM], "SIGTERM")
+        node.clock.ahead_s = 601
+        supervisor.wake(spec.attempt)
+        ended = wait_for(supervisor, spec, in_state(ContainerState.TERMINATED))
+    assert node.runtime.signals == [SIGTERM, SIGKILL]
+    assert ended.exit is not None
+    assert (ended.exit.cause, ended.exit.stop_reason) == (Cause.STOPPED, StopReason.DRAINED)
+
+
+def test_what_outlives_sigkill_is_told_and_keeps_its_gpus_until_it_is_gone(node: Node) -> None:
+    node.runtime.obeys = lambda number: False
+    spec = replace(SPECS[0], gpus=("GPU-1",))
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(spec, Phase.RUN)))
+        wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
+        supervisor.take(desired(2, order(spec, Phase.STOP)))
+        wait_until(lambda: SIGKILL in node.runtime.signals, "SIGKILL")
+        node.clock.ahead_s = 121
+        supervisor.wake(spec.attempt)
+        stuck = wait_for(supervisor, spec, in_state(ContainerState.TERMINATED))
+        assert stuck.exit is not None
+        assert (stuck.exit.cause, stuck.gpus) == (Cause.UNKILLABLE, ("GPU-1",))
+        node.runtime.end(spec.attempt, 137)
+        supervisor.wake(spec.attempt)
+        freed = wait_for(supervisor, spec, lambda report: report.gpus == ())
+        assert freed.exit is not None
+        assert freed.exit.cause is Cause.UNKILLABLE
+
+
+# ---------------------------------------------------------------- failures
+
+
+def test_a_failed_preparation_is_the_end_and_its_log_is_whole(node: Node) -> None:
+    node.runtime.fails = Failed(Cause.IMAGE_DENIED, "the registry refused busybox")
+    spec = SPECS[0]
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(spec, Phase.RUN)))
+        ended = wait_for(supervisor, spec, lambda report: report.log_complete)
+        assert ended.exit is not None
+        assert (ended.exit.cause, ended.exit.message) == (Cause.IMAGE_DENIED, "the registry refused busybox")
+        assert ended.started_ms is None
+
+
+def test_a_runtime_that_is_away_fails_nothing(node: Node) -> None:
+    spec = SPECS[0]
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(spec, Phase.RUN)))
+        wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
+        node.runtime.away = True
+        supervisor.wake(spec.attempt)
+        waiting = wait_for(supervisor, spec, lambda report: report.progress is not None)
+        assert (waiting.state, waiting.exit) == (ContainerState.RUNNING, None)
+        node.runtime.away = False
+        node.runtime.end(spec.attempt, 0)
+        ended = wait_for(supervisor, spec, in_state(ContainerState.TERMINATED))
+        assert ended.exit is not None
+        assert (ended.exit.cause, ended.exit.code) == (Cause.EXITED, 0)
+
+
+def test_a_running_container_that_is_gone_has_vanished_and_is_not_made_again(node: Node) -> None:
+    spec = SPECS[0]
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(spec, Phase.RUN)))
+        wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
+        node.runtime.remove(spec.attempt)
+        supervisor.wake(spec.attempt)
+        ended = wait_for(supervisor, spec, in_state(ContainerState.TERMINATED))
+        assert ended.exit is not None
+        assert ended.exit.cause is Cause.VANISHED
+    assert node.runtime.starts[spec.attempt] == 1
+
+
+def test_a_prepared_container_that_is_gone_is_made_again(node: Node) -> None:
+    spec = SPECS[0]
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(spec, Phase.PREPARE)))
+        wait_for(supervisor, spec, in_state(ContainerState.PREPARED))
+        node.runtime.remove(spec.attempt)
+        supervisor.take(desired(2, order(spec, Phase.RUN)))
+        wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
