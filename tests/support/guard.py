@@ -55,7 +55,7 @@ def main() -> None:
     folders = [name for kind, name in of_kind if kind == "folder"]
     end_groups([int(name) for kind, name in of_kind if kind == "group"])
     for folder in folders:
-        end_shims(folder)
+        end_outliving(folder)
         unmount_below(folder)
         shutil.rmtree(folder, ignore_errors=True)
     for kind, name in of_kind:
@@ -69,17 +69,26 @@ def end_groups(groups: list[int]) -> None:
             os.killpg(group, signal.SIGKILL)
 
 
-def end_shims(folder: str) -> None:
-    """Kill container shims whose containerd lived below `folder`, and the containers under them."""
-    parents = dict(_parents())
-    shims = {pid for pid in parents if "containerd-shim" in _command(pid) and folder in _command(pid)}
-    doomed = [pid for pid in parents if _has_ancestor(pid, shims, parents)] + sorted(shims)
-    for pid in doomed:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+def end_outliving(folder: str) -> None:
+    """Kill what left its group: container shims over `folder`, tasks that were told of it, and all below them."""
     end = time.monotonic() + 5
-    while any(Path(f"/proc/{pid}/exe").exists() for pid in doomed) and time.monotonic() < end:
-        time.sleep(0.02)
+    while (doomed := outliving(folder)) and time.monotonic() < end:
+        for pid in doomed:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+
+
+def outliving(folder: str) -> list[int]:
+    parents = dict(_parents())
+    known = {pid for pid in parents if _is_shim_over(folder, pid) or folder in _text(pid, "environ")}
+    below = [pid for pid in parents if _has_ancestor(pid, known, parents)]
+    return [*below, *sorted(known)]
+
+
+def _is_shim_over(folder: str, pid: int) -> bool:
+    command = _text(pid, "cmdline")
+    return "containerd-shim" in command and folder in command
 
 
 def unmount_below(folder: str) -> None:
@@ -97,9 +106,10 @@ def _parents() -> list[tuple[int, int]]:
     return found
 
 
-def _command(pid: int) -> str:
+def _text(pid: int, name: str) -> str:
+    """A file of /proc; empty for a process that is gone or that may not be read."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return Path(f"/proc/{pid}/{name}").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
         return ""
 

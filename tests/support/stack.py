@@ -68,7 +68,7 @@ class Stack:
         self._services = services
         services.stacks.append(self)
         self._docker_url = docker_url
-        self._env = {
+        self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("BERTH_")},
             "DJANGO_SETTINGS_MODULE": "portal.settings",
             "BERTH_DATA_DIR": str(self.folder / "data"),
@@ -111,7 +111,7 @@ class Stack:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env=self._env,
+                env=self.environment,
                 cwd=ROOT,
                 text=True,
             )
@@ -169,7 +169,7 @@ class Stack:
     def manage(self, *words: str) -> str:
         """A management command in the stack's environment. Returns what it prints."""
         command = [sys.executable, "manage.py", *words]
-        done = subprocess.run(command, env=self._env, cwd=ROOT, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, env=self.environment, cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"manage.py {' '.join(words)} failed:\n{done.stdout}{done.stderr}"
         return done.stdout
 
@@ -198,7 +198,7 @@ class Stack:
             self._add(agent.name, [sys.executable, "-m", "nodes"], self._agent_env(agent, portal_public_key))
 
     def _add(self, name: str, command: list[str], env: Mapping[str, str] | None = None) -> None:
-        made = self._services.new_process(name, command, self.folder, dict(env or self._env))
+        made = self._services.new_process(name, command, self.folder, dict(env or self.environment))
         self.processes[name] = made
 
     def _agent_env(self, agent: Agent, portal_public_key: str) -> dict[str, str]:

@@ -59,11 +59,12 @@ def test_the_python_image_runs_python_and_bash_as_any_user(docker_engine: Docker
 
 
 RUN_THAT_IS_KILLED = """
-import os, signal
+import os, signal, subprocess
 from tests.support.services import Services
 services = Services()
 services.redis.start()
-print(services.folder, services.redis.process.pid, flush=True)
+outliving = subprocess.Popen(["sleep", "600"], env={"JOB": f"{services.folder}/job"}, start_new_session=True)
+print(services.folder, services.redis.process.pid, outliving.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -71,9 +72,10 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_nothing_of_a_killed_run_is_left_behind() -> None:
     env = {**os.environ, "PYTHONPATH": os.getcwd()}
     killed = subprocess.run([sys.executable, "-c", RUN_THAT_IS_KILLED], env=env, capture_output=True, text=True)
-    folder, pid = killed.stdout.split()
+    folder, *pids = killed.stdout.split()
     wait_until(lambda: not Path(folder).exists(), "its folder to go")
-    wait_until(lambda: not Path(f"/proc/{pid}/exe").exists(), "its Redis to end")
+    assert len(pids) == 2
+    wait_until(lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in pids), "its processes to end")
 
 
 ALL_REDUCE = """
