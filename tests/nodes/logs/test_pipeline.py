@@ -302,6 +302,29 @@ def test_a_removed_log_is_gone_from_the_disk_and_is_not_sent(start: Start, tmp_p
     assert pipeline.status("a1").end == 0
 
 
+NODE_MAY = "+@connection +xadd +xinfo|stream +xlen +exists +del +publish"
+
+
+def test_an_account_that_reaches_only_its_nodes_own_logs_is_enough(
+    tmp_path: Path, redis_server: RedisServer, client: redis.Redis
+) -> None:
+    rules = ["on", ">secret", "resetchannels", f"~berth:node:{NODE}:log:*", f"&{WAKE_CHANNEL}", *NODE_MAY.split()]
+    client.execute_command("ACL", "SETUSER", NODE, *rules)  # type: ignore[no-untyped-call]
+    url = redis_server.url.replace("redis://", f"redis://{NODE}:secret@")
+    pipeline = LogPipeline(folder=tmp_path / "spool", node=NODE, key=KEY, redis_url=url, window=2000)
+    log = reader(client)
+    try:
+        pipeline.attach("a1", Printed(lines(1000), ended=True))
+        wait_until(lambda: log.take() > 0, "the first lines")
+        client.delete(log.key)
+        take_all(log, pipeline)
+    finally:
+        pipeline.close()
+        client.execute_command("ACL", "DELUSER", NODE)  # type: ignore[no-untyped-call]
+
+    assert log.records == lines(1000)
+
+
 def test_one_flooding_log_does_not_hold_up_another(start: Start, client: redis.Redis) -> None:
     pipeline, quiet, log = start(), Printed(), reader(client, "quiet")
     pipeline.attach("flood", Printed([LogRecord(n, STDOUT, b"x" * 60_000) for n in range(1, 400)], ended=True))
