@@ -1,6 +1,7 @@
 /**
  * `data-live="job:12 queue"`: this part of the page is fetched anew (by its `data-hx-get`) when one of these things
- * changes. `job` alone is any job. `data-live-poll="5"`: while the websocket is away, every 5 s.
+ * changes. `job` alone is any job. `data-live-poll="5"`: also every 5 s while the websocket is away, and now and then
+ * while it is there, since a message may be lost.
  */
 
 import htmx from "htmx.org";
@@ -8,8 +9,10 @@ import htmx from "htmx.org";
 import { Socket } from "./socket.ts";
 
 const REFRESH = "berth:refresh";
-/** Changes that come together are shown together. */
+/** Changes that come together are shown together; `data-live-pause` is for parts that cost more. */
 const PAUSE_MS = 400;
+/** One in so many ticks asks even though the websocket is open. */
+const SELDOM = 10;
 
 export interface LiveEvent {
   kind: string;
@@ -40,12 +43,11 @@ function refresh(element: HTMLElement): void {
     waiting.delete(element);
     last.set(element, performance.now());
     if (element.isConnected) htmx.trigger(element, REFRESH);
-  }, Math.max(0, PAUSE_MS - since));
+  }, Math.max(0, Number(element.dataset["livePause"] ?? PAUSE_MS) - since));
   waiting.set(element, timer);
 }
 
 function connect(): Socket {
-  let before = false;
   return new Socket({
     address: () => "/ws/events",
     message: (data) => {
@@ -54,9 +56,8 @@ function connect(): Socket {
     state: (state) => {
       connected = state === "open";
       document.documentElement.classList.toggle("is-offline", state === "waiting" || state === "refused");
-      // what happened while nobody listened
-      if (connected && before) parts().forEach(refresh);
-      before ||= connected;
+      // what happened while nobody listened, also between the making of the page and now
+      if (connected) parts().forEach(refresh);
     },
   });
 }
@@ -65,8 +66,10 @@ export function live(element: HTMLElement): void {
   socket ??= connect();
   const seconds = Number(element.dataset["livePoll"] ?? 0);
   if (!seconds) return;
+  let ticks = 0;
   const timer = setInterval(() => {
+    ticks += 1;
     if (!element.isConnected || !element.dataset["livePoll"]) clearInterval(timer);
-    else if (!connected && !document.hidden) refresh(element);
+    else if (!document.hidden && (!connected || ticks % SELDOM === 0)) refresh(element);
   }, seconds * 1000);
 }

@@ -11,7 +11,9 @@ from tests.support.stack import Stack
 
 # A job starts on a machine that runs other tests as well.
 SLOW_MS = 60_000
-LINES_SHOWN = "rows => rows.map(row => [row.querySelector('.log-number').textContent, row.lastChild.textContent])"
+LINES_SHOWN = """rows => rows.map(row => [
+    row.querySelector(".log-number").textContent, row.lastChild.textContent, row.classList.contains("is-mark")
+])"""
 
 
 class Site:
@@ -38,6 +40,7 @@ class Site:
 
     def type_file(self, text: str) -> None:
         self.open("/submit")
+        expect(self.page.locator(".cm-editor")).to_be_visible()
         self.editor.fill(text)
 
     def submit(self, text: str) -> int:
@@ -66,18 +69,19 @@ class Site:
         expect(self.page.locator(".log-state")).to_have_text(re.compile(words), timeout=SLOW_MS)
 
     def log_lines(self) -> list[str]:
-        """Every line of the log, found by scrolling through it; each must have the next number."""
-        seen: dict[int, str] = {}
-        self.log.evaluate("box => { box.scrollTop = 0 }")
+        """Every line that the job wrote, found by scrolling through the log; each must have the next number."""
+        seen: dict[int, tuple[str, bool]] = {}
+        # A tall window shows the same lines in fewer steps.
+        self.log.evaluate("box => { box.style.maxHeight = 'none'; box.style.height = '6000px'; box.scrollTop = 0 }")
         while True:
             self._frame()
             rows = self.page.locator(".log-row").evaluate_all(LINES_SHOWN)
-            seen |= {int(number): text for number, text in rows}
+            seen |= {int(number): (text, mark) for number, text, mark in rows}
             if self.log.evaluate("box => box.scrollTop + box.clientHeight >= box.scrollHeight - 1"):
                 break
             self.log.evaluate("box => { box.scrollTop += box.clientHeight }")
         assert sorted(seen) == list(range(1, len(seen) + 1))
-        return [seen[number] for number in sorted(seen)]
+        return [text for text, mark in (seen[number] for number in sorted(seen)) if not mark]
 
     def _frame(self) -> None:
         """Until the browser has drawn what was scrolled to."""

@@ -27,11 +27,12 @@ def _manifest(path: Path, changed: float) -> dict[str, dict[str, object]]:
 
 
 def _entry(source: str) -> dict[str, object]:
-    path = settings.BASE_DIR / "frontend" / "dist" / MANIFEST
-    try:
-        return _manifest(path, path.stat().st_mtime)[source]
-    except FileNotFoundError:
-        raise ImproperlyConfigured("The front end is not built: run `make setup`.") from None
+    """From the files that are served, where they have been collected, else from those just built."""
+    for folder in (settings.STATIC_ROOT, settings.BASE_DIR / "frontend" / "dist"):
+        path = folder / MANIFEST
+        if path.is_file():
+            return _manifest(path, path.stat().st_mtime)[source]
+    raise ImproperlyConfigured("The front end is not built: run `make setup`.")
 
 
 @register.simple_tag
