@@ -1,15 +1,30 @@
-"""A named place at which a test may have this very process killed, to show that nothing is lost there.
+"""Named places at which a test may have this very process killed, to show that nothing is lost there.
 
-``BERTH_FAILPOINT=<name>`` (or ``<name>:<n>`` for its n-th passing) in the environment of that process arms it.
+``BERTH_FAILPOINT=<name>`` (or ``<name>:<n>`` for its n-th passing) in the environment of that process arms it;
+``sql:<part>:<n>`` stands for the n-th SQL statement of a part of the work.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
-_armed, _, _count = os.environ.get("BERTH_FAILPOINT", "").partition(":")
-_left = int(_count or 1)
+from django.db import connection
+
+_armed = ""
+_left = 0
+
+
+def failpoint_arm(text: str) -> None:
+    """Arm one fail-point, in place of any other; an empty text arms none."""
+    global _armed, _left
+    found = re.fullmatch(r"(.*?)(?::(\d+))?", text)
+    assert found is not None
+    _armed, _left = found[1], int(found[2] or 1)
 
 
 def failpoint(name: str) -> None:
@@ -19,3 +34,21 @@ def failpoint(name: str) -> None:
         _left -= 1
         if _left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+@contextmanager
+def failpoint_statements(part: str) -> Iterator[None]:
+    """Each SQL statement inside is a passing of the fail-point ``sql:<part>``, before it reaches the database."""
+    if _armed != f"sql:{part}":
+        yield
+        return
+
+    def before(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+        failpoint(f"sql:{part}")
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(before):
+        yield
+
+
+failpoint_arm(os.environ.get("BERTH_FAILPOINT", ""))

@@ -12,7 +12,7 @@ from datetime import datetime
 from django.conf import settings
 
 from portal.clusters.services import nodes_lose
-from portal.common.failpoint import failpoint
+from portal.common.failpoint import failpoint, failpoint_statements
 from portal.common.wake import scheduler_flag_clear
 from portal.dispatch.apply import Applied, apply
 from portal.dispatch.lease import lease_release, lease_take
@@ -54,7 +54,8 @@ def cycle_run(*, now: datetime, holder: str = HOLDER) -> Cycle | None:
         plan = Engine.restore(loaded.snapshot).plan(int(now.timestamp() * 1000))
         planned = time.perf_counter()
         failpoint("cycle.planned")
-        applied = apply(plan=plan, loaded=loaded, now=now)
+        with failpoint_statements("apply"):
+            applied = apply(plan=plan, loaded=loaded, now=now)
         done = time.perf_counter()
         return Cycle(applied, (read - begin) * 1000, (planned - read) * 1000, (done - planned) * 1000)
     finally:

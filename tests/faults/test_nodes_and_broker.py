@@ -1,9 +1,11 @@
 """Agents killed, nodes gone, the broker emptied, the portal away: jobs run on, and no line is lost."""
 
 import time
+from pathlib import Path
 
 import pytest
 
+from nodes.protocol import LABEL
 from tests.faults.conftest import LOST_AFTER_S
 from tests.support.docker_engine import DockerEngine
 from tests.support.invariants import assert_all_is_well, assert_log, assert_no_orphan, counted, counting
@@ -94,3 +96,67 @@ def test_a_portal_and_broker_away_for_longer_than_a_node_may_be_silent_stop_and_
     assert stack.sql("SELECT count(*) FROM clusters_nodeevent WHERE code = 'lost'") == [(0,)]
     assert_all_is_well(user, [lasting, ending])
     assert_no_orphan(running_docker, NODES)
+
+
+def test_a_node_that_is_gone_for_good_has_its_job_requeued_on_the_other(
+    stack: Stack, user: Person, running_docker: DockerEngine
+) -> None:
+    job = user.run("echo attempt $BERTH_JOB_ATTEMPT", *counting(), gpu=4, name="moves")
+    user.wait_line(job, "line 1")
+    (first,) = user.task_attempts(job)
+    assert first["node"] in NODES
+    stack.kill9(first["node"])
+    _kill_containers(running_docker, first["node"])
+    user.wait_for(job, lambda one: one["retries"] == 1, deadline_s=LOST_AFTER_S * 4)
+    user.wait(job, "succeeded", deadline_s=90)
+    (second,) = user.task_attempts(job)
+    assert second["node"] != first["node"]
+    assert_log(user, job, ["attempt 2", *counted()])
+    assert [attempt["end_reason"] for attempt in user.attempts(job)] == ["succeeded", "node_lost"]
+    assert first["node"] in user.attempts(job)[1]["end_message"]
+    stack.restart(first["node"])
+    assert_all_is_well(user, [job])
+    assert_no_orphan(running_docker, NODES)
+
+
+def test_a_job_folder_never_has_two_writers_though_the_old_container_still_runs(
+    stack: Stack, user: Person, running_docker: DockerEngine
+) -> None:
+    """The agent is dead, its container is not: the next attempt waits for the lease in the folder to stand still."""
+    job = user.run(
+        'until [ -e "$BERTH_JOB_DIR/stop" ]; do echo $BERTH_JOB_ATTEMPT >>"$BERTH_JOB_DIR/writers"; sleep 0.1; done',
+        gpu=4,
+        name="writes",
+    )
+    folder = stack.jobs_root / user.name / "writes-1"
+    running(user, job)
+    (first,) = user.task_attempts(job)
+    stack.kill9(first["node"])
+    waiting = wait_until(lambda: _waiting_for_lease(user, job), "the second attempt to wait", deadline_s=90)
+    assert waiting == f"attempt 1 on {first['node']} still writes"
+    assert set(_writers(folder)) == {"1"}
+    _kill_containers(running_docker, first["node"])
+    user.wait_for(job, lambda one: one["state"] == "running" and one["retries"] == 1, deadline_s=60)
+    wait_until(lambda: "2" in _writers(folder), "the second attempt to write")
+    (folder / "stop").touch()
+    user.wait(job, "succeeded")
+    writers = _writers(folder)
+    assert writers == sorted(writers), "no line of attempt 1 after the first of attempt 2"
+    stack.restart(first["node"])
+    assert_all_is_well(user, [job])
+    assert_no_orphan(running_docker, NODES)
+
+
+def _writers(folder: Path) -> list[str]:
+    return (folder / "writers").read_text().split()
+
+
+def _waiting_for_lease(user: Person, job: int) -> str:
+    newest = user.task_attempts(job)[0]
+    return str(newest["progress"].get("message", "")) if newest["progress"].get("code") == "lease" else ""
+
+
+def _kill_containers(engine: DockerEngine, node: str) -> None:
+    with engine.client() as client:
+        for container in client.containers.list(filters={"label": f"{LABEL.NODE}={node}"}):
+            container.kill()

@@ -1,0 +1,15 @@
+"""The scheduler's faults on SQLite."""
+
+import pytest
+
+from tests.faults.scheduling import SchedulerFaults
+from tests.support.stack import Stack
+
+
+@pytest.fixture(scope="module")
+def stack(embedded_stack: Stack) -> Stack:
+    return embedded_stack
+
+
+class TestOnSqlite(SchedulerFaults):
+    pass
