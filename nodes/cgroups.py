@@ -1,4 +1,5 @@
-"""What the kernel tells of a container by its first process: whose it is and what it uses (cgroup v1 and v2)."""
+"""What the kernel tells of a container by its first process: whose it is and what it uses (cgroup v1 and v2); and
+whether limits can be raised on this machine."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from pathlib import Path
 from nodes.runtimes.base import Usage
 
 _CONTAINER = re.compile(r"[0-9a-f]{64}")
+_CAP_SYS_RESOURCE = 24
 _ROOT = Path("/sys/fs/cgroup")
 
 
@@ -34,6 +36,13 @@ def cgroup_usage(pid: int) -> Usage | None:
         )
     except (OSError, KeyError, ValueError):
         return None
+
+
+def machine_raises_limits(status: Path = Path("/proc/1/status")) -> bool:
+    """False where the machine's first process, and so no Engine on it, may raise resource limits: some containers
+    and virtual machines are made without CAP_SYS_RESOURCE."""
+    bounds = next(line for line in status.read_text().splitlines() if line.startswith("CapBnd:"))
+    return bool(int(bounds.split()[1], 16) >> _CAP_SYS_RESOURCE & 1)
 
 
 def _places(text: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ variable would choose the GPUs), no restart policy, no removal by Docker.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from nodes.script import LEASE_VARIABLE, script_command, script_environment
 from nodes.storages import lease_target
 
 _MB = 1 << 20
+_USER_NAME = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
 _CDI_KIND = "nvidia.com/gpu"
 _INFINIBAND = "/dev/infiniband"
 _ROOT_DROPS = ("NET_RAW", "MKNOD")
@@ -67,16 +69,22 @@ def labels(spec: ContainerSpec, spec_hash: str, facts: NodeFacts) -> dict[str, s
     }
 
 
+def user_name(spec: ContainerSpec) -> str:
+    """The user's name inside the container: their own where Linux takes it and it is nobody else's."""
+    good = _USER_NAME.fullmatch(spec.user_name) is not None and spec.user_name != "root"
+    return spec.user_name if good else f"user{spec.uid}"
+
+
 def home_of(spec: ContainerSpec) -> str:
     """Where HOME points under the profile ``user``."""
-    return spec.env.get("HOME") or f"/home/{spec.user_name}"
+    return spec.env.get("HOME") or f"/home/{user_name(spec)}"
 
 
 def environment(spec: ContainerSpec, facts: NodeFacts) -> dict[str, str]:
     """The spec's variables with ours; what would choose GPUs is dropped."""
     env = {name: value for name, value in spec.env.items() if not name.startswith("NVIDIA_")}
     if spec.profile == "user":
-        env |= {"HOME": home_of(spec), "USER": spec.user_name, "LOGNAME": spec.user_name}
+        env |= {"HOME": home_of(spec), "USER": user_name(spec), "LOGNAME": user_name(spec)}
     if spec.job_dir is not None:
         env["BERTH_JOB_DIR"] = spec.job_dir
     lease = lease_target(spec)
@@ -100,9 +108,14 @@ def _container(spec: ContainerSpec, spec_hash: str, reference: str, facts: NodeF
         "labels": labels(spec, spec_hash, facts),
         "working_dir": spec.workdir,
         "stop_signal": "SIGTERM",
-        "hostname": f"{spec.role}-{spec.index}"[:63] if bridged else None,
+        "hostname": _hostname(spec) if bridged else None,
         "ports": [(port, "tcp") for port in _ports(spec)] if bridged else None,
     }
+
+
+def _hostname(spec: ContainerSpec) -> str:
+    """The task's name as a host's: letters, digits and dashes."""
+    return re.sub(r"[^A-Za-z0-9-]+", "-", f"{spec.role}-{spec.index}").strip("-")[-63:]
 
 
 def _host(spec: ContainerSpec, facts: NodeFacts) -> dict[str, Any]:

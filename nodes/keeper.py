@@ -42,6 +42,7 @@ LOOK_EVERY_S = 5.0
 AWAY_EVERY_S = 1.0
 UNKILLABLE_AFTER_S = 120.0
 _LOG_END_EVERY_S = 0.05
+_GRACE_S = 30
 _PHASES = tuple(Phase)
 
 
@@ -187,7 +188,7 @@ class Keeper:
             return
         stopping = record.stopping
         if order.phase in (Phase.STOP, Phase.REMOVE) and stopping is None and record.exit is None:
-            stop = order.stop or Stop(reason=StopReason.USER, grace_s=0)
+            stop = order.stop or Stop(reason=StopReason.USER, grace_s=_GRACE_S if order.phase is Phase.STOP else 0)
             stopping = Stopping(
                 reason=stop.reason,
                 message=stop.message,

@@ -44,7 +44,7 @@ class View:
     """What the supervisor shows at one moment. Every state in it was read after ``generation`` had been taken in."""
 
     generation: int
-    answers: int
+    answers: int  # the newest report that a list answered, maybe of an earlier boot
     containers: tuple[ContainerReport, ...]
     specs_known: tuple[str, ...]
 
@@ -121,7 +121,7 @@ class Supervisor:
             for order in desired.orders:
                 self._take_order(order)
             self._generation = desired.generation
-            self._answers = max(self._answers, desired.answers)
+            self._answers = desired.answers or self._answers
         self._changed_if_new(desired)
 
     def view(self) -> View:

@@ -16,7 +16,7 @@ import structlog
 from docker.errors import APIError, NotFound
 from docker.types import CancellableStream
 
-from nodes.cgroups import cgroup_container, cgroup_usage
+from nodes.cgroups import cgroup_container, cgroup_usage, machine_raises_limits
 from nodes.container import RAISED_LIMITS, NodeFacts, creation
 from nodes.numa import cpus_near
 from nodes.ports import ports_check
@@ -54,7 +54,7 @@ class DockerRuntime:
         self._cdi: frozenset[str] = frozenset()
         self._alive: dict[str, tuple[str, int]] = {}  # attempt -> (container id, host pid of its first process)
         self._equipped: set[str] = set()
-        self._raises_limits = True
+        self._raises_limits = machine_raises_limits()
         self._closed = threading.Event()
         self._events: CancellableStream[dict[str, Any]] | None = None
 

@@ -7,7 +7,6 @@ node, and an image without these files gets them.
 from __future__ import annotations
 
 import io
-import re
 import tarfile
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -16,10 +15,9 @@ from pathlib import PurePosixPath
 import docker
 from docker.errors import NotFound
 
-from nodes.container import home_of
+from nodes.container import home_of, user_name
 from nodes.protocol import ContainerSpec
 
-_NAME = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
 _LARGEST = 1 << 20
 _CACHED = 64
 
@@ -114,12 +112,6 @@ def account_archive(spec: ContainerSpec, have: ImageAccounts) -> bytes:
         for folder in _own_folders(spec, have):
             _folder(archive, folder.lstrip("/"), spec.uid, spec.gid, 0o755)
     return out.getvalue()
-
-
-def user_name(spec: ContainerSpec) -> str:
-    """The user's name where Linux takes it, and it is nobody else's."""
-    good = _NAME.fullmatch(spec.user_name) is not None and spec.user_name != "root"
-    return spec.user_name if good else f"user{spec.uid}"
 
 
 def _own_folders(spec: ContainerSpec, have: ImageAccounts) -> list[str]:

@@ -21,6 +21,7 @@ from typing import Any
 
 import psutil
 
+from nodes.ports import ports_check
 from nodes.protocol import Cause, ContainerSpec, Progress
 from nodes.runtimes import wrapper
 from nodes.runtimes.base import Ending, Failed, Found, Image, RuntimeFacts, Status, Usage
@@ -79,6 +80,7 @@ class ProcessRuntime:
         return Image(digest=spec.digest or "process", reference=spec.image)
 
     def create(self, spec: ContainerSpec, spec_hash: str, image: Image) -> Found:
+        ports_check(spec)
         folder = self._folder / spec.attempt
         (folder / "out").mkdir(parents=True, exist_ok=True)
         meta = {
@@ -192,7 +194,7 @@ class ProcessRuntime:
         """The spec's variables, with paths inside mounts replaced by the node's own."""
         env = {name: on_node(spec, value) for name, value in spec.env.items() if not name.startswith("NVIDIA_")}
         env |= {"HOME": str(home), "USER": spec.user_name, "BERTH_ATTEMPT_ID": spec.attempt}
-        env |= {"PATH": env.get("PATH", os.defpath + ":/usr/local/bin"), "NVIDIA_VISIBLE_DEVICES": "void"}
+        env |= {"PATH": env.get("PATH", os.defpath + ":/usr/local/bin"), "CUDA_VISIBLE_DEVICES": ",".join(spec.gpus)}
         if spec.job_dir is not None:
             env["BERTH_JOB_DIR"] = on_node(spec, spec.job_dir)
         if lease_place(spec) is not None:

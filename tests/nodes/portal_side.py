@@ -58,8 +58,14 @@ from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 CLUSTER = "berth"
+COUNT = "i=0; while [ $i -lt {lines} ]; do i=$((i+1)); echo line $i; {pause}done"
+"""A script that counts its lines; ``lines`` below is what it prints."""
 T = TypeVar("T")
 HERE = Path(__file__).parents[2]
+
+
+def lines(count: int) -> str:
+    return "".join(f"line {number}\n" for number in range(1, count + 1))
 
 
 def spec_of(script: str, **changes: Any) -> ContainerSpec:
@@ -284,7 +290,9 @@ class PortalSide:
             return wait_until(condition, what, deadline_s=deadline_s, every_s=0.02)
         except AssertionError as error:
             seen = [c for report in self.reports[-1:] for c in report.containers]
-            raise AssertionError(f"{error}\nwanted {self.generation}, seen {seen}\n{self.agent.tail()}") from None
+            raise AssertionError(
+                f"{error}\nwanted {self.generation}, seen {seen}\n{self.agent.tail()[-4000:]}"
+            ) from None
 
     def wait_state(self, attempt: str, state: ContainerState, deadline_s: float = 30) -> ContainerReport:
         return self.wait(attempt, lambda c: c.state == state, deadline_s)

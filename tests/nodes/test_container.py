@@ -120,6 +120,20 @@ def test_a_user_gets_a_home_and_a_name_and_root_keeps_the_images_own() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "inside"),
+    [("alice", "alice"), ("a.b-c_1", "a.b-c_1"), ("root", "user5000"), ("a:b", "user5000"), ("../x", "user5000")],
+)
+def test_a_users_name_inside_is_one_that_linux_takes(name: str, inside: str) -> None:
+    env = environment(user_name=name)
+    assert (env["USER"], env["HOME"]) == (inside, f"/home/{inside}")
+
+
+def test_a_bridged_task_is_named_after_its_role() -> None:
+    assert container(spec_of("true", role="my_worker", index=3))["hostname"] == "my-worker-3"
+    assert container(spec_of("true", network="host"))["hostname"] is None
+
+
+@pytest.mark.parametrize(
     ("network", "ports", "bindings"),
     [("bridge", {"http": (20001, 20002)}, {20001: 20001, 20002: 20002}), ("host", {"http": (20001,)}, None)],
 )

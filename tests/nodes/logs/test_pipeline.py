@@ -111,16 +111,42 @@ def test_trimming_alone_makes_room_before_the_acknowledgement_comes(start: Start
 
 
 def test_a_stream_that_vanished_is_filled_again_from_the_acknowledged_offset(start: Start, client: redis.Redis) -> None:
-    pipeline, source, log = start(), Printed(lines(1000)), reader(client)
+    pipeline, source, log, first = start(), Printed(lines(1000)), reader(client), reader(client)
     pipeline.attach("a1", source)
-    wait_until(lambda: log.take(limit=1) >= 23, "the first entry")
-    pipeline.ack("a1", log.offset)
+    wait_until(lambda: first.take() == 23_000, "the first lines")
     client.delete(log.key)
     source.print(*lines(1000, first=1000))
     source.end()
     take_all(log, pipeline)
 
     assert log.records == lines(2000)
+
+
+def test_what_was_acknowledged_is_not_sent_again(start: Start, client: redis.Redis) -> None:
+    pipeline, source, log = start(), Printed(lines(1000)), reader(client)
+    pipeline.attach("a1", source)
+    wait_until(lambda: log.take() == 23_000, "the first lines")
+    pipeline.ack("a1", 23_000)
+    client.delete(log.key)
+    source.print(*lines(10, first=1000))
+    wait_until(lambda: log.take() == 23_230, "the next lines")
+
+    entries: Any = client.xrange(log.key)
+    assert sum(len(fields[b"data"]) for _, fields in entries) == 230
+
+
+def test_a_stream_that_somebody_else_spoiled_is_made_anew(start: Start, client: redis.Redis) -> None:
+    pipeline, source, log = start(), Printed(lines(10)), reader(client)
+    pipeline.attach("a1", source)
+    wait_until(lambda: log.take() == 230, "the first lines")
+    pipeline.ack("a1", 230)
+    client.xadd(log.key, {"data": "all is well", "sig": "none"}, id="1000000-0")  # no smaller id can be added now
+    source.print(*lines(10, first=10))
+    wait_until(lambda: client.xinfo_stream(log.key)["last-generated-id"] == b"460-0", "the stream to be made anew")
+    source.end()
+    take_all(log, pipeline)
+
+    assert log.records == lines(20)
 
 
 def test_a_silent_log_is_filled_again_too(start: Start, client: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:

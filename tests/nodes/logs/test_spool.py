@@ -193,9 +193,10 @@ def test_a_line_begun_before_the_spool_was_full_gets_its_end(tmp_path: Path) -> 
     kills=st.sets(st.integers(0, 80), max_size=5),
     acks=st.sets(st.integers(0, 80), max_size=8),
     limit=st.sampled_from([100, 300, 1000]),
+    segment=st.sampled_from([64, 200]),
 )
 def test_every_line_is_either_kept_in_order_or_counted_whatever_kills_it(
-    sizes: list[int], kills: set[int], acks: set[int], limit: int
+    sizes: list[int], kills: set[int], acks: set[int], limit: int, segment: int
 ) -> None:
     printed = [line(n + 1, f"{n}".zfill(size) + "\n") for n, size in enumerate(sizes)]
     source = Printed(printed, ended=True)
@@ -203,14 +204,14 @@ def test_every_line_is_either_kept_in_order_or_counted_whatever_kills_it(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "attempt"
         archived = 0
-        spool = Spool(folder, limit=limit, segment=64, boot="one")
+        spool = Spool(folder, limit=limit, segment=segment, boot="one")
         for step in range(len(sizes)):
             if step in acks:
                 archive += all_records(spool, archived)
                 archived = spool.end
                 spool.acknowledge(archived)
             if step in kills:
-                spool = Spool(folder, limit=limit, segment=64, boot="one")
+                spool = Spool(folder, limit=limit, segment=segment, boot="one")
             feed(spool, source, 1)
         feed(spool, source, len(sizes))
         spool.settle()
@@ -221,6 +222,7 @@ def test_every_line_is_either_kept_in_order_or_counted_whatever_kills_it(
         assert [record for record in printed if record in kept] == kept
         assert len(kept) + told == len(printed)
         assert told == spool.dropped_lines
+        assert spool.position.payload_bytes == {STDOUT: sum(len(record.payload) for record in printed)}
         spool.remove()
 
 

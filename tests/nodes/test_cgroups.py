@@ -1,0 +1,46 @@
+"""What is read from the kernel's files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nodes.cgroups import cgroup_container, cgroup_usage, machine_raises_limits
+from nodes.inventory import job_address
+from nodes.numa import cpus_near
+from nodes.protocol import GpuInfo
+
+
+@pytest.mark.parametrize(("bounds", "raises"), [("000001ffffffffff", True), ("000001fffeffffff", False)])
+def test_a_machine_without_the_right_to_raise_limits_is_known(tmp_path: Path, bounds: str, raises: bool) -> None:
+    status = tmp_path / "status"
+    status.write_text(f"Name:\tinit\nCapBnd:\t{bounds}\n")
+    assert machine_raises_limits(status) is raises
+
+
+def test_a_process_outside_of_containers_belongs_to_none_and_one_that_is_gone_uses_nothing() -> None:
+    assert cgroup_container(os.getpid()) is None
+    assert cgroup_container(2**30) is None
+    assert cgroup_usage(2**30) is None
+
+
+@pytest.mark.parametrize(
+    ("numa", "text", "cpus"),
+    [(0, "0-2,8\n", {0, 1, 2, 8}), (0, "5\n", {5}), (0, "\n", None), (1, "0\n", None), (None, "0\n", None)],
+    ids=["spans", "one", "no CPU", "an unknown NUMA node", "a GPU without one"],
+)
+def test_the_cpus_near_a_gpu_are_those_of_its_numa_node(
+    tmp_path: Path, numa: int | None, text: str, cpus: set[int] | None
+) -> None:
+    (tmp_path / "node0").mkdir()
+    (tmp_path / "node0" / "cpulist").write_text(text)
+    gpu = GpuInfo(uuid="GPU-1", index=0, model="A100", memory_mb=1, numa=numa)
+    assert cpus_near([gpu], tmp_path) == ({} if cpus is None else {"GPU-1": cpus})
+
+
+def test_an_address_that_is_set_is_kept_and_its_interface_found() -> None:
+    assert job_address("127.0.0.1", "") == ("127.0.0.1", "lo")
+    assert job_address("", "lo") == ("127.0.0.1", "lo")
+    assert job_address("10.9.8.7", "ib0") == ("10.9.8.7", "ib0")
