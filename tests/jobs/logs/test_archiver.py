@@ -155,6 +155,15 @@ def test_only_one_archiver_works_on_a_log_at_a_time(running_log: RunningLog) -> 
     assert running_log.archive.end(running_log.attempt) == 230
 
 
+def test_of_two_who_say_how_far_it_is_archived_the_first_is_right(running_log: RunningLog) -> None:
+    from portal.jobs.logs.archiver import archived_to_move
+
+    assert archived_to_move(row=running_log.row, old=0, new=100)
+    assert not archived_to_move(row=running_log.row, old=0, new=50)
+    running_log.row.refresh_from_db()
+    assert running_log.row.archived_to == 100
+
+
 def forge(running_log: RunningLog, start: int, text: str) -> int:
     """An entry that somebody else has put into the stream; its end."""
     data = record_encode(LogRecord(1, STDOUT, text.encode()))
