@@ -13,13 +13,14 @@ import pytest
 import redis
 
 from nodes.logs import LogPipeline
-from nodes.protocol import NodeKey
+from nodes.protocol import STDOUT, LogRecord, NodeKey
 from portal.jobs.logs import hub as hub_module
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.hub import Hub, LogEnd
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.records import Run
 from portal.jobs.logs.stream import LogOf, read_stream
+from portal.jobs.logs.text import TextDecoder
 from portal.jobs.logs.viewer import Viewer
 from tests.nodes.logs.support import NODE, Printed, line, lines, text_of
 from tests.support.redis_server import RedisServer
@@ -93,6 +94,17 @@ class Browser:
         return "".join(row[2] for message in self.of("records") for row in message["records"])
 
     @property
+    def offset(self) -> int:
+        """Up to where it has the log."""
+        parts = self.of("records")
+        return int(parts[-1]["to"]) if parts else 0
+
+    @property
+    def watching(self) -> bool:
+        """Whether it sits at the log's feed."""
+        return self.viewer._seat is not None
+
+    @property
     def seamless(self) -> bool:
         """Every message begins where the one before it ended."""
         parts = self.of("records")
@@ -103,6 +115,11 @@ class Browser:
 
     def close(self) -> None:
         self._task.cancel()
+
+
+def byte_records(text: str) -> list[LogRecord]:
+    """One record for each byte."""
+    return [LogRecord(n + 1, STDOUT, bytes([byte])) for n, byte in enumerate(text.encode())]
 
 
 async def until(condition: Callable[[], object], what: str, deadline_s: float = 20) -> None:
@@ -161,7 +178,7 @@ async def test_a_hundred_viewers_cost_one_read(scene: Scene) -> None:
     browsers = [scene.open() for _ in range(100)]
     scene.source.print(*lines(10))
     await until(lambda: all(browser.text == text_of(lines(10)) for browser in browsers), "the first lines")
-    await until(lambda: all(browser.viewer._seat for browser in browsers), "all to watch the feed")
+    await until(lambda: all(browser.watching for browser in browsers), "all to watch the feed")
     before = CountingReader.reads
     scene.source.print(*lines(10, first=10))
     await until(lambda: all(browser.text == text_of(lines(20)) for browser in browsers), "the next lines")
@@ -190,19 +207,46 @@ async def test_a_slow_browser_is_told_and_still_gets_everything(scene: Scene, sm
 
 async def test_a_character_split_over_records_survives_history_and_live(scene: Scene) -> None:
     text = "loss ε ≈ 0.25 — 漢字 🎉\n"
-    raw = text.encode()
-    half = [line(n + 1, "") for n in range(len(raw))]
-    pieces = [type(one)(one.time_ns, 1, raw[n : n + 1]) for n, one in enumerate(half)]
+    pieces = byte_records(text)
     scene.source.print(*pieces[:6])  # ends inside of ε
     early = scene.open()
-    await until(lambda: early.text == "loss ", "the whole characters")
-    scene.source.print(*pieces[6:12])
+    await until(lambda: early.text == "loss " and early.watching, "the whole characters")
+    scene.source.print(*pieces[6:9])  # ends inside of ≈
+    await until(lambda: early.text == "loss ε ", "one more")
     late = scene.open()
-    await until(lambda: late.text == early.text == "loss ε ≈ "[: len(early.text)] and len(early.text) > 5, "more")
-    scene.source.print(*pieces[12:])
+    await until(lambda: late.text == "loss ε " and late.watching, "the late one")
+    scene.source.print(*pieces[9:])
     await until(lambda: early.text.endswith("\n") and late.text.endswith("\n"), "the rest")
 
     assert early.text == late.text == text
+
+
+async def test_a_character_split_where_a_slow_browser_fell_back_survives(scene: Scene, small_queues: None) -> None:
+    text = "漢字" * 40 + "\n"
+    pieces = byte_records(text)
+    slow, quick = scene.open(), scene.open()
+    await until(lambda: slow.watching and quick.watching, "both to watch")
+    slow.reading.clear()
+    for n, piece in enumerate(pieces[:-1]):
+        scene.source.print(piece)
+        if n < 24:  # a message for each byte: the slow one falls back inside of a character
+            await until(lambda n=n: quick.offset == 14 * (n + 1), "the byte")  # type: ignore[misc]
+    slow.reading.set()
+    scene.source.print(pieces[-1])
+    await until(lambda: slow.text.endswith("\n") and quick.text.endswith("\n"), "the end")
+
+    assert slow.of("skipped")[0]["offset"] % (14 * 3) != 0
+    assert slow.text == quick.text == text
+
+
+async def test_a_seat_is_given_only_where_the_feed_stands(scene: Scene) -> None:
+    browser = scene.open()
+    scene.source.print(*lines(4))
+    await until(lambda: browser.offset == 92, "the lines")
+
+    assert scene.hub.join(scene.log, 69, TextDecoder()) is None
+    assert scene.hub.join(scene.log, 115, TextDecoder()) is None
+    assert scene.hub.join(scene.log, 92, TextDecoder()) is not None
 
 
 async def test_it_opens_at_its_end_and_seeks_anywhere(scene: Scene) -> None:
