@@ -36,8 +36,15 @@ function parts(): NodeListOf<HTMLElement> {
   return document.querySelectorAll<HTMLElement>("[data-live]");
 }
 
+/** Changed while nobody looked. */
+const stale = new Set<HTMLElement>();
+
 function refresh(element: HTMLElement): void {
   if (waiting.has(element)) return;
+  if (document.hidden) {
+    stale.add(element);
+    return;
+  }
   const since = performance.now() - (last.get(element) ?? Number.NEGATIVE_INFINITY);
   const timer = window.setTimeout(() => {
     waiting.delete(element);
@@ -47,7 +54,14 @@ function refresh(element: HTMLElement): void {
   waiting.set(element, timer);
 }
 
+function seenAgain(): void {
+  if (document.hidden) return;
+  stale.forEach(refresh);
+  stale.clear();
+}
+
 function connect(): Socket {
+  document.addEventListener("visibilitychange", seenAgain);
   return new Socket({
     address: () => "/ws/events",
     message: (data) => {

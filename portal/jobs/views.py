@@ -20,8 +20,9 @@ from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
 from portal.clusters.models import VirtualCluster
 from portal.clusters.selectors import SkuShare, job_sight, sku_totals, vc_shares, vcs_for_submit
-from portal.common.errors import Conflict, NotFound
+from portal.common.errors import Conflict, NotFound, RateLimited
 from portal.jobs.forms import JobFileForm, JobFilterForm
+from portal.jobs.limits import SUBMITS
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.selectors import (
     job_attempts,
@@ -173,11 +174,15 @@ def submit(request: PageRequest) -> HttpResponse:
     if not form.is_valid():
         return _submit_page(request, form, status=400)
     # A form's text comes with Windows line ends.
-    text = form.cleaned_data["config"].replace("\r\n", "\n")
+    text, now = form.cleaned_data["config"].replace("\r\n", "\n"), timezone.now()
     try:
-        job = job_submit(user=request.user, text=text, now=timezone.now())
+        SUBMITS.take(f"user:{request.user.pk}", now=now)
+        job = job_submit(user=request.user, text=text, now=now)
     except SpecInvalid as error:
         return _submit_page(request, form, problems=error.problems, status=400)
+    except RateLimited as refusal:
+        messages.error(request, refusal.detail)
+        return _submit_page(request, form, status=refusal.status)
     return redirect("job", job_id=job.pk)
 
 

@@ -19,6 +19,7 @@ MODES: dict[str, dict[str, Any]] = {
     "narrow": {"color_scheme": "light", "viewport": NARROW},
 }
 COLOURS = r"printf '\033[1;36m== training ==\033[0m\n\033[33mWARNING\033[0m: few GPUs\n\033[31mError\033[0m\n'"
+HEADLINE = r"printf '\033[1;36m== epoch 1 of 3 ==\033[0m\n'"
 STEPS = (
     'for s in $(seq 1 24); do printf "step %5d  loss \\033[32m%d.%03d\\033[0m  lr 3.0e-04  '
     '\\033[2m%d tok/s\\033[0m\\n" $((s*50)) $((48/(s+5))) $((997-s*31)) $((8400+s%7*13)); done'
@@ -31,7 +32,7 @@ def user(embedded_stack: Stack) -> Person:
     made = alice(embedded_stack)
     made.wait(made.run(COLOURS, name="done"), "succeeded")
     made.wait(made.run("echo broken >&2; exit 3", name="broken"), "failed")
-    made.wait(made.run(COLOURS, STEPS, "sleep 600", name="running", instances=2), "running")
+    made.wait(made.run(HEADLINE, STEPS, "sleep 600", name="running", instances=2), "running")
     waiting = made.run("true", name="waiting")
     made.wait_for(waiting, lambda job: job["waiting"] and job["waiting"]["code"])
     return made

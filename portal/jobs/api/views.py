@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpResponse
 from django.utils import timezone
 from django_filters.rest_framework import DjangoFilterBackend
@@ -19,7 +18,6 @@ from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
 from portal.clusters.selectors import JobSight, job_sight
 from portal.common.pagination import ByPlace, OldestFirst
-from portal.common.throttles import Rate, RateLimit
 from portal.jobs.api.answers import (
     AttemptAnswer,
     EventAnswer,
@@ -40,6 +38,7 @@ from portal.jobs.api.requests import (
     faults_of,
     job_file,
 )
+from portal.jobs.limits import SUBMITS
 from portal.jobs.models import Job
 from portal.jobs.selectors import (
     job_attempt_current,
@@ -58,7 +57,6 @@ from portal.jobs.services import job_check, job_stop, job_submit
 from portal.jobs.spec import SpecInvalid
 from portal.jobs.states import JobState
 
-SUBMITS = RateLimit("submit", Rate(*settings.SUBMIT_RATE))
 SUBMIT_KEY = re.compile(r"[\x21-\x7e]{0,100}")
 SUBMIT_KEY_PARAMETER = OpenApiParameter(
     "Idempotency-Key",

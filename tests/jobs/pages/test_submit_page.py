@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from portal.common.throttles import Rate, RateLimit
 from portal.jobs.models import Job
 from tests.support.cast import person
 from tests.support.pages import Browser
@@ -45,6 +46,25 @@ def test_a_file_beyond_the_limit_is_refused_in_words(world: World, browser: Brow
     page = browser.send("/submit", config="#" * 1_200_000)
     assert page.status in {400, 413}
     assert "1" in page.text
+    assert not Job.objects.exists()
+
+
+def test_too_many_submissions_are_refused_and_the_file_is_kept(
+    world: World, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    once = RateLimit("submit", Rate(1, 3600))
+    monkeypatch.setattr("portal.jobs.views.SUBMITS", once)
+    browser.send("/submit", config=job_file(name="first"))
+    page = browser.send("/submit", config=job_file(name="second"))
+    assert page.status == 429
+    assert "Too many requests. Try again in" in page.text
+    assert "name: second" in page.text
+
+
+def test_a_form_without_the_sessions_sign_is_not_taken(world: World, browser: Browser) -> None:
+    answer = browser.client.post("/submit", {"config": job_file()})
+    assert answer.status_code == 403
+    assert "nothing was changed" in answer.content.decode()
     assert not Job.objects.exists()
 
 
