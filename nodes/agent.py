@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from celery import Celery
 
+from nodes.cgroups import machine_raises_limits
 from nodes.clock import Clock
 from nodes.gpus import GpuBackend, backend_from
 from nodes.inventory import InventoryReader
@@ -107,6 +108,7 @@ def _runtime(options: Options, gpus: GpuBackend) -> Runtime:
         url=options.docker_url,
         gpus=gpus.inventory,
         simulated=gpus.simulated,
+        raises_limits=machine_raises_limits(),
     )
 
 

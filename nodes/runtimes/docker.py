@@ -16,7 +16,7 @@ import structlog
 from docker.errors import APIError, NotFound
 from docker.types import CancellableStream
 
-from nodes.cgroups import cgroup_container, cgroup_usage, machine_raises_limits
+from nodes.cgroups import cgroup_container, cgroup_usage
 from nodes.container import RAISED_LIMITS, NodeFacts, creation
 from nodes.numa import cpus_near
 from nodes.ports import ports_check
@@ -38,14 +38,22 @@ _STATUS = {"created": Status.CREATED, "exited": Status.ENDED, "dead": Status.END
 
 
 class DockerRuntime:
-    """``Runtime`` over one Engine. ``gpus`` are the node's, for CPUs near them; ``simulated`` ones need no device."""
+    """``Runtime`` over one Engine. ``gpus`` are the node's, for CPUs near them; ``simulated`` ones need no device;
+    ``raises_limits``: the Engine may raise resource limits, as far as the machine tells."""
 
     name = "docker"
     isolation = "docker"
     notice = ""
 
     def __init__(
-        self, *, cluster: str, node: str, url: str, gpus: Callable[[], Iterable[GpuInfo]], simulated: bool
+        self,
+        *,
+        cluster: str,
+        node: str,
+        url: str,
+        gpus: Callable[[], Iterable[GpuInfo]],
+        simulated: bool,
+        raises_limits: bool,
     ) -> None:
         self._cluster, self._node, self._url = cluster, node, url
         self._gpus, self._simulated = gpus, simulated
@@ -54,7 +62,7 @@ class DockerRuntime:
         self._cdi: frozenset[str] = frozenset()
         self._alive: dict[str, tuple[str, int]] = {}  # attempt -> (container id, host pid of its first process)
         self._equipped: set[str] = set()
-        self._raises_limits = machine_raises_limits()
+        self._raises_limits = raises_limits
         self._closed = threading.Event()
         self._events: CancellableStream[dict[str, Any]] | None = None
 

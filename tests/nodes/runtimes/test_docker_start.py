@@ -10,7 +10,9 @@ from tests.support.docker_engine import DockerEngine
 
 def test_containers_made_before_the_engine_refused_raised_limits_all_start(docker_engine: DockerEngine) -> None:
     specs = [spec_of("sleep 60", profile="root") for _ in range(3)]
-    runtime = DockerRuntime(cluster="berth", node="gpu01", url=docker_engine.url, gpus=tuple, simulated=True)
+    runtime = DockerRuntime(
+        cluster="berth", node="gpu01", url=docker_engine.url, gpus=tuple, simulated=True, raises_limits=True
+    )
     with closing(runtime):
         for spec in specs:
             runtime.create(spec, "hash", Image(digest="", reference="busybox:latest"))

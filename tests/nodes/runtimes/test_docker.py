@@ -1,0 +1,214 @@
+"""The Docker runtime on a real Engine, without an agent around it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from signal import SIGKILL, SIGTERM
+from threading import Thread
+
+import pytest
+
+from nodes.cgroups import machine_raises_limits
+from nodes.logs import Position
+from nodes.logs.sidecar import position_after
+from nodes.protocol import Cause, LogRecord, Progress, container_name, spec_digest
+from nodes.runtimes.base import Cancelled, Failed, Found, Image, RuntimeAway, Status
+from nodes.runtimes.docker import DockerRuntime
+from tests.nodes.portal_side import COUNT, lines, spec_of
+from tests.support.docker_engine import DockerEngine
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.docker
+
+COUNTED = COUNT.format(lines=400, pause="")
+
+
+def runtime_of(engine: DockerEngine, *, node: str = "gpu01") -> DockerRuntime:
+    raises = machine_raises_limits()
+    return DockerRuntime(cluster="berth", node=node, url=engine.url, gpus=tuple, simulated=True, raises_limits=raises)
+
+
+@pytest.fixture
+def runtime(docker_engine: DockerEngine) -> Iterator[DockerRuntime]:
+    runtime = runtime_of(docker_engine)
+    yield runtime
+    runtime.close()
+
+
+def unheard(progress: Progress) -> None:
+    """Nobody listens."""
+
+
+def image(runtime: DockerRuntime, **changes: object) -> Image:
+    return runtime.image(spec_of("true", **changes), progress=unheard, cancelled=lambda: False)
+
+
+def started(runtime: DockerRuntime, script: str) -> Found:
+    spec = spec_of(script)
+    runtime.create(spec, spec_digest(spec), image(runtime))
+    return runtime.start(spec)
+
+
+def ended(runtime: DockerRuntime, attempt: str) -> Found:
+    def look() -> Found | None:
+        found = runtime.find(attempt)
+        return found if found is not None and found.status is Status.ENDED else None
+
+    return wait_until(look, "the container's end")
+
+
+def test_what_is_made_is_found_by_its_labels_until_it_is_removed(runtime: DockerRuntime) -> None:
+    spec = spec_of("sleep 600", gpus=("GPU-1", "GPU-2"))
+    made = runtime.create(spec, "hash-1", image(runtime))
+    assert (made.status, made.spec_hash, made.gpus) == (Status.CREATED, "hash-1", ("GPU-1", "GPU-2"))
+    assert runtime.create(spec, "hash-1", image(runtime)) == made
+    assert runtime.start(spec).status is Status.RUNNING
+    assert runtime.start(spec).container == made.container
+    assert [one.container for one in runtime.found().values()] == [made.container]
+    runtime.remove(spec.attempt)
+    runtime.remove(spec.attempt)
+    assert runtime.find(spec.attempt) is None
+
+
+def test_a_container_that_ended_is_not_started_again(runtime: DockerRuntime) -> None:
+    found = started(runtime, "exit 5")
+    first = ended(runtime, found.attempt)
+    again = runtime.start(spec_of("exit 5", attempt=found.attempt))
+    assert again == first
+    assert again.ending is not None
+    assert again.ending.code == 5
+
+
+def test_another_nodes_container_of_the_same_name_is_not_taken(
+    runtime: DockerRuntime, docker_engine: DockerEngine
+) -> None:
+    spec = spec_of("true")
+    runtime.create(spec, "h", image(runtime))
+    other = runtime_of(docker_engine, node="gpu02")
+    with pytest.raises(Failed) as failed:
+        other.create(spec, "h", image(other))
+    assert failed.value.cause is Cause.ENGINE_FAULT
+    other.remove(spec.attempt)
+    assert runtime.find(spec.attempt) is not None
+
+
+def test_no_core_is_dumped(runtime: DockerRuntime) -> None:
+    found = started(runtime, "ulimit -c")
+    ended(runtime, found.attempt)
+    assert [record.payload for record in runtime.source(found.attempt).frames(Position())] == [b"0\n"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(SIGTERM, 143), (SIGKILL, 137)])
+def test_a_signal_ends_it_also_when_it_is_frozen(runtime: DockerRuntime, number: int, code: int) -> None:
+    found = started(runtime, "sleep 600 & wait")
+    runtime.source(found.attempt).freeze()
+    runtime.signal(found.attempt, number)
+    ending = ended(runtime, found.attempt).ending
+    assert ending is not None
+    assert ending.code == code
+    runtime.signal(found.attempt, number)
+
+
+def test_events_tell_of_starts_and_ends(runtime: DockerRuntime) -> None:
+    heard: list[str] = []
+    runtime.watch(heard.append)
+    probe = started(runtime, "true")
+    wait_until(lambda: heard.count(probe.attempt) >= 2, "the events of a start and an end")
+
+
+def test_its_processes_are_known_and_what_they_use(runtime: DockerRuntime) -> None:
+    found = started(runtime, "while :; do :; done")
+    pid = int(runtime._engine().inspect_container(container_name(found.attempt))["State"]["Pid"])
+    assert runtime.owner(pid) == found.attempt
+    assert runtime.owner(1) is None
+    usage = wait_until(lambda: runtime.usage().get(found.attempt), "what it uses")
+    assert usage.memory_mb < 256
+    wait_until(lambda: runtime.usage()[found.attempt].cpu_s > usage.cpu_s, "more CPU time")
+
+
+# ---------------------------------------------------------------- logs
+
+
+def test_a_log_is_read_on_from_any_place_without_gap_or_double(runtime: DockerRuntime) -> None:
+    found = started(runtime, COUNTED)
+    ended(runtime, found.attempt)
+    whole = list(runtime.source(found.attempt).frames(Position()))
+    assert b"".join(record.payload for record in whole).decode() == lines(400)
+    for cut in (0, 1, 17, 399, 400):
+        after = position_after(Position(), whole[:cut])
+        assert list(runtime.source(found.attempt).frames(after)) == whole[cut:]
+
+
+def test_a_living_log_comes_as_it_is_written_and_ends_with_the_container(runtime: DockerRuntime) -> None:
+    found = started(runtime, "echo first; sleep 1; echo last")
+    records = runtime.source(found.attempt).frames(Position())
+    assert next(records).payload == b"first\n"
+    assert time.time_ns() - found_time(runtime, found) < 900_000_000
+    assert [record.payload for record in records] == [b"last\n"]
+
+
+def found_time(runtime: DockerRuntime, found: Found) -> int:
+    return (found.started_ms or 0) * 1_000_000
+
+
+def test_a_reader_that_is_closed_ends_soon_and_the_container_runs_on(runtime: DockerRuntime) -> None:
+    found = started(runtime, "echo first; sleep 600")
+    source, read = runtime.source(found.attempt), list[LogRecord]()
+    reader = Thread(target=lambda: read.extend(source.frames(Position())), daemon=True)
+    reader.start()
+    wait_until(lambda: source_is_open(source), "the reader")
+    source.close()
+    reader.join(3)
+    assert not reader.is_alive()
+    again = runtime.find(found.attempt)
+    assert again is not None
+    assert again.status is Status.RUNNING
+
+
+def source_is_open(source: object) -> bool:
+    return getattr(source, "_response", None) is not None
+
+
+def test_a_log_of_a_container_that_is_gone_is_read_whole(runtime: DockerRuntime) -> None:
+    assert list(runtime.source("no-such-attempt").frames(Position())) == []
+
+
+# ---------------------------------------------------------------- images
+
+
+def test_an_image_made_on_the_node_is_taken_without_asking_a_registry(
+    runtime: DockerRuntime, docker_engine: DockerEngine
+) -> None:
+    with docker_engine.client() as client:
+        made = str(client.images.get("busybox:latest").id)
+    assert image(runtime) == Image(digest=made, reference=made)
+    assert image(runtime, digest=made).digest == made
+
+
+def test_an_ordered_digest_is_taken_whatever_the_tag_names_now(
+    runtime: DockerRuntime, docker_engine: DockerEngine, python_image: str
+) -> None:
+    with docker_engine.client() as client:
+        old = client.images.get("busybox:latest")
+        old.tag("moving:1")
+        assert image(runtime, image="moving:1").digest == old.id
+        client.images.get(python_image).tag("moving:1")
+        assert image(runtime, image="moving:1", digest=old.id).digest == old.id
+
+
+def test_a_pull_ends_when_nobody_wants_it(runtime: DockerRuntime) -> None:
+    spec = replace(spec_of("true"), image="192.0.2.1:5000/slow:1")
+    with pytest.raises(Cancelled):
+        runtime.image(spec, progress=unheard, cancelled=lambda: True)
+
+
+def test_an_engine_that_does_not_answer_is_away_and_not_a_failure() -> None:
+    runtime = DockerRuntime(
+        cluster="berth", node="gpu01", url="unix:///nowhere.sock", gpus=tuple, simulated=True, raises_limits=True
+    )
+    with pytest.raises(RuntimeAway):
+        runtime.found()
+    with pytest.raises(RuntimeAway):
+        runtime.facts()
