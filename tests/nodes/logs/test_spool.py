@@ -164,6 +164,21 @@ def test_a_full_spool_drops_whole_lines_and_marks_their_place(tmp_path: Path) ->
     assert kept[kept.index(mark[0]) + 1 :] == lines(5, first=15)
 
 
+def test_killed_right_behind_a_mark_it_neither_forgets_nor_repeats_what_it_dropped(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "a", limit=230, segment=150, boot="one")
+    for record in lines(15):
+        spool.append(record)
+    spool.acknowledge(spool.end)
+    spool.append(line(16, "back again\n"))
+    spool.flush()
+
+    again = Spool(tmp_path / "a", limit=230, segment=150, boot="one")
+
+    assert again.dropped_lines == 5
+    assert again.position.payload_bytes == {STDOUT: 150 + len("back again\n")}
+    assert text_of(all_records(again, again.start)).endswith("the portal was away\nback again\n")
+
+
 def test_lines_dropped_at_the_very_end_are_marked_too(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "a", limit=230, boot="one")
     for record in lines(11):
