@@ -7,6 +7,7 @@ their place; so each step is opened by name within the folder before it, and a l
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -113,7 +114,7 @@ def _make(folder: int, name: str, mode: int, uid: int, gid: int) -> None:
     except FileExistsError:
         return
     except OSError as error:
-        cause = Cause.NO_SPACE if error.errno == 28 else Cause.STORAGE_MISSING
+        cause = Cause.NO_SPACE if error.errno == errno.ENOSPC else Cause.STORAGE_MISSING
         raise Failed(cause, f"the folder {name} cannot be made: {error.strerror}") from error
     if os.geteuid() == 0:
         os.chown(name, uid, gid, dir_fd=folder, follow_symlinks=False)

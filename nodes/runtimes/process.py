@@ -8,6 +8,7 @@ environment go to the wrapper through a pipe.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -96,7 +97,11 @@ class ProcessRuntime:
     def start(self, spec: ContainerSpec) -> Found:
         folder = self._folder / spec.attempt
         if not (folder / "wrapper.json").exists():
-            self._launch(spec, folder)
+            try:
+                self._launch(spec, folder)
+            except OSError as error:
+                cause = Cause.NO_SPACE if error.errno == errno.ENOSPC else Cause.ENGINE_FAULT
+                raise Failed(cause, f"its process could not be started: {error.strerror}") from error
         self._await_start(folder)
         found = self.find(spec.attempt)
         if found is None:
