@@ -94,7 +94,8 @@ def test_a_task_that_went_into_a_session_of_its_own_ends_with_the_task(runtime: 
 
 
 def test_sigkill_ends_the_whole_tree(runtime: ProcessRuntime) -> None:
-    found = started(runtime, "trap '' TERM; sleep 600 & sleep 600")
+    found = started(runtime, "trap '' TERM; echo ready; sleep 600 & sleep 600")
+    assert next(runtime.source(found.attempt).frames(Position())).payload == b"ready\n"
     runtime.signal(found.attempt, SIGTERM)
     runtime.signal(found.attempt, SIGKILL)
     ending = ended(runtime, found.attempt).ending
