@@ -21,8 +21,8 @@ CHECK_S = 5.0
 FULL_FIRST_S, FULL_LAST_S = 0.01, 0.25
 """How often a full window is looked at."""
 AWAY_FIRST_S, AWAY_LAST_S = 0.1, 5.0
-PACE_S = 0.005
-"""Rest between two rounds: a lone line goes at once, a stream of lines in batches."""
+PACE_S = 0.02
+"""Rest between two rounds: a lone line goes at once, a stream of lines in batches with one hint each."""
 
 logger = structlog.get_logger(__name__)
 

@@ -29,6 +29,8 @@ WAITING = 64
 """Messages that may wait for one viewer."""
 SILENCE_S = 1.0
 """After so long without a hint a feed looks by itself: hints may be lost."""
+ENDED_S = 60.0
+"""The same for a log to which nothing is added any more."""
 PACE_S = 0.02
 """Least time between two reads of a feed, so that many small lines travel together."""
 RETRY_S = 1.0
@@ -113,7 +115,7 @@ class Feed:
                 log.warning("log of %s cannot be read now: %r", self._source.attempt, error)
                 await asyncio.sleep(RETRY_S)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), SILENCE_S)
+                await asyncio.wait_for(self._woken.wait(), SILENCE_S if self._ended is None else ENDED_S)
             self._woken.clear()
             await asyncio.sleep(PACE_S)
 
