@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from threading import Lock
+from threading import Event, Lock
+from time import time_ns
 
-from nodes.logs import Position
-from nodes.protocol import ContainerSpec, LogRecord, Progress
+from nodes.logs import FrameSource, Position
+from nodes.protocol import STDOUT, ContainerSpec, LogRecord, Progress
 from nodes.runtimes.base import Ending, Failed, Found, Image, RuntimeAway, RuntimeFacts, Status, Usage
 
 
@@ -28,6 +29,20 @@ class Silence:
         """Nothing is read."""
 
 
+class Backlog(Silence):
+    """The output of a container that has written more than can be read."""
+
+    def __init__(self) -> None:
+        self._closed = Event()
+
+    def frames(self, after: Position) -> Iterator[LogRecord]:
+        while not self._closed.wait(0.05):
+            yield LogRecord(time_ns() - 60 * 10**9, STDOUT, b"an old line\n")
+
+    def close(self) -> None:
+        self._closed.set()
+
+
 @dataclass
 class MemoryRuntime:
     """Containers end when they are signalled, if `obeys` says so. It outlives the supervisors that use it."""
@@ -35,6 +50,7 @@ class MemoryRuntime:
     obeys: Callable[[int], bool] = lambda number: True
     away: bool = False
     fails: Failed | None = None
+    output: Callable[[], FrameSource] = Silence
     containers: dict[str, Found] = field(default_factory=dict)
     starts: Counter[str] = field(default_factory=Counter)
     signals: list[int] = field(default_factory=list)
@@ -98,8 +114,8 @@ class MemoryRuntime:
         self._answer()
         self.containers.pop(attempt, None)
 
-    def source(self, attempt: str) -> Silence:
-        return Silence()
+    def source(self, attempt: str) -> FrameSource:
+        return self.output()
 
     def watch(self, changed: Callable[[str], None]) -> None:
         """No events: what happens is found by looking."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from nodes.protocol import (
     ContainerSpec,
     ContainerState,
     Desired,
+    Mount,
     NodeKey,
     Order,
     Phase,
@@ -35,7 +37,7 @@ from nodes.protocol import (
 )
 from nodes.runtimes.base import Failed, Status
 from nodes.supervisor import Supervisor
-from tests.nodes.memory_runtime import MemoryRuntime
+from tests.nodes.memory_runtime import Backlog, MemoryRuntime
 from tests.nodes.portal_side import spec_of
 from tests.support.waiting import wait_until
 
@@ -61,6 +63,7 @@ class Node:
     folder: Path
     runtime: MemoryRuntime = field(default_factory=MemoryRuntime)
     clock: ShiftedClock = field(default_factory=ShiftedClock)
+    policy: Policy = field(default_factory=Policy)
 
     @contextmanager
     def life(self) -> Iterator[Supervisor]:
@@ -74,7 +77,7 @@ class Node:
             logs=logs,
             gpus=gpus,
             journal=Journal(self.folder / "attempts"),
-            policy=Policy(),
+            policy=self.policy,
             clock=self.clock,
             lease_still_s=0,
             changed=lambda: None,
@@ -250,6 +253,25 @@ def test_what_outlives_sigkill_is_told_and_keeps_its_gpus_until_it_is_gone(node:
         freed = wait_for(supervisor, spec, lambda report: report.gpus == ())
         assert freed.exit is not None
         assert freed.exit.cause is Cause.UNKILLABLE
+
+
+# ---------------------------------------------------------------- the lease of a frozen container
+
+
+def test_a_container_that_is_frozen_for_its_log_keeps_its_lease(node: Node) -> None:
+    node.runtime.output = Backlog
+    root = node.folder / "storage"
+    lease = root / "job" / ".berth" / "lease"
+    lease.parent.mkdir(parents=True)
+    lease.touch()
+    os.utime(lease, (0, 0))
+    mount = Mount(storage="home", root=str(root), source=str(root / "job"), target="/job")
+    spec = replace(SPECS[0], mounts=(mount,), lease=str(lease), uid=os.getuid() or 5000)
+    node.policy = Policy(mount_roots=(str(root),))
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(spec, Phase.RUN)))
+        wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
+        wait_until(lambda: lease.stat().st_mtime > 0, "the agent to touch the lease")
 
 
 # ---------------------------------------------------------------- failures
