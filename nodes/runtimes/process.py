@@ -27,12 +27,12 @@ from nodes.protocol import Cause, ContainerSpec, Progress
 from nodes.runtimes import wrapper
 from nodes.runtimes.base import Ending, Failed, Found, Image, RuntimeFacts, Status, Usage
 from nodes.runtimes.process_output import ProcessOutput
+from nodes.runtimes.process_watch import ProcessWatch
 from nodes.script import script_command, script_environment
 from nodes.storages import lease_place
 
 ISOLATION = "process (not isolated)"
 NOBODY = 65534
-_WATCH_EVERY_S = 0.1
 _START_DEADLINE_S = 20.0
 
 
@@ -48,6 +48,7 @@ class ProcessRuntime:
         self._cluster, self._node = cluster, node
         self._folder, self._homes = folder, homes
         self._closed = threading.Event()
+        self._ends: ProcessWatch | None = None
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         homes.mkdir(parents=True, exist_ok=True, mode=0o711)
 
@@ -103,6 +104,7 @@ class ProcessRuntime:
                 cause = Cause.NO_SPACE if error.errno == errno.ENOSPC else Cause.ENGINE_FAULT
                 raise Failed(cause, f"its process could not be started: {error.strerror}") from error
         self._await_start(folder)
+        self._watch_process(spec.attempt)
         found = self.find(spec.attempt)
         if found is None:
             raise Failed(Cause.VANISHED, "its folder is gone")
@@ -128,12 +130,13 @@ class ProcessRuntime:
 
     def source(self, attempt: str) -> ProcessOutput:
         folder = self._folder / attempt
-        return ProcessOutput(
-            folder, lambda: _state(folder)[0] is Status.ENDED, lambda number: _send_all(folder, number)
-        )
+        return ProcessOutput(folder, lambda: _alive(folder) is None, lambda number: _send_all(folder, number))
 
     def watch(self, changed: Callable[[str], None]) -> None:
-        threading.Thread(target=self._watch, args=(changed,), name="process-watch", daemon=True).start()
+        self._ends = ProcessWatch(changed)
+        for attempt, found in self.found().items():
+            if found.status is Status.RUNNING:
+                self._watch_process(attempt)
 
     def owner(self, pid: int) -> str | None:
         wrappers = {
@@ -156,6 +159,8 @@ class ProcessRuntime:
 
     def close(self) -> None:
         self._closed.set()
+        if self._ends is not None:
+            self._ends.close()
 
     def _launch(self, spec: ContainerSpec, folder: Path) -> None:
         home = self._home(spec)
@@ -206,15 +211,10 @@ class ProcessRuntime:
             env["BERTH_LEASE"] = str(spec.lease)
         return env | script_environment(spec.script)
 
-    def _watch(self, changed: Callable[[str], None]) -> None:
-        """Tells when a process ended. Polling, since wrappers of an earlier agent are not our children."""
-        last: dict[str, Status] = {}
-        while not self._closed.wait(_WATCH_EVERY_S):
-            now = {name: found.status for name, found in self.found().items()}
-            for name in now.keys() | last.keys():
-                if now.get(name) != last.get(name):
-                    changed(name)
-            last = now
+    def _watch_process(self, attempt: str) -> None:
+        claim = _read(self._folder / attempt / "wrapper.json")
+        if self._ends is not None and claim is not None:
+            self._ends.add(attempt, claim["pid"])
 
 
 def on_node(spec: ContainerSpec, value: str) -> str:

@@ -12,9 +12,11 @@ from typing import NamedTuple
 from nodes.logs import Position
 from nodes.protocol import STDERR, STDOUT, LogRecord, records_decode
 from nodes.runtimes.base import records_beyond
+from nodes.runtimes.wrapper import SEGMENT_BYTES
 
 _WAIT_FIRST_S, _WAIT_LONGEST_S = 0.01, 0.1
 _READ = 1 << 20
+_ASK_EVERY = 20
 _KEPT_BEHIND = 2
 """Segments that stay behind the one being read: what was handed on may not be in the spool yet."""
 
@@ -28,11 +30,14 @@ class Segment(NamedTuple):
 
 
 class ProcessOutput:
-    """A ``FrameSource`` over a task's folder. It resumes by bytes per stream, so nothing is lost or doubled."""
+    """A ``FrameSource`` over a task's folder. It resumes by bytes per stream, so nothing is lost or doubled.
 
-    def __init__(self, folder: Path, ended: Callable[[], bool], send: Callable[[int], None]) -> None:
-        self._out = folder / "out"
-        self._ended = ended
+    ``gone`` says whether the wrapper lives no more; ``send`` sends a signal to all processes of the task.
+    """
+
+    def __init__(self, folder: Path, gone: Callable[[], bool], send: Callable[[int], None]) -> None:
+        self._out, self._exit = folder / "out", folder / "exit.json"
+        self._gone = gone
         self._send = send
         self._closed = threading.Event()
 
@@ -62,14 +67,13 @@ class ProcessOutput:
 
     def _follow(self, segment: Segment) -> Iterator[LogRecord]:
         """Records of one segment until the next one exists, or the task has ended and nothing is left."""
-        rest, wait = b"", _WAIT_FIRST_S
+        rest, idle = b"", 0
         with segment.path.open("rb", buffering=0) as file:
             while not self._closed.is_set():
-                last = self._ended() or self._segment(segment.number + 1) is not None
+                last = self._is_last_read(segment, file.tell(), idle)
                 data = file.read(_READ)
                 if data:
-                    rest, wait = rest + data, _WAIT_FIRST_S
-                    whole = 0
+                    rest, idle, whole = rest + data, 0, 0
                     for record in records_decode(rest, partial=True):
                         whole += record.size
                         yield record
@@ -77,8 +81,14 @@ class ProcessOutput:
                 elif last:
                     return
                 else:
-                    self._closed.wait(wait)
-                    wait = min(wait * 2, _WAIT_LONGEST_S)
+                    self._closed.wait(min(_WAIT_FIRST_S * 2**idle, _WAIT_LONGEST_S))
+                    idle += 1
+
+    def _is_last_read(self, segment: Segment, position: int, idle: int) -> bool:
+        """True when nothing can follow what the next read finds: cheap questions often, dear ones seldom."""
+        if self._exit.exists() or (idle % _ASK_EVERY == _ASK_EVERY - 1 and self._gone()):
+            return True
+        return position >= SEGMENT_BYTES and self._segment(segment.number + 1) is not None
 
     def _segments(self) -> list[Segment]:
         with contextlib.suppress(FileNotFoundError):
@@ -91,7 +101,7 @@ class ProcessOutput:
     def _first(self, after: Position) -> Segment | None:
         """The newest segment before which nothing is wanted; waits for the first one to be made."""
         while not self._closed.is_set():
-            ended, segments = self._ended(), self._segments()
+            ended, segments = self._gone(), self._segments()
             behind = [s for s in segments if all(s.taken[n] <= after.payload_bytes.get(n, 0) for n in s.taken)]
             if behind or segments or ended:
                 return next(iter(behind[-1:] or segments), None)
