@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from websockets.exceptions import WebSocketException
 
+from nodes.protocol import MARK
 from tests.support.person import Person, alice
 from tests.support.stack import Stack
 from tests.support.waiting import wait_until
@@ -20,7 +21,8 @@ class Browser:
     """Watches a log and comes back with its last offset whenever the line is cut."""
 
     def __init__(self, user: Person, task_attempt: str) -> None:
-        self.text, self.ended = "", False
+        self.rows: list[tuple[int, str]] = []
+        self.ended = False
         self.broken: str | None = None
         self._user, self._attempt, self._offset = user, task_attempt, 0
         self._closing = threading.Event()
@@ -28,8 +30,18 @@ class Browser:
         self._thread.start()
 
     @property
+    def text(self) -> str:
+        """Everything, with Berth's own lines."""
+        return "".join(text for _, text in self.rows)
+
+    @property
+    def printed(self) -> str:
+        """What the job printed."""
+        return "".join(text for stream, text in self.rows if stream != MARK)
+
+    @property
     def lines(self) -> int:
-        return self.text.count("\n")
+        return self.printed.count("\n")
 
     def close(self) -> None:
         self._closing.set()
@@ -53,7 +65,7 @@ class Browser:
         elif message["type"] == "records":
             if message["from"] != self._offset:
                 self.broken = f"a message from {message['from']} after one to {self._offset}"
-            self.text += "".join(row[2] for row in message["records"])  # type: ignore[attr-defined]
+            self.rows += [(stream, text) for _, stream, text in message["records"]]  # type: ignore[attr-defined]
             self._offset = int(str(message["to"]))
 
 
@@ -103,7 +115,7 @@ def test_whatever_is_killed_every_line_comes_once_and_in_order(embedded_stack: S
         stop.touch()
         browser.close()
 
-    *counted, last = browser.text.splitlines()
+    *counted, last = browser.printed.splitlines()
     assert counted == [f"line {n}" for n in range(len(counted))]
     assert last == f"that was {len(counted)}"
-    assert user.log_lines(job) == [*counted, last]
+    assert user.log_lines(job) == browser.text.splitlines()
