@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -85,7 +87,7 @@ def test_a_stop_lets_the_task_save(portal: PortalSide) -> None:
     assert ended.exit is not None
     assert (ended.exit.cause, ended.exit.stop_reason) == (Cause.STOPPED, StopReason.USER)
     assert ended.exit.message == "preempted by prod/b#3 of team vision"
-    assert portal.output(attempt).splitlines()[-1] == "saved"
+    assert "saved" in portal.output(attempt).splitlines()
     assert "preempted by prod/b#3 of team vision\n" in portal.text(attempt)
 
 
@@ -262,15 +264,17 @@ def test_no_secret_lies_on_the_nodes_disk_or_in_its_log(portal: PortalSide) -> N
     portal.wait_state(attempt, ContainerState.RUNNING)
     found = [path for path in portal.state.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
     assert found == []
-    commands = [path.read_bytes() for path in _command_lines()]
-    assert not any(b"hunter2" in command for command in commands)
+    assert not any(b"hunter2" in command for command in _command_lines())
     ended = portal.wait_end(attempt)
     assert ended.exit is not None
     assert ended.exit.code == 0
 
 
-def _command_lines() -> list[Path]:
-    return [path for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+def _command_lines() -> Iterator[bytes]:
+    """Of every process on this machine that does not end meanwhile."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            yield path.read_bytes()
 
 
 def test_reports_of_one_boot_are_numbered_and_boots_grow(portal: PortalSide) -> None:
