@@ -25,9 +25,15 @@ pytestmark = pytest.mark.docker
 COUNTED = COUNT.format(lines=400, pause="")
 
 
-def runtime_of(engine: DockerEngine, *, node: str = "gpu01") -> DockerRuntime:
-    raises = machine_raises_limits()
-    return DockerRuntime(cluster="berth", node=node, url=engine.url, gpus=tuple, simulated=True, raises_limits=raises)
+def runtime_of(engine: DockerEngine, *, node: str = "gpu01", simulated: bool = True) -> DockerRuntime:
+    return DockerRuntime(
+        cluster="berth",
+        node=node,
+        url=engine.url,
+        gpus=tuple,
+        simulated=simulated,
+        raises_limits=machine_raises_limits(),
+    )
 
 
 @pytest.fixture
@@ -126,6 +132,17 @@ def test_its_processes_are_known_and_what_they_use(runtime: DockerRuntime) -> No
     usage = wait_until(lambda: runtime.usage().get(found.attempt), "what it uses")
     assert usage.memory_mb < 256
     wait_until(lambda: runtime.usage()[found.attempt].cpu_s > usage.cpu_s, "more CPU time")
+
+
+def test_real_gpus_reach_the_container_by_their_uuids_whatever_the_user_wrote(docker_engine: DockerEngine) -> None:
+    runtime = runtime_of(docker_engine, simulated=False)
+    uuids = "GPU-11111111-1111-1111-1111-111111111111", "GPU-22222222-2222-2222-2222-222222222222"
+    spec = spec_of("echo $NVIDIA_VISIBLE_DEVICES", gpus=uuids, env={"NVIDIA_VISIBLE_DEVICES": "all"})
+    runtime.create(spec, spec_digest(spec), image(runtime))
+    runtime.start(spec)
+    ended(runtime, spec.attempt)
+    (said,) = runtime.source(spec.attempt).frames(Position())
+    assert said.payload.decode() == ",".join(uuids) + "\n"
 
 
 # ---------------------------------------------------------------- logs
