@@ -23,9 +23,6 @@ def app_make(options: Options) -> Celery:
         broker_transport_options=transport_options(options.name),
         task_queues=[Queue(node_queue(options.name))],
         task_default_queue=node_queue(options.name),
-        # Kombu's Redis transport stops reading while its prefetch is used up, and an acknowledgement that fails
-        # with the connection never gives its place back: with a limit the agent would be deaf from then on.
-        worker_prefetch_multiplier=0,
     )
     agent = Agent(options, app, clock)
     tasks_register(app, node=options.name, portal_public_key=options.portal_public_key, clock=clock, take=agent.take)

@@ -57,7 +57,9 @@ CELERY_DEFAULTS: dict[str, Any] = {
     "broker_heartbeat": 0,
     "worker_enable_remote_control": False,
     "worker_send_task_events": False,
-    "worker_prefetch_multiplier": 1,
+    # Kombu's Redis transport stops reading while its prefetch is used up, and an acknowledgement that fails with
+    # the connection never gives its place back: with a limit a worker would be deaf from then on.
+    "worker_prefetch_multiplier": 0,
     "worker_hijack_root_logger": False,
     "enable_utc": True,
 }

@@ -9,6 +9,7 @@ import pytest
 from django.utils import timezone
 
 from nodes.protocol import Cause, Exit, Phase, StopReason
+from portal.clusters.models import Storage
 from portal.clusters.services import lane_pulse
 from portal.common.errors import Conflict
 from portal.jobs.models import Allocation, Job, JobEvent, TaskAttempt
@@ -269,6 +270,17 @@ def test_a_lost_nodes_gang_is_requeued_on_the_other_node_and_the_old_container_d
     second.finish()
     job.refresh_from_db()
     assert job.state == JobState.SUCCEEDED
+
+
+def test_each_task_has_a_lease_of_its_own_in_the_shared_job_folder(world: World) -> None:
+    Storage.objects.create(name="jobs", root="/mnt/jobs", jobs=True, must_be_mount=False)
+    node = world.node("gpu01", root="/mnt/jobs")
+    world.submit(instances=2)
+    world.cycle()
+    specs = [node.spec(order) for order in node.desired().orders]
+    assert {spec.lease for spec in specs} == {f"/mnt/jobs/alice/train-1/.berth/lease.worker.{index}" for index in (0, 1)}
+    assert {spec.mounts[0].source for spec in specs} == {"/mnt/jobs/alice/train-1"}
+    assert {spec.env["BERTH_JOB_DIR"] for spec in specs} == {specs[0].job_dir}
 
 
 def test_no_node_is_lost_while_the_portal_took_no_reports_in(world: World) -> None:

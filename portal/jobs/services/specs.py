@@ -158,7 +158,8 @@ def _job_folder(facts: AttemptFacts, row: TaskAttempt, uid: int, gid: int) -> tu
         create=True,
         must_be_mount=storage.must_be_mount,
     )
-    return JOB_DIR, (mount,), f"{source}/.berth/lease"
+    # One lease for each task: where tasks are tried again one by one, a retry must not wait for its running siblings.
+    return JOB_DIR, (mount,), f"{source}/.berth/lease.{row.task.role.name}.{row.task.index}"
 
 
 def _storage_mounts(facts: AttemptFacts, profile: str) -> tuple[Mount, ...]:
