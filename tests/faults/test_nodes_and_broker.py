@@ -72,17 +72,25 @@ def test_a_redis_that_comes_back_empty_in_mid_job_costs_no_line_and_no_start(
     assert_no_orphan(running_docker, NODES)
 
 
-def test_a_portal_and_broker_away_for_longer_than_a_node_may_be_silent_stop_and_requeue_nothing(
-    stack: Stack, user: Person, running_docker: DockerEngine
+@pytest.mark.parametrize(
+    "away_s",
+    [
+        pytest.param(LOST_AFTER_S * 1.5, id="longer than a node may be silent"),
+        pytest.param(600.0, id="ten minutes", marks=[pytest.mark.soak, pytest.mark.timeout(1500)]),
+    ],
+)
+def test_a_portal_and_broker_that_are_away_stop_and_requeue_nothing(
+    stack: Stack, user: Person, running_docker: DockerEngine, away_s: float
 ) -> None:
-    lasting = user.run(*counting(0.5, 80), name="lasting")
+    lines = int(away_s * 2) + 40
+    lasting = user.run(*counting(0.5, lines), name="lasting")
     ending = user.run(*counting(0.1), name="ending")
     running(user, lasting, ending)
     for name in PORTAL:
         stack.kill9(name)
     stack.redis.kill()
-    away_until = time.monotonic() + LOST_AFTER_S * 1.5
-    wait_until(lambda: time.monotonic() > away_until, "the time to pass", deadline_s=LOST_AFTER_S * 2)
+    back_at = time.monotonic() + away_s
+    wait_until(lambda: time.monotonic() > back_at, "the time to pass", deadline_s=away_s * 2, every_s=0.5)
     stack.redis.start()
     for name in PORTAL:
         stack.restart(name)
@@ -90,7 +98,7 @@ def test_a_portal_and_broker_away_for_longer_than_a_node_may_be_silent_stop_and_
     assert started_over(user, [lasting, ending]) == [0, 0]
     user.wait(ending, "succeeded")
     user.wait(lasting, "succeeded", deadline_s=90)
-    assert_log(user, lasting, counted(80))
+    assert_log(user, lasting, counted(lines))
     assert_log(user, ending, counted())
     assert started_over(user, [lasting, ending]) == [0, 0]
     assert stack.sql("SELECT count(*) FROM clusters_nodeevent WHERE code = 'lost'") == [(0,)]

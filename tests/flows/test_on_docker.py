@@ -40,7 +40,7 @@ class TestOnDocker(Journeys):
             "torchrun train.py",
             image=torch, instances=4, cpu=half_a_node, memory_mb=1024, completion={"minSucceededInstances": 4},
         )  # fmt: skip
-        user.wait(job, "succeeded", deadline_s=120)
+        user.wait(job, "succeeded", deadline_s=240)
         assert {task["node"] for task in user.task_attempts(job)} == {"gpu01", "gpu02"}
         for rank in range(4):
             assert f"rank {rank} of 4: 15" in user.log_lines(job, rank)
