@@ -278,8 +278,9 @@ def test_each_task_has_a_lease_of_its_own_in_the_shared_job_folder(world: World)
     world.submit(instances=2)
     world.cycle()
     specs = [node.spec(order) for order in node.desired().orders]
-    assert {spec.lease for spec in specs} == {f"/mnt/jobs/alice/train-1/.berth/lease.worker.{index}" for index in (0, 1)}
-    assert {spec.mounts[0].source for spec in specs} == {"/mnt/jobs/alice/train-1"}
+    folder = "/mnt/jobs/alice/train-1"
+    assert {spec.lease for spec in specs} == {f"{folder}/.berth/lease.worker.{index}" for index in (0, 1)}
+    assert {spec.mounts[0].source for spec in specs} == {folder}
     assert {spec.env["BERTH_JOB_DIR"] for spec in specs} == {specs[0].job_dir}
 
 
