@@ -2,14 +2,21 @@
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from nodes.protocol import MARK
 from tests.support.person import Person
 
 LINES = 10_000
 COUNT = f'i=0; while [ $i -lt {LINES} ]; do echo "line $i of $BERTH_TASK_RANK"; i=$((i+1)); done'
 TRAINER = "sh -c 'trap \"echo saved; exit 0\" TERM; echo training; while :; do sleep 0.1; done'"
+
+
+def written(message: dict[str, Any]) -> str:
+    """What the task itself wrote of a websocket's records."""
+    return "".join(text for _, stream, text in message["records"] if stream != MARK)
 
 
 class Journeys:
@@ -58,8 +65,8 @@ class Journeys:
         with user.log_socket(task["id"]) as socket:
             while "line 5\n" not in seen:
                 message = json.loads(socket.recv(timeout=30))
-                seen, offset = seen + "".join(text for _, _, text in message["records"]), message["to"]
-        seen += "".join(user.log_pieces(task["id"], offset))
+                seen, offset = seen + written(message), message["to"]
+        seen += "".join(user.log_pieces(task["id"], offset, marks=False))
         assert seen.splitlines() == [f"line {number}" for number in range(40)]
 
     def test_a_failing_job_says_its_cause_and_shows_its_last_words(self, user: Person) -> None:

@@ -16,4 +16,6 @@ class TestOnProcesses(Journeys):
     def test_every_screen_may_say_that_it_is_not_isolated(self, user: Person) -> None:
         job = user.run("true")
         user.wait(job, "succeeded")
-        assert user.task_attempts(job)[0]["isolation"] == "process (not isolated)"
+        (task,) = user.task_attempts(job)
+        assert task["isolation"] == "process (not isolated)"
+        assert "not isolated" in user.log_text(job, task["id"])

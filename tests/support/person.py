@@ -10,6 +10,7 @@ import yaml
 from websockets.sync.client import ClientConnection, connect
 
 from nodes.protocol import MARK
+from nodes.runtimes.process import ProcessRuntime
 from tests.support.stack import Stack
 from tests.support.waiting import wait_until
 
@@ -92,9 +93,10 @@ class Person:
     # ------------------------------------------------------------ logs
 
     def log_lines(self, job_id: int, task: int = 0) -> list[str]:
-        """The log of a task's newest attempt as the REST API has it now, line by line."""
+        """What a task's newest attempt wrote, as the REST API has it now, line by line."""
         attempts = self.tasks(job_id)[task]["attempts"]
-        return self.log_text(job_id, attempts[0]["id"]).splitlines() if attempts else []
+        text = self.log_text(job_id, attempts[0]["id"]) if attempts else ""
+        return [line for line in text.splitlines() if line != ProcessRuntime.notice]
 
     def log_text(self, job_id: int, task_attempt: str) -> str:
         answer = self.http.get(f"/jobs/{job_id}/logs", params={"task_attempt": task_attempt, "format": "text"})
@@ -119,8 +121,8 @@ class Person:
             yield socket
 
     def log_to_its_end(self, task_attempt: str, deadline_s: float = 60) -> str:
-        """Everything that the websocket sends of a log until it says that this was all, once each and in order."""
-        return "".join(self.log_pieces(task_attempt, deadline_s=deadline_s))
+        """Everything that the task wrote, as the websocket sends it until it says that this was all."""
+        return "".join(self.log_pieces(task_attempt, marks=False, deadline_s=deadline_s))
 
     def log_pieces(
         self, task_attempt: str, offset: int = 0, *, marks: bool = True, deadline_s: float = 60
