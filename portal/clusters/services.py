@@ -35,7 +35,6 @@ from portal.common.wake import scheduler_wake
 NODE_NAME = re.compile(Name.regex)
 LANE_GAP = timedelta(seconds=min(20, settings.NODE_LOST_AFTER_S / 2))
 """A pulse that comes this late means that reports were not taken in for a while: sooner than silence counts."""
-CLOCK_TOLERANCE_MS = 5_000
 
 
 def node_event(*, node: Node, code: str, message: str, now: datetime, actor: str = "", **data: object) -> None:

@@ -6,7 +6,7 @@ import logging
 
 from redis import RedisError
 
-from nodes.protocol import Sample, decode, encode, samples_key
+from nodes.protocol import Sample, encode, samples_key
 from portal.common.wake import redis_once
 
 log = logging.getLogger(__name__)
@@ -21,14 +21,3 @@ def sample_keep(*, node: str, sample: Sample) -> None:
             client.set(samples_key(node), encode(sample), ex=KEPT_S)
     except RedisError as error:
         log.warning("sample of %s not kept: %s", node, error)
-
-
-def samples_get(*, nodes: list[str]) -> dict[str, Sample]:
-    """The newest readings of these nodes; those without one are left out."""
-    try:
-        with redis_once() as client:
-            found = client.mget([samples_key(node) for node in nodes]) if nodes else []
-    except RedisError as error:
-        log.warning("samples not read: %s", error)
-        return {}
-    return {node: decode(text, Sample) for node, text in zip(nodes, found, strict=True) if text}

@@ -16,7 +16,6 @@ from portal.jobs.services.moves import attempt_move, job_event, job_move, tasks_
 from portal.jobs.spec import FANCY_RETRY_OFF, RETRY_ALWAYS, JobSpec
 from portal.jobs.states import (
     AFTER,
-    JOB_OVER,
     TASK_OVER,
     AttemptState,
     Behaviour,
@@ -229,8 +228,3 @@ def _requeue(job: Job, attempt: JobAttempt, now: datetime, *, counted: bool) -> 
         retries_counted=job.retries_counted + counted,
         message=f"{attempt.end_message} The job waits again, in its old place in the queue.",
     )  # fmt: skip
-
-
-def job_is_over(job: Job) -> bool:
-    """Whether nothing will change the job any more."""
-    return job.state in JOB_OVER
