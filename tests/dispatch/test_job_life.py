@@ -7,8 +7,9 @@ from datetime import timedelta
 
 import pytest
 from django.utils import timezone
+from pytest_django.fixtures import Settings
 
-from nodes.protocol import Cause, Exit, Phase, StopReason
+from nodes.protocol import Cause, ContainerState, Exit, Phase, Progress, StopReason
 from portal.clusters.models import Storage
 from portal.clusters.services import lane_pulse
 from portal.common.errors import Conflict
@@ -16,6 +17,7 @@ from portal.jobs.models import Allocation, Job, JobEvent, TaskAttempt
 from portal.jobs.services import job_stop
 from portal.jobs.spec import SpecInvalid
 from portal.jobs.states import EndReason, JobState
+from tests.support.scripted_node import DIGEST
 from tests.support.world import World
 
 pytestmark = pytest.mark.django_db
@@ -52,17 +54,70 @@ def test_a_gang_is_prepared_everywhere_then_started_together_then_succeeds(world
     assert one.containers == two.containers == {}
 
 
+def test_a_job_of_one_task_waits_for_nobody_and_its_digest_is_the_attempts(world: World) -> None:
+    node = world.node("gpu01")
+    job = world.submit()
+    world.cycle()
+    assert [order.phase for order in node.desired().orders] == [Phase.RUN]
+    node.obey()
+    job.refresh_from_db()
+    assert job.state == JobState.RUNNING
+    assert job.attempts.get().digests == {"busybox:latest": DIGEST}
+
+
+def test_a_task_that_is_tried_again_runs_at_once_with_the_digest_of_its_siblings(world: World) -> None:
+    node = world.node("gpu01", gpus=2)
+    world.submit(instances=2, gang=False, role={"taskRetryCount": 1, "completion": {"minSucceededInstances": 2}})
+    world.cycle()
+    first, second = node.desired().orders
+    assert [first.phase, second.phase] == [Phase.PREPARE, Phase.PREPARE], "they agree on a digest first"
+    node.obey()
+    node.end(first, Exit(cause=Cause.EXITED, code=1))
+    node.report()
+    world.cycle()
+    (again,) = (order for order in node.desired().orders if order.attempt not in {first.attempt, second.attempt})
+    assert (again.phase, node.spec(again).digest) == (Phase.RUN, DIGEST)
+
+
+def test_a_start_that_takes_too_long_is_given_up_and_the_job_waits_again(world: World, settings: Settings) -> None:
+    settings.GANG_PREPARE_TIMEOUT_S = 30
+    node = world.node("gpu01")
+    job = world.submit()
+    world.cycle()
+    (order,) = node.desired().orders
+    node.set(order, ContainerState.PULLING)
+    node.report()
+    world.cycle(now=timezone.now() + timedelta(seconds=31))
+    node.obey()
+    job.refresh_from_db()
+    assert job.state == JobState.WAITING
+    assert "was not prepared on gpu01 within 30 s" in job.events.get(code="requeued").message
+
+
+def test_a_start_that_waits_for_an_earlier_attempts_lease_is_not_late(world: World, settings: Settings) -> None:
+    settings.GANG_PREPARE_TIMEOUT_S = 30
+    node = world.node("gpu01")
+    job = world.submit()
+    world.cycle()
+    (order,) = node.desired().orders
+    node.set(order, ContainerState.ACCEPTED, progress=Progress(code="lease", message="attempt 1 still writes"))
+    node.report()
+    world.cycle(now=timezone.now() + timedelta(seconds=31))
+    job.refresh_from_db()
+    assert job.state == JobState.STARTING
+    assert [order.phase for order in node.desired().orders] == [Phase.RUN]
+
+
 def test_every_step_leaves_an_event(world: World) -> None:
     node = world.node("gpu01")
     world.submit()
     world.cycle()
     node.obey()
-    node.obey()
     node.finish()
     codes = list(JobEvent.objects.values_list("code", flat=True))
     assert codes == [
-        "submitted", "hint", "starting", "placed", "task_prepared", "task_running", "attempt_running", "running",
-        "task_terminated", "ending_succeeded", "attempt_ended", "succeeded",
+        "submitted", "hint", "starting", "placed", "task_running", "attempt_running", "running", "task_terminated",
+        "ending_succeeded", "attempt_ended", "succeeded",
     ]  # fmt: skip
 
 

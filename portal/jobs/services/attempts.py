@@ -119,12 +119,15 @@ def _task_attempts_make(job: Job, attempt: JobAttempt, placed: Sequence[Placed],
     )
     ports = _ports_choose(spec, placed)
     waits_for = _still_writing(job)
+    pinned = {place.task_id: attempt.digests.get(spec.role(place.role).image.uri, "") for place in placed}
     return [
         TaskAttempt(
             task_id=place.task_id,
             job_attempt=attempt,
             number=numbers.get(place.task_id, 0) + 1,
             node_id=place.node_id,
+            phase=_first_phase(spec, pinned[place.task_id]),
+            pinned_digest=pinned[place.task_id],
             cpu_milli=place.cpu_milli,
             memory_mb=place.memory_mb,
             ports=ports[place.task_id],
@@ -133,6 +136,11 @@ def _task_attempts_make(job: Job, attempt: JobAttempt, placed: Sequence[Placed],
         )
         for place in placed
     ]
+
+
+def _first_phase(spec: JobSpec, pinned: str) -> Phase:
+    """A task that waits for no other, and whose digest need not be agreed on any more, runs as soon as it can."""
+    return Phase.RUN if spec.task_count == 1 or pinned else Phase.PREPARE
 
 
 def _still_writing(job: Job) -> str:
@@ -227,6 +235,16 @@ def _digests_settle(attempt: JobAttempt, ready: list[TaskAttempt]) -> list[TaskA
         )
     nodes_bump({row.node_id for row in other})
     return settled
+
+
+def attempt_digest_note(*, row: TaskAttempt) -> None:
+    """What a task runs that did not wait for others is the attempt's digest; inside the caller's transaction, which
+    holds the job's row."""
+    attempt = row.job_attempt
+    attempt.refresh_from_db(fields=["digests"])
+    image = JobSpec.from_json(attempt.job.spec).role(row.task.role.name).image.uri
+    if image not in attempt.digests:
+        JobAttempt.objects.filter(pk=attempt.pk).update(digests={**attempt.digests, image: row.digest})
 
 
 def _phase_order(rows: Iterable[TaskAttempt], phase: Phase) -> bool:

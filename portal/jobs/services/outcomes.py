@@ -113,7 +113,8 @@ def _retry_allowed(most: int, used: int, behaviour: Behaviour) -> bool:
 
 
 def _task_again(row: TaskAttempt, message: str, now: datetime, *, counted: bool = False) -> None:
-    tasks_move(Task.objects.filter(pk=row.task_id), TaskState.WAITING, retries_counted=F("retries_counted") + counted)
+    counted_now = F("retries_counted") + int(counted)  # PostgreSQL adds no truth values
+    tasks_move(Task.objects.filter(pk=row.task_id), TaskState.WAITING, retries_counted=counted_now)
     job_event(
         job=row.job_attempt.job, job_attempt=row.job_attempt, task_attempt=row, code="task_retried", now=now,
         message=f"{message} It is tried again.",

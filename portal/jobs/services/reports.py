@@ -13,6 +13,7 @@ from nodes.protocol import Cause, ContainerReport, ContainerState, Phase, moves_
 from portal.clusters.models import Gpu, Node
 from portal.jobs.models import Task, TaskAttempt
 from portal.jobs.services.attempts import (
+    attempt_digest_note,
     attempt_run_when_prepared,
     attempt_running,
     task_attempt_release,
@@ -58,6 +59,8 @@ def container_report(*, row: TaskAttempt, report: ContainerReport, now: datetime
         TaskAttempt.objects.filter(pk=row.pk).update(**fields)
         for name, value in fields.items():
             setattr(row, name, value)
+        if "digest" in fields and row.phase == Phase.RUN:
+            attempt_digest_note(row=row)
         if forward:
             _reached(row, report, now)
         else:
