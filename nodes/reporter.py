@@ -29,6 +29,7 @@ from nodes.supervisor import View
 log = structlog.get_logger(__name__)
 
 COALESCE_S = 0.05
+"""Least time between two reports: a lone change is told at once, many together."""
 EXPIRES_S = 30
 _RETRY_S = 1.0
 _QUIET_AFTER_S, _QUIET_EVERY_S = 600.0, 15.0
@@ -96,12 +97,13 @@ class Reporter:
 
     def _run(self) -> None:
         while not self._closed.is_set():
+            self._changed.clear()  # before the look: what changes from here on asks for another report
+            began = self._clock.monotonic()
             sent = self._send_guarded()
             self._changed.wait(self._pause() if sent else _RETRY_S)
             if not sent:
                 self._closed.wait(_RETRY_S)
-            self._closed.wait(COALESCE_S)
-            self._changed.clear()
+            self._closed.wait(max(0.0, began + COALESCE_S - self._clock.monotonic()))
 
     def _pause(self) -> float:
         quiet = self._clock.monotonic() - self._answered_at > _QUIET_AFTER_S
