@@ -30,6 +30,7 @@ from nodes.protocol import (
     Progress,
     Stop,
     StopReason,
+    encode,
     moves_forward,
     spec_digest,
 )
@@ -249,7 +250,7 @@ class Keeper:
             self._show(Progress(code="spec", message="waiting for the order's details"))
             return LOOK_EVERY_S
         try:
-            if found is not None and not self._fits(found, spec):
+            if found is not None and not self._fits(found, spec, order.spec_hash):
                 self._world.runtime.remove(spec.attempt)
                 found = None
             if found is None:
@@ -265,15 +266,13 @@ class Keeper:
             return 0.0
         return LOOK_EVERY_S if self._order is order else 0.0
 
-    def _fits(self, found: Found, spec: ContainerSpec) -> bool:
+    def _fits(self, found: Found, spec: ContainerSpec, spec_hash: str) -> bool:
         """True when a created container is the one that the spec describes; takes the spec's hash over then."""
-        order_hash = spec_digest(spec)
-        if found.spec_hash != order_hash:
+        if found.spec_hash != spec_hash:
             same = self._record.body == _body(spec) and spec.digest in (None, self._record.digest)
             if not same:
                 return False
-        self._save(replace(self._record, spec_hash=order_hash))
-        self._save(_forward(self._record, ContainerState.PREPARED))
+        self._save(_forward(replace(self._record, spec_hash=spec_hash), ContainerState.PREPARED))
         return True
 
     def _prepare(self, spec: ContainerSpec, spec_hash: str) -> float:
@@ -396,4 +395,4 @@ def _forward(record: Record, state: ContainerState) -> Record:
 
 def _body(spec: ContainerSpec) -> str:
     """Names a spec without its image digest: what a container was made from besides."""
-    return spec_digest(replace(spec, digest=None))
+    return spec_digest(encode(replace(spec, digest=None)))

@@ -163,11 +163,12 @@ class Supervisor:
         if order.spec is None or order.spec_hash in self._specs:
             return
         try:
-            spec = decode(self._key.unseal(order.spec), ContainerSpec)
+            encoded = self._key.unseal(order.spec)
+            spec = decode(encoded, ContainerSpec)
         except (EnvelopeForged, msgspec.MsgspecError) as error:
             log.warning("an order's details cannot be read", attempt=order.attempt, error=type(error).__name__)
             return
-        if spec_digest(spec) != order.spec_hash or spec.attempt != order.attempt:
+        if spec_digest(encoded) != order.spec_hash or spec.attempt != order.attempt:
             log.warning("an order's details are not those it names", attempt=order.attempt)
             return
         self._specs[order.spec_hash] = spec

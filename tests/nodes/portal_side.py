@@ -189,7 +189,7 @@ class PortalSide:
     def order(self, spec: ContainerSpec, phase: Phase, *, send: bool = True) -> str:
         """Puts an attempt on the list in a phase and sends the list. Returns the attempt's id."""
         self.generation += 1
-        spec_hash = spec_digest(spec)
+        spec_hash = spec_digest(encode(spec))
         self.specs[spec_hash] = spec
         old = self.orders.get(spec.attempt)
         self.orders[spec.attempt] = Order(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -98,7 +99,13 @@ def node(tmp_path: Path) -> Node:
 def order(spec: ContainerSpec, phase: Phase, stop: Stop | None = NOW) -> Order:
     sealed = PortalKey.seal_for(KEY.public, encode(spec))
     return Order(
-        attempt=spec.attempt, phase=phase, spec_hash=spec_digest(spec), since=1, spec=sealed, stop=stop, archived=0
+        attempt=spec.attempt,
+        phase=phase,
+        spec_hash=spec_digest(encode(spec)),
+        since=1,
+        spec=sealed,
+        stop=stop,
+        archived=0,
     )
 
 
@@ -186,7 +193,7 @@ def test_a_report_names_the_newest_list_and_holds_every_attempt_of_it(node: Node
         view = wait_until(lambda: (v := supervisor.view()).generation == 5 and v, "the list")
         assert {c.attempt for c in view.containers} == {spec.attempt for spec in SPECS}
         assert {c.generation for c in view.containers} == {5}
-        assert set(view.specs_known) == {spec_digest(spec) for spec in SPECS}
+        assert set(view.specs_known) == {spec_digest(encode(spec)) for spec in SPECS}
 
 
 def test_a_list_for_another_node_or_cluster_is_not_taken(node: Node) -> None:
@@ -214,6 +221,32 @@ def test_an_id_that_is_a_path_is_not_taken(node: Node) -> None:
         supervisor.take(desired(1, order(evil, Phase.RUN), order(SPECS[0], Phase.PREPARE)))
         wait_for(supervisor, SPECS[0], in_state(ContainerState.PREPARED))
         assert shown(supervisor, evil.attempt) is None
+
+
+def newer(spec: ContainerSpec) -> Order:
+    """An order of a portal that is one release ahead: its specs have a field that this agent does not know."""
+    encoded = json.dumps({**json.loads(encode(spec)), "elastic": {"least": 2}}).encode()
+    sealed = PortalKey.seal_for(KEY.public, encoded)
+    return replace(order(spec, Phase.RUN), spec_hash=spec_digest(encoded), spec=sealed)
+
+
+def test_an_agent_takes_orders_of_a_portal_that_is_one_release_ahead(node: Node) -> None:
+    spec = SPECS[0]
+    with node.life() as supervisor:
+        supervisor.take(desired(1, newer(spec)))
+        wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
+        assert supervisor.view().specs_known == (newer(spec).spec_hash,)
+
+
+def test_details_that_are_not_those_the_order_names_are_not_taken(node: Node) -> None:
+    good, other = order(SPECS[0], Phase.RUN), order(replace(SPECS[0], script="false"), Phase.RUN)
+    with node.life() as supervisor:
+        supervisor.take(desired(1, replace(good, spec=other.spec)))
+        waiting = wait_for(supervisor, SPECS[0], lambda report: report.progress is not None)
+        assert waiting.progress is not None
+        assert (waiting.progress.code, waiting.state) == ("spec", ContainerState.ACCEPTED)
+        supervisor.take(desired(2, good))
+        wait_for(supervisor, SPECS[0], in_state(ContainerState.RUNNING))
 
 
 # ---------------------------------------------------------------- stops
