@@ -81,6 +81,7 @@ class NodeAnswer(Answer):
     intent_reason = Text(allow_blank=True)
     health = serializers.ChoiceField(NodeHealth.choices, help_text="what was found")
     health_reason = Text(allow_blank=True)
+    clock_fault = Text(allow_blank=True, help_text="empty while its clock is within 5 s of the portal's")
     sku = serializers.CharField(allow_null=True)
     cpu_milli = serializers.IntegerField(help_text="thousandths of a core")
     cpu_milli_held = serializers.IntegerField()
@@ -190,7 +191,7 @@ class SkusView(ApiView):
 
 
 _NODE_COLUMNS = (
-    *("name", "intent", "intent_reason", "health", "health_reason", "cpu_milli", "memory_mb"),
+    *("name", "intent", "intent_reason", "health", "health_reason", "clock_fault", "cpu_milli", "memory_mb"),
     *("runtime", "simulated", "address", "last_report_at"),
 )
 

@@ -14,6 +14,7 @@ from nacl.signing import VerifyKey
 
 from nodes.protocol import GpuInfo, Inventory, Report
 from portal.accounts.models import User
+from portal.clusters.clocks import clock_fault, skew_after
 from portal.clusters.models import (
     CellType,
     Gpu,
@@ -26,10 +27,11 @@ from portal.clusters.models import (
     VcEvent,
     VirtualCluster,
 )
-from portal.clusters.states import INTENT_MOVES, NodeHealth, NodeIntent
+from portal.clusters.states import HEALTH_MOVES, INTENT_MOVES, NodeHealth, NodeIntent
 from portal.common.converters import Name
 from portal.common.errors import Conflict, Fault, Invalid
 from portal.common.live import announce
+from portal.common.moves import sources
 from portal.common.wake import scheduler_wake
 
 NODE_NAME = re.compile(Name.regex)
@@ -71,8 +73,8 @@ def _joining_faults(name: str, public_key: str) -> Iterator[Fault]:
 def node_set_intent(*, node: Node, intent: str, reason: str, actor: str, now: datetime) -> Node:
     """Open, cordon or drain. Again: no change. Raises Conflict when the table knows no such move."""
     with transaction.atomic():
-        sources = [old for old, targets in INTENT_MOVES.items() if intent in targets]
-        moved = Node.objects.filter(pk=node.pk, intent__in=sources).update(intent=intent, intent_reason=reason)
+        rows = Node.objects.filter(pk=node.pk, intent__in=sources(INTENT_MOVES, intent))
+        moved = rows.update(intent=intent, intent_reason=reason)
         node.refresh_from_db()
         if not moved and node.intent != intent:
             raise Conflict(f"Node {node.name} is {node.intent}; it cannot become {intent}.")
@@ -88,7 +90,7 @@ def node_set_intent(*, node: Node, intent: str, reason: str, actor: str, now: da
 def node_report(*, node: Node, report: Report, now: datetime) -> bool:
     """Take in what a report says of the node itself. False: an older or repeated one, to be left alone whole."""
     fresh = Q(boot__lt=report.boot) | Q(boot=report.boot, seq__lt=report.seq)
-    skew = report.sent_ms - int(now.timestamp() * 1000)
+    skew = skew_after(before_ms=node.clock_skew_ms, sent_ms=report.sent_ms, now_ms=int(now.timestamp() * 1000))
     with transaction.atomic():
         taken = Node.objects.filter(fresh, pk=node.pk).update(
             boot=report.boot, seq=report.seq, last_report_at=now, clock_skew_ms=skew
@@ -97,19 +99,30 @@ def node_report(*, node: Node, report: Report, now: datetime) -> bool:
             return False
         if node.health != NodeHealth.HEALTHY:
             _heard_again(node, now)
+        _clock_take(node, skew, now)
         _inventory_take(node, report.inventory, now)
     return True
 
 
 def _heard_again(node: Node, now: datetime) -> None:
-    moved = (
-        Node.objects.filter(pk=node.pk)
-        .exclude(health=NodeHealth.HEALTHY)
-        .update(health=NodeHealth.HEALTHY, health_reason="")
-    )
-    if moved:
+    if _health_move(node, NodeHealth.HEALTHY, reason=""):
         words = "reports for the first time" if node.health == NodeHealth.UNKNOWN else "is back"
         node_event(node=node, code="healthy", message=f"Node {node.name} {words}.", now=now)
+
+
+def _health_move(node: Node, to: NodeHealth, *, reason: str, **still: object) -> bool:
+    """Move a node's health where the table allows it and the columns ``still`` are what they were."""
+    rows = Node.objects.filter(pk=node.pk, health__in=sources(HEALTH_MOVES, to), **still)
+    return bool(rows.update(health=to, health_reason=reason))
+
+
+def _clock_take(node: Node, skew_ms: int, now: datetime) -> None:
+    """Say once that its clock is wrong, and once that it is right again."""
+    before, fault = node.clock_fault, clock_fault(skew_ms)
+    if fault and not before:
+        node_event(node=node, code="clock_wrong", message=f"Node {node.name}: {fault}", now=now, skew_ms=skew_ms)
+    elif before and not fault:
+        node_event(node=node, code="clock_right", message=f"The clock of node {node.name} is right again.", now=now)
 
 
 def _inventory_take(node: Node, found: Inventory, now: datetime) -> None:
@@ -245,12 +258,10 @@ def _lose(node: Node, now: datetime) -> bool:
     seen = f"{node.last_report_at:%H:%M:%S}" if node.last_report_at else "never"
     message = f"No report since {seen}; given up after {settings.NODE_LOST_AFTER_S} s."
     with transaction.atomic():
-        lost = Node.objects.filter(pk=node.pk, health=NodeHealth.HEALTHY, last_report_at=node.last_report_at).update(
-            health=NodeHealth.LOST, health_reason=message
-        )
+        lost = _health_move(node, NodeHealth.LOST, reason=message, last_report_at=node.last_report_at)
         if lost:
             node_event(node=node, code="lost", message=f"Node {node.name} is lost. {message}", now=now)
-    return bool(lost)
+    return lost
 
 
 # ---------------------------------------------------------------- virtual clusters

@@ -64,7 +64,10 @@ class Migration(migrations.Migration):
                 ("inventory", models.JSONField(blank=True, default=dict, help_text="As last reported, for people")),
                 ("boot", models.BigIntegerField(default=0)),
                 ("seq", models.BigIntegerField(default=0)),
-                ("clock_skew_ms", models.BigIntegerField(default=0)),
+                (
+                    "clock_skew_ms",
+                    models.BigIntegerField(default=0, help_text="ahead of the portal's clock; negative: behind"),
+                ),
                 ("last_report_at", models.DateTimeField(blank=True, null=True)),
                 ("joined_at", models.DateTimeField(auto_now_add=True)),
             ],

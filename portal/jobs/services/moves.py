@@ -13,6 +13,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from portal.common.live import announce
+from portal.common.moves import sources
 from portal.common.wake import scheduler_wake
 from portal.jobs.models import Job, JobAttempt, JobEvent, Task, TaskAttempt
 from portal.jobs.states import (
@@ -22,7 +23,6 @@ from portal.jobs.states import (
     AttemptState,
     JobState,
     TaskState,
-    sources,
 )
 
 
