@@ -113,4 +113,10 @@ def _runtime(options: Options, gpus: GpuBackend) -> Runtime:
 
 
 def _logs(options: Options, key: NodeKey) -> LogPipeline:
-    return LogPipeline(folder=options.state_dir / "logs", node=options.name, key=key, redis_url=options.redis_url)
+    return LogPipeline(
+        folder=options.state_dir / "logs",
+        node=options.name,
+        key=key,
+        redis_url=options.redis_url,
+        node_limit=options.log_spool_gb << 30,
+    )

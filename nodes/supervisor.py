@@ -230,11 +230,18 @@ class Supervisor:
             waiting, self._waiting = self._waiting, None
         if first:
             self._runtime.watch(self.wake)
+            self._sweep_logs()
         if waiting is not None:
             self.take(waiting)
         for keeper in live:
             keeper.wake()
         self._journal.forget_old(self._clock.now_ms())
+
+    def _sweep_logs(self) -> None:
+        with self._lock:
+            known = set(self._keepers)
+        removed = {record.attempt for record in self._journal.records() if record.removed_ms is not None}
+        self._world.logs.sweep(known=known, removed=removed)
 
     def _take_up(self) -> None:
         for record in self._journal.records():

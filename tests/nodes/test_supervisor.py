@@ -307,6 +307,21 @@ def test_a_container_that_is_frozen_for_its_log_keeps_its_lease(node: Node) -> N
         wait_until(lambda: lease.stat().st_mtime > 0, "the agent to touch the lease")
 
 
+# ---------------------------------------------------------------- what an earlier agent left
+
+
+def test_at_the_start_the_spool_of_a_removed_attempt_goes_and_that_of_a_known_one_stays(node: Node) -> None:
+    kept, gone = SPECS[0], SPECS[1]
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(kept, Phase.RUN), order(gone, Phase.REMOVE)))
+        wait_for(supervisor, kept, in_state(ContainerState.RUNNING))
+        wait_until(lambda: Journal(node.folder / "attempts").read(gone.attempt), "the tombstone")
+    (node.folder / "logs" / gone.attempt).mkdir()
+    with node.life() as supervisor:
+        wait_until(lambda: not (node.folder / "logs" / gone.attempt).exists(), "the old spool to go")
+        assert (node.folder / "logs" / kept.attempt).exists()
+
+
 # ---------------------------------------------------------------- failures
 
 
