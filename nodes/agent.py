@@ -54,7 +54,7 @@ class Agent:
             policy=policy,
             clock=clock,
             lease_still_s=options.lease_still_s,
-            changed=lambda: self._reporter.change(),
+            changed=lambda at_once: self._reporter.change(at_once),
         )
         self._reporter = Reporter(
             app=app,

@@ -51,7 +51,7 @@ _PHASES = tuple(Phase)
 class World:
     """What all keepers of a node share. ``spec`` gives a spec by its hash; ``conflict`` names the live attempt
     that holds one of the GPUs; ``gpu_busy`` says whether a process of the attempt still has one open; ``changed``
-    tells the reporter; ``gone`` forgets a removed attempt."""
+    tells the reporter, with True when the portal waits for it; ``gone`` forgets a removed attempt."""
 
     runtime: Runtime
     logs: LogPipeline
@@ -62,7 +62,7 @@ class World:
     spec: Callable[[str], ContainerSpec | None]
     conflict: Callable[[str, tuple[str, ...]], str | None]
     gpu_busy: Callable[[str, tuple[str, ...]], bool]
-    changed: Callable[[], None]
+    changed: Callable[[bool], None]
     gone: Callable[[str], None]
 
 
@@ -215,7 +215,7 @@ class Keeper:
             record = replace(record, started_ms=record.started_ms or found.started_ms)
             self._world.logs.attach(record.attempt, self._world.runtime.source(record.attempt))
         if found.status is Status.RUNNING:
-            record = _forward(record, ContainerState.RUNNING)
+            record = record.forward(ContainerState.RUNNING)
         self._save(record)
         if found.status is Status.ENDED and record.exit is None:
             self._end(exit_of(found, record.stopping), found.ended_ms)
@@ -225,7 +225,7 @@ class Keeper:
         if exit.cause is not Cause.UNKILLABLE and not self._world.gpu_busy(record.attempt, record.gpus):
             record = replace(record, gpus=())
         self._progress = None
-        self._save(_forward(record, ContainerState.TERMINATED))
+        self._save(record.forward(ContainerState.TERMINATED))
 
     def _after_end(self, found: Found | None) -> float:
         """Waits for the log's end, which the reporter is told at once, and for its GPUs to be let go."""
@@ -239,7 +239,7 @@ class Keeper:
             return _LOG_END_EVERY_S
         if not self._log_complete:
             self._log_complete = True
-            self._world.changed()
+            self._world.changed(True)
         return LOOK_EVERY_S
 
     # ------------------------------------------------------------ towards running
@@ -272,7 +272,7 @@ class Keeper:
             same = self._record.body == _body(spec) and spec.digest in (None, self._record.digest)
             if not same:
                 return False
-        self._save(_forward(replace(self._record, spec_hash=spec_hash), ContainerState.PREPARED))
+        self._save(replace(self._record, spec_hash=spec_hash).forward(ContainerState.PREPARED))
         return True
 
     def _prepare(self, spec: ContainerSpec, spec_hash: str) -> float:
@@ -303,7 +303,7 @@ class Keeper:
             lease_root=next((m.root for m in spec.mounts if spec.lease and spec.lease.startswith(m.source)), None),
             prepared_ms=self._world.clock.now_ms(),
         )
-        self._save(_forward(record, ContainerState.PREPARED))
+        self._save(record.forward(ContainerState.PREPARED))
         return 0.0
 
     def _lease_remaining(self, spec: ContainerSpec) -> float:
@@ -372,25 +372,21 @@ class Keeper:
     # ------------------------------------------------------------ the record
 
     def _move(self, state: ContainerState) -> None:
-        self._save(_forward(self._record, state))
+        self._save(self._record.forward(state))
 
     def _save(self, record: Record) -> None:
         if record != self._record:
             self._world.journal.write(record)
-            self._record = record
-            self._world.changed()
+            moved, self._record = record.state is not self._record.state, record
+            self._world.changed(moved and record.is_awaited)
 
     def _show(self, progress: Progress) -> None:
         if progress != self._progress:
             self._progress = progress
-            self._world.changed()
+            self._world.changed(False)
 
     def _progress_is(self, code: str) -> bool:
         return self._progress is not None and self._progress.code == code
-
-
-def _forward(record: Record, state: ContainerState) -> Record:
-    return replace(record, state=state) if moves_forward(record.state, state) else record
 
 
 def _body(spec: ContainerSpec) -> str:

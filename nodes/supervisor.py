@@ -65,7 +65,7 @@ class Supervisor:
         policy: Policy,
         clock: Clock,
         lease_still_s: float,
-        changed: Callable[[], None],
+        changed: Callable[[bool], None],
     ) -> None:
         self._cluster, self._node, self._key = cluster, node, key
         self._runtime, self._gpus, self._journal, self._clock = runtime, gpus, journal, clock
@@ -154,7 +154,9 @@ class Supervisor:
             buried = self._journal.read(order.attempt)
             if buried is not None and buried.removed_ms is not None:
                 return
-            keeper = self._keep(Record(attempt=order.attempt, spec_hash=order.spec_hash, phase=Phase.PREPARE))
+            self._learn(order)
+            self._keep(Record(attempt=order.attempt, spec_hash=order.spec_hash, phase=Phase.PREPARE), order)
+            return
         self._learn(order)
         keeper.give(order)
 
@@ -174,17 +176,18 @@ class Supervisor:
         self._specs[order.spec_hash] = spec
 
     def _changed_if_new(self, desired: Desired) -> None:
-        """A list that was sent early is answered at once, so that the portal knows it was seen."""
+        """A list that was sent early is answered soon, so that the portal knows it was seen."""
         if desired.answers == 0:
-            self._changed()
+            self._changed(False)
 
     # ------------------------------------------------------------ keepers
 
-    def _keep(self, record: Record) -> Keeper:
-        keeper = Keeper(record, self._world)
-        self._keepers[record.attempt] = keeper
+    def _keep(self, record: Record, order: Order | None = None) -> None:
+        """Begins to keep an attempt; the order is there before the first look, which then does the first step."""
+        keeper = self._keepers[record.attempt] = Keeper(record, self._world)
+        if order is not None:
+            keeper.give(order)
         keeper.open()
-        return keeper
 
     def _gone(self, attempt: str) -> None:
         with self._lock:
@@ -192,7 +195,7 @@ class Supervisor:
             wanted = {k.order.spec_hash for k in self._keepers.values() if k.order is not None}
             for spec_hash in self._specs.keys() - wanted:
                 del self._specs[spec_hash]
-        self._changed()
+        self._changed(False)
 
     def _conflict(self, attempt: str, gpus: tuple[str, ...]) -> str | None:
         """Another attempt that holds one of the GPUs; of two that were prepared for the same, the first keeps it."""

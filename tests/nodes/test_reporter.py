@@ -10,7 +10,7 @@ from celery import Celery
 
 from nodes.clock import SystemClock
 from nodes.protocol import REPORTS_QUEUE, Inventory, NodeKey
-from nodes.reporter import COALESCE_S, Reporter
+from nodes.reporter import COALESCE_S, SOON_S, Reporter
 from nodes.supervisor import View
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
@@ -54,9 +54,12 @@ def sent(server: RedisServer) -> int:
         return int(client.llen(REPORTS_QUEUE))
 
 
-def test_a_change_is_reported_long_before_the_next_report_is_due(reporter: Reporter, redis_server: RedisServer) -> None:
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_change_is_reported_long_before_the_next_report_is_due(
+    reporter: Reporter, redis_server: RedisServer, at_once: bool
+) -> None:
     wait_until(lambda: sent(redis_server) == 1, "the first report")
-    reporter.change()
+    reporter.change(at_once)
     wait_until(lambda: sent(redis_server) == 2, "the report of the change")
 
 
@@ -64,8 +67,16 @@ def test_many_changes_travel_in_few_reports(reporter: Reporter, redis_server: Re
     wait_until(lambda: sent(redis_server) == 1, "the first report")
     began = time.monotonic()
     while time.monotonic() - began < 5 * COALESCE_S:
-        reporter.change()
+        reporter.change(True)
     before = looks.count
-    reporter.change()
+    reporter.change(True)
     wait_until(lambda: looks.count > before, "a look after the last change")
     assert sent(redis_server) <= (time.monotonic() - began) / COALESCE_S + 2
+
+
+def test_what_nobody_waits_for_travels_with_what_follows(reporter: Reporter, redis_server: RedisServer) -> None:
+    wait_until(lambda: sent(redis_server) == 1, "the first report")
+    began = time.monotonic()
+    while time.monotonic() - began < 3 * SOON_S:
+        reporter.change(False)
+    assert sent(redis_server) <= (time.monotonic() - began) / SOON_S + 2

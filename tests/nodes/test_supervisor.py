@@ -81,7 +81,7 @@ class Node:
             policy=self.policy,
             clock=self.clock,
             lease_still_s=0,
-            changed=lambda: None,
+            changed=lambda at_once: None,
         )
         supervisor.open()
         try:

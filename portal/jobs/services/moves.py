@@ -19,6 +19,7 @@ from portal.jobs.models import Job, JobAttempt, JobEvent, Task, TaskAttempt
 from portal.jobs.states import (
     ATTEMPT_MOVES,
     JOB_MOVES,
+    JOB_OVER,
     TASK_MOVES,
     AttemptState,
     JobState,
@@ -62,6 +63,10 @@ def job_announce(job: Job) -> None:
     transaction.on_commit(lambda: announce("job", payload))
 
 
+MAKES_ROOM = JOB_OVER | {JobState.WAITING}
+"""States that may let the scheduler start something: a job that waits, or one that others waited for."""
+
+
 def job_move(job: Job, to: JobState, *, now: datetime, code: str, message: str, actor: str = "", **fields: Any) -> bool:
     """Move a job, with the given columns, where the table allows it from the state its row is in."""
     rows = Job.objects.filter(pk=job.pk, state__in=sources(JOB_MOVES, to)).update(state=to, **fields)
@@ -70,7 +75,8 @@ def job_move(job: Job, to: JobState, *, now: datetime, code: str, message: str, 
             setattr(job, name, value)
         job.state = to
         job_event(job=job, code=code, message=message, now=now, actor=actor)
-        transaction.on_commit(scheduler_wake)
+        if to in MAKES_ROOM:
+            transaction.on_commit(scheduler_wake)
     return bool(rows)
 
 
