@@ -7,18 +7,14 @@ and the agent may die between any two. What the order of things is, and why: ``d
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from signal import SIGKILL, SIGTERM
 
 import structlog
 
-from nodes.clock import Clock
 from nodes.ending import exit_of, exit_stopped_before_start, exit_unkillable
-from nodes.journal import Journal, Record, Stopping
+from nodes.journal import Record, Stopping
 from nodes.lease import LeaseWatch, lease_watch
-from nodes.logs import LogPipeline
-from nodes.policy import Policy
 from nodes.protocol import (
     Cause,
     ContainerReport,
@@ -34,36 +30,19 @@ from nodes.protocol import (
     moves_forward,
     spec_digest,
 )
-from nodes.runtimes.base import Cancelled, Failed, Found, Runtime, RuntimeAway, Status
+from nodes.runtimes.base import Cancelled, Failed, Found, RuntimeAway, Status
 from nodes.storages import file_touch, mounts_prepare
+from nodes.world import World
 
 log = structlog.get_logger(__name__)
 
 LOOK_EVERY_S = 5.0
 AWAY_EVERY_S = 1.0
 UNKILLABLE_AFTER_S = 120.0
-_LOG_END_EVERY_S = 0.05
+LOG_READ_WITHIN_S = 1.0
+_LOG_END_EVERY_S = 0.02
 _GRACE_S = 30
 _PHASES = tuple(Phase)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """What all keepers of a node share. ``spec`` gives a spec by its hash; ``conflict`` names the live attempt
-    that holds one of the GPUs; ``gpu_busy`` says whether a process of the attempt still has one open; ``changed``
-    tells the reporter, with True when the portal waits for it; ``gone`` forgets a removed attempt."""
-
-    runtime: Runtime
-    logs: LogPipeline
-    journal: Journal
-    policy: Policy
-    clock: Clock
-    lease_still_s: float
-    spec: Callable[[str], ContainerSpec | None]
-    conflict: Callable[[str, tuple[str, ...]], str | None]
-    gpu_busy: Callable[[str, tuple[str, ...]], bool]
-    changed: Callable[[bool], None]
-    gone: Callable[[str], None]
 
 
 class Keeper:
@@ -76,6 +55,7 @@ class Keeper:
         self._progress: Progress | None = None
         self._lease: LeaseWatch | None = None
         self._log_complete = False
+        self._ended_at: float | None = None
         self._wake = threading.Event()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=f"keep-{record.attempt}", daemon=True)
@@ -169,6 +149,8 @@ class Keeper:
         found = self._world.runtime.find(self._record.attempt)
         self._observe(found)
         record = self._record
+        if found is not None and found.status is Status.ENDED and record.exit is None:
+            return _LOG_END_EVERY_S
         if record.phase is Phase.REMOVE and (record.exit is not None or found is None):
             self._remove()
             return None
@@ -217,8 +199,15 @@ class Keeper:
         if found.status is Status.RUNNING:
             record = record.forward(ContainerState.RUNNING)
         self._save(record)
-        if found.status is Status.ENDED and record.exit is None:
+        if found.status is Status.ENDED and record.exit is None and self._log_is_read():
             self._end(exit_of(found, record.stopping), found.ended_ms)
+
+    def _log_is_read(self) -> bool:
+        """Whether an end may be told: the last lines belong to it, unless they are too long in coming."""
+        now = self._world.clock.monotonic()
+        self._ended_at = now if self._ended_at is None else self._ended_at
+        late = not 0 <= now - self._ended_at < LOG_READ_WITHIN_S
+        return late or self._world.logs.status(self._record.attempt).complete
 
     def _end(self, exit: Exit, ended_ms: int | None) -> None:
         record = replace(self._record, exit=exit, ended_ms=ended_ms or self._world.clock.now_ms())

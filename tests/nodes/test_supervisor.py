@@ -38,7 +38,7 @@ from nodes.protocol import (
 )
 from nodes.runtimes.base import Failed, Status
 from nodes.supervisor import Supervisor
-from tests.nodes.memory_runtime import Backlog, MemoryRuntime
+from tests.nodes.memory_runtime import Backlog, LastWords, MemoryRuntime
 from tests.nodes.portal_side import spec_of
 from tests.support.waiting import wait_until
 
@@ -305,6 +305,33 @@ def test_a_container_that_is_frozen_for_its_log_keeps_its_lease(node: Node) -> N
         supervisor.take(desired(1, order(spec, Phase.RUN)))
         wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
         wait_until(lambda: lease.stat().st_mtime > 0, "the agent to touch the lease")
+
+
+# ---------------------------------------------------------------- ends
+
+
+def test_an_end_is_told_together_with_its_last_lines(node: Node) -> None:
+    node.runtime.output = LastWords
+    spec = SPECS[0]
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(spec, Phase.RUN)))
+        wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
+        node.runtime.end(spec.attempt, 1)
+        supervisor.wake(spec.attempt)
+        ended = wait_for(supervisor, spec, in_state(ContainerState.TERMINATED))
+        assert ended.exit is not None
+        assert (ended.log_complete, ended.exit.log_tail) == (True, "last words\n")
+
+
+def test_a_log_without_end_holds_no_end_up_for_longer_than_a_second(node: Node) -> None:
+    node.runtime.output = Backlog
+    spec = SPECS[0]
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(spec, Phase.RUN)))
+        wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
+        node.runtime.end(spec.attempt, 0)
+        supervisor.wake(spec.attempt)
+        assert not wait_for(supervisor, spec, in_state(ContainerState.TERMINATED)).log_complete
 
 
 # ---------------------------------------------------------------- what an earlier agent left
