@@ -203,11 +203,12 @@ class Keeper:
             self._end(exit_of(found, record.stopping), found.ended_ms)
 
     def _log_is_read(self) -> bool:
-        """Whether an end may be told: the last lines belong to it, unless they are too long in coming."""
+        """Whether an end may be told: the last lines go before it, unless they are too long in coming."""
         now = self._world.clock.monotonic()
         self._ended_at = now if self._ended_at is None else self._ended_at
         late = not 0 <= now - self._ended_at < LOG_READ_WITHIN_S
-        return late or self._world.logs.status(self._record.attempt).complete
+        status = self._world.logs.status(self._record.attempt)
+        return late or (status.complete and status.sent)
 
     def _end(self, exit: Exit, ended_ms: int | None) -> None:
         record = replace(self._record, exit=exit, ended_ms=ended_ms or self._world.clock.now_ms())

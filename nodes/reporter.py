@@ -1,4 +1,4 @@
-"""Sends the full report: every few seconds, and at once after a change. Never blocks the supervisor.
+"""Sends the full report: every few seconds, and soon after a change. Never blocks the supervisor.
 
 A report that cannot be sent is dropped, for the next one says everything anew.
 """

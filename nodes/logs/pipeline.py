@@ -102,6 +102,7 @@ class LogPipeline:
             dropped_lines=log.spool.dropped_lines,
             tail=log.spool.tail,
             frozen=log.follower is not None and log.follower.frozen,
+            sent=self._shipper.has_sent(attempt),
         )
 
     def note(self, attempt: str, text: str) -> None:

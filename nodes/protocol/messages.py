@@ -240,7 +240,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything an agent knows, each 5 s and at once on a change. Ordered by (boot, seq)."""
+    """Everything an agent knows, each 5 s and soon after a change. Ordered by (boot, seq)."""
 
     cluster: str
     node: str
