@@ -62,14 +62,16 @@ class Victim:
 class Preempt:
     """Take the victims' cells for the job, which starts at `placements` when they are gone.
 
-    Part of the contract between the engine and those who apply its plan. The rules in force today lend
-    nothing that would have to be taken back, so no answer of the engine is a preemption.
+    Whoever applies it claims every leaf of `placements` for the job and orders the victims to end, in one
+    step. `releases` are leaves that other jobs had claimed and lose by it (a claim on a leaf of `placements`
+    is replaced): they have lower priority and are decided anew.
     """
 
     job: Job
     placements: tuple[TaskPlacement, ...]
     victims: tuple[Victim, ...]
     at_ms: int
+    releases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,11 @@ class Demotion:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All decisions of one pass, each made as if those before it were carried out, in order."""
+    """All decisions of one pass, each made as if those before it were carried out.
+
+    The order of carrying out: `releases` (claims that nobody needs any more, by leaf), `demotions`,
+    `promotions`, then `preemptions` and `starts`. `reservations` replaces the snapshot's.
+    """
 
     at_ms: int
     starts: tuple[Start, ...] = ()
@@ -111,3 +117,5 @@ class Plan:
     promotions: tuple[Promotion, ...] = ()
     demotions: tuple[Demotion, ...] = ()
     waits: tuple[Wait, ...] = ()
+    releases: tuple[str, ...] = ()
+    reservations: tuple[str, ...] = ()

@@ -155,9 +155,15 @@ class _Reader:
             running=self._running(engine_jobs, placed, allocations, task_refs),
             waiting=tuple(sorted(waiting, key=lambda job: job.id)),
             claims=tuple(
-                scheduling.Claim(self.leaf_ids[leaf], job_key(claimant), job_key(victim) if victim else None)
-                for leaf, claimant, victim in Claim.objects.order_by("leaf_id").values_list(
-                    "leaf_id", "claimant_id", "victim_id"
+                scheduling.Claim(
+                    leaf=self.leaf_ids[leaf],
+                    claimant=job_key(claimant),
+                    victim=job_key(victim) if victim else None,
+                    virtual_cell=cell,
+                    task=task_refs[task][1],
+                )
+                for leaf, claimant, victim, cell, task in Claim.objects.order_by("leaf_id").values_list(
+                    "leaf_id", "claimant_id", "victim_id", "virtual_cell", "task_id"
                 )
             ),
             demotions=tuple(

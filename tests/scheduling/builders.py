@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from scheduling import (
+    Claim,
     Cluster,
     Engine,
     Job,
@@ -92,6 +93,11 @@ def engine(described: Cluster, *jobs: Job) -> Engine:
     for one in jobs:
         made.submit(one)
     return made
+
+
+def a_claim(leaf: str, claimant: str = "claimant", victim: str | None = None) -> Claim:
+    """A claim for the first task of a job of the team vision."""
+    return Claim(leaf, claimant, victim, "vision/A100/0", TaskRef("worker", 0))
 
 
 def carry_out(made: Engine, now: int = 0) -> Plan:

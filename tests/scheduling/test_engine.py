@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from scheduling import (
-    Claim,
     Demotion,
     Engine,
     LeafUse,
@@ -21,7 +20,7 @@ from scheduling import (
     UnknownJob,
     Usage,
 )
-from tests.scheduling.builders import carry_out, cluster, engine, job, node, nodes_of, role, running, wait_of
+from tests.scheduling.builders import a_claim, carry_out, cluster, engine, job, node, nodes_of, role, running, wait_of
 
 ONE = cluster(node("a"), vision=4)
 
@@ -153,7 +152,7 @@ def wait_of_quota(made: Engine) -> tuple[int | str, int | str]:
 
 def test_a_claimed_gpu_is_kept_for_its_claimant() -> None:
     made = engine(cluster(node("a", 1), vision=1), job("other", at=1), job("claimant", at=2))
-    made.claim(Claim("a:0", "claimant"))
+    made.claim(a_claim("a:0"))
     assert [start.job.id for start in made.plan(0).starts] == []
     made.finish("other")
     plan = carry_out(made)
@@ -163,28 +162,28 @@ def test_a_claimed_gpu_is_kept_for_its_claimant() -> None:
 
 def test_a_claimed_gpu_is_free_again_when_the_claim_is_released() -> None:
     made = engine(cluster(node("a", 1), vision=1), job("other"))
-    made.claim(Claim("a:0", "claimant"))
+    made.claim(a_claim("a:0"))
     made.release("a:0")
     assert [start.job.id for start in made.plan(0).starts] == ["other"]
 
 
 def test_nobody_else_can_be_started_on_a_claimed_gpu() -> None:
     made = engine(ONE)
-    made.claim(Claim("a:0", "claimant"))
+    made.claim(a_claim("a:0"))
     with pytest.raises(PlacementConflict):
         made.start(a_start("other", "a:0", 0))
 
 
 def test_a_claim_names_no_victim_once_it_is_gone() -> None:
     made = running(ONE, job("victim", role(gpus=4)))
-    made.claim(Claim("a:0", "claimant", "victim"))
+    made.claim(a_claim("a:0", victim="victim"))
     made.finish("victim")
-    assert made.snapshot().claims == (Claim("a:0", "claimant", None),)
+    assert made.snapshot().claims == (a_claim("a:0"),)
 
 
 def test_the_claims_of_a_job_that_is_over_are_gone() -> None:
     made = engine(ONE, job("claimant"))
-    made.claim(Claim("a:0", "claimant"))
+    made.claim(a_claim("a:0"))
     made.finish("claimant")
     assert made.snapshot().claims == ()
 
@@ -195,7 +194,7 @@ def test_a_snapshot_comes_back_as_it_went_in() -> None:
         ONE,
         running=(Running(replace(job("r"), wanted=()), (RunningTask(placement, 5, 7),)),),
         waiting=(job("w1"), job("w2", priority=100)),
-        claims=(Claim("a:3", "w2", "r"),),
+        claims=(a_claim("a:3", "w2", "r"),),
         demotions=(Demotion("r", "w2"),),
         usage=(Usage("vision", "alice", "A100", 0, 3_600_000),),
     )
