@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from scheduling.contradictions import contradictions
+from scheduling.safety import shortages
+
 
 class NodeState(StrEnum):
     """Whether a node takes new tasks; only an open one does."""
@@ -192,8 +195,10 @@ class ClusterError(ValueError):
 class QuotaTooLarge(ClusterError):
     """The quotas ask for more cells of a level (`cell_type`) than there are: `needed` of `available`."""
 
-    def __init__(self, cell_type: str, needed: int, available: int) -> None:
-        super().__init__(cell_type, f"the quotas need {needed} cells, {available} are there")
+    def __init__(self, cell_type: str, needed: int, available: int, chain: str = "") -> None:
+        where = f"{chain}: {cell_type}" if chain not in ("", cell_type) else cell_type
+        super().__init__(where, f"the quotas need {needed} cells, {available} are there")
+        self.chain = chain
         self.cell_type = cell_type
         self.needed = needed
         self.available = available
@@ -206,7 +211,8 @@ class Cluster:
     Cells count whether or not they are in service: an outage makes jobs wait, it revokes no quota. Where
     hardware that quotas were made for is gone, `quotas_may_exceed` reads the cluster as it is: jobs without
     GPUs to run on wait.
-    Raises ClusterError for double ids and mixed nodes, QuotaTooLarge for quotas beyond the hardware.
+    Raises ClusterError for what `contradictions` finds (double ids, mixed nodes, cells that do not match their
+    type, a pinned cell of two virtual clusters), QuotaTooLarge for quotas that cannot be carved out.
     """
 
     nodes: tuple[Node, ...]
@@ -219,45 +225,10 @@ class Cluster:
     leaf_types: Mapping[str, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _check_unique([node.id for node in self.nodes], "two nodes have this id")
-        _check_unique([vc.id for vc in self.virtual_clusters], "two virtual clusters have this id")
-        leaves = [leaf for node in self.nodes for leaf in node.leaves]
-        _check_unique([leaf.id for leaf in leaves], "two leaf cells have this id")
-        for node in self.nodes:
-            _check_node(node)
-        for vc in self.virtual_clusters:
-            _check_unique([line.cell_type for line in vc.quota], f"two quota lines of {vc.id} name this type")
-            if any(line.count < 0 or "/" in line.cell_type for line in vc.quota):
-                raise ClusterError(vc.id, "a quota line has a negative count or a slash in its cell type")
+        for subject, problem in contradictions(self):
+            raise ClusterError(subject, problem)
+        leaves = (leaf for node in self.nodes for leaf in node.leaves)
         object.__setattr__(self, "leaf_types", {leaf.id: leaf.cell_type for leaf in leaves})
         if not self.quotas_may_exceed:
-            self._check_quotas()
-
-    def _check_quotas(self) -> None:
-        available: dict[str, int] = {}
-        needed: dict[str, int] = {}
-        for cell_type in self.leaf_types.values():
-            available[cell_type] = available.get(cell_type, 0) + 1
-        for vc in self.virtual_clusters:
-            for line in vc.quota:
-                needed[line.cell_type] = needed.get(line.cell_type, 0) + line.count
-        for cell_type in sorted(needed):
-            if needed[cell_type] > available.get(cell_type, 0):
-                raise QuotaTooLarge(cell_type, needed[cell_type], available.get(cell_type, 0))
-
-
-def _check_unique(ids: list[str], problem: str) -> None:
-    seen: set[str] = set()
-    for one in ids:
-        if one in seen:
-            raise ClusterError(one, problem)
-        seen.add(one)
-
-
-def _check_node(node: Node) -> None:
-    if any(leaf.node != node.id for leaf in node.leaves):
-        raise ClusterError(node.id, "has a leaf cell that names another node")
-    if len({leaf.cell_type for leaf in node.leaves}) > 1:
-        raise ClusterError(node.id, "has leaf cells of several types")
-    if len({leaf.index for leaf in node.leaves}) < len(node.leaves):
-        raise ClusterError(node.id, "has two leaf cells with one index")
+            for short in shortages(self):
+                raise QuotaTooLarge(short.cell_type, short.needed, short.available, short.chain)
