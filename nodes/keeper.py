@@ -7,18 +7,15 @@ and the agent may die between any two. What the order of things is, and why: ``d
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from signal import SIGKILL, SIGTERM
 
 import structlog
 
-from nodes.clock import Clock
 from nodes.ending import exit_of, exit_stopped_before_start, exit_unkillable
-from nodes.journal import Journal, Record, Stopping
+from nodes.journal import Record, Stopping
 from nodes.lease import LeaseWatch, lease_watch
-from nodes.logs import LogPipeline
-from nodes.policy import Policy
+from nodes.notice import notice_text
 from nodes.protocol import (
     Cause,
     ContainerReport,
@@ -33,8 +30,9 @@ from nodes.protocol import (
     moves_forward,
     spec_digest,
 )
-from nodes.runtimes.base import Cancelled, Failed, Found, Runtime, RuntimeAway, Status
-from nodes.storages import file_touch, mounts_prepare
+from nodes.runtimes.base import Cancelled, Failed, Found, RuntimeAway, Status
+from nodes.storages import checkpoint_place, file_changed_ms, file_touch, mounts_prepare
+from nodes.world import World
 
 log = structlog.get_logger(__name__)
 
@@ -44,25 +42,6 @@ UNKILLABLE_AFTER_S = 120.0
 _LOG_END_EVERY_S = 0.05
 _GRACE_S = 30
 _PHASES = tuple(Phase)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """What all keepers of a node share. ``spec`` gives a spec by its hash; ``conflict`` names the live attempt
-    that holds one of the GPUs; ``gpu_busy`` says whether a process of the attempt still has one open; ``changed``
-    tells the reporter; ``gone`` forgets a removed attempt."""
-
-    runtime: Runtime
-    logs: LogPipeline
-    journal: Journal
-    policy: Policy
-    clock: Clock
-    lease_still_s: float
-    spec: Callable[[str], ContainerSpec | None]
-    conflict: Callable[[str, tuple[str, ...]], str | None]
-    gpu_busy: Callable[[str, tuple[str, ...]], bool]
-    changed: Callable[[], None]
-    gone: Callable[[str], None]
 
 
 class Keeper:
@@ -135,6 +114,7 @@ class Keeper:
             log_complete=record.exit is not None and status.complete,
             log_dropped_lines=status.dropped_lines,
             progress=self._progress,
+            checkpoint_ms=record.checkpoint_ms,
             gpus=self.holds(),
         )
 
@@ -215,7 +195,7 @@ class Keeper:
             self._world.logs.attach(record.attempt, self._world.runtime.source(record.attempt))
         if found.status is Status.RUNNING:
             record = _forward(record, ContainerState.RUNNING)
-        self._save(record)
+        self._save(_checkpoint_seen(record))
         if found.status is Status.ENDED and record.exit is None:
             self._end(exit_of(found, record.stopping), found.ended_ms)
 
@@ -284,6 +264,7 @@ class Keeper:
             self._show(Progress(code="lease", message=f"{spec.lease_after} still writes"))
             return min(remaining, 1.0)
         mounts_prepare(spec)
+        checkpoint = checkpoint_place(spec)
         self._move(ContainerState.PULLING)
         image = self._world.runtime.image(spec, progress=self._show, cancelled=self._unwanted)
         if spec.digest is not None and image.digest != spec.digest:
@@ -302,6 +283,8 @@ class Keeper:
             gpus=spec.gpus,
             lease=spec.lease,
             lease_root=next((m.root for m in spec.mounts if spec.lease and spec.lease.startswith(m.source)), None),
+            checkpoint=spec.checkpoint,
+            checkpoint_root=checkpoint[0].root if checkpoint else None,
             prepared_ms=self._world.clock.now_ms(),
         )
         self._save(_forward(record, ContainerState.PREPARED))
@@ -356,12 +339,19 @@ class Keeper:
         return LOOK_EVERY_S
 
     def _send(self, stopping: Stopping, number: int) -> float:
-        """Records the signal, then sends it."""
+        """Records the signal, then sends it; before SIGTERM the task's notice is there."""
         if number == SIGTERM:
             self._world.logs.note(self._record.attempt, stopping.message or f"stopped: {stopping.reason.value}")
+            self._tell_task(stopping)
         self._save(replace(self._record, stopping=stopping))
         self._world.runtime.signal(self._record.attempt, number)
         return min(float(stopping.grace_s), LOOK_EVERY_S) if number == SIGTERM else 1.0
+
+    def _tell_task(self, stopping: Stopping) -> None:
+        try:
+            self._world.runtime.warn(self._record.attempt, notice_text(stopping, self._world.clock.now_ms()))
+        except OSError as error:
+            log.warning("the notice cannot be written", attempt=self._record.attempt, error=str(error))
 
     def _remove(self) -> None:
         attempt = self._record.attempt
@@ -392,6 +382,13 @@ class Keeper:
 
 def _forward(record: Record, state: ContainerState) -> Record:
     return replace(record, state=state) if moves_forward(record.state, state) else record
+
+
+def _checkpoint_seen(record: Record) -> Record:
+    """The record of an attempt that has begun, with the time at which its checkpoint file last changed."""
+    if record.checkpoint is None or record.checkpoint_root is None or record.started_ms is None or record.exit:
+        return record
+    return replace(record, checkpoint_ms=file_changed_ms(record.checkpoint_root, record.checkpoint))
 
 
 def _body(spec: ContainerSpec) -> str:

@@ -16,7 +16,7 @@ import structlog
 from nodes.clock import Clock
 from nodes.gpus.base import GpuBackend
 from nodes.journal import Journal, Record, attempt_is_safe
-from nodes.keeper import LOOK_EVERY_S, Keeper, World
+from nodes.keeper import LOOK_EVERY_S, Keeper
 from nodes.logs import LogPipeline
 from nodes.policy import Policy
 from nodes.protocol import (
@@ -33,6 +33,7 @@ from nodes.protocol import (
     spec_digest,
 )
 from nodes.runtimes.base import Found, Runtime, RuntimeAway, Status
+from nodes.world import World
 
 log = structlog.get_logger(__name__)
 

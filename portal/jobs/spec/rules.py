@@ -22,7 +22,8 @@ MAX_SCRIPTS = 2_000_000
 _LINK_KINDS = {"dockerImage": "dockerimage", "data": "data", "script": "script", "output": "output"}
 _HIVED: Path = ("extras", "hivedScheduler", "taskRoles")
 _BERTH: Path = ("extras", "berth")
-_RESERVED_MOUNTS = ("/", "/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr")
+_RESERVED_MOUNTS = ("/", "/berth", "/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr")
+_RESERVED_BELOW = ("/berth/", "/proc/", "/run/berth", "/sys/", "/dev/")
 
 
 class Finding(NamedTuple):
@@ -167,7 +168,7 @@ def storages_mountable(job: Raw) -> Iterator[Finding]:
         if place in places:
             message = f"{place} is already the place of another storage"
             yield Finding((*path, "mountPath"), message, "duplicate_name")
-        if place in _RESERVED_MOUNTS or place.startswith(("/proc/", "/sys/", "/dev/")) or ".." in place:
+        if place in _RESERVED_MOUNTS or place.startswith(_RESERVED_BELOW) or ".." in place:
             message = f"{place[:80]} cannot be a mount point; choose one such as /mnt/{name or 'data'}"
             yield Finding((*path, "mountPath"), message, "mount_path")
         names |= {name} if name else set()

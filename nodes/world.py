@@ -1,0 +1,32 @@
+"""What all keepers of a node share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nodes.clock import Clock
+from nodes.journal import Journal
+from nodes.logs import LogPipeline
+from nodes.policy import Policy
+from nodes.protocol import ContainerSpec
+from nodes.runtimes.base import Runtime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """``spec`` gives a spec by its hash; ``conflict`` names the live attempt that holds one of the GPUs; ``gpu_busy``
+    says whether a process of the attempt still has one open; ``changed`` tells the reporter; ``gone`` forgets a
+    removed attempt."""
+
+    runtime: Runtime
+    logs: LogPipeline
+    journal: Journal
+    policy: Policy
+    clock: Clock
+    lease_still_s: float
+    spec: Callable[[str], ContainerSpec | None]
+    conflict: Callable[[str, tuple[str, ...]], str | None]
+    gpu_busy: Callable[[str, tuple[str, ...]], bool]
+    changed: Callable[[], None]
+    gone: Callable[[str], None]
