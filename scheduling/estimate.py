@@ -23,6 +23,9 @@ RUNS = 20
 DEPTH = 100
 """So many waiting jobs of each virtual cluster are run forward, its first ones; the others get no estimate."""
 
+GRAIN = 64
+"""Ends that lie closer together than this part of the time run forward are planned for at once, with the last."""
+
 TimeIsOver = Callable[[int], bool]
 """Asked again and again with the number of a run, from 0: whether it must end here."""
 
@@ -128,10 +131,12 @@ class _Run:
     def starts(self, over: TimeIsOver) -> dict[str, int]:
         """When each job that waited began to start (ms), as far as the run came."""
         self._advance()
+        begin = self._now
         while self._events and self._targets and not over(self._number):
-            self._now = self._events[0][0]
-            while self._events and self._events[0][0] == self._now:
-                self._happen(*heappop(self._events)[1:])
+            together = self._events[0][0] + (self._events[0][0] - begin) // GRAIN
+            while self._events and self._events[0][0] <= together:
+                self._now, job_id, placed, tasks, evicted = heappop(self._events)
+                self._happen(job_id, placed, tasks, evicted)
             self._advance()
         return self._found
 

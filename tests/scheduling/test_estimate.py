@@ -129,6 +129,16 @@ def test_tasks_of_a_job_that_is_no_gang_make_room_one_by_one() -> None:
     assert found == {"many": Estimate(HOUR, HOUR), "after": Estimate(HOUR, HOUR)}
 
 
+def test_ends_that_come_close_together_are_late_by_no_more_than_a_sixty_fourth() -> None:
+    made = Engine(cluster(node("n0", 4), vision=4))
+    for number in range(4):
+        made.submit(job(f"r{number}"))
+        carry_out(made, number * 30_000)
+    made.submit(job("next", order=1))
+    found = estimates(made.snapshot(), 90_000, ALWAYS_AN_HOUR)["next"]
+    assert HOUR <= found.p50_ms <= HOUR + HOUR // 64
+
+
 def test_the_same_state_gives_the_same_estimates() -> None:
     state = one_gpu(*(job(f"j{number}") for number in range(5)))
     runs = RunTimes(past(*range(1, 41)))
