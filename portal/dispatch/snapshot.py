@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.conf import settings
 from django.db import connection, transaction
 
 import scheduling
 from nodes.protocol import ContainerState
-from portal.clusters.models import Gpu, Node, QuotaLine, VirtualCluster
-from portal.clusters.states import NodeHealth
+from portal.clusters.selectors import ClusterRows, GivenUp, cluster_read
 from portal.dispatch.dependencies import HeldBack, dependencies, job_key
 from portal.jobs.models import Allocation, Claim, Demotion, Job, Task, TaskAttempt, TaskRole
 from portal.jobs.states import JOB_LIVE, JobState, TaskState
@@ -47,10 +45,6 @@ class _Reader:
         self.now = now
 
     def read(self) -> Loaded:
-        self.nodes = list(Node.objects.select_related("sku").order_by("name"))
-        self.node_names = {node.pk: node.name for node in self.nodes}
-        self.gpus = list(Gpu.objects.select_related("cell_type").order_by("node_id", "-present", "index", "id"))
-        self.leaf_ids: dict[int, str] = {}
         rows = list(
             TaskAttempt.objects.filter(released_at__isnull=True).values_list(
                 "id", "task_id", "node_id", "cpu_milli", "memory_mb", "state", "lost_at", "started_at", "created_at"
@@ -63,65 +57,15 @@ class _Reader:
             allocations[attempt_id].append((leaf, cell, standing))
         given_up = [row for row in rows if row[6] is not None or row[5] == ContainerState.TERMINATED]
         placed = [row for row in rows if row[6] is None and row[5] != ContainerState.TERMINATED]
-        cluster = self._cluster(given_up, allocations)
-        return self._loaded(cluster, placed, allocations)
-
-    # The hardware. Tasks that were given up (lost with their node, unkillable) still hold what they hold: their
-    # leaves are out of service and their CPU and memory are taken off the node.
-
-    def _cluster(self, given_up: list[Any], allocations: dict[Any, list[tuple[int, str, str]]]) -> scheduling.Cluster:
-        fenced = {leaf for row in given_up for leaf, _, _ in allocations[row[0]]}
-        gone: dict[int, list[int]] = defaultdict(lambda: [0, 0])
-        for row in given_up:
-            gone[row[2]][0] += row[3]
-            gone[row[2]][1] += row[4]
-        leaves: dict[int, list[scheduling.Leaf]] = defaultdict(list)
-        taken: set[tuple[int, int]] = set()
-        for gpu in self.gpus:
-            place = (gpu.node_id, gpu.index)
-            if place in taken:
-                continue  # another GPU sits in the slot of one that is gone
-            taken.add(place)
-            leaf_id = f"{self.node_names[gpu.node_id]}/{gpu.index}"
-            self.leaf_ids[gpu.pk] = leaf_id
-            leaves[gpu.node_id].append(
-                scheduling.Leaf(
-                    id=leaf_id,
-                    node=self.node_names[gpu.node_id],
-                    index=gpu.index,
-                    cell_type=gpu.cell_type.name,
-                    healthy=gpu.usable and gpu.pk not in fenced,
-                )
-            )
-        nodes = tuple(self._node(node, leaves[node.pk], gone[node.pk]) for node in self.nodes)
-        return scheduling.Cluster(nodes, self._virtual_clusters(), quotas_may_exceed=True)
-
-    def _node(self, node: Node, leaves: list[scheduling.Leaf], gone: list[int]) -> scheduling.Node:
-        return scheduling.Node(
-            id=node.name,
-            cpu_milli=max(node.cpu_milli - gone[0], 0),
-            memory_mb=max(node.memory_mb - gone[1], 0),
-            leaves=tuple(sorted(leaves, key=lambda leaf: leaf.index)),
-            state=_node_state(node),
-            sku=node.sku.name if node.sku else "",
-            reserve_cpu_milli=_reserve(node.cpu_milli, len(leaves)),
-            reserve_memory_mb=_reserve(node.memory_mb, len(leaves)),
-        )
-
-    def _virtual_clusters(self) -> tuple[scheduling.VirtualCluster, ...]:
-        quota: dict[int, list[scheduling.QuotaLine]] = defaultdict(list)
-        for vc_id, cell_type, count in QuotaLine.objects.order_by("id").values_list(
-            "vc_id", "cell_type__name", "count"
-        ):
-            quota[vc_id].append(scheduling.QuotaLine(cell_type, count))
-        vcs = VirtualCluster.objects.order_by("name").values_list("id", "name")
-        self.vc_names = dict(vcs)
-        return tuple(scheduling.VirtualCluster(name, tuple(quota[vc_id])) for vc_id, name in vcs)
+        found = cluster_read(given_up=_given_up(given_up, allocations))
+        self.leaf_ids, self.vc_names = found.leaf_ids, found.vc_names
+        self.node_names = {node.pk: name for name, node in found.nodes.items()}
+        return self._loaded(found, placed, allocations)
 
     # The jobs.
 
     def _loaded(
-        self, cluster: scheduling.Cluster, placed: list[Any], allocations: dict[Any, list[tuple[int, str, str]]]
+        self, found: ClusterRows, placed: list[Any], allocations: dict[Any, list[tuple[int, str, str]]]
     ) -> Loaded:
         jobs = {job.pk: job for job in Job.objects.filter(state__in=JOB_LIVE).select_related("user")}
         self.roles: dict[int, list[scheduling.Role]] = defaultdict(list)
@@ -151,7 +95,7 @@ class _Reader:
             if engine_jobs[job.pk].wanted and job.pk not in held_back and _may_start(job)
         ]
         snapshot = scheduling.Snapshot(
-            cluster=cluster,
+            cluster=found.cluster,
             running=self._running(engine_jobs, placed, allocations, task_refs),
             waiting=tuple(sorted(waiting, key=lambda job: job.id)),
             claims=tuple(
@@ -175,9 +119,9 @@ class _Reader:
             snapshot=snapshot,
             jobs={job_key(job_id): job_id for job_id in jobs},
             tasks=tasks,
-            nodes={node.name: node.pk for node in self.nodes},
-            versions={node.name: node.placement_version for node in self.nodes},
-            leaves={leaf_id: gpu_id for gpu_id, leaf_id in self.leaf_ids.items()},
+            nodes={name: node.pk for name, node in found.nodes.items()},
+            versions={name: node.placement_version for name, node in found.nodes.items()},
+            leaves=found.gpus,
             held_back=held_back,
             waits_for=needs.words,
         )
@@ -246,15 +190,14 @@ def _role(role: TaskRole) -> scheduling.Role:
     )
 
 
-def _reserve(amount: int, gpus: int) -> int | None:
-    """What stays free per idle GPU: a part of the node's share of it."""
-    return amount * settings.GPU_RESERVE_PERCENT // (100 * gpus) if gpus else None
-
-
-def _node_state(node: Node) -> scheduling.NodeState:
-    if node.health != NodeHealth.HEALTHY:
-        return scheduling.NodeState.DOWN
-    return scheduling.NodeState(node.intent)
+def _given_up(rows: list[Any], allocations: dict[Any, list[tuple[int, str, str]]]) -> GivenUp:
+    """Tasks that were given up (lost with their node, unkillable) still hold what they hold: their leaves are out of
+    service and their CPU and memory are taken off the node."""
+    amounts: dict[int, tuple[int, int]] = {}
+    for row in rows:
+        cpu_milli, memory_mb = amounts.get(row[2], (0, 0))
+        amounts[row[2]] = (cpu_milli + row[3], memory_mb + row[4])
+    return GivenUp(frozenset(leaf for row in rows for leaf, _, _ in allocations[row[0]]), amounts)
 
 
 def _may_start(job: Job) -> bool:

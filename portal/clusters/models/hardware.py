@@ -1,17 +1,14 @@
-"""Virtual clusters with their quota, the hardware they are made of, and storages."""
+"""The hardware: SKUs, cell types, nodes with their GPUs, and cells above and inside nodes."""
 
 from __future__ import annotations
 
-from django.conf import settings
-from django.contrib.auth.models import Group
-from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import F, Q
 
-from portal.clusters.states import NodeHealth, NodeIntent, VcRole
+from portal.clusters.models.names import CELL_TYPE_LENGTH, NAME
+from portal.clusters.models.teams import VirtualCluster
+from portal.clusters.states import NodeHealth, NodeIntent
 from portal.common.models import EventRow
-
-NAME = RegexValidator(r"^[A-Za-z0-9][A-Za-z0-9_.-]*\Z", "Letters, digits, dot, dash and underscore only.")
 
 
 class Sku(models.Model):
@@ -32,13 +29,15 @@ class Sku(models.Model):
 
 class CellType(models.Model):
     """A unit of topology. A cell of this type is made of ``child_count`` equal cells of type ``child``;
-    a leaf cell type (``child`` empty) is one GPU of ``sku`` and bears the SKU's name."""
+    a leaf cell type (``child`` empty) is one GPU of ``sku`` and bears the SKU's name. ``derived``: made from what nodes
+    reported, not named by an administrator; it goes when nothing is of it any more."""
 
-    name = models.CharField(max_length=64, unique=True, validators=[NAME])
+    name = models.CharField(max_length=CELL_TYPE_LENGTH, unique=True, validators=[NAME])
     sku = models.ForeignKey(Sku, on_delete=models.PROTECT, related_name="cell_types")
     child = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="parents")
     child_count = models.PositiveIntegerField(default=0)
     is_node_level = models.BooleanField(default=False)
+    derived = models.BooleanField(default=False)
 
     class Meta:
         ordering = ["name"]
@@ -53,68 +52,35 @@ class CellType(models.Model):
         return self.name
 
 
-class VirtualCluster(models.Model):
-    """A team's guaranteed share of the cluster."""
+class UpperCell(models.Model):
+    """A cell above the nodes, such as a rack: its children are nodes, or other such cells. ``chain`` is the type of
+    the topmost cell, where a configuration gave the cells; empty: its nodes' SKU."""
 
-    name = models.CharField(max_length=64, unique=True, validators=[NAME])
-    description = models.TextField(blank=True)
-    default_profile = models.CharField(max_length=10, choices=[("user", "user"), ("root", "root")], default="root")
-    host_network = models.BooleanField(default=True, help_text="Jobs of several tasks may use the host network")
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        ordering = ["name"]
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class QuotaLine(models.Model):
-    """``count`` cells of one type, guaranteed to a virtual cluster."""
-
-    vc = models.ForeignKey(VirtualCluster, on_delete=models.CASCADE, related_name="quota")
-    cell_type = models.ForeignKey(CellType, on_delete=models.PROTECT, related_name="quota")
-    count = models.PositiveIntegerField()
+    address = models.CharField(max_length=200, unique=True)
+    cell_type = models.ForeignKey(CellType, on_delete=models.PROTECT, related_name="upper_cells")
+    parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.CASCADE, related_name="children")
+    chain = models.CharField(max_length=CELL_TYPE_LENGTH, blank=True)
 
     class Meta:
-        ordering = ["id"]
-        constraints = [models.UniqueConstraint(fields=["vc", "cell_type"], name="quota_line_once")]
+        ordering = ["address"]
 
     def __str__(self) -> str:
-        return f"{self.count} x {self.cell_type_id}"
-
-
-class Membership(models.Model):
-    """A user's or a group's role in a virtual cluster."""
-
-    vc = models.ForeignKey(VirtualCluster, on_delete=models.CASCADE, related_name="memberships")
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.CASCADE, related_name="memberships"
-    )
-    group = models.ForeignKey(Group, null=True, blank=True, on_delete=models.CASCADE, related_name="vc_memberships")
-    role = models.CharField(max_length=10, choices=VcRole.choices, default=VcRole.MEMBER)
-
-    class Meta:
-        ordering = ["id"]
-        constraints = [
-            models.UniqueConstraint(fields=["vc", "user"], condition=Q(user__isnull=False), name="member_once"),
-            models.UniqueConstraint(fields=["vc", "group"], condition=Q(group__isnull=False), name="group_once"),
-            models.CheckConstraint(
-                condition=Q(user__isnull=False, group__isnull=True) | Q(user__isnull=True, group__isnull=False),
-                name="member_user_or_group",
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.user_id or self.group_id}: {self.role}"
+        return self.address
 
 
 class Node(models.Model):
     """A GPU server. ``generation`` grows with every change of what the node shall have; ``placement_version``
-    with every placement on it, so that of two schedulers' decisions on one node only one is applied."""
+    with every placement on it, so that of two schedulers' decisions on one node only one is applied.
+
+    The topology is taken once and then stands: ``shape`` is the node's cell type, ``slots`` the indices of its GPUs in
+    the order of its tree, ``rack`` the label it had. What is reported differently later is a matter of health, until an
+    administrator takes the topology anew. ``chain``: where a configuration gave the cells, the type of the topmost.
+    """
 
     name = models.CharField(max_length=64, unique=True, validators=[NAME])
-    public_key = models.CharField(max_length=64, help_text="Ed25519, base64: signs this node's reports")
+    public_key = models.CharField(
+        max_length=64, blank=True, help_text="Ed25519, base64: signs this node's reports; empty: it has not joined yet"
+    )
     intent = models.CharField(max_length=10, choices=NodeIntent.choices, default=NodeIntent.OPEN)
     intent_reason = models.TextField(blank=True)
     health = models.CharField(max_length=10, choices=NodeHealth.choices, default=NodeHealth.UNKNOWN)
@@ -122,6 +88,11 @@ class Node(models.Model):
     generation = models.BigIntegerField(default=1)
     placement_version = models.BigIntegerField(default=0)
     sku = models.ForeignKey(Sku, null=True, blank=True, on_delete=models.PROTECT, related_name="nodes")
+    shape = models.ForeignKey(CellType, null=True, blank=True, on_delete=models.PROTECT, related_name="nodes")
+    slots = models.JSONField(default=list, blank=True)
+    rack = models.CharField(max_length=64, blank=True)
+    upper = models.ForeignKey(UpperCell, null=True, blank=True, on_delete=models.SET_NULL, related_name="nodes")
+    chain = models.CharField(max_length=CELL_TYPE_LENGTH, blank=True)
     cpu_milli = models.PositiveIntegerField(default=0)
     memory_mb = models.PositiveIntegerField(default=0)
     address = models.CharField(max_length=64, blank=True)
@@ -146,11 +117,13 @@ class Node(models.Model):
 
 
 class Gpu(models.Model):
-    """A GPU of a node: a leaf cell. Its address is ``<node>/<index>``."""
+    """A GPU of a node. ``slot`` is its place in the node's accepted topology, one of the node's ``slots``: there it is
+    a leaf cell, whose address is ``<node>/<slot>``. Without a slot it takes no tasks."""
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="gpus")
     uuid = models.CharField(max_length=80, unique=True)
-    index = models.PositiveIntegerField()
+    index = models.PositiveIntegerField(help_text="as the node counts today")
+    slot = models.PositiveIntegerField(null=True, blank=True)
     cell_type = models.ForeignKey(CellType, on_delete=models.PROTECT, related_name="gpus")
     model = models.CharField(max_length=100)
     memory_mb = models.PositiveIntegerField()
@@ -173,23 +146,28 @@ class Gpu(models.Model):
         return self.present and not self.fault
 
 
-class Storage(models.Model):
-    """A folder tree that nodes mount. ``jobs``: here lie the job folders."""
+class PinnedCell(models.Model):
+    """A physical cell with a name, kept for one virtual cluster: an upper cell, a node, or a cell inside a node, whose
+    first GPU stands at place ``first`` (from 0) of the node's ``slots``."""
 
     name = models.CharField(max_length=64, unique=True, validators=[NAME])
-    kind = models.CharField(max_length=8, choices=[("path", "path"), ("nfs", "nfs")], default="path")
-    root = models.CharField(max_length=500, help_text="path on every node that offers it")
-    export = models.CharField(max_length=500, blank=True, help_text="nfs only: server:/export")
-    read_only = models.BooleanField(default=False)
-    per_user = models.BooleanField(default=False, help_text="each user sees only a folder of their own")
-    must_be_mount = models.BooleanField(default=True)
-    jobs = models.BooleanField(default=False)
-    everyone = models.BooleanField(default=False)
-    vcs = models.ManyToManyField(VirtualCluster, blank=True, related_name="storages")
+    cell_type = models.ForeignKey(CellType, on_delete=models.PROTECT, related_name="pinned_cells")
+    upper = models.ForeignKey(UpperCell, null=True, blank=True, on_delete=models.CASCADE, related_name="pinned_cells")
+    node = models.ForeignKey(Node, null=True, blank=True, on_delete=models.CASCADE, related_name="pinned_cells")
+    first = models.PositiveIntegerField(default=0)
+    vc = models.ForeignKey(
+        VirtualCluster, null=True, blank=True, on_delete=models.SET_NULL, related_name="pinned_cells"
+    )
 
     class Meta:
         ordering = ["name"]
-        constraints = [models.UniqueConstraint(fields=["jobs"], condition=Q(jobs=True), name="one_storage_for_jobs")]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(upper__isnull=False, node__isnull=True, first=0)
+                | Q(upper__isnull=True, node__isnull=False),
+                name="pinned_cell_somewhere",
+            )
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -199,12 +177,6 @@ class NodeEvent(EventRow):
     """What happened to a node."""
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="events")
-
-
-class VcEvent(EventRow):
-    """What happened to a virtual cluster."""
-
-    vc = models.ForeignKey(VirtualCluster, on_delete=models.CASCADE, related_name="events")
 
 
 class ReportsLane(models.Model):

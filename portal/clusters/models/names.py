@@ -1,0 +1,7 @@
+"""What a name may look like."""
+
+from django.core.validators import RegexValidator
+
+NAME = RegexValidator(r"^[A-Za-z0-9][A-Za-z0-9_.-]*\Z", "Letters, digits, dot, dash and underscore only.")
+CELL_TYPE_LENGTH = 100
+"""A SKU's name and what its larger cells add to it."""

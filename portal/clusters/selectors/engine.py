@@ -1,0 +1,206 @@
+"""The cluster as the scheduling engine wants it: nodes with their cells, virtual clusters with quota and rules."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from django.conf import settings
+
+import scheduling
+from portal.clusters.models import CellType, Gpu, LoanLimit, Node, PinnedCell, UpperCell, VirtualCluster
+from portal.clusters.selectors.quotas import Lines, quota_lines
+from portal.clusters.states import NodeHealth
+from portal.common.priorities import CAPPED_CLASS, PRIORITY_CLASSES
+
+HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """What tasks still hold that were given up (lost with their node, unkillable): GPUs by row id, and by a node's id
+    CPU in thousandths and memory in MB. The engine does not count with it."""
+
+    gpus: frozenset[int] = frozenset()
+    amounts: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRows:
+    """The cluster for the engine, and what its ids are called in the database."""
+
+    cluster: scheduling.Cluster
+    nodes: dict[str, Node]  # engine id -> row
+    leaf_ids: dict[int, str]  # GPU row id -> leaf id, also of GPUs that another has taken the place of
+    gpus: dict[str, int]  # leaf id -> row id of the GPU that is there
+    vc_names: dict[int, str]
+
+
+def cluster_read(*, given_up: GivenUp | None = None, lines: Lines | None = None) -> ClusterRows:
+    """Read it with a fixed number of queries; ``lines`` stand in the quotas' place where they are given.
+
+    Quotas may exceed the hardware, some of which may be gone: their jobs wait.
+    """
+    return _Reader(given_up or GivenUp(), quota_lines() if lines is None else lines).read()
+
+
+class _Reader:
+    def __init__(self, given_up: GivenUp, lines: Lines) -> None:
+        self.given_up, self.lines = given_up, lines
+        self.types = {row.pk: row for row in CellType.objects.select_related("sku")}
+        self.nodes = list(Node.objects.select_related("sku").order_by("name"))
+        self.leaf_ids: dict[int, str] = {}
+        self.gpus: dict[str, int] = {}
+
+    def read(self) -> ClusterRows:
+        upper = self._upper_cells()
+        vcs = list(VirtualCluster.objects.order_by("name"))
+        leaves = self._leaves()
+        cluster = scheduling.Cluster(
+            nodes=tuple(self._node(node, leaves.get(node.pk, ())) for node in self.nodes),
+            virtual_clusters=self._virtual_clusters(vcs),
+            quotas_may_exceed=True,
+            cell_types=tuple(
+                scheduling.CellType(row.name, self.types[row.child_id].name, row.child_count, row.is_node_level)
+                for row in self.types.values()
+                if row.child_id is not None
+            ),
+            upper_cells=upper,
+            pinned_cells=tuple(self._pinned_cell(cell) for cell in self.pinned),
+            policy=policy(),
+        )
+        names = {vc.pk: vc.name for vc in vcs}
+        return ClusterRows(cluster, {node.name: node for node in self.nodes}, self.leaf_ids, self.gpus, names)
+
+    # The hardware
+
+    def _leaves(self) -> dict[int, tuple[scheduling.Leaf, ...]]:
+        """The leaves of each node in the order of its tree. A slot whose GPU is gone, or has never been reported, is
+        out of service; of two GPUs that had one slot the present one counts."""
+        rows = (
+            Gpu.objects.filter(slot__isnull=False)
+            .order_by("node_id", "-present", "-id")
+            .values_list("id", "node_id", "slot", "present", "fault")
+        )
+        names = {node.pk: node.name for node in self.nodes}
+        there: dict[tuple[int, int], bool] = {}
+        for gpu, node, slot, present, fault in rows:
+            place = (node, slot or 0)
+            leaf = f"{names[node]}/{slot}"
+            self.leaf_ids[gpu] = leaf
+            usable = present and not fault and gpu not in self.given_up.gpus
+            if self.gpus.setdefault(leaf, gpu) == gpu:
+                there[place] = usable
+            elif gpu in self.given_up.gpus:
+                there[place] = False
+        return {
+            node.pk: tuple(
+                scheduling.Leaf(f"{node.name}/{slot}", node.name, slot, leaf_type, there.get((node.pk, slot), False))
+                for slot in node.slots
+            )
+            for node in self.nodes
+            if (leaf_type := self._leaf_type(node))
+        }
+
+    def _leaf_type(self, node: Node) -> str:
+        row = self.types[node.shape_id] if node.shape_id else None
+        while row is not None and row.child_id is not None:
+            row = self.types[row.child_id]
+        return row.name if row else ""
+
+    def _node(self, node: Node, leaves: tuple[scheduling.Leaf, ...]) -> scheduling.Node:
+        cpu_milli, memory_mb = self.given_up.amounts.get(node.pk, (0, 0))
+        return scheduling.Node(
+            id=node.name,
+            cpu_milli=max(node.cpu_milli - cpu_milli, 0),
+            memory_mb=max(node.memory_mb - memory_mb, 0),
+            leaves=leaves,
+            state=_state(node),
+            sku=node.sku.name if node.sku else "",
+            reserve_cpu_milli=_reserve(node.cpu_milli, len(leaves)),
+            reserve_memory_mb=_reserve(node.memory_mb, len(leaves)),
+            shape=self.types[node.shape_id].name if node.shape_id else "",
+            chain=node.chain,
+        )
+
+    def _upper_cells(self) -> tuple[scheduling.UpperCell, ...]:
+        rows = {row.pk: row for row in UpperCell.objects.order_by("address")}
+        children: dict[int, list[str]] = defaultdict(list)
+        for row in rows.values():
+            if row.parent_id is not None:
+                children[row.parent_id].append(row.address)
+        for node in self.nodes:
+            if node.upper_id is not None:
+                children[node.upper_id].append(node.name)
+        self.upper = {row.pk: row.address for row in rows.values()}
+        return tuple(
+            scheduling.UpperCell(row.address, self.types[row.cell_type_id].name, tuple(children[row.pk]))
+            for row in rows.values()
+        )
+
+    @cached_property
+    def pinned(self) -> list[PinnedCell]:
+        return list(PinnedCell.objects.select_related("node").order_by("name"))
+
+    def _pinned_cell(self, cell: PinnedCell) -> scheduling.PinnedCell:
+        at = cell.node.name if cell.node else self.upper[cell.upper_id or 0]
+        return scheduling.PinnedCell(cell.name, self.types[cell.cell_type_id].name, at, cell.first)
+
+    # The virtual clusters
+
+    def _virtual_clusters(self, vcs: list[VirtualCluster]) -> tuple[scheduling.VirtualCluster, ...]:
+        quota: dict[int, list[scheduling.QuotaLine]] = defaultdict(list)
+        for key, count in self.lines.items():
+            quota[key.vc_id].append(scheduling.QuotaLine(self.types[key.cell_type_id].name, count, key.chain))
+        pinned: dict[int | None, list[str]] = defaultdict(list)
+        for cell in self.pinned:
+            pinned[cell.vc_id].append(cell.name)
+        rules = rules_read(vcs)
+        return tuple(
+            scheduling.VirtualCluster(vc.name, tuple(quota[vc.pk]), tuple(pinned[vc.pk]), rules[vc.pk]) for vc in vcs
+        )
+
+
+def rules_read(vcs: list[VirtualCluster]) -> dict[int, scheduling.Rules]:
+    """What each virtual cluster allows its users, by its id. One query."""
+    borrow: dict[int, dict[str, int]] = defaultdict(dict)
+    lend: dict[int, dict[str, int]] = defaultdict(dict)
+    for limit in LoanLimit.objects.select_related("sku"):
+        if limit.max_borrow is not None:
+            borrow[limit.vc_id][limit.sku.name] = limit.max_borrow
+        if limit.max_lend is not None:
+            lend[limit.vc_id][limit.sku.name] = limit.max_lend
+    return {
+        vc.pk: scheduling.Rules(
+            weight=vc.weight,
+            max_borrow=borrow[vc.pk],
+            max_lend=lend[vc.pk],
+            user_factor=vc.user_factor,
+            user_gpus=vc.user_gpus,
+            class_priority=None if vc.class_gpus is None else PRIORITY_CLASSES[CAPPED_CLASS],
+            class_gpus=vc.class_gpus,
+        )
+        for vc in vcs
+    }
+
+
+def policy() -> scheduling.Policy:
+    """How the whole cluster is scheduled, from the settings."""
+    return scheduling.Policy(
+        half_life_ms=settings.FAIR_SHARE_HALF_LIFE_H * HOUR_MS,
+        backfill=settings.BACKFILL,
+        unsaved_cap_ms=settings.UNSAVED_WORK_CAP_S * 1000,
+    )
+
+
+def _reserve(amount: int, gpus: int) -> int | None:
+    """What stays free per idle GPU: a part of the node's share of it."""
+    return amount * settings.GPU_RESERVE_PERCENT // (100 * gpus) if gpus else None
+
+
+def _state(node: Node) -> scheduling.NodeState:
+    if node.health != NodeHealth.HEALTHY:
+        return scheduling.NodeState.DOWN
+    return scheduling.NodeState(node.intent)
