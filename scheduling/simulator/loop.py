@@ -103,7 +103,7 @@ def advance(engine: Engine, now: int) -> Plan:
 class Loop:
     """Plays the jobs. Of one moment first all ends are told the engine, then all submissions; then it decides.
 
-    `work_kept`: a preempted job goes on where it was, for the price of a restart; else it begins anew.
+    With a `restart_cost` (ms by GPUs) a preempted job goes on where it was for that price; else it begins anew.
     """
 
     def __init__(
@@ -111,13 +111,13 @@ class Loop:
         engine: Engine,
         jobs: Iterable[tuple[TraceJob, Job]],
         *,
-        work_kept: bool,
+        restart_cost: Callable[[int], int] | None,
         ended: Callable[[], None],
     ) -> None:
         self.events: list[Event] = []
         self._engine = engine
         self._runs = {job.id: _Run(request, Outcome(job), job.duration_ms) for job, request in jobs}
-        self._work_kept = work_kept
+        self._restart_cost = restart_cost
         self._ended = ended
         self._agenda = [(run.outcome.job.submit_ms, _SUBMITS, job_id, 0) for job_id, run in self._runs.items()]
         heapify(self._agenda)
@@ -154,7 +154,7 @@ class Loop:
     def _requeue(self, now: int, run: _Run) -> None:
         """A victim is gone: it waits again, at its old place, with what it has still to do."""
         elapsed = now - run.started_ms
-        lost = restart_cost(run.outcome.job.gpus) if self._work_kept else elapsed
+        lost = self._restart_cost(run.outcome.job.gpus) if self._restart_cost else elapsed
         run.outcome.lost_ms += lost
         run.outcome.preemptions += 1
         run.left_ms += lost - elapsed

@@ -9,7 +9,7 @@ from scheduling.cells import Cluster, Order, Policy
 from scheduling.engine import Engine
 from scheduling.jobs import Borrow, Job
 from scheduling.simulator.clusters import POOL, alone, counted_in_gpus, undivided
-from scheduling.simulator.loop import Event, Loop, Outcome
+from scheduling.simulator.loop import Event, Loop, Outcome, restart_cost
 from scheduling.simulator.trace import DEFAULT_PRIORITY, Fault, TraceError, TraceJob
 
 
@@ -33,6 +33,7 @@ class Settings:
     work_kept: a preempted job goes on for the price of a restart; else it begins anew.
     quota_in_gpus: shares are numbers of GPUs, whatever cells the cluster's quotas name.
     grace_ms: what a victim is given before it is gone.
+    restart_cost: that price, in ms of run time by the job's GPUs.
     """
 
     sharing: Sharing = Sharing.CAPACITY
@@ -41,6 +42,7 @@ class Settings:
     work_kept: bool = True
     quota_in_gpus: bool = False
     grace_ms: int = 0
+    restart_cost: Callable[[int], int] = restart_cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,8 @@ def _run(made: list[World], trace: Sequence[TraceJob], settings: Settings, ended
     outcomes: dict[str, Outcome] = {}
     events: list[Event] = []
     for world in made:
-        loop = Loop(Engine(world.cluster), world.jobs, work_kept=settings.work_kept, ended=ended)
+        price = settings.restart_cost if settings.work_kept else None
+        loop = Loop(Engine(world.cluster), world.jobs, restart_cost=price, ended=ended)
         outcomes.update((outcome.job.id, outcome) for outcome in loop.run())
         events += loop.events
     if len(made) > 1:
