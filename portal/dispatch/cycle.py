@@ -11,7 +11,7 @@ from datetime import datetime
 
 from django.conf import settings
 
-from portal.clusters.services import nodes_lose
+from portal.clusters.services import nodes_lose, quota_changes_apply
 from portal.common.failpoint import failpoint, failpoint_statements
 from portal.common.wake import scheduler_flag_clear
 from portal.dispatch.apply import Applied, apply
@@ -45,6 +45,7 @@ def cycle_run(*, now: datetime, holder: str = HOLDER) -> Cycle | None:
         scheduler_flag_clear()
         # 3. Set right what a lost message or a killed process left undone.
         nodes_lose(now=now)
+        quota_changes_apply(now=now)
         jobs_reconcile(now=now)
         failpoint("cycle.reconciled")
         # 4. Read rows at one moment, decide with no transaction open, carry out decision by decision.

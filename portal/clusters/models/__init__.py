@@ -10,12 +10,13 @@ from portal.clusters.models.hardware import (
     Sku,
     UpperCell,
 )
-from portal.clusters.models.quotas import FirmRight, LoanLimit, QuotaChange, QuotaChangeLine, QuotaLine
+from portal.clusters.models.quotas import ClusterVersion, FirmRight, LoanLimit, QuotaChange, QuotaChangeLine, QuotaLine
 from portal.clusters.models.storages import Storage
 from portal.clusters.models.teams import Membership, VcEvent, VirtualCluster
 
 __all__ = [
     "CellType",
+    "ClusterVersion",
     "FirmRight",
     "Gpu",
     "LoanLimit",

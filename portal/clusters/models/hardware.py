@@ -53,13 +53,11 @@ class CellType(models.Model):
 
 
 class UpperCell(models.Model):
-    """A cell above the nodes, such as a rack: its children are nodes, or other such cells. ``chain`` is the type of
-    the topmost cell, where a configuration gave the cells; empty: its nodes' SKU."""
+    """A cell above the nodes, such as a rack: its children are nodes, or other such cells."""
 
     address = models.CharField(max_length=200, unique=True)
     cell_type = models.ForeignKey(CellType, on_delete=models.PROTECT, related_name="upper_cells")
     parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.CASCADE, related_name="children")
-    chain = models.CharField(max_length=CELL_TYPE_LENGTH, blank=True)
 
     class Meta:
         ordering = ["address"]

@@ -104,3 +104,17 @@ class FirmRight(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user_id} in {self.vc_id}: {self.gpus} until {self.last_day}"
+
+
+class ClusterVersion(models.Model):
+    """One row, whose ``version`` grows with every change of cells and quotas: of two changes at one moment, each of
+    which would be right alone, one is refused."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    version = models.BigIntegerField(default=1)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(id=1), name="one_cluster_version")]
+
+    def __str__(self) -> str:
+        return str(self.version)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from django.conf import settings
@@ -36,6 +36,23 @@ class ClusterRows:
     leaf_ids: dict[int, str]  # GPU row id -> leaf id, also of GPUs that another has taken the place of
     gpus: dict[str, int]  # leaf id -> row id of the GPU that is there
     vc_names: dict[int, str]
+    type_names: dict[int, str]
+
+    def with_quotas(self, lines: Lines) -> scheduling.Cluster:
+        """The same cluster with these quotas."""
+        quota = quota_of(lines, self.type_names)
+        rows = {name: key for key, name in self.vc_names.items()}
+        vcs = tuple(replace(vc, quota=quota.get(rows[vc.id], ())) for vc in self.cluster.virtual_clusters)
+        return replace(self.cluster, virtual_clusters=vcs)
+
+
+def quota_of(lines: Lines, type_names: Mapping[int, str]) -> dict[int, tuple[scheduling.QuotaLine, ...]]:
+    """The engine's quota lines by virtual cluster, from those that are more than nothing."""
+    quota: dict[int, list[scheduling.QuotaLine]] = defaultdict(list)
+    for key, count in lines.items():
+        if count:
+            quota[key.vc_id].append(scheduling.QuotaLine(type_names[key.cell_type_id], count, key.chain))
+    return {vc: tuple(own) for vc, own in quota.items()}
 
 
 def cluster_read(*, given_up: GivenUp | None = None, lines: Lines | None = None) -> ClusterRows:
@@ -50,6 +67,7 @@ class _Reader:
     def __init__(self, given_up: GivenUp, lines: Lines) -> None:
         self.given_up, self.lines = given_up, lines
         self.types = {row.pk: row for row in CellType.objects.select_related("sku")}
+        self.type_names = {key: row.name for key, row in self.types.items()}
         self.nodes = list(Node.objects.select_related("sku").order_by("name"))
         self.leaf_ids: dict[int, str] = {}
         self.gpus: dict[str, int] = {}
@@ -71,8 +89,14 @@ class _Reader:
             pinned_cells=tuple(self._pinned_cell(cell) for cell in self.pinned),
             policy=policy(),
         )
-        names = {vc.pk: vc.name for vc in vcs}
-        return ClusterRows(cluster, {node.name: node for node in self.nodes}, self.leaf_ids, self.gpus, names)
+        return ClusterRows(
+            cluster=cluster,
+            nodes={node.name: node for node in self.nodes},
+            leaf_ids=self.leaf_ids,
+            gpus=self.gpus,
+            vc_names={vc.pk: vc.name for vc in vcs},
+            type_names=self.type_names,
+        )
 
     # The hardware
 
@@ -151,15 +175,13 @@ class _Reader:
     # The virtual clusters
 
     def _virtual_clusters(self, vcs: list[VirtualCluster]) -> tuple[scheduling.VirtualCluster, ...]:
-        quota: dict[int, list[scheduling.QuotaLine]] = defaultdict(list)
-        for key, count in self.lines.items():
-            quota[key.vc_id].append(scheduling.QuotaLine(self.types[key.cell_type_id].name, count, key.chain))
+        quota = quota_of(self.lines, self.type_names)
         pinned: dict[int | None, list[str]] = defaultdict(list)
         for cell in self.pinned:
             pinned[cell.vc_id].append(cell.name)
         rules = rules_read(vcs)
         return tuple(
-            scheduling.VirtualCluster(vc.name, tuple(quota[vc.pk]), tuple(pinned[vc.pk]), rules[vc.pk]) for vc in vcs
+            scheduling.VirtualCluster(vc.name, quota.get(vc.pk, ()), tuple(pinned[vc.pk]), rules[vc.pk]) for vc in vcs
         )
 
 

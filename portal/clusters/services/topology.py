@@ -17,6 +17,7 @@ from portal.clusters.services.cells import cell_type_for, cell_types_clean, leaf
 from portal.clusters.services.nodes import node_event
 from portal.clusters.services.quota_checks import shortages_now
 from portal.clusters.services.racks import rack_form, rack_leave
+from portal.clusters.services.versions import cluster_change
 from portal.clusters.topology import GpuSite, levels_of, shape_of
 from portal.common.errors import Conflict
 from portal.common.wake import scheduler_wake
@@ -39,7 +40,7 @@ def topology_take(*, node: Node, now: datetime, actor: str) -> Node:
     """
     if node.chain:
         raise Conflict(f"The cells of {node.name} come from a configuration; import a changed one.")
-    with transaction.atomic():
+    with cluster_change():
         gpus = _present(node)
         if not gpus:
             raise Conflict(f"{node.name} reports no GPU.")
