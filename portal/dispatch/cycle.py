@@ -17,6 +17,7 @@ from portal.common.wake import scheduler_flag_clear
 from portal.dispatch.apply import Applied, apply
 from portal.dispatch.lease import lease_release, lease_take
 from portal.dispatch.snapshot import load
+from portal.jobs.outlook import queue_keep
 from portal.jobs.services import jobs_reconcile
 from scheduling import Engine
 
@@ -57,6 +58,8 @@ def cycle_run(*, now: datetime, holder: str = HOLDER) -> Cycle | None:
         failpoint("cycle.planned")
         with failpoint_statements("apply"):
             applied = apply(plan=plan, loaded=loaded, now=now)
+        # 5. Where everybody stands, for the pages.
+        queue_keep((loaded.jobs[wait.job.id], wait.place) for wait in plan.waits)
         done = time.perf_counter()
         return Cycle(applied, (read - begin) * 1000, (planned - read) * 1000, (done - planned) * 1000)
     finally:

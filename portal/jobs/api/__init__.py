@@ -1,13 +1,13 @@
 """REST: jobs."""
 
 from portal.jobs.api.logs import LogsView
+from portal.jobs.api.queue import QueueView
 from portal.jobs.api.views import (
     AttemptsView,
     ConfigView,
     EventsView,
     JobsView,
     JobView,
-    QueueView,
     StopView,
     TasksView,
     ValidateView,

@@ -1,4 +1,4 @@
-"""REST: jobs, what hangs on them, and the queue."""
+"""REST: jobs and what hangs on them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ from rest_framework.response import Response
 from portal.accounts.models import Scope
 from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
-from portal.clusters.selectors import JobSight, job_sight
-from portal.common.pagination import ByPlace, OldestFirst
+from portal.common.pagination import OldestFirst
 from portal.jobs.api.answers import (
     AttemptAnswer,
     EventAnswer,
     JobAnswer,
     JobDetailAnswer,
-    QueueAnswer,
     RoleAnswer,
     TaskAnswer,
     ValidationAnswer,
@@ -33,7 +31,6 @@ from portal.jobs.api.requests import (
     JOB_FILE_SCHEMA,
     JOB_FILES,
     JobFilter,
-    QueueFilter,
     Unnegotiated,
     faults_of,
     job_file,
@@ -44,18 +41,17 @@ from portal.jobs.selectors import (
     job_attempt_current,
     job_attempts,
     job_events,
+    job_forecast,
     job_get,
     job_listed,
     job_roles,
     job_tasks,
     job_with_right,
     jobs_listed,
-    queue_listed,
     queue_places,
 )
 from portal.jobs.services import job_check, job_stop, job_submit
 from portal.jobs.spec import SpecInvalid
-from portal.jobs.states import JobState
 
 SUBMIT_KEY = re.compile(r"[\x21-\x7e]{0,100}")
 SUBMIT_KEY_PARAMETER = OpenApiParameter(
@@ -123,13 +119,16 @@ def _detail(job: Job) -> dict[str, Any]:
 
 
 def _waiting(job: Job) -> dict[str, Any] | None:
-    if job.state != JobState.WAITING:
+    expected = job_forecast(job=job)
+    if expected is None:
         return None
     return {
         "code": job.waiting_code,
         "message": job.waiting_message,
         "numbers": job.waiting_numbers,
         "place": queue_places(jobs=[job]).get(job.pk),
+        "start": expected.start,
+        "score": expected.score,
         "since": job.waiting_written_at,
         "not_before": job.not_before,
     }
@@ -228,34 +227,3 @@ class ValidateView(ApiView):
         except SpecInvalid as error:
             return Response(ValidationAnswer({"valid": False, "problems": error.problems, "summary": None}).data)
         return Response(ValidationAnswer({"valid": True, "problems": [], "summary": spec}).data)
-
-
-class QueueView(ApiView):
-    """What waits."""
-
-    pagination_class = ByPlace
-    queryset = Job.objects.none()
-    filter_backends = (DjangoFilterBackend,)
-    filterset_class = QueueFilter
-
-    @extend_schema(operation_id="queue_list", responses=QueueAnswer(many=True))
-    def get(self, request: Request) -> Response:
-        """Every waiting job in the order in which the scheduler takes them within each virtual cluster."""
-        sight = job_sight(user=self.user)
-        return self.page(queue_listed(), QueueAnswer, lambda jobs: [_queued(job, sight) for job in jobs])
-
-
-_QUEUE_COLUMNS = ("place", "priority", "task_count", "gpu_count", "submitted_at")
-
-
-def _queued(job: Job, sight: JobSight) -> dict[str, Any]:
-    known = sight.covers(user_id=job.user_id, vc_id=job.vc_id)
-    return {
-        **{name: getattr(job, name) for name in _QUEUE_COLUMNS},
-        "vc": job.vc.name,
-        "user": job.user.username,
-        "job": job.pk if known else None,
-        "label": job.label if known else None,
-        "waiting_code": job.waiting_code if known else None,
-        "waiting_message": job.waiting_message if known else None,
-    }
