@@ -18,6 +18,7 @@ from nodes.runtimes.base import Failed
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LEASE_FOLDER_MODE = 0o755
+_LATEST_MS = 1 << 53
 
 
 def mounts_prepare(spec: ContainerSpec) -> None:
@@ -96,7 +97,9 @@ def file_changed_ms(root: str, path: str) -> int | None:
             facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError:
         return None
-    return None if stat.S_ISLNK(facts.st_mode) else facts.st_mtime_ns // 1_000_000
+    changed = facts.st_mtime_ns // 1_000_000
+    # Its owner sets the time as they like: one that no message could carry tells nothing.
+    return changed if not stat.S_ISLNK(facts.st_mode) and 0 < changed < _LATEST_MS else None
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""The lease of the scheduling cycle."""
+"""The lease of the scheduling cycle, and what one plan leaves for the next."""
 
 from __future__ import annotations
 
@@ -17,3 +17,18 @@ class CycleLease(models.Model):
 
     def __str__(self) -> str:
         return f"{self.holder} until {self.until}"
+
+
+class Reservations(models.Model):
+    """One row: the jobs (by id) for which the last plan kept cells. ``version`` grows with every change, so that of
+    two schedulers' lists only the one made from the present list is taken."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    jobs = models.JSONField(default=list)
+    version = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=models.Q(id=1), name="one_list_of_reservations")]
+
+    def __str__(self) -> str:
+        return f"{self.jobs} ({self.version})"

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
 
 from django.db import connection, transaction
 
 import scheduling
-from nodes.protocol import ContainerState
-from portal.clusters.selectors import ClusterRows, GivenUp, cluster_read
-from portal.dispatch.dependencies import HeldBack, dependencies, job_key
-from portal.jobs.models import Allocation, Claim, Demotion, Job, Task, TaskAttempt, TaskRole
-from portal.jobs.states import JOB_LIVE, JobState, TaskState
+from portal.clusters.selectors import ClusterRows, cluster_read
+from portal.dispatch.dependencies import HeldBack, job_key
+from portal.dispatch.holdings import Claims, Holdings, demotions_read
+from portal.dispatch.jobs import jobs_read
+from portal.dispatch.reservations import Reserved, reservations_read
+from portal.jobs.selectors import usage_folded
+
+HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class Loaded:
     nodes: dict[str, int]  # node name -> row id
     versions: dict[str, int]  # node name -> placement_version as read
     leaves: dict[str, int]  # leaf id -> GPU row id
+    claims: Claims
+    reserved: Reserved
     held_back: dict[int, HeldBack] = field(default_factory=dict)  # row id -> why it is not in the order
     waits_for: dict[int, str] = field(default_factory=dict)  # row id -> its unfinished dependencies, in words
 
@@ -37,177 +40,41 @@ def load(*, now: datetime) -> Loaded:
         if connection.vendor == "postgresql":
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        return _Reader(now).read()
+        return _read(now)
 
 
-class _Reader:
-    def __init__(self, now: datetime) -> None:
-        self.now = now
-
-    def read(self) -> Loaded:
-        rows = list(
-            TaskAttempt.objects.filter(released_at__isnull=True).values_list(
-                "id", "task_id", "node_id", "cpu_milli", "memory_mb", "state", "lost_at", "started_at", "created_at"
-            )
-        )
-        allocations: dict[Any, list[tuple[int, str, str]]] = defaultdict(list)
-        for attempt_id, leaf, cell, standing in Allocation.objects.filter(released_at__isnull=True).values_list(
-            "task_attempt_id", "leaf_id", "virtual_cell", "standing"
-        ):
-            allocations[attempt_id].append((leaf, cell, standing))
-        given_up = [row for row in rows if row[6] is not None or row[5] == ContainerState.TERMINATED]
-        placed = [row for row in rows if row[6] is None and row[5] != ContainerState.TERMINATED]
-        found = cluster_read(given_up=_given_up(given_up, allocations))
-        self.leaf_ids, self.vc_names = found.leaf_ids, found.vc_names
-        self.node_names = {node.pk: name for name, node in found.nodes.items()}
-        return self._loaded(found, placed, allocations)
-
-    # The jobs.
-
-    def _loaded(
-        self, found: ClusterRows, placed: list[Any], allocations: dict[Any, list[tuple[int, str, str]]]
-    ) -> Loaded:
-        jobs = {job.pk: job for job in Job.objects.filter(state__in=JOB_LIVE).select_related("user")}
-        self.roles: dict[int, list[scheduling.Role]] = defaultdict(list)
-        role_names: dict[int, tuple[int, str]] = {}
-        for role in TaskRole.objects.filter(job__in=list(jobs)).select_related("sku").order_by("job_id", "position"):
-            role_names[role.pk] = (role.job_id, role.name)
-            self.roles[role.job_id].append(_role(role))
-        tasks: dict[tuple[str, str, int], int] = {}
-        task_refs: dict[int, tuple[int, scheduling.TaskRef]] = {}
-        wanted: dict[int, list[scheduling.TaskRef]] = defaultdict(list)
-        rows = Task.objects.filter(job__in=list(jobs)).order_by("role__position", "index")
-        for task_id, role_id, index, state in rows.values_list("id", "role_id", "index", "state"):
-            job_id, name = role_names[role_id]
-            ref = scheduling.TaskRef(name, index)
-            task_refs[task_id] = (job_id, ref)
-            tasks[(job_key(job_id), name, index)] = task_id
-            if state == TaskState.WAITING:
-                wanted[job_id].append(ref)
-        needs = dependencies(jobs.values())
-        held_back = needs.broken | {
-            job.pk: _backoff(job) for job in jobs.values() if job.not_before and job.not_before > self.now
-        }
-        engine_jobs = {job_id: self._job(job, wanted[job_id], needs.after[job_id]) for job_id, job in jobs.items()}
-        waiting = [
-            engine_jobs[job.pk]
-            for job in jobs.values()
-            if engine_jobs[job.pk].wanted and job.pk not in held_back and _may_start(job)
-        ]
-        snapshot = scheduling.Snapshot(
-            cluster=found.cluster,
-            running=self._running(engine_jobs, placed, allocations, task_refs),
-            waiting=tuple(sorted(waiting, key=lambda job: job.id)),
-            claims=tuple(
-                scheduling.Claim(
-                    leaf=self.leaf_ids[leaf],
-                    claimant=job_key(claimant),
-                    victim=job_key(victim) if victim else None,
-                    virtual_cell=cell,
-                    task=task_refs[task][1],
-                )
-                for leaf, claimant, victim, cell, task in Claim.objects.order_by("leaf_id").values_list(
-                    "leaf_id", "claimant_id", "victim_id", "virtual_cell", "task_id"
-                )
-            ),
-            demotions=tuple(
-                scheduling.Demotion(job_key(job_id), cause)
-                for job_id, cause in Demotion.objects.order_by("job_id").values_list("job_id", "cause")
-            ),
-        )
-        return Loaded(
-            snapshot=snapshot,
-            jobs={job_key(job_id): job_id for job_id in jobs},
-            tasks=tasks,
-            nodes={name: node.pk for name, node in found.nodes.items()},
-            versions={name: node.placement_version for name, node in found.nodes.items()},
-            leaves=found.gpus,
-            held_back=held_back,
-            waits_for=needs.words,
-        )
-
-    def _running(
-        self,
-        jobs: dict[int, scheduling.Job],
-        placed: list[Any],
-        allocations: dict[Any, list[tuple[int, str, str]]],
-        task_refs: dict[int, tuple[int, scheduling.TaskRef]],
-    ) -> tuple[scheduling.Running, ...]:
-        by_job: dict[int, list[scheduling.RunningTask]] = defaultdict(list)
-        for attempt_id, task_id, node_id, cpu_milli, memory_mb, _, _, started_at, created_at in placed:
-            job_id, ref = task_refs[task_id]
-            uses = tuple(
-                scheduling.LeafUse(self.leaf_ids[leaf], cell or None, scheduling.Standing(standing))
-                for leaf, cell, standing in sorted(allocations[attempt_id])
-            )
-            placement = scheduling.TaskPlacement(
-                ref.role, ref.index, self.node_names[node_id], uses, cpu_milli, memory_mb
-            )
-            by_job[job_id].append(scheduling.RunningTask(placement, _ms(started_at or created_at)))
-        return tuple(
-            scheduling.Running(jobs[job_id], tuple(sorted(by_job[job_id], key=lambda task: task.placement.task)))
-            for job_id in sorted(by_job, key=job_key)
-        )
-
-    def _job(self, job: Job, wanted: list[scheduling.TaskRef], after: tuple[str, ...]) -> scheduling.Job:
-        berth = job.spec["berth"]
-        only = berth.get("nodes_only") or None
-        never = frozenset(berth.get("nodes_not") or ())
-        every = frozenset(self.node_names.values())
-        allowed = (frozenset(only) if only else every) - never if only or never else None
-        return scheduling.Job(
-            id=job_key(job.pk),
-            vc=self.vc_names[job.vc_id],
-            user=job.user.username,
-            priority=job.priority,
-            roles=tuple(self.roles[job.pk]),
-            submitted_ms=_ms(job.submitted_at),
-            order_id=job.pk,
-            wanted=tuple(wanted),
-            gang=job.gang,
-            time_limit_ms=(berth.get("time_limit_s") or 0) * 1000 or None,
-            min_run_ms=(berth.get("min_run_time_s") or 0) * 1000,
-            grace_ms=(berth.get("grace_period_s") or 0) * 1000,
-            lazy_preemption=bool(job.spec.get("lazy_preemption")),
-            preemptible=berth.get("preemptible") is not False,
-            borrow=scheduling.Borrow(berth.get("borrow") or "never"),
-            avoid_nodes=frozenset(job.avoid_nodes),
-            only_nodes=allowed,
-            after=after,
-        )
-
-
-def _role(role: TaskRole) -> scheduling.Role:
-    return scheduling.Role(
-        name=role.name,
-        count=role.instances,
-        gpus=role.gpus,
-        cpu_milli=role.cpu_milli,
-        memory_mb=role.memory_mb,
-        sku=role.sku.name if role.sku else None,
-        pinned_cell=role.pinned_cell or None,
-        affinity_group=role.affinity_group or None,
+def _read(now: datetime) -> Loaded:
+    holdings = Holdings(now)
+    cluster = cluster_read(given_up=holdings.given_up())
+    jobs = jobs_read(now=now, vc_names=cluster.vc_names, nodes=frozenset(cluster.nodes))
+    claims = holdings.claims(jobs, cluster)
+    reserved = reservations_read(jobs.jobs)
+    snapshot = scheduling.Snapshot(
+        cluster=cluster.cluster,
+        running=holdings.running(jobs, cluster),
+        waiting=jobs.waiting,
+        claims=claims.live,
+        demotions=demotions_read(jobs.jobs),
+        usage=_usage(cluster, now),
+        reservations=reserved.jobs,
+    )
+    return Loaded(
+        snapshot=snapshot,
+        jobs={job_key(key): key for key in jobs.jobs},
+        tasks=jobs.tasks,
+        nodes={name: node.pk for name, node in cluster.nodes.items()},
+        versions={name: node.placement_version for name, node in cluster.nodes.items()},
+        leaves=cluster.gpus,
+        claims=claims,
+        reserved=reserved,
+        held_back=jobs.held_back,
+        waits_for=jobs.waits_for,
     )
 
 
-def _given_up(rows: list[Any], allocations: dict[Any, list[tuple[int, str, str]]]) -> GivenUp:
-    """Tasks that were given up (lost with their node, unkillable) still hold what they hold: their leaves are out of
-    service and their CPU and memory are taken off the node."""
-    amounts: dict[int, tuple[int, int]] = {}
-    for row in rows:
-        cpu_milli, memory_mb = amounts.get(row[2], (0, 0))
-        amounts[row[2]] = (cpu_milli + row[3], memory_mb + row[4])
-    return GivenUp(frozenset(leaf for row in rows for leaf, _, _ in allocations[row[0]]), amounts)
-
-
-def _may_start(job: Job) -> bool:
-    # A gang is placed whole, from WAITING; any other job may place more tasks while some run.
-    return job.state == JobState.WAITING or (not job.gang and job.state in {JobState.STARTING, JobState.RUNNING})
-
-
-def _backoff(job: Job) -> HeldBack:
-    return HeldBack("backoff", f"it is tried again at {job.not_before:%H:%M:%S} UTC")
-
-
-def _ms(moment: datetime) -> int:
-    return int(moment.timestamp() * 1000)
+def _usage(cluster: ClusterRows, now: datetime) -> tuple[scheduling.Usage, ...]:
+    half_life = timedelta(milliseconds=cluster.cluster.policy.half_life_ms)
+    return tuple(
+        scheduling.Usage(cluster.vc_names[one.vc_id], one.user, one.resource, one.hour * HOUR_MS, one.amount)
+        for one in usage_folded(now=now, half_life=half_life)
+    )

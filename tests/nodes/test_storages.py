@@ -112,7 +112,9 @@ def test_when_a_file_changed_is_seen_and_a_link_in_its_place_is_not_followed(tmp
     (root / "a").mkdir(parents=True)
     (root / "a/saved").touch()
     os.utime(root / "a/saved", ns=(0, 7_250_000_000))
+    (root / "absurd").touch()
+    os.utime(root / "absurd", (-10, -10))
     (root / "link").symlink_to(secret)
     (root / "b").symlink_to(root / "a")
-    seen = {name: file_changed_ms(str(root), f"{root}/{name}") for name in ("a/saved", "link", "b/saved", "none")}
-    assert seen == {"a/saved": 7250, "link": None, "b/saved": None, "none": None}
+    seen = {name: file_changed_ms(str(root), f"{root}/{name}") for name in ("a/saved", "absurd", "link", "b/saved", "none")}
+    assert seen == {"a/saved": 7250, "absurd": None, "link": None, "b/saved": None, "none": None}

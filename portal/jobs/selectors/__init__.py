@@ -11,6 +11,7 @@ from portal.jobs.selectors.details import (
 )
 from portal.jobs.selectors.facts import cluster_facts
 from portal.jobs.selectors.lists import job_listed, jobs_listed
+from portal.jobs.selectors.preemptions import preemptions_open
 from portal.jobs.selectors.queue import (
     Forecast,
     Queued,
@@ -21,10 +22,12 @@ from portal.jobs.selectors.queue import (
     queue_rows,
     queue_waiting,
 )
+from portal.jobs.selectors.usage import PastUse, usage_folded
 from portal.jobs.selectors.visible import job_get, job_restrict, job_with_right, task_attempt_visible
 
 __all__ = [
     "Forecast",
+    "PastUse",
     "Queued",
     "RoleState",
     "cluster_facts",
@@ -40,10 +43,12 @@ __all__ = [
     "job_tasks",
     "job_with_right",
     "jobs_listed",
+    "preemptions_open",
     "queue_ordered",
     "queue_places",
     "queue_rows",
     "queue_waiting",
     "task_attempt_of",
     "task_attempt_visible",
+    "usage_folded",
 ]

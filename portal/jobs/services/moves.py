@@ -14,16 +14,20 @@ from django.db.models import QuerySet
 
 from portal.common.live import announce
 from portal.common.wake import scheduler_wake
-from portal.jobs.models import Job, JobAttempt, JobEvent, Task, TaskAttempt
+from portal.jobs.models import Claim, Job, JobAttempt, JobEvent, Task, TaskAttempt
 from portal.jobs.states import (
     ATTEMPT_MOVES,
     JOB_MOVES,
+    JOB_OVER,
     TASK_MOVES,
     AttemptState,
     JobState,
     TaskState,
     sources,
 )
+
+_CLAIMS_NOTHING = JOB_OVER | {JobState.STOPPING}
+"""States in which a job waits for no GPU any more: what was kept for it is free."""
 
 
 def job_event(
@@ -69,6 +73,8 @@ def job_move(job: Job, to: JobState, *, now: datetime, code: str, message: str, 
         for name, value in fields.items():
             setattr(job, name, value)
         job.state = to
+        if to in _CLAIMS_NOTHING:
+            Claim.objects.filter(claimant=job).delete()
         job_event(job=job, code=code, message=message, now=now, actor=actor)
         transaction.on_commit(scheduler_wake)
     return bool(rows)

@@ -20,9 +20,9 @@ from portal.jobs.services.attempts import (
     LIVE,
     attempt_end,
     attempt_run_when_prepared,
-    task_attempt_uncharge,
     tasks_stop,
 )
+from portal.jobs.services.holding import task_attempt_uncharge
 from portal.jobs.services.moves import job_announce, job_event, job_hold, jobs_hold
 from portal.jobs.services.outcomes import attempt_decide, task_attempt_ended
 from portal.jobs.services.reports import attempt_log_done
@@ -72,7 +72,7 @@ def node_tasks_lose(*, node: Node, now: datetime) -> None:
                 continue
             row.lost_at = now
             tasks_stop([row], reason=StopReason.LOST, message=f"The portal gave node {node.name} up.", grace_s=0)
-            task_attempt_uncharge(row=row)
+            task_attempt_uncharge(row=row, now=now)
             job_event(
                 job=row.job_attempt.job, job_attempt=row.job_attempt, task_attempt=row, code="task_lost", now=now,
                 message=f"Task {row.task.role.name}/{row.task.index} was lost with node {node.name}.",
@@ -85,9 +85,10 @@ def _drained(now: datetime) -> None:
         LIVE, node__intent=NodeIntent.DRAINING, phase__in=[Phase.PREPARE, Phase.RUN]
     ).select_related("job_attempt__job__user", "node")
     for row in rows:
+        spec = JobSpec.from_json(row.job_attempt.job.spec)
         attempt_end(
             attempt=row.job_attempt, reason=EndReason.DRAINED, message=f"Node {row.node.name} is drained.", now=now,
-            stop=StopReason.DRAINED, grace_s=grace_seconds(JobSpec.from_json(row.job_attempt.job.spec)),
+            stop=StopReason.DRAINED, grace_s=grace_seconds(spec.berth.grace_period_s),
         )  # fmt: skip
 
 
@@ -117,7 +118,7 @@ def _time_limits(now: datetime) -> None:
         if limit is not None and attempt.started_at and now - attempt.started_at >= timedelta(seconds=limit):
             attempt_end(
                 attempt=attempt, reason=EndReason.TIME_LIMIT, message=f"Its time limit of {limit} s was reached.",
-                now=now, stop=StopReason.TIME_LIMIT, grace_s=grace_seconds(spec),
+                now=now, stop=StopReason.TIME_LIMIT, grace_s=grace_seconds(spec.berth.grace_period_s),
             )  # fmt: skip
 
 

@@ -215,8 +215,19 @@ def berth_wishes_agree(job: Raw) -> Iterator[Finding]:
     refused = set(raw.texts(raw.mapping(berth, "nodes").get("not")))
     if only and set(only) <= refused:
         yield Finding((*_BERTH, "nodes", "only"), "every node here stands under `not` as well", "exclusive")
-    if ".." in str(berth.get("checkpointFile", "")).split("/"):
-        yield Finding((*_BERTH, "checkpointFile"), "must stay inside $BERTH_JOB_DIR (no `..`)", "path")
+    yield from _checkpoint_findable(job, raw.text(berth.get("checkpointFile")) or "")
+
+
+def _checkpoint_findable(job: Raw, file: str) -> Iterator[Finding]:
+    path: Path = (*_BERTH, "checkpointFile")
+    if ".." in file.split("/"):
+        yield Finding(path, "must stay inside its folder (no `..`)", "path")
+        return
+    storages = raw.items(raw.mapping(job, "extras").get("storages"))
+    places = [mount_path(raw.mapping(item)) for item in storages]
+    if file.startswith("/") and not any(file.startswith(f"{place}/") for place in places):
+        message = "must be a path relative to $BERTH_JOB_DIR, or one below the mountPath of a storage of this job"
+        yield Finding(path, message, "path")
 
 
 def mount_path(storage: Raw) -> str:
