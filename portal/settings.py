@@ -145,6 +145,7 @@ CELERY = {
         "look": {"task": "scheduler.look", "schedule": 1.0, "options": {"expires": 1}},
         "pulse": {"task": "reports.pulse", "schedule": 5.0, "options": {"expires": 5}},
         "archive": {"task": "control.archive_sweep", "schedule": 2.0, "options": {"expires": 2}},
+        "estimates": {"task": "control.estimate_starts", "schedule": 30.0, "options": {"expires": 30}},
         "old_logs": {"task": "control.logs_expire", "schedule": 60.0, "options": {"expires": 60}},
     },
     "beat_schedule_filename": str(DATA_DIR / "beat-schedule"),
@@ -160,6 +161,7 @@ FAIR_SHARE_HALF_LIFE_H = env_int("BERTH_FAIR_SHARE_HALF_LIFE", 168, least=1)
 UNSAVED_WORK_CAP_S = env_int("BERTH_UNSAVED_WORK_CAP", 14_400)
 BACKFILL = env_bool("BERTH_BACKFILL", True)
 GPU_RESERVE_PERCENT = env_int("BERTH_GPU_RESERVE", 50)
+ESTIMATE_SECONDS = env_int("BERTH_ESTIMATE_SECONDS", 5, least=1)
 LEASE_SECONDS = env_int("BERTH_SCHEDULER_LEASE", 10, least=2)
 LOG_RETENTION_DAYS = env_int("BERTH_LOG_RETENTION_DAYS", 90, least=1)
 MAX_JOB_FILE_BYTES = 1_000_000
