@@ -177,6 +177,7 @@ LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
 LOGIN_RATE = env_rate("BERTH_LOGIN_RATE", "10/min")
 SUBMIT_RATE = env_rate("BERTH_SUBMIT_RATE", "3600/hour")
+ESTIMATE_RATE = env_rate("BERTH_ESTIMATE_RATE", "60/min")
 
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("zh-hans", "中文")]

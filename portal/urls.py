@@ -10,6 +10,7 @@ from portal.accounts import api as accounts
 from portal.clusters import api as clusters
 from portal.common.converters import Name
 from portal.common.health import healthz
+from portal.dispatch import api as dispatch
 from portal.jobs import api as jobs
 
 register_converter(Name, "name")
@@ -34,6 +35,7 @@ REST: list[URLPattern | URLResolver] = [
     path("jobs/<int:job_id>/logs", jobs.LogsView.as_view()),
     path("validate", jobs.ValidateView.as_view()),
     path("queue", jobs.QueueView.as_view()),
+    path("estimates", dispatch.EstimatesView.as_view()),
     path("openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
 ]
 

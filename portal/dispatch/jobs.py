@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.conf import settings
@@ -15,6 +15,12 @@ from portal.dispatch.dependencies import HeldBack, dependencies, job_key
 from portal.jobs.models import Job, Task, TaskRole
 from portal.jobs.services import grace_seconds
 from portal.jobs.states import JOB_LIVE, JobState, TaskState
+
+DRAFT = "draft"
+"""The engine's id of a job that is not stored."""
+
+NEWEST = 1 << 63
+"""An order id after that of every row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,20 @@ class JobRows:
 def jobs_read(*, now: datetime, vc_names: Mapping[int, str], nodes: frozenset[str]) -> JobRows:
     """Read them with a fixed number of queries."""
     return _Reader(now, vc_names, nodes).read()
+
+
+def draft_read(
+    *, draft: Job, roles: Sequence[TaskRole], now: datetime, nodes: frozenset[str]
+) -> scheduling.Job | HeldBack:
+    """A job that is not stored, as the engine would have it, last of all that were submitted at its moment; or why it
+    would not be in the order."""
+    reader = _Reader(now, {draft.vc_id: draft.vc.name}, nodes)
+    reader.roles[draft.pk] = [_role(role) for role in roles]
+    reader.wanted[draft.pk] = list(scheduling.all_tasks(tuple(reader.roles[draft.pk])))
+    needs = dependencies([draft])
+    if draft.pk in needs.broken:
+        return needs.broken[draft.pk]
+    return replace(reader._job(draft, needs.after[draft.pk]), id=DRAFT, order_id=NEWEST)
 
 
 class _Reader:

@@ -2,26 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 
 import scheduling
 from portal.dispatch.snapshot import Loaded
+from portal.jobs.models import Job
 from portal.jobs.selectors import preemptions_open
-from portal.jobs.services import Waiting, preempting_words
+from portal.jobs.services import Waiting, job_of_others, preempting_words
 
 KEPT = "GPUs are kept for it until those who hold them have left."
+
+
+_JOB = re.compile(r"\bjob (\d+)\b")
+"""How the engine's sentences name a job."""
 
 
 def waits_told(plan: scheduling.Plan, loaded: Loaded) -> list[Waiting]:
     """A reason for every waiting job. The engine knows jobs by number; people know them by name."""
     taking = [loaded.jobs[wait.job.id] for wait in plan.waits if wait.reason.code is scheduling.Code.PREEMPTING]
     words = _preempting(taking) if taking else {}
-    return [*(_told(wait, loaded, words) for wait in plan.waits), *_held_back(loaded)]
+    names = Names(loaded.jobs, (wait.reason for wait in plan.waits))
+    return [*(_told(wait, loaded, words, names) for wait in plan.waits), *_held_back(loaded)]
 
 
-def _told(wait: scheduling.Wait, loaded: Loaded, preempting: dict[int, str]) -> Waiting:
+class Names:
+    """The jobs that reasons mention. A team reads the names of its own jobs; of another's its owner, team and GPUs.
+    One query; none where no job is mentioned."""
+
+    def __init__(self, jobs: Mapping[str, int], reasons: Iterable[scheduling.Reason]) -> None:
+        mentioned = {job for reason in reasons for job in _JOB.findall(reason.sentence) if job in jobs}
+        rows = Job.objects.filter(pk__in=[jobs[job] for job in mentioned]) if mentioned else Job.objects.none()
+        found = {row.pk: row for row in rows.select_related("user", "vc")}
+        self._rows = {job: found[jobs[job]] for job in mentioned if jobs[job] in found}
+
+    def told(self, sentence: str, *, vc: str) -> str:
+        """The sentence for the people of this virtual cluster."""
+
+        def name(mention: re.Match[str]) -> str:
+            row = self._rows.get(mention[1])
+            if row is None:
+                return "another job"
+            return row.label if row.vc.name == vc else job_of_others(row)
+
+        return _JOB.sub(name, sentence)
+
+
+def _told(wait: scheduling.Wait, loaded: Loaded, preempting: dict[int, str], names: Names) -> Waiting:
     job, reason = loaded.jobs[wait.job.id], wait.reason
-    message = reason.sentence
+    message = names.told(reason.sentence, vc=wait.job.vc)
     if reason.code is scheduling.Code.DEPENDENCY:
         message = loaded.waits_for.get(job) or message
     elif reason.code is scheduling.Code.PREEMPTING:

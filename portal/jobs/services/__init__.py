@@ -11,8 +11,9 @@ from portal.jobs.services.preempt import PREEMPTING, Taken, job_preempt, preempt
 from portal.jobs.services.reports import attempt_log_done, container_report, containers_report
 from portal.jobs.services.specs import grace_seconds
 from portal.jobs.services.stop import job_stop
-from portal.jobs.services.submit import job_submit
+from portal.jobs.services.submit import job_draft, job_submit
 from portal.jobs.services.upkeep import Waiting, jobs_reconcile, node_tasks_lose, waits_write
+from portal.jobs.services.words import job_of_others
 
 __all__ = [
     "PREEMPTING",
@@ -34,8 +35,10 @@ __all__ = [
     "grace_seconds",
     "job_check",
     "job_demote",
+    "job_draft",
     "job_hints",
     "job_hold",
+    "job_of_others",
     "job_preempt",
     "job_promote",
     "job_stop",

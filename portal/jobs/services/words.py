@@ -12,8 +12,11 @@ _NAMED = 5
 
 def job_named(job: Job, *, to: Job) -> str:
     """``job``, in a text on the page of ``to``; both with user and VC loaded."""
-    if job.vc_id == to.vc_id:
-        return job.label
+    return job.label if job.vc_id == to.vc_id else job_of_others(job)
+
+
+def job_of_others(job: Job) -> str:
+    """``job`` for the readers of another team; with user and VC loaded."""
     gpus = JobSpec.from_json(job.spec).gpu_count
     return f"a job of {job.user.username} in {job.vc.name} ({gpus_named(gpus)})"
 
