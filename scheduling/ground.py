@@ -177,7 +177,7 @@ class Idle(Bins):
             if not members:
                 continue
             sizes = ledger.shapes[shape].sizes
-            free = (1 << sizes[-1]) - 1 & ~blocked & ~(bound if unbound else 0)
+            free = ledger.shapes[shape].full & ~blocked & ~(bound if unbound else 0)
             if not ground.doomed:
                 groups.append(Group(sizes, free & ~busy, members))
                 continue

@@ -22,6 +22,11 @@ class Shape:
         """Number of leaves."""
         return self.sizes[-1]
 
+    @property
+    def full(self) -> int:
+        """All leaves; none for a node without GPUs, which has a shape all the same."""
+        return (1 << self.sizes[-1]) - 1 if self.names[0] else 0
+
 
 @dataclass(slots=True)
 class Upper:

@@ -101,7 +101,7 @@ def _choices(ground: Ground, nodes: int, demand: Demand) -> list[tuple[int, int]
     ranked = []
     for (shape, bound, _, busy, blocked), members in ledger.groups.items():
         sizes = ledger.shapes[shape].sizes
-        usable = (1 << sizes[-1]) - 1 & ~bound & ~blocked
+        usable = ledger.shapes[shape].full & ~bound & ~blocked
         if usable.bit_count() < demand.gpus:
             continue
         for number in bits(members & nodes & ground.allowed):

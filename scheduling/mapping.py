@@ -167,7 +167,7 @@ class Hardware:
             if not members or kind not in ledger.shapes[shape].names:
                 continue
             sizes = ledger.shapes[shape].sizes
-            for split, base in free_blocks(sizes, (1 << sizes[-1]) - 1 & ~bound, size):
+            for split, base in free_blocks(sizes, ledger.shapes[shape].full & ~bound, size):
                 block = (1 << size) - 1 << base
                 usable = (block & ~blocked).bit_count()
                 if usable < need:

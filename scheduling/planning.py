@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from scheduling import explain
 from scheduling.caps import capped, over_cap
-from scheduling.deciding import Desk
+from scheduling.deciding import Desk, desk_of
 from scheduling.decisions import Demotion, Plan, Preempt, Promotion, Reason, Start
 from scheduling.fairness import turns
 from scheduling.jobs import Borrow, Job, LeafUse, Standing, TaskPlacement, TaskRef
@@ -306,11 +306,19 @@ class Pass:
                 running = state.running[running.job.id]
                 continue
             seats = state.desk.seats(running.job, choice.units[0], owed=line.owed)
+            if seats is None and not self._could_move_in(running.job, choice):
+                continue
+            line.ahead.join(running.job.priority, state.shares.of(running.job.vc, running.job.user), choice.chains)
             if seats is None:
                 line.held |= choice.chains
                 continue
             for seat in seats:
                 line.owed[seat.cell] = line.owed.get(seat.cell, 0) | seat.leaves
+
+    def _could_move_in(self, job: Job, choice: Choice) -> bool:
+        """Whether the quota, were all of it free, holds the job at all: a smaller quota may have left it too large."""
+        desk = self.state.desk
+        return desk_of(desk.idle, desk.idle).seats(job, choice.units[0]) is not None
 
     def _lies_in(self, running: Running, choice: Choice) -> bool:
         layout = self.state.desk.ledger.layout
