@@ -1,233 +1,299 @@
-"""One job against one ledger: does it start, and where; else why not. Nothing here changes the ledger."""
+"""One job against the cells: does it start, and where; else whom it may take cells from; else nothing.
 
-from collections.abc import Mapping, Sequence
+Nothing here leaves the ledger changed.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from scheduling import explain
-from scheduling.decisions import Code, Reason, Start, Wait
-from scheduling.jobs import Job, TaskPlacement, TaskRef
-from scheduling.ledger import Layout, Ledger
-from scheduling.ordering import candidates, chains
-from scheduling.placement import bind, find
-from scheduling.resources import Demand, demands, gpus_by_type
-from scheduling.snapshot import Claim
+from scheduling.decisions import Preempt, Start, Victim
+from scheduling.fairness import DominantShares
+from scheduling.ground import Ground, Idle
+from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement
+from scheduling.ledger import Ledger
+from scheduling.mapping import Mapped, map_seats
+from scheduling.preemption import Costs, lower, spare_most, victims
+from scheduling.resources import demands
+from scheduling.search import find
+from scheduling.shapes import Choice, Unit
+from scheduling.snapshot import Claim, Running
+from scheduling.topology import bits, pick
+from scheduling.virtual import Seat, Share, seats
 
 NodeIds = frozenset[str] | None
 """Nodes by their ids; None is every node."""
 
-
-NEARNESS = {code: number for number, code in enumerate(Code)}
-"""The later a reason comes in the order of codes, the nearer is the job to a start."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """Tasks that start together: all that wait of a gang, else one of a demand's equal tasks.
-
-    `needed` are their GPUs by cell type; `tasks` those that start one after the other in this way.
-    """
-
-    parts: tuple[Demand, ...]
-    needed: dict[str, int]
-    tasks: tuple[TaskRef, ...]
+Owed = Mapping[int, int]
+"""Virtual leaves (a mask by cell node) that others are to have."""
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """A SKU for the roles that name none, and the units to start under it, the largest first."""
+class Ask:
+    """How a job may be placed: on which nodes; whether by taking places from borrowers (`evict`) and from lower
+    priorities of its own virtual cluster (`inside`); which virtual leaves are others'."""
 
-    sku: str
-    units: tuple[Unit, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What the placement of a job depends on; equal jobs of a virtual cluster share one.
-
-    `modest`: some task of it leaves idle GPUs their reserve.
-    """
-
-    chains: frozenset[str]
-    named: frozenset[str]
-    choices: tuple[Choice, ...]
-    modest: bool
+    nodes: NodeIds
+    evict: bool
+    inside: bool
+    owed: Owed | None
 
 
-class Shapes:
-    """Shapes of jobs on one cluster, each worked out once."""
-
-    LIMIT = 8192
-
-    def __init__(self, layout: Layout) -> None:
-        self._cluster = layout.cluster
-        self._known: dict[object, Shape] = {}
-
-    def of(self, job: Job) -> Shape:
-        """The job's shape."""
-        key = (job.vc, job.roles, job.wanted, job.gang, job.opportunistic)
-        shape = self._known.get(key)
-        if shape is None:
-            if len(self._known) >= self.LIMIT:
-                self._known.clear()
-            shape = self._known[key] = self._work_out(job)
-        return shape
-
-    def _work_out(self, job: Job) -> Shape:
-        named = frozenset(role.sku for role in job.roles if role.gpus and role.sku is not None)
-        choices = []
-        for sku in candidates(self._cluster, job):
-            parts = demands(job, sku)
-            units = (_gang(parts),) if job.gang else tuple(_single(part) for part in parts)
-            choices.append(Choice(sku, units))
-        modest = any(part.modest for choice in choices for unit in choice.units for part in unit.parts)
-        return Shape(chains(self._cluster, job), named, tuple(choices), modest)
-
-
-def _gang(parts: tuple[Demand, ...]) -> Unit:
-    return Unit(parts, gpus_by_type(parts), ())
-
-
-def _single(demand: Demand) -> Unit:
-    parts = (demand.part(demand.tasks[:1]),)
-    return Unit(parts, gpus_by_type(parts), demand.tasks)
-
-
-def right_missing(ledger: Ledger, job: Job, choice: Choice) -> Reason | None:
-    """Why nothing of the job has a right to the GPUs of this choice now; that of its smallest unit."""
-    reasons = [_unit_right_missing(ledger, job, unit) for unit in reversed(choice.units)]
-    return reasons[0] if all(reasons) else None
-
-
-def _unit_right_missing(ledger: Ledger, job: Job, unit: Unit) -> Reason | None:
-    """The quota, or what may be lent."""
-    for cell_type, needed in unit.needed.items():
-        if job.opportunistic:
-            free = ledger.free_gpus(ledger.open_nodes & ledger.layout.nodes_of_type.get(cell_type, 0))
-            owed = ledger.owed(cell_type)
-            if needed > free - owed:
-                return explain.lend_limit(cell_type, free, owed, needed)
-        elif needed > ledger.quota_left(job.vc, cell_type):
-            held, owned = ledger.held(job.vc, cell_type), ledger.owned(job.vc, cell_type)
-            return explain.quota(job.vc, cell_type, held, owned, needed)
-    return None
-
-
-def attempt(
-    ledger: Ledger, idle: Ledger, job: Job, choices: Sequence[Choice], allowed: int
-) -> tuple[TaskPlacement, ...]:
-    """Placements for the job under the first choice that holds it; none when it must wait.
-
-    `allowed` are the nodes it may use; `idle` is the same cluster without jobs.
-    """
-    place = _place_gang if job.gang else _place_singly
-    for choice in choices:
-        if right_missing(ledger, job, choice) is None:
-            found = place(ledger, idle, job, choice, allowed)
-            if found:
-                return found
-    return ()
-
-
-def dominant(ledger: Ledger, idle: Ledger, job: Job, choices: Sequence[Choice], allowed: int) -> Reason:
-    """Why a job that must wait does: of its choices and units the reason of the one nearest to a start."""
-    reasons = []
-    for choice in choices:
-        for unit in reversed(choice.units):
-            reason = _unit_right_missing(ledger, job, unit)
-            if reason is None:
-                preferred = _preferred(idle, job, unit, allowed)
-                reason = explain.no_room(ledger, unit.parts, preferred, allowed)
-            reasons.append(reason)
-    return max(reasons, key=lambda one: NEARNESS[one.code], default=explain.no_gpus_owned(job.vc))
-
-
-def _preferred(idle: Ledger, job: Job, unit: Unit, allowed: int) -> int:
-    """The nodes without those the job avoids, where the rest could hold the unit if nothing else ran."""
-    if not job.avoid_nodes:
-        return allowed
-    rest = allowed & ~idle.layout.mask_of(job.avoid_nodes)
-    return allowed if find(idle, unit.parts, rest) is None else rest
-
-
-def _place_gang(ledger: Ledger, idle: Ledger, job: Job, choice: Choice, allowed: int) -> tuple[TaskPlacement, ...]:
-    (unit,) = choice.units
-    spots = find(ledger, unit.parts, _preferred(idle, job, unit, allowed))
-    return bind(ledger, job, spots) if spots else ()
-
-
-def _place_singly(ledger: Ledger, idle: Ledger, job: Job, choice: Choice, allowed: int) -> tuple[TaskPlacement, ...]:
-    """As many tasks as find a right and a place, the largest first."""
-    scratch = ledger.copy()
-    placed: list[TaskPlacement] = []
-    for unit in choice.units:
-        nodes = _preferred(idle, job, unit, allowed)
-        for task in unit.tasks:
-            part = unit.parts[0].part((task,))
-            spots = None if _unit_right_missing(scratch, job, unit) else find(scratch, (part,), nodes)
-            if not spots:
-                break
-            (placement,) = bind(scratch, job, spots)
-            scratch.hold(placement)
-            placed.append(placement)
-    return tuple(placed)
-
-
+@dataclass(slots=True)
 class Desk:
-    """Decides one job at a time against one ledger."""
+    """Decides one job at a time. `running` and `claims` (by claimant) are the engine's own; `idle` is the same
+    cluster without jobs; `lowest` gives the lowest priority that runs or claims inside a virtual cluster."""
 
-    def __init__(self, ledger: Ledger, idle: Ledger, shapes: Shapes, claims: Mapping[str, Claim]) -> None:
-        self.ledger = ledger
-        self.shapes = shapes
-        self._idle = idle
-        self._claims = claims
-        self._claimants = {claim.claimant for claim in claims.values()}
+    ledger: Ledger
+    idle: Ledger
+    running: Mapping[str, Running]
+    claims: Mapping[str, Mapping[str, Claim]]
+    claimants: Mapping[str, Job]
+    costs: Costs
+    lowest: Callable[[str], int]
+    now: int
 
-    def hold(self, job: Job) -> Reason | None:
-        """Why the job is not in its queue's order at all: paused, or waiting for others to end."""
-        if job.paused:
-            return explain.paused()
-        if job.after:
-            return explain.dependency(job.after)
-        if job.vc not in self.ledger.layout.virtual_clusters:
-            return explain.no_virtual_cluster(job.vc)
+    # Inside the quota
+
+    def guaranteed(
+        self,
+        job: Job,
+        choice: Choice,
+        nodes: NodeIds = None,
+        *,
+        may_preempt: bool = True,
+        inside: bool = True,
+        owed: Owed | None = None,
+        one: bool = False,
+    ) -> Start | Preempt | None:
+        """All of a gang, or as many tasks (`one`: at most one) of another job as find a place, the largest first.
+
+        `may_preempt` allows taking places from anybody, `inside` from lower priorities of the same virtual
+        cluster. `owed` virtual leaves are others'.
+        """
+        ask = Ask(nodes, may_preempt, may_preempt and inside, owed)
+        return self._unit(job, choice.units[0], ask) if job.gang else self._singly(job, choice, ask, one)
+
+    def _singly(self, job: Job, choice: Choice, ask: "Ask", one: bool) -> Start | Preempt | None:
+        """Tasks that need nobody's place; where there is none, the first that may take one."""
+        quiet = Ask(ask.nodes, False, False, ask.owed)
+        placed: list[TaskPlacement] = []
+        self.ledger.begin()
+        try:
+            for unit in choice.units:
+                for task in unit.tasks:
+                    answer = None if one and placed else self._unit(job, unit.of(task), quiet)
+                    if not isinstance(answer, Start) or answer.demotes or answer.releases:
+                        break
+                    for placement in answer.placements:
+                        self.ledger.hold(job.id, placement)
+                    placed += answer.placements
+        finally:
+            self.ledger.take_back()
+        if placed or not ask.evict:
+            return Start(job, tuple(placed), self.now) if placed else None
+        answers = (self._unit(job, unit.of(unit.tasks[0]), ask) for unit in choice.units)
+        return next((answer for answer in answers if answer is not None), None)
+
+    def _unit(self, job: Job, unit: Unit, ask: Ask) -> Start | Preempt | None:
+        allowed = self.preferred(job, unit, self.allowed(job, ask.nodes))
+        if self._enough_quota(job, unit):
+            mapped, seated = self._in_quota(job, unit, allowed, frozenset(), ask)
+            if mapped is not None:
+                return self._answer(job, mapped, frozenset())
+            if seated and self.ledger.layout.policy.hived:
+                return None
+        return self._preempting(job, unit, allowed, ask) if ask.inside else None
+
+    def _enough_quota(self, job: Job, unit: Unit) -> bool:
+        """A quick look: whether there are as many free virtual leaves at all."""
+        return all(pool.leaves <= self.ledger.quota_free(job.vc, pool.chain) for pool in unit.pools)
+
+    def seats(
+        self, job: Job, unit: Unit, over: Callable[[str], bool] | None = None, banned: int = 0, owed: Owed | None = None
+    ) -> list[Seat] | None:
+        """Virtual leaves for the unit, from the virtual cluster's own cells alone."""
+        found: list[Seat] = []
+        hived = self.ledger.layout.policy.hived
+        for pool in unit.pools:
+            share = Share(self.ledger, job.vc, pool.name, over, banned, hived, dict(owed or {}))
+            seated = seats(share, pool.parts)
+            if seated is None:
+                return None
+            found += seated
+        return found
+
+    def _in_quota(
+        self, job: Job, unit: Unit, allowed: int, over: frozenset[str], ask: "Ask"
+    ) -> tuple[Mapped | None, bool]:
+        """Hardware for the unit's virtual leaves; other leaves are tried where the hardware fails. Whether there
+        are virtual leaves at all comes with it."""
+        banned, seated = 0, False
+        while True:
+            found = self.seats(job, unit, over.__contains__ if over else None, banned, ask.owed)
+            if found is None:
+                return None, seated
+            seated = True
+            mapped = map_seats(Ground(self.ledger, job, allowed, self.costs, over, ask.evict), found, unit.others)
+            if isinstance(mapped, Mapped):
+                return mapped, True
+            if not mapped.cells:
+                return None, True
+            banned |= mapped.cells
+
+    # Preemption inside the virtual cluster
+
+    def _preempting(self, job: Job, unit: Unit, allowed: int, ask: "Ask") -> Start | Preempt | None:
+        """Cells of strictly lower priorities too: the fewest jobs, and those whose work is the least loss."""
+        if self.lowest(job.vc) >= job.priority:
+            return None
+        candidates = lower(job, self.running, self.claimants)
+        if not candidates or not unit.pools:
+            return None
+        order = sorted(candidates, key=self._price)
+
+        def enough(chosen: set[str]) -> bool:
+            return self.seats(job, unit, chosen.__contains__, 0, ask.owed) is not None
+
+        if not enough(candidates):
+            return None
+        chosen = spare_most(order, enough)
+        self.ledger.begin()
+        try:
+            lazy = self._set_aside(chosen)
+            mapped, _ = self._in_quota(job, unit, allowed, frozenset(chosen - lazy), ask)
+            whole = self._holders_of(mapped, chosen - lazy) if mapped else frozenset()
+        finally:
+            self.ledger.take_back()
+        return self._answer(job, mapped, frozenset(lazy), whole) if mapped is not None else None
+
+    def _price(self, job: str) -> tuple[bool, int, int, str]:
+        """What goes first: a mere claimant, then outside its minimum run time, lower priority, less lost work."""
+        running = self.running.get(job)
+        if running is None:
+            return (False, -1, self.claimants[job].priority, job)
+        protected, _, lost, _ = self.costs.of(job)
+        return (protected, running.job.priority, lost, job)
+
+    def _set_aside(self, chosen: Iterable[str]) -> set[str]:
+        """Claims of the chosen are given up, and those that allow it become borrowers; answers with the latter."""
+        lazy = set()
+        for job in sorted(chosen):
+            for claim in self.claims.get(job, {}).values():
+                self.ledger.unclaim(job, claim.leaf)
+            running = self.running.get(job)
+            if running is not None and running.job.lazy_preemption:
+                lazy.add(job)
+                for task in running.tasks:
+                    self.ledger.lend(job, task.placement)
+        return lazy
+
+    def _holders_of(self, mapped: Mapped, chosen: set[str]) -> frozenset[str]:
+        """Of the chosen, those whose virtual leaves the placement takes, wherever their tasks are."""
+        layout, found = self.ledger.layout, set[str]()
+        for placement in mapped.placements:
+            for use in placement.leaves:
+                virtual = layout.virtual_leaf(use.virtual_cell or "")
+                if virtual is not None:
+                    owners = self.ledger.owners[virtual[0]]
+                    found.update(job for job in chosen if owners.get(job, 0) >> virtual[1] & 1)
+        return frozenset(found)
+
+    def _answer(
+        self, job: Job, mapped: Mapped, lazy: frozenset[str], whole: frozenset[str] = frozenset()
+    ) -> Start | Preempt:
+        """Start when nobody has to leave, else Preempt. Who lends lazily but sits on a wanted leaf has to leave."""
+        taken = {one for one in mapped.taken if one[0] in self.running}
+        gone: tuple[Victim, ...] = victims(self.running, taken, (one for one in whole if one in self.running))
+        losers = {one for one in whole if one not in self.running} | self._losers(job, mapped)
+        releases = tuple(sorted(leaf for one in losers for leaf in self.claims.get(one, ())))
+        demotes = tuple(sorted(lazy - {victim.job for victim in gone}))
+        if gone:
+            return Preempt(job, mapped.placements, gone, self.now, demotes, releases)
+        return Start(job, mapped.placements, self.now, demotes, releases)
+
+    def _losers(self, job: Job, mapped: Mapped) -> set[str]:
+        """Claimants of lower priority whose claimed leaves or virtual leaves the placement takes."""
+        leaves = {use.leaf for placement in mapped.placements for use in placement.leaves}
+        cells = {use.virtual_cell for placement in mapped.placements for use in placement.leaves}
+        return {
+            claimant
+            for claimant, claims in self.claims.items()
+            if claimant != job.id
+            and any(claim.leaf in leaves or claim.virtual_cell in cells for claim in claims.values())
+        }
+
+    # On loan
+
+    def borrowed(self, job: Job, choice: Choice, nodes: NodeIds = None) -> Start | None:
+        """A place on idle cells, taken from nobody: for all of a gang, else for one task, the largest first."""
+        allowed = self.allowed(job, nodes)
+        units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
+        for unit in units:
+            found = self._lent(job, unit, self.preferred(job, unit, allowed))
+            if found:
+                return Start(job, tuple(found), self.now)
         return None
 
-    def decide(self, job: Job, now: int, nodes: NodeIds, choices: Sequence[Choice]) -> Start | Wait:
-        """Start (what fits of it) or wait, under these choices of a SKU."""
-        ledger = self._ledger_for(job)
-        found = attempt(ledger, self._idle, job, choices, self._allowed(job, nodes))
-        if found:
-            return Start(job, found, now)
-        return Wait(job, dominant(ledger, self._idle, job, choices, self._allowed(job, nodes)))
+    def without_gpus(self, job: Job) -> tuple[TaskPlacement, ...] | None:
+        """Places for a job's waiting tasks, none of which needs GPUs."""
+        ground = Ground(self.ledger, job, self.allowed(job, None), self.costs, evict=False)
+        found = ground.without_gpus(demands(job, ""))
+        return None if found is None else tuple(found)
 
-    def start(self, job: Job, now: int, choices: Sequence[Choice]) -> Start | None:
-        """The same without a reason, on every node."""
-        found = attempt(self._ledger_for(job), self._idle, job, choices, self._allowed(job, None))
-        return Start(job, found, now) if found else None
+    def _lent(self, job: Job, unit: Unit, allowed: int) -> list[TaskPlacement]:
+        for pool in unit.pools:
+            if not self._roomy(pool.chain, pool.parts[0].gpus, pool.parts[0].count):
+                return []
+        ground = Ground(self.ledger, job, allowed, self.costs, evict=False)
+        bins = Idle(ground, -1)
+        parts = tuple(part.modestly() for part in unit.parts)
+        fills = find(bins, parts)
+        if fills is None:
+            return []
+        layout, placed = self.ledger.layout, []
+        free: dict[int, int] = {}
+        tasks = {id(part): iter(part.tasks) for part in parts}
+        for fill in sorted(fills, key=lambda one: -one.demand.gpus):
+            for _ in range(fill.count):
+                left = free.get(fill.bin, self.ledger.idle(fill.bin))
+                picked = pick(layout.shapes[fill.bin].sizes, left, fill.demand.gpus) if fill.demand.gpus else None
+                mine = picked.bits if picked else 0
+                free[fill.bin] = left & ~mine
+                ids = layout.leaf_ids[fill.bin]
+                uses = tuple(LeafUse(ids[bit], None, Standing.BORROWED) for bit in bits(mine))
+                role, index = next(tasks[id(fill.demand)])
+                demand, node = fill.demand, layout.nodes[fill.bin].id
+                placed.append(TaskPlacement(role, index, node, uses, demand.cpu_milli, demand.memory_mb))
+        return placed
 
-    def reason(self, job: Job, choices: Sequence[Choice]) -> Reason:
-        """Why a job that does not start waits."""
-        return dominant(self._ledger_for(job), self._idle, job, choices, self._allowed(job, None))
+    def _roomy(self, chain: str, gpus: int, count: int) -> bool:
+        """A quick look: whether the open nodes' idle leaves could hold so many tasks."""
+        holes = self.ledger.holes.get(chain, ())
+        left = count
+        for size in range(len(holes) - 1, gpus - 1, -1):
+            left -= size // gpus * holes[size]
+            if left <= 0:
+                return True
+        return False
 
-    def _allowed(self, job: Job, nodes: NodeIds) -> int:
+    # Nodes
+
+    def allowed(self, job: Job, nodes: NodeIds) -> int:
+        """Open nodes that the job may use."""
         layout = self.ledger.layout
-        allowed = layout.all_nodes() if nodes is None else layout.mask_of(nodes)
+        allowed = layout.open_nodes if nodes is None else layout.open_nodes & layout.mask_of(nodes)
         return allowed if job.only_nodes is None else allowed & layout.mask_of(job.only_nodes)
 
-    def apply(self, start: Start) -> None:
-        """Carry the start out on the ledger."""
-        for placement in start.placements:
-            for use in placement.leaves:
-                if use.leaf in self._claims:
-                    self.ledger.unclaim(use.leaf)
-            self.ledger.hold(placement)
+    def preferred(self, job: Job, unit: Unit, allowed: int) -> int:
+        """The nodes without those the job avoids, where the rest could hold the unit if nothing else ran."""
+        if not job.avoid_nodes:
+            return allowed
+        rest = allowed & ~self.idle.layout.mask_of(job.avoid_nodes)
+        ground = Ground(self.idle, job, rest, self.costs, evict=False)
+        return rest if find(Idle(ground, -1), unit.parts) is not None else allowed
 
-    def _ledger_for(self, job: Job) -> Ledger:
-        """The ledger as the job may see it: cells claimed for it are free to it."""
-        if job.id not in self._claimants:
-            return self.ledger
-        ledger = self.ledger.copy()
-        for claim in self._claims.values():
-            if claim.claimant == job.id:
-                ledger.unclaim(claim.leaf)
-        return ledger
+
+def desk_of(ledger: Ledger, idle: Ledger, now: int = 0) -> Desk:
+    """A desk on a cluster where nothing runs."""
+    costs = Costs({}, DominantShares({}), now, 0)
+    return Desk(ledger, idle, {}, {}, {}, costs, lambda vc: 1 << 30, now)

@@ -42,11 +42,17 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start these tasks of the job now: all that wait (a gang), or those that fit."""
+    """Start these tasks of the job now: all that wait (a gang), or those that fit.
+
+    `demotes` are jobs that become borrowed by it (they allow lazy preemption), `releases` claims that others lose
+    (by leaf).
+    """
 
     job: Job
     placements: tuple[TaskPlacement, ...]
     at_ms: int
+    demotes: tuple[str, ...] = ()
+    releases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,7 @@ class Preempt:
     placements: tuple[TaskPlacement, ...]
     victims: tuple[Victim, ...]
     at_ms: int
+    demotes: tuple[str, ...] = ()
     releases: tuple[str, ...] = ()
 
 
@@ -107,8 +114,9 @@ class Demotion:
 class Plan:
     """All decisions of one pass, each made as if those before it were carried out.
 
-    The order of carrying out: `releases` (claims that nobody needs any more, by leaf), `demotions`,
-    `promotions`, then `preemptions` and `starts`. `reservations` replaces the snapshot's.
+    The order of carrying out: `releases` (claims that nobody needs any more, by leaf), `demotions` (of jobs whose
+    quota is gone; those that a start or a preemption brings stand with it), `promotions`, then `preemptions` and
+    `starts`. `reservations` replaces the snapshot's.
     """
 
     at_ms: int
@@ -119,3 +127,8 @@ class Plan:
     waits: tuple[Wait, ...] = ()
     releases: tuple[str, ...] = ()
     reservations: tuple[str, ...] = ()
+
+    @property
+    def answers(self) -> "tuple[Preempt | Start, ...]":
+        """Preemptions and starts in the order of carrying out."""
+        return (*self.preemptions, *self.starts)

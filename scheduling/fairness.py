@@ -36,6 +36,14 @@ class DominantShares:
         self._held: dict[str, dict[str, int]] = {}
         self._keys: dict[str, int] = {}
 
+    def copy(self) -> "DominantShares":
+        """An independent one with the same contents."""
+        twin = object.__new__(DominantShares)
+        twin._whole, twin._unit, twin._weights, twin._scale = self._whole, self._unit, self._weights, self._scale
+        twin._held = {name: held.copy() for name, held in self._held.items()}
+        twin._keys = self._keys.copy()
+        return twin
+
     def take(self, name: str, amounts: Amounts) -> None:
         """The claimant gets these amounts."""
         held = self._held.setdefault(name, {})

@@ -56,7 +56,7 @@ REFUSED: dict[str, tuple[Job, str, str]] = {
         "the job asks for a task twice",
     ),
     "a pinned cell, which nobody has": (
-        job("j", replace(role(), pinned_cell="rack1")), "pinned_cell", "no team has a pinned cell rack1",
+        job("j", replace(role(), pinned_cell="rack1")), "pinned_cell", "team vision has no pinned cell rack1",
     ),
     "tasks that no role has": (
         replace(job("j"), wanted=(TaskRef("worker", 1),)), "wanted",

@@ -1,0 +1,161 @@
+"""The reasons of all jobs that a pass leaves waiting, with the numbers that hold after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from scheduling import explain
+from scheduling.deciding import NodeIds
+from scheduling.decisions import Code, Reason, Wait
+from scheduling.jobs import Job
+from scheduling.shapes import Choice, Pool, Shape, Unit
+
+if TYPE_CHECKING:
+    from scheduling.planning import Late, Line, Pass, State
+
+NEARNESS = {code: number for number, code in enumerate(Code)}
+"""The later a reason comes in the order of codes, the nearer is the job to a start."""
+
+
+class Teller:
+    """Reasons in this order: the job's own state, its right to the cells, the order, then room on the nodes."""
+
+    def __init__(self, done: Pass) -> None:
+        self._pass = done
+        self._state = done.state
+        self._right: dict[int, Reason | None] = {}
+        self._room: dict[tuple[int, int], Reason] = {}
+
+    def waits(self) -> tuple[Wait, ...]:
+        """One wait for each job that does not start, in the order of the pass, then those that are taking cells."""
+        told = []
+        for late in self._pass.late:
+            place = late.ahead[0] + 1 if late.ahead is not None else None
+            told.append(Wait(late.job, late.reason or self._reason(late), place))
+        for name in sorted(self._state.claims):
+            job = self._state.waiting.get(name)
+            if job is not None:
+                told.append(Wait(job, self._preempting(name)))
+        return tuple(told)
+
+    def _preempting(self, name: str) -> Reason:
+        claims = self._state.claims[name].values()
+        victims = sorted({claim.victim for claim in claims if claim.victim is not None})
+        if victims:
+            return explain.preempting(victims, sum(claim.victim is not None for claim in claims))
+        job = self._state.waiting[name]
+        return alone(self._state, job, self._state.shapes.of(job), None)
+
+    def _reason(self, late: Late) -> Reason:
+        number = late.shape.number
+        if number not in self._right:
+            self._right[number] = right_missing(self._state, late.job, late.shape, {})
+        missing = self._right[number]
+        if missing is not None:
+            return missing
+        line = self._pass.lines.get(late.job.vc)
+        if not late.job.opportunistic and line is not None:
+            held_up = self._held_up(late, line)
+            if held_up is not None:
+                return held_up
+        key = (number, len(late.choices))
+        if key not in self._room:
+            self._room[key] = room_missing(self._state, late.job, late.choices or late.shape.choices, None)
+        return self._room[key]
+
+    def _held_up(self, late: Late, line: Line) -> Reason | None:
+        """The order: who is ahead keeps the job from its chains, or from the cells that are left."""
+        held = [choice for choice in late.shape.choices if choice not in late.choices]
+        if held and late.ahead is not None:
+            for chain in sorted({chain for choice in held for chain in choice.chains} & line.kept.keys()):
+                kept = line.kept[chain]
+                if kept.at_ms is not None and kept.job != late.job.id:
+                    return explain.reserved(kept.job, kept.at_ms, self._pass.now)
+            if late.ahead[0]:
+                return explain.order(*late.ahead)
+        if line.owed:
+            return right_missing(self._state, late.job, late.shape, line.owed)
+        return None
+
+
+def alone(state: State, job: Job, shape: Shape, nodes: NodeIds) -> Reason:
+    """Why a job that is asked about by itself does not start."""
+    missing = right_missing(state, job, shape, {})
+    return missing or room_missing(state, job, shape.choices, nodes)
+
+
+def right_missing(state: State, job: Job, shape: Shape, owed: Mapping[int, int]) -> Reason | None:
+    """Why nothing of the job has a right to cells now, under any choice; that of its smallest unit."""
+    reasons = []
+    for choice in shape.choices:
+        units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
+        found = [
+            _loan_missing(state, job, unit) if job.opportunistic else _quota_missing(state, job, unit, owed)
+            for unit in units
+        ]
+        if not all(found):
+            return None
+        reasons.append(found[-1])
+    if not shape.choices:
+        return explain.no_gpus_owned(job.vc)
+    return reasons[0]
+
+
+def _quota_missing(state: State, job: Job, unit: Unit, owed: Mapping[int, int]) -> Reason | None:
+    ledger, desk = state.desk.ledger, state.desk
+    if desk.seats(job, unit, owed=owed) is not None:
+        return None
+    for pool in unit.pools:
+        kind, owned = pool.parts[0].cell_type, ledger.layout.owned.get((job.vc, pool.chain), 0)
+        free = ledger.quota_free(job.vc, pool.chain)
+        if pool.leaves > free:
+            return explain.quota(job.vc, kind, owned - free, owned, pool.leaves)
+    alone = [pool for pool in unit.pools if desk.seats(job, Unit((pool,), (), unit.tasks), owed=owed) is None]
+    pool = (alone or list(unit.pools))[0]
+    kind, free = pool.parts[0].cell_type, ledger.quota_free(job.vc, pool.chain)
+    if owed and desk.seats(job, unit) is not None:
+        return explain.owed_ahead(job.vc, kind, free, sum(mask.bit_count() for mask in owed.values()), pool.leaves)
+    return explain.no_cell(job.vc, kind, free, _largest(state, job.vc, pool), pool.leaves)
+
+
+def _largest(state: State, vc: str, pool: Pool) -> int:
+    """The most free leaves of one cell node of the pool."""
+    ledger = state.desk.ledger
+    free = [sizes[-1] - used.bit_count() for sizes, used in ledger.cell_groups.get((vc, pool.name), {})]
+    return max(free, default=0)
+
+
+def _loan_missing(state: State, job: Job, unit: Unit) -> Reason | None:
+    ledger, loans = state.desk.ledger, state.loans
+    vc = ledger.layout.virtual_clusters[job.vc]
+    needs: dict[str, int] = {}
+    for part in unit.parts:
+        if part.gpus:
+            needs[part.cell_type] = needs.get(part.cell_type, 0) + part.gpus * part.count
+    kind = loans.within_own(vc, needs)
+    if kind is not None:
+        return explain.borrow_limit(
+            vc.id, kind, loans.by_vc.get((vc.id, kind), 0), vc.rules.max_borrow[kind], needs[kind]
+        )
+    kind = loans.within_lent(ledger, needs)
+    if kind is not None:
+        return explain.lend_limit(kind, loans.by_type.get(kind, 0), loans.lendable(ledger, kind), needs[kind])
+    return None
+
+
+def room_missing(state: State, job: Job, choices: tuple[Choice, ...], nodes: NodeIds) -> Reason:
+    """Why a job that has a right to cells finds no room: of its choices and units that nearest to a start."""
+    desk = state.desk
+    layout = desk.ledger.layout
+    allowed = layout.all_nodes() if nodes is None else layout.mask_of(nodes)
+    if job.only_nodes is not None:
+        allowed &= layout.mask_of(job.only_nodes)
+    reasons = []
+    for choice in choices:
+        units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
+        for unit in reversed(units):
+            preferred = desk.preferred(job, unit, allowed)
+            parts = unit.parts if not job.opportunistic else tuple(part.modestly() for part in unit.parts)
+            reasons.append(explain.no_room(desk.ledger, parts, preferred, allowed, owner=not job.opportunistic))
+    return max(reasons, key=lambda one: NEARNESS[one.code], default=explain.no_gpus_owned(job.vc))
