@@ -74,14 +74,24 @@ class _Applying:
 
     def _demote(self, demotion: scheduling.Demotion) -> bool:
         job = self.loaded.jobs[demotion.job]
-
-        def work() -> None:
-            by = self.loaded.jobs.get(demotion.cause)
-            job_demote(job=_row(job), cause=demotion.cause, by=_row(by) if by else None, now=self.now)
-
         return self.guard.carry_out(
-            f"demotion of job {job}", work, jobs=[job], touched=self._nodes_of(demotion.job)
-        )  # fmt: skip
+            f"demotion of job {job}",
+            lambda: self._borrowed([demotion.job], demotion.cause),
+            jobs=[job],
+            touched=self._nodes_of([demotion.job]),
+        )
+
+    def _borrowed(self, jobs: Iterable[str], cause: str) -> None:
+        """These jobs hold what they hold on loan from now on; in the caller's transaction."""
+        by = self.loaded.jobs.get(cause)
+        for job in jobs:
+            job_demote(
+                job=_row(self.loaded.jobs[job]),
+                task_attempts=[self.loaded.attempts[(job, *task.placement.task)] for task in self._tasks(job)],
+                cause=cause,
+                by=_row(by) if by else None,
+                now=self.now,
+            )
 
     def _promote(self, promotion: scheduling.Promotion) -> bool:
         job = self.loaded.jobs[promotion.job]
@@ -97,44 +107,64 @@ class _Applying:
         victims = [self._taken(victim) for victim in preempt.victims]
 
         def work() -> None:
-            self._release(preempt.releases)
+            self._make_way(preempt)
             placed = self._placed(preempt.job.id, preempt.placements)
             job_preempt(job=_row(job), placed=placed, victims=victims, now=self.now)
 
+        touched = {node for victim in preempt.victims for node in self._nodes_of_victim(victim)}
         return self.guard.carry_out(
             f"preemption for job {job}",
             work,
-            jobs=[job, *(victim.job_id for victim in victims)],
+            jobs=[job, *(victim.job_id for victim in victims), *self._rows(preempt.demotes)],
             placed_on={place.node for place in preempt.placements},
-            touched={node for victim in preempt.victims for node in self._nodes_of(victim.job, victim.tasks)},
+            touched=touched | self._nodes_of(preempt.demotes),
         )
 
     def _start(self, start: scheduling.Start) -> bool:
         job = self.loaded.jobs[start.job.id]
 
         def work() -> None:
+            self._make_way(start)
             attempt_start(job=_row(job), placed=self._placed(start.job.id, start.placements), now=self.now)
 
-        nodes = {place.node for place in start.placements}
-        return self.guard.carry_out(f"start of job {job}", work, jobs=[job], placed_on=nodes)
+        return self.guard.carry_out(
+            f"start of job {job}",
+            work,
+            jobs=[job, *self._rows(start.demotes)],
+            placed_on={place.node for place in start.placements},
+            touched=self._nodes_of(start.demotes),
+        )
+
+    def _make_way(self, answer: scheduling.Preempt | scheduling.Start) -> None:
+        """What others lose by it: claims, and the right by which they run."""
+        self._release(answer.releases)
+        self._borrowed(answer.demotes, answer.job.id)
 
     # The engine's words -> rows
 
-    def _nodes_of(self, job: str, tasks: Iterable[scheduling.TaskRef] | None = None) -> set[str]:
-        """Where the job's placed tasks are; where it is no gang, only those of ``tasks``."""
+    def _rows(self, jobs: Iterable[str]) -> list[int]:
+        return [self.loaded.jobs[job] for job in jobs]
+
+    def _tasks(self, job: str) -> tuple[scheduling.RunningTask, ...]:
         running = self.running.get(job)
-        if running is None:
-            return set()
-        every = tasks is None or running.job.gang
-        wanted = set(tasks or ())
+        return running.tasks if running else ()
+
+    def _nodes_of(self, jobs: Iterable[str]) -> set[str]:
+        """Where the jobs' placed tasks are."""
+        return {task.placement.node for job in jobs for task in self._tasks(job)}
+
+    def _nodes_of_victim(self, victim: scheduling.Victim) -> set[str]:
+        """Where tasks end: of a gang all, else those that are named."""
+        gang = self.running[victim.job].job.gang if victim.job in self.running else False
+        wanted = set(victim.tasks)
         return {
-            task.placement.node for task in running.tasks if every or task.placement.task in wanted
+            task.placement.node for task in self._tasks(victim.job) if gang or task.placement.task in wanted
         }  # fmt: skip
 
     def _taken(self, victim: scheduling.Victim) -> Taken:
         return Taken(
             job_id=self.loaded.jobs[victim.job],
-            task_ids=tuple(self.loaded.tasks[(victim.job, task.role, task.index)] for task in victim.tasks),
+            task_attempts=tuple(self.loaded.attempts[(victim.job, *task)] for task in victim.tasks),
             grace_s=-(-victim.grace_ms // 1000),
         )
 

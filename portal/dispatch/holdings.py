@@ -105,6 +105,10 @@ class Holdings:
             leaving=row.phase in LEAVING,
         )
 
+    def attempts(self, jobs: JobRows) -> dict[tuple[str, str, int], UUID]:
+        """The runs of placed tasks, by job (engine id), role and index."""
+        return {(job_key(row.job), *jobs.refs[row.task]): row.id for row in self._placed}
+
     def claims(self, jobs: JobRows, cluster: ClusterRows) -> Claims:
         """The claims of live jobs; of a job that can not have one of its leaves any more none."""
         holders = {gpu: row.job for row in self._placed for gpu, _, _ in self._held[row.id]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from django.db import connection, transaction
 
@@ -25,6 +26,7 @@ class Loaded:
     snapshot: scheduling.Snapshot
     jobs: dict[str, int]  # engine id -> row id
     tasks: dict[tuple[str, str, int], int]  # (engine job id, role, index) -> row id
+    attempts: dict[tuple[str, str, int], UUID]  # the same of placed tasks -> id of the task attempt
     nodes: dict[str, int]  # node name -> row id
     versions: dict[str, int]  # node name -> placement_version as read
     leaves: dict[str, int]  # leaf id -> GPU row id
@@ -40,10 +42,11 @@ def load(*, now: datetime) -> Loaded:
         if connection.vendor == "postgresql":
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        return _read(now)
+        return read(now=now)
 
 
-def _read(now: datetime) -> Loaded:
+def read(*, now: datetime) -> Loaded:
+    """The same inside a transaction of the caller's."""
     holdings = Holdings(now)
     cluster = cluster_read(given_up=holdings.given_up())
     jobs = jobs_read(now=now, vc_names=cluster.vc_names, nodes=frozenset(cluster.nodes))
@@ -62,6 +65,7 @@ def _read(now: datetime) -> Loaded:
         snapshot=snapshot,
         jobs={job_key(key): key for key in jobs.jobs},
         tasks=jobs.tasks,
+        attempts=holdings.attempts(jobs),
         nodes={name: node.pk for name, node in cluster.nodes.items()},
         versions={name: node.placement_version for name, node in cluster.nodes.items()},
         leaves=cluster.gpus,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
+from uuid import UUID
 
 from django.db import transaction
 
@@ -51,14 +52,20 @@ def job_promote(*, job: Job, placed: Sequence[Placed], now: datetime) -> None:
     job_event(job=job, job_attempt=attempt, code="promoted", message=message, now=now)
 
 
-def job_demote(*, job: Job, cause: str, by: Job | None, now: datetime) -> None:
-    """The job's guaranteed GPUs count as borrowed from now on. Inside the caller's transaction.
+def job_demote(*, job: Job, task_attempts: Collection[UUID], cause: str, by: Job | None, now: datetime) -> None:
+    """The guaranteed GPUs of these runs of its tasks count as borrowed from now on. Inside the caller's transaction.
 
     ``cause`` is the scheduler's word for it: of the job ``by``, or of a change. Raises Overtaken when the job ends
-    already.
+    already, or has begun anew.
     """
     attempt = _attempt_live(job)
-    rows = TaskAttempt.objects.filter(job_attempt=attempt, released_at__isnull=True).select_related("job_attempt__job")
+    rows = list(
+        TaskAttempt.objects.filter(pk__in=task_attempts, job_attempt=attempt, released_at__isnull=True).select_related(
+            "job_attempt__job"
+        )
+    )
+    if not rows:
+        raise Overtaken
     for row in rows:
         usage_charge(row=row, until=now)
     count = _borrowed(rows, now)

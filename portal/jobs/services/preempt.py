@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from nodes.protocol import Phase, StopReason
-from portal.jobs.models import Allocation, Job, JobAttempt, Preemption, Standing, TaskAttempt
+from portal.jobs.models import Allocation, Job, Preemption, Standing, TaskAttempt
 from portal.jobs.services.attempts import LIVE, attempt_end, tasks_stop
 from portal.jobs.services.claims import claims_make
 from portal.jobs.services.moves import job_announce, job_event
 from portal.jobs.services.placing import Placed
 from portal.jobs.services.words import gpus_named, job_named, jobs_named
-from portal.jobs.states import AttemptState, EndReason, JobState
+from portal.jobs.states import EndReason, JobState
 
 PREEMPTING = "preempting"
 """Why a job waits that has claimed what others still hold."""
@@ -21,10 +22,10 @@ PREEMPTING = "preempting"
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Tasks (row ids) of a job that must end, and the time they have for it."""
+    """Runs of tasks of a job (task attempts' ids) that must end, and the time they have for it."""
 
     job_id: int
-    task_ids: tuple[int, ...]
+    task_attempts: tuple[UUID, ...]
     grace_s: int
 
 
@@ -42,20 +43,14 @@ def job_preempt(*, job: Job, placed: Sequence[Placed], victims: Sequence[Taken],
 
 
 def _victim_end(taken: Taken, job: Job, now: datetime) -> Preemption | None:
-    attempt = (
-        JobAttempt.objects.filter(job=taken.job_id, state__in=[AttemptState.STARTING, AttemptState.RUNNING])
-        .select_related("job__user", "job__vc")
-        .first()
-    )
-    if attempt is None:
-        return None
     rows = list(
         TaskAttempt.objects.filter(
-            LIVE, job_attempt=attempt, task__in=taken.task_ids, phase__in=[Phase.PREPARE, Phase.RUN]
-        ).select_related("task__role")
+            LIVE, pk__in=taken.task_attempts, phase__in=[Phase.PREPARE, Phase.RUN], job_attempt__end_reason=""
+        ).select_related("task__role", "job_attempt__job__user", "job_attempt__job__vc")
     )
     if not rows:
         return None
+    attempt = rows[0].job_attempt
     leaves = Allocation.objects.filter(task_attempt__in=[row.pk for row in rows], released_at__isnull=True)
     own = leaves.filter(standing=Standing.GUARANTEED).exists()
     why = "which has a higher priority" if own else "which is owed the GPUs that it had on loan"
