@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from nodes.protocol import CELERY_DEFAULTS, REPORTS_QUEUE, ContainerState, PortalKey, transport_options
 from portal.common.keys import key_file
+from portal.common.priorities import PRIORITY_CLASSES
 from portal.env import BadSetting, env_bool, env_int, env_list, env_path, env_rate, env_secret, env_str
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -242,6 +243,8 @@ SPECTACULAR_SETTINGS = {
         "NodeIntent": "portal.clusters.states.NodeIntent",
         "NodeHealth": "portal.clusters.states.NodeHealth",
         "VcRole": "portal.clusters.states.VcRole",
+        "Borrow": "portal.clusters.states.Borrow",
+        "PriorityClass": [(name, name) for name in PRIORITY_CLASSES],
         "ClusterRole": "portal.accounts.models.ClusterRole",
         "Scope": "portal.accounts.models.Scope",
     },

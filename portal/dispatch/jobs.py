@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -11,6 +11,7 @@ from django.conf import settings
 
 import scheduling
 from portal.clusters.models import VirtualCluster
+from portal.clusters.selectors import firm_rights
 from portal.dispatch.dependencies import HeldBack, dependencies, job_key
 from portal.jobs.models import Job, Task, TaskRole
 from portal.jobs.services import grace_seconds
@@ -48,6 +49,7 @@ def draft_read(
     reader = _Reader(now, {draft.vc_id: draft.vc.name}, nodes)
     reader.roles[draft.pk] = [_role(role) for role in roles]
     reader.wanted[draft.pk] = list(scheduling.all_tasks(tuple(reader.roles[draft.pk])))
+    reader.firm = reader._firm([draft])
     needs = dependencies([draft])
     if draft.pk in needs.broken:
         return needs.broken[draft.pk]
@@ -66,6 +68,7 @@ class _Reader:
     def read(self) -> JobRows:
         rows = {job.pk: job for job in Job.objects.filter(state__in=JOB_LIVE).select_related("user")}
         self._read_tasks(list(rows))
+        self.firm = self._firm(rows.values())
         needs = dependencies(rows.values())
         held_back = needs.broken | {
             row.pk: _backoff(row) for row in rows.values() if row.not_before and row.not_before > self.now
@@ -101,7 +104,7 @@ class _Reader:
         only = berth.get("nodes_only") or None
         never = frozenset(berth.get("nodes_not") or ())
         allowed = (frozenset(only) if only else self.nodes) - never if only or never else None
-        preemptible = berth.get("preemptible") is not False
+        preemptible = row.pk not in self.firm
         min_run_s = min(berth.get("min_run_time_s") or 0, settings.MAX_MIN_RUN_S)
         return scheduling.Job(
             id=job_key(row.pk),
@@ -123,6 +126,18 @@ class _Reader:
             only_nodes=allowed,
             after=after,
         )
+
+    def _firm(self, rows: Iterable[Job]) -> frozenset[int]:
+        """The jobs that are never preempted: they asked for it, and their user's right covers them and those before."""
+        left = firm_rights(now=self.now)
+        firm = set()
+        for row in sorted(rows, key=lambda row: row.pk):
+            key = (row.vc_id, row.user_id)
+            gpus = sum(role.count * role.gpus for role in self.roles[row.pk])
+            if row.spec["berth"].get("preemptible") is False and gpus <= left.get(key, 0):
+                left[key] -= gpus
+                firm.add(row.pk)
+        return frozenset(firm)
 
     def _borrow(self, row: Job, said: str | None, preemptible: bool) -> scheduling.Borrow:
         """What the job says, else its team's default; one that is never preempted holds nothing on loan."""

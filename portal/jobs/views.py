@@ -21,7 +21,7 @@ from portal.accounts.rights import Action
 from portal.clusters.models import VirtualCluster
 from portal.clusters.selectors import SkuShare, job_sight, sku_totals, vc_shares, vcs_for_submit
 from portal.common.errors import Conflict, NotFound, RateLimited
-from portal.jobs.forms import JobFileForm, JobFilterForm
+from portal.jobs.forms import JobFileForm, JobFilterForm, MoveForm
 from portal.jobs.limits import SUBMITS
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.selectors import (
@@ -34,7 +34,7 @@ from portal.jobs.selectors import (
     task_attempt_visible,
 )
 from portal.jobs.selectors.pages import JobFilter, TasksPage, job_counts, jobs_found, tasks_found
-from portal.jobs.services import job_stop, job_submit
+from portal.jobs.services import job_change_vc, job_stop, job_submit
 from portal.jobs.spec import PRIORITY_CLASSES, Problem, SpecInvalid
 from portal.jobs.states import JOB_LIVE, JobState
 
@@ -104,11 +104,13 @@ def _job_context(request: PageRequest, job: Job) -> dict[str, Any]:
     tasks = tasks_found(job=job, attempt=attempt, first=_number(request, "first"))
     shown = _log_shown(request, job, tasks)
     sight = job_sight(user=request.user, action=Action.JOB_STOP)
+    moves = job_sight(user=request.user, action=Action.JOB_MOVE)
     events = job_events(job=job)
     return {
         "job": job,
         "live": job.state in JOB_LIVE,
         "may_stop": job.state in JOB_LIVE and sight.covers(user_id=job.user_id, vc_id=job.vc_id),
+        "may_move": job.state == JobState.WAITING and moves.covers(user_id=job.user_id, vc_id=job.vc_id),
         "priority": PRIORITY_WORDS.get(job.priority, str(job.priority)),
         "place": queue_places(jobs=[job]).get(job.pk),
         "roles": job_roles(job=job),
@@ -158,6 +160,30 @@ def job_stop_page(request: PageRequest, job_id: int) -> HttpResponse:
     except Conflict as conflict:
         messages.warning(request, conflict.detail)
     return redirect("job", job_id=job.pk)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def job_move_page(request: PageRequest, job_id: int) -> HttpResponse:
+    """Asks where to, then lets the job wait there."""
+    job = job_with_right(user=request.user, job_id=job_id, action=Action.JOB_MOVE)
+    form = MoveForm(request.POST if request.method == "POST" else None, job=job)
+    problems: tuple[Problem, ...] = ()
+    if form.is_valid():
+        try:
+            vc = form.cleaned_data["vc"]
+            job_change_vc(job=job, vc=vc.name, actor=request.user.username, now=timezone.now())
+        except SpecInvalid as error:
+            problems = error.problems
+        except Conflict as conflict:
+            messages.warning(request, conflict.detail)
+            return redirect("job", job_id=job.pk)
+        else:
+            messages.success(request, _("%(job)s waits in %(vc)s now.") % {"job": job.label, "vc": vc.name})
+            seen = job_sight(user=request.user).covers(user_id=job.user_id, vc_id=vc.pk)
+            return redirect("job", job_id=job.pk) if seen else redirect("jobs")
+    context = {"job": job, "form": form, "problems": problems}
+    return render(request, "jobs/move.html", context, status=400 if form.errors or problems else 200)
 
 
 @login_required

@@ -13,6 +13,10 @@ from portal.clusters.models import Membership, Node, VirtualCluster
 from portal.clusters.states import VcRole
 from portal.common.errors import Denied, NotFound
 
+_VC_REFUSALS = {
+    Action.VC_CAP: "Only a lead of the virtual cluster or an administrator may change this.",
+    Action.VC_CONFIGURE: "Only an administrator may change this.",
+}
 _ROLES = {Relation.LEAD: VcRole.LEAD, Relation.MEMBER: VcRole.MEMBER}
 
 
@@ -47,6 +51,20 @@ def vc_get(*, user: User, name: str) -> VirtualCluster:
     if vc is None:
         raise NotFound("virtual cluster", name)
     return vc
+
+
+def vc_with_right(*, user: User, name: str, action: Action) -> VirtualCluster:
+    """The VC, to do ``action`` to it. NotFound when the user may not even see it, Denied when not more than that."""
+    vc = vc_get(user=user, name=name)
+    if not vc_restrict(user=user, action=action).filter(pk=vc.pk).exists():
+        raise Denied(_VC_REFUSALS[action])
+    return vc
+
+
+def cluster_right(*, user: User) -> None:
+    """Raises Denied unless the user may change cells and quotas."""
+    if not allowed_everywhere(user, Action.CLUSTER_CONFIGURE):
+        raise Denied("Only an administrator may read and change the cluster's configuration and the quotas.")
 
 
 def vc_roles(*, user: User) -> dict[int, str]:

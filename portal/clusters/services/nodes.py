@@ -34,9 +34,11 @@ def node_add(*, name: str, public_key: str, now: datetime, actor: str = "") -> N
         raise Invalid(faults)
     with transaction.atomic():
         node, made = Node.objects.get_or_create(name=name, defaults={"public_key": public_key})
-        if not made and node.public_key != public_key:
+        # A node that a configuration named beforehand has no key yet.
+        first = not made and Node.objects.filter(pk=node.pk, public_key="").update(public_key=public_key)
+        if not (made or first) and node.public_key != public_key:
             raise Conflict(f"A node named {name} is registered with another key. Remove it first, or choose a name.")
-        if made:
+        if made or first:
             node_event(node=node, code="joined", message=f"Node {name} was registered.", now=now, actor=actor)
     return node
 

@@ -34,13 +34,14 @@ def _words(found: Shortage) -> str:
     return f"the quotas need {found.needed} {found.cell_type}{chain}, {found.available} are there"
 
 
-def quota_faults(*, base: Lines, planned: Sequence[Planned], now: datetime) -> list[Fault]:
+def quota_faults(*, base: Lines, planned: Sequence[Planned], now: datetime, anew: bool = False) -> list[Fault]:
     """Every reason against these quotas and changes to come, now and at each moment when they change.
 
-    What is short already, for hardware that is gone, stands against nothing that does not make it worse.
+    What is short already, for hardware that is gone, stands against nothing that does not make it worse; ``anew``: the
+    cells are others than those that the quotas were made of, and what was is no excuse.
     """
-    old_base, old_planned = base_lines(), changes_planned()
-    check = _Check(cluster_read(), _Rights.read())
+    old_base, old_planned = ({}, []) if anew else (base_lines(), changes_planned())
+    check = _Check(cluster_read(lines={}), _Rights.read())
     faults: list[Fault] = []
     for at in moments([*planned, *old_planned], now=now):
         new = lines_at(at, base=base, planned=planned)
@@ -62,7 +63,7 @@ class _Check:
                 yield Fault(f"quota.{one.cell_type}", when + _words(one), "too_large")
         for vc, name in self.rows.vc_names.items():
             promised, owned = self.rights.promised(vc, at), self.rights.gpus(vc, new)
-            if promised > owned and owned < self.rights.gpus(vc, old):
+            if promised > owned and (not old or owned < self.rights.gpus(vc, old)):
                 message = f"{when}{name} would own {owned} GPUs, {promised} are promised to jobs that are not preempted"
                 yield Fault(f"quota.{name}", message, "promised")
 

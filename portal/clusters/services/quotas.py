@@ -44,7 +44,7 @@ def lines_resolve(wishes: Sequence[Wish]) -> Lines:
     """The wishes as quota lines. Raises Invalid with every name that is unknown, or named twice."""
     vcs = dict(VirtualCluster.objects.values_list("name", "id"))
     types = dict(CellType.objects.values_list("name", "id"))
-    sites = Sites(cluster_read().cluster)
+    sites = Sites(cluster_read(lines={}).cluster)
     lines: Lines = {}
     faults: list[Fault] = []
     for place, wish in enumerate(wishes):
@@ -94,10 +94,11 @@ def quotas_set(*, lines: Lines, now: datetime, actor: str, version: int | None =
         base = base_lines() | lines
         if faults := quota_faults(base=base, planned=changes_planned(), now=now):
             raise Invalid(faults)
-        _write(lines, now, actor)
+        lines_write(lines, now, actor)
 
 
-def _write(lines: Lines, now: datetime, actor: str) -> None:
+def lines_write(lines: Lines, now: datetime, actor: str) -> None:
+    """Make these the rows, with an event for each that changes; inside the caller's transaction, after its checks."""
     before = base_lines()
     for key, count in lines.items():
         if count:
@@ -208,7 +209,7 @@ def _begin(change: QuotaChange, now: datetime) -> bool:
         if not fresh.update(begun_at=now, over_at=now if for_good else None):
             return False
         if for_good:
-            _write(_lines(change), now, change.actor)
+            lines_write(_lines(change), now, change.actor)
         else:
             end = f"{timezone.localtime(change.ends_at):%Y-%m-%d %H:%M}"
             _events(_lines(change), "quota_begun", f"{{vc}} has {{count}} {{type}} until {end}.", now, change.actor)

@@ -10,10 +10,13 @@ from portal.clusters.services.nodes import node_event
 from portal.clusters.topology import Level
 from portal.common.errors import Conflict
 
+RACK = "rack:"
+"""How the address of a rack's cell begins; no node can have such a name."""
+
 
 def rack_address(label: str) -> str:
-    """The address of a rack's cell; no node can have it as its name."""
-    return f"rack:{label}"
+    """The address of a rack's cell."""
+    return RACK + label
 
 
 def rack_form(*, node: Node, now: datetime) -> None:

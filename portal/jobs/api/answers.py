@@ -71,6 +71,14 @@ class ScoreAnswer(serializers.Serializer[Any]):
     off_s = serializers.IntegerField(help_text="half of them started within so many seconds of their p50")
 
 
+class MovedAnswer(serializers.Serializer[Any]):
+    """Where a job waits now. Whoever moved it out of a virtual cluster may not see it there."""
+
+    id = serializers.IntegerField(source="pk")
+    label = serializers.CharField(help_text="user/name#run")  # type: ignore[assignment]  # a field, which DRF takes out of the class
+    vc = serializers.CharField(source="vc.name")
+
+
 class WaitingAnswer(serializers.Serializer[Any]):
     """Why a job waits."""
 

@@ -22,6 +22,7 @@ from portal.jobs.api.answers import (
     EventAnswer,
     JobAnswer,
     JobDetailAnswer,
+    MovedAnswer,
     RoleAnswer,
     TaskAnswer,
     ValidationAnswer,
@@ -31,6 +32,7 @@ from portal.jobs.api.requests import (
     JOB_FILE_SCHEMA,
     JOB_FILES,
     JobFilter,
+    MoveBody,
     Unnegotiated,
     faults_of,
     job_file,
@@ -50,7 +52,7 @@ from portal.jobs.selectors import (
     jobs_listed,
     queue_places,
 )
-from portal.jobs.services import job_check, job_stop, job_submit
+from portal.jobs.services import job_change_vc, job_check, job_stop, job_submit
 from portal.jobs.spec import SpecInvalid
 
 SUBMIT_KEY = re.compile(r"[\x21-\x7e]{0,100}")
@@ -148,6 +150,26 @@ class StopView(ApiView):
         job = job_with_right(user=self.user, job_id=job_id, action=Action.JOB_STOP)
         job_stop(job=job, actor=self.user, now=timezone.now())
         return Response(_detail(job_listed(user=self.user, job_id=job_id)))
+
+
+class MoveView(ApiView):
+    """Moving a waiting job."""
+
+    scope = Scope.SUBMIT
+    problems = (409,)
+
+    @extend_schema(operation_id="job_move", request=MoveBody, responses={200: MovedAnswer})
+    def post(self, request: Request, job_id: int) -> Response:
+        """Lets a waiting job wait in another virtual cluster, with its old time of submission. Its file is judged as if
+        its owner submitted it there: 400 with every problem. 409 when it does not wait any more. For its owner, leads
+        of the virtual cluster that it leaves and administrators."""
+        job = job_with_right(user=self.user, job_id=job_id, action=Action.JOB_MOVE)
+        vc = self.body(MoveBody)["vc"]
+        try:
+            job_change_vc(job=job, vc=vc, actor=self.user.username, now=timezone.now())
+        except SpecInvalid as error:
+            raise faults_of(error) from error
+        return Response(MovedAnswer(job).data)
 
 
 class ConfigView(ApiView):

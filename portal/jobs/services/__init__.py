@@ -5,6 +5,7 @@ from portal.jobs.services.attempts import attempt_end, attempt_run_when_prepared
 from portal.jobs.services.claims import claims_release
 from portal.jobs.services.holding import job_demote, job_promote
 from portal.jobs.services.moves import job_hold, jobs_hold
+from portal.jobs.services.moving import job_change_vc
 from portal.jobs.services.orders import desired_build, desired_send, nodes_bump
 from portal.jobs.services.placing import Leaf, NoPortLeft, Overtaken, Placed
 from portal.jobs.services.preempt import PREEMPTING, Taken, job_preempt, preempting_words
@@ -33,6 +34,7 @@ __all__ = [
     "desired_build",
     "desired_send",
     "grace_seconds",
+    "job_change_vc",
     "job_check",
     "job_demote",
     "job_draft",
