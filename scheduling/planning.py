@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from scheduling import explain
 from scheduling.caps import capped, over_cap
+from scheduling.cells import Order
 from scheduling.deciding import Desk, desk_of
 from scheduling.decisions import Demotion, Plan, Preempt, Promotion, Reason, Start
 from scheduling.fairness import turns
@@ -103,6 +104,7 @@ class Pass:
     def __init__(self, state: State, now: int) -> None:
         self.state = state
         self.now = now
+        self.fair = state.desk.ledger.layout.policy.order is Order.FAIR
         self.lines: dict[str, Line] = {}
         self.late: list[Late] = []
         self.no_loan: set[int] = set()
@@ -192,7 +194,7 @@ class Pass:
     def _line(self, vc: str, told: bool) -> Iterator[Job]:
         """The queue of a virtual cluster; without reasons to tell, without those who are held up anyway."""
         state, line = self.state, self.lines[vc]
-        walk = state.queues[vc].walk(lambda user: state.shares.of(vc, user), state.reservations)
+        walk = state.queues[vc].walk(lambda user: self._share(vc, user), state.reservations)
         backfill = state.desk.ledger.layout.policy.backfill
         for job in walk:
             if told or (backfill and line.kept):
@@ -201,6 +203,10 @@ class Pass:
                 walk.pass_over()
             else:
                 yield job
+
+    def _share(self, vc: str, user: str) -> float:
+        """The user's share, where it decides the order."""
+        return self.state.shares.of(vc, user) if self.fair else 0.0
 
     def _turn(self, job: Job) -> None:
         state = self.state
@@ -273,7 +279,7 @@ class Pass:
 
     def _hold_up(self, job: Job, shape: Shape, free: tuple[Choice, ...]) -> None:
         line = self.lines[job.vc]
-        share = self.state.shares.of(job.vc, job.user)
+        share = self._share(job.vc, job.user)
         self.late.append(Late(job, shape, free, line.ahead.join(job.priority, share, shape.chains)))
         fresh = shape.chains - line.held
         if fresh and self.state.desk.ledger.layout.policy.backfill:
@@ -308,7 +314,7 @@ class Pass:
             seats = state.desk.seats(running.job, choice.units[0], owed=line.owed)
             if seats is None and not self._could_move_in(running.job, choice):
                 continue
-            line.ahead.join(running.job.priority, state.shares.of(running.job.vc, running.job.user), choice.chains)
+            line.ahead.join(running.job.priority, self._share(running.job.vc, running.job.user), choice.chains)
             if seats is None:
                 line.held |= choice.chains
                 continue
@@ -357,7 +363,7 @@ class Pass:
         state = self.state
         for kind in (state.queues, state.opportunistic):
             if vc in kind:
-                walk = kind[vc].walk(lambda user: state.shares.of(vc, user))
+                walk = kind[vc].walk(lambda user: self._share(vc, user))
                 yield from self._wanting(walk, kind is state.opportunistic, told)
 
     def _wanting(self, walk: Walk, opportunistic: bool, told: bool) -> Iterator[Job]:
@@ -401,7 +407,7 @@ class Pass:
         if job.opportunistic:
             line = self.lines.setdefault("borrowing " + job.vc, Line())
             shape = self.state.shapes.of(job)
-            share = self.state.shares.of(job.vc, job.user)
+            share = self._share(job.vc, job.user)
             self.late.append(Late(job, shape, shape.choices, line.ahead.join(job.priority, share, shape.chains)))
 
     # Carrying out, on trial
@@ -440,7 +446,7 @@ class Pass:
             state.desk.ledger.hold(job.id, placement)
             state.loans.book(job, placement, 1)
             amounts = amounts_of(placement, state.leaf_types)
-            if amounts and not job.opportunistic:
+            if self.fair and amounts and not job.opportunistic:
                 state.shares.add(job.vc, job.user, amounts)
             tasks.append(RunningTask(placement, self.now))
         before = state.running.get(job.id)
