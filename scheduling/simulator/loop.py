@@ -92,14 +92,6 @@ class _Run:
 _ENDS, _SUBMITS = 0, 1
 
 
-def advance(engine: Engine, now: int) -> Plan:
-    """The plan of this moment, carried out."""
-    plan = engine.plan(now)
-    for start in plan.starts:
-        engine.start(start)
-    return plan
-
-
 class Loop:
     """Plays the jobs. Of one moment first all ends are told the engine, then all submissions; then it decides.
 
@@ -134,7 +126,7 @@ class Loop:
                     self._note(now, Happening.SUBMIT, run)
                 elif run.standing is not None and attempt == len(run.outcome.attempts):
                     self._end(now, run)
-            self._carry_out(advance(self._engine, now))
+            self._carry_out(self._engine.advance(now))
         return [run.outcome for run in self._runs.values()]
 
     def _note(self, now: int, happening: Happening, run: _Run, cause: str = "") -> None:
@@ -174,6 +166,9 @@ class Loop:
         now = plan.at_ms
         for demotion in plan.demotions:
             self._stand(now, Happening.DEMOTE, demotion.job, Standing.BORROWED, demotion.cause)
+        for answer in plan.answers:
+            for job_id in answer.demotes:
+                self._stand(now, Happening.DEMOTE, job_id, Standing.BORROWED, answer.job.id)
         for promotion in plan.promotions:
             self._stand(now, Happening.PROMOTE, promotion.job, Standing.GUARANTEED)
         for preemption in plan.preemptions:
