@@ -4,7 +4,7 @@ What the steps mean is the ledger's matter. While a trial is open every step is 
 `take_back` undoes them in reverse.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from scheduling.jobs import TaskPlacement, TaskRef
@@ -207,17 +207,20 @@ class Books:
         )
         self.used[cell] = used
 
-    def pair(self, cell: int, virtual: int, at: int, leaf: int) -> None:
-        """A virtual leaf lies on a physical one: the key `at` of the leaf in the cluster, its bit in the node."""
-        self.pairs[cell][virtual] = leaf
-        self.seat_at[at] = (cell, virtual)
-        self._did(self.unpair, cell, virtual, at, leaf)
+    def pair(self, cell: int, pairs: Mapping[int, int], keys: Mapping[int, int]) -> None:
+        """Virtual leaves lie on physical ones: their bits in the node, and the leaves' keys in the cluster."""
+        self.pairs[cell].update(pairs)
+        for virtual, key in keys.items():
+            self.seat_at[key] = (cell, virtual)
+        self._did(self.unpair, cell, pairs, keys)
 
-    def unpair(self, cell: int, virtual: int, at: int, leaf: int) -> None:
-        """It lies there no more."""
-        del self.pairs[cell][virtual]
-        del self.seat_at[at]
-        self._did(self.pair, cell, virtual, at, leaf)
+    def unpair(self, cell: int, pairs: Mapping[int, int], keys: Mapping[int, int]) -> None:
+        """They lie there no more."""
+        mine = self.pairs[cell]
+        for virtual, key in keys.items():
+            del mine[virtual]
+            del self.seat_at[key]
+        self._did(self.pair, cell, pairs, keys)
 
     def set_home(self, cell: int, home: Spot | None) -> None:
         """Where on the nodes the cell node lies."""

@@ -133,7 +133,9 @@ class Desk:
             if found is None:
                 return None, seated
             seated = True
-            mapped = map_seats(Ground(self.ledger, job, allowed, self.costs, over, ask.evict), found, unit.others)
+            alone = len(found) == 1 and not unit.others
+            ground = Ground(self.ledger, job, allowed, self.costs, over, ask.evict, alone)
+            mapped = map_seats(ground, found, unit.others)
             if isinstance(mapped, Mapped):
                 return mapped, True
             if not mapped.cells:

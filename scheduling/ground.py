@@ -21,7 +21,8 @@ class Ground:
     """The ledger as this job would change it; everything is done in a trial and taken back in the end.
 
     `allowed` are the nodes it may use. `doomed` jobs lose their places in any case, so that taking their leaves
-    costs nothing more; without `evict` nobody else may lose a place. `taken` are the tasks that must leave.
+    costs nothing more; without `evict` nobody else may lose a place. `alone`: it is about one task, so nothing
+    comes after it that would have to find its leaves taken. `taken` are the tasks that must leave.
     """
 
     ledger: Ledger
@@ -30,6 +31,7 @@ class Ground:
     costs: Costs
     doomed: frozenset[str] = frozenset()
     evict: bool = True
+    alone: bool = False
     leaves: dict[TaskRef, tuple[int, list[tuple[int, LeafAt]]]] = field(default_factory=dict)
     taken: set[Task] = field(default_factory=set)
     spent: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -116,21 +118,19 @@ class Ground:
                 return True
         return False
 
-    def sit(self, number: int, leaves: dict[LeafAt, int], seat: Seat) -> None:
-        """The seat's virtual leaves onto these physical bits of the node; who held one by right holds it no more.
+    def sit(self, number: int, cell: int, pairs: dict[int, int], seat: Seat) -> None:
+        """The seat's virtual leaves onto these bits of the node; who held one by right holds it so no more.
 
         Raises PlacementConflict where the trees or safety forbid it.
         """
         ledger = self.ledger
-        mine = []
-        for virtual, bit in leaves.items():
-            at = (number, bit)
+        for bit in pairs.values():
             before = ledger.seat_at.get(number << 8 | bit)
             if before is not None:
-                ledger.unseat(ledger.owner_of(before), at, before)
-            ledger.seat(self.job.id, at, virtual)
-            mine.append((bit, virtual))
-        self.leaves[seat.task] = (number, sorted(mine))
+                ledger.unseat(ledger.owner_of(before), before[0], 1 << before[1])
+        if not self.alone or ledger.layout.quotas[ledger.layout.cell_quota[cell]].loose:
+            ledger.seat(self.job.id, number, cell, pairs)
+        self.leaves[seat.task] = (number, sorted((bit, (cell, virtual)) for virtual, bit in pairs.items()))
 
     def placement(self, seat: Seat) -> TaskPlacement:
         """The guaranteed place of a seated task."""

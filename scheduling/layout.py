@@ -107,6 +107,7 @@ class Layout:
         self.quota_at: dict[str, int] = {}
         self.cell_quota: list[int] = []
         self.loose_cells = 0
+        self._virtual: dict[str, LeafAt | None] = {}
         self.quotas_of: dict[tuple[str, str], list[int]] = {}
         self.pins: dict[tuple[str, str], list[int]] = {}
         self.owned: dict[tuple[str, str], int] = {}
@@ -139,6 +140,11 @@ class Layout:
 
     def virtual_leaf(self, address: str) -> LeafAt | None:
         """The cell node and the bit of a virtual leaf; None when there is no such cell (any more)."""
+        if address not in self._virtual:
+            self._virtual[address] = self._virtual_leaf(address)
+        return self._virtual[address]
+
+    def _virtual_leaf(self, address: str) -> LeafAt | None:
         root, _, last = address.rpartition("/")
         if not last.isdigit():
             return None

@@ -5,6 +5,8 @@ released merges by itself. `slack` of a cell type is what HiveD's safety rests o
 type less those owed to quota cells that are not bound yet. A free cell may be split only while its type has slack.
 """
 
+from collections.abc import Sequence
+
 from scheduling.books import Books
 from scheduling.jobs import LeafUse, TaskPlacement
 from scheduling.layout import Layout, LeafAt, Quota, Spot
@@ -28,6 +30,7 @@ class Ledger(Books):
     def __init__(self, layout: Layout) -> None:
         super().__init__(layout)
         self.slack = _first_slack(layout, self.full)
+        self.whole_owed = {quota.chain for quota in layout.quotas if not quota.loose}
         for quota in layout.quotas:
             if quota.pinned_at is not None:
                 self._bind(quota, quota.pinned_at)
@@ -124,11 +127,10 @@ class Ledger(Books):
             if taken:
                 raise PlacementConflict(self.layout.leaf_ids[node][next(bits(taken))])
             self.take(node, job, mask)
-        for at, virtual in uses:
-            if virtual is None:
-                self.set_lent(at[0], 1 << at[1], True)
-            else:
-                self.seat(job, at, virtual)
+        lent = _masks([at for at, virtual in uses if virtual is None])
+        for node, mask in lent.items():
+            self.set_lent(node, mask, True)
+        self._seat_all(job, uses)
 
     def release(self, job: str, placement: TaskPlacement) -> None:
         """Take a task out again. A virtual leaf that another job has claimed meanwhile stays claimed."""
@@ -136,10 +138,13 @@ class Ledger(Books):
         if number is not None:
             self.leave(number, job, placement)
         uses = self._here(placement.leaves)
+        seats: dict[int, int] = {}
         for at, _ in uses:
             seat = self.seat_of(job, at)
             if seat is not None:
-                self.unseat(job, at, seat)
+                seats[seat[0]] = seats.get(seat[0], 0) | 1 << seat[1]
+        for cell, mask in seats.items():
+            self.unseat(job, cell, mask)
         for node, mask in _masks([at for at, _ in uses]).items():
             if self.lent[node] & mask:
                 self.set_lent(node, self.lent[node] & mask, False)
@@ -152,10 +157,14 @@ class Ledger(Books):
 
     def unlend(self, job: str, placement: TaskPlacement) -> None:
         """Promotion: the borrowed leaves of a task lie in the virtual leaves that the placement names now."""
-        for at, virtual in self._here(placement.leaves):
-            if virtual is not None and self.lent[at[0]] >> at[1] & 1:
-                self.set_lent(at[0], 1 << at[1], False)
-                self.seat(job, at, virtual)
+        uses = [
+            (at, virtual)
+            for at, virtual in self._here(placement.leaves)
+            if virtual is not None and self.lent[at[0]] >> at[1] & 1
+        ]
+        for node, mask in _masks([at for at, _ in uses]).items():
+            self.set_lent(node, mask, False)
+        self._seat_all(job, uses)
 
     # Claims
 
@@ -170,7 +179,7 @@ class Ledger(Books):
         self.set_claimed(at[0], 1 << at[1], True)
         virtual = self.layout.virtual_leaf(leaf.virtual_cell or "")
         if virtual is not None:
-            self.seat(job, at, virtual)
+            self._seat_all(job, [(at, virtual)])
 
     def unclaim(self, job: str, leaf: str) -> None:
         """Give a claim up."""
@@ -179,7 +188,7 @@ class Ledger(Books):
             return
         seat = self.seat_of(job, at)
         if seat is not None:
-            self.unseat(job, at, seat)
+            self.unseat(job, seat[0], 1 << seat[1])
         self.set_claimed(at[0], 1 << at[1], False)
 
     def make_way(self, leaf: LeafUse) -> None:
@@ -197,36 +206,44 @@ class Ledger(Books):
     def _evict(self, victim: str, at: LeafAt) -> None:
         seat = self.seat_of(victim, at)
         if seat is not None:
-            self.unseat(victim, at, seat)
+            self.unseat(victim, seat[0], 1 << seat[1])
             if self.busy[at[0]] >> at[1] & 1:
                 self.set_lent(at[0], 1 << at[1], True)
 
     # Virtual leaves on physical ones
 
-    def seat(self, job: str, at: LeafAt, virtual: LeafAt) -> None:
-        """A job has this virtual leaf on this physical one. Raises PlacementConflict where the trees forbid it."""
-        cell, bit = virtual
+    def seat(self, job: str, number: int, cell: int, pairs: dict[int, int]) -> None:
+        """A job has these virtual leaves of a cell node on these bits of a node (bit by virtual leaf).
+
+        Raises PlacementConflict where the trees or safety forbid it.
+        """
         quota = self.layout.quotas[self.layout.cell_quota[cell]]
-        fits = not self.used[cell] >> bit & 1 and (
-            self._seat_loose(quota, at) if quota.loose else self._seat_in_cell(quota, at, virtual)
+        wanted = sum(1 << virtual for virtual in pairs)
+        leaves = sum(1 << bit for bit in pairs.values())
+        fits = not self.used[cell] & wanted and (
+            self._seat_loose(quota, number, leaves)
+            if quota.loose
+            else self._seat_in_cell(quota, number, leaves, cell) and self._consistent(quota, cell, pairs)
         )
         if not fits:
-            raise PlacementConflict(self.layout.virtual_address(cell, bit))
-        key = at[0] << 8 | at[1]
-        self.pair(cell, bit, key, key if quota.loose else at[1])
-        self.use(job, cell, 1 << bit)
-        self.count_seat(quota.number, 1)
+            raise PlacementConflict(self.layout.virtual_address(cell, next(iter(pairs))))
+        keys = {virtual: number << 8 | bit for virtual, bit in pairs.items()}
+        self.pair(cell, keys if quota.loose else pairs, keys)
+        self.use(job, cell, wanted)
+        self.count_seat(quota.number, len(pairs))
 
-    def unseat(self, job: str, at: LeafAt, virtual: LeafAt) -> None:
-        """It has it no more; the cells around are unbound when nothing else lies in them."""
-        cell, bit = virtual
+    def unseat(self, job: str, cell: int, virtual: int) -> None:
+        """It has these virtual leaves (a mask) no more; cells around are unbound when nothing else lies in them."""
         quota = self.layout.quotas[self.layout.cell_quota[cell]]
-        self.unuse(job, cell, 1 << bit)
-        key = at[0] << 8 | at[1]
-        self.unpair(cell, bit, key, key if quota.loose else at[1])
-        self.count_seat(quota.number, -1)
+        mine = {one: self.pairs[cell][one] for one in bits(virtual)}
+        home = self.home[cell]
+        keys = mine if home is None else {one: home.node << 8 | bit for one, bit in mine.items()}
+        self.unuse(job, cell, virtual)
+        self.unpair(cell, mine, keys)
+        self.count_seat(quota.number, -len(mine))
         if quota.loose:
-            self._unbind(quota, Spot(*at))
+            for number, mask in _masks([(key >> 8, key & 255) for key in keys.values()]).items():
+                self._unbind_leaves(number, mask)
             return
         if not self.pairs[cell]:
             self.set_home(cell, None)
@@ -234,42 +251,74 @@ class Ledger(Books):
         if not self.seated[quota.number] and not quota.pinned and place is not None:
             self._unbind(quota, place)
 
-    def _seat_loose(self, quota: Quota, at: LeafAt) -> bool:
-        spot = Spot(*at)
-        if self.layout.chains[at[0]] != quota.chain or not self.is_free(spot, 1) or not self.safe(spot, 1):
+    def _seat_all(self, job: str, uses: Sequence[tuple[LeafAt, LeafAt | None]]) -> None:
+        """The leaves with their virtual leaves, those of one cell node on one node together."""
+        together: dict[tuple[int, int], dict[int, int]] = {}
+        for at, virtual in uses:
+            if virtual is not None:
+                together.setdefault((at[0], virtual[0]), {})[virtual[1]] = at[1]
+        for (number, cell), pairs in together.items():
+            self.seat(job, number, cell, pairs)
+
+    def _seat_loose(self, quota: Quota, number: int, leaves: int) -> bool:
+        if self.layout.chains[number] != quota.chain or self.bound[number] & leaves:
             return False
-        self._bind(quota, spot)
+        if quota.chain not in self.whole_owed:
+            self.set_bound(number, leaves, True)
+            return True
+        for bit in bits(leaves):
+            if not self.safe(Spot(number, bit), 1):
+                return False
+            self._bind(quota, Spot(number, bit))
         return True
 
-    def _seat_in_cell(self, quota: Quota, at: LeafAt, virtual: LeafAt) -> bool:
-        number, bit = at
-        cell, size = virtual[0], quota.shape.width
+    def _unbind_leaves(self, number: int, leaves: int) -> None:
+        chain = self.layout.chains[number]
+        if chain not in self.whole_owed:
+            self.set_bound(number, leaves, False)
+            return
+        for bit in bits(leaves):
+            self.set_bound(number, 1 << bit, False)
+            for kind in self.split_by(Spot(number, bit), 1):
+                self._change_slack(kind, 1)
+
+    def _seat_in_cell(self, quota: Quota, number: int, leaves: int, cell: int) -> bool:
+        size = quota.shape.width
+        base = ((leaves & -leaves).bit_length() - 1) // size * size
+        if leaves & ~((1 << size) - 1 << base):
+            return False
         place = self.place[quota.number]
         if place is None:
-            place = self.spot_around(quota, number, bit)
+            place = self.spot_around(quota, number, base)
             if place is None or not self.is_free(place, size) or not self.safe(place, size):
                 return False
             self._bind(quota, place)
         elif place.upper >= 0:
             if not self.layout.uppers[place.upper].nodes >> number & 1:
                 return False
-        elif place.node != number or not place.base <= bit < place.base + size:
+        elif place.node != number or place.base != base:
             return False
-        return self._seat_at_home(quota, cell, Spot(number, bit // size * size), virtual[1], bit)
-
-    def _seat_at_home(self, quota: Quota, cell: int, spot: Spot, virtual: int, bit: int) -> bool:
-        home = self.home[cell]
+        home, spot = self.home[cell], Spot(number, base)
         if home is None:
             if any(self.home[other] == spot for other in range(quota.first, quota.first + quota.count)):
                 return False
             self.set_home(cell, spot)
-        elif home != spot:
-            return False
-        pairs = self.pairs[cell]
+        return home is None or home == spot
+
+    def _consistent(self, quota: Quota, cell: int, new: dict[int, int]) -> bool:
+        """Whether old and new pairs agree on which cell lies in which, at every level inside the node."""
+        home = self.home[cell]
+        assert home is not None
+        pairs = self.pairs[cell] | new
+        if all(virtual + home.base == bit for virtual, bit in pairs.items()):
+            return True
         for size in quota.shape.sizes[:-1]:
-            for other, leaf in pairs.items():
-                if (other // size == virtual // size) != (leaf // size == bit // size):
+            lies: dict[int, int] = {}
+            for virtual, bit in pairs.items():
+                if lies.setdefault(virtual // size, bit // size) != bit // size:
                     return False
+            if len(set(lies.values())) < len(lies):
+                return False
         return True
 
     # Physical cells of quota cells

@@ -52,8 +52,7 @@ def _give_up(ground: Ground, seats: list[Seat]) -> None:
     for seat in seats:
         taken = seat.leaves & ledger.used[seat.cell]
         for virtual in bits(taken):
-            at = ledger.physical_of(seat.cell, virtual)
-            ledger.unseat(ledger.owner_of((seat.cell, virtual)), at, (seat.cell, virtual))
+            ledger.unseat(ledger.owner_of((seat.cell, virtual)), seat.cell, 1 << virtual)
 
 
 def _free(ground: Ground, number: int) -> int:
@@ -82,8 +81,7 @@ def _unsafe(ground: Ground, plan: list[tuple[int, Seat]]) -> int:
 def _sit(ground: Ground, number: int, mask: int, seat: Seat) -> bool:
     if not ground.pay(number, mask, [seat.demand]):
         return False
-    leaves = zip(bits(seat.leaves), bits(mask), strict=True)
-    ground.sit(number, {(seat.cell, virtual): bit for virtual, bit in leaves}, seat)
+    ground.sit(number, seat.cell, dict(zip(bits(seat.leaves), bits(mask), strict=True)), seat)
     return True
 
 

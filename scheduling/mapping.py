@@ -222,7 +222,7 @@ class Hardware:
         if not self.ground.pay(spot.node, mask, [seat.demand for seat in seats]):
             return False
         for seat in seats:
-            self.ground.sit(spot.node, {(cell, one): found[one] for one in bits(seat.leaves)}, seat)
+            self.ground.sit(spot.node, cell, {one: found[one] for one in bits(seat.leaves)}, seat)
         return True
 
     def _match(self, cell: int, spot: Spot, leaves: int) -> dict[int, int] | None:

@@ -92,9 +92,9 @@ def _seat(ledger: Ledger, job: str, vc: str, leaves: list[LeafAt], owed: Owed) -
 def _enter(ledger: Ledger, job: str, found: dict[LeafAt, LeafAt]) -> bool:
     ledger.begin()
     try:
-        for at, virtual in found.items():
-            ledger.set_lent(at[0], 1 << at[1], False)
-            ledger.seat(job, at, virtual)
+        number, cell = next(iter(found))[0], next(iter(found.values()))[0]
+        ledger.set_lent(number, sum(1 << at[1] for at in found), False)
+        ledger.seat(job, number, cell, {virtual[1]: at[1] for at, virtual in found.items()})
     except PlacementConflict:
         ledger.take_back()
         return False
