@@ -4,7 +4,7 @@ plan saw it; what is not, is skipped and decided again by the next cycle."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import scheduling
@@ -60,7 +60,9 @@ class _Applying:
         started = [self._start(one) for one in plan.starts]
         # 4. What the next plan shall know, and what people shall.
         reservations_write(jobs=[self.loaded.jobs[one] for one in plan.reservations], read=self.loaded.reserved)
-        reasons = waits_write(waits=waits_told(plan, self.loaded), now=self.now)
+        taking = {one.job.id for one, done in zip(plan.preemptions, preempted, strict=True) if done}
+        waits = tuple(wait for wait in plan.waits if wait.job.id not in taking)  # those were told when they claimed
+        reasons = waits_write(waits=waits_told(replace(plan, waits=waits), self.loaded), now=self.now)
         every = [*demoted, *promoted, *preempted, *started]
         return Applied(
             started=sum(started), preempted=sum(preempted), promoted=sum(promoted), demoted=sum(demoted),

@@ -7,6 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Q
 
 from portal.common.wake import scheduler_wake
 from portal.jobs.models import Allocation, Demotion, Job, JobAttempt, Standing, TaskAttempt
@@ -42,12 +43,15 @@ def job_promote(*, job: Job, placed: Sequence[Placed], now: datetime) -> None:
     attempt = _attempt_live(job)
     leaves = [(place.task_id, leaf) for place in placed for leaf in place.leaves]
     for task_id, leaf in leaves:
-        changed = Allocation.objects.filter(
-            leaf=leaf.gpu_id, task_attempt__task=task_id, released_at__isnull=True, standing=Standing.BORROWED
-        ).update(virtual_cell=leaf.virtual_cell, standing=Standing.GUARANTEED, since=now)
-        if not changed:
+        held = Allocation.objects.filter(leaf=leaf.gpu_id, task_attempt__task=task_id, released_at__isnull=True)
+        changed = held.filter(standing=Standing.BORROWED).update(
+            virtual_cell=leaf.virtual_cell, standing=Standing.GUARANTEED, since=now
+        )
+        if not changed and not held.filter(virtual_cell=leaf.virtual_cell).exists():
             raise Overtaken
-    Demotion.objects.filter(job=job).delete()
+    on_loan = Allocation.objects.filter(task_attempt__job_attempt=attempt, released_at=None, standing=Standing.BORROWED)
+    if not on_loan.exists():
+        Demotion.objects.filter(job=job).delete()
     message = f"Its {gpus_named(len(leaves))} are inside the quota of {job.vc.name} from now on."
     job_event(job=job, job_attempt=attempt, code="promoted", message=message, now=now)
 
@@ -73,6 +77,17 @@ def job_demote(*, job: Job, task_attempts: Collection[UUID], cause: str, by: Job
     words = f"{job_named(by, to=job)} is owed their quota" if by else cause
     message = f"Its {gpus_named(count)} are on loan from now on and may be taken back: {words}."
     job_event(job=job, job_attempt=attempt, code="demoted", message=message, now=now)
+
+
+def rights_lose(*, leaves: Collection[int], virtual_cells: Collection[str], now: datetime) -> None:
+    """Whoever holds one of these GPUs (row ids), or one of these virtual cells on another, is on loan from now on: its
+    right has gone to the job that claims them. Inside the caller's transaction."""
+    lost = Allocation.objects.filter(
+        Q(leaf__in=leaves) | Q(virtual_cell__in=virtual_cells), released_at__isnull=True, standing=Standing.GUARANTEED
+    )
+    for row in TaskAttempt.objects.filter(pk__in=lost.values("task_attempt")).select_related("job_attempt__job"):
+        usage_charge(row=row, until=now)
+    lost.update(virtual_cell="", standing=Standing.BORROWED, since=now)
 
 
 def _attempt_live(job: Job) -> JobAttempt:

@@ -11,6 +11,7 @@ from nodes.protocol import Phase, StopReason
 from portal.jobs.models import Allocation, Job, Preemption, Standing, TaskAttempt
 from portal.jobs.services.attempts import LIVE, attempt_end, tasks_stop
 from portal.jobs.services.claims import claims_make
+from portal.jobs.services.holding import rights_lose
 from portal.jobs.services.moves import job_announce, job_event
 from portal.jobs.services.placing import Placed
 from portal.jobs.services.words import gpus_named, job_named, jobs_named
@@ -33,11 +34,14 @@ def job_preempt(*, job: Job, placed: Sequence[Placed], victims: Sequence[Taken],
     """Claim the leaves of ``placed`` for the job and tell the victims to end, all in the caller's transaction, which
     holds every job's row and has checked the nodes' versions.
 
+    Who holds what is claimed holds it on loan from now on, so that the job may also start where GPUs are free at once.
     A victim that ends already, or has ended, is told nothing: its GPUs are claimed all the same. Raises Overtaken
     when the job waits no more.
     """
     claims_make(job=job, placed=placed, now=now)
     told = [made for taken in victims if (made := _victim_end(taken, job, now)) is not None]
+    leaves = [leaf for place in placed for leaf in place.leaves]
+    rights_lose(leaves=[leaf.gpu_id for leaf in leaves], virtual_cells=[leaf.virtual_cell for leaf in leaves], now=now)
     if told:
         _tell(job, told, now)
 
