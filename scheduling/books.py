@@ -52,7 +52,8 @@ class Books:
         self.free_leaves = dict(layout.owned)
         self.freed: dict[tuple[str, str], int] = {}
         self._journal: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
-        self._trials: list[tuple[int, dict[tuple[str, str], int]]] = []
+        self._trials: list[int] = []
+        self._undoing = False
         self.shapes = sorted(set(layout.shapes), key=lambda shape: (shape.sizes, shape.names))
         self._group_all()
         self.cell_groups: dict[tuple[str, str], dict[tuple[Sizes, int], int]] = {}
@@ -82,16 +83,16 @@ class Books:
 
     def begin(self) -> None:
         """Open a trial; trials nest."""
-        self._trials.append((len(self._journal), self.freed.copy()))
+        self._trials.append(len(self._journal))
 
     def take_back(self) -> None:
         """Undo everything since the innermost open trial began, and close it."""
-        mark, freed = self._trials.pop()
-        trials, self._trials = self._trials, []
+        mark = self._trials.pop()
+        self._undoing = True
         while len(self._journal) > mark:
             undo, args = self._journal.pop()
             undo(*args)
-        self._trials, self.freed = trials, freed
+        self._undoing = False
 
     def keep(self) -> None:
         """Close the innermost trial; what it did stays."""
@@ -100,12 +101,21 @@ class Books:
             self._journal.clear()
 
     def _did(self, undo: Callable[..., None], *args: Any) -> None:
-        if self._trials:
+        if self._trials and not self._undoing:
             self._journal.append((undo, args))
 
     def mark_freed(self, chain: str, vc: str = "") -> None:
-        """Something was given back: in a chain, or (with `vc`) in a virtual cluster's quota there."""
+        """Something was given back: in a chain, or (with `vc`) in a virtual cluster's quota there.
+
+        The count only grows: what a trial gave back and took again has been counted.
+        """
+        if self._undoing:
+            return
         self.freed[vc, chain] = self.freed.get((vc, chain), 0) + 1
+
+    def given_back(self) -> int:
+        """How often anything was given back on the nodes."""
+        return sum(count for (vc, _), count in self.freed.items() if not vc)
 
     # Steps on a node
 
@@ -142,6 +152,8 @@ class Books:
     def set_lent(self, number: int, mask: int, lent: bool) -> None:
         """These leaves are on loan, or not."""
         self.lent[number] = self.lent[number] | mask if lent else self.lent[number] & ~mask
+        if not lent:
+            self.mark_freed(self.layout.chains[number])
         self._regroup(number)
         self._did(self.set_lent, number, mask, not lent)
 

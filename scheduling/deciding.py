@@ -4,7 +4,7 @@ Nothing here leaves the ledger changed.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from scheduling.decisions import Preempt, Start, Victim
 from scheduling.fairness import DominantShares
@@ -41,7 +41,8 @@ class Ask:
 @dataclass(slots=True)
 class Desk:
     """Decides one job at a time. `running` and `claims` (by claimant) are the engine's own; `idle` is the same
-    cluster without jobs; `lowest` gives the lowest priority that runs or claims inside a virtual cluster."""
+    cluster without jobs; `lowest` gives the lowest priority that runs or claims inside a virtual cluster. `holdable`
+    remembers which shapes the quota holds at all; `blocked` says whether hardware failed a job that had cells."""
 
     ledger: Ledger
     idle: Ledger
@@ -51,6 +52,8 @@ class Desk:
     costs: Costs
     lowest: Callable[[str], int]
     now: int
+    holdable: dict[int, bool] = field(default_factory=dict)
+    blocked: bool = False
 
     # Inside the quota
 
@@ -96,7 +99,7 @@ class Desk:
 
     def _unit(self, job: Job, unit: Unit, ask: Ask) -> Start | Preempt | None:
         allowed = self.preferred(job, unit, self.allowed(job, ask.nodes))
-        if self._enough_quota(job, unit):
+        if self.enough_quota(job, unit):
             mapped, seated = self._in_quota(job, unit, allowed, frozenset(), ask)
             if mapped is not None:
                 return self._answer(job, mapped, frozenset())
@@ -104,7 +107,7 @@ class Desk:
                 return None
         return self._preempting(job, unit, allowed, ask) if ask.inside else None
 
-    def _enough_quota(self, job: Job, unit: Unit) -> bool:
+    def enough_quota(self, job: Job, unit: Unit) -> bool:
         """A quick look: whether there are as many free virtual leaves at all."""
         return all(pool.leaves <= self.ledger.quota_free(job.vc, pool.chain) for pool in unit.pools)
 
@@ -138,6 +141,7 @@ class Desk:
             mapped = map_seats(ground, found, unit.others)
             if isinstance(mapped, Mapped):
                 return mapped, True
+            self.blocked = True
             if not mapped.cells:
                 return None, True
             banned |= mapped.cells
@@ -243,9 +247,6 @@ class Desk:
         return None if found is None else tuple(found)
 
     def _lent(self, job: Job, unit: Unit, allowed: int) -> list[TaskPlacement]:
-        for pool in unit.pools:
-            if not self._roomy(pool.chain, pool.parts[0].gpus, pool.parts[0].count):
-                return []
         ground = Ground(self.ledger, job, allowed, self.costs, evict=False)
         bins = Idle(ground, -1)
         parts = tuple(part.modestly() for part in unit.parts)
@@ -267,6 +268,11 @@ class Desk:
                 demand, node = fill.demand, layout.nodes[fill.bin].id
                 placed.append(TaskPlacement(role, index, node, uses, demand.cpu_milli, demand.memory_mb))
         return placed
+
+    def roomy(self, choice: Choice, gang: bool) -> bool:
+        """A quick look: whether idle leaves could hold the largest tasks of a gang, or the smallest task."""
+        pools = (choice.units[0] if gang else choice.units[-1]).pools
+        return all(self._roomy(pool.chain, pool.parts[0].gpus, pool.parts[0].count if gang else 1) for pool in pools)
 
     def _roomy(self, chain: str, gpus: int, count: int) -> bool:
         """A quick look: whether the open nodes' idle leaves could hold so many tasks."""

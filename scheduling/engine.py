@@ -14,7 +14,7 @@ from scheduling.layout import Layout
 from scheduling.ledger import Ledger, PlacementConflict
 from scheduling.lending import Loans
 from scheduling.ordering import Queue
-from scheduling.planning import Pass, State, lent
+from scheduling.planning import Memory, Pass, State, lent
 from scheduling.preemption import Costs
 from scheduling.shapes import Shapes
 from scheduling.snapshot import Claim, Running, RunningTask, Snapshot, Usage
@@ -304,6 +304,8 @@ class Engine:
         self._shapes = Shapes(self._layout)
         self._idle = Ledger(self._layout)
         self._served: Ledger | None = None
+        self._memory = Memory()
+        self._holdable: dict[int, bool] = {}
         self._refused: dict[tuple[int, int, bool], tuple[Refusal, ...]] = {}
         self._queues: dict[str, Queue] = {}
         self._opportunistic: dict[str, Queue] = {}
@@ -372,10 +374,11 @@ class Engine:
         claimants = {name: self._waiting[name] for name in claims if name in self._waiting}
         loans = self._loans.copy()
         costs = Costs(running, loans.shares, now, self._layout.policy.unsaved_cap_ms)
-        desk = Desk(self._ledger, self._idle, running, claims, claimants, costs, self._lowest, now)
+        desk = Desk(self._ledger, self._idle, running, claims, claimants, costs, self._lowest, now, self._holdable)
         return State(
             desk, self._shapes, self._book.shares(now), loans, self._queues, self._opportunistic, running,
             self._waiting, claims, claimants, self._demotions, self._reservations, self._layout.cluster.leaf_types,
+            self._memory,
         )  # fmt: skip
 
     def _refusals(self, job: Job) -> tuple[Refusal, ...]:

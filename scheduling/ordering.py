@@ -21,6 +21,7 @@ class Queue:
     """The jobs of one virtual cluster, kept in buckets of equal priority, user and shape."""
 
     def __init__(self) -> None:
+        self.version = 0
         self._buckets: dict[tuple[int, str, int], list[Job]] = {}
         self._where: dict[str, tuple[tuple[int, str, int], OrderKey]] = {}
 
@@ -33,6 +34,7 @@ class Queue:
     def add(self, job: Job, user: str, shape: int) -> None:
         """Enter a job under the user whose share counts (empty: nobody's); in place of an earlier one of its id."""
         self.remove(job.id)
+        self.version += 1
         key = (job.priority, user, shape)
         self._where[job.id] = key, submission(job)
         insort(self._buckets.setdefault(key, []), job, key=submission)
@@ -42,6 +44,7 @@ class Queue:
         known = self._where.pop(job_id, None)
         if known is None:
             return
+        self.version += 1
         key, place = known
         bucket = self._buckets[key]
         del bucket[bisect_left(bucket, place, key=submission)]

@@ -14,7 +14,7 @@ from scheduling.lending import Loans
 from scheduling.ordering import Queue, Walk, merged
 from scheduling.promotion import promote
 from scheduling.reservation import Reservation, reserve
-from scheduling.shapes import Choice, Shape, Shapes
+from scheduling.shapes import Choice, Shape, Shapes, Unit
 from scheduling.snapshot import Claim, Running, RunningTask
 from scheduling.telling import Teller
 from scheduling.usage import Shares, amounts_of
@@ -86,6 +86,19 @@ class State:
     demotions: Mapping[str, Demotion]
     reservations: Collection[str]
     leaf_types: Mapping[str, str]
+    memory: "Memory"
+
+
+@dataclass(slots=True)
+class Memory:
+    """What the last passes found that still holds: work saved, never an answer changed.
+
+    `quiet`: virtual clusters whose turn led to nothing, with the state of things then; `stuck`: shapes for which
+    there was no loan, with how much had been given back then.
+    """
+
+    quiet: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)
+    stuck: dict[int, int] = field(default_factory=dict)
 
 
 class Pass:
@@ -115,12 +128,15 @@ class Pass:
         self.releases: list[str] = []
         self.left: dict[str, Job | None] = {}
         self.reserved: list[str] = []
+        self.hardware: set[str] = set()
+        self.busy: set[str] = set()
 
     def run(self, *, told: bool, fallen: Mapping[str, Demotion]) -> Plan:
         """All decisions; the reasons of waiting jobs only when `told`. `fallen` jobs have lost their quota."""
         self._claimants()
         self._quotas(told)
         self._loans(told)
+        self._modest()
         waits = Teller(self).waits() if told else ()
         return Plan(
             self.now,
@@ -185,11 +201,24 @@ class Pass:
     def _quotas(self, told: bool) -> None:
         state = self.state
         walks: dict[str, Iterator[Job]] = {}
+        steady = not told and not self.fair and not state.desk.ledger.layout.policy.backfill
         for vc in sorted(state.queues):
             self.lines[vc] = Line()
-            walks[vc] = self._line(vc, told)
+            if not steady or state.memory.quiet.get((vc, "")) not in (self._signature(vc, 0), self._signature(vc, 1)):
+                walks[vc] = self._line(vc, told)
         for job in merged(walks):
             self._turn(job)
+        for vc in walks if steady else ():
+            if vc in self.busy:
+                state.memory.quiet.pop((vc, ""), None)
+            else:
+                state.memory.quiet[vc, ""] = self._signature(vc, int(vc in self.hardware))
+
+    def _signature(self, vc: str, hardware: int) -> tuple[int, ...]:
+        """What the turn of a virtual cluster depends on: its queue, its quota, and the nodes where they failed it."""
+        ledger = self.state.desk.ledger
+        freed = sum(count for (owner, _), count in ledger.freed.items() if owner == vc)
+        return (self.state.queues[vc].version, freed, hardware, ledger.given_back() if hardware else 0)
 
     def _line(self, vc: str, told: bool) -> Iterator[Job]:
         """The queue of a virtual cluster; without reasons to tell, without those who are held up anyway."""
@@ -230,12 +259,16 @@ class Pass:
         free = tuple(choice for choice in shape.choices if line.held.isdisjoint(choice.chains))
         if not shape.choices or line.held.isdisjoint(shape.chains):
             free = shape.choices
+        self.state.desk.blocked = False
         answer = self._first(job, free, line.owed)
+        if self.state.desk.blocked:
+            self.hardware.add(job.vc)
         if answer is None and len(free) < len(shape.choices):
             answer = self._backfill(job, shape, line)
         if answer is None:
             self._hold_up(job, shape, free)
             return
+        self.busy.add(job.vc)
         rest = self._carry_out(answer)
         if rest is not None:
             self._ask(rest)
@@ -306,14 +339,22 @@ class Pass:
             choice = next((one for one in shape.choices if self._lies_in(running, one)), None)
             if choice is None or not line.held.isdisjoint(choice.chains):
                 continue
-            placements = promote(state.desk, running, choice.units[0], line.owed)
+            unit = choice.units[0]
+            seats = (
+                state.desk.seats(running.job, unit, owed=line.owed)
+                if state.desk.enough_quota(running.job, unit)
+                else None
+            )
+            placements = promote(state.desk, running, unit, seats, line.owed) if seats is not None else None
             if placements is not None:
+                self.busy.add(running.job.vc)
                 self._promote(running.job, placements)
                 running = state.running[running.job.id]
                 continue
-            seats = state.desk.seats(running.job, choice.units[0], owed=line.owed)
-            if seats is None and not self._could_move_in(running.job, choice):
+            if seats is None and not self._could_move_in(running.job, shape, unit):
                 continue
+            if seats is not None:
+                self.hardware.add(running.job.vc)
             line.ahead.join(running.job.priority, self._share(running.job.vc, running.job.user), choice.chains)
             if seats is None:
                 line.held |= choice.chains
@@ -321,10 +362,13 @@ class Pass:
             for seat in seats:
                 line.owed[seat.cell] = line.owed.get(seat.cell, 0) | seat.leaves
 
-    def _could_move_in(self, job: Job, choice: Choice) -> bool:
+    def _could_move_in(self, job: Job, shape: Shape, unit: Unit) -> bool:
         """Whether the quota, were all of it free, holds the job at all: a smaller quota may have left it too large."""
-        desk = self.state.desk
-        return desk_of(desk.idle, desk.idle).seats(job, choice.units[0]) is not None
+        known = self.state.desk.holdable
+        if shape.number not in known:
+            desk = self.state.desk
+            known[shape.number] = desk_of(desk.idle, desk.idle).seats(job, unit) is not None
+        return known[shape.number]
 
     def _lies_in(self, running: Running, choice: Choice) -> bool:
         layout = self.state.desk.ledger.layout
@@ -353,10 +397,23 @@ class Pass:
     def _loans(self, told: bool) -> None:
         state = self.state
         queues = {}
+        self.given_back = state.desk.ledger.given_back()
+        steady = not told and not self.fair
         for vc in sorted({*state.queues, *state.opportunistic}):
-            queues[vc] = self._borrowers(vc, told)
-        for _, job in turns(state.loans.shares, queues):
-            self._borrow(job)
+            if not steady or state.memory.quiet.get((vc, "loan")) != self._loan_signature(vc):
+                queues[vc] = self._borrowers(vc, told)
+        for vc, job in turns(state.loans.shares, queues):
+            if self._borrow(job):
+                self.busy.add(vc)
+        for vc in queues if steady else ():
+            if vc in self.busy:
+                state.memory.quiet.pop((vc, "loan"), None)
+            else:
+                state.memory.quiet[vc, "loan"] = self._loan_signature(vc)
+
+    def _loan_signature(self, vc: str) -> tuple[int, ...]:
+        queues = [kind[vc].version for kind in (self.state.queues, self.state.opportunistic) if vc in kind]
+        return (self.given_back, *queues)
 
     def _borrowers(self, vc: str, told: bool) -> Iterator[Job]:
         """Who wants a loan: jobs of the queue that may, in its order, then opportunistic ones."""
@@ -378,18 +435,24 @@ class Pass:
             if reason is not None:
                 if opportunistic:
                     self.late.append(Late(left, state.shapes.of(left), (), None, reason))
-            elif state.shapes.of(left).number not in self.no_loan:
+            elif not self._no_loan_for(state.shapes.of(left)):
                 yield left
             elif told:
                 self._no_loan(left)
             else:
                 walk.pass_over()
 
-    def _borrow(self, job: Job) -> None:
+    def _no_loan_for(self, shape: Shape) -> bool:
+        """Whether a job of this shape found no loan, and nothing was given back since."""
+        return shape.number in self.no_loan or self.state.memory.stuck.get(shape.number) == self.given_back
+
+    def _borrow(self, job: Job) -> bool:
         state = self.state
         shape = state.shapes.of(job)
         vc = state.desk.ledger.layout.virtual_clusters[job.vc]
         for choice in shape.choices:
+            if not state.desk.roomy(choice, job.gang):
+                continue
             needs = needs_of(choice, job.gang)
             if state.loans.within_own(vc, needs) or state.loans.within_lent(state.desk.ledger, needs):
                 continue
@@ -398,9 +461,29 @@ class Pass:
                 rest = self._carry_out(start)
                 if rest is not None:
                     self._borrow(rest)
-                return
+                return True
         self.no_loan.add(shape.number)
+        state.memory.stuck[shape.number] = self.given_back
         self._no_loan(job)
+        return False
+
+    def _modest(self) -> None:
+        """Who leaves idle GPUs their reserve may find more now that fewer are idle: asked again, in order."""
+        if not self.starts:
+            return
+        tried: set[int] = set()
+        for late in [one for one in self.late if one.shape.modest and one.reason is None]:
+            job = self.left.get(late.job.id, late.job)
+            if job is None or late.shape.number in tried or not late.choices:
+                continue
+            find = self.state.desk.borrowed if job.opportunistic else self.state.desk.guaranteed
+            start = next(
+                (one for one in (find(job, choice) for choice in late.choices) if isinstance(one, Start)), None
+            )
+            if start is None:
+                tried.add(late.shape.number)
+            else:
+                self._carry_out(start)
 
     def _no_loan(self, job: Job) -> None:
         """An opportunistic job finds no loan; others have their reason from the queue."""

@@ -14,16 +14,17 @@ from scheduling.ledger import Ledger, PlacementConflict
 from scheduling.shapes import Unit
 from scheduling.snapshot import Running
 from scheduling.topology import Match
+from scheduling.virtual import Seat
 
 
-def promote(desk: Desk, running: Running, unit: Unit, owed: Owed) -> tuple[TaskPlacement, ...] | None:
-    """The places of these borrowed tasks (all of the unit), now inside the quota; None when that cannot be."""
+def promote(
+    desk: Desk, running: Running, unit: Unit, fresh: Sequence[Seat], owed: Owed
+) -> tuple[TaskPlacement, ...] | None:
+    """The places of these borrowed tasks (all of the unit), now inside the quota; None when that cannot be.
+
+    `fresh` is where they would go if they started now.
+    """
     job, ledger = running.job, desk.ledger
-    if any(pool.leaves > ledger.quota_free(job.vc, pool.chain) for pool in unit.pools):
-        return None
-    fresh = desk.seats(job, unit, owed=owed)
-    if fresh is None:
-        return None
     tasks = {task for part in unit.parts for task in part.tasks}
     placements = [task.placement for task in running.tasks if task.placement.task in tasks]
     quotas = {ledger.layout.cell_quota[seat.cell] for seat in fresh}

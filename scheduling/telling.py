@@ -31,8 +31,11 @@ class Teller:
         """One wait for each job that does not start, in the order of the pass, then those that are taking cells."""
         told = []
         for late in self._pass.late:
+            job = self._pass.left.get(late.job.id, late.job)
+            if job is None:
+                continue
             place = late.ahead[0] + 1 if late.ahead is not None else None
-            told.append(Wait(late.job, late.reason or self._reason(late), place))
+            told.append(Wait(job, late.reason or self._reason(late), place))
         for name in sorted(self._state.claims):
             job = self._state.waiting.get(name)
             if job is not None:
