@@ -14,7 +14,7 @@ from scheduling.layout import Layout
 from scheduling.ledger import Ledger, PlacementConflict
 from scheduling.lending import Loans
 from scheduling.ordering import Queue
-from scheduling.planning import Pass, State, lent
+from scheduling.planning import Pass, State, cap_passed, is_capped, lent, may_borrow
 from scheduling.preemption import Costs
 from scheduling.shapes import Shapes
 from scheduling.snapshot import Claim, Running, RunningTask, Snapshot, Usage
@@ -208,11 +208,15 @@ class Engine:
             return Wait(job, reason)
         state = self._state(now)
         shape = self._shapes.of(job)
+        reason = None if job.opportunistic else cap_passed(state, job, shape)
+        if reason is not None:
+            return Wait(job, reason)
         for choice in shape.choices:
-            if job.opportunistic:
-                answer: Start | Preempt | None = state.desk.borrowed(job, choice, nodes)
+            if not job.opportunistic:
+                one = is_capped(state, job.vc)
+                answer = state.desk.guaranteed(job, choice, nodes, may_preempt=may_preempt, one=one)
             else:
-                answer = state.desk.guaranteed(job, choice, nodes, may_preempt=may_preempt)
+                answer = state.desk.borrowed(job, choice, nodes) if may_borrow(state, job, choice) else None
             if answer is not None:
                 return answer
         return Wait(job, alone(state, job, shape, nodes))
