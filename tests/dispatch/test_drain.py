@@ -58,7 +58,7 @@ def test_a_drained_job_waits_in_its_old_place_where_there_is_no_room_elsewhere(w
     world.settle()
     (home,) = places(first).values()
     drain(world, home)
-    world.cycle()
+    world.settle()
     later = world.submit(name="later", gpu=2)
     world.settle()
     first.refresh_from_db()
