@@ -14,7 +14,7 @@ from scheduling.layout import Layout
 from scheduling.ledger import Ledger, PlacementConflict
 from scheduling.lending import Loans
 from scheduling.ordering import Queue
-from scheduling.planning import Memory, Pass, State, lent
+from scheduling.planning import Memory, Pass, State, cap_passed, is_capped, lent, may_borrow
 from scheduling.preemption import Costs
 from scheduling.shapes import Shapes
 from scheduling.snapshot import Claim, Running, RunningTask, Snapshot, Usage
@@ -83,16 +83,17 @@ class Engine:
         self._note_running(job, [RunningTask(placement, start.at_ms) for placement in start.placements])
         self._no_longer_wanted(job.id, {placement.task for placement in start.placements})
 
-    def finish(self, job_id: str, tasks: Iterable[TaskRef] | None = None) -> None:
+    def finish(self, job_id: str, tasks: Iterable[TaskRef] | None = None, now: int | None = None) -> None:
         """These tasks gave their places back; with None the job is over, waiting tasks included.
 
-        A job that is over holds back none of the jobs that wait for it. Raises UnknownJob.
+        A job that is over holds back none of the jobs that wait for it. With the moment `now` (ms) what the tasks
+        used counts against their user from here on; without, whoever calls notes it. Raises UnknownJob.
         """
         running = self._running.get(job_id)
         if running is None and job_id not in self._waiting:
             raise UnknownJob(job_id)
         if running is not None:
-            self._end_tasks(running, None if tasks is None else set(tasks))
+            self._end_tasks(running, None if tasks is None else set(tasks), now)
         if tasks is None:
             self._waiting.pop(job_id, None)
             self._place_in_queue(job_id)
@@ -208,11 +209,15 @@ class Engine:
             return Wait(job, reason)
         state = self._state(now)
         shape = self._shapes.of(job)
+        reason = None if job.opportunistic else cap_passed(state, job, shape)
+        if reason is not None:
+            return Wait(job, reason)
         for choice in shape.choices:
-            if job.opportunistic:
-                answer: Start | Preempt | None = state.desk.borrowed(job, choice, nodes)
+            if not job.opportunistic:
+                one = is_capped(state, job.vc)
+                answer = state.desk.guaranteed(job, choice, nodes, may_preempt=may_preempt, one=one)
             else:
-                answer = state.desk.guaranteed(job, choice, nodes, may_preempt=may_preempt)
+                answer = state.desk.borrowed(job, choice, nodes) if may_borrow(state, job, choice) else None
             if answer is not None:
                 return answer
         return Wait(job, alone(state, job, shape, nodes))
@@ -455,12 +460,14 @@ class Engine:
             self._rank(running.job, -1)
         self._place_in_queue(name)
 
-    def _end_tasks(self, running: Running, tasks: set[TaskRef] | None) -> None:
+    def _end_tasks(self, running: Running, tasks: set[TaskRef] | None, now: int | None) -> None:
         stay = []
         for task in running.tasks:
             if tasks is not None and task.placement.task not in tasks:
                 stay.append(task)
                 continue
+            if now is not None:
+                self._book.ended(running.job, task, now)
             self._ledger.release(running.job.id, task.placement)
             for use in task.placement.leaves:
                 for claims in self._claims.values():

@@ -13,26 +13,38 @@ from math import ceil
 from random import Random
 
 from scheduling.admission import JobRefused
-from scheduling.decisions import Plan, Preempt, Start, Wait
+from scheduling.decisions import Plan, Preempt, Start, Victim, Wait
 from scheduling.engine import Engine
 from scheduling.jobs import Job, TaskRef
 from scheduling.runtimes import RunTimes
 from scheduling.snapshot import Running, Snapshot
 
 RUNS = 20
-DEPTH = 100
-"""So many waiting jobs of each virtual cluster are run forward, its first ones; the others get no estimate."""
 
-GRAIN = 64
+GRAIN = 32
 """Ends that lie closer together than this part of the time run forward are planned for at once, with the last."""
 
-TimeIsOver = Callable[[int], bool]
-"""Asked again and again with the number of a run, from 0: whether it must end here."""
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """All runs once, with the first `depth` waiting jobs of each virtual cluster; begun only where no more than `after`
+    (0 to 1) of the time is over."""
+
+    depth: int
+    after: float = 1.0
 
 
-def no_time_limit(number: int) -> bool:
-    """Every run may take as long as it takes."""
-    return False
+ROUNDS = (Round(5), Round(20, 0.5), Round(100, 0.5))
+"""The front of each queue first, so that a short time gives few estimates and not none. Who waits further behind than
+the last round reaches gets none."""
+
+Spent = Callable[[], float]
+"""The part (0 to 1) of the time for all estimates that is over; asked again and again."""
+
+
+def no_time_limit() -> float:
+    """Everything may take as long as it takes."""
+    return 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +64,27 @@ class WhatIf:
 
 
 def estimates(
-    snapshot: Snapshot, now: int, times: RunTimes, *, over: TimeIsOver = no_time_limit, depth: int = DEPTH
+    snapshot: Snapshot, now: int, times: RunTimes, *, spent: Spent = no_time_limit, rounds: Sequence[Round] = ROUNDS
 ) -> dict[str, Estimate]:
     """An estimate for each waiting job for which there is one, by id."""
-    return _estimates(snapshot, Engine.restore(snapshot).plan(now), times, over, depth)
+    targets = {job.id for job in snapshot.waiting}
+    return _estimates(snapshot, Engine.restore(snapshot).plan(now), times, targets, spent, rounds)
 
 
 def what_if(
-    snapshot: Snapshot, job: Job, now: int, times: RunTimes, *, over: TimeIsOver = no_time_limit, depth: int = DEPTH
+    snapshot: Snapshot,
+    job: Job,
+    now: int,
+    times: RunTimes,
+    *,
+    spent: Spent = no_time_limit,
+    rounds: Sequence[Round] = ROUNDS,
 ) -> WhatIf:
     """What would become of the job were it submitted now. Raises JobRefused."""
     engine = Engine.restore(snapshot)
     engine.submit(job)
     plan = engine.plan(now)
-    found = _estimates(engine.snapshot(), plan, times, over, depth)
+    found = _estimates(engine.snapshot(), plan, times, {job.id}, spent, rounds)
     return WhatIf(answer_for(job.id, plan), found.get(job.id))
 
 
@@ -75,13 +94,28 @@ def answer_for(job_id: str, plan: Plan) -> Start | Preempt | Wait:
     return next(one for one in answers if one.job.id == job_id)
 
 
-def _estimates(snapshot: Snapshot, plan: Plan, times: RunTimes, over: TimeIsOver, depth: int) -> dict[str, Estimate]:
-    front = _front(snapshot, plan, depth)
-    starts: dict[str, list[int]] = {}
-    for number in range(RUNS):
-        for job, at in _Run(front, plan.at_ms, times, number).starts(over).items():
-            starts.setdefault(job, []).append(at)
-    return {job: found for job, moments in starts.items() if (found := _range(sorted(moments)))}
+def _estimates(
+    snapshot: Snapshot, plan: Plan, times: RunTimes, targets: set[str], spent: Spent, rounds: Sequence[Round]
+) -> dict[str, Estimate]:
+    """Of the targets. A later round looks further and knows better, where it comes to an end."""
+    found: dict[str, Estimate] = {}
+    for one in rounds:
+        begin = spent()
+        if begin > one.after:
+            break
+        front = _front(snapshot, plan, one.depth)
+        wanted = targets & {job.id for job in front.waiting}
+        starts: dict[str, list[int]] = {}
+        for number in range(RUNS if wanted else 0):
+            until = begin + (1 - begin) * (number + 1) / RUNS
+            for job, at in _Run(front, plan.at_ms, times, number).starts(wanted, spent, until).items():
+                starts.setdefault(job, []).append(at)
+            if spent() > 1:
+                break
+        found.update({job: known for job, moments in starts.items() if (known := _range(sorted(moments)))})
+        if len(front.waiting) == len(snapshot.waiting):
+            break
+    return found
 
 
 def _range(moments: list[int]) -> Estimate | None:
@@ -121,24 +155,23 @@ class _Run:
         self._jobs: dict[str, _State] = {}
         self._events: list[tuple[int, str, int, tuple[TaskRef, ...], bool]] = []
         self._found: dict[str, int] = {}
-        self._targets = {job.id for job in snapshot.waiting}
         victims = {claim.victim for claim in snapshot.claims}
         for running in snapshot.running:
             self._take_over(running, running.job.id in victims)
         for job in snapshot.waiting:
             self._state(job).wanted.update(job.wanted)
 
-    def starts(self, over: TimeIsOver) -> dict[str, int]:
-        """When each job that waited began to start (ms), as far as the run came."""
+    def starts(self, wanted: set[str], spent: Spent, until: float) -> dict[str, int]:
+        """When each of these jobs began to start (ms), as far as the run came until this part of the time was over."""
         self._advance()
         begin = self._now
-        while self._events and self._targets and not over(self._number):
+        while self._events and not wanted <= self._found.keys() and spent() <= until:
             together = self._events[0][0] + (self._events[0][0] - begin) // GRAIN
             while self._events and self._events[0][0] <= together:
                 self._now, job_id, placed, tasks, evicted = heappop(self._events)
                 self._happen(job_id, placed, tasks, evicted)
             self._advance()
-        return self._found
+        return {job: at for job, at in self._found.items() if job in wanted}
 
     def _state(self, job: Job) -> _State:
         return self._jobs.setdefault(job.id, _State(job, set()))
@@ -178,7 +211,7 @@ class _Run:
         for task in gone:
             del state.placed[task]
         over = not evicted and not state.placed and not state.wanted
-        self._engine.finish(job_id, None if over else gone)
+        self._engine.finish(job_id, None if over else gone, self._now)
         if evicted:
             state.wanted.update(gone)
             self._submit(state)
@@ -192,17 +225,26 @@ class _Run:
             state.wanted.clear()  # the cluster has changed since: it could not start again
 
     def _advance(self) -> None:
-        """Plan, and carry the plan out."""
-        plan = self._engine.plan(self._now)
+        """Plan, and carry the plan out; who is preempted leaves after its grace."""
+        plan = self._engine.advance(self._now)
         for start in plan.starts:
-            self._engine.start(start)
             self._note_start(start)
+        for preempt in plan.preemptions:
+            for victim in preempt.victims:
+                self._note_victim(victim)
 
     def _note_start(self, start: Start) -> None:
         state = self._jobs[start.job.id]
         self._found.setdefault(start.job.id, self._now)
-        self._targets.discard(start.job.id)
         tasks = [placement.task for placement in start.placements]
         state.wanted.difference_update(tasks)
         state.placed.update(dict.fromkeys(tasks, self._now))
         self._expect_end(state, self._now, tasks)
+
+    def _note_victim(self, victim: Victim) -> None:
+        state = self._jobs[victim.job]
+        groups: dict[int, list[TaskRef]] = {}
+        for task in victim.tasks:
+            groups.setdefault(state.placed[task], []).append(task)
+        for began, tasks in groups.items():
+            self._expect(self._now + victim.grace_ms, state, began, tasks, True)

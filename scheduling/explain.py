@@ -111,7 +111,8 @@ def preempting(victims: Sequence[str], leaves: int) -> Reason:
     first = victims[0]
     more = f" and {len(victims) - 1} more" if len(victims) > 1 else ""
     numbers: dict[str, int | str] = {"jobs": len(victims), "first": first, "gpus": leaves}
-    return Reason(Code.PREEMPTING, numbers, f"waits for job {first}{more} to leave {leaves} GPUs that are kept for it")
+    kept = "1 GPU that is" if leaves == 1 else f"{leaves} GPUs that are"
+    return Reason(Code.PREEMPTING, numbers, f"waits for job {first}{more} to leave {kept} kept for it")
 
 
 def order(ahead: int, by_priority: int, by_share: int) -> Reason:

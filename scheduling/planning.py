@@ -252,7 +252,7 @@ class Pass:
     def _ask(self, job: Job) -> None:
         """A waiting guaranteed job, as far as nobody ahead holds up its chains."""
         shape, line = self.state.shapes.of(job), self.lines.get(job.vc)
-        reason = explain.hold(job, self.state.desk.ledger.layout) or self._over_cap(job, shape)
+        reason = explain.hold(job, self.state.desk.ledger.layout) or cap_passed(self.state, job, shape)
         if reason is not None or line is None:
             self.late.append(Late(job, shape, (), None, reason))
             return
@@ -274,7 +274,7 @@ class Pass:
             self._ask(rest)
 
     def _first(self, job: Job, choices: tuple[Choice, ...], owed: Mapping[int, int]) -> Start | Preempt | None:
-        one = self._capped(job.vc)
+        one = is_capped(self.state, job.vc)
         for choice in choices:
             answer = self.state.desk.guaranteed(job, choice, owed=owed, one=one)
             if answer is not None:
@@ -293,22 +293,13 @@ class Pass:
             for chain in choice.chains & line.kept.keys():
                 for cell, mask in line.kept[chain].leaves_alone(ends).items():
                     avoid[cell] = avoid.get(cell, 0) | mask
-            answer = self.state.desk.guaranteed(job, choice, owed=avoid, one=self._capped(job.vc), inside=False)
+            one = is_capped(self.state, job.vc)
+            answer = self.state.desk.guaranteed(job, choice, owed=avoid, one=one, inside=False)
             if isinstance(answer, Start):
                 return answer
         if ends is None:
             self.no_backfill.add(shape.number)
         return None
-
-    def _capped(self, vc: str) -> bool:
-        """Whether the rules limit what may be held, so that tasks are counted one by one."""
-        return capped(self.state.desk.ledger.layout.virtual_clusters[vc].rules)
-
-    def _over_cap(self, job: Job, shape: Shape) -> Reason | None:
-        if not self._capped(job.vc):
-            return None
-        needs = min((needs_of(choice, job.gang) for choice in shape.choices), key=_total, default={})
-        return over_cap(self.state.desk.ledger.layout, self.state.running, job, needs)
 
     def _hold_up(self, job: Job, shape: Shape, free: tuple[Choice, ...]) -> None:
         line = self.lines[job.vc]
@@ -449,12 +440,8 @@ class Pass:
     def _borrow(self, job: Job) -> bool:
         state = self.state
         shape = state.shapes.of(job)
-        vc = state.desk.ledger.layout.virtual_clusters[job.vc]
         for choice in shape.choices:
-            if not state.desk.roomy(choice, job.gang):
-                continue
-            needs = needs_of(choice, job.gang)
-            if state.loans.within_own(vc, needs) or state.loans.within_lent(state.desk.ledger, needs):
+            if not state.desk.roomy(choice, job.gang) or not may_borrow(state, job, choice):
                 continue
             start = state.desk.borrowed(job, choice)
             if start is not None:
@@ -539,6 +526,26 @@ class Pass:
         rest = tuple(task for task in job.wanted if task not in placed)
         left = self.left[job.id] = replace(job, wanted=rest) if rest else None
         return left
+
+
+def is_capped(state: State, vc: str) -> bool:
+    """Whether the rules limit what may be held, so that tasks are counted one by one."""
+    return capped(state.desk.ledger.layout.virtual_clusters[vc].rules)
+
+
+def cap_passed(state: State, job: Job, shape: Shape) -> Reason | None:
+    """Which limit of its virtual cluster's rules the guaranteed job would pass; None: none."""
+    if not is_capped(state, job.vc):
+        return None
+    needs = min((needs_of(choice, job.gang) for choice in shape.choices), key=_total, default={})
+    return over_cap(state.desk.ledger.layout, state.running, job, needs)
+
+
+def may_borrow(state: State, job: Job, choice: Choice) -> bool:
+    """Whether the limits of borrowing and lending leave the job what it needs at least."""
+    needs = needs_of(choice, job.gang)
+    vc = state.desk.ledger.layout.virtual_clusters[job.vc]
+    return not (state.loans.within_own(vc, needs) or state.loans.within_lent(state.desk.ledger, needs))
 
 
 def claim_all(state: State, answer: Preempt) -> None:

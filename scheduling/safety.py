@@ -8,15 +8,13 @@ it and what the needed cells above it are made of: need(t) = owned(t) + sum over
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from scheduling.sites import Site, Sites, chain_of
+from scheduling.sites import Site, Sites, Type, chain_of
 
 if TYPE_CHECKING:
     from scheduling.cells import Cluster, Node
-
-Type = tuple[str, str]
-"""A chain and a cell type in it."""
 
 
 class Shortage(NamedTuple):
@@ -35,65 +33,59 @@ def shortages(cluster: Cluster) -> tuple[Shortage, ...]:
     it and what it lies in count as gone for the quotas.
     """
     here = Sites(cluster)
-    count = _Count(here, [here.site(here.pinned[name]) for vc in cluster.virtual_clusters for name in vc.pinned])
+    available = _Whole(here, [here.site(here.pinned[name]) for vc in cluster.virtual_clusters for name in vc.pinned])
     owned: dict[Type, int] = {}
     for vc in cluster.virtual_clusters:
         for line in vc.quota:
             chain = line.chain or next(iter(here.chains_with(line.cell_type)), "")
             owned[chain, line.cell_type] = owned.get((chain, line.cell_type), 0) + line.count
-    short = {}
-    for one in {*owned, *count.available}:
-        need = count.need(one, owned)
-        if need > count.available.get(one, 0):
-            short[one] = need
+    return short_of(owned, available.count, here.parents())
+
+
+def short_of(
+    owned: Mapping[Type, int], available: Mapping[Type, int], parents: Mapping[Type, Mapping[Type, int]]
+) -> tuple[Shortage, ...]:
+    """The types of which more is needed than available; `parents` as of `Sites.parents`."""
+    needs: dict[Type, int] = {}
+
+    def need(one: Type) -> int:
+        if one not in needs:
+            above = sum(ratio * need(parent) for parent, ratio in parents.get(one, {}).items())
+            needs[one] = owned.get(one, 0) + above
+        return needs[one]
+
+    short = {one for one in {*owned, *available} if need(one) > available.get(one, 0)}
     return tuple(
-        Shortage(*one, short[one], count.available.get(one, 0))
+        Shortage(*one, needs[one], available.get(one, 0))
         for one in sorted(short)
-        if not any(parent in short for parent in count.parents.get(one, {}))
+        if not any(parent in short for parent in parents.get(one, {}))
     )
 
 
-class _Count:
-    """The cells of each type that pinned cells leave whole, and each type's parents with their children's number."""
+class _Whole:
+    """How many cells of each type the taken sites leave whole (`count`)."""
 
     def __init__(self, here: Sites, taken: list[Site]) -> None:
-        self.available: dict[Type, int] = {}
-        self.parents: dict[Type, dict[Type, int]] = {}
-        self._needs: dict[Type, int] = {}
+        self.count: dict[Type, int] = {}
         touched: dict[str, list[Site]] = {}
         for site in taken:
             for node_id in site.nodes:
                 touched.setdefault(node_id, []).append(site)
         for nodes in here.alike():
-            whole = sum(node.id not in touched for node in nodes)
-            self._add_nodes(here, nodes[0], whole)
+            self._add_nodes(here, nodes[0], sum(node.id not in touched for node in nodes))
             for node in nodes:
                 if node.id in touched:
                     self._add_rest(here, node, touched[node.id])
         for address, cell in here.upper.items():
-            chain = here.chain_at(address)
-            self._add((chain, cell.cell_type), not any(one in touched for one in here.below(address)))
-            kind = here.types[cell.cell_type]
-            self.parents.setdefault((chain, kind.child), {})[chain, cell.cell_type] = kind.child_count
-
-    def need(self, one: Type, owned: dict[Type, int]) -> int:
-        """Cells of a type that are needed, its own and those within what is needed above it."""
-        if one not in self._needs:
-            above = sum(ratio * self.need(parent, owned) for parent, ratio in self.parents.get(one, {}).items())
-            self._needs[one] = owned.get(one, 0) + above
-        return self._needs[one]
+            whole = not any(one in touched for one in here.below(address))
+            self._add((here.chain_at(address), cell.cell_type), whole)
 
     def _add(self, one: Type, count: int) -> None:
-        self.available[one] = self.available.get(one, 0) + count
+        self.count[one] = self.count.get(one, 0) + count
 
     def _add_nodes(self, here: Sites, node: Node, count: int) -> None:
-        levels = here.levels(node)
-        chain, parent = chain_of(node), ""
-        for name, size in levels.items():
-            self._add((chain, name), count * (len(node.leaves) // size if size else 1))
-            if parent:
-                self.parents.setdefault((chain, name), {})[chain, parent] = levels[parent] // size
-            parent = name
+        for name, size in here.levels(node).items():
+            self._add((chain_of(node), name), count * (len(node.leaves) // size if size else 1))
 
     def _add_rest(self, here: Sites, node: Node, taken: list[Site]) -> None:
         for name, size in here.levels(node).items():

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from scheduling.cells import CellType, Cluster, Node, PinnedCell
+
+Type = tuple[str, str]
+"""A chain, and the name of a cell type in it."""
 
 
 class Site(NamedTuple):
@@ -53,6 +57,18 @@ class Sites:
             found[node.shape] = len(node.leaves)
         if node.leaves:
             found[node.cell_type] = 1
+        return found
+
+    def parents(self) -> dict[Type, dict[Type, int]]:
+        """The types that cells of each type lie in directly, with how many of them such a cell has."""
+        found: dict[Type, dict[Type, int]] = {}
+        for nodes in self.alike():
+            chain, levels = chain_of(nodes[0]), self.levels(nodes[0])
+            for (above, size), (name, part) in pairwise(levels.items()):
+                found.setdefault((chain, name), {})[chain, above] = size // part
+        for address, cell in self.upper.items():
+            chain, kind = self.chain_at(address), self.types[cell.cell_type]
+            found.setdefault((chain, kind.child), {})[chain, cell.cell_type] = kind.child_count
         return found
 
     def below(self, address: str) -> frozenset[str]:

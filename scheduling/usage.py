@@ -150,6 +150,12 @@ class Book:
         if not account[job.id]:
             del account[job.id]
 
+    def ended(self, job: Job, task: RunningTask, now: int) -> None:
+        """A task of the job ends at this moment (ms); what it used inside the quota is noted."""
+        amounts = amounts_of(task.placement, self._leaf_types)
+        for row in hourly(job.vc, job.user, amounts, task.started_ms, now):
+            self.note(row)
+
     def note(self, row: Usage) -> None:
         """An ended task's use."""
         rows = self.past.setdefault((row.vc, row.user), {})

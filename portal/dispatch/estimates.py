@@ -16,7 +16,7 @@ from portal.dispatch.snapshot import load
 from portal.jobs.models import JobAttempt, TaskRole
 from portal.jobs.outlook import Score, StartRange, Starts, starts_keep
 from portal.jobs.states import JOB_OVER, AttemptState, EndReason
-from scheduling.estimate import RUNS, Estimate, TimeIsOver, estimates
+from scheduling.estimate import Estimate, Spent, estimates
 from scheduling.runtimes import PastRun, RunTimes
 
 PAST_RUNS = 5000
@@ -39,7 +39,7 @@ ENDED_BY_ITSELF = [EndReason.SUCCEEDED, EndReason.FAILED, EndReason.STOPPED, End
 def starts_estimate(*, now: datetime, seconds: float) -> int:
     """Estimate when the waiting jobs start, within about so many seconds; for how many there is an estimate."""
     loaded = load(now=now)
-    found = estimates(loaded.snapshot, _ms(now), run_times(), over=time_box(seconds))
+    found = estimates(loaded.snapshot, _ms(now), run_times(), spent=time_box(seconds))
     ranges = _ranges(found, loaded.jobs)
     _store(ranges, now)
     _score(now)
@@ -47,10 +47,10 @@ def starts_estimate(*, now: datetime, seconds: float) -> int:
     return len(ranges)
 
 
-def time_box(seconds: float) -> TimeIsOver:
-    """From now on each run may take its part of so many seconds, and what those before it left."""
+def time_box(seconds: float) -> Spent:
+    """The part of so many seconds from now that is over."""
     begin = time.monotonic()
-    return lambda number: time.monotonic() - begin > seconds * (number + 1) / RUNS
+    return lambda: (time.monotonic() - begin) / seconds
 
 
 def run_times() -> RunTimes:

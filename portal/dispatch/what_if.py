@@ -46,7 +46,7 @@ def job_what_if(*, user: User, text: str | bytes, now: datetime) -> WhatIf:
     if isinstance(job, HeldBack):
         return WhatIf(code=job.code, message=job.message)
     try:
-        found = what_if(loaded.snapshot, job, int(now.timestamp() * 1000), run_times(), over=time_box(SECONDS))
+        found = what_if(loaded.snapshot, job, int(now.timestamp() * 1000), run_times(), spent=time_box(SECONDS))
     except JobRefused as refused:
         raise Invalid(Fault("", one.sentence, "refused") for one in refused.refusals) from refused
     return _told(found.answer, draft, loaded, _forecast(found.estimate, draft))
@@ -63,9 +63,8 @@ def _told(answer: Start | Preempt | Wait, draft: Job, loaded: Loaded, expected: 
         return WhatIf(nodes=nodes, forecast=expected)
     if isinstance(answer, Preempt):
         count, grace = len(answer.victims), max((victim.grace_ms for victim in answer.victims), default=0) // 1000
-        message = (
-            f"GPUs would be taken back for it from {count} job{'s' * (count != 1)}, which have at most {grace} s to end"
-        )
+        whom = "1 job, which has" if count == 1 else f"{count} jobs, which have"
+        message = f"GPUs would be taken back for it from {whom} at most {grace} s to end"
         return WhatIf(code=str(Code.PREEMPTING), message=message, numbers={"victims": count}, forecast=expected)
     reason = answer.reason
     message = Names(loaded.jobs, [reason]).told(reason.sentence, vc=draft.vc.name)

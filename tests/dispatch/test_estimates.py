@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -24,10 +25,11 @@ pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)
 
 
-def busy(world: World, limit: str = "1h") -> Job:
+def busy(world: World, limit: str = "1h", extras: dict[str, Any] | None = None) -> Job:
     """A node of one GPU on which a job with a time limit runs."""
     world.node("gpu01", gpus=1)
-    job = world.submit(name="first", berth={"timeLimit": limit} if limit else {})
+    berth = {"timeLimit": limit} if limit else {}
+    job = world.submit(name="first", extras={"gangAllocation": True, "berth": berth, **(extras or {})})
     world.settle()
     return job
 
@@ -165,7 +167,7 @@ def test_what_never_started_and_what_is_old_is_forgotten(world: World) -> None:
     StartEstimate.objects.filter(job=old).update(made_at=timezone.now() - timedelta(days=31))
     job_stop(job=gone, actor=world.user, now=timezone.now())
     assert set(StartEstimate.objects.values_list("job__name", flat=True)) == {"gone", "old"}
-    starts_estimate(now=timezone.now(), seconds=0)
+    starts_estimate(now=timezone.now(), seconds=1e-6)
     assert not StartEstimate.objects.exists()
 
 
@@ -173,4 +175,4 @@ def test_when_the_time_is_over_there_is_no_estimate(world: World) -> None:
     busy(world)
     world.submit()
     world.cycle()
-    assert starts_estimate(now=timezone.now(), seconds=0) == 0
+    assert starts_estimate(now=timezone.now(), seconds=1e-6) == 0

@@ -14,6 +14,8 @@ from tests.dispatch.test_estimates import busy
 from tests.support.cast import Api, person
 from tests.support.world import World, job_file
 
+PROD = {"hivedScheduler": {"jobPriorityClass": "prod"}}
+
 pytestmark = pytest.mark.django_db
 
 
@@ -40,10 +42,10 @@ def test_a_job_that_would_start_is_told_where_and_nothing_is_stored(world: World
 
 
 def test_a_job_that_would_wait_is_told_why_at_which_place_and_until_when(world: World, api: Api) -> None:
-    busy(world)
+    busy(world, extras=PROD)
     world.submit()
     before = timezone.now()
-    found = ask(api, job_file(extras={"hivedScheduler": {"jobPriorityClass": "prod"}}))
+    found = ask(api, job_file(extras=PROD))
     assert found["nodes"] == []
     waiting = found["waiting"]
     assert (waiting["code"], waiting["place"]) == ("quota", 1)
@@ -53,6 +55,14 @@ def test_a_job_that_would_wait_is_told_why_at_which_place_and_until_when(world: 
     behind = ask(api, job_file())
     assert behind["waiting"]["place"] == 2
     assert behind["start"] is None, "the one before it has no limit"
+
+
+def test_a_job_that_would_take_gpus_back_is_told_from_how_many_and_how_soon(world: World, api: Api) -> None:
+    busy(world)
+    found = ask(api, job_file(extras=PROD))
+    assert (found["nodes"], found["waiting"]["code"]) == ([], "preempting")
+    assert found["waiting"]["message"] == "GPUs would be taken back for it from 1 job, which has at most 30 s to end"
+    assert found["start"] is not None
 
 
 def test_a_job_that_needs_others_to_end_names_them(world: World, api: Api) -> None:

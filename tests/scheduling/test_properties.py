@@ -6,7 +6,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from scheduling import Cluster, Code, Engine, Job, Plan, Snapshot, Standing, Start, Wait, refusals
-from tests.scheduling.builders import carry_out, cluster, job, node, role, run_to_the_end
+from tests.scheduling.builders import carry_out, cluster, job, node, role
+from tests.scheduling.playing import run_to_the_end
 from tests.scheduling.worlds import (
     SKUS,
     VCS,

@@ -20,7 +20,7 @@ from scheduling import (
 )
 from scheduling.cells import Policy
 from scheduling.usage import CPU, HOUR_MS, LOOSE_CPU, LOOSE_MEMORY, MEMORY, Book, amounts_of, hourly, owned_amounts
-from tests.scheduling.builders import cluster, job, node
+from tests.scheduling.builders import cluster, job, node, running
 
 DAY = 24 * HOUR_MS
 WEEK = 7 * DAY
@@ -152,6 +152,15 @@ def test_an_ended_task_leaves_a_row_for_each_hour_it_ran_in() -> None:
     assert [(row.resource, row.hour_ms, row.amount) for row in rows] == [
         ("A100", 0, HOUR_MS), ("A100", HOUR_MS, 2 * HOUR_MS), ("A100", 2 * HOUR_MS, 10),
     ]  # fmt: skip
+
+
+def test_the_engine_notes_what_a_task_used_when_it_is_told_the_moment_of_its_end() -> None:
+    made = running(SMALL, job("a"), job("b"))
+    made.finish("a")
+    assert made.snapshot().usage == ()
+    made.finish("b", now=HOUR_MS // 2)
+    used = {row.resource: row.amount for row in made.snapshot().usage}
+    assert used == {"A100": HOUR_MS // 2, CPU: 1000 * HOUR_MS // 2, MEMORY: 1024 * HOUR_MS // 2}
 
 
 ROWS = st.lists(
