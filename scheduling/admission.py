@@ -116,6 +116,10 @@ def _pin_refusals(layout: Layout, job: Job, role: Role) -> Iterator[Refusal]:
         yield Refusal(role.name, "pinned_cell", f"team {job.vc} has no pinned cell {role.pinned_cell}")
     elif job.opportunistic:
         yield Refusal(role.name, "pinned_cell", "an opportunistic job cannot use a pinned cell")
+    elif role.sku not in (None, layout.leaf_type[quotas[0].chain]):
+        kind = layout.leaf_type[quotas[0].chain]
+        sentence = f"role {role.name} asks for {role.sku}; the pinned cell {role.pinned_cell} has {kind}"
+        yield Refusal(role.name, "sku", sentence)
     elif role.gpus > quotas[0].shape.width:
         most = quotas[0].shape.width
         yield Refusal(
