@@ -8,6 +8,8 @@ from portal.clusters.selectors.details import (
     lines_named,
     quota_changes,
     vc_detail,
+    vc_events,
+    vc_members,
 )
 from portal.clusters.selectors.engine import ClusterRows, GivenUp, cluster_read, rules_read
 from portal.clusters.selectors.loads import GpuPlace, Holder, NodeLoad, node_loads
@@ -18,6 +20,7 @@ from portal.clusters.selectors.visible import (
     JobSight,
     cluster_right,
     job_sight,
+    may,
     memberships_of,
     node_get,
     node_restrict,
@@ -49,6 +52,7 @@ __all__ = [
     "highest_class",
     "job_sight",
     "lines_named",
+    "may",
     "memberships_of",
     "node_get",
     "node_loads",
@@ -59,7 +63,9 @@ __all__ = [
     "rules_read",
     "sku_totals",
     "vc_detail",
+    "vc_events",
     "vc_get",
+    "vc_members",
     "vc_quotas",
     "vc_restrict",
     "vc_roles",

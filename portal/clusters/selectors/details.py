@@ -8,10 +8,11 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from portal.clusters.models import CellType, QuotaChange, VirtualCluster
+from portal.clusters.models import CellType, Membership, QuotaChange, VcEvent, VirtualCluster
 from portal.clusters.selectors.engine import cluster_read
 from portal.clusters.selectors.quotas import LineKey, Lines, quota_lines
 from portal.clusters.selectors.shares import leaves_by_cell_type
+from portal.clusters.states import VcRole
 from scheduling.sites import Sites
 
 _RULES = ("weight", "user_factor", "user_gpus", "class_gpus", "default_borrow", "member_class", "lead_class")
@@ -85,3 +86,14 @@ def change_lines(change: QuotaChange) -> list[Line]:
 def as_lines(rows: Iterable[Any]) -> Lines:
     """Rows of quota lines as a mapping."""
     return {LineKey(row.vc_id, row.cell_type_id, row.chain): row.count for row in rows}
+
+
+def vc_members(*, vc: VirtualCluster) -> list[Membership]:
+    """Its members, leads first, with their user or group."""
+    rows = vc.memberships.select_related("user", "group")
+    return sorted(rows, key=lambda row: (row.role != VcRole.LEAD, str(row.user or row.group)))
+
+
+def vc_events(*, vc: VirtualCluster, most: int = 20) -> list[VcEvent]:
+    """What happened to it, newest first."""
+    return list(vc.events.order_by("-id")[:most])

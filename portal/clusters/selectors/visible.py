@@ -117,3 +117,8 @@ def job_sight(*, user: User, action: Action = Action.JOB_READ) -> JobSight:
     own = user.pk if user.is_active and Relation.OWNER in ALLOWED[action] else None
     vcs = vcs_of(user=user, relations=ALLOWED[action]).values_list("pk", flat=True)
     return JobSight(everything=False, own=own, vcs=frozenset(vcs))
+
+
+def may(*, user: User, vc: VirtualCluster, action: Action) -> bool:
+    """Whether the user may do this to the VC."""
+    return vc_restrict(user=user, action=action).filter(pk=vc.pk).exists()

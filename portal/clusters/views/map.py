@@ -15,17 +15,23 @@ from django.views.decorators.http import require_POST, require_safe
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.forms import IntentForm
-from portal.clusters.models import Node
+from portal.clusters.models import Node, VirtualCluster
 from portal.clusters.selectors import (
     GpuPlace,
     JobSight,
+    SkuShare,
+    cell_types,
+    cluster_right,
     job_sight,
+    node_get,
     node_loads,
     node_restrict,
     node_with_right,
     sku_totals,
+    vc_restrict,
+    vc_shares,
 )
-from portal.clusters.services import node_set_intent
+from portal.clusters.services import node_set_intent, topology_take
 from portal.clusters.states import INTENT_MOVES, NodeHealth, NodeIntent
 from portal.common.errors import Conflict
 
@@ -63,7 +69,7 @@ def cluster(request: PageRequest) -> HttpResponse:
     """Every node with its GPUs, coloured by the virtual cluster that holds them."""
     sight = job_sight(user=request.user)
     may_change = allowed_everywhere(request.user, Action.NODE_SET_INTENT)
-    nodes = list(node_restrict(user=request.user).select_related("sku"))
+    nodes = list(node_restrict(user=request.user).select_related("sku", "shape"))
     loads = node_loads(nodes=nodes)
     cards = [
         NodeCard(
@@ -75,8 +81,21 @@ def cluster(request: PageRequest) -> HttpResponse:
         )
         for load in loads
     ]
-    context = {"cards": cards, "skus": sku_totals(), "legend": _legend(cards)}
+    context = {
+        "cards": cards,
+        "skus": sku_totals(),
+        "legend": _legend(cards),
+        "vcs": _vcs(request),
+        "kinds": cell_types(),
+        "may_configure": allowed_everywhere(request.user, Action.CLUSTER_CONFIGURE),
+    }
     return render(request, "clusters/parts/cluster.html" if request.htmx else "clusters/cluster.html", context)
+
+
+def _vcs(request: PageRequest) -> list[tuple[VirtualCluster, list[SkuShare]]]:
+    vcs = list(vc_restrict(user=request.user))
+    shares = vc_shares(vcs=vcs)
+    return [(vc, shares[vc.pk]) for vc in vcs]
 
 
 def _cell(place: GpuPlace, sight: JobSight) -> GpuCell:
@@ -114,4 +133,19 @@ def node_intent(request: PageRequest, name: str) -> HttpResponse:
         node_set_intent(node=node, **form.cleaned_data, actor=request.user.username, now=timezone.now())
     except Conflict as conflict:
         messages.error(request, conflict.detail)
+    return redirect("cluster")
+
+
+@login_required
+@require_POST
+def node_topology(request: PageRequest, name: str) -> HttpResponse:
+    """Takes a node's topology anew."""
+    node = node_get(user=request.user, name=name)
+    cluster_right(user=request.user)
+    try:
+        topology_take(node=node, now=timezone.now(), actor=request.user.username)
+    except Conflict as conflict:
+        messages.error(request, conflict.detail)
+    else:
+        messages.success(request, _("The topology of %(node)s is taken anew.") % {"node": node.name})
     return redirect("cluster")
