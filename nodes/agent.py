@@ -55,7 +55,7 @@ class Agent:
             policy=policy,
             clock=clock,
             lease_still_s=options.lease_still_s,
-            changed=lambda: self._reporter.change(),
+            changed=lambda at_once: self._reporter.change(at_once),
         )
         self._reporter = Reporter(
             app=app,
@@ -115,4 +115,10 @@ def _runtime(options: Options, gpus: GpuBackend) -> Runtime:
 
 
 def _logs(options: Options, key: NodeKey) -> LogPipeline:
-    return LogPipeline(folder=options.state_dir / "logs", node=options.name, key=key, redis_url=options.redis_url)
+    return LogPipeline(
+        folder=options.state_dir / "logs",
+        node=options.name,
+        key=key,
+        redis_url=options.redis_url,
+        node_limit=options.log_spool_gb << 30,
+    )

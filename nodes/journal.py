@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
-from nodes.protocol import ContainerState, Exit, Phase, StopReason
+from nodes.protocol import ContainerState, Exit, Phase, StopReason, moves_forward
 
 TOMBSTONE_MS = 3_600_000
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
@@ -60,6 +60,16 @@ class Record:
     stopping: Stopping | None = None
     exit: Exit | None = None
     removed_ms: int | None = None
+
+    def forward(self, state: ContainerState) -> Record:
+        """The record in ``state``, unless it is there or further."""
+        return replace(self, state=state) if moves_forward(self.state, state) else self
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the portal goes on at this state: a gang's start waits for the prepared, everybody for an end."""
+        gang = self.state is ContainerState.PREPARED and self.phase is Phase.PREPARE
+        return gang or self.state in (ContainerState.RUNNING, ContainerState.TERMINATED)
 
 
 def attempt_is_safe(attempt: str) -> bool:

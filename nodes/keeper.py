@@ -27,6 +27,7 @@ from nodes.protocol import (
     Progress,
     Stop,
     StopReason,
+    encode,
     moves_forward,
     spec_digest,
 )
@@ -39,7 +40,8 @@ log = structlog.get_logger(__name__)
 LOOK_EVERY_S = 5.0
 AWAY_EVERY_S = 1.0
 UNKILLABLE_AFTER_S = 120.0
-_LOG_END_EVERY_S = 0.05
+LOG_READ_WITHIN_S = 1.0
+_LOG_END_EVERY_S = 0.02
 _GRACE_S = 30
 _PHASES = tuple(Phase)
 
@@ -54,6 +56,7 @@ class Keeper:
         self._progress: Progress | None = None
         self._lease: LeaseWatch | None = None
         self._log_complete = False
+        self._ended_at: float | None = None
         self._wake = threading.Event()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=f"keep-{record.attempt}", daemon=True)
@@ -148,6 +151,8 @@ class Keeper:
         found = self._world.runtime.find(self._record.attempt)
         self._observe(found)
         record = self._record
+        if found is not None and found.status is Status.ENDED and record.exit is None:
+            return _LOG_END_EVERY_S
         if record.phase is Phase.REMOVE and (record.exit is not None or found is None):
             self._remove()
             return None
@@ -194,17 +199,25 @@ class Keeper:
             record = replace(record, started_ms=record.started_ms or found.started_ms)
             self._world.logs.attach(record.attempt, self._world.runtime.source(record.attempt))
         if found.status is Status.RUNNING:
-            record = _forward(record, ContainerState.RUNNING)
+            record = record.forward(ContainerState.RUNNING)
         self._save(_checkpoint_seen(record))
-        if found.status is Status.ENDED and record.exit is None:
+        if found.status is Status.ENDED and record.exit is None and self._log_is_read():
             self._end(exit_of(found, record.stopping), found.ended_ms)
+
+    def _log_is_read(self) -> bool:
+        """Whether an end may be told: the last lines go before it, unless they are too long in coming."""
+        now = self._world.clock.monotonic()
+        self._ended_at = now if self._ended_at is None else self._ended_at
+        late = not 0 <= now - self._ended_at < LOG_READ_WITHIN_S
+        status = self._world.logs.status(self._record.attempt)
+        return late or (status.complete and status.sent)
 
     def _end(self, exit: Exit, ended_ms: int | None) -> None:
         record = replace(self._record, exit=exit, ended_ms=ended_ms or self._world.clock.now_ms())
         if exit.cause is not Cause.UNKILLABLE and not self._world.gpu_busy(record.attempt, record.gpus):
             record = replace(record, gpus=())
         self._progress = None
-        self._save(_forward(record, ContainerState.TERMINATED))
+        self._save(record.forward(ContainerState.TERMINATED))
 
     def _after_end(self, found: Found | None) -> float:
         """Waits for the log's end, which the reporter is told at once, and for its GPUs to be let go."""
@@ -218,7 +231,7 @@ class Keeper:
             return _LOG_END_EVERY_S
         if not self._log_complete:
             self._log_complete = True
-            self._world.changed()
+            self._world.changed(True)
         return LOOK_EVERY_S
 
     # ------------------------------------------------------------ towards running
@@ -229,7 +242,7 @@ class Keeper:
             self._show(Progress(code="spec", message="waiting for the order's details"))
             return LOOK_EVERY_S
         try:
-            if found is not None and not self._fits(found, spec):
+            if found is not None and not self._fits(found, spec, order.spec_hash):
                 self._world.runtime.remove(spec.attempt)
                 found = None
             if found is None:
@@ -245,15 +258,13 @@ class Keeper:
             return 0.0
         return LOOK_EVERY_S if self._order is order else 0.0
 
-    def _fits(self, found: Found, spec: ContainerSpec) -> bool:
+    def _fits(self, found: Found, spec: ContainerSpec, spec_hash: str) -> bool:
         """True when a created container is the one that the spec describes; takes the spec's hash over then."""
-        order_hash = spec_digest(spec)
-        if found.spec_hash != order_hash:
+        if found.spec_hash != spec_hash:
             same = self._record.body == _body(spec) and spec.digest in (None, self._record.digest)
             if not same:
                 return False
-        self._save(replace(self._record, spec_hash=order_hash))
-        self._save(_forward(self._record, ContainerState.PREPARED))
+        self._save(replace(self._record, spec_hash=spec_hash).forward(ContainerState.PREPARED))
         return True
 
     def _prepare(self, spec: ContainerSpec, spec_hash: str) -> float:
@@ -287,7 +298,7 @@ class Keeper:
             checkpoint_root=checkpoint[0].root if checkpoint else None,
             prepared_ms=self._world.clock.now_ms(),
         )
-        self._save(_forward(record, ContainerState.PREPARED))
+        self._save(record.forward(ContainerState.PREPARED))
         return 0.0
 
     def _lease_remaining(self, spec: ContainerSpec) -> float:
@@ -363,25 +374,21 @@ class Keeper:
     # ------------------------------------------------------------ the record
 
     def _move(self, state: ContainerState) -> None:
-        self._save(_forward(self._record, state))
+        self._save(self._record.forward(state))
 
     def _save(self, record: Record) -> None:
         if record != self._record:
             self._world.journal.write(record)
-            self._record = record
-            self._world.changed()
+            moved, self._record = record.state is not self._record.state, record
+            self._world.changed(moved and record.is_awaited)
 
     def _show(self, progress: Progress) -> None:
         if progress != self._progress:
             self._progress = progress
-            self._world.changed()
+            self._world.changed(False)
 
     def _progress_is(self, code: str) -> bool:
         return self._progress is not None and self._progress.code == code
-
-
-def _forward(record: Record, state: ContainerState) -> Record:
-    return replace(record, state=state) if moves_forward(record.state, state) else record
 
 
 def _checkpoint_seen(record: Record) -> Record:
@@ -393,4 +400,4 @@ def _checkpoint_seen(record: Record) -> Record:
 
 def _body(spec: ContainerSpec) -> str:
     """Names a spec without its image digest: what a container was made from besides."""
-    return spec_digest(replace(spec, digest=None))
+    return spec_digest(encode(replace(spec, digest=None)))

@@ -66,6 +66,12 @@ def _rack(value: str) -> str:
     return value
 
 
+def _gigabytes(value: str) -> int:
+    if not (value.isdigit() and 1 <= int(value) <= 100_000):
+        raise ValueError(f"{value!r} is no number of GB from 1 to 100000")
+    return int(value)
+
+
 def _ports(value: str) -> tuple[int, int]:
     first, _, last = value.partition("-")
     if not (first.isdigit() and last.isdigit() and 1024 <= int(first) <= int(last) <= 65535):
@@ -107,6 +113,7 @@ class Options:
     home_dir: Path = _option(Path, "/var/tmp/berth-homes", "home folders of tasks of the process runtime")
     lease_still_s: float = _option(_seconds, "60", "seconds a job folder's lease must stand still")
     report_every_s: float = _option(_seconds, "5", "seconds between two reports when nothing changes")
+    log_spool_gb: int = _option(_gigabytes, "20", "GB that logs not archived yet may take here, all together")
     log_level: str = _option(_choice("debug", "info", "warning", "error"), "info", "the agent's own log")
 
     @property

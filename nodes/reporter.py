@@ -1,4 +1,4 @@
-"""Sends the full report: every few seconds, and at once after a change. Never blocks the supervisor.
+"""Sends the full report: every few seconds, and soon after a change. Never blocks the supervisor.
 
 A report that cannot be sent is dropped, for the next one says everything anew.
 """
@@ -29,6 +29,9 @@ from nodes.supervisor import View
 log = structlog.get_logger(__name__)
 
 COALESCE_S = 0.05
+"""Least time between two reports."""
+SOON_S = 0.25
+"""How long a change that nobody waits for may wait for others: each report costs the portal some work."""
 EXPIRES_S = 30
 _RETRY_S = 1.0
 _QUIET_AFTER_S, _QUIET_EVERY_S = 600.0, 15.0
@@ -57,7 +60,7 @@ class Reporter:
         self._every_s = every_s
         self._seq = self._answers = 0
         self._answered_at = clock.monotonic()
-        self._changed = threading.Event()
+        self._changed, self._at_once = threading.Event(), threading.Event()
         self._closed = threading.Event()
         self._connection: Connection | None = None
         self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
@@ -68,11 +71,13 @@ class Reporter:
     def close(self) -> None:
         """Ends the thread after the report in hand."""
         self._closed.set()
-        self._changed.set()
+        self.change(True)
         self._thread.join(2)
 
-    def change(self) -> None:
-        """Something is different: report soon."""
+    def change(self, at_once: bool) -> None:
+        """Something is different: report soon, or at once where the portal waits for it."""
+        if at_once:
+            self._at_once.set()
         self._changed.set()
 
     def report(self) -> Report:
@@ -96,12 +101,16 @@ class Reporter:
 
     def _run(self) -> None:
         while not self._closed.is_set():
+            self._changed.clear()  # before the look: what changes from here on asks for another report
+            self._at_once.clear()
+            began = self._clock.monotonic()
             sent = self._send_guarded()
             self._changed.wait(self._pause() if sent else _RETRY_S)
             if not sent:
                 self._closed.wait(_RETRY_S)
-            self._closed.wait(COALESCE_S)
-            self._changed.clear()
+            elif self._changed.is_set():
+                self._at_once.wait(SOON_S)
+            self._closed.wait(max(0.0, began + COALESCE_S - self._clock.monotonic()))
 
     def _pause(self) -> float:
         quiet = self._clock.monotonic() - self._answered_at > _QUIET_AFTER_S

@@ -19,11 +19,11 @@ done
 unset berth_piece
 if [ -n "${BERTH_LEASE-}" ]; then
   (trap '' TERM HUP INT
-   (n=0; while :; do n=$((n + 1)); echo "${BERTH_ATTEMPT_ID-} $n" >|"$BERTH_LEASE" || :; sleep 10; done) \\
+   (n=0; while :; do n=$((n + 1)); echo "${BERTH_ATTEMPT_ID-} $n" >|"$BERTH_LEASE" || :; sleep @every@; done) \\
      </dev/null >/dev/null 2>&1 &)
 fi
 eval "$berth_script"
-"""
+""".replace("@every@", str(LEASE_EVERY_S))
 
 
 def script_environment(script: str) -> dict[str, str]:

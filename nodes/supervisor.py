@@ -66,7 +66,7 @@ class Supervisor:
         policy: Policy,
         clock: Clock,
         lease_still_s: float,
-        changed: Callable[[], None],
+        changed: Callable[[bool], None],
     ) -> None:
         self._cluster, self._node, self._key = cluster, node, key
         self._runtime, self._gpus, self._journal, self._clock = runtime, gpus, journal, clock
@@ -155,7 +155,9 @@ class Supervisor:
             buried = self._journal.read(order.attempt)
             if buried is not None and buried.removed_ms is not None:
                 return
-            keeper = self._keep(Record(attempt=order.attempt, spec_hash=order.spec_hash, phase=Phase.PREPARE))
+            self._learn(order)
+            self._keep(Record(attempt=order.attempt, spec_hash=order.spec_hash, phase=Phase.PREPARE), order)
+            return
         self._learn(order)
         keeper.give(order)
 
@@ -164,27 +166,29 @@ class Supervisor:
         if order.spec is None or order.spec_hash in self._specs:
             return
         try:
-            spec = decode(self._key.unseal(order.spec), ContainerSpec)
+            encoded = self._key.unseal(order.spec)
+            spec = decode(encoded, ContainerSpec)
         except (EnvelopeForged, msgspec.MsgspecError) as error:
             log.warning("an order's details cannot be read", attempt=order.attempt, error=type(error).__name__)
             return
-        if spec_digest(spec) != order.spec_hash or spec.attempt != order.attempt:
+        if spec_digest(encoded) != order.spec_hash or spec.attempt != order.attempt:
             log.warning("an order's details are not those it names", attempt=order.attempt)
             return
         self._specs[order.spec_hash] = spec
 
     def _changed_if_new(self, desired: Desired) -> None:
-        """A list that was sent early is answered at once, so that the portal knows it was seen."""
+        """A list that was sent early is answered soon, so that the portal knows it was seen."""
         if desired.answers == 0:
-            self._changed()
+            self._changed(False)
 
     # ------------------------------------------------------------ keepers
 
-    def _keep(self, record: Record) -> Keeper:
-        keeper = Keeper(record, self._world)
-        self._keepers[record.attempt] = keeper
+    def _keep(self, record: Record, order: Order | None = None) -> None:
+        """Begins to keep an attempt; the order is there before the first look, which then does the first step."""
+        keeper = self._keepers[record.attempt] = Keeper(record, self._world)
+        if order is not None:
+            keeper.give(order)
         keeper.open()
-        return keeper
 
     def _gone(self, attempt: str) -> None:
         with self._lock:
@@ -192,7 +196,7 @@ class Supervisor:
             wanted = {k.order.spec_hash for k in self._keepers.values() if k.order is not None}
             for spec_hash in self._specs.keys() - wanted:
                 del self._specs[spec_hash]
-        self._changed()
+        self._changed(False)
 
     def _conflict(self, attempt: str, gpus: tuple[str, ...]) -> str | None:
         """Another attempt that holds one of the GPUs; of two that were prepared for the same, the first keeps it."""
@@ -230,11 +234,18 @@ class Supervisor:
             waiting, self._waiting = self._waiting, None
         if first:
             self._runtime.watch(self.wake)
+            self._sweep_logs()
         if waiting is not None:
             self.take(waiting)
         for keeper in live:
             keeper.wake()
         self._journal.forget_old(self._clock.now_ms())
+
+    def _sweep_logs(self) -> None:
+        with self._lock:
+            known = set(self._keepers)
+        removed = {record.attempt for record in self._journal.records() if record.removed_ms is not None}
+        self._world.logs.sweep(known=known, removed=removed)
 
     def _take_up(self) -> None:
         for record in self._journal.records():

@@ -16,8 +16,8 @@ from nodes.runtimes.base import Runtime
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """``spec`` gives a spec by its hash; ``conflict`` names the live attempt that holds one of the GPUs; ``gpu_busy``
-    says whether a process of the attempt still has one open; ``changed`` tells the reporter; ``gone`` forgets a
-    removed attempt."""
+    says whether a process of the attempt still has one open; ``changed`` tells the reporter, with True when the portal
+    waits for it; ``gone`` forgets a removed attempt."""
 
     runtime: Runtime
     logs: LogPipeline
@@ -28,5 +28,5 @@ class World:
     spec: Callable[[str], ContainerSpec | None]
     conflict: Callable[[str, tuple[str, ...]], str | None]
     gpu_busy: Callable[[str, tuple[str, ...]], bool]
-    changed: Callable[[], None]
+    changed: Callable[[bool], None]
     gone: Callable[[str], None]

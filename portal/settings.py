@@ -95,6 +95,9 @@ TEMPLATES = [
 
 
 # ---------------------------------------------------------------- database
+DATABASE_POOL = env_int("BERTH_DATABASE_POOL", 20, least=2)
+
+
 def _database(url: str) -> dict[str, object]:
     parts = urlsplit(url)
     if parts.scheme == "sqlite":
@@ -116,7 +119,8 @@ def _database(url: str) -> dict[str, object]:
             "PASSWORD": unquote(parts.password or "") or env_secret("BERTH_DATABASE_PASSWORD") or "",
             "HOST": unquote(parts.hostname or ""),
             "PORT": str(parts.port or ""),
-            "CONN_MAX_AGE": 60,
+            # A pool: under ASGI each request has a thread of its own, which would open a connection of its own.
+            "OPTIONS": {"pool": {"min_size": 1, "max_size": DATABASE_POOL, "timeout": 10}},
             "CONN_HEALTH_CHECKS": True,
         }
     raise BadSetting(f"BERTH_DATABASE_URL: {parts.scheme!r} is not sqlite:///… or postgresql://….")

@@ -30,7 +30,7 @@ class LogStatus:
     """One log as the agent reports it. ``end`` is final once ``complete``.
 
     ``dropped_lines`` counts lines that found the spool full; ``tail`` is what the container said last, at most 4 kB;
-    ``frozen`` says that the container stands still until the reader has caught up.
+    ``frozen`` says that the container stands still until the reader has caught up; ``sent`` that Redis has all of it.
     """
 
     end: int = 0
@@ -38,6 +38,7 @@ class LogStatus:
     dropped_lines: int = 0
     tail: str = ""
     frozen: bool = False
+    sent: bool = False
 
 
 class FrameSource(Protocol):

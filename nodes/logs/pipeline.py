@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import structlog
 
 from nodes.logs.base import FrameSource, LogStatus
 from nodes.logs.follower import Follower
+from nodes.logs.orphans import orphans_delete
 from nodes.logs.shipper import Shipper
 from nodes.logs.spool import Spool
 from nodes.protocol import NodeKey
@@ -39,7 +40,8 @@ class LogPipeline:
     """Container -> spool -> Redis stream, for all task attempts of a node. Thread-safe.
 
     ``folder``: where the spools lie, one folder per attempt; ``spool_limit``: bytes of one log kept while the portal
-    is away; ``window``: bytes of one log beyond the acknowledged offset in Redis; ``now_ns``: unix time.
+    is away; ``node_limit``: bytes of all of them, beyond which each log has an equal part only; ``window``: bytes of
+    one log beyond the acknowledged offset in Redis; ``now_ns``: unix time.
     """
 
     def __init__(
@@ -50,10 +52,12 @@ class LogPipeline:
         key: NodeKey,
         redis_url: str,
         spool_limit: int = 1 << 30,
+        node_limit: int = 20 << 30,
         window: int = 1 << 20,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._folder, self._spool_limit, self._now_ns = folder, spool_limit, now_ns
+        self._folder, self._now_ns = folder, now_ns
+        self._spool_limit, self._node_limit = spool_limit, node_limit
         self._heard_at = float("-inf")
         self._logs: dict[str, _Log] = {}
         self._lock = threading.RLock()
@@ -98,6 +102,7 @@ class LogPipeline:
             dropped_lines=log.spool.dropped_lines,
             tail=log.spool.tail,
             frozen=log.follower is not None and log.follower.frozen,
+            sent=self._shipper.has_sent(attempt),
         )
 
     def note(self, attempt: str, text: str) -> None:
@@ -130,6 +135,12 @@ class LogPipeline:
         if log.follower is not None:
             log.follower.close()
         log.spool.remove()
+
+    def sweep(self, *, known: Collection[str], removed: Collection[str]) -> None:
+        """Deletes spools that nobody asks for: those of ``removed`` attempts at once, those of attempts that are not
+        ``known`` a week after their last line. Called at the agent's start."""
+        with self._lock:
+            orphans_delete(self._folder, known={*known, *self._logs}, removed=removed, now_s=self._now_ns() / 1e9)
 
     def close(self) -> None:
         """Lets go of everything: containers run on, and a later pipeline on the same folder takes them up."""
@@ -168,3 +179,11 @@ class LogPipeline:
                     log.spool.flush()
                 if log.follower is not None:
                     log.follower.tick()
+            self._share_out([log.spool for log in logs])
+
+    def _share_out(self, spools: Sequence[Spool]) -> None:
+        """While all spools together are beyond the node's limit, those larger than an equal part take nothing new."""
+        over = sum(spool.used for spool in spools) > self._node_limit
+        limit = min(self._spool_limit, self._node_limit // len(spools)) if over else self._spool_limit
+        for spool in spools:
+            spool.limit = limit

@@ -64,6 +64,12 @@ class Shipper:
                 self._lanes[attempt] = Lane(attempt, log_stream(self._node, attempt), spool, self._window)
         self.wake()
 
+    def has_sent(self, attempt: str) -> bool:
+        """Whether Redis was given all that the log has now."""
+        with self._lock:
+            lane = self._lanes.get(attempt)
+        return lane is None or (lane.shipped is not None and lane.shipped >= lane.spool.end)
+
     def drop(self, attempt: str) -> None:
         """Sends no more of a log. Its stream stays: the portal removes it."""
         with self._lock:

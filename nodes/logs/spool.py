@@ -31,8 +31,9 @@ STATE_EVERY = 4 << 20
 class Spool:
     """One log. Thread-safe.
 
-    ``limit``: bytes kept while nobody archives; ``segment``: bytes after which a new file begins; ``clock``:
-    monotonic seconds; ``boot``: the machine's boot; ``away``: whether the portal is, for the mark of dropped lines.
+    ``limit``: bytes kept while nobody archives, may be changed at any time; ``segment``: bytes after which a new file
+    begins; ``clock``: monotonic seconds; ``boot``: the machine's boot; ``away``: whether the portal is, for the mark
+    of dropped lines.
     Raises OSError from what writes when the disk is full; the record of that call is then not taken.
     """
 
@@ -46,7 +47,7 @@ class Spool:
         boot: str | None = None,
         away: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._folder, self._limit, self._segment, self._clock = folder, limit, segment, clock
+        self._folder, self.limit, self._segment, self._clock = folder, limit, segment, clock
         self._away = away
         self._lock = threading.RLock()
         self._buffer = bytearray()
@@ -70,6 +71,12 @@ class Spool:
         """Offset of the oldest byte still held."""
         with self._lock:
             return self._segments.start
+
+    @property
+    def used(self) -> int:
+        """Bytes held."""
+        with self._lock:
+            return self.end - self.start
 
     @property
     def position(self) -> Position:
@@ -197,10 +204,10 @@ class Spool:
             self._keep(record)
 
     def _append(self, record: LogRecord) -> None:
-        drops, used = self._drops, self._segments.end + len(self._buffer) - self._segments.start
-        if drops.active and used <= self._limit - self._limit // 8:
+        drops, used, limit = self._drops, self._segments.end + len(self._buffer) - self._segments.start, self.limit
+        if drops.active and used <= limit - limit // 8:
             drops.active = False
-        elif not drops.active and used + record.size > self._limit:
+        elif not drops.active and used + record.size > limit:
             drops.active, self._noted = True, STATE_EVERY
             drops.away = self._away() if not drops.pending else drops.away
         if drops.active:

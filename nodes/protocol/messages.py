@@ -63,7 +63,7 @@ class ContainerSpec:
     role: str
     index: int
     image: str  # as the job file names it
-    digest: str | None  # "sha256:…" that all tasks of the attempt run; None: resolve, report, do not start
+    digest: str | None  # "sha256:…" that all tasks of the attempt run; None: resolve the image and report what it is
     script: str  # whole shell text, secrets rendered; given to the shell through its environment
     env: dict[str, str]
     gpus: tuple[str, ...]  # UUIDs
@@ -243,7 +243,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything an agent knows, each 5 s and at once on a change. Ordered by (boot, seq)."""
+    """Everything an agent knows, each 5 s and soon after a change. Ordered by (boot, seq)."""
 
     cluster: str
     node: str
@@ -271,7 +271,7 @@ def decode(body: bytes, kind: type[Message]) -> Message:
     return msgspec.json.decode(body, type=kind)
 
 
-def spec_digest(spec: ContainerSpec) -> str:
-    """Hash that names a spec on both sides (hex, 32 characters)."""
-    ordered = msgspec.json.encode(spec, order="deterministic")
-    return hashlib.sha256(ordered).hexdigest()[:32]
+def spec_digest(encoded: bytes) -> str:
+    """Hash that names an encoded ``ContainerSpec`` on both sides (hex, 32 characters). Of the very bytes that travel:
+    an agent of another release may not know every field in them."""
+    return hashlib.sha256(encoded).hexdigest()[:32]

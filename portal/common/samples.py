@@ -17,7 +17,6 @@ KEPT_S = 60
 def sample_keep(*, node: str, sample: Sample) -> None:
     """Keep a node's newest readings for a minute; without effect while Redis is away."""
     try:
-        with redis_once() as client:
-            client.set(samples_key(node), encode(sample), ex=KEPT_S)
+        redis_once().set(samples_key(node), encode(sample), ex=KEPT_S)
     except RedisError as error:
         log.warning("sample of %s not kept: %s", node, error)

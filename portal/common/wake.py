@@ -17,8 +17,9 @@ LOOK_FLAG = "berth:portal:look"
 TRY_SECONDS = 0.5
 
 
+@cache
 def redis_once() -> Redis:
-    """A client that tries once, for half a second: a submit succeeds while Redis is away."""
+    """A client that tries once, for half a second: a submit succeeds while Redis is away. Its connections are kept."""
     return Redis.from_url(settings.REDIS_URL, socket_timeout=TRY_SECONDS, socket_connect_timeout=TRY_SECONDS)
 
 
@@ -38,9 +39,8 @@ def _sender() -> Celery:
 def scheduler_wake() -> None:
     """Ask for a cycle now. Calls that wait are one: a flag in Redis, cleared before the cycle reads its rows."""
     try:
-        with redis_once() as client:
-            if not client.set(LOOK_FLAG, 1, nx=True, ex=2):
-                return
+        if not redis_once().set(LOOK_FLAG, 1, nx=True, ex=2):
+            return
         task_send(LOOK_TASK, queue="scheduler", expires=1)
     except RedisError as error:
         log.warning("scheduler not woken, the next tick finds the row: %s", error)
@@ -49,8 +49,7 @@ def scheduler_wake() -> None:
 def scheduler_flag_clear() -> None:
     """Called by the cycle before it reads: a change from now on asks for another look."""
     try:
-        with redis_once() as client:
-            client.delete(LOOK_FLAG)
+        redis_once().delete(LOOK_FLAG)
     except RedisError as error:
         log.warning("look flag not cleared, it expires by itself: %s", error)
 

@@ -103,16 +103,14 @@ def starts_read() -> Starts:
 
 def _keep(key: str, kept: Queue | Starts, seconds: int) -> None:
     try:
-        with redis_once() as client:
-            client.set(key, msgspec.msgpack.encode(kept), ex=seconds)
+        redis_once().set(key, msgspec.msgpack.encode(kept), ex=seconds)
     except RedisError as error:
         log.warning("%s not kept, the next one will be: %s", key, error)
 
 
 def _read(key: str, shape: type[Kept]) -> Kept | None:
     try:
-        with redis_once() as client:
-            found = client.get(key)
+        found = redis_once().get(key)
         return msgspec.msgpack.decode(found, type=shape) if isinstance(found, bytes) else None
     except (RedisError, msgspec.MsgspecError) as error:
         log.warning("%s not read: %s", key, error)

@@ -125,8 +125,3 @@ class IllegalMove(Exception):
     def __init__(self, table: str, old: str, new: str) -> None:
         super().__init__(f"{table} cannot move from {old} to {new}")
         self.table, self.old, self.new = table, old, new
-
-
-def sources(moves: dict[str, frozenset[str]], new: str) -> list[str]:
-    """The states from which ``new`` may be reached: what a conditional UPDATE asks for."""
-    return sorted(old for old, targets in moves.items() if new in targets)

@@ -113,4 +113,4 @@ class Journeys:
         codes = [event["code"] for event in user.events(job)]
         assert codes[0] == "submitted"
         assert codes[-1] == "succeeded"
-        assert codes.index("placed") < codes.index("task_prepared") < codes.index("task_terminated")
+        assert codes.index("placed") < codes.index("task_terminated") < codes.index("attempt_ended")

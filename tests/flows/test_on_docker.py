@@ -54,3 +54,10 @@ class TestOnDocker(Journeys):
         assert lines[3] == ("home /home/alice of alice" if profile == "user" else "home /root of ")
         written = user.stack.jobs_root / "alice" / f"as-{profile}-1"
         assert (written.stat().st_uid, (written / "mine").stat().st_uid) == (20002, uid)
+
+    def test_requests_share_their_connections_to_the_database(self, user: Person, stack: Stack) -> None:
+        sessions = "SELECT sum(sessions) FROM pg_stat_database"
+        before = stack.sql(sessions)[0][0]
+        for _ in range(60):
+            user.get("/jobs?limit=1")
+        assert stack.sql(sessions)[0][0] - before < 30

@@ -43,6 +43,14 @@ class Backlog(Silence):
         self._closed.set()
 
 
+class LastWords(Silence):
+    """The output of a container whose last line is long in coming."""
+
+    def frames(self, after: Position) -> Iterator[LogRecord]:
+        Event().wait(0.3)
+        yield LogRecord(time_ns(), STDOUT, b"last words\n")
+
+
 @dataclass
 class MemoryRuntime:
     """Containers end when they are signalled, if `obeys` says so. It outlives the supervisors that use it."""

@@ -58,6 +58,8 @@ from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 CLUSTER = "berth"
+STREAM_BYTES = 1 << 20
+"""What of a log lies in its stream beyond what is archived."""
 COUNT = "i=0; while [ $i -lt {lines} ]; do i=$((i+1)); echo line $i; {pause}done"
 """A script that counts its lines; ``lines`` below is what it prints."""
 T = TypeVar("T")
@@ -189,7 +191,7 @@ class PortalSide:
     def order(self, spec: ContainerSpec, phase: Phase, *, send: bool = True) -> str:
         """Puts an attempt on the list in a phase and sends the list. Returns the attempt's id."""
         self.generation += 1
-        spec_hash = spec_digest(spec)
+        spec_hash = spec_digest(encode(spec))
         self.specs[spec_hash] = spec
         old = self.orders.get(spec.attempt)
         self.orders[spec.attempt] = Order(
@@ -298,8 +300,17 @@ class PortalSide:
         return self.wait(attempt, lambda c: c.state == state, deadline_s)
 
     def wait_end(self, attempt: str, deadline_s: float = 30) -> ContainerReport:
-        """Waits for the end of the attempt and of its log."""
-        return self.wait(attempt, lambda c: c.log_complete, deadline_s)
+        """Waits for the end of the attempt and of its log, and until its stream has all of that: the report that
+        tells the end and the log's last bytes travel on lanes of their own."""
+        ended = self.wait(attempt, lambda c: c.log_complete, deadline_s)
+        if ended.log_end - self.orders[attempt].archived <= STREAM_BYTES:
+            self._until(lambda: self._stream_end(attempt) >= ended.log_end, f"the log of {attempt} in its stream")
+        return ended
+
+    def _stream_end(self, attempt: str) -> int:
+        with self.redis.client() as client:
+            newest = client.xrevrange(log_stream(self.name, attempt), count=1)
+        return int(newest[0][0].split(b"-")[0]) if newest else 0
 
     def states(self, attempt: str) -> list[ContainerState]:
         """Every state that was reported of the attempt, in order, once each."""

@@ -59,6 +59,15 @@ def test_a_task_that_fails_tells_its_status(portal: PortalSide) -> None:
     assert (ended.exit.cause, ended.exit.code, ended.exit.log_tail) == (Cause.EXITED, 3, "broken\n")
 
 
+def test_who_hears_of_an_end_finds_the_log_whole(portal: PortalSide) -> None:
+    attempt = portal.run("i=0; while [ $i -lt 2000 ]; do i=$((i+1)); echo line $i; done; exit 3")
+    ended = portal.wait_state(attempt, ContainerState.TERMINATED)
+    assert portal.output(attempt) == lines(2000)
+    assert ended.log_complete
+    assert ended.exit is not None
+    assert ended.exit.log_tail.endswith("line 2000\n")
+
+
 def test_an_order_to_run_prepares_first(portal: PortalSide) -> None:
     attempt = portal.run("echo hello")
     portal.wait_end(attempt)

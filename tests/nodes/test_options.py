@@ -49,6 +49,8 @@ def test_a_secret_may_come_from_a_file(tmp_path: Path) -> None:
         ("ADDRESS", "gpu01"),
         ("LEASE_STILL_S", "soon"),
         ("REPORT_EVERY_S", "-1"),
+        ("LOG_SPOOL_GB", "0"),
+        ("LOG_SPOOL_GB", "1.5"),
         ("LOG_LEVEL", "loud"),
     ],
 )

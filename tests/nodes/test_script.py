@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nodes.script import script_command, script_environment
+from nodes.script import LEASE_EVERY_S, script_command, script_environment
 from tests.support.waiting import wait_until
 
 TRAINER = """
@@ -110,6 +110,10 @@ def test_the_lease_is_touched_at_once_and_no_wait_of_the_script_waits_for_it(she
     assert out == b"waited\n"
     wait_until(lambda: lease.exists() and lease.read_text() == "a1 1\n", "the lease")
     _end_group(process.pid)
+
+
+def test_the_lease_is_touched_as_often_as_the_agent_says() -> None:
+    assert f"sleep {LEASE_EVERY_S}; done" in script_command()[-1]
 
 
 def test_the_lease_goes_on_while_the_trainer_saves(shell_path: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,7 +38,7 @@ from nodes.protocol import (
 )
 from nodes.runtimes.base import Failed, Status
 from nodes.supervisor import Supervisor
-from tests.nodes.memory_runtime import Backlog, MemoryRuntime
+from tests.nodes.memory_runtime import Backlog, LastWords, MemoryRuntime
 from tests.nodes.portal_side import spec_of
 from tests.support.waiting import wait_until
 
@@ -80,7 +81,7 @@ class Node:
             policy=self.policy,
             clock=self.clock,
             lease_still_s=0,
-            changed=lambda: None,
+            changed=lambda at_once: None,
         )
         supervisor.open()
         try:
@@ -98,7 +99,13 @@ def node(tmp_path: Path) -> Node:
 def order(spec: ContainerSpec, phase: Phase, stop: Stop | None = NOW) -> Order:
     sealed = PortalKey.seal_for(KEY.public, encode(spec))
     return Order(
-        attempt=spec.attempt, phase=phase, spec_hash=spec_digest(spec), since=1, spec=sealed, stop=stop, archived=0
+        attempt=spec.attempt,
+        phase=phase,
+        spec_hash=spec_digest(encode(spec)),
+        since=1,
+        spec=sealed,
+        stop=stop,
+        archived=0,
     )
 
 
@@ -186,7 +193,7 @@ def test_a_report_names_the_newest_list_and_holds_every_attempt_of_it(node: Node
         view = wait_until(lambda: (v := supervisor.view()).generation == 5 and v, "the list")
         assert {c.attempt for c in view.containers} == {spec.attempt for spec in SPECS}
         assert {c.generation for c in view.containers} == {5}
-        assert set(view.specs_known) == {spec_digest(spec) for spec in SPECS}
+        assert set(view.specs_known) == {spec_digest(encode(spec)) for spec in SPECS}
 
 
 def test_a_list_for_another_node_or_cluster_is_not_taken(node: Node) -> None:
@@ -214,6 +221,32 @@ def test_an_id_that_is_a_path_is_not_taken(node: Node) -> None:
         supervisor.take(desired(1, order(evil, Phase.RUN), order(SPECS[0], Phase.PREPARE)))
         wait_for(supervisor, SPECS[0], in_state(ContainerState.PREPARED))
         assert shown(supervisor, evil.attempt) is None
+
+
+def newer(spec: ContainerSpec) -> Order:
+    """An order of a portal that is one release ahead: its specs have a field that this agent does not know."""
+    encoded = json.dumps({**json.loads(encode(spec)), "elastic": {"least": 2}}).encode()
+    sealed = PortalKey.seal_for(KEY.public, encoded)
+    return replace(order(spec, Phase.RUN), spec_hash=spec_digest(encoded), spec=sealed)
+
+
+def test_an_agent_takes_orders_of_a_portal_that_is_one_release_ahead(node: Node) -> None:
+    spec = SPECS[0]
+    with node.life() as supervisor:
+        supervisor.take(desired(1, newer(spec)))
+        wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
+        assert supervisor.view().specs_known == (newer(spec).spec_hash,)
+
+
+def test_details_that_are_not_those_the_order_names_are_not_taken(node: Node) -> None:
+    good, other = order(SPECS[0], Phase.RUN), order(replace(SPECS[0], script="false"), Phase.RUN)
+    with node.life() as supervisor:
+        supervisor.take(desired(1, replace(good, spec=other.spec)))
+        waiting = wait_for(supervisor, SPECS[0], lambda report: report.progress is not None)
+        assert waiting.progress is not None
+        assert (waiting.progress.code, waiting.state) == ("spec", ContainerState.ACCEPTED)
+        supervisor.take(desired(2, good))
+        wait_for(supervisor, SPECS[0], in_state(ContainerState.RUNNING))
 
 
 # ---------------------------------------------------------------- stops
@@ -272,6 +305,48 @@ def test_a_container_that_is_frozen_for_its_log_keeps_its_lease(node: Node) -> N
         supervisor.take(desired(1, order(spec, Phase.RUN)))
         wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
         wait_until(lambda: lease.stat().st_mtime > 0, "the agent to touch the lease")
+
+
+# ---------------------------------------------------------------- ends
+
+
+def test_an_end_is_told_together_with_its_last_lines(node: Node) -> None:
+    node.runtime.output = LastWords
+    spec = SPECS[0]
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(spec, Phase.RUN)))
+        wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
+        node.runtime.end(spec.attempt, 1)
+        supervisor.wake(spec.attempt)
+        ended = wait_for(supervisor, spec, in_state(ContainerState.TERMINATED))
+        assert ended.exit is not None
+        assert (ended.log_complete, ended.exit.log_tail) == (True, "last words\n")
+
+
+def test_a_log_without_end_holds_no_end_up_for_longer_than_a_second(node: Node) -> None:
+    node.runtime.output = Backlog
+    spec = SPECS[0]
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(spec, Phase.RUN)))
+        wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
+        node.runtime.end(spec.attempt, 0)
+        supervisor.wake(spec.attempt)
+        assert not wait_for(supervisor, spec, in_state(ContainerState.TERMINATED)).log_complete
+
+
+# ---------------------------------------------------------------- what an earlier agent left
+
+
+def test_at_the_start_the_spool_of_a_removed_attempt_goes_and_that_of_a_known_one_stays(node: Node) -> None:
+    kept, gone = SPECS[0], SPECS[1]
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(kept, Phase.RUN), order(gone, Phase.REMOVE)))
+        wait_for(supervisor, kept, in_state(ContainerState.RUNNING))
+        wait_until(lambda: Journal(node.folder / "attempts").read(gone.attempt), "the tombstone")
+    (node.folder / "logs" / gone.attempt).mkdir()
+    with node.life() as supervisor:
+        wait_until(lambda: not (node.folder / "logs" / gone.attempt).exists(), "the old spool to go")
+        assert (node.folder / "logs" / kept.attempt).exists()
 
 
 # ---------------------------------------------------------------- failures

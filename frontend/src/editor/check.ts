@@ -9,6 +9,8 @@ export interface Problem {
 
 export interface Verdict {
   problems: Problem[];
+  /** What to know of a valid file though nothing is wrong with it. */
+  hints: string[];
   summary: { name: string; vc: string; task_count: number; gpu_count: number } | null;
 }
 

@@ -91,6 +91,7 @@ export class SubmitPage {
     this.#state(verdict === undefined ? "unknown" : problems.length > 0 ? "invalid" : "valid");
     this.#editor.show(problems);
     this.#list(problems);
+    this.#part("hints")?.replaceChildren(...(verdict?.hints ?? []).map(item));
     for (const field of FIELDS) {
       const found = problems.filter((problem) => PATHS[field].test(problem.path));
       const place = this.#form.querySelector<HTMLElement>(`[data-job-error="${field}"]`);
@@ -118,6 +119,12 @@ export class SubmitPage {
       }),
     );
   }
+}
+
+function item(text: string): HTMLElement {
+  const made = document.createElement("li");
+  made.textContent = text;
+  return made;
 }
 
 function setValue(input: Input, value: string): void {

@@ -59,6 +59,7 @@ class NodeAnswer(Answer):
     intent_reason = Text(allow_blank=True)
     health = serializers.ChoiceField(NodeHealth.choices, help_text="what was found")
     health_reason = Text(allow_blank=True)
+    clock_fault = Text(allow_blank=True, help_text="empty while its clock is within 5 s of the portal's")
     sku = serializers.CharField(allow_null=True)
     cell_type = serializers.CharField(allow_null=True, help_text="of the whole node, as its topology was taken")
     rack = serializers.CharField(allow_blank=True, help_text="label; alike nodes with one label are a cell")

@@ -115,7 +115,7 @@ class SkusView(ApiView):
 
 
 _NODE_COLUMNS = (
-    *("name", "rack", "intent", "intent_reason", "health", "health_reason", "cpu_milli", "memory_mb"),
+    *("name", "rack", "intent", "intent_reason", "health", "health_reason", "clock_fault", "cpu_milli", "memory_mb"),
     *("runtime", "simulated", "address", "last_report_at"),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import F, Q
 
+from portal.clusters.clocks import clock_fault
 from portal.clusters.models.names import CELL_TYPE_LENGTH, NAME
 from portal.clusters.models.teams import VirtualCluster
 from portal.clusters.states import NodeHealth, NodeIntent
@@ -103,7 +104,7 @@ class Node(models.Model):
     inventory = models.JSONField(default=dict, blank=True, help_text="As last reported, for people")
     boot = models.BigIntegerField(default=0)
     seq = models.BigIntegerField(default=0)
-    clock_skew_ms = models.BigIntegerField(default=0)
+    clock_skew_ms = models.BigIntegerField(default=0, help_text="ahead of the portal's clock; negative: behind")
     last_report_at = models.DateTimeField(null=True, blank=True)
     joined_at = models.DateTimeField(auto_now_add=True)
 
@@ -112,6 +113,11 @@ class Node(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def clock_fault(self) -> str:
+        """What is wrong with its clock; empty where nothing is."""
+        return clock_fault(self.clock_skew_ms)
 
 
 class Gpu(models.Model):

@@ -15,6 +15,7 @@ from portal.clusters.states import INTENT_MOVES, NodeIntent
 from portal.common.converters import Name
 from portal.common.errors import Conflict, Fault, Invalid
 from portal.common.live import announce
+from portal.common.moves import sources
 from portal.common.wake import scheduler_wake
 
 NODE_NAME = re.compile(Name.regex)
@@ -56,8 +57,8 @@ def _joining_faults(name: str, public_key: str) -> Iterator[Fault]:
 def node_set_intent(*, node: Node, intent: str, reason: str, actor: str, now: datetime) -> Node:
     """Open, cordon or drain. Again: no change. Raises Conflict when the table knows no such move."""
     with transaction.atomic():
-        sources = [old for old, targets in INTENT_MOVES.items() if intent in targets]
-        moved = Node.objects.filter(pk=node.pk, intent__in=sources).update(intent=intent, intent_reason=reason)
+        rows = Node.objects.filter(pk=node.pk, intent__in=sources(INTENT_MOVES, intent))
+        moved = rows.update(intent=intent, intent_reason=reason)
         node.refresh_from_db()
         if not moved and node.intent != intent:
             raise Conflict(f"Node {node.name} is {node.intent}; it cannot become {intent}.")

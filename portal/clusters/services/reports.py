@@ -8,7 +8,9 @@ from django.db import transaction
 from django.db.models import Q
 
 from nodes.protocol import GpuInfo, Inventory, Report
+from portal.clusters.clocks import clock_fault, skew_after
 from portal.clusters.models import Gpu, Node
+from portal.clusters.services.health import health_move
 from portal.clusters.services.nodes import node_event
 from portal.clusters.services.topology import gpu_settle, gpu_type_before_topology, topology_take_first
 from portal.clusters.states import NodeHealth
@@ -18,7 +20,7 @@ from portal.common.wake import scheduler_wake
 def node_report(*, node: Node, report: Report, now: datetime) -> bool:
     """Take in what a report says of the node itself. False: an older or repeated one, to be left alone whole."""
     fresh = Q(boot__lt=report.boot) | Q(boot=report.boot, seq__lt=report.seq)
-    skew = report.sent_ms - int(now.timestamp() * 1000)
+    skew = skew_after(before_ms=node.clock_skew_ms, sent_ms=report.sent_ms, now_ms=int(now.timestamp() * 1000))
     with transaction.atomic():
         taken = Node.objects.filter(fresh, pk=node.pk).update(
             boot=report.boot, seq=report.seq, last_report_at=now, clock_skew_ms=skew
@@ -27,19 +29,24 @@ def node_report(*, node: Node, report: Report, now: datetime) -> bool:
             return False
         if node.health != NodeHealth.HEALTHY:
             _heard_again(node, now)
+        _clock_take(node, skew, now)
         _inventory_take(node, report.inventory, now)
     return True
 
 
 def _heard_again(node: Node, now: datetime) -> None:
-    moved = (
-        Node.objects.filter(pk=node.pk)
-        .exclude(health=NodeHealth.HEALTHY)
-        .update(health=NodeHealth.HEALTHY, health_reason="")
-    )
-    if moved:
+    if health_move(node, NodeHealth.HEALTHY, reason=""):
         words = "reports for the first time" if node.health == NodeHealth.UNKNOWN else "is back"
         node_event(node=node, code="healthy", message=f"Node {node.name} {words}.", now=now)
+
+
+def _clock_take(node: Node, skew_ms: int, now: datetime) -> None:
+    """Say once that its clock is wrong, and once that it is right again."""
+    before, fault = node.clock_fault, clock_fault(skew_ms)
+    if fault and not before:
+        node_event(node=node, code="clock_wrong", message=f"Node {node.name}: {fault}", now=now, skew_ms=skew_ms)
+    elif before and not fault:
+        node_event(node=node, code="clock_right", message=f"The clock of node {node.name} is right again.", now=now)
 
 
 def _inventory_take(node: Node, found: Inventory, now: datetime) -> None:

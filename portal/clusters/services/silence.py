@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db import transaction
 
 from portal.clusters.models import Node, ReportsLane
+from portal.clusters.services.health import health_move
 from portal.clusters.services.nodes import node_event
 from portal.clusters.states import NodeHealth
 
@@ -58,9 +59,7 @@ def _lose(node: Node, now: datetime) -> bool:
     seen = f"{node.last_report_at:%H:%M:%S}" if node.last_report_at else "never"
     message = f"No report since {seen}; given up after {settings.NODE_LOST_AFTER_S} s."
     with transaction.atomic():
-        lost = Node.objects.filter(pk=node.pk, health=NodeHealth.HEALTHY, last_report_at=node.last_report_at).update(
-            health=NodeHealth.LOST, health_reason=message
-        )
+        lost = health_move(node, NodeHealth.LOST, reason=message, last_report_at=node.last_report_at)
         if lost:
             node_event(node=node, code="lost", message=f"Node {node.name} is lost. {message}", now=now)
-    return bool(lost)
+    return lost

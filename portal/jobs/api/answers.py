@@ -224,6 +224,9 @@ class ValidationAnswer(serializers.Serializer[Any]):
 
     valid = serializers.BooleanField()
     problems = FaultAnswer(many=True)
+    hints = serializers.ListField(
+        child=serializers.CharField(), help_text="what to know of a valid file though nothing is wrong with it"
+    )
     summary = SummaryAnswer(allow_null=True, help_text="of a valid file")
 
 

@@ -52,7 +52,7 @@ from portal.jobs.selectors import (
     jobs_listed,
     queue_places,
 )
-from portal.jobs.services import job_change_vc, job_check, job_stop, job_submit
+from portal.jobs.services import job_change_vc, job_check, job_hints, job_stop, job_submit
 from portal.jobs.spec import SpecInvalid
 
 SUBMIT_KEY = re.compile(r"[\x21-\x7e]{0,100}")
@@ -247,5 +247,7 @@ class ValidateView(ApiView):
         try:
             spec = job_check(user=self.user, text=job_file(request))
         except SpecInvalid as error:
-            return Response(ValidationAnswer({"valid": False, "problems": error.problems, "summary": None}).data)
-        return Response(ValidationAnswer({"valid": True, "problems": [], "summary": spec}).data)
+            refused = {"valid": False, "problems": error.problems, "hints": [], "summary": None}
+            return Response(ValidationAnswer(refused).data)
+        good = {"valid": True, "problems": [], "hints": job_hints(spec=spec), "summary": spec}
+        return Response(ValidationAnswer(good).data)

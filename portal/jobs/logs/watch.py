@@ -22,6 +22,8 @@ QUEUE = "control"
 HINT = re.compile(rb"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}) ([0-9]{1,18})")
 MOST_LOGS = 10_000
 RETRY_S = 2.0
+LOOK_UP_S = 0.2
+"""How often the watch looks up whether it shall end, where no hint comes."""
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +60,7 @@ class ArchiveWatch:
         with hints:
             hints.subscribe(WAKE_CHANNEL)
             while not self._closing.is_set():
-                message = hints.get_message(timeout=1.0)
+                message = hints.get_message(timeout=LOOK_UP_S)
                 if message is not None:
                     self._hint(message["data"])
 

@@ -13,6 +13,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from portal.common.live import announce
+from portal.common.moves import sources
 from portal.common.wake import scheduler_wake
 from portal.jobs.models import Claim, Job, JobAttempt, JobEvent, Task, TaskAttempt
 from portal.jobs.states import (
@@ -23,11 +24,12 @@ from portal.jobs.states import (
     AttemptState,
     JobState,
     TaskState,
-    sources,
 )
 
 _CLAIMS_NOTHING = JOB_OVER | {JobState.STOPPING}
 """States in which a job waits for no GPU any more: what was kept for it is free."""
+_MAKES_ROOM = _CLAIMS_NOTHING | {JobState.WAITING}
+"""States that may let the scheduler start something: a job that waits, or one that others waited for."""
 
 
 def job_event(
@@ -76,7 +78,8 @@ def job_move(job: Job, to: JobState, *, now: datetime, code: str, message: str, 
         if to in _CLAIMS_NOTHING:
             Claim.objects.filter(claimant=job).delete()
         job_event(job=job, code=code, message=message, now=now, actor=actor)
-        transaction.on_commit(scheduler_wake)
+        if to in _MAKES_ROOM:
+            transaction.on_commit(scheduler_wake)
     return bool(rows)
 
 

@@ -112,8 +112,8 @@ def _shared(facts: dict[int, AttemptFacts], row: TaskAttempt) -> AttemptFacts:
 
 def _spec_store(row: TaskAttempt, shared: AttemptFacts) -> None:
     # Made once and kept: what it is made of (addresses, siblings' ports) may change while the container lives.
-    spec = container_spec(shared, row)
-    digest, sealed = spec_digest(spec), PortalKey.seal_for(row.node.public_key, encode(spec))
+    encoded = encode(container_spec(shared, row))
+    digest, sealed = spec_digest(encoded), PortalKey.seal_for(row.node.public_key, encoded)
     written = TaskAttempt.objects.filter(pk=row.pk, spec_hash="").update(spec_hash=digest, spec_sealed=sealed)
     if written:
         row.spec_hash, row.spec_sealed = digest, sealed

@@ -122,10 +122,11 @@ def test_a_file_can_be_checked_without_submitting_it(world: World) -> None:
     good = json.loads(reader.call("POST", "validate", job_file(gpu=2), kind=YAML).content)
     assert good == {
         "valid": True, "problems": [],
+        "hints": ["No shared storage is set up for job folders: a job that is requeued starts from nothing."],
         "summary": {"name": "train", "vc": "vision", "task_count": 1, "gpu_count": 2},
     }  # fmt: skip
     bad = json.loads(reader.call("POST", "validate", job_file(gpu=3), kind=YAML).content)
-    assert (bad["valid"], bad["summary"]) == (False, None)
+    assert (bad["valid"], bad["hints"], bad["summary"]) == (False, [], None)
     too_many = next(item for item in bad["problems"] if item["path"] == "taskRoles.worker.resourcePerInstance.gpu")
     assert too_many["line"] > 1
     assert not Job.objects.exists()

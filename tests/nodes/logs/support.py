@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
 import redis
 
-from nodes.logs import Position
-from nodes.protocol import MARK, STDOUT, LogRecord, log_stream, records_decode, verified_batch
+from nodes.logs import LogPipeline, Position
+from nodes.protocol import MARK, STDOUT, LogRecord, NodeKey, log_stream, records_decode, verified_batch
+from tests.support.waiting import wait_until
 
 NODE = "gpu07"
+KEY = NodeKey.generate()
+Start = Callable[..., LogPipeline]
 
 
 def line(time_ns: int, text: str, stream: int = STDOUT) -> LogRecord:
@@ -104,3 +107,19 @@ class Reader:
 
 def text_of(records: list[LogRecord], *, marks: bool = True) -> str:
     return b"".join(record.payload for record in records if marks or record.stream != MARK).decode()
+
+
+def reader(client: redis.Redis, attempt: str = "a1") -> Reader:
+    return Reader(client, attempt, KEY.public)
+
+
+def take_all(reader: Reader, pipeline: LogPipeline, attempt: str = "a1") -> None:
+    """Archives until the log is complete: reads, trims, acknowledges."""
+
+    def done() -> bool:
+        pipeline.ack(attempt, reader.take())
+        reader.trim()
+        status = pipeline.status(attempt)
+        return status.complete and reader.offset == status.end
+
+    wait_until(done, "the whole log", every_s=0.01)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,54 +10,14 @@ import pytest
 import redis
 
 from nodes.logs import MAX_PAYLOAD, LogPipeline
-from nodes.protocol import MARK, STDOUT, WAKE_CHANNEL, LogRecord, NodeKey
-from tests.nodes.logs.support import NODE, Printed, Reader, line, lines, text_of
+from nodes.protocol import MARK, STDOUT, WAKE_CHANNEL, LogRecord
+from tests.nodes.logs.support import KEY, NODE, Printed, Start, line, lines, reader, take_all, text_of
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.redis
 
-KEY = NodeKey.generate()
 WINDOW = 1 << 20
-Start = Callable[..., LogPipeline]
-
-
-@pytest.fixture
-def start(tmp_path: Path, redis_server: RedisServer) -> Iterator[Start]:
-    """Starts pipelines over one folder, as one agent after the other; all are closed at the end."""
-    started: list[LogPipeline] = []
-
-    def begin(**options: Any) -> LogPipeline:
-        started.append(
-            LogPipeline(folder=tmp_path / "spool", node=NODE, key=KEY, redis_url=redis_server.url, **options)
-        )
-        return started[-1]
-
-    yield begin
-    for pipeline in started:
-        pipeline.close()
-
-
-@pytest.fixture
-def client(redis_server: RedisServer) -> Iterator[redis.Redis]:
-    with redis_server.client() as client:
-        yield client
-
-
-def reader(client: redis.Redis, attempt: str = "a1") -> Reader:
-    return Reader(client, attempt, KEY.public)
-
-
-def take_all(reader: Reader, pipeline: LogPipeline, attempt: str = "a1") -> None:
-    """Archives until the log is complete: reads, trims, acknowledges."""
-
-    def done() -> bool:
-        pipeline.ack(attempt, reader.take())
-        reader.trim()
-        status = pipeline.status(attempt)
-        return status.complete and reader.offset == status.end
-
-    wait_until(done, "the whole log", every_s=0.01)
 
 
 def test_a_line_reaches_redis_with_a_hint_while_the_container_runs(start: Start, client: redis.Redis) -> None:

@@ -14,7 +14,7 @@ import pytest
 from nodes.cgroups import machine_raises_limits
 from nodes.logs import Position
 from nodes.logs.sidecar import position_after
-from nodes.protocol import Cause, LogRecord, Progress, container_name, spec_digest
+from nodes.protocol import Cause, LogRecord, Progress, container_name, encode, spec_digest
 from nodes.runtimes.base import Cancelled, Failed, Found, Image, RuntimeAway, Status
 from nodes.runtimes.docker import DockerRuntime
 from tests.nodes.portal_side import COUNT, lines, spec_of
@@ -55,7 +55,7 @@ def image(runtime: DockerRuntime, **changes: object) -> Image:
 
 def started(runtime: DockerRuntime, script: str) -> Found:
     spec = spec_of(script)
-    runtime.create(spec, spec_digest(spec), image(runtime))
+    runtime.create(spec, spec_digest(encode(spec)), image(runtime))
     return runtime.start(spec)
 
 
@@ -142,7 +142,7 @@ def test_real_gpus_reach_the_container_by_their_uuids_whatever_the_user_wrote(
     runtime = runtime_of(docker_engine, tmp_path, simulated=False)
     uuids = "GPU-11111111-1111-1111-1111-111111111111", "GPU-22222222-2222-2222-2222-222222222222"
     spec = spec_of("echo $NVIDIA_VISIBLE_DEVICES", gpus=uuids, env={"NVIDIA_VISIBLE_DEVICES": "all"})
-    runtime.create(spec, spec_digest(spec), image(runtime))
+    runtime.create(spec, spec_digest(encode(spec)), image(runtime))
     runtime.start(spec)
     ended(runtime, spec.attempt)
     (said,) = runtime.source(spec.attempt).frames(Position())

@@ -14,7 +14,7 @@ import pytest
 
 from nodes.logs import Position
 from nodes.logs.sidecar import position_after
-from nodes.protocol import Cause, Limits, Mount, spec_digest
+from nodes.protocol import Cause, Limits, Mount, encode, spec_digest
 from nodes.runtimes import wrapper
 from nodes.runtimes.base import Failed, Found, Image, Status
 from nodes.runtimes.process import ProcessRuntime, on_node
@@ -41,7 +41,7 @@ def runtime(tmp_path: Path) -> Iterator[ProcessRuntime]:
 
 def started(runtime: ProcessRuntime, script: str, **changes: object) -> Found:
     spec = spec_of(script, **changes)
-    runtime.create(spec, spec_digest(spec), IMAGE)
+    runtime.create(spec, spec_digest(encode(spec)), IMAGE)
     return runtime.start(spec)
 
 

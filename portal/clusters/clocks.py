@@ -1,0 +1,23 @@
+"""A node's clock beside the portal's: times of events and logs are the node's, and orders expire by its clock."""
+
+from __future__ import annotations
+
+LIMIT_MS = 5_000
+BELIEVED_MS = 1_000
+"""A report that was late in coming looks like a clock that is behind: that is believed by so much at a time."""
+
+
+def skew_after(*, before_ms: int, sent_ms: int, now_ms: int) -> int:
+    """How far the node's clock is ahead of the portal's (negative: behind), as known after one more report."""
+    return max(sent_ms - now_ms, min(before_ms, 0) - BELIEVED_MS)
+
+
+def clock_fault(skew_ms: int) -> str:
+    """What is wrong with a clock that is off by so much, and its cure; empty where it is good enough."""
+    if abs(skew_ms) <= LIMIT_MS:
+        return ""
+    where = "ahead of" if skew_ms > 0 else "behind"
+    return (
+        f"Its clock is {abs(skew_ms) // 1000} s {where} the portal's: times of its tasks and logs are wrong by that, "
+        "and orders may expire on their way. Let chrony or systemd-timesyncd set the clocks of all servers."
+    )

@@ -1,0 +1,60 @@
+"""A node whose clock is wrong is told so, once, and nothing else is done about it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from django.utils import timezone
+
+from portal.clusters.models import Node, NodeEvent
+from portal.dispatch.reports import report_take
+from tests.support.cast import Api
+from tests.support.pages import Browser
+from tests.support.scripted_node import ScriptedNode
+from tests.support.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def world(db: None) -> World:
+    return World()
+
+
+def reports(node: ScriptedNode, *, ahead_s: float, times: int = 1) -> None:
+    """So many reports of a node whose clock is ahead of ours, or behind."""
+    for _ in range(times):
+        text = node.report_text(sent_ms=int((time.time() + ahead_s) * 1000))
+        assert report_take(text=text, now=timezone.now())
+
+
+def codes() -> list[str]:
+    return list(NodeEvent.objects.filter(code__startswith="clock").values_list("code", flat=True))
+
+
+@pytest.mark.parametrize(("ahead_s", "words"), [(8.5, "8 s ahead of"), (-8.5, "8 s behind")])
+def test_a_wrong_clock_is_said_on_the_node_with_its_cure(world: World, ahead_s: float, words: str) -> None:
+    node = world.node("gpu01")
+    reports(node, ahead_s=ahead_s, times=9)
+    told = Api(world.user).get("nodes/gpu01")["clock_fault"]
+    assert words in told
+    assert "chrony" in told
+    assert told in Browser(world.user).get("/cluster").text
+    assert codes() == ["clock_wrong"], "one event, however many reports"
+    assert Node.objects.get().health == "healthy"
+    reports(node, ahead_s=0)
+    assert Api(world.user).get("nodes/gpu01")["clock_fault"] == ""
+    assert codes() == ["clock_wrong", "clock_right"]
+
+
+def test_reports_that_waited_in_the_queue_are_no_wrong_clock(world: World) -> None:
+    node = world.node("gpu01")
+    for late_s in (20, 15, 10, 5, 0):
+        reports(node, ahead_s=-late_s)
+    assert codes() == []
+
+
+def test_a_clock_within_five_seconds_is_good_enough(world: World) -> None:
+    reports(world.node("gpu01"), ahead_s=4.5, times=3)
+    assert codes() == []

@@ -1,0 +1,82 @@
+"""When reports are sent; what is in them the agent's own tests say."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from celery import Celery
+
+from nodes.clock import SystemClock
+from nodes.protocol import REPORTS_QUEUE, Inventory, NodeKey
+from nodes.reporter import COALESCE_S, SOON_S, Reporter
+from nodes.supervisor import View
+from tests.support.redis_server import RedisServer
+from tests.support.waiting import wait_until
+
+INVENTORY = Inventory(
+    hostname="gpu01", cpu_milli=1000, memory_mb=1024, gpus=(), simulated=True, address="127.0.0.1", interface="lo",
+    runtime="process",
+)  # fmt: skip
+
+
+class Looks:
+    """What the supervisor shows, and how often it was asked."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def view(self) -> View:
+        self.count += 1
+        return View(generation=self.count, answers=self.count, containers=(), specs_known=())
+
+
+@pytest.fixture
+def looks() -> Looks:
+    return Looks()
+
+
+@pytest.fixture
+def reporter(redis_server: RedisServer, looks: Looks) -> Iterator[Reporter]:
+    made = Reporter(
+        app=Celery("nodes", broker=redis_server.url, set_as_current=False),
+        cluster="berth", node="gpu01", key=NodeKey.generate(), boot=1, view=looks.view, sample=lambda: None,
+        inventory=lambda: INVENTORY, clock=SystemClock(), every_s=3600,
+    )  # fmt: skip
+    made.open()
+    yield made
+    made.close()
+
+
+def sent(server: RedisServer) -> int:
+    with server.client() as client:
+        return int(client.llen(REPORTS_QUEUE))
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_change_is_reported_long_before_the_next_report_is_due(
+    reporter: Reporter, redis_server: RedisServer, at_once: bool
+) -> None:
+    wait_until(lambda: sent(redis_server) == 1, "the first report")
+    reporter.change(at_once)
+    wait_until(lambda: sent(redis_server) == 2, "the report of the change")
+
+
+def test_many_changes_travel_in_few_reports(reporter: Reporter, redis_server: RedisServer, looks: Looks) -> None:
+    wait_until(lambda: sent(redis_server) == 1, "the first report")
+    began = time.monotonic()
+    while time.monotonic() - began < 5 * COALESCE_S:
+        reporter.change(True)
+    before = looks.count
+    reporter.change(True)
+    wait_until(lambda: looks.count > before, "a look after the last change")
+    assert sent(redis_server) <= (time.monotonic() - began) / COALESCE_S + 2
+
+
+def test_what_nobody_waits_for_travels_with_what_follows(reporter: Reporter, redis_server: RedisServer) -> None:
+    wait_until(lambda: sent(redis_server) == 1, "the first report")
+    began = time.monotonic()
+    while time.monotonic() - began < 3 * SOON_S:
+        reporter.change(False)
+    assert sent(redis_server) <= (time.monotonic() - began) / SOON_S + 2
