@@ -42,7 +42,7 @@ def user(embedded_stack: Stack) -> Person:
 def paths(user: Person) -> dict[str, str]:
     jobs = {job["name"]: f"/jobs/{job['id']}" for job in user.get("/jobs")["results"]}
     fixed = {"home": "/", "jobs": "/jobs", "submit": "/submit", "cluster": "/cluster", "profile": "/profile"}
-    return fixed | {"nothing": "/jobs?text=nothing", "absent": "/no-such-page"} | jobs
+    return fixed | {"queue": "/queue", "nothing": "/jobs?text=nothing", "absent": "/no-such-page"} | jobs
 
 
 @pytest.mark.parametrize("mode", MODES)
