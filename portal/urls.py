@@ -39,6 +39,7 @@ REST: list[URLPattern | URLResolver] = [
     path("jobs/<int:job_id>/config", jobs.ConfigView.as_view()),
     path("jobs/<int:job_id>/events", jobs.EventsView.as_view()),
     path("jobs/<int:job_id>/attempts", jobs.AttemptsView.as_view()),
+    path("jobs/<int:job_id>/preemptions", jobs.PreemptionsView.as_view()),
     path("jobs/<int:job_id>/tasks", jobs.TasksView.as_view()),
     path("jobs/<int:job_id>/logs", jobs.LogsView.as_view()),
     path("validate", jobs.ValidateView.as_view()),
