@@ -52,6 +52,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("portal.accounts.urls")),
     path("", include("portal.clusters.urls")),
     path("", include("portal.jobs.urls")),
+    path("", include("portal.dispatch.urls")),
     path("api/v1/", include(REST)),
     path("api/docs", SpectacularSwaggerSplitView.as_view(url_name="openapi"), name="api-docs"),
     path("healthz", healthz, name="healthz"),
