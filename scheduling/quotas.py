@@ -35,10 +35,13 @@ class Quotas:
             claims = state.claims[name]
             if job is None or not self._usable(claims):
                 self.trial.give_up(name)
-            elif all(claim.victim is None for claim in claims.values()):
-                placements = self._claimed(job, claims)
-                if placements is not None and self._powered(placements):
-                    self.trial.start(Start(job, placements, self.trial.now))
+                continue
+            placements = self._claimed(job, claims)
+            if any(claim.victim is not None for claim in claims.values()) or not self._powered(placements or ()):
+                for placement in placements or ():
+                    self.trial.charge(job, placement)
+            elif placements is not None:
+                self.trial.start(Start(job, placements, self.trial.now))
 
     def _powered(self, placements: tuple[TaskPlacement, ...]) -> bool:
         """Whether the nodes have the CPU and memory: those who use it on loan may still be leaving."""
@@ -115,15 +118,22 @@ class Quotas:
 
     def _turn(self, job: Job) -> None:
         state = self.state
-        if job.id in state.claims or job.id in self.trial.left:
+        if job.id in state.claims:
+            self._wait_for_cells(job)
             return
         running = state.running.get(job.id)
         if running is not None and any(on_loan(task) for task in running.tasks):
             self._move_in(running)
-        waiting = state.waiting.get(job.id)
-        if waiting is None:
-            return
-        self._ask(waiting)
+        waiting = self.trial.left.get(job.id, state.waiting.get(job.id))
+        if waiting is not None:
+            self._ask(waiting)
+
+    def _wait_for_cells(self, job: Job) -> None:
+        """Tasks of a job that is taking cells are asked for when it has them; until then nobody passes them."""
+        claimed = {claim.task for claim in self.state.claims[job.id].values()}
+        waiting = self.state.waiting.get(job.id)
+        if waiting is not None and not job.gang and not claimed.issuperset(waiting.wanted):
+            self.lines[job.vc].held |= self.state.shapes.of(job).chains
 
     def _ask(self, job: Job) -> None:
         """A waiting guaranteed job, as far as nobody ahead holds up its chains."""
@@ -157,7 +167,7 @@ class Quotas:
                 return answer
         return None
 
-    def _backfill(self, job: Job, shape: Shape, line: Line) -> Start | None:
+    def _backfill(self, job: Job, shape: Shape, line: Line) -> Start | Preempt | None:
         """Beside a reservation: on cells that it does not need, or all the time before it."""
         if not self._backfill_on or shape.number in self._no_backfill:
             return None
@@ -171,7 +181,7 @@ class Quotas:
                     avoid[cell] = avoid.get(cell, 0) | mask
             one = is_capped(self.state, job.vc)
             answer = self.state.desk.guaranteed(job, choice, owed=avoid, one=one, inside=False)
-            if isinstance(answer, Start):
+            if answer is not None:
                 return answer
         if ends is None:
             self._no_backfill.add(shape.number)

@@ -131,8 +131,21 @@ class Trial:
             return self.start(answer)
         self.preemptions.append(answer)
         claim_all(self.state, answer)
-        self.left[answer.job.id] = None
-        return None
+        for placement in answer.placements:
+            self.charge(answer.job, placement)
+        return self._rest(answer)
+
+    def _rest(self, answer: Start | Preempt) -> Job | None:
+        placed = {placement.task for placement in answer.placements}
+        rest = tuple(task for task in answer.job.wanted if task not in placed)
+        left = self.left[answer.job.id] = replace(answer.job, wanted=rest) if rest else None
+        return left
+
+    def charge(self, job: Job, placement: TaskPlacement) -> None:
+        """Who gets cells is served later among the users of the virtual cluster."""
+        amounts = amounts_of(placement, self.state.leaf_types)
+        if self.fair and amounts and not job.opportunistic:
+            self.state.shares.add(job.vc, job.user, amounts)
 
     def _demote(self, name: str) -> None:
         state = self.state
@@ -154,17 +167,12 @@ class Trial:
         for placement in start.placements:
             state.desk.ledger.hold(job.id, placement)
             state.loans.book(job, placement, 1)
-            amounts = amounts_of(placement, state.leaf_types)
-            if self.fair and amounts and not job.opportunistic:
-                state.shares.add(job.vc, job.user, amounts)
+            self.charge(job, placement)
             tasks.append(RunningTask(placement, self.now))
         before = state.running.get(job.id)
         state.running[job.id] = Running(replace(job, wanted=()), (*(before.tasks if before else ()), *tasks))
         self.starts.append(start)
-        placed = {placement.task for placement in start.placements}
-        rest = tuple(task for task in job.wanted if task not in placed)
-        left = self.left[job.id] = replace(job, wanted=rest) if rest else None
-        return left
+        return self._rest(start)
 
     def give_up(self, name: str) -> None:
         """All claims of a job are released."""
