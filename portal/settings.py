@@ -150,6 +150,7 @@ CELERY = {
         "look": {"task": "scheduler.look", "schedule": 1.0, "options": {"expires": 1}},
         "pulse": {"task": "reports.pulse", "schedule": 5.0, "options": {"expires": 5}},
         "archive": {"task": "control.archive_sweep", "schedule": 2.0, "options": {"expires": 2}},
+        "doomed": {"task": "control.find_doomed", "schedule": 15.0, "options": {"expires": 15}},
         "estimates": {"task": "control.estimate_starts", "schedule": 30.0, "options": {"expires": 30}},
         "old_logs": {"task": "control.logs_expire", "schedule": 60.0, "options": {"expires": 60}},
     },

@@ -8,7 +8,9 @@ from scheduling.decisions import Reason
 from scheduling.fairness import user_cap
 from scheduling.jobs import Job
 from scheduling.layout import Layout
+from scheduling.shapes import Shape, needs_of
 from scheduling.snapshot import Running
+from scheduling.state import State
 
 
 def capped(rules: Rules) -> bool:
@@ -46,3 +48,16 @@ def _held(layout: Layout, jobs: list[Running]) -> dict[str, int]:
                 kind = layout.nodes[number].cell_type
                 found[kind] = found.get(kind, 0) + count
     return found
+
+
+def is_capped(state: State, vc: str) -> bool:
+    """Whether the rules limit what may be held, so that tasks are counted one by one."""
+    return capped(state.desk.ledger.layout.virtual_clusters[vc].rules)
+
+
+def cap_passed(state: State, job: Job, shape: Shape) -> Reason | None:
+    """Which limit of its virtual cluster's rules the guaranteed job would pass; None: none."""
+    if not is_capped(state, job.vc):
+        return None
+    needs = min((needs_of(choice, job.gang) for choice in shape.choices), key=lambda one: sum(one.values()), default={})
+    return over_cap(state.desk.ledger.layout, state.running, job, needs)

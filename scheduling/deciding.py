@@ -77,22 +77,27 @@ class Desk:
         return self._unit(job, choice.units[0], ask) if job.gang else self._singly(job, choice, ask, one)
 
     def _singly(self, job: Job, choice: Choice, ask: "Ask", one: bool) -> Start | Preempt | None:
-        """Tasks that need nobody's place; where there is none, the first that may take one."""
-        quiet = Ask(ask.nodes, False, False, ask.owed)
+        """Tasks that need nobody's place, up to the first that does; the first that may take one where none is.
+
+        Which task gets which virtual leaves never depends on who has to leave for it.
+        """
+        calm = Ask(ask.nodes, ask.evict, False, ask.owed)
         placed: list[TaskPlacement] = []
         self.ledger.begin()
         try:
             for unit in choice.units:
                 for task in unit.tasks:
-                    answer = None if one and placed else self._unit(job, unit.of(task), quiet)
-                    if not isinstance(answer, Start) or answer.demotes or answer.releases:
+                    answer = None if one and placed else self._unit(job, unit.of(task), calm)
+                    if answer is None:
                         break
+                    if not _alone(answer):
+                        return Start(job, tuple(placed), self.now) if placed else answer
                     for placement in answer.placements:
                         self.ledger.hold(job.id, placement)
                     placed += answer.placements
         finally:
             self.ledger.take_back()
-        if placed or not ask.evict:
+        if placed or not ask.inside:
             return Start(job, tuple(placed), self.now) if placed else None
         answers = (self._unit(job, unit.of(unit.tasks[0]), ask) for unit in choice.units)
         return next((answer for answer in answers if answer is not None), None)
@@ -299,6 +304,11 @@ class Desk:
         rest = allowed & ~self.idle.layout.mask_of(job.avoid_nodes)
         ground = Ground(self.idle, job, rest, self.costs, evict=False)
         return rest if find(Idle(ground, -1), unit.parts) is not None else allowed
+
+
+def _alone(answer: Start | Preempt) -> bool:
+    """Whether it changes nothing for anybody else."""
+    return isinstance(answer, Start) and not answer.demotes and not answer.releases
 
 
 def desk_of(ledger: Ledger, idle: Ledger, now: int = 0) -> Desk:

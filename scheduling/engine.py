@@ -6,6 +6,8 @@ from typing import Final
 
 from scheduling import explain
 from scheduling.admission import JobRefused, Refusal, refusals_on
+from scheduling.borrowing import may_borrow
+from scheduling.caps import cap_passed, is_capped
 from scheduling.cells import Cluster, Node, Order
 from scheduling.deciding import Desk, NodeIds
 from scheduling.decisions import Demotion, Plan, Preempt, Promotion, Start, Wait
@@ -14,10 +16,11 @@ from scheduling.layout import Layout
 from scheduling.ledger import Ledger, PlacementConflict
 from scheduling.lending import Loans
 from scheduling.ordering import Queue
-from scheduling.planning import Memory, Pass, State, cap_passed, is_capped, lent, may_borrow
+from scheduling.planning import make_plan
 from scheduling.preemption import Costs
 from scheduling.shapes import Shapes
 from scheduling.snapshot import Claim, Running, RunningTask, Snapshot, Usage
+from scheduling.state import Memory, State, lent
 from scheduling.telling import alone
 from scheduling.usage import Book
 
@@ -226,7 +229,7 @@ class Engine:
         """All decisions of this moment (ms), each as if those before it were carried out."""
         self._ledger.begin()
         try:
-            return Pass(self._state(now), now).run(told=True, fallen=self._fallen)
+            return make_plan(self._state(now), now, told=True, fallen=self._fallen)
         finally:
             self._ledger.take_back()
 
@@ -234,7 +237,7 @@ class Engine:
         """Plan without reasons, and carry the plan out here; whoever calls ends the victims by `finish`."""
         self._ledger.begin()
         try:
-            plan = Pass(self._state(now), now).run(told=False, fallen=self._fallen)
+            plan = make_plan(self._state(now), now, told=False, fallen=self._fallen)
         finally:
             self._ledger.take_back()
         self.carry_out(plan)

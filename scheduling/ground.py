@@ -84,9 +84,13 @@ class Ground:
         return sum(1 << at[use.leaf][1] for use in placement.leaves if use.leaf in at)
 
     def left(self, number: int) -> tuple[int, int]:
-        """CPU and memory that the node has when those who must leave are gone."""
+        """CPU and memory that the node has when those who must leave are gone, less the share of claimed GPUs."""
         ledger = self.ledger
         cpu, memory = ledger.cpu[number], ledger.memory[number]
+        if ledger.claimed[number]:
+            kept = (ledger.claimed[number] & ledger.healthy[number]).bit_count()
+            cpu -= kept * ledger.layout.reserves[number][0]
+            memory -= kept * ledger.layout.reserves[number][1]
         if self.taken or self.doomed:
             for task, placement in ledger.tasks[number].items():
                 if task in self.taken or task[0] in self.doomed:

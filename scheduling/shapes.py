@@ -166,3 +166,14 @@ def candidates(layout: Layout, job: Job) -> list[str]:
 
 def _named(roles: tuple[Role, ...]) -> set[str]:
     return {role.sku for role in roles if role.gpus and role.sku is not None}
+
+
+def needs_of(choice: Choice, gang: bool) -> dict[str, int]:
+    """GPUs by leaf type that the choice needs at least at once: all of a gang, else the smallest task."""
+    unit = choice.units[0] if gang else choice.units[-1]
+    needs: dict[str, int] = {}
+    for pool in unit.pools:
+        for part in pool.parts:
+            count = part.count if gang else 1
+            needs[part.cell_type] = needs.get(part.cell_type, 0) + part.gpus * count
+    return needs

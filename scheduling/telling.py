@@ -1,18 +1,13 @@
 """The reasons of all jobs that a pass leaves waiting, with the numbers that hold after it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from scheduling import explain
 from scheduling.deciding import NodeIds
 from scheduling.decisions import Code, Reason, Wait
 from scheduling.jobs import Job
 from scheduling.shapes import Choice, Pool, Shape, Unit
-
-if TYPE_CHECKING:
-    from scheduling.planning import Late, Line, Pass, State
+from scheduling.state import Late, Line, State, Trial
 
 NEARNESS = {code: number for number, code in enumerate(Code)}
 """The later a reason comes in the order of codes, the nearer is the job to a start."""
@@ -21,17 +16,18 @@ NEARNESS = {code: number for number, code in enumerate(Code)}
 class Teller:
     """Reasons in this order: the job's own state, its right to the cells, the order, then room on the nodes."""
 
-    def __init__(self, done: Pass) -> None:
-        self._pass = done
-        self._state = done.state
+    def __init__(self, trial: Trial, lines: Mapping[str, Line]) -> None:
+        self._trial = trial
+        self._state = trial.state
+        self._lines = lines
         self._right: dict[int, Reason | None] = {}
         self._room: dict[tuple[int, int], Reason] = {}
 
     def waits(self) -> tuple[Wait, ...]:
         """One wait for each job that does not start, in the order of the pass, then those that are taking cells."""
         told = []
-        for late in self._pass.late:
-            job = self._pass.left.get(late.job.id, late.job)
+        for late in self._trial.late:
+            job = self._trial.left.get(late.job.id, late.job)
             if job is None:
                 continue
             place = late.ahead[0] + 1 if late.ahead is not None else None
@@ -57,7 +53,7 @@ class Teller:
         missing = self._right[number]
         if missing is not None:
             return missing
-        line = self._pass.lines.get(late.job.vc)
+        line = self._lines.get(late.job.vc)
         if not late.job.opportunistic and line is not None:
             held_up = self._held_up(late, line)
             if held_up is not None:
@@ -74,7 +70,7 @@ class Teller:
             for chain in sorted({chain for choice in held for chain in choice.chains} & line.kept.keys()):
                 kept = line.kept[chain]
                 if kept.at_ms is not None and kept.job != late.job.id:
-                    return explain.reserved(kept.job, kept.at_ms, self._pass.now)
+                    return explain.reserved(kept.job, kept.at_ms, self._trial.now)
             if late.ahead[0]:
                 return explain.order(*late.ahead)
         if line.owed:

@@ -10,6 +10,7 @@ from nodes.protocol import REPORT_TASK
 from portal.clusters.services import lane_pulse
 from portal.common.wake import LOOK_TASK
 from portal.dispatch.cycle import cycle_run
+from portal.dispatch.doomed import doomed_find
 from portal.dispatch.estimates import starts_estimate
 from portal.dispatch.reports import report_take
 
@@ -24,6 +25,12 @@ def look() -> None:
 def estimate() -> None:
     """Estimate when the waiting jobs start."""
     starts_estimate(now=timezone.now(), seconds=settings.ESTIMATE_SECONDS)
+
+
+@shared_task(name="control.find_doomed")
+def find_doomed() -> None:
+    """Find quota that could not be had now, since hardware is bad."""
+    doomed_find(now=timezone.now())
 
 
 @shared_task(name=REPORT_TASK)

@@ -11,7 +11,7 @@ from portal.jobs.models import Job
 from portal.jobs.selectors import preemptions_open
 from portal.jobs.services import Waiting, job_of_others, preempting_words
 
-KEPT = "GPUs are kept for it until those who hold them have left."
+KEPT = "GPUs are kept for it until those who hold them have left"
 
 
 _JOB = re.compile(r"\bjob (\d+)\b")

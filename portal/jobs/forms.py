@@ -71,6 +71,26 @@ class JobFilterForm(forms.Form):
         )
 
 
+class QueueForm(forms.Form):
+    """Whose queue to show. What cannot be is left out of account, never an error."""
+
+    vc = forms.ChoiceField(label=_("Virtual cluster"), required=False, widget=forms.Select(_SELECT))
+    first = forms.IntegerField(required=False, min_value=0, max_value=10**9, widget=forms.HiddenInput)
+
+    def __init__(self, data: Any, *, user: User) -> None:
+        super().__init__(data)
+        field = self.fields["vc"]
+        assert isinstance(field, forms.ChoiceField)
+        names = vc_restrict(user=user).values_list("name", flat=True)
+        field.choices = [("", _("Any virtual cluster")), *((name, name) for name in names)]
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """What is set and possible, as it stands in the address."""
+        self.is_valid()
+        return {name: value for name, value in self.cleaned_data.items() if value}
+
+
 class JobFileForm(forms.Form):
     """A job file as it was typed."""
 

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from nodes.protocol import Cause, Exit, Phase, StopReason
 from portal.accounts.models import User
+from portal.common.wake import LOOK_FLAG, redis_once, scheduler_flag_clear
 from portal.jobs.models import Allocation, Claim, Job, JobEvent, Preemption, TaskAttempt
 from portal.jobs.services import job_stop
 from portal.jobs.states import EndReason, JobState
@@ -178,6 +179,21 @@ def test_the_stop_of_a_preemptor_withdraws_its_claims(world: World, teams: Teams
     obey(world)
     low.refresh_from_db()
     assert low.state == JobState.WAITING
+
+
+def test_when_a_running_job_that_claims_more_is_stopped_the_scheduler_looks_at_once(world: World, teams: Teams) -> None:
+    low = running(world, teams["alice"], {0: "gpu02/0"}, name="low")
+    high = submitted(world, teams["bob"], PLACES, name="high", extras={**PROD, "gangAllocation": False})
+    loaded = read()
+    carry_out(loaded, starts=[start(loaded, high, {0: "gpu01/0"})])
+    obey(world)
+    loaded = read()
+    carry_out(loaded, preemptions=[preempt(loaded, high, {1: "gpu02/0"}, {low: (0,)})])
+    assert claimed() == {("gpu02/0", "high", "low")}
+    scheduler_flag_clear()
+    job_stop(job=high, actor=teams["bob"], now=timezone.now())
+    assert not Claim.objects.exists()
+    assert redis_once().exists(LOOK_FLAG)
 
 
 def test_a_preemptor_that_was_stopped_before_its_plan_is_carried_out_takes_nothing(world: World, teams: Teams) -> None:

@@ -116,5 +116,7 @@ def test_when_a_file_changed_is_seen_and_a_link_in_its_place_is_not_followed(tmp
     os.utime(root / "absurd", (-10, -10))
     (root / "link").symlink_to(secret)
     (root / "b").symlink_to(root / "a")
-    seen = {name: file_changed_ms(str(root), f"{root}/{name}") for name in ("a/saved", "absurd", "link", "b/saved", "none")}
+    seen = {
+        name: file_changed_ms(str(root), f"{root}/{name}") for name in ("a/saved", "absurd", "link", "b/saved", "none")
+    }
     assert seen == {"a/saved": 7250, "absurd": None, "link": None, "b/saved": None, "none": None}

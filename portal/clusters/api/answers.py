@@ -112,6 +112,14 @@ class QuotaLineAnswer(serializers.Serializer[Any]):
     gpus = serializers.IntegerField(help_text="of these cells together")
 
 
+class DoomedAnswer(serializers.Serializer[Any]):
+    """Cells of a quota that could not be had now."""
+
+    chain = serializers.CharField()
+    cell_type = serializers.CharField()
+    cells = serializers.IntegerField()
+
+
 class VirtualClusterDetailAnswer(VirtualClusterAnswer):
     """A virtual cluster with its quota and its rules."""
 
@@ -124,6 +132,7 @@ class VirtualClusterDetailAnswer(VirtualClusterAnswer):
     default_borrow = serializers.ChoiceField(Borrow.choices, help_text="for jobs that say nothing about it")
     member_class = serializers.ChoiceField(CLASSES, help_text="highest priority class of members")
     lead_class = serializers.ChoiceField(CLASSES, help_text="highest priority class of leads")
+    doomed = DoomedAnswer(many=True, help_text="cells of the quota that would have to sit on bad hardware now")
     loan_limits = LoanLimitAnswer(many=True)
     firm_rights = FirmRightAnswer(many=True)
 

@@ -11,7 +11,8 @@ from portal.clusters.selectors.details import (
     vc_events,
     vc_members,
 )
-from portal.clusters.selectors.engine import ClusterRows, GivenUp, cluster_read, rules_read
+from portal.clusters.selectors.engine import ClusterRows, cluster_read, rules_read
+from portal.clusters.selectors.hardware import GivenUp
 from portal.clusters.selectors.loads import GpuPlace, Holder, NodeLoad, node_loads
 from portal.clusters.selectors.quotas import quota_lines
 from portal.clusters.selectors.rights import firm_rights, highest_class

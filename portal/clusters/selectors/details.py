@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from portal.clusters.doomed import doomed_read
 from portal.clusters.models import CellType, Membership, QuotaChange, VcEvent, VirtualCluster
 from portal.clusters.selectors.engine import cluster_read
 from portal.clusters.selectors.quotas import LineKey, Lines, quota_lines
@@ -50,6 +51,7 @@ def vc_detail(*, vc: VirtualCluster) -> dict[str, Any]:
         "quota": lines_named(own),
         "pinned_cells": list(vc.pinned_cells.values_list("name", flat=True)),
         "loan_limits": list(vc.loan_limits.select_related("sku").order_by("sku__name")),
+        "doomed": doomed_read(vc.name),
         "firm_rights": list(vc.firm_rights.select_related("user").order_by("user__username")),
     }
 

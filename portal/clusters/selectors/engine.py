@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from django.conf import settings
 
 import scheduling
-from portal.clusters.models import CellType, Gpu, LoanLimit, Node, PinnedCell, UpperCell, VirtualCluster
+from portal.clusters.models import CellType, LoanLimit, PinnedCell, UpperCell, VirtualCluster
+from portal.clusters.selectors.hardware import GivenUp, Leaves, NodeRow, leaf_names, leaves_read, node_rows
 from portal.clusters.selectors.quotas import Lines, quota_lines
 from portal.clusters.states import NodeHealth
 from portal.common.priorities import CAPPED_CLASS, PRIORITY_CLASSES
@@ -19,20 +21,11 @@ HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
-class GivenUp:
-    """What tasks still hold that were given up (lost with their node, unkillable): GPUs by row id, and by a node's id
-    CPU in thousandths and memory in MB. The engine does not count with it."""
-
-    gpus: frozenset[int] = frozenset()
-    amounts: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class ClusterRows:
     """The cluster for the engine, and what its ids are called in the database."""
 
     cluster: scheduling.Cluster
-    nodes: dict[str, Node]  # engine id -> row
+    nodes: dict[str, NodeRow]  # by engine id
     leaf_ids: dict[int, str]  # GPU row id -> leaf id, also of GPUs that another has taken the place of
     gpus: dict[str, int]  # leaf id -> row id of the GPU that is there
     vc_names: dict[int, str]
@@ -68,20 +61,18 @@ class _Reader:
         self.given_up, self.lines = given_up, lines
         self.types = {row.pk: row for row in CellType.objects.select_related("sku")}
         self.type_names = {key: row.name for key, row in self.types.items()}
-        self.nodes = list(Node.objects.select_related("sku").order_by("name"))
-        self.leaf_ids: dict[int, str] = {}
-        self.gpus: dict[str, int] = {}
+        self.leaf_names = leaf_names(self.types)
+        self.nodes = node_rows()
 
     def read(self) -> ClusterRows:
+        leaves = leaves_read(self.nodes, self.given_up.gpus)
         upper = self._upper_cells()
         vcs = list(VirtualCluster.objects.order_by("name"))
-        leaves = self._leaves()
-        cluster = scheduling.Cluster(
-            nodes=tuple(self._node(node, leaves.get(node.pk, ())) for node in self.nodes),
+        cluster = _cluster(
+            nodes=tuple(self._node(node, leaves) for node in self.nodes),
             virtual_clusters=self._virtual_clusters(vcs),
-            quotas_may_exceed=True,
             cell_types=tuple(
-                scheduling.CellType(row.name, self.types[row.child_id].name, row.child_count, row.is_node_level)
+                scheduling.CellType(row.name, self.type_names[row.child_id], row.child_count, row.is_node_level)
                 for row in self.types.values()
                 if row.child_id is not None
             ),
@@ -92,49 +83,16 @@ class _Reader:
         return ClusterRows(
             cluster=cluster,
             nodes={node.name: node for node in self.nodes},
-            leaf_ids=self.leaf_ids,
-            gpus=self.gpus,
+            leaf_ids=leaves.ids,
+            gpus=leaves.gpus,
             vc_names={vc.pk: vc.name for vc in vcs},
             type_names=self.type_names,
         )
 
     # The hardware
 
-    def _leaves(self) -> dict[int, tuple[scheduling.Leaf, ...]]:
-        """The leaves of each node in the order of its tree. A slot whose GPU is gone, or has never been reported, is
-        out of service; of two GPUs that had one slot the present one counts."""
-        rows = (
-            Gpu.objects.filter(slot__isnull=False)
-            .order_by("node_id", "-present", "-id")
-            .values_list("id", "node_id", "slot", "present", "fault")
-        )
-        names = {node.pk: node.name for node in self.nodes}
-        there: dict[tuple[int, int], bool] = {}
-        for gpu, node, slot, present, fault in rows:
-            place = (node, slot or 0)
-            leaf = f"{names[node]}/{slot}"
-            self.leaf_ids[gpu] = leaf
-            usable = present and not fault and gpu not in self.given_up.gpus
-            if self.gpus.setdefault(leaf, gpu) == gpu:
-                there[place] = usable
-            elif gpu in self.given_up.gpus:
-                there[place] = False
-        return {
-            node.pk: tuple(
-                scheduling.Leaf(f"{node.name}/{slot}", node.name, slot, leaf_type, there.get((node.pk, slot), False))
-                for slot in node.slots
-            )
-            for node in self.nodes
-            if (leaf_type := self._leaf_type(node))
-        }
-
-    def _leaf_type(self, node: Node) -> str:
-        row = self.types[node.shape_id] if node.shape_id else None
-        while row is not None and row.child_id is not None:
-            row = self.types[row.child_id]
-        return row.name if row else ""
-
-    def _node(self, node: Node, leaves: tuple[scheduling.Leaf, ...]) -> scheduling.Node:
+    def _node(self, node: NodeRow, found: Leaves) -> scheduling.Node:
+        leaves = found.of(node, self.leaf_names[node.shape_id]) if node.shape_id else ()
         cpu_milli, memory_mb = self.given_up.amounts.get(node.pk, (0, 0))
         return scheduling.Node(
             id=node.name,
@@ -142,10 +100,10 @@ class _Reader:
             memory_mb=max(node.memory_mb - memory_mb, 0),
             leaves=leaves,
             state=_state(node),
-            sku=node.sku.name if node.sku else "",
+            sku=leaves[0].cell_type if leaves else "",
             reserve_cpu_milli=_reserve(node.cpu_milli, len(leaves)),
             reserve_memory_mb=_reserve(node.memory_mb, len(leaves)),
-            shape=self.types[node.shape_id].name if node.shape_id else "",
+            shape=self.type_names[node.shape_id] if node.shape_id else "",
             chain=node.chain,
         )
 
@@ -185,6 +143,20 @@ class _Reader:
         )
 
 
+_last: list[scheduling.Cluster] = []
+
+
+def _cluster(**parts: Any) -> scheduling.Cluster:
+    """A cluster of these parts; the last one where they are the same, as they are nearly always, since a new one is
+    checked as a whole."""
+    for last in list(_last):
+        if all(getattr(last, name) == part for name, part in parts.items()):
+            return last
+    made = scheduling.Cluster(**parts, quotas_may_exceed=True)
+    _last[:] = [made]
+    return made
+
+
 def rules_read(vcs: list[VirtualCluster]) -> dict[int, scheduling.Rules]:
     """What each virtual cluster allows its users, by its id. One query."""
     borrow: dict[int, dict[str, int]] = defaultdict(dict)
@@ -222,7 +194,7 @@ def _reserve(amount: int, gpus: int) -> int | None:
     return amount * settings.GPU_RESERVE_PERCENT // (100 * gpus) if gpus else None
 
 
-def _state(node: Node) -> scheduling.NodeState:
+def _state(node: NodeRow) -> scheduling.NodeState:
     if node.health != NodeHealth.HEALTHY:
         return scheduling.NodeState.DOWN
     return scheduling.NodeState(node.intent)

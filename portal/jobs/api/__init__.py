@@ -1,6 +1,7 @@
 """REST: jobs."""
 
 from portal.jobs.api.logs import LogsView
+from portal.jobs.api.preemptions import PreemptionsView
 from portal.jobs.api.queue import QueueView
 from portal.jobs.api.views import (
     AttemptsView,
@@ -22,6 +23,7 @@ __all__ = [
     "JobsView",
     "LogsView",
     "MoveView",
+    "PreemptionsView",
     "QueueView",
     "StopView",
     "TasksView",

@@ -11,7 +11,13 @@ from portal.jobs.selectors.details import (
 )
 from portal.jobs.selectors.facts import cluster_facts
 from portal.jobs.selectors.lists import job_listed, jobs_listed
-from portal.jobs.selectors.preemptions import preemptions_open
+from portal.jobs.selectors.preemptions import (
+    PreemptionShown,
+    preemptions_leaving,
+    preemptions_of,
+    preemptions_open,
+    preemptions_shown,
+)
 from portal.jobs.selectors.queue import (
     Forecast,
     Queued,
@@ -28,6 +34,7 @@ from portal.jobs.selectors.visible import job_get, job_restrict, job_with_right,
 __all__ = [
     "Forecast",
     "PastUse",
+    "PreemptionShown",
     "Queued",
     "RoleState",
     "cluster_facts",
@@ -43,7 +50,10 @@ __all__ = [
     "job_tasks",
     "job_with_right",
     "jobs_listed",
+    "preemptions_leaving",
+    "preemptions_of",
     "preemptions_open",
+    "preemptions_shown",
     "queue_ordered",
     "queue_places",
     "queue_rows",

@@ -79,7 +79,7 @@ def _victim_end(taken: Taken, job: Job, now: datetime) -> Preemption | None:
 
 def _tell(job: Job, told: Sequence[Preemption], now: datetime) -> None:
     message = preempting_words(job=job, told=told)
-    job_event(job=job, code=PREEMPTING, message=message, now=now)
+    job_event(job=job, code=PREEMPTING, message=f"{message}.", now=now)
     Job.objects.filter(pk=job.pk, state=JobState.WAITING).update(
         waiting_code=PREEMPTING, waiting_message=message, waiting_written_at=now,
         waiting_numbers={"gpus": sum(one.gpus for one in told), "victims": len(told)},
@@ -91,4 +91,4 @@ def preempting_words(*, job: Job, told: Sequence[Preemption]) -> str:
     """Whom the job waits for, and until when, for its own readers. The victims come with job, user and VC."""
     names = jobs_named([one.victim.job for one in told], to=job)
     until = max(one.deadline for one in told)
-    return f"{gpus_named(sum(one.gpus for one in told))} of {names} are taken back for it by {until:%H:%M:%S} UTC."
+    return f"{gpus_named(sum(one.gpus for one in told))} of {names} are taken back for it by {until:%H:%M:%S} UTC"
