@@ -57,6 +57,7 @@ CASES = {
     "job_config": Case("job.read", "GET", "jobs/{job}/config"),
     "job_event_list": Case("job.read", "GET", "jobs/{job}/events"),
     "job_attempt_list": Case("job.read", "GET", "jobs/{job}/attempts"),
+    "job_preemption_list": Case("job.read", "GET", "jobs/{job}/preemptions"),
     "job_task_list": Case("job.read", "GET", "jobs/{job}/tasks"),
     "job_log": Case("job.read", "GET", "jobs/{running}/logs"),
     "job_move": Case("job.move", "POST", "jobs/{job}/move", {"vc": "vision"}),

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 from django.utils import timezone
 
+from nodes.protocol import Cause, Exit
 from portal.accounts.models import User
-from portal.jobs.models import Allocation, Claim, Job
+from portal.clusters.models import Node
+from portal.clusters.states import NodeHealth
+from portal.jobs.models import Allocation, Claim, Job, TaskAttempt
 from portal.jobs.services import job_stop
 from portal.jobs.states import JobState
 from tests.dispatch.plans import PROD, submitted
@@ -97,6 +100,33 @@ def test_a_preemptor_that_is_stopped_leaves_its_victim_the_way_back(world: World
     world.settle()
     assert states(low, high) == [JobState.RUNNING, JobState.STOPPED]
     assert low.attempts.count() == 2
+
+
+@pytest.mark.parametrize("fate", ["its node is lost", "it cannot be killed"])
+def test_a_victim_that_never_gives_its_gpus_back_does_not_hold_its_preemptor_for_ever(
+    world: World, teams: Teams, fate: str
+) -> None:
+    low = submitted(world, teams["alice"], TWO, name="low")
+    guest = submitted(world, teams["carol"], TWO, name="guest")
+    world.settle()
+    high = submitted(world, teams["bob"], TWO, name="high", extras=PROD)
+    world.cycle()
+    gone = TaskAttempt.objects.filter(task__job=low)[0].node
+    assert set(Claim.objects.values_list("leaf__node__name", flat=True)) == {gone.name}
+    stuck = world.nodes.pop(gone.name)
+    if fate == "its node is lost":
+        Node.objects.filter(pk=gone.pk).update(health=NodeHealth.LOST)
+    else:
+        for order in stuck.desired().orders:
+            stuck.end(order, Exit(cause=Cause.UNKILLABLE))
+        stuck.report()
+    world.settle()
+    high.refresh_from_db()
+    assert (high.state, high.waiting_code) == (JobState.WAITING, "bad_nodes")
+    assert not Claim.objects.exists()
+    job_stop(job=guest, actor=teams["carol"], now=timezone.now())
+    world.settle()
+    assert states(low, high) == [JobState.WAITING, JobState.RUNNING]
 
 
 def test_many_cycles_on_the_same_jobs_change_nothing_more(world: World, teams: Teams) -> None:
