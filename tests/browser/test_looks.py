@@ -63,6 +63,7 @@ def test_every_page_fits_and_can_be_read(
             expect(site.page.locator(".log-row").first).to_be_visible()
         if name == "submit":
             expect(site.page.get_by_text("This file is valid.")).to_be_visible()
+            expect(site.page.get_by_text("It would")).to_be_visible()
         faults += look(site.page, f"{name}-{mode}")
     context.close()
     faults += look_as_administrator(chromium, embedded_stack, mode)
