@@ -20,13 +20,13 @@ class Borrowing:
         self.state = trial.state
         self._lines: dict[str, Line] = {}
         self._no_loan: set[int] = set()
-        self._given_back = trial.state.desk.ledger.given_back()
+        self._given_back = trial.state.desk.ledger.given_back
 
     def turns(self, told: bool) -> None:
         """Everybody's turn; `told`: also of those that find no loan, for their reasons."""
         state = self.state
         queues = {}
-        self._given_back = state.desk.ledger.given_back()
+        self._given_back = state.desk.ledger.given_back
         steady = not told and not self.trial.fair
         for vc in sorted({*state.queues, *state.opportunistic}):
             if not steady or state.memory.quiet.get((vc, "loan")) != self._loan_signature(vc):

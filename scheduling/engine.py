@@ -322,6 +322,7 @@ class Engine:
         self._memory = Memory()
         self._holdable: dict[int, bool] = {}
         self._refused: dict[tuple[int, int, bool], tuple[Refusal, ...]] = {}
+        self._stands: dict[str, Queue] = {}
         self._queues: dict[str, Queue] = {}
         self._opportunistic: dict[str, Queue] = {}
         self._enter_all()
@@ -423,9 +424,9 @@ class Engine:
 
     def _place_in_queue(self, name: str) -> None:
         """Into the queue where it belongs: waiting jobs, and guaranteed ones that run on loan."""
-        for queues in (self._queues, self._opportunistic):
-            for queue in queues.values():
-                queue.remove(name)
+        stands = self._stands.pop(name, None)
+        if stands is not None:
+            stands.remove(name)
         running = self._running.get(name)
         job = self._waiting.get(name)
         if job is None and running is not None and not running.job.opportunistic and _on_loan(running):
@@ -433,7 +434,8 @@ class Engine:
         if job is not None:
             queues = self._opportunistic if job.opportunistic else self._queues
             user = "" if self._layout.policy.order is Order.SUBMISSION else job.user
-            queues.setdefault(job.vc, Queue()).add(job, user, self._shapes.of(job).number)
+            self._stands[name] = queues.setdefault(job.vc, Queue())
+            self._stands[name].add(job, user, self._shapes.of(job).number)
 
     def _no_longer_wanted(self, job_id: str, tasks: set[TaskRef]) -> None:
         job = self._waiting.get(job_id)

@@ -105,8 +105,8 @@ class Quotas:
     def _signature(self, vc: str, hardware: int) -> tuple[int, ...]:
         """What the turn of a virtual cluster depends on: its queue, its quota, and the nodes where they failed it."""
         ledger = self.state.desk.ledger
-        freed = sum(count for (owner, _), count in ledger.freed.items() if owner == vc)
-        return (self.state.queues[vc].version, freed, hardware, ledger.given_back() if hardware else 0)
+        given_back = ledger.given_back if hardware else 0
+        return (self.state.queues[vc].version, ledger.freed.get(vc, 0), hardware, given_back)
 
     def _line(self, vc: str, told: bool) -> Iterator[Job]:
         """The queue of a virtual cluster; without reasons to tell, without those who are held up anyway."""
