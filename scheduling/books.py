@@ -24,7 +24,8 @@ class Books:
     `used`, `owners` (mask by job: holders and claimants), `pairs` (physical bit by virtual bit), `home` (where it
     lies).
     Per quota cell: `place` (its physical cell) and `seated` (its leaves in use). Per chain: `holes`, the number
-    of open nodes by their idle leaves. `freed` counts what was given back, by virtual cluster ("": nodes) and chain.
+    of open nodes by their idle leaves. `freed` counts what was given back to each
+    quota, `given_back` what was on the nodes.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -50,7 +51,8 @@ class Books:
         self.seat_at: dict[int, tuple[int, int]] = {}
         self.bound_nodes = [0] * len(layout.uppers)
         self.free_leaves = dict(layout.owned)
-        self.freed: dict[tuple[str, str], int] = {}
+        self.freed: dict[str, int] = {}
+        self.given_back = 0
         self._journal: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._trials: list[int] = []
         self._undoing = False
@@ -104,18 +106,17 @@ class Books:
         if self._trials and not self._undoing:
             self._journal.append((undo, args))
 
-    def mark_freed(self, chain: str, vc: str = "") -> None:
-        """Something was given back: in a chain, or (with `vc`) in a virtual cluster's quota there.
+    def mark_freed(self, vc: str = "") -> None:
+        """Something was given back: on the nodes, or (with `vc`) in a virtual cluster's quota.
 
-        The count only grows: what a trial gave back and took again has been counted.
+        The counts only grow: what a trial gave back and took again has been counted.
         """
         if self._undoing:
             return
-        self.freed[vc, chain] = self.freed.get((vc, chain), 0) + 1
-
-    def given_back(self) -> int:
-        """How often anything was given back on the nodes."""
-        return sum(count for (vc, _), count in self.freed.items() if not vc)
+        if vc:
+            self.freed[vc] = self.freed.get(vc, 0) + 1
+        else:
+            self.given_back += 1
 
     # Steps on a node
 
@@ -131,7 +132,7 @@ class Books:
         del self.tasks[number][job, placement.task]
         self.cpu[number] += placement.cpu_milli
         self.memory[number] += placement.memory_mb
-        self.mark_freed(self.layout.chains[number])
+        self.mark_freed()
         self._did(self.arrive, number, job, placement)
 
     def take(self, number: int, job: str, mask: int) -> None:
@@ -145,7 +146,7 @@ class Books:
         """A job holds these leaves no more."""
         self.busy[number] &= ~mask
         _drop(self.held[number], job, mask)
-        self.mark_freed(self.layout.chains[number])
+        self.mark_freed()
         self._regroup(number)
         self._did(self.take, number, job, mask)
 
@@ -153,7 +154,7 @@ class Books:
         """These leaves are on loan, or not."""
         self.lent[number] = self.lent[number] | mask if lent else self.lent[number] & ~mask
         if not lent:
-            self.mark_freed(self.layout.chains[number])
+            self.mark_freed()
         self._regroup(number)
         self._did(self.set_lent, number, mask, not lent)
 
@@ -161,7 +162,7 @@ class Books:
         """These leaves are kept for somebody, or not."""
         self.claimed[number] = self.claimed[number] | mask if claimed else self.claimed[number] & ~mask
         if not claimed:
-            self.mark_freed(self.layout.chains[number])
+            self.mark_freed()
         self._regroup(number)
         self._did(self.set_claimed, number, mask, not claimed)
 
@@ -173,7 +174,7 @@ class Books:
             for upper in self.layout.above[number]:
                 self.bound_nodes[upper] += 1 if after else -1
         if not bound:
-            self.mark_freed(self.layout.chains[number])
+            self.mark_freed()
         self._regroup(number)
         self._did(self.set_bound, number, mask, not bound)
 
@@ -204,7 +205,7 @@ class Books:
         _drop(self.owners[cell], job, mask)
         self._set_used(cell, self.used[cell] & ~mask, mask.bit_count())
         quota = self.layout.quotas[self.layout.cell_quota[cell]]
-        self.mark_freed(quota.chain, quota.vc)
+        self.mark_freed(quota.vc)
         self._did(self.use, job, cell, mask)
 
     def _set_used(self, cell: int, used: int, freed: int) -> None:

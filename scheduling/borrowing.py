@@ -1,6 +1,7 @@
 """The second half of a pass: idle cells on loan, the virtual cluster with the smallest share on loan first."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from scheduling import explain
 from scheduling.decisions import Start
@@ -19,13 +20,13 @@ class Borrowing:
         self.state = trial.state
         self._lines: dict[str, Line] = {}
         self._no_loan: set[int] = set()
-        self._given_back = trial.state.desk.ledger.given_back()
+        self._given_back = trial.state.desk.ledger.given_back
 
     def turns(self, told: bool) -> None:
         """Everybody's turn; `told`: also of those that find no loan, for their reasons."""
         state = self.state
         queues = {}
-        self._given_back = state.desk.ledger.given_back()
+        self._given_back = state.desk.ledger.given_back
         steady = not told and not self.trial.fair
         for vc in sorted({*state.queues, *state.opportunistic}):
             if not steady or state.memory.quiet.get((vc, "loan")) != self._loan_signature(vc):
@@ -100,14 +101,18 @@ class Borrowing:
             job = self.trial.left.get(late.job.id, late.job)
             if job is None or late.shape.number in tried or not late.choices:
                 continue
-            find = self.state.desk.borrowed if job.opportunistic else self.state.desk.guaranteed
-            start = next(
-                (one for one in (find(job, choice) for choice in late.choices) if isinstance(one, Start)), None
-            )
+            start = next((one for one in map(partial(self._modestly, job), late.choices) if one is not None), None)
             if start is None:
                 tried.add(late.shape.number)
             else:
                 self.trial.carry_out(start)
+
+    def _modestly(self, job: Job, choice: Choice) -> Start | None:
+        """A start of a borrower, or of a job without GPUs: neither stands before anybody in the order of quotas."""
+        if job.opportunistic:
+            return self.state.desk.borrowed(job, choice) if may_borrow(self.state, job, choice) else None
+        answer = None if choice.chains else self.state.desk.guaranteed(job, choice)
+        return answer if isinstance(answer, Start) else None
 
     def _stays(self, job: Job) -> None:
         """An opportunistic job finds no loan; others have their reason from the queue."""

@@ -6,9 +6,9 @@ Nothing here leaves the ledger changed.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from scheduling.decisions import Preempt, Start, Victim
+from scheduling.decisions import Preempt, Start
 from scheduling.fairness import DominantShares
-from scheduling.ground import Ground, Idle
+from scheduling.ground import Ground, Idle, Task
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement
 from scheduling.ledger import Ledger
 from scheduling.mapping import Mapped, map_seats
@@ -142,10 +142,11 @@ class Desk:
                 return None, seated
             seated = True
             alone = len(found) == 1 and not unit.others
-            ground = Ground(self.ledger, job, allowed, self.costs, over, ask.evict, alone)
+            doomed = self._ending(over, found) if over else frozenset[Task]()
+            ground = Ground(self.ledger, job, allowed, self.costs, doomed, ask.evict, alone)
             mapped = map_seats(ground, found, unit.others)
             if isinstance(mapped, Mapped):
-                return mapped, True
+                return Mapped(mapped.placements, mapped.taken | doomed), True
             self.blocked = True
             if not mapped.cells:
                 return None, True
@@ -172,10 +173,9 @@ class Desk:
         try:
             lazy = self._set_aside(chosen)
             mapped, _ = self._in_quota(job, unit, allowed, frozenset(chosen - lazy), ask)
-            whole = self._holders_of(mapped, chosen - lazy) if mapped else frozenset()
         finally:
             self.ledger.take_back()
-        return self._answer(job, mapped, frozenset(lazy), whole) if mapped is not None else None
+        return self._answer(job, mapped, frozenset(lazy)) if mapped is not None else None
 
     def _price(self, job: str) -> tuple[bool, int, int, str]:
         """What goes first: a mere claimant, then outside its minimum run time, lower priority, less lost work."""
@@ -198,25 +198,23 @@ class Desk:
                     self.ledger.lend(job, task.placement)
         return lazy
 
-    def _holders_of(self, mapped: Mapped, chosen: set[str]) -> frozenset[str]:
-        """Of the chosen, those whose virtual leaves the placement takes, wherever their tasks are."""
-        layout, found = self.ledger.layout, set[str]()
-        for placement in mapped.placements:
-            for use in placement.leaves:
-                virtual = layout.virtual_leaf(use.virtual_cell or "")
-                if virtual is not None:
-                    owners = self.ledger.owners[virtual[0]]
-                    found.update(job for job in chosen if owners.get(job, 0) >> virtual[1] & 1)
+    def _ending(self, over: frozenset[str], seats: Iterable[Seat]) -> frozenset[Task]:
+        """Tasks of these jobs that hold a wanted virtual leaf, of gangs with all the others: they end wherever the
+        new tasks will lie, so that who ends follows from the virtual leaves alone."""
+        address = self.ledger.layout.virtual_address
+        wanted = {address(seat.cell, bit) for seat in seats for bit in bits(seat.leaves)}
+        found = set[Task]()
+        for name in over & self.running.keys():
+            running = self.running[name]
+            mine = [one.placement for one in running.tasks]
+            holding = [one for one in mine if any(use.virtual_cell in wanted for use in one.leaves)]
+            found.update((name, one.task) for one in (mine if holding and running.job.gang else holding))
         return frozenset(found)
 
-    def _answer(
-        self, job: Job, mapped: Mapped, lazy: frozenset[str], whole: frozenset[str] = frozenset()
-    ) -> Start | Preempt:
+    def _answer(self, job: Job, mapped: Mapped, lazy: frozenset[str]) -> Start | Preempt:
         """Start when nobody has to leave, else Preempt. Who lends lazily but sits on a wanted leaf has to leave."""
-        taken = {one for one in mapped.taken if one[0] in self.running}
-        gone: tuple[Victim, ...] = victims(self.running, taken, (one for one in whole if one in self.running))
-        losers = {one for one in whole if one not in self.running} | self._losers(job, mapped)
-        releases = tuple(sorted(leaf for one in losers for leaf in self.claims.get(one, ())))
+        gone = victims(self.running, (one for one in mapped.taken if one[0] in self.running))
+        releases = tuple(sorted(leaf for one in self._losers(job, mapped) for leaf in self.claims.get(one, ())))
         demotes = tuple(sorted(lazy - {victim.job for victim in gone}))
         if gone:
             return Preempt(job, mapped.placements, gone, self.now, demotes, releases)

@@ -72,9 +72,11 @@ class Engine:
             self.demote(Demotion(name, job.id))
         self._check_start(job.id, start.placements)
         ledger = self._ledger
+        tasks = {placement.task for placement in start.placements}
+        claimed = [leaf for leaf, claim in self._claims.get(job.id, {}).items() if claim.task in tasks]
         ledger.begin()
         try:
-            for leaf in self._claims.get(job.id, {}):
+            for leaf in claimed:
                 ledger.unclaim(job.id, leaf)
             for placement in start.placements:
                 ledger.hold(job.id, placement)
@@ -82,9 +84,12 @@ class Engine:
             ledger.take_back()
             raise
         ledger.keep()
-        self._drop_claims(job.id)
+        for leaf in claimed:
+            del self._claims[job.id][leaf]
+        if not self._claims.get(job.id):
+            self._drop_claims(job.id)
         self._note_running(job, [RunningTask(placement, start.at_ms) for placement in start.placements])
-        self._no_longer_wanted(job.id, {placement.task for placement in start.placements})
+        self._no_longer_wanted(job.id, tasks)
 
     def finish(self, job_id: str, tasks: Iterable[TaskRef] | None = None, now: int | None = None) -> None:
         """These tasks gave their places back; with None the job is over, waiting tasks included.
@@ -130,10 +135,12 @@ class Engine:
         for name in preempt.demotes:
             self.demote(Demotion(name, preempt.job.id))
         holders = {use.leaf: victim for victim, uses in self._holding(preempt).items() for use in uses}
-        for placement in preempt.placements:
-            for use in placement.leaves:
-                victim = holders.get(use.leaf)
-                self.claim(Claim(use.leaf, preempt.job.id, victim, use.virtual_cell or "", placement.task))
+        wanted = [(use, placement.task) for placement in preempt.placements for use in placement.leaves]
+        for use, _ in wanted:
+            self.release(use.leaf)
+            self._ledger.make_way(use)
+        for use, task in wanted:
+            self.claim(Claim(use.leaf, preempt.job.id, holders.get(use.leaf), use.virtual_cell or "", task))
         for gone in preempt.victims:
             self.leave(gone.job, gone.tasks)
 
@@ -315,6 +322,7 @@ class Engine:
         self._memory = Memory()
         self._holdable: dict[int, bool] = {}
         self._refused: dict[tuple[int, int, bool], tuple[Refusal, ...]] = {}
+        self._stands: dict[str, Queue] = {}
         self._queues: dict[str, Queue] = {}
         self._opportunistic: dict[str, Queue] = {}
         self._enter_all()
@@ -416,9 +424,9 @@ class Engine:
 
     def _place_in_queue(self, name: str) -> None:
         """Into the queue where it belongs: waiting jobs, and guaranteed ones that run on loan."""
-        for queues in (self._queues, self._opportunistic):
-            for queue in queues.values():
-                queue.remove(name)
+        stands = self._stands.pop(name, None)
+        if stands is not None:
+            stands.remove(name)
         running = self._running.get(name)
         job = self._waiting.get(name)
         if job is None and running is not None and not running.job.opportunistic and _on_loan(running):
@@ -426,7 +434,8 @@ class Engine:
         if job is not None:
             queues = self._opportunistic if job.opportunistic else self._queues
             user = "" if self._layout.policy.order is Order.SUBMISSION else job.user
-            queues.setdefault(job.vc, Queue()).add(job, user, self._shapes.of(job).number)
+            self._stands[name] = queues.setdefault(job.vc, Queue())
+            self._stands[name].add(job, user, self._shapes.of(job).number)
 
     def _no_longer_wanted(self, job_id: str, tasks: set[TaskRef]) -> None:
         job = self._waiting.get(job_id)

@@ -20,7 +20,7 @@ Task = tuple[str, TaskRef]
 class Ground:
     """The ledger as this job would change it; everything is done in a trial and taken back in the end.
 
-    `allowed` are the nodes it may use. `doomed` jobs lose their places in any case, so that taking their leaves
+    `allowed` are the nodes it may use. `doomed` tasks lose their places in any case, so that taking their leaves
     costs nothing more; without `evict` nobody else may lose a place. `alone`: it is about one task, so nothing
     comes after it that would have to find its leaves taken. `taken` are the tasks that must leave.
     """
@@ -29,7 +29,7 @@ class Ground:
     job: Job
     allowed: int
     costs: Costs
-    doomed: frozenset[str] = frozenset()
+    doomed: frozenset[Task] = frozenset()
     evict: bool = True
     alone: bool = False
     leaves: dict[TaskRef, tuple[int, list[tuple[int, LeafAt]]]] = field(default_factory=dict)
@@ -52,9 +52,11 @@ class Ground:
         return done
 
     def doomed_on(self, number: int) -> int:
-        """Leaves of a node that doomed jobs hold."""
-        held = self.ledger.held[number]
-        return sum(held.get(job, 0) for job in self.doomed) if self.doomed else 0
+        """Leaves of a node that doomed tasks hold."""
+        if not self.doomed:
+            return 0
+        tasks = self.ledger.tasks[number]
+        return sum(self._mask(tasks[task]) for task in self.doomed & tasks.keys())
 
     def pay(self, number: int, mask: int, demands: Iterable[Demand]) -> bool:
         """The holders of these leaves leave; whether the node then has the CPU and memory for one task of each."""
@@ -93,7 +95,7 @@ class Ground:
             memory -= kept * ledger.layout.reserves[number][1]
         if self.taken or self.doomed:
             for task, placement in ledger.tasks[number].items():
-                if task in self.taken or task[0] in self.doomed:
+                if task in self.taken or task in self.doomed:
                     cpu += placement.cpu_milli
                     memory += placement.memory_mb
         spent = self.spent.get(number, (0, 0))
@@ -104,7 +106,10 @@ class Ground:
         return cpu >= 0 and memory >= 0
 
     def _make_room(self, number: int) -> bool:
-        """Take back CPU and memory on loan: first from borrowed tasks, then from those with more than their share."""
+        """Take back CPU and memory on loan: first from borrowed tasks, then from those with more than their share.
+
+        Tasks without GPUs have no share here: they are among the latter.
+        """
         ledger = self.ledger
         reserve_cpu, reserve_memory = ledger.layout.reserves[number]
         ranked = []
@@ -114,7 +119,7 @@ class Ground:
             gpus = len(placement.leaves)
             borrowed = any(use.virtual_cell is None for use in placement.leaves) or self.costs.is_opportunistic(task[0])
             beyond = placement.cpu_milli > reserve_cpu * gpus or placement.memory_mb > reserve_memory * gpus
-            if borrowed or (gpus and beyond):
+            if borrowed or beyond:
                 ranked.append((not borrowed, self.costs.of(task[0]), task))
         for _, _, task in sorted(ranked):
             self.taken.add(task)

@@ -22,7 +22,6 @@ def place_loose(ground: Ground, quota: Quota, seats: list[Seat]) -> bool:
         fills = find(bins, _demands(seats))
         if fills is None:
             break
-        wrong = 0
         tasks = {id(fill.demand): iter(fill.demand.tasks) for fill in fills}
         plan = [(fill.bin, by_task[next(tasks[id(fill.demand)])]) for fill in fills for _ in range(fill.count)]
         if ground.attempt(partial(_sit_idle, ground, plan)):
@@ -70,12 +69,20 @@ def _sit_idle(ground: Ground, plan: list[tuple[int, Seat]]) -> bool:
 
 
 def _unsafe(ground: Ground, plan: list[tuple[int, Seat]]) -> int:
-    """The first node of the plan that cannot take its tasks, because a larger cell would be split."""
-    for number in dict.fromkeys(number for number, _ in plan):
-        ours = [one for one in plan if one[0] == number]
-        if not ground.attempt(partial(_sit_idle, ground, ours)):
-            return 1 << number
-    return 1 << plan[0][0] if plan else 0
+    """The first node of the plan that cannot take its tasks beside the nodes before it, because a larger cell would
+    be split; the first of all where that is none. Nothing is left changed."""
+    fit: list[int] = []
+
+    def one_by_one() -> bool:
+        for number in dict.fromkeys(number for number, _ in plan):
+            ours = [one for one in plan if one[0] == number]
+            if not ground.attempt(partial(_sit_idle, ground, ours)):
+                break
+            fit.append(number)
+        return False
+
+    ground.attempt(one_by_one)
+    return 1 << next((number for number, _ in plan if number not in fit), plan[0][0]) if plan else 0
 
 
 def _sit(ground: Ground, number: int, mask: int, seat: Seat) -> bool:

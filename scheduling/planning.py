@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from scheduling.borrowing import Borrowing
 from scheduling.decisions import Demotion, Plan
 from scheduling.quotas import Quotas
-from scheduling.state import State, Trial
+from scheduling.state import State, Trial, merged_by_job
 from scheduling.telling import Teller
 
 
@@ -30,7 +30,7 @@ def make_plan(state: State, now: int, *, told: bool, fallen: Mapping[str, Demoti
     return Plan(
         now,
         starts=tuple(trial.starts),
-        preemptions=tuple(trial.preemptions),
+        preemptions=merged_by_job(trial.preemptions),
         promotions=tuple(trial.promotions),
         demotions=tuple(fallen[name] for name in sorted(fallen)),
         waits=waits,

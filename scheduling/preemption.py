@@ -77,20 +77,16 @@ class Costs:
         return tuple(paid), taken
 
 
-def victims(
-    running: Mapping[str, Running], taken: Iterable[tuple[str, TaskRef]], whole: Iterable[str] = ()
-) -> tuple[Victim, ...]:
-    """What must end when these tasks (and the jobs in `whole`) lose their places: gangs as a whole."""
+def victims(running: Mapping[str, Running], taken: Iterable[tuple[str, TaskRef]]) -> tuple[Victim, ...]:
+    """What must end when these tasks lose their places: gangs as a whole."""
     tasks: dict[str, set[TaskRef]] = {}
     for job, task in taken:
         tasks.setdefault(job, set()).add(task)
-    for job in whole:
-        tasks.setdefault(job, set())
     found = []
     for job in sorted(tasks):
         one = running[job]
         every = tuple(task.placement.task for task in one.tasks)
-        lost = every if one.job.gang or not tasks[job] else tuple(task for task in every if task in tasks[job])
+        lost = every if one.job.gang else tuple(task for task in every if task in tasks[job])
         found.append(Victim(job, lost, one.job.grace_ms))
     return tuple(found)
 

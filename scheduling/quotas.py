@@ -37,11 +37,15 @@ class Quotas:
                 self.trial.give_up(name)
                 continue
             placements = self._claimed(job, claims)
-            if any(claim.victim is not None for claim in claims.values()) or not self._powered(placements or ()):
-                for placement in placements or ():
+            held = {claim.task for claim in claims.values() if claim.victim is not None}
+            ready = tuple(one for one in placements or () if one.task not in held)
+            if not ready or (job.gang and held) or not self._powered(ready):
+                ready = ()
+            for placement in placements or ():
+                if placement not in ready:
                     self.trial.charge(job, placement)
-            elif placements is not None:
-                self.trial.start(Start(job, placements, self.trial.now))
+            if ready:
+                self.trial.start(Start(job, ready, self.trial.now))
 
     def _powered(self, placements: tuple[TaskPlacement, ...]) -> bool:
         """Whether the nodes have the CPU and memory: those who use it on loan may still be leaving."""
@@ -101,8 +105,8 @@ class Quotas:
     def _signature(self, vc: str, hardware: int) -> tuple[int, ...]:
         """What the turn of a virtual cluster depends on: its queue, its quota, and the nodes where they failed it."""
         ledger = self.state.desk.ledger
-        freed = sum(count for (owner, _), count in ledger.freed.items() if owner == vc)
-        return (self.state.queues[vc].version, freed, hardware, ledger.given_back() if hardware else 0)
+        given_back = ledger.given_back if hardware else 0
+        return (self.state.queues[vc].version, ledger.freed.get(vc, 0), hardware, given_back)
 
     def _line(self, vc: str, told: bool) -> Iterator[Job]:
         """The queue of a virtual cluster; without reasons to tell, without those who are held up anyway."""
@@ -131,7 +135,7 @@ class Quotas:
     def _wait_for_cells(self, job: Job) -> None:
         """Tasks of a job that is taking cells are asked for when it has them; until then nobody passes them."""
         claimed = {claim.task for claim in self.state.claims[job.id].values()}
-        waiting = self.state.waiting.get(job.id)
+        waiting = self.trial.left.get(job.id, self.state.waiting.get(job.id))
         if waiting is not None and not job.gang and not claimed.issuperset(waiting.wanted):
             self.lines[job.vc].held |= self.state.shapes.of(job).chains
 

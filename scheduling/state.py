@@ -1,12 +1,12 @@
 """What a pass over the jobs reads, and what it changes on the way: the engine's own maps, on trial."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from scheduling.cells import Order
 from scheduling.deciding import Desk
 from scheduling.decisions import Demotion, Preempt, Promotion, Reason, Start
-from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement
+from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.lending import Loans
 from scheduling.ordering import Queue
 from scheduling.reservation import Reservation
@@ -159,10 +159,7 @@ class Trial:
     def start(self, start: Start) -> Job | None:
         """The tasks run; answers with what is left of the job."""
         state, job = self.state, start.job
-        if job.id in state.claims:
-            for leaf in state.claims.pop(job.id):
-                state.desk.ledger.unclaim(job.id, leaf)
-            state.claimants.pop(job.id, None)
+        self._convert(job.id, {placement.task for placement in start.placements})
         tasks = []
         for placement in start.placements:
             state.desk.ledger.hold(job.id, placement)
@@ -173,6 +170,16 @@ class Trial:
         state.running[job.id] = Running(replace(job, wanted=()), (*(before.tasks if before else ()), *tasks))
         self.starts.append(start)
         return self._rest(start)
+
+    def _convert(self, name: str, tasks: set[TaskRef]) -> None:
+        """The job's claims for these tasks have done their work."""
+        claims = self.state.claims.get(name, {})
+        for leaf in [leaf for leaf, claim in claims.items() if claim.task in tasks]:
+            self.state.desk.ledger.unclaim(name, leaf)
+            del claims[leaf]
+        if not claims:
+            self.state.claims.pop(name, None)
+            self.state.claimants.pop(name, None)
 
     def give_up(self, name: str) -> None:
         """All claims of a job are released."""
@@ -196,6 +203,28 @@ class Trial:
         self.promotions.append(Promotion(job.id, placements))
 
 
+def merged_by_job(preemptions: Iterable[Preempt]) -> tuple[Preempt, ...]:
+    """One preemption for each job: a job that is no gang is answered task by task."""
+    found: dict[str, Preempt] = {}
+    for one in preemptions:
+        before = found.get(one.job.id)
+        if before is None:
+            found[one.job.id] = one
+            continue
+        victims = {victim.job: victim for victim in before.victims}
+        for victim in one.victims:
+            tasks = {*victim.tasks, *(victims[victim.job].tasks if victim.job in victims else ())}
+            victims[victim.job] = replace(victim, tasks=tuple(sorted(tasks)))
+        found[one.job.id] = replace(
+            before,
+            placements=(*before.placements, *one.placements),
+            victims=tuple(victims[name] for name in sorted(victims)),
+            demotes=(*before.demotes, *one.demotes),
+            releases=(*before.releases, *one.releases),
+        )
+    return tuple(found.values())
+
+
 def claim_all(state: State, answer: Preempt) -> None:
     """The preemptor's claims on every leaf of its placement; the victims are on their way out."""
     ledger, name = state.desk.ledger, answer.job.id
@@ -210,7 +239,7 @@ def claim_all(state: State, answer: Preempt) -> None:
         ledger.make_way(use)
     for use in uses:
         ledger.claim(name, use)
-    state.claims[name] = mine
+    state.claims[name] = state.claims.get(name, {}) | mine
     state.claimants[name] = answer.job
     for gone in answer.victims:
         running = state.running[gone.job]

@@ -28,8 +28,8 @@ class Teller:
         told = []
         for late in self._trial.late:
             job = self._trial.left.get(late.job.id, late.job)
-            if job is None:
-                continue
+            if job is None or job.id in self._state.claims:
+                continue  # of a job that takes cells that is the reason
             place = late.ahead[0] + 1 if late.ahead is not None else None
             told.append(Wait(job, late.reason or self._reason(late), place))
         for name in sorted(self._state.claims):

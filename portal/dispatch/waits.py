@@ -13,9 +13,11 @@ from portal.jobs.services import Waiting, job_of_others, preempting_words
 
 KEPT = "GPUs are kept for it until those who hold them have left"
 
-
 _JOB = re.compile(r"\bjob (\d+)\b")
 """How the engine's sentences name a job."""
+
+_JOB_NUMBERS = {"job", "first"}
+"""Under these names its numbers hold a job's id."""
 
 
 def waits_told(plan: scheduling.Plan, loaded: Loaded) -> list[Waiting]:
@@ -39,13 +41,19 @@ class Names:
     def told(self, sentence: str, *, vc: str) -> str:
         """The sentence for the people of this virtual cluster."""
 
-        def name(mention: re.Match[str]) -> str:
-            row = self._rows.get(mention[1])
-            if row is None:
-                return "another job"
-            return row.label if row.vc.name == vc else job_of_others(row)
+        return _JOB.sub(lambda mention: self._name(mention[1], vc), sentence)
 
-        return _JOB.sub(name, sentence)
+    def numbers(self, numbers: Mapping[str, int | str], *, vc: str) -> dict[str, int | str]:
+        """The numbers of the reason for them, with the same names in place of ids."""
+        return {
+            key: self._name(str(value), vc) if key in _JOB_NUMBERS else value for key, value in numbers.items()
+        }  # fmt: skip
+
+    def _name(self, job: str, vc: str) -> str:
+        row = self._rows.get(job)
+        if row is None:
+            return "another job"
+        return row.label if row.vc.name == vc else job_of_others(row)
 
 
 def _told(wait: scheduling.Wait, loaded: Loaded, preempting: dict[int, str], names: Names) -> Waiting:
@@ -55,7 +63,8 @@ def _told(wait: scheduling.Wait, loaded: Loaded, preempting: dict[int, str], nam
         message = loaded.waits_for.get(job) or message
     elif reason.code is scheduling.Code.PREEMPTING:
         message = preempting.get(job, KEPT)
-    numbers = {**reason.numbers, **({"place": wait.place} if wait.place else {})}
+    numbers = names.numbers(reason.numbers, vc=wait.job.vc)
+    numbers |= {"place": wait.place} if wait.place else {}
     return Waiting(job_id=job, code=str(reason.code), message=message, numbers=numbers)
 
 

@@ -67,5 +67,6 @@ def _told(answer: Start | Preempt | Wait, draft: Job, loaded: Loaded, expected: 
         message = f"GPUs would be taken back for it from {whom} at most {grace} s to end"
         return WhatIf(code=str(Code.PREEMPTING), message=message, numbers={"victims": count}, forecast=expected)
     reason = answer.reason
-    message = Names(loaded.jobs, [reason]).told(reason.sentence, vc=draft.vc.name)
-    return WhatIf((), str(reason.code), message, reason.numbers, answer.place, expected)
+    names, vc = Names(loaded.jobs, [reason]), draft.vc.name
+    told = names.told(reason.sentence, vc=vc), names.numbers(reason.numbers, vc=vc)
+    return WhatIf((), str(reason.code), *told, answer.place, expected)

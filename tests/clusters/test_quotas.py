@@ -6,8 +6,9 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from django.db.models import F
 
-from portal.clusters.models import CellType, FirmRight, QuotaChange, QuotaLine, VcEvent, VirtualCluster
+from portal.clusters.models import CellType, ClusterVersion, FirmRight, QuotaChange, QuotaLine, VcEvent, VirtualCluster
 from portal.clusters.selectors import quota_lines, vc_quotas
 from portal.clusters.services import (
     Wish,
@@ -19,7 +20,7 @@ from portal.clusters.services import (
     quotas_set,
     vc_create,
 )
-from portal.clusters.services.versions import cluster_version
+from portal.clusters.services.versions import cluster_change, cluster_version
 from portal.common.errors import Conflict, Invalid
 from tests.clusters.test_topology import grouped
 from tests.support.world import World
@@ -102,6 +103,17 @@ def test_of_two_changes_of_one_version_the_second_is_refused(world: World) -> No
     quotas_set(lines=lines, now=world.now, actor="root", version=version)
     with pytest.raises(Conflict, match="changed meanwhile"):
         quotas_set(lines=lines, now=world.now, actor="root", version=version)
+
+
+def test_of_two_changes_at_one_moment_one_is_refused_and_leaves_nothing(world: World) -> None:
+    def meanwhile() -> None:
+        with cluster_change():
+            QuotaLine.objects.create(vc=world.vc, cell_type=CellType.objects.get(name="A100"), count=1)
+            ClusterVersion.objects.update(version=F("version") + 1)
+
+    with pytest.raises(Conflict, match="at the same moment"):
+        meanwhile()
+    assert not QuotaLine.objects.exists()
 
 
 # ---------------------------------------------------------------- from one moment to another

@@ -15,11 +15,14 @@ pytestmark = pytest.mark.django_db
 def test_a_team_reads_the_names_of_its_own_jobs_and_no_others(world: World) -> None:
     world.node("gpu01", gpus=4)
     job = world.submit(name="secret", instances=2, gpu=2)
-    reason = Reason(Code.RESERVED, {}, f"4 A100 are kept for job {job.pk}, which came first")
+    numbers: dict[str, int | str] = {"job": str(job.pk), "at_ms": 5}
+    reason = Reason(Code.RESERVED, numbers, f"4 A100 are kept for job {job.pk}, which came first")
     names = Names({str(job.pk): job.pk}, [reason])
     assert names.told(reason.sentence, vc="vision") == "4 A100 are kept for alice/secret#1, which came first"
     told = names.told(reason.sentence, vc="speech")
     assert told == "4 A100 are kept for a job of alice in vision (4 GPUs), which came first"
+    assert names.numbers(reason.numbers, vc="vision") == {"job": "alice/secret#1", "at_ms": 5}
+    assert names.numbers(reason.numbers, vc="speech")["job"] == "a job of alice in vision (4 GPUs)"
 
 
 def test_a_job_that_is_over_by_now_is_another_job(world: World) -> None:

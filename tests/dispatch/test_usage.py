@@ -6,6 +6,8 @@ from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from portal.accounts.models import User
@@ -113,6 +115,26 @@ def test_the_scheduler_sees_past_use_folded_into_the_present_hour(world: World, 
     (found,) = usage_folded(now=now, half_life=life)
     assert (found.vc_id, found.user, found.resource, found.hour) == (world.vc.pk, "alice", "A100", hour_of(now))
     assert found.amount == 1000 + 500 + 250
+
+
+def test_days_that_are_past_are_read_again_only_when_use_was_added_to_them(world: World, teams: Teams) -> None:
+    now, life = timezone.now(), timedelta(days=7)
+    long = began(running(world, teams["alice"], {0: "gpu01/0"}, name="long"), now - timedelta(days=5))
+    short = began(running(world, teams["alice"], {0: "gpu02/0"}, name="short"), now - timedelta(minutes=90))
+
+    def read_with_queries() -> tuple[int, int]:
+        with CaptureQueriesContext(connection) as queries:
+            found = {one.resource: one.amount for one in usage_folded(now=now, half_life=life)}
+        return len(queries), found.get("A100", 0) // MINUTE_MS
+
+    assert read_with_queries()[1] == 0
+    task_attempt_release(row=short, now=now)
+    assert read_with_queries() == (3, 89)
+    assert read_with_queries() == (2, 89)
+    task_attempt_release(row=long, now=now)
+    counted, minutes_now = read_with_queries()
+    assert (counted, read_with_queries()) == (3, (2, minutes_now))
+    assert 0.75 * 5 * 24 * 60 < minutes_now < 0.9 * 5 * 24 * 60, "five days, the first ones weigh less"
 
 
 def test_the_snapshot_holds_it_under_the_teams_name(world: World, teams: Teams) -> None:

@@ -161,9 +161,7 @@ def alone(described: Cluster, team: str) -> Cluster:
             continue
         name = f"q{quota.number}"
         width = quota.shape.width
-        made = [
-            machine(f"{name}n{one}", width, sku, quota.shape.names[-1], quota.chain) for one in range(quota.count)
-        ]
+        made = [machine(f"{name}n{one}", width, sku, quota.shape.names[-1], quota.chain) for one in range(quota.count)]
         nodes.extend(made)
         at = made[0].id
         if quota.count > 1:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
-from scheduling import Engine, Job, Plan, Start, TaskRef
+from scheduling import Engine, Job, Plan, Start, TaskRef, Victim
 from scheduling.usage import amounts_of, hourly
 
 PASSES = 40
@@ -116,12 +116,18 @@ class Player:
             for preemption in plan.preemptions:
                 for victim in preemption.victims:
                     self.run.preempted.append((now, preemption.job.id, victim.job))
-                    self._leave(now, victim.job, victim.tasks)
-                    self.made.finish(victim.job, victim.tasks)
-                    self._wait(victim.job, victim.tasks)
+                    self._evict(now, victim)
             if not (plan.answers or plan.promotions or plan.demotions or plan.releases):
                 return
         raise AssertionError(f"at {now} every one of {PASSES} passes changed something")
+
+    def _evict(self, now: int, victim: Victim) -> None:
+        """The victim's tasks wait again; two preemptors of one moment may name the same."""
+        tasks = tuple(task for task in victim.tasks if (victim.job, task) in self._since)
+        if tasks:
+            self._leave(now, victim.job, tasks)
+            self.made.finish(victim.job, tasks)
+            self._wait(victim.job, tasks)
 
     def _began(self, now: int, start: Start) -> None:
         name, run = start.job.id, self.run
@@ -130,7 +136,7 @@ class Player:
         number = self._push(now + self._lasts[name], 0, name, tasks)
         nodes = run.nodes.setdefault(name, {})
         for placement in start.placements:
-            cells = tuple(use.virtual_cell for use in placement.leaves if use.virtual_cell is not None)
+            cells = tuple(sorted(use.virtual_cell for use in placement.leaves if use.virtual_cell is not None))
             run.starts.append(Began(now, name, placement.task, cells))
             run.began.setdefault(name, []).append(now)
             nodes[placement.node] = nodes.get(placement.node, 0) + 1

@@ -15,6 +15,7 @@ from portal.accounts.models import User
 from portal.clusters.models import FirmRight, LoanLimit, Sku, VcEvent, VirtualCluster
 from portal.clusters.selectors.quotas import quota_lines
 from portal.clusters.services.quota_checks import gpus_owned
+from portal.clusters.services.versions import cluster_change
 from portal.common.errors import Fault, Invalid, NotFound
 from portal.common.wake import scheduler_wake
 
@@ -87,22 +88,23 @@ def firm_right_set(
     user = User.objects.filter(username=username, is_active=True).first()
     if user is None:
         raise NotFound("user", username)
-    today = timezone.localdate(now)
-    others = FirmRight.objects.filter(vc=vc, last_day__gte=today).exclude(user=user)
-    given, owned = others.aggregate(all=Sum("gpus"))["all"] or 0, gpus_owned(vc=vc.pk, lines=quota_lines())
-    faults = []
-    if last_day < today:
-        faults.append(Fault("last_day", f"{last_day} is over", "past"))
-    if given + gpus > owned:
-        message = f"{gpus} GPUs asked for; of {owned} of {vc.name}'s quota {given} are promised to others"
-        faults.append(Fault("gpus", message, "too_large"))
-    if faults:
-        raise Invalid(faults)
-    with transaction.atomic():
+    with cluster_change():
+        if faults := list(_right_faults(vc, user, gpus, last_day, timezone.localdate(now))):
+            raise Invalid(faults)
         right, _ = FirmRight.objects.update_or_create(vc=vc, user=user, defaults={"gpus": gpus, "last_day": last_day})
         message = f"{username} may run {gpus} GPUs of {vc.name} without preemption until {last_day}."
         _told(vc, "firm_right", message, now, actor)
     return right
+
+
+def _right_faults(vc: VirtualCluster, user: User, gpus: int, last_day: date, today: date) -> Iterable[Fault]:
+    others = FirmRight.objects.filter(vc=vc, last_day__gte=today).exclude(user=user)
+    given, owned = others.aggregate(all=Sum("gpus"))["all"] or 0, gpus_owned(vc=vc.pk, lines=quota_lines())
+    if last_day < today:
+        yield Fault("last_day", f"{last_day} is over", "past")
+    if given + gpus > owned:
+        message = f"{gpus} GPUs asked for; of {owned} of {vc.name}'s quota {given} are promised to others"
+        yield Fault("gpus", message, "too_large")
 
 
 def firm_right_end(*, vc: VirtualCluster, username: str, now: datetime, actor: str) -> None:

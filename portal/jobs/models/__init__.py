@@ -1,7 +1,7 @@
 """Jobs and everything that hangs on them. Logs are files, never rows; usage is derived from live rows."""
 
 from portal.jobs.models.attempt import JobAttempt, JobEvent, TaskAttempt
-from portal.jobs.models.holding import Allocation, Claim, Demotion, Preemption, Standing, Usage
+from portal.jobs.models.holding import Allocation, Claim, Demotion, Preemption, Standing, Usage, UsageMark
 from portal.jobs.models.job import Job, Task, TaskRole
 
 __all__ = [
@@ -17,4 +17,5 @@ __all__ = [
     "TaskAttempt",
     "TaskRole",
     "Usage",
+    "UsageMark",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -127,3 +129,18 @@ class Usage(models.Model):
 
     def __str__(self) -> str:
         return f"hour {self.hour}: {self.resource} of {self.user_id} in {self.vc_id}: {self.amount}"
+
+
+class UsageMark(models.Model):
+    """One row, made with the first use that is charged: ``version`` grows when use of days that are past is added, so
+    that what those days weigh together is worked out again only then. ``epoch`` tells one database from another."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    epoch = models.UUIDField(default=uuid.uuid4)
+    version = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(id=1), name="one_usage_mark")]
+
+    def __str__(self) -> str:
+        return f"{self.epoch} {self.version}"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db.models import Case, F, Value, When
 
-from portal.jobs.models import Allocation, TaskAttempt, Usage
+from portal.jobs.models import Allocation, TaskAttempt, Usage, UsageMark
+from portal.jobs.selectors.usage import past_days
 from scheduling import LeafUse, Standing, TaskPlacement
 from scheduling.usage import HOUR_MS, amounts_of, hourly
 
@@ -35,6 +36,15 @@ def usage_charge(*, row: TaskAttempt, until: datetime) -> None:
         by_resource[one.resource][one.hour_ms // HOUR_MS] = one.amount
     for resource in sorted(by_resource):
         _add(job.vc_id, job.user_id, resource, by_resource[resource])
+    if by_resource:
+        _mark(min(min(hours) for hours in by_resource.values()), until)
+
+
+def _mark(first: int, until: datetime) -> None:
+    """Readers keep what past days weigh. A reader may be at the next day already, so the limit is an hour ahead."""
+    UsageMark.objects.get_or_create(id=1)
+    if first < past_days(until + timedelta(hours=1)):
+        UsageMark.objects.update(version=F("version") + 1)
 
 
 def _add(vc_id: int, user_id: int, resource: str, amounts: dict[int, int]) -> None:

@@ -104,10 +104,11 @@ def test_one_may_ask_for_some_fields_only(world: World, api: Api) -> None:
 
 def test_the_queue_is_in_the_order_of_priority_then_submission_with_places_by_team(world: World, api: Api) -> None:
     world.node("gpu01", gpus=1)
-    world.submit(name="running")
+    prod = {"hivedScheduler": {"jobPriorityClass": "prod"}}
+    world.submit(name="running", extras=prod)
     world.cycle()
     first, second = world.submit(name="first"), world.submit(name="second")
-    urgent = world.submit(name="urgent", extras={"hivedScheduler": {"jobPriorityClass": "prod"}})
+    urgent = world.submit(name="urgent", extras=prod)
     world.cycle()
     rows = api.get("queue")["results"]
     assert [(row["job"], row["place"]) for row in rows] == [(urgent.pk, 1), (first.pk, 2), (second.pk, 3)]
