@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from scheduling import explain
+from scheduling.caps import cap_passed
 from scheduling.decisions import Start
 from scheduling.fairness import turns
 from scheduling.jobs import Borrow, Job
@@ -61,6 +62,8 @@ class Borrowing:
             if not opportunistic and (left.borrow is not Borrow.AUTO or not state.desk.ledger.layout.policy.lending):
                 continue
             reason = explain.hold(left, state.desk.ledger.layout)
+            if reason is None and not opportunistic:
+                reason = cap_passed(state, left, state.shapes.of(left))
             if reason is not None:
                 if opportunistic:
                     self.trial.late.append(Late(left, state.shapes.of(left), (), None, reason))

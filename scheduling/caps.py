@@ -38,11 +38,11 @@ def over_cap(layout: Layout, running: Mapping[str, Running], job: Job, needs: Ma
 
 
 def _held(layout: Layout, jobs: list[Running]) -> dict[str, int]:
-    """GPUs inside the quota, by leaf type."""
+    """GPUs of guaranteed jobs, by leaf type; those on loan count too."""
     found: dict[str, int] = {}
     for one in jobs:
         for task in one.tasks:
-            count = sum(use.virtual_cell is not None for use in task.placement.leaves)
+            count = 0 if one.job.opportunistic else len(task.placement.leaves)
             number = layout.position.get(task.placement.node)
             if count and number is not None:
                 kind = layout.nodes[number].cell_type

@@ -151,7 +151,7 @@ class Engine:
             raise UnknownJob(job_id)
         going = set(tasks)
         every = tuple(replace(one, leaving=one.leaving or one.placement.task in going) for one in running.tasks)
-        self._running[job_id] = replace(running, tasks=every)
+        self._set_running(replace(running, tasks=every))
 
     def saved(self, job_id: str, at_ms: int) -> None:
         """A running job saved its work. Raises UnknownJob."""
@@ -463,6 +463,8 @@ class Engine:
             self._loans.book(running.job, task.placement, -1)
         for task in running.tasks:
             self._loans.book(running.job, task.placement, 1)
+            if task.leaving:
+                self._loans.leave(running.job, task.placement)
         self._book.update(running.job, running.tasks)
         if running.tasks:
             self._running[name] = running

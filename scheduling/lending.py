@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from scheduling.cells import VirtualCluster
 from scheduling.fairness import Amounts, DominantShares
-from scheduling.jobs import Job, TaskPlacement
+from scheduling.jobs import Job, TaskPlacement, TaskRef
 from scheduling.layout import Layout
 from scheduling.ledger import Ledger
 from scheduling.snapshot import Running
@@ -28,9 +28,12 @@ class Loans:
         self.shares = DominantShares(total, weights)
         self.by_vc: dict[tuple[str, str], int] = {}
         self.by_type: dict[str, int] = {}
+        self._leaving: set[tuple[str, TaskRef]] = set()
         for one in running.values():
             for task in one.tasks:
                 self.book(one.job, task.placement, 1)
+                if task.leaving:
+                    self.leave(one.job, task.placement)
 
     def copy(self) -> "Loans":
         """An independent one with the same contents."""
@@ -38,6 +41,7 @@ class Loans:
         twin._layout, twin.total = self._layout, self.total
         twin.shares = self.shares.copy()
         twin.by_vc, twin.by_type = self.by_vc.copy(), self.by_type.copy()
+        twin._leaving = self._leaving.copy()
         return twin
 
     def book(self, job: Job, placement: TaskPlacement, sign: int) -> None:
@@ -45,11 +49,22 @@ class Loans:
         amounts = self.amounts(job, placement)
         if not amounts:
             return
-        self.shares.take(job.vc, {name: sign * amount for name, amount in amounts.items()})
+        one = (job.id, placement.task)
+        if one in self._leaving:
+            self._leaving.discard(one)
+        else:
+            self.shares.take(job.vc, {name: sign * amount for name, amount in amounts.items()})
         for kind, count in amounts.items():
             if kind not in (CPU, MEMORY):
                 self.by_vc[job.vc, kind] = self.by_vc.get((job.vc, kind), 0) + sign * count
                 self.by_type[kind] = self.by_type.get(kind, 0) + sign * count
+
+    def leave(self, job: Job, placement: TaskPlacement) -> None:
+        """A task on loan is on its way out: its virtual cluster has paid with it already."""
+        amounts = self.amounts(job, placement)
+        if amounts and (job.id, placement.task) not in self._leaving:
+            self._leaving.add((job.id, placement.task))
+            self.shares.give(job.vc, amounts)
 
     def amounts(self, job: Job, placement: TaskPlacement) -> Amounts:
         """What a task has on loan: nothing for one inside its quota."""

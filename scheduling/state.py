@@ -243,6 +243,9 @@ def claim_all(state: State, answer: Preempt) -> None:
     state.claimants[name] = answer.job
     for gone in answer.victims:
         running = state.running[gone.job]
+        for task in running.tasks:
+            if task.placement.task in gone.tasks:
+                state.loans.leave(running.job, task.placement)
         state.running[gone.job] = replace(
             running,
             tasks=tuple(

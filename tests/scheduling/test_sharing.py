@@ -8,7 +8,7 @@ import pytest
 
 from scheduling import Borrow, Cluster, Engine, Plan, Policy, Rules
 from scheduling.jobs import Job
-from tests.scheduling.builders import cluster, job, node
+from tests.scheduling.builders import cluster, job, node, wait_of
 
 EXAMPLES = Path(__file__).parents[3] / "shared/traces/worked_examples.json"
 YARN = {case["name"]: case for case in json.loads(EXAMPLES.read_text())["yarn_capacity_preemption"]["flat"]}
@@ -48,7 +48,7 @@ def lost(plan: Plan) -> dict[str, int]:
 # quota only), "newest lowest-priority containers first" (of what is on loan goes what loses least work; priorities
 # are a matter inside a team) and "dominant resource" (quota is cells; CPU and memory come with them).
 APPLY = [
-    "ignore-no-demand", "proportional", "max-cap", "preempt-cycle",
+    "ignore-no-demand", "proportional", "max-cap", "preempt-cycle", "queue B preemptable",
     "over-capacity queues do not preempt each other",
 ]  # fmt: skip
 
@@ -90,6 +90,16 @@ def test_a_user_of_a_queue_with_factor_three_may_use_all_that_the_queue_may() ->
     plan = made.plan(0)
     made.carry_out(plan)
     assert held(made, "A") == 30, "10 of its own and 20 idle ones, and no queue goes beyond its most"
+
+
+def test_a_user_of_a_queue_with_factor_one_may_use_what_the_queue_owns_and_no_more() -> None:
+    made = capacity()
+    for one in [*jobs_of("B", 15, user="one"), *jobs_of("B", 5, user="two")]:
+        made.submit(one)
+    plan = made.plan(0)
+    made.carry_out(plan)
+    assert (held(made, "B", "one"), held(made, "B", "two")) == (10, 5)
+    assert wait_of(plan, "B-used-one-014").reason.code == "user_limit"
 
 
 def test_two_users_share_a_queue_by_halves() -> None:
