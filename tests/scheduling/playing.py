@@ -1,6 +1,6 @@
 """An event loop that plays jobs through an engine to their end: starts, ends, preemptions, and what became of all."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
@@ -55,7 +55,7 @@ class Player:
         self._events: list[tuple[int, int, int, str, tuple[TaskRef, ...]]] = []
         self._number = 0
 
-    def play(self, arrivals: list[tuple[int, Job]]) -> Run:
+    def play(self, arrivals: Sequence[tuple[int, Job]]) -> Run:
         """All of it; jobs may be left that never start."""
         for at, job in arrivals:
             self._jobs[job.id] = job
@@ -145,6 +145,6 @@ class Player:
         run.most_at_once[name] = max(run.most_at_once.get(name, 0), at_once)
 
 
-def run_to_the_end(made: Engine, arrivals: list[tuple[int, Job]], lasts: dict[str, int]) -> Run:
+def run_to_the_end(made: Engine, arrivals: Sequence[tuple[int, Job]], lasts: dict[str, int]) -> Run:
     """What becomes of these jobs."""
     return Player(made, lasts).play(arrivals)
