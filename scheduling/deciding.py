@@ -5,12 +5,15 @@ Nothing here leaves the ledger changed.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 
+from scheduling import hived
 from scheduling.decisions import Preempt, Start
 from scheduling.fairness import DominantShares
 from scheduling.ground import Ground, Idle, Task
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement
-from scheduling.ledger import Ledger
+from scheduling.ledger import Ledger, PlacementConflict
 from scheduling.mapping import Mapped, map_seats
 from scheduling.preemption import Costs, lower, spare_most, victims
 from scheduling.resources import demands
@@ -104,13 +107,41 @@ class Desk:
 
     def _unit(self, job: Job, unit: Unit, ask: Ask) -> Start | Preempt | None:
         allowed = self.preferred(job, unit, self.allowed(job, ask.nodes))
+        if self.ledger.layout.policy.hived:
+            return self._as_hived(job, unit, allowed, ask)
         if self.enough_quota(job, unit):
-            mapped, seated = self._in_quota(job, unit, allowed, frozenset(), ask)
+            mapped = self._in_quota(job, unit, allowed, frozenset(), ask)
             if mapped is not None:
                 return self._answer(job, mapped, frozenset())
-            if seated and self.ledger.layout.policy.hived:
-                return None
         return self._preempting(job, unit, allowed, ask) if ask.inside else None
+
+    def _as_hived(self, job: Job, unit: Unit, allowed: int, ask: Ask) -> Start | Preempt | None:
+        """HiveD's own choice of virtual leaves; only the hardware for them is Berth's."""
+        layout = self.ledger.layout
+        nodes = layout.all_nodes() if ask.nodes is None else layout.mask_of(ask.nodes)
+        below = lower(job, self.running, self.claimants)
+        for over in (None, below.__contains__) if ask.inside else (None,):
+            found = [hived.seats(self.ledger, job.vc, pool.name, pool.parts, nodes, over) for pool in unit.pools]
+            if None not in found:
+                return self._on_hardware(job, unit, allowed, [seat for some in found for seat in some or ()])
+        return None
+
+    def _on_hardware(self, job: Job, unit: Unit, allowed: int, found: list[Seat]) -> Start | Preempt | None:
+        """Hardware for these virtual leaves; who has some of them is set aside or has to leave."""
+        owners = self.ledger.owners
+        chosen = {name for seat in found for name, mask in owners[seat.cell].items() if mask & seat.leaves}
+        self.ledger.begin()
+        try:
+            chosen |= self._regain(chosen)
+            lazy = self._set_aside(chosen)
+            doomed = self._ending(frozenset(chosen - lazy), found)
+            ground = Ground(self.ledger, job, allowed, self.costs, doomed, evict=True)
+            mapped = map_seats(ground, found, unit.others)
+        finally:
+            self.ledger.take_back()
+        if not isinstance(mapped, Mapped):
+            return None
+        return self._answer(job, Mapped(mapped.placements, mapped.taken | doomed), frozenset(lazy))
 
     def enough_quota(self, job: Job, unit: Unit) -> bool:
         """A quick look: whether there are as many free virtual leaves at all."""
@@ -121,35 +152,30 @@ class Desk:
     ) -> list[Seat] | None:
         """Virtual leaves for the unit, from the virtual cluster's own cells alone."""
         found: list[Seat] = []
-        hived = self.ledger.layout.policy.hived
         for pool in unit.pools:
-            share = Share(self.ledger, job.vc, pool.name, over, banned, hived, dict(owed or {}))
+            share = Share(self.ledger, job.vc, pool.name, over, banned, dict(owed or {}))
             seated = seats(share, pool.parts)
             if seated is None:
                 return None
             found += seated
         return found
 
-    def _in_quota(
-        self, job: Job, unit: Unit, allowed: int, over: frozenset[str], ask: "Ask"
-    ) -> tuple[Mapped | None, bool]:
-        """Hardware for the unit's virtual leaves; other leaves are tried where the hardware fails. Whether there
-        are virtual leaves at all comes with it."""
-        banned, seated = 0, False
+    def _in_quota(self, job: Job, unit: Unit, allowed: int, over: frozenset[str], ask: "Ask") -> Mapped | None:
+        """Hardware for the unit's virtual leaves; other leaves are tried where the hardware fails."""
+        banned = 0
         while True:
             found = self.seats(job, unit, over.__contains__ if over else None, banned, ask.owed)
             if found is None:
-                return None, seated
-            seated = True
+                return None
             alone = len(found) == 1 and not unit.others
             doomed = self._ending(over, found) if over else frozenset[Task]()
             ground = Ground(self.ledger, job, allowed, self.costs, doomed, ask.evict, alone)
             mapped = map_seats(ground, found, unit.others)
             if isinstance(mapped, Mapped):
-                return Mapped(mapped.placements, mapped.taken | doomed), True
+                return Mapped(mapped.placements, mapped.taken | doomed)
             self.blocked = True
             if not mapped.cells:
-                return None, True
+                return None
             banned |= mapped.cells
 
     # Preemption inside the virtual cluster
@@ -172,7 +198,7 @@ class Desk:
         self.ledger.begin()
         try:
             lazy = self._set_aside(chosen)
-            mapped, _ = self._in_quota(job, unit, allowed, frozenset(chosen - lazy), ask)
+            mapped = self._in_quota(job, unit, allowed, frozenset(chosen - lazy), ask)
         finally:
             self.ledger.take_back()
         return self._answer(job, mapped, frozenset(lazy)) if mapped is not None else None
@@ -198,6 +224,24 @@ class Desk:
                     self.ledger.lend(job, task.placement)
         return lazy
 
+    def _regain(self, chosen: set[str]) -> set[str]:
+        """Claims of the chosen are given up, and the victims they were taken from have their virtual cells again."""
+        regained = set()
+        claims = [claim for name in sorted(chosen) for claim in self.claims.get(name, {}).values()]
+        for claim in claims:
+            self.ledger.unclaim(claim.claimant, claim.leaf)
+        for name in sorted({claim.victim or "" for claim in claims} & set(self.running)):
+            self.ledger.begin()
+            try:
+                for task in self.running[name].tasks:
+                    self.ledger.unlend(name, task.placement)
+            except PlacementConflict:
+                self.ledger.take_back()
+            else:
+                self.ledger.keep()
+                regained.add(name)
+        return regained
+
     def _ending(self, over: frozenset[str], seats: Iterable[Seat]) -> frozenset[Task]:
         """Tasks of these jobs that hold a wanted virtual leaf, of gangs with all the others: they end wherever the
         new tasks will lie, so that who ends follows from the virtual leaves alone."""
@@ -212,10 +256,10 @@ class Desk:
         return frozenset(found)
 
     def _answer(self, job: Job, mapped: Mapped, lazy: frozenset[str]) -> Start | Preempt:
-        """Start when nobody has to leave, else Preempt. Who lends lazily but sits on a wanted leaf has to leave."""
+        """Start when nobody has to leave, else Preempt. A lazy one on a wanted leaf is demoted and has to leave."""
         gone = victims(self.running, (one for one in mapped.taken if one[0] in self.running))
         releases = tuple(sorted(leaf for one in self._losers(job, mapped) for leaf in self.claims.get(one, ())))
-        demotes = tuple(sorted(lazy - {victim.job for victim in gone}))
+        demotes = tuple(sorted(lazy))
         if gone:
             return Preempt(job, mapped.placements, gone, self.now, demotes, releases)
         return Start(job, mapped.placements, self.now, demotes, releases)
@@ -250,7 +294,7 @@ class Desk:
         return None if found is None else tuple(found)
 
     def _lent(self, job: Job, unit: Unit, allowed: int) -> list[TaskPlacement]:
-        ground = Ground(self.ledger, job, allowed, self.costs, evict=False)
+        ground = Ground(self.ledger, job, allowed & self._nodes_of(unit), self.costs, evict=False)
         bins = Idle(ground, -1)
         parts = tuple(part.modestly() for part in unit.parts)
         fills = find(bins, parts)
@@ -271,6 +315,13 @@ class Desk:
                 demand, node = fill.demand, layout.nodes[fill.bin].id
                 placed.append(TaskPlacement(role, index, node, uses, demand.cpu_milli, demand.memory_mb))
         return placed
+
+    def _nodes_of(self, unit: Unit) -> int:
+        """Nodes of the chains that the unit's GPUs come from; tasks without GPUs go anywhere."""
+        if unit.others:
+            return -1
+        of_chain = self.ledger.layout.nodes_of_chain
+        return reduce(or_, (of_chain.get(pool.chain, 0) for pool in unit.pools), 0)
 
     def roomy(self, choice: Choice, gang: bool) -> bool:
         """A quick look: whether idle leaves could hold the largest tasks of a gang, or the smallest task."""

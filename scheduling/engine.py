@@ -66,8 +66,7 @@ class Engine:
     def start(self, start: Start) -> None:
         """The placed tasks run. Raises PlacementConflict when a cell or a task of it is taken already."""
         job = start.job
-        for leaf in start.releases:
-            self.release(leaf)
+        self._release(start.releases)
         for name in start.demotes:
             self.demote(Demotion(name, job.id))
         self._check_start(job.id, start.placements)
@@ -105,8 +104,7 @@ class Engine:
         if tasks is None:
             self._waiting.pop(job_id, None)
             self._place_in_queue(job_id)
-            for leaf in list(self._claims.get(job_id, ())):
-                self.release(leaf)
+            self._release(list(self._claims.get(job_id, ())))
             for job in [one for one in self._waiting.values() if job_id in one.after]:
                 self._enqueue(replace(job, after=tuple(one for one in job.after if one != job_id)))
 
@@ -121,17 +119,12 @@ class Engine:
         self._claims.setdefault(claim.claimant, {})[claim.leaf] = claim
 
     def release(self, leaf: str) -> None:
-        """Give up the claim on a leaf cell; without effect where there is none."""
-        for claimant, claims in list(self._claims.items()):
-            if claims.pop(leaf, None) is not None:
-                self._ledger.unclaim(claimant, leaf)
-                if not claims:
-                    self._drop_claims(claimant)
+        """Give up the claim on a leaf cell; without effect where there is none. Its holder has it by right again."""
+        self._release([leaf])
 
     def preempt(self, preempt: Preempt) -> None:
         """The victims are told to leave and their cells are claimed."""
-        for leaf in preempt.releases:
-            self.release(leaf)
+        self._release(preempt.releases)
         for name in preempt.demotes:
             self.demote(Demotion(name, preempt.job.id))
         holders = {use.leaf: victim for victim, uses in self._holding(preempt).items() for use in uses}
@@ -489,6 +482,31 @@ class Engine:
                     if claim is not None and claim.victim == running.job.id:
                         claims[use.leaf] = replace(claim, victim=None)
         self._set_running(replace(running, tasks=tuple(stay)))
+
+    def _release(self, leaves: Iterable[str]) -> None:
+        """Give up these claims; then the victims that are still there have their virtual cells again."""
+        given_up = []
+        for leaf in leaves:
+            for claimant, claims in list(self._claims.items()):
+                claim = claims.pop(leaf, None)
+                if claim is not None:
+                    given_up.append(claim)
+                    self._ledger.unclaim(claimant, leaf)
+                    if not claims:
+                        self._drop_claims(claimant)
+        for claim in given_up:
+            for task in self._running[claim.victim].tasks if claim.victim in self._running else ():
+                uses = tuple(use for use in task.placement.leaves if use.leaf == claim.leaf)
+                self._give_back(task.placement, uses, claim.victim or "")
+
+    def _give_back(self, placement: TaskPlacement, uses: tuple[LeafUse, ...], job: str) -> None:
+        self._ledger.begin()
+        try:
+            self._ledger.unlend(job, replace(placement, leaves=uses))
+        except PlacementConflict:
+            self._ledger.take_back()
+        else:
+            self._ledger.keep()
 
     def _drop_claims(self, claimant: str) -> None:
         if self._claims.pop(claimant, None) is not None:

@@ -29,7 +29,7 @@ class Share:
     """What a job may look at: the quota cells of a virtual cluster in one chain, or one pinned cell (`pool`).
 
     `over` says of a job that holds virtual leaves whether they count as free (a lower priority's); `banned` are
-    cell nodes that cannot be used now. `hived`: as HiveD, a task never lies in several small cells.
+    cell nodes that cannot be used now.
     """
 
     ledger: Ledger
@@ -37,7 +37,6 @@ class Share:
     pool: str
     over: Callable[[str], bool] | None = None
     banned: int = 0
-    hived: bool = False
     taken: dict[int, int] = field(default_factory=dict)
 
     def free(self, cell: int) -> int:
@@ -117,8 +116,6 @@ def _in_cells(share: Share, groups: list[Group], fills: list[Fill]) -> list[Seat
 
 
 def _loose_only(share: Share, parts: Sequence[Demand]) -> list[Seat] | None:
-    if share.hived and any(demand.gpus > 1 for demand in parts):
-        return None
     found = []
     free = {cell: share.free(cell) for cell in share.loose()}
     for demand in parts:

@@ -199,7 +199,7 @@ class Follower:
         theirs = {one.node for name in victims for one in world.placements(name)}
         busy = {one.node for name in world.groups for one in world.placements(name)}
         others = {one.node for name in set(world.groups) - victims for one in world.placements(name)}
-        return [every & one for one in (theirs - others, every - others, every - (busy - theirs))]
+        return [every & one for one in (theirs - others, theirs, every - others, every - (busy - theirs))]
 
 
 def recorded_victims(world: World, told: Mapping[str, Any]) -> frozenset[str]:

@@ -63,14 +63,23 @@ class Mapper:
         if physical is None or leaf not in physical:
             return None
         cell = self.bindings.at(physical)
+        if cell is not None and cell in self.bindings.bound:
+            for position, use in self.bindings.bound[cell].uses.items():
+                if use.leaf == leaf:  # it is taken from a victim, with its virtual cell
+                    return self._enter(cell, position, leaf) if cell.vc == self.job.vc else None
         if cell is None:
             cell = self._fresh(physical, kind)
         if cell is None or cell.vc != self.job.vc or Kind(cell.cell_type, cell.pinned) != kind:
             return None
-        position = self._position(cell, physical, physical.index(leaf))
-        if position is None:
-            return None
+        found = self._position(cell, physical, physical.index(leaf))
+        return None if found is None else self._enter(cell, found, leaf)
+
+    def _enter(self, cell: QuotaCell, position: int, leaf: str) -> str:
+        """The job has the leaf from now on; the address of its virtual cell."""
         address = self.grid.address(cell, position)
+        bound = self.bindings.bound.get(cell)
+        if bound is not None:
+            bound.uses.pop(position, None)
         self.bindings.add(Use(leaf, address, self.job.id, self.job.priority))
         return address
 
@@ -170,9 +179,8 @@ def virtual_cells(
     """
     if job.opportunistic:
         return tuple(place.borrowed() for place in places)
-    held = leaves_held(places)
-    uses = [use for use in uses_of(world.snapshot(), without | {job.id}) if use.leaf not in held]
-    found = _search(world, job, places, told, Bindings(world.grid, uses), iter(range(MOST_STEPS)))
+    bindings = Bindings(world.grid, uses_of(world.snapshot(), without | {job.id}))
+    found = _search(world, job, places, told, bindings, iter(range(MOST_STEPS)))
     return None if found is None else tuple(found)
 
 

@@ -53,7 +53,7 @@ class Answer:
     """What a scheduler says of a pod: `bind`, `wait` or `preempt`, with the places of its whole group.
 
     `task` is the one that the pod is if it binds; `victims` are the groups that must end, `demoted` those that
-    lose their virtual cells.
+    lose their virtual cells, `released` leaves that others lose their claims on.
     """
 
     result: str
@@ -62,6 +62,7 @@ class Answer:
     task: TaskRef | None = None
     victims: frozenset[str] = frozenset()
     demoted: frozenset[str] = frozenset()
+    released: frozenset[str] = frozenset()
 
     def placement(self) -> TaskPlacement:
         """The place of the pod itself."""
@@ -152,7 +153,8 @@ class World:
             return replace(WAIT, job=job)
         victims = frozenset(one.job for one in decision.victims) if isinstance(decision, Preempt) else frozenset()
         result = "preempt" if victims else "bind"
-        return Answer(result, job, decision.placements, request.tasks()[0], victims, frozenset(decision.demotes))
+        demoted, released = frozenset(decision.demotes), frozenset(decision.releases)
+        return Answer(result, job, decision.placements, request.tasks()[0], victims, demoted, released)
 
     # What happens
 
@@ -236,7 +238,7 @@ class World:
     def _take_over(self, answer: Answer) -> None:
         """Cancel the preemptions that had claimed a leaf of these places."""
         assert answer.job is not None
-        wanted = leaves_of(answer.placements)
+        wanted = leaves_of(answer.placements) | answer.released
         for claimant in sorted({one.claimant for one in self.snapshot().claims if one.leaf in wanted}):
             if claimant != answer.job.id:
                 self.cancel(claimant)

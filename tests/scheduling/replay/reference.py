@@ -25,15 +25,27 @@ Given = list[tuple[int, list[tuple[str, str | None]]]]
 
 
 class Doomed:
-    """Which free quota cells show a bad node to their virtual cluster."""
+    """How many bad nodes a quota cell shows to its virtual cluster beside those that something runs on."""
 
-    def __init__(self, bindings: Bindings) -> None:
-        self.left = {(one.vc, one.chain, one.cell_type): one.cells for one in doomed_among(bindings)}
+    def __init__(self, bindings: Bindings, node_of: dict[str, str]) -> None:
+        self.bindings, self.grid, self.node_of = bindings, bindings.grid, node_of
+        whole = bindings.whole()
+        self.left: dict[tuple[str, str, str], list[int]] = {}
+        for one in doomed_among(bindings):
+            bad = [count for cell in whole.get((one.chain, one.cell_type), []) if (count := self._bad(cell))]
+            self.left[one[:3]] = bad[: one.cells]
 
-    def take(self, cell: QuotaCell) -> bool:
-        key = (cell.vc, cell.chain, cell.cell_type)
-        self.left[key] = self.left.get(key, 0) - 1
-        return self.left[key] >= 0
+    def inside(self, cell: QuotaCell) -> int:
+        bound = self.bindings.bound.get(cell)
+        if bound is not None or cell.pinned:
+            physical = bound.physical if bound else self.grid.pinned[cell.pinned]
+            taken = {self.node_of[use.leaf] for use in bound.uses.values()} if bound else set()
+            return self._bad([leaf for leaf in physical if self.node_of[leaf] not in taken])
+        left = self.left.get((cell.vc, cell.chain, cell.cell_type))
+        return left.pop(0) if left else 0
+
+    def _bad(self, leaves: Iterable[str]) -> int:
+        return len({self.node_of[leaf] for leaf in leaves if leaf in self.grid.bad})
 
 
 class Reference:
@@ -240,20 +252,19 @@ class Reference:
         self, vc: str, chain: str, pinned: str, bindings: Bindings, nodes: frozenset[str] | None
     ) -> list[tuple[object, View]]:
         made: list[tuple[object, View]] = []
-        doomed = Doomed(bindings)
+        doomed = Doomed(bindings, self.node_of)
         cells = [one for one in self.grid.quota[vc] if one.chain == chain and one.pinned == pinned]
-        for whole in (True, False):
-            for cell in cells:
-                sizes = self.grid.sizes[cell.chain, cell.cell_type]
-                node_size = self._node_size(cell)
-                if (sizes[0] >= node_size) != whole:
-                    continue
-                inner = tuple(size for size in sizes if size <= node_size)
-                for first in range(0, sizes[0], inner[0]):
-                    view = self._virtual_view(cell, first, inner, bindings, nodes)
-                    if cell not in bindings.bound and not cell.pinned and doomed.take(cell):
-                        view.healthy = False
-                    made.append(((cell, first), view))
+        cells.sort(key=lambda cell: -min(self._node_size(cell), self.grid.size(cell)))
+        for cell in cells:
+            sizes = self.grid.sizes[cell.chain, cell.cell_type]
+            inner = tuple(size for size in sizes if size <= self._node_size(cell))
+            hidden = doomed.inside(cell)
+            for first in range(0, sizes[0], inner[0]):
+                view = self._virtual_view(cell, first, inner, bindings, nodes)
+                if hidden and not view.used and (cell not in bindings.bound or sizes[0] > inner[0]):
+                    view.healthy = False
+                    hidden -= 1
+                made.append(((cell, first), view))
         return made
 
     def _node_size(self, cell: QuotaCell) -> int:
