@@ -220,7 +220,8 @@ class Engine:
                 one = is_capped(state, job.vc)
                 answer = state.desk.guaranteed(job, choice, nodes, may_preempt=may_preempt, one=one)
             else:
-                answer = state.desk.borrowed(job, choice, nodes) if may_borrow(state, job, choice) else None
+                lent = self._layout.policy.hived or may_borrow(state, job, choice)
+                answer = state.desk.borrowed(job, choice, nodes) if lent else None
             if answer is not None:
                 return answer
         return Wait(job, alone(state, job, shape, nodes))

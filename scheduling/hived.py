@@ -9,7 +9,7 @@ choice (`virtual`) is best-fit over cells of different size.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from scheduling.layout import Layout, Quota
+from scheduling.layout import Layout, Quota, Spot
 from scheduling.ledger import Ledger
 from scheduling.resources import Demand
 from scheduling.topology import Sizes, bits
@@ -164,3 +164,51 @@ def _bad_nodes_of_unbound(ledger: Ledger, chain: str, cell_type: str) -> Iterato
         mine = upper.cell_type == cell_type and upper.nodes and not ledger.bound_nodes[place]
         if mine and layout.chains[next(bits(upper.nodes))] == chain:
             yield sum(not _is_healthy(ledger, number) for number in bits(upper.nodes))
+
+
+# Hardware, in the order in which HiveD's buddy allocation tries it
+
+
+def spots(ledger: Ledger, quota: Quota, nodes: int) -> Iterator[Spot]:
+    """Free physical cells, of at most a node, that a quota cell may be bound to: as few splits as possible, then
+    the fewest borrowed leaves, in each cell on the way down from the free cell that is split.
+    """
+    layout, size = ledger.layout, quota.shape.width
+    found = []
+    for number in bits(nodes & layout.nodes_of_chain.get(quota.chain, 0)):
+        shape = layout.shapes[number]
+        if quota.cell_type in shape.names:
+            free = (Spot(number, base) for base in range(0, shape.width, size))
+            found += [(_way_down(ledger, spot, size), spot) for spot in free if ledger.is_free(spot, size)]
+    return (spot for _, spot in sorted(found) if ledger.safe(spot, size))
+
+
+def uppers(ledger: Ledger, quota: Quota) -> list[int]:
+    """The same for a quota cell above the nodes: numbers of upper cells."""
+    layout = ledger.layout
+    found = []
+    for number, upper in enumerate(layout.uppers):
+        spot, first = Spot(-1, 0, number), next(bits(upper.nodes), None)
+        alike = first is not None and (layout.chains[first], upper.cell_type) == (quota.chain, quota.cell_type)
+        if alike and ledger.is_free(spot, 0) and ledger.safe(spot, 0):
+            found.append((_way_down(ledger, spot, 0), number))
+    return [number for _, number in sorted(found)]
+
+
+def _way_down(ledger: Ledger, spot: Spot, size: int) -> tuple[int, list[int]]:
+    """How many cells are split, and the borrowed leaves of each wholly free cell around this one, the largest first."""
+    layout = ledger.layout
+    node = next(bits(layout.uppers[spot.upper].nodes)) if spot.upper >= 0 else spot.node
+    lent = []
+    if spot.upper < 0:
+        free = ledger.full[node] & ~ledger.bound[node]
+        for block in [one for one in layout.shapes[node].sizes if one >= size]:
+            mask = (1 << block) - 1 << spot.base // block * block
+            if free & mask == mask:
+                lent.append((ledger.lent[node] & mask).bit_count())
+    path = layout.above[node] if not ledger.bound[node] else ()
+    for upper in path[path.index(spot.upper) :] if spot.upper >= 0 else path:
+        if ledger.bound_nodes[upper]:
+            break
+        lent.append(sum(ledger.lent[one].bit_count() for one in bits(layout.uppers[upper].nodes)))
+    return len(lent), lent[::-1]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from scheduling import hived
 from scheduling.ground import Ground, Task
 from scheduling.jobs import TaskPlacement
 from scheduling.layout import Quota, Spot
@@ -47,7 +48,9 @@ def _map(ground: Ground, seats: list[Seat], others: tuple[Demand, ...]) -> Mappe
     by_quota: dict[int, list[Seat]] = {}
     for seat in seats:
         by_quota.setdefault(layout.cell_quota[seat.cell], []).append(seat)
-    quotas = sorted((layout.quotas[one] for one in by_quota), key=lambda one: (one.loose, -one.leaves, one.number))
+    quotas = [layout.quotas[one] for one in by_quota]
+    if not layout.policy.hived:
+        quotas.sort(key=lambda one: (one.loose, -one.leaves, one.number))
     for quota in quotas:
         mine = by_quota[quota.number]
         done = place_loose(ground, quota, mine) if quota.loose else Hardware(ground, quota).place(mine)
@@ -108,6 +111,8 @@ class Hardware:
 
     def _uppers(self, cells: dict[int, list[Seat]]) -> list[int]:
         """Upper cells of the type that may be bound, those that cost least first."""
+        if self.hived:
+            return hived.uppers(self.ledger, self.quota)
         ledger, layout = self.ledger, self.ledger.layout
         needs = sorted((wanted(mine).bit_count() for mine in cells.values()), reverse=True)
         ranked = []
@@ -122,7 +127,7 @@ class Hardware:
             lent = sum(ledger.lent[one].bit_count() for one in bits(upper.nodes))
             split = len(ledger.split_by(spot, 0))
             if len(nodes) >= len(needs):
-                ranked.append(((split, lent) if self.hived else (evicted, split, lent), number))
+                ranked.append(((evicted, split, lent), number))
         return [number for _, number in sorted(ranked)]
 
     def _evicted(self, number: int, need: int) -> int:
@@ -142,8 +147,11 @@ class Hardware:
 
     def _spots(self, need: int) -> Iterator[Spot]:
         """Free physical cells of the quota cell's type, in the order to try them: the fewest leaves taken back,
-        none faulty, the fewest larger cells split, the fewest borrowed leaves in it. HiveD looks at splits first.
+        none faulty, the fewest larger cells split, the fewest borrowed leaves in it. HiveD has an order of its own.
         """
+        if self.hived:
+            yield from hived.spots(self.ledger, self.quota, self.ground.allowed)
+            return
         ranked = self._ranked(need)
         ranked.sort(key=lambda one: one[:2])
         place = 0
@@ -151,7 +159,7 @@ class Hardware:
             first, evicted = ranked[place][0], ranked[place][4]
             alike = [one for one in ranked[place:] if one[0] == first]
             place += len(alike)
-            if evicted and not self.hived:
+            if evicted:
                 yield from self._by_loss(alike)
             else:
                 for _, _, base, members, _ in alike:
@@ -174,7 +182,7 @@ class Hardware:
                     continue
                 evicted = max(0, need - (block & ~blocked & ~busy).bit_count())
                 many, faulty = (lent & block).bit_count(), int(usable < size)
-                rank = (faulty, split, many) if self.hived else (evicted, faulty, split, many)
+                rank = (evicted, faulty, split, many)
                 found.append((rank, (members & -members).bit_length(), base, members, evicted))
         return found
 
