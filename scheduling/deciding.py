@@ -203,13 +203,13 @@ class Desk:
             self.ledger.take_back()
         return self._answer(job, mapped, frozenset(lazy)) if mapped is not None else None
 
-    def _price(self, job: str) -> tuple[bool, int, int, str]:
+    def _price(self, job: str) -> tuple[bool, int, int, int, str]:
         """What goes first: a mere claimant, then outside its minimum run time, lower priority, less lost work."""
         running = self.running.get(job)
         if running is None:
-            return (False, -1, self.claimants[job].priority, job)
-        protected, _, lost, _ = self.costs.of(job)
-        return (protected, running.job.priority, lost, job)
+            return (False, -1, self.claimants[job].priority, 0, job)
+        protected, _, counted, lost, _ = self.costs.of(job)
+        return (protected, running.job.priority, counted, lost, job)
 
     def _set_aside(self, chosen: Iterable[str]) -> set[str]:
         """Claims of the chosen are given up, and those that allow it become borrowers; answers with the latter."""

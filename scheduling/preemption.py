@@ -13,9 +13,9 @@ from scheduling.ledger import Ledger
 from scheduling.snapshot import Running
 from scheduling.topology import bits
 
-Cost = tuple[bool, int, int, str]
+Cost = tuple[bool, int, int, int, str]
 """What a victim costs: inside its minimum run time; less its virtual cluster's borrowed share; lost work in GPU
-milliseconds; its id. The smallest goes first."""
+milliseconds, as it counts and then as it is; its id. The smallest goes first."""
 
 
 class Costs:
@@ -26,17 +26,17 @@ class Costs:
         self._borrowed = borrowed
         self._now = now
         self._cap = unsaved_cap_ms
-        self._lost: dict[str, tuple[bool, int]] = {}
+        self._lost: dict[str, tuple[bool, int, int]] = {}
 
     def of(self, job: str) -> Cost:
         """The cost of a running job (of all of it)."""
         known = self._lost.get(job)
         running = self._running.get(job)
         if running is None:
-            return (False, 0, 0, job)
+            return (False, 0, 0, 0, job)
         if known is None:
-            known = self._lost[job] = (self._protected(running), self._work(running))
-        return (known[0], -self._borrowed.key(running.job.vc), known[1], job)
+            known = self._lost[job] = (self._protected(running), *self._work(running))
+        return (known[0], -self._borrowed.key(running.job.vc), known[1], known[2], job)
 
     def is_gang(self, job: str) -> bool:
         """Whether all tasks of the running job end together."""
@@ -51,16 +51,18 @@ class Costs:
     def _protected(self, running: Running) -> bool:
         return any(self._now - task.started_ms < running.job.min_run_ms for task in running.tasks)
 
-    def _work(self, running: Running) -> int:
-        """GPU milliseconds since the last checkpoint; without one since the start, up to the cap."""
-        lost = 0
+    def _work(self, running: Running) -> tuple[int, int]:
+        """GPU milliseconds since the last checkpoint, or since the start: up to the cap where none was made, and all.
+
+        Without the second, long runs beyond the cap would be alike, and an id would choose among them.
+        """
+        counted = lost = 0
         for task in running.tasks:
-            if task.checkpoint_ms is not None:
-                since = max(0, self._now - max(task.checkpoint_ms, task.started_ms))
-            else:
-                since = min(max(0, self._now - task.started_ms), self._cap)
+            since = max(0, self._now - max(task.checkpoint_ms or 0, task.started_ms))
+            capped = since if task.checkpoint_ms is not None else min(since, self._cap)
+            counted += capped * len(task.placement.leaves)
             lost += since * len(task.placement.leaves)
-        return lost
+        return counted, lost
 
     def cheapest(self, ledger: Ledger, number: int, mask: int, count: int) -> tuple[tuple[Cost, ...], int]:
         """Of the held leaves in the mask `count` whose holders cost least, and these holders' costs."""

@@ -80,6 +80,9 @@ def _seat(ledger: Ledger, job: str, vc: str, leaves: list[LeafAt], owed: Owed) -
     tried: set[tuple[str, bool]] = set()
     for quota in quotas:
         empty = not ledger.seated[quota.number]
+        home = ledger.home[quota.first]
+        if home is not None and quota.count == 1 and home.node != leaves[0][0]:
+            continue  # it lies on another node
         if empty and (quota.cell_type, quota.loose) in tried:
             continue  # empty cells of one type are alike
         found = _virtual_for(ledger, quota, leaves, owed)
