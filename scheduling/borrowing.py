@@ -21,6 +21,7 @@ class Borrowing:
         self.state = trial.state
         self._lines: dict[str, Line] = {}
         self._no_loan: set[int] = set()
+        self._open: set[str] = set()  # whose jobs may find a loan as soon as fewer GPUs idle that keep CPU
         self._given_back = trial.state.desk.ledger.given_back
 
     def turns(self, told: bool) -> None:
@@ -36,7 +37,7 @@ class Borrowing:
             if self._borrow(job):
                 self.trial.busy.add(vc)
         for vc in queues if steady else ():
-            if vc in self.trial.busy:
+            if vc in self.trial.busy or vc in self._open:
                 state.memory.quiet.pop((vc, "loan"), None)
             else:
                 state.memory.quiet[vc, "loan"] = self._loan_signature(vc)
@@ -91,7 +92,10 @@ class Borrowing:
                     self._borrow(rest)
                 return True
         self._no_loan.add(shape.number)
-        state.memory.stuck[shape.number] = self._given_back
+        if shape.within(state.desk.ledger.layout.least_reserve):
+            state.memory.stuck[shape.number] = self._given_back
+        else:
+            self._open.add(job.vc)
         self._stays(job)
         return False
 

@@ -179,7 +179,7 @@ class WhatIf(Bins):
         ledger = self._ledger
         cpu, memory = ledger.cpu[number], ledger.memory[number]
         for placement in ledger.tasks[number].values() if self._owner and ledger.lent[number] else ():
-            if any(use.virtual_cell is None for use in placement.leaves):
+            if ledger.borrows(number, placement):
                 cpu, memory = cpu + placement.cpu_milli, memory + placement.memory_mb
         return Room(free, cpu, memory, *ledger.layout.reserves[number])
 

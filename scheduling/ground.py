@@ -56,7 +56,7 @@ class Ground:
         if not self.doomed:
             return 0
         tasks = self.ledger.tasks[number]
-        return sum(self._mask(tasks[task]) for task in self.doomed & tasks.keys())
+        return sum(self.ledger.mask_of(tasks[task]) for task in self.doomed & tasks.keys())
 
     def pay(self, number: int, mask: int, demands: Iterable[Demand]) -> bool:
         """The holders of these leaves leave; whether the node then has the CPU and memory for one task of each."""
@@ -78,12 +78,8 @@ class Ground:
         """Tasks of the job with leaves in the mask, and of a gang all on this node, leave."""
         gang = self.costs.is_gang(job)
         for (owner, task), placement in self.ledger.tasks[number].items():
-            if owner == job and (gang or self._mask(placement) & mask):
+            if owner == job and (gang or self.ledger.mask_of(placement) & mask):
                 self.taken.add((job, task))
-
-    def _mask(self, placement: TaskPlacement) -> int:
-        at = self.ledger.layout.leaf_at
-        return sum(1 << at[use.leaf][1] for use in placement.leaves if use.leaf in at)
 
     def left(self, number: int) -> tuple[int, int]:
         """CPU and memory that the node has when those who must leave are gone, less the share of claimed GPUs."""
@@ -117,7 +113,7 @@ class Ground:
             if task in self.taken or task[0] == self.job.id:
                 continue
             gpus = len(placement.leaves)
-            borrowed = any(use.virtual_cell is None for use in placement.leaves) or self.costs.is_opportunistic(task[0])
+            borrowed = ledger.borrows(number, placement) or self.costs.is_opportunistic(task[0])
             beyond = placement.cpu_milli > reserve_cpu * gpus or placement.memory_mb > reserve_memory * gpus
             if borrowed or beyond:
                 ranked.append((not borrowed, self.costs.of(task[0]), task))

@@ -98,6 +98,8 @@ class Layout:
         self.open_nodes = 0
         for number, node in enumerate(self.nodes):
             self._add_node(number, node)
+        kept = [reserve for reserve, ids in zip(self.reserves, self.leaf_ids, strict=True) if ids] or [(0, 0)]
+        self.least_reserve = min(cpu for cpu, _ in kept), min(memory for _, memory in kept)
         self.uppers: list[Upper] = []
         self.upper_at: dict[str, int] = {}
         self.above: list[tuple[int, ...]] = [()] * len(self.nodes)

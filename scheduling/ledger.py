@@ -52,6 +52,15 @@ class Ledger(Books):
         """Virtual leaves of the virtual cluster in a chain that nobody holds or claims."""
         return self.free_leaves.get((vc, chain), 0)
 
+    def mask_of(self, placement: TaskPlacement) -> int:
+        """The leaves of a task on its node."""
+        at = self.layout.leaf_at
+        return sum(1 << at[use.leaf][1] for use in placement.leaves if use.leaf in at)
+
+    def borrows(self, number: int, placement: TaskPlacement) -> bool:
+        """Whether a task on this node is there on loan now, whatever it was when it came."""
+        return bool(self.lent[number] & self.mask_of(placement))
+
     def holders(self, number: int, mask: int) -> list[str]:
         """Jobs that hold some of these leaves."""
         return [job for job, own in self.held[number].items() if own & mask]

@@ -28,24 +28,23 @@ class Quotas:
         self._hardware: set[str] = set()
 
     def claimants(self) -> None:
-        """Those that have taken cells: they start when the last victim is gone, or give up where a node failed."""
+        """Those that have taken cells give up where a node failed; the others count as if they had them."""
         state = self.state
         for name in sorted(state.claims):
             job = state.waiting.get(name)
-            claims = state.claims[name]
-            if job is None or not self._usable(claims):
+            if job is None or not self._usable(state.claims[name]):
                 self.trial.give_up(name)
                 continue
-            placements = self._claimed(job, claims)
-            held = {claim.task for claim in claims.values() if claim.victim is not None}
-            ready = tuple(one for one in placements or () if one.task not in held)
-            if not ready or (job.gang and held) or not self._powered(ready):
-                ready = ()
-            for placement in placements or ():
-                if placement not in ready:
-                    self.trial.charge(job, placement)
-            if ready:
-                self.trial.start(Start(job, ready, self.trial.now))
+            for placement in self._claimed(job, state.claims[name]) or ():
+                self.trial.charge(job, placement)
+
+    def _convert(self, name: str) -> None:
+        """Whoever has taken cells starts there when the last victim is gone; of a job that is no gang, each task."""
+        job, claims = self.state.waiting[name], self.state.claims[name]
+        held = {claim.task for claim in claims.values() if claim.victim is not None}
+        ready = tuple(one for one in self._claimed(job, claims) or () if one.task not in held)
+        if ready and not (job.gang and held) and self._powered(ready):
+            self.trial.start(Start(job, ready, self.trial.now), charged=True)
 
     def _powered(self, placements: tuple[TaskPlacement, ...]) -> bool:
         """Whether the nodes have the CPU and memory: those who use it on loan may still be leaving."""
@@ -96,8 +95,12 @@ class Quotas:
                 walks[vc] = self._line(vc, told)
         for job in merged(walks):
             self._turn(job)
+        for name in sorted(state.claims):
+            if name not in self.trial.left:
+                self._convert(name)
+        modest = {late.job.vc for late in self.trial.late if late.shape.modest}
         for vc in walks if steady else ():
-            if vc in self.trial.busy:
+            if vc in self.trial.busy or vc in modest:
                 state.memory.quiet.pop((vc, ""), None)
             else:
                 state.memory.quiet[vc, ""] = self._signature(vc, int(vc in self._hardware))
@@ -122,6 +125,8 @@ class Quotas:
 
     def _turn(self, job: Job) -> None:
         state = self.state
+        if job.id in state.claims:
+            self._convert(job.id)
         if job.id in state.claims:
             self._wait_for_cells(job)
             return

@@ -1,6 +1,6 @@
 """What of a job its placement depends on: which cells its tasks need, in which chains it may find them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 
@@ -67,6 +67,12 @@ class Shape:
     choices: tuple[Choice, ...]
     modest: bool
 
+    def within(self, reserve: tuple[int, int]) -> bool:
+        """Whether no task wants more CPU (milli-cores) and memory (MB) than its GPUs have at this reserve per GPU."""
+        parts = [part for choice in self.choices for unit in choice.units for part in unit.parts]
+        cpu, memory = reserve
+        return all(part.cpu_milli <= cpu * part.gpus and part.memory_mb <= memory * part.gpus for part in parts)
+
 
 class Shapes:
     """Shapes of jobs on one cluster, each worked out once."""
@@ -112,7 +118,9 @@ class Shapes:
                 units: tuple[Unit, ...] = (self._unit(job, parts, of_type, pinned, ()),)
             else:
                 units = tuple(
-                    self._unit(job, (part.part(part.tasks[:1]),), of_type, pinned, part.tasks) for part in parts
+                    self._unit(job, (part.part(tasks[:1]),), of_type, pinned, tasks)
+                    for part in parts
+                    for tasks in _by_pin(part, pinned).values()
                 )
             yield Choice(frozenset(chains), units)
 
@@ -128,12 +136,9 @@ class Shapes:
         for part in parts:
             if not part.gpus:
                 continue
-            by_pin: dict[str, list[TaskRef]] = {}
-            for task in part.tasks:
-                by_pin.setdefault(pinned.get(task.role, ""), []).append(task)
-            for pin, mine in by_pin.items():
+            for pin, mine in _by_pin(part, pinned).items():
                 chain = self._layout.chain_of_pin(job.vc, pin) if pin else of_type[part.cell_type]
-                pools.setdefault((pin or chain, chain), []).append(part.part(tuple(mine)))
+                pools.setdefault((pin or chain, chain), []).append(part.part(mine))
         return Unit(
             tuple(Pool(name, chain, tuple(mine)) for (name, chain), mine in pools.items()),
             tuple(part for part in parts if not part.gpus),
@@ -145,6 +150,14 @@ class Shapes:
         chains = self._layout.chains_of(leaf_type)
         owned = [chain for chain in chains if self._layout.owned.get((job.vc, chain), 0)]
         return chains if job.opportunistic else owned or chains[:1] or [leaf_type]
+
+
+def _by_pin(part: Demand, pinned: Mapping[str, str]) -> dict[str, tuple[TaskRef, ...]]:
+    """The demand's tasks by the pinned cell (empty: none) that their role names."""
+    found: dict[str, list[TaskRef]] = {}
+    for task in part.tasks:
+        found.setdefault(pinned.get(task.role, ""), []).append(task)
+    return {pin: tuple(tasks) for pin, tasks in found.items()}
 
 
 def candidates(layout: Layout, job: Job) -> list[str]:

@@ -156,15 +156,16 @@ class Trial:
         for task in state.running[name].tasks:
             state.loans.book(running.job, task.placement, 1)
 
-    def start(self, start: Start) -> Job | None:
-        """The tasks run; answers with what is left of the job."""
+    def start(self, start: Start, *, charged: bool = False) -> Job | None:
+        """The tasks run; answers with what is left of the job. Who took cells before is `charged` already."""
         state, job = self.state, start.job
         self._convert(job.id, {placement.task for placement in start.placements})
         tasks = []
         for placement in start.placements:
             state.desk.ledger.hold(job.id, placement)
             state.loans.book(job, placement, 1)
-            self.charge(job, placement)
+            if not charged:
+                self.charge(job, placement)
             tasks.append(RunningTask(placement, self.now))
         before = state.running.get(job.id)
         state.running[job.id] = Running(replace(job, wanted=()), (*(before.tasks if before else ()), *tasks))

@@ -116,6 +116,10 @@ PINS: dict[str, tuple[Job, list[tuple[str, str]]]] = {
         job("j", replace(role(gpus=5), pinned_cell="mine")),
         [("gpus", "role worker asks for 5 GPUs on one node; the pinned cell has 4")],
     ),
+    "equal tasks of which only some name the pinned cell": (
+        job("j", replace(role("x", gpus=4, sku=None), pinned_cell="mine"), role("y", gpus=4), gang=False),
+        [("roles", "tasks of 1 x 4 A100 do not fit the cells of team vision (none)")],
+    ),
     "a pinned cell for an opportunistic job": (
         job("j", replace(role(), pinned_cell="mine"), priority=-1),
         [("pinned_cell", "an opportunistic job cannot use a pinned cell")],
