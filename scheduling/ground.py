@@ -86,9 +86,8 @@ class Ground:
         ledger = self.ledger
         cpu, memory = ledger.cpu[number], ledger.memory[number]
         if ledger.claimed[number]:
-            kept = (ledger.claimed[number] & ledger.healthy[number]).bit_count()
-            cpu -= kept * ledger.layout.reserves[number][0]
-            memory -= kept * ledger.layout.reserves[number][1]
+            kept = self._kept(number)
+            cpu, memory = cpu - kept[0], memory - kept[1]
         if self.taken or self.doomed:
             for task, placement in ledger.tasks[number].items():
                 if task in self.taken or task in self.doomed:
@@ -97,12 +96,25 @@ class Ground:
         spent = self.spent.get(number, (0, 0))
         return cpu - spent[0], memory - spent[1]
 
+    def _kept(self, number: int) -> tuple[int, int]:
+        """The share of the node's claimed GPUs that is not on them already, with those who still leave them."""
+        ledger = self.ledger
+        claimed = ledger.claimed[number] & ledger.healthy[number]
+        cpu, memory = (claimed.bit_count() * reserve for reserve in ledger.layout.reserves[number])
+        for task, placement in ledger.tasks[number].items():
+            part = (ledger.mask_of(placement) & claimed).bit_count()
+            if part and task not in self.taken and task not in self.doomed:
+                cpu -= placement.cpu_milli * part // len(placement.leaves)
+                memory -= placement.memory_mb * part // len(placement.leaves)
+        return max(0, cpu), max(0, memory)
+
     def _suffices(self, number: int) -> bool:
         cpu, memory = self.left(number)
         return cpu >= 0 and memory >= 0
 
     def _make_room(self, number: int) -> bool:
-        """Take back CPU and memory on loan: first from borrowed tasks, then from those with more than their share.
+        """Take back CPU and memory on loan: of tasks that leave anyway, then of borrowed ones, then of those with
+        more than their share.
 
         Tasks without GPUs have no share here: they are among the latter.
         """
@@ -116,8 +128,8 @@ class Ground:
             borrowed = ledger.borrows(number, placement) or self.costs.is_opportunistic(task[0])
             beyond = placement.cpu_milli > reserve_cpu * gpus or placement.memory_mb > reserve_memory * gpus
             if borrowed or beyond:
-                ranked.append((not borrowed, self.costs.of(task[0]), task))
-        for _, _, task in sorted(ranked):
+                ranked.append((not self.costs.is_leaving(*task), not borrowed, self.costs.of(task[0]), task))
+        for *_, task in sorted(ranked):
             self.taken.add(task)
             if self._suffices(number):
                 return True

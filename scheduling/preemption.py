@@ -43,6 +43,11 @@ class Costs:
         running = self._running.get(job)
         return running is None or running.job.gang
 
+    def is_leaving(self, job: str, task: TaskRef) -> bool:
+        """Whether the end of this task is ordered already."""
+        running = self._running.get(job)
+        return running is not None and any(one.leaving and one.placement.task == task for one in running.tasks)
+
     def is_opportunistic(self, job: str) -> bool:
         """Whether the running job is outside every quota by its priority."""
         running = self._running.get(job)
