@@ -5,7 +5,7 @@ The virtual leaves are fixed; here only hardware is chosen: cells in service, sp
 virtual placement in the same way.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -51,11 +51,9 @@ def _map(ground: Ground, seats: list[Seat], others: tuple[Demand, ...]) -> Mappe
     quotas = [layout.quotas[one] for one in by_quota]
     if not layout.policy.hived:
         quotas.sort(key=lambda one: (one.loose, -one.leaves, one.number))
-    for quota in quotas:
-        mine = by_quota[quota.number]
-        done = place_loose(ground, quota, mine) if quota.loose else Hardware(ground, quota).place(mine)
-        if not done:
-            return Blocked(sum(1 << cell for cell in {seat.cell for seat in mine}))
+    way = _Way(ground, [(quota, by_quota[quota.number]) for quota in quotas])
+    if not ground.attempt(way.straight) and not ground.attempt(way.searched):
+        return Blocked(sum(1 << cell for cell in {seat.cell for seat in by_quota[quotas[way.failed].number]}))
     placements = [ground.placement(seat) for seat in seats]
     if others:
         more = ground.without_gpus(others)
@@ -63,6 +61,54 @@ def _map(ground: Ground, seats: list[Seat], others: tuple[Demand, ...]) -> Mappe
             return Blocked(0)
         placements += more
     return Mapped(tuple(placements), frozenset(ground.taken))
+
+
+SEARCHED_CELLS = 16
+SEARCHED_STEPS = 64
+"""Bounds of the search for hardware for several quota cells at once: how many, and how many dead ends."""
+
+
+class _Way:
+    """Hardware for several quota cells, one after the other. What one takes can leave too little for another (the
+    only rack without a fault, say): then other hardware is tried for those before it, within bounds.
+    """
+
+    def __init__(self, ground: Ground, plan: list[tuple[Quota, list[Seat]]]) -> None:
+        self.ground = ground
+        self.plan = plan
+        self.failed = 0
+        self._steps = SEARCHED_STEPS
+
+    def straight(self) -> bool:
+        """The first hardware for each; `failed` is then the number of the cell that found none."""
+        for place, (quota, seats) in enumerate(self.plan):
+            if not self._place(quota, seats, _done):
+                self.failed = place
+                return False
+        return True
+
+    def searched(self) -> bool:
+        """Any hardware for all."""
+        return self.failed > 0 and len(self.plan) <= SEARCHED_CELLS and self._from(0)
+
+    def _from(self, place: int) -> bool:
+        if place == len(self.plan):
+            return True
+        self._steps -= 1
+        return self._steps >= 0 and self._place(*self.plan[place], partial(self._from, place + 1))
+
+    def _place(self, quota: Quota, seats: list[Seat], then: Callable[[], bool]) -> bool:
+        if quota.loose:
+            return self.ground.attempt(partial(_both, partial(place_loose, self.ground, quota, seats), then))
+        return Hardware(self.ground, quota).place(seats, then)
+
+
+def _done() -> bool:
+    return True
+
+
+def _both(first: Callable[[], bool], then: Callable[[], bool]) -> bool:
+    return first() and then()
 
 
 Ranked = tuple[tuple[int, ...], int, int, int, int]
@@ -79,18 +125,19 @@ class Hardware:
         self.quota = quota
         self.hived = ground.ledger.layout.policy.hived
 
-    def place(self, seats: list[Seat]) -> bool:
-        """All seats of the quota cell onto hardware."""
+    def place(self, seats: list[Seat], then: Callable[[], bool]) -> bool:
+        """All seats of the quota cell onto the first hardware with which `then` is so, too."""
         cells: dict[int, list[Seat]] = {}
         for seat in seats:
             cells.setdefault(seat.cell, []).append(seat)
         place = self.ledger.place[self.quota.number]
         if self.quota.upper:
             uppers = [place.upper] if place is not None else self._uppers(cells)
-            return any(self.ground.attempt(partial(self._in_upper, upper, cells)) for upper in uppers)
+            ways = (partial(self._in_upper, upper, cells) for upper in uppers)
+            return any(self.ground.attempt(partial(_both, way, then)) for way in ways)
         ((cell, mine),) = cells.items()
         spots = iter([place]) if place is not None else self._spots(wanted(mine).bit_count())
-        return any(self.ground.attempt(partial(self._at, cell, spot, mine)) for spot in spots)
+        return any(self.ground.attempt(partial(_both, partial(self._at, cell, spot, mine), then)) for spot in spots)
 
     # Cells above the node
 
@@ -249,7 +296,7 @@ class Hardware:
         if new & cheap == new and all(virtual == bit for virtual, bit in pairs.items()):
             found: dict[int, int] | None = {virtual: virtual for virtual in bits(new)}
         else:
-            found = Match(self.quota.shape.sizes, pairs, usable if ground.evict else cheap, cheap).run(new)
+            found = Match(self.quota.shape.sizes, pairs, usable if ground.evict else cheap, cheap, self.hived).run(new)
         if found is None:
             return None
         return {virtual: bit + base for virtual, bit in (held | found).items()}

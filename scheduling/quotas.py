@@ -11,7 +11,7 @@ from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.ordering import merged
 from scheduling.promotion import promote
 from scheduling.reservation import reserve
-from scheduling.shapes import Choice, Shape, Unit
+from scheduling.shapes import CPU_CHAIN, Choice, Shape, Unit
 from scheduling.snapshot import Claim, Running
 from scheduling.state import Late, Line, Trial, on_loan
 
@@ -93,8 +93,7 @@ class Quotas:
             self.lines[vc] = Line()
             if not steady or state.memory.quiet.get((vc, "")) not in (self._signature(vc, 0), self._signature(vc, 1)):
                 walks[vc] = self._line(vc, told)
-        for job in merged(walks):
-            self._turn(job)
+        self._all(merged(walks), told)
         for name in sorted(state.claims):
             if name not in self.trial.left:
                 self._convert(name)
@@ -104,6 +103,18 @@ class Quotas:
                 state.memory.quiet.pop((vc, ""), None)
             else:
                 state.memory.quiet[vc, ""] = self._signature(vc, int(vc in self._hardware))
+
+    def _all(self, jobs: Iterator[Job], told: bool) -> None:
+        """Jobs without GPUs last: what they use is no team's share, and may be taken back."""
+        last = []
+        for job in jobs:
+            if CPU_CHAIN in self.state.shapes.of(job).chains:
+                last.append(job)
+            else:
+                self._turn(job)
+        for job in last:
+            if told or self._backfill_on or CPU_CHAIN not in self.lines[job.vc].held:
+                self._turn(job)
 
     def _signature(self, vc: str, hardware: int) -> tuple[int, ...]:
         """What the turn of a virtual cluster depends on: its queue, its quota, and the nodes where they failed it."""

@@ -29,6 +29,7 @@ def watch(made: Engine, carried_out: Plan) -> None:
     assert again.plan(now) == plan
     assert Engine.restore(shuffled(state, Random(now))).plan(now) == plan
     check_told(made, plan)
+    assert again.advance(now) == replace(plan, waits=())
 
 
 def shuffled(state: Snapshot, chance: Random) -> Snapshot:
@@ -93,6 +94,15 @@ def test_cpu_of_a_demoted_task_is_taken_back_as_of_any_borrower() -> None:
     made.submit(job("mine", role(gpus=1, cpu=4)))
     (preempt,) = made.plan(1).preemptions
     assert [victim.job for victim in preempt.victims] == ["high"]
+
+
+def test_a_task_without_gpus_is_not_started_on_cpu_that_the_same_plan_takes_back() -> None:
+    made = running(cluster(node("a", 2, cpu=8, keep_memory=0), vision=2), job("lent", role(gpus=2, cpu=4), priority=-1))
+    made.submit(job("cpu", role(gpus=0, cpu=4, sku=None), at=1))
+    made.submit(job("gpus", role(gpus=2, cpu=8), at=2))
+    plan = made.advance(5)
+    assert [one.job.id for one in plan.preemptions] == ["gpus"]
+    assert plan.starts == ()
 
 
 def test_nobody_is_started_only_to_be_preempted_in_the_same_plan() -> None:

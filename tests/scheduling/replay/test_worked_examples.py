@@ -229,3 +229,15 @@ def test_a_lazy_victim_gives_its_virtual_cells_up_before_they_are_claimed() -> N
     assert room.ask("low", "vc1", 2, priority=1, lazy=True) == "bind n0"
     assert room.ask("high", "vc1", 4, priority=5) == "preempt lent low"
     assert room.world.demoted("low")
+
+
+def test_a_gang_takes_the_hardware_that_leaves_room_for_all_of_it() -> None:
+    """The first healthy node would leave its only healthy rack to nobody, so that the second task had no place."""
+    racks = [
+        {"cellType": "RACK", "cellChildren": [{"cellAddress": f"n{2 * rack + number}"} for number in range(2)]}
+        for rack in range(2)
+    ]
+    levels = types(("RACK", 2), ("NODE", 4), node="NODE")
+    room = Room({"cellTypes": levels, "physicalCells": racks}, vc0=[("RACK", 1)], vc1=[("RACK.NODE", 2)])
+    room.world.set_health("n1", False)
+    assert room.ask("gang", "vc1", 4, pods=2) == "bind n2 n3"
