@@ -11,11 +11,11 @@ from scheduling import (
     Job,
     Leaf,
     Node,
+    NodeState,
     PinnedCell,
     QuotaLine,
     QuotaTooLarge,
     Role,
-    TaskRef,
     UpperCell,
     VirtualCluster,
     all_tasks,
@@ -232,4 +232,14 @@ def jobs(draw: st.DrawFn, cluster: Cluster, mix: Mix) -> Job:
     )  # fmt: skip
 
 
-Tasks = tuple[TaskRef, ...]
+@st.composite
+def damaged(draw: st.DrawFn) -> Cluster:
+    """A cluster some nodes and GPUs of which cannot be used."""
+    described = draw(clusters())
+    nodes = []
+    for node in described.nodes:
+        state = draw(st.sampled_from([NodeState.OPEN] * 4 + [*NodeState]))
+        sick = draw(st.sampled_from([frozenset[int](), frozenset[int](), frozenset({0}), frozenset({1})]))
+        leaves = tuple(replace(leaf, healthy=leaf.index not in sick) for leaf in node.leaves)
+        nodes.append(replace(node, state=state, leaves=leaves))
+    return replace(described, nodes=tuple(nodes))

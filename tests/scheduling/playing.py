@@ -32,6 +32,10 @@ class Run:
     most_at_once: dict[str, int] = field(default_factory=dict)
     preempted: list[tuple[int, str, str]] = field(default_factory=list)
 
+    def tasks_of(self, name: str) -> list[TaskRef]:
+        """The tasks of a job as they began; a preempted one began more than once."""
+        return [one.task for one in self.starts if one.job == name]
+
 
 Watch = Callable[[Engine, Plan], None]
 """Looks at the engine after a plan was carried out there, its victims still in place."""
