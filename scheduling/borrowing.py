@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from functools import partial
 
 from scheduling import explain
-from scheduling.caps import cap_passed
+from scheduling.caps import cap_passed, within_caps
 from scheduling.decisions import Start
 from scheduling.fairness import turns
 from scheduling.jobs import Borrow, Job
 from scheduling.ordering import Walk
-from scheduling.shapes import Choice, Shape, needs_of
+from scheduling.shapes import Choice, Shape, apart, needs_of
 from scheduling.state import Late, Line, State, Trial
 
 
@@ -82,7 +82,8 @@ class Borrowing:
     def _borrow(self, job: Job) -> bool:
         state = self.state
         shape = state.shapes.of(job)
-        for choice in shape.choices:
+        mine = within_caps(state, job, shape.choices)
+        for choice in apart(mine, job.gang):
             if not state.desk.roomy(choice, job.gang) or not may_borrow(state, job, choice):
                 continue
             start = state.desk.borrowed(job, choice)
@@ -91,8 +92,9 @@ class Borrowing:
                 if rest is not None:
                     self._borrow(rest)
                 return True
-        self._no_loan.add(shape.number)
-        if shape.within(state.desk.ledger.layout.least_reserve):
+        if mine == shape.choices:
+            self._no_loan.add(shape.number)
+        if mine == shape.choices and shape.within(state.desk.ledger.layout.least_reserve):
             state.memory.stuck[shape.number] = self._given_back
         else:
             self._open.add(job.vc)
@@ -108,7 +110,10 @@ class Borrowing:
             job = self.trial.left.get(late.job.id, late.job)
             if job is None or late.shape.number in tried or not late.choices:
                 continue
-            start = next((one for one in map(partial(self._modestly, job), late.choices) if one is not None), None)
+            start = next(
+                (one for one in map(partial(self._modestly, job), apart(late.choices, job.gang)) if one is not None),
+                None,
+            )
             if start is None:
                 tried.add(late.shape.number)
             else:

@@ -343,7 +343,7 @@ class Desk:
     def allowed(self, job: Job, nodes: NodeIds) -> int:
         """Open nodes that the job may use."""
         layout = self.ledger.layout
-        allowed = layout.open_nodes if nodes is None else layout.open_nodes & layout.mask_of(nodes)
+        allowed = self.ledger.open_nodes if nodes is None else self.ledger.open_nodes & layout.mask_of(nodes)
         return allowed if job.only_nodes is None else allowed & layout.mask_of(job.only_nodes)
 
     def preferred(self, job: Job, unit: Unit, allowed: int) -> int:

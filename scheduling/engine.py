@@ -1,13 +1,14 @@
 """The engine: one state, changed by what happened, asked for decisions that change nothing."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from scheduling import explain
 from scheduling.admission import JobRefused, Refusal, refusals_on
 from scheduling.borrowing import may_borrow
-from scheduling.caps import cap_passed, is_capped
+from scheduling.caps import cap_passed, is_capped, within_caps
 from scheduling.cells import Cluster, Node, Order
 from scheduling.deciding import Desk, NodeIds
 from scheduling.decisions import Demotion, Plan, Preempt, Promotion, Start, Wait
@@ -18,7 +19,7 @@ from scheduling.lending import Loans
 from scheduling.ordering import Queue
 from scheduling.planning import make_plan
 from scheduling.preemption import Costs
-from scheduling.shapes import Shapes
+from scheduling.shapes import Shapes, apart
 from scheduling.snapshot import Claim, Running, RunningTask, Snapshot, Usage
 from scheduling.state import Memory, State, lent
 from scheduling.telling import alone
@@ -215,13 +216,15 @@ class Engine:
         reason = None if job.opportunistic else cap_passed(state, job, shape)
         if reason is not None:
             return Wait(job, reason)
-        for choice in shape.choices:
-            if not job.opportunistic:
-                one = is_capped(state, job.vc)
-                answer = state.desk.guaranteed(job, choice, nodes, may_preempt=may_preempt, one=one)
-            else:
-                lent = self._layout.policy.hived or may_borrow(state, job, choice)
-                answer = state.desk.borrowed(job, choice, nodes) if lent else None
+        if job.opportunistic:
+            limited = not self._layout.policy.hived
+            choices = (one for one in apart(shape.choices, job.gang) if not limited or may_borrow(state, job, one))
+            answers: Iterator[Start | Preempt | None] = (state.desk.borrowed(job, one, nodes) for one in choices)
+        else:
+            ask = partial(state.desk.guaranteed, job, nodes=nodes, may_preempt=may_preempt)
+            one = is_capped(state, job.vc)
+            answers = (ask(choice, one=one) for choice in within_caps(state, job, shape.choices))
+        for answer in answers:
             if answer is not None:
                 return answer
         return Wait(job, alone(state, job, shape, nodes))

@@ -3,7 +3,7 @@
 Each reason is true by a what-if: the obstacle it names blocks the job even where those after it are removed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from scheduling.cells import NodeState
 from scheduling.decisions import Code, Reason
@@ -196,19 +196,25 @@ class WhatIf(Bins):
         return sum(group.count for group in self.groups if group.members & nodes)
 
 
-def no_room(ledger: Ledger, parts: tuple[Demand, ...], preferred: int, allowed: int, *, owner: bool) -> Reason:
+Fits = Callable[[bool], bool]
+"""Whether the job found a place where CPU and memory are no matter, with every GPU in service (True) or as it is."""
+
+
+def no_room(
+    ledger: Ledger, parts: tuple[Demand, ...], preferred: int, allowed: int, *, owner: bool, fits: Fits | None = None
+) -> Reason:
     """Why tasks that no quota and no order holds back find no place.
 
     `allowed` are the nodes the job names, `preferred` those of them that it does not avoid. What-ifs, in
     turn: every GPU in service and CPU and memory no matter (still no place: fragmented); CPU and memory no
-    matter (no place: bad nodes); else CPU or memory.
+    matter (no place: bad nodes); else CPU or memory. `fits` answers them for tasks that lie in cells.
     """
     served = WhatIf(ledger, allowed, owner=owner, served=True, roomy=True)
     now = WhatIf(ledger, preferred, owner=owner, served=False, roomy=False)
-    if find(served, parts) is None:
-        return _fragmented(ledger, _culprits(served, parts), now)
     roomy = WhatIf(ledger, preferred, owner=owner, served=False, roomy=True)
-    if find(roomy, parts) is None:
+    if not (fits(True) if fits else find(served, parts) is not None):
+        return _fragmented(ledger, _culprits(served, parts), now)
+    if not (fits(False) if fits else find(roomy, parts) is not None):
         return _bad_nodes(ledger, _culprits(roomy, parts), served, roomy, preferred)
     return _resources(ledger, parts, now)
 
@@ -276,11 +282,11 @@ def _faults(ledger: Ledger, nodes: int, preferred: int) -> list[str]:
 def _resources(ledger: Ledger, parts: tuple[Demand, ...], now: WhatIf) -> Reason:
     alone = [demand for demand in parts if find(now, (demand,)) is None]
     demand = alone[0] if alone else max(parts, key=lambda part: (part.cpu_milli, part.memory_mb))
+    here = [group for group in now.groups if group.members & now.takes(demand)]
     rooms = {}
-    for group in now.groups:
-        if group.members & now.takes(demand) and group.count >= demand.gpus:
-            number = group.members.bit_length() - 1
-            rooms[number] = now.room(number, group.count)
+    for group in [one for one in here if one.count >= demand.gpus] or here:
+        number = group.members.bit_length() - 1
+        rooms[number] = now.room(number, group.count)
     best = max(rooms, key=lambda one: (_headroom(rooms[one], demand), -one))
     cpu, memory = _free_for(rooms[best], demand)
     node = ledger.layout.nodes[best].id

@@ -58,6 +58,16 @@ class Ground:
         tasks = self.ledger.tasks[number]
         return sum(self.ledger.mask_of(tasks[task]) for task in self.doomed & tasks.keys())
 
+    def unbound_on(self, number: int) -> int:
+        """Leaves of a node that lie in no quota cell, or singly in one that a doomed task leaves."""
+        ledger = self.ledger
+        free = ledger.full[number] & ~ledger.bound[number]
+        for bit in bits(self.doomed_on(number) & ledger.bound[number]):
+            seat = ledger.seat_at.get(number << 8 | bit)
+            if seat is not None and ledger.layout.loose_cells >> seat[0] & 1 and ledger.owner_of(seat) != self.job.id:
+                free |= 1 << bit
+        return free
+
     def pay(self, number: int, mask: int, demands: Iterable[Demand]) -> bool:
         """The holders of these leaves leave; whether the node then has the CPU and memory for one task of each."""
         cpu, memory = 0, 0
@@ -199,7 +209,8 @@ class Idle(Bins):
                 groups.append(Group(sizes, free & ~busy, members))
                 continue
             for number in bits(members):
-                groups.append(Group(sizes, free & ~(busy & ~ground.doomed_on(number)), 1 << number))
+                mine = ledger.full[number] & ~blocked & (ground.unbound_on(number) if unbound else -1)
+                groups.append(Group(sizes, mine & ~(busy & ~ground.doomed_on(number)), 1 << number))
         super().__init__(groups, ground.ledger.layout.mask_of(ground.job.warm_nodes))
 
     def room(self, number: int, free: int) -> Room:

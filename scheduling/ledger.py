@@ -5,11 +5,13 @@ released merges by itself. `slack` of a cell type is what HiveD's safety rests o
 type less those owed to quota cells that are not bound yet. A free cell may be split only while its type has slack.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from scheduling.books import Books
 from scheduling.jobs import LeafUse, TaskPlacement
 from scheduling.layout import Layout, LeafAt, Quota, Spot
+from scheduling.search import UNLIMITED
 from scheduling.topology import bits, free_cells, whole_around
 
 CellKind = tuple[str, str]
@@ -41,6 +43,20 @@ class Ledger(Books):
         self.healthy = list(self.full)
         self._group_all()
         return self
+
+    @contextmanager
+    def as_if(self, *, served: bool) -> Iterator[None]:
+        """For a what-if: CPU and memory without end and, when `served`, every node open and every leaf healthy."""
+        before = self.open_nodes, self.healthy, self.cpu, self.memory
+        self.cpu, self.memory = ([UNLIMITED] * len(self.cpu) for _ in range(2))
+        if served:
+            self.all_in_service()
+        try:
+            yield
+        finally:
+            self.open_nodes, self.healthy, self.cpu, self.memory = before
+            if served:
+                self._group_all()
 
     # What is free
 

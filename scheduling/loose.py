@@ -57,7 +57,7 @@ def _give_up(ground: Ground, seats: list[Seat]) -> None:
 def _free(ground: Ground, number: int) -> int:
     ledger = ground.ledger
     held = ledger.busy[number] & ~ground.doomed_on(number)
-    return ledger.healthy[number] & ~ledger.claimed[number] & ~ledger.bound[number] & ~held
+    return ledger.healthy[number] & ~ledger.claimed[number] & ground.unbound_on(number) & ~held
 
 
 def _sit_idle(ground: Ground, plan: list[tuple[int, Seat]]) -> bool:
@@ -106,10 +106,11 @@ def _choices(ground: Ground, nodes: int, demand: Demand) -> list[tuple[int, int]
     ranked = []
     for (shape, bound, _, busy, blocked), members in ledger.groups.items():
         sizes = ledger.shapes[shape].sizes
-        usable = ledger.shapes[shape].full & ~bound & ~blocked
-        if usable.bit_count() < demand.gpus:
+        sound = ledger.shapes[shape].full & ~blocked
+        if (sound if ground.doomed else sound & ~bound).bit_count() < demand.gpus:
             continue
         for number in bits(members & nodes & ground.allowed):
+            usable = sound & ground.unbound_on(number)
             free = usable & ~(busy & ~ground.doomed_on(number))
             some = min(demand.gpus, free.bit_count())
             picked = pick(sizes, free, some) if some else None

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from scheduling import explain
-from scheduling.caps import cap_passed, is_capped
+from scheduling.caps import cap_passed, is_capped, within_caps
 from scheduling.deciding import desk_of
 from scheduling.decisions import Preempt, Start
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
@@ -181,7 +181,7 @@ class Quotas:
 
     def _first(self, job: Job, choices: tuple[Choice, ...], owed: Mapping[int, int]) -> Start | Preempt | None:
         one = is_capped(self.state, job.vc)
-        for choice in choices:
+        for choice in within_caps(self.state, job, choices):
             answer = self.state.desk.guaranteed(job, choice, owed=owed, one=one)
             if answer is not None:
                 return answer
@@ -192,7 +192,7 @@ class Quotas:
         if not self._backfill_on or shape.number in self._no_backfill:
             return None
         ends = None if job.time_limit_ms is None else self.trial.now + job.time_limit_ms
-        for choice in shape.choices:
+        for choice in within_caps(self.state, job, shape.choices):
             if any(chain in line.held and chain not in line.kept for chain in choice.chains):
                 continue
             avoid = dict(line.owed)

@@ -181,6 +181,13 @@ def _named(roles: tuple[Role, ...]) -> set[str]:
     return {role.sku for role in roles if role.gpus and role.sku is not None}
 
 
+def apart(choices: Iterable[Choice], gang: bool) -> tuple[Choice, ...]:
+    """The choices with what starts by itself (all of a gang, else equal tasks) as a choice of its own."""
+    if gang:
+        return tuple(choices)
+    return tuple(Choice(choice.chains, (unit,)) for choice in choices for unit in choice.units)
+
+
 def needs_of(choice: Choice, gang: bool) -> dict[str, int]:
     """GPUs by leaf type that the choice needs at least at once: all of a gang, else the smallest task."""
     unit = choice.units[0] if gang else choice.units[-1]

@@ -1,11 +1,13 @@
 """The reasons of all jobs that a pass leaves waiting, with the numbers that hold after it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from scheduling import explain
 from scheduling.deciding import NodeIds
 from scheduling.decisions import Code, Reason, Wait
 from scheduling.jobs import Job
+from scheduling.preemption import lower
 from scheduling.shapes import Choice, Pool, Shape, Unit
 from scheduling.state import Late, Line, State, Trial
 
@@ -20,7 +22,7 @@ class Teller:
         self._trial = trial
         self._state = trial.state
         self._lines = lines
-        self._right: dict[int, Reason | None] = {}
+        self._right: dict[tuple[int, int], Reason | None] = {}
         self._room: dict[tuple[int, int], Reason] = {}
 
     def waits(self) -> tuple[Wait, ...]:
@@ -48,9 +50,10 @@ class Teller:
 
     def _reason(self, late: Late) -> Reason:
         number = late.shape.number
-        if number not in self._right:
-            self._right[number] = right_missing(self._state, late.job, late.shape, {})
-        missing = self._right[number]
+        known = number, late.job.priority
+        if known not in self._right:
+            self._right[known] = right_missing(self._state, late.job, late.shape, {})
+        missing = self._right[known]
         if missing is not None:
             return missing
         line = self._lines.get(late.job.vc)
@@ -102,27 +105,40 @@ def right_missing(state: State, job: Job, shape: Shape, owed: Mapping[int, int])
 
 
 def _quota_missing(state: State, job: Job, unit: Unit, owed: Mapping[int, int]) -> Reason | None:
-    ledger, desk = state.desk.ledger, state.desk
-    if desk.seats(job, unit, owed=owed) is not None:
+    """Why the job has no right to cells now, not even to those of lower priorities."""
+    desk = state.desk
+    below = lower(job, desk.running, desk.claimants) if desk.lowest(job.vc) < job.priority else set[str]()
+
+    def fit(pools: Iterable[Pool], owed: Mapping[int, int]) -> bool:
+        return (
+            desk.seats(job, Unit(tuple(pools), (), unit.tasks), below.__contains__ if below else None, 0, owed)
+            is not None
+        )
+
+    if fit(unit.pools, owed):
         return None
     for pool in unit.pools:
-        kind, owned = pool.parts[0].cell_type, ledger.layout.owned.get((job.vc, pool.chain), 0)
-        free = ledger.quota_free(job.vc, pool.chain)
+        kind, owned, free = pool.parts[0].cell_type, *_leaves_of(state, job.vc, pool)
         if pool.leaves > free:
             return explain.quota(job.vc, kind, owned - free, owned, pool.leaves)
-    alone = [pool for pool in unit.pools if desk.seats(job, Unit((pool,), (), unit.tasks), owed=owed) is None]
-    pool = (alone or list(unit.pools))[0]
-    kind, free = pool.parts[0].cell_type, ledger.quota_free(job.vc, pool.chain)
-    if owed and desk.seats(job, unit) is not None:
+    pool = next((one for one in unit.pools if not fit((one,), owed)), unit.pools[0])
+    kind, (_, free) = pool.parts[0].cell_type, _leaves_of(state, job.vc, pool)
+    if owed and fit(unit.pools, {}):
         return explain.owed_ahead(job.vc, kind, free, sum(mask.bit_count() for mask in owed.values()), pool.leaves)
     return explain.no_cell(job.vc, kind, free, _largest(state, job.vc, pool), pool.leaves)
 
 
+def _leaves_of(state: State, vc: str, pool: Pool) -> tuple[int, int]:
+    """Leaves of the quota that tasks of this pool may use, and how many of them are free."""
+    groups = state.desk.ledger.cell_groups.get((vc, pool.name), {}).items()
+    owned = sum(sizes[-1] * cells.bit_count() for (sizes, _), cells in groups)
+    return owned, owned - sum(used.bit_count() * cells.bit_count() for (_, used), cells in groups)
+
+
 def _largest(state: State, vc: str, pool: Pool) -> int:
     """The most free leaves of one cell node of the pool."""
-    ledger = state.desk.ledger
-    free = [sizes[-1] - used.bit_count() for sizes, used in ledger.cell_groups.get((vc, pool.name), {})]
-    return max(free, default=0)
+    groups = state.desk.ledger.cell_groups.get((vc, pool.name), {})
+    return max((sizes[-1] - used.bit_count() for sizes, used in groups), default=0)
 
 
 def _loan_missing(state: State, job: Job, unit: Unit) -> Reason | None:
@@ -154,7 +170,28 @@ def room_missing(state: State, job: Job, choices: tuple[Choice, ...], nodes: Nod
     for choice in choices:
         units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
         for unit in reversed(units):
+            missing = _loan_missing if job.opportunistic else _cells_missing
+            if missing(state, job, unit) is not None:
+                continue  # not this unit, but another one has a right to cells
             preferred = desk.preferred(job, unit, allowed)
             parts = unit.parts if not job.opportunistic else tuple(part.modestly() for part in unit.parts)
-            reasons.append(explain.no_room(desk.ledger, parts, preferred, allowed, owner=not job.opportunistic))
+            alone = Choice(choice.chains, (unit,))
+            fits = _fits(state, job, alone, nodes) if unit.pools and not job.opportunistic else None
+            found = explain.no_room(desk.ledger, parts, preferred, allowed, owner=not job.opportunistic, fits=fits)
+            reasons.append(found)
     return max(reasons, key=lambda one: NEARNESS[one.code], default=explain.no_gpus_owned(job.vc))
+
+
+def _cells_missing(state: State, job: Job, unit: Unit) -> Reason | None:
+    return _quota_missing(state, job, unit, {})
+
+
+def _fits(state: State, job: Job, choice: Choice, nodes: NodeIds) -> explain.Fits:
+    """What-ifs by the engine's own placement: a free cell may lie where no other may be split."""
+
+    def fits(served: bool) -> bool:
+        asked = replace(job, avoid_nodes=frozenset()) if served else job
+        with state.desk.ledger.as_if(served=served):
+            return state.desk.guaranteed(asked, choice, nodes) is not None
+
+    return fits

@@ -1,10 +1,23 @@
 """Every waiting job has one reason, with numbers and a sentence, and the reason is true."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
-from scheduling import Cluster, Code, Job, NodeState, Rules, Victim, Wait, all_tasks
+from scheduling import (
+    CellType,
+    Cluster,
+    Code,
+    Job,
+    NodeState,
+    PinnedCell,
+    QuotaLine,
+    Rules,
+    Victim,
+    VirtualCluster,
+    Wait,
+    all_tasks,
+)
 from tests.scheduling.builders import cluster, job, node, role, running, wait_of, with_rules
 
 
@@ -184,3 +197,33 @@ def test_after_a_quota_cut_the_job_that_fits_no_longer_is_on_loan_and_gives_way(
     assert wait_of(plan, "j").reason.sentence == "waits for job b to leave 1 GPU that is kept for it"
     made.finish("b")
     assert [start.job.id for start in made.plan(0).starts] == ["j"]
+
+
+PINNED = replace(
+    cluster(node("gpu01", shape="box", sick=(0,)), node("gpu02", shape="box"), vision=4),
+    cell_types=(CellType("box", "A100", 4, node_level=True),),
+    pinned_cells=(PinnedCell("mine", "box", "gpu01"),),
+    virtual_clusters=(VirtualCluster("vision", (QuotaLine("A100", 4),), pinned=("mine",)),),
+)
+
+
+def test_a_job_for_a_pinned_cell_is_told_of_the_fault_in_it_though_other_nodes_are_free() -> None:
+    made = running(PINNED)
+    answer = made.decide(job("j", replace(role(gpus=4), pinned_cell="mine")), 0)
+    assert isinstance(answer, Wait)
+    assert answer.reason.code == Code.BAD_NODES
+
+
+def test_a_job_that_names_no_pinned_cell_is_told_of_the_other_cells_alone() -> None:
+    made = running(PINNED, job("b", role(gpus=4)))
+    answer = made.decide(job("j", role(gpus=2)), 0)
+    assert isinstance(answer, Wait)
+    assert answer.reason.sentence == "team vision holds 4 of 4 A100; this job needs 2"
+
+
+def test_a_high_priority_that_only_bad_hardware_holds_back_is_not_told_of_the_quota_that_it_could_take() -> None:
+    made = running(cluster(node("gpu01"), vision=4), job("low", role(gpus=2), priority=1))
+    made.set_node(node("gpu01", sick=(3,)))
+    answer = made.decide(job("high", role(gpus=4), priority=9), 0)
+    assert isinstance(answer, Wait)
+    assert answer.reason.code == Code.BAD_NODES
