@@ -1,9 +1,11 @@
 """Quota counted in single leaves, which are tied to no place: hardware for tasks that use it."""
 
+from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 
 from scheduling.ground import Ground, Idle
-from scheduling.layout import Quota
+from scheduling.layout import Quota, Spot
 from scheduling.resources import Demand
 from scheduling.search import find
 from scheduling.topology import bits, pick
@@ -94,10 +96,26 @@ def _sit(ground: Ground, number: int, mask: int, seat: Seat) -> bool:
 
 def _sit_evicting(ground: Ground, nodes: int, seats: list[Seat]) -> bool:
     for seat in sorted(seats, key=lambda one: (-one.demand.gpus, one.task)):
-        choices = _choices(ground, nodes, seat.demand)
-        if not any(ground.attempt(partial(_sit, ground, number, mask, seat)) for number, mask in choices):
+        places = chain(_choices(ground, nodes, seat.demand), _leaf_by_leaf(ground, nodes, seat.demand))
+        if not any(ground.attempt(partial(_sit, ground, number, mask, seat)) for number, mask in places):
             return False
     return True
+
+
+def _leaf_by_leaf(ground: Ground, nodes: int, demand: Demand) -> Iterator[tuple[int, int]]:
+    """Every leaf that one GPU may have, those that split the fewest larger cells first: where the leaf that is taken
+    back at the least loss would break a cell that is owed to somebody, another one never does."""
+    if demand.gpus != 1:
+        return
+    ledger, ranked = ground.ledger, []
+    for number in bits(nodes & ground.allowed):
+        usable = ledger.healthy[number] & ~ledger.claimed[number] & ground.unbound_on(number)
+        held = ledger.busy[number] & ~ground.doomed_on(number)
+        for bit in bits(usable):
+            paid, _ = ground.costs.cheapest(ledger, number, held & 1 << bit, 1)
+            ranked.append((len(ledger.split_by(Spot(number, bit), 1)), paid, number, bit))
+    for _, _, number, bit in sorted(ranked):
+        yield number, 1 << bit
 
 
 def _choices(ground: Ground, nodes: int, demand: Demand) -> list[tuple[int, int]]:

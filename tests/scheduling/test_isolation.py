@@ -61,6 +61,24 @@ def test_single_gpus_that_would_break_a_rack_owed_to_somebody_are_taken_back_fro
     assert cells_of(preempt) == ["vision/A/0", "vision/A/1", "vision/A/2"]
 
 
+QUADS = Cluster(
+    (node("a", 8, shape="box"), node("b", 8, shape="box")),
+    (VirtualCluster("vision", (QuotaLine("A100", 2), QuotaLine("pair", 1), QuotaLine("quad", 3))),),
+    cell_types=(CellType("pair", "A100", 2), CellType("quad", "pair", 2), CellType("box", "quad", 2, node_level=True)),
+)
+
+
+def test_single_gpus_break_no_cell_that_is_owed_whichever_borrower_loses_least() -> None:
+    made = running(
+        QUADS,
+        job("quad", role(gpus=4)),
+        job("lent", role("wide", gpus=8), role("narrow", gpus=3), priority=-1, gang=False),
+    )
+    made.submit(job("mine", role(count=2)))
+    (preempt,) = made.plan(0).preemptions
+    assert cells_of(preempt) == ["vision/A100/0", "vision/A100/1"]
+
+
 PAIRS = replace(
     cluster(node("a", shape="box"), node("b", shape="box"), vision={"box": 2}),
     cell_types=(CellType("pair", "A100", 2), CellType("box", "pair", 2, node_level=True)),
