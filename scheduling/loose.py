@@ -13,8 +13,31 @@ from scheduling.virtual import Seat
 
 
 def place_loose(ground: Ground, quota: Quota, seats: list[Seat]) -> bool:
-    """Leaves for all seats: such as nobody holds, on the fewest nodes; else one task after the other where least
-    is taken back."""
+    """Leaves for all seats: those of the tasks that end for them; such as nobody holds, on the fewest nodes; else one
+    task after the other where least is taken back.
+
+    Only where that fails may other leaves of ending tasks do: their virtual leaves would be free before the tasks
+    are gone, and stand open to jobs that come after theirs.
+    """
+    rest = [seat for seat in seats if not _in_place(ground, seat)]
+    ways = (False, True) if ground.doomed else (False,)
+    return not rest or any(ground.attempt(partial(_place, ground, quota, rest, swap)) for swap in ways)
+
+
+def _in_place(ground: Ground, seat: Seat) -> bool:
+    """A virtual leaf that a task has to leave stays on its physical one."""
+    ledger = ground.ledger
+    if seat.demand.gpus != 1 or not seat.leaves & ledger.used[seat.cell]:
+        return False
+    number, bit = ledger.physical_of(seat.cell, next(bits(seat.leaves)))
+    usable = ledger.healthy[number] & ~ledger.claimed[number]
+    if not ground.allowed >> number & 1 or not usable >> bit & 1:
+        return False
+    return ground.attempt(partial(_sit, ground, number, 1 << bit, seat))
+
+
+def _place(ground: Ground, quota: Quota, seats: list[Seat], swap: bool) -> bool:
+    ground.swap = swap
     _give_up(ground, seats)
     nodes = ground.ledger.layout.nodes_of_chain.get(quota.chain, 0)
     by_task = {seat.task: seat for seat in seats}

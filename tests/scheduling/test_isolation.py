@@ -162,6 +162,13 @@ def test_of_a_job_that_is_no_gang_those_tasks_end_whose_virtual_cells_are_wanted
     assert set(preempt.victims[0].tasks) == {held[cell] for cell in cells_of(preempt)}
 
 
+def test_what_a_gang_that_ends_has_beside_the_wanted_cells_is_not_given_to_those_behind_it() -> None:
+    made = running(cluster(node("a"), vision=3, speech=1), job("gang", role(count=3), priority=5))
+    made.submit(job("behind", priority=1))
+    made.submit(job("high", role(count=2), priority=9))
+    assert [one.job.id for one in made.plan(0).preemptions] == ["high"]
+
+
 def test_cpu_that_a_task_without_gpus_uses_comes_back_to_the_gpus_it_belongs_to() -> None:
     made = running(cluster(node("a", 4, cpu=64), vision=4), job("thrifty", role(gpus=4, cpu=16)))
     made.submit(job("cpu", role(gpus=0, cpu=48, sku=None)))
