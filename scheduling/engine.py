@@ -253,13 +253,13 @@ class Engine:
             self.release(leaf)
         for demotion in plan.demotions:
             self.demote(demotion)
-        for promotion in plan.promotions:
-            self.promote(promotion)
         for answer in plan.answers:
             if isinstance(answer, Start):
                 self.start(answer)
             else:
                 self.preempt(answer)
+        for promotion in plan.promotions:
+            self.promote(promotion)
         self._reservations = plan.reservations
 
     def explain(self, job_id: str, now: int) -> Start | Preempt | Wait:

@@ -22,7 +22,8 @@ class Ground:
 
     `allowed` are the nodes it may use. `doomed` tasks lose their places in any case, so that taking their leaves
     costs nothing more; without `evict` nobody else may lose a place. `alone`: it is about one task, so nothing
-    comes after it that would have to find its leaves taken. `taken` are the tasks that must leave.
+    comes after it that would have to find its leaves taken. `swap`: single leaves of doomed tasks may be used though
+    others than theirs are wanted. `taken` are the tasks that must leave.
     """
 
     ledger: Ledger
@@ -32,6 +33,7 @@ class Ground:
     doomed: frozenset[Task] = frozenset()
     evict: bool = True
     alone: bool = False
+    swap: bool = False
     leaves: dict[TaskRef, tuple[int, list[tuple[int, LeafAt]]]] = field(default_factory=dict)
     taken: set[Task] = field(default_factory=set)
     spent: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -62,7 +64,7 @@ class Ground:
         """Leaves of a node that lie in no quota cell, or singly in one that a doomed task leaves."""
         ledger = self.ledger
         free = ledger.full[number] & ~ledger.bound[number]
-        for bit in bits(self.doomed_on(number) & ledger.bound[number]):
+        for bit in bits(self.doomed_on(number) & ledger.bound[number]) if self.swap else ():
             seat = ledger.seat_at.get(number << 8 | bit)
             if seat is not None and ledger.layout.loose_cells >> seat[0] & 1 and ledger.owner_of(seat) != self.job.id:
                 free |= 1 << bit

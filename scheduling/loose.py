@@ -1,9 +1,11 @@
 """Quota counted in single leaves, which are tied to no place: hardware for tasks that use it."""
 
+from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 
 from scheduling.ground import Ground, Idle
-from scheduling.layout import Quota
+from scheduling.layout import Quota, Spot
 from scheduling.resources import Demand
 from scheduling.search import find
 from scheduling.topology import bits, pick
@@ -11,8 +13,31 @@ from scheduling.virtual import Seat
 
 
 def place_loose(ground: Ground, quota: Quota, seats: list[Seat]) -> bool:
-    """Leaves for all seats: such as nobody holds, on the fewest nodes; else one task after the other where least
-    is taken back."""
+    """Leaves for all seats: those of the tasks that end for them; such as nobody holds, on the fewest nodes; else one
+    task after the other where least is taken back.
+
+    Only where that fails may other leaves of ending tasks do: their virtual leaves would be free before the tasks
+    are gone, and stand open to jobs that come after theirs.
+    """
+    rest = [seat for seat in seats if not _in_place(ground, seat)]
+    ways = (False, True) if ground.doomed else (False,)
+    return not rest or any(ground.attempt(partial(_place, ground, quota, rest, swap)) for swap in ways)
+
+
+def _in_place(ground: Ground, seat: Seat) -> bool:
+    """A virtual leaf that a task has to leave stays on its physical one."""
+    ledger = ground.ledger
+    if seat.demand.gpus != 1 or not seat.leaves & ledger.used[seat.cell]:
+        return False
+    number, bit = ledger.physical_of(seat.cell, next(bits(seat.leaves)))
+    usable = ledger.healthy[number] & ~ledger.claimed[number]
+    if not ground.allowed >> number & 1 or not usable >> bit & 1:
+        return False
+    return ground.attempt(partial(_sit, ground, number, 1 << bit, seat))
+
+
+def _place(ground: Ground, quota: Quota, seats: list[Seat], swap: bool) -> bool:
+    ground.swap = swap
     _give_up(ground, seats)
     nodes = ground.ledger.layout.nodes_of_chain.get(quota.chain, 0)
     by_task = {seat.task: seat for seat in seats}
@@ -94,10 +119,26 @@ def _sit(ground: Ground, number: int, mask: int, seat: Seat) -> bool:
 
 def _sit_evicting(ground: Ground, nodes: int, seats: list[Seat]) -> bool:
     for seat in sorted(seats, key=lambda one: (-one.demand.gpus, one.task)):
-        choices = _choices(ground, nodes, seat.demand)
-        if not any(ground.attempt(partial(_sit, ground, number, mask, seat)) for number, mask in choices):
+        places = chain(_choices(ground, nodes, seat.demand), _leaf_by_leaf(ground, nodes, seat.demand))
+        if not any(ground.attempt(partial(_sit, ground, number, mask, seat)) for number, mask in places):
             return False
     return True
+
+
+def _leaf_by_leaf(ground: Ground, nodes: int, demand: Demand) -> Iterator[tuple[int, int]]:
+    """Every leaf that one GPU may have, those that split the fewest larger cells first: where the leaf that is taken
+    back at the least loss would break a cell that is owed to somebody, another one never does."""
+    if demand.gpus != 1:
+        return
+    ledger, ranked = ground.ledger, []
+    for number in bits(nodes & ground.allowed):
+        usable = ledger.healthy[number] & ~ledger.claimed[number] & ground.unbound_on(number)
+        held = ledger.busy[number] & ~ground.doomed_on(number)
+        for bit in bits(usable):
+            paid, _ = ground.costs.cheapest(ledger, number, held & 1 << bit, 1)
+            ranked.append((len(ledger.split_by(Spot(number, bit), 1)), paid, number, bit))
+    for _, _, number, bit in sorted(ranked):
+        yield number, 1 << bit
 
 
 def _choices(ground: Ground, nodes: int, demand: Demand) -> list[tuple[int, int]]:

@@ -52,12 +52,12 @@ class _Applying:
     def apply(self, plan: scheduling.Plan) -> Applied:
         # 1. Claims that nobody needs any more: to give them up only makes room.
         self._release((*plan.releases,), stale=self.loaded.claims.stale)
-        # 2. What changes its right in place.
+        # 2. What loses its right in place.
         demoted = [self._demote(one) for one in plan.demotions]
-        promoted = [self._promote(one) for one in plan.promotions]
-        # 3. What is taken back, and what starts.
+        # 3. What is taken back, what starts, and what moves into its quota, maybe into cells that these have left.
         preempted = [self._preempt(one) for one in plan.preemptions]
         started = [self._start(one) for one in plan.starts]
+        promoted = [self._promote(one) for one in plan.promotions]
         # 4. What the next plan shall know, and what people shall.
         reservations_write(jobs=[self.loaded.jobs[one] for one in plan.reservations], read=self.loaded.reserved)
         taking = {one.job.id for one, done in zip(plan.preemptions, preempted, strict=True) if done}

@@ -7,9 +7,9 @@ from typing import TypeVar
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from scheduling import Engine, Plan, Snapshot
+from scheduling import Borrow, Engine, Plan, Snapshot
 from tests.scheduling.books import books_of, check_amounts, check_told
-from tests.scheduling.builders import cluster, job, node, role, running
+from tests.scheduling.builders import cluster, engine, job, node, role, running
 from tests.scheduling.cellworlds import ANY, World, worlds
 from tests.scheduling.playing import Player
 
@@ -103,6 +103,17 @@ def test_a_task_without_gpus_is_not_started_on_cpu_that_the_same_plan_takes_back
     plan = made.advance(5)
     assert [one.job.id for one in plan.preemptions] == ["gpus"]
     assert plan.starts == ()
+
+
+def test_a_job_moves_into_the_quota_that_a_demotion_of_the_same_plan_has_left() -> None:
+    made = engine(cluster(node("a", 4), vision=2), job("lazy", role(count=2), priority=1, lazy=True))
+    made.advance(0)
+    made.submit(job("waits", priority=0, borrow=Borrow.AUTO, order=1))
+    made.advance(1)
+    made.submit(job("high", priority=9, order=2))
+    plan = made.advance(2)
+    assert [(start.job.id, start.demotes) for start in plan.starts] == [("high", ("lazy",))]
+    assert [one.job for one in plan.promotions] == ["waits"]
 
 
 def test_nobody_is_started_only_to_be_preempted_in_the_same_plan() -> None:

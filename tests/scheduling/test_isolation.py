@@ -61,6 +61,24 @@ def test_single_gpus_that_would_break_a_rack_owed_to_somebody_are_taken_back_fro
     assert cells_of(preempt) == ["vision/A/0", "vision/A/1", "vision/A/2"]
 
 
+QUADS = Cluster(
+    (node("a", 8, shape="box"), node("b", 8, shape="box")),
+    (VirtualCluster("vision", (QuotaLine("A100", 2), QuotaLine("pair", 1), QuotaLine("quad", 3))),),
+    cell_types=(CellType("pair", "A100", 2), CellType("quad", "pair", 2), CellType("box", "quad", 2, node_level=True)),
+)
+
+
+def test_single_gpus_break_no_cell_that_is_owed_whichever_borrower_loses_least() -> None:
+    made = running(
+        QUADS,
+        job("quad", role(gpus=4)),
+        job("lent", role("wide", gpus=8), role("narrow", gpus=3), priority=-1, gang=False),
+    )
+    made.submit(job("mine", role(count=2)))
+    (preempt,) = made.plan(0).preemptions
+    assert cells_of(preempt) == ["vision/A100/0", "vision/A100/1"]
+
+
 PAIRS = replace(
     cluster(node("a", shape="box"), node("b", shape="box"), vision={"box": 2}),
     cell_types=(CellType("pair", "A100", 2), CellType("box", "pair", 2, node_level=True)),
@@ -142,6 +160,13 @@ def test_of_a_job_that_is_no_gang_those_tasks_end_whose_virtual_cells_are_wanted
     made.submit(job("high", role(count=2), priority=20))
     (preempt,) = made.plan(0).preemptions
     assert set(preempt.victims[0].tasks) == {held[cell] for cell in cells_of(preempt)}
+
+
+def test_what_a_gang_that_ends_has_beside_the_wanted_cells_is_not_given_to_those_behind_it() -> None:
+    made = running(cluster(node("a"), vision=3, speech=1), job("gang", role(count=3), priority=5))
+    made.submit(job("behind", priority=1))
+    made.submit(job("high", role(count=2), priority=9))
+    assert [one.job.id for one in made.plan(0).preemptions] == ["high"]
 
 
 def test_cpu_that_a_task_without_gpus_uses_comes_back_to_the_gpus_it_belongs_to() -> None:
