@@ -2,19 +2,13 @@
 
 from scheduling.admission import JobRefused, Refusal, refusals
 from scheduling.cells import (
-    CellType,
     Cluster,
     ClusterError,
     Leaf,
     Node,
     NodeState,
-    Order,
-    PinnedCell,
-    Policy,
     QuotaLine,
     QuotaTooLarge,
-    Rules,
-    UpperCell,
     VirtualCluster,
 )
 from scheduling.decisions import Code, Demotion, Plan, Preempt, Promotion, Reason, Start, Victim, Wait
@@ -26,7 +20,6 @@ from scheduling.snapshot import Claim, Running, RunningTask, Snapshot, Usage
 __all__ = [
     "ALL",
     "Borrow",
-    "CellType",
     "Claim",
     "Cluster",
     "ClusterError",
@@ -39,11 +32,8 @@ __all__ = [
     "LeafUse",
     "Node",
     "NodeState",
-    "Order",
-    "PinnedCell",
     "PlacementConflict",
     "Plan",
-    "Policy",
     "Preempt",
     "Promotion",
     "QuotaLine",
@@ -51,7 +41,6 @@ __all__ = [
     "Reason",
     "Refusal",
     "Role",
-    "Rules",
     "Running",
     "RunningTask",
     "Snapshot",
@@ -60,7 +49,6 @@ __all__ = [
     "TaskPlacement",
     "TaskRef",
     "UnknownJob",
-    "UpperCell",
     "Usage",
     "Victim",
     "VirtualCluster",

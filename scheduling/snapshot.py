@@ -4,20 +4,16 @@ from dataclasses import dataclass
 
 from scheduling.cells import Cluster
 from scheduling.decisions import Demotion
-from scheduling.jobs import Job, TaskPlacement, TaskRef
+from scheduling.jobs import Job, TaskPlacement
 
 
 @dataclass(frozen=True, slots=True)
 class RunningTask:
-    """A task that holds its place, since when (ms), and when its work was last saved (None: never).
-
-    `leaving`: its end is ordered; it holds its cells until it is gone.
-    """
+    """A task that holds its place, since when (ms), and when its work was last saved (None: never)."""
 
     placement: TaskPlacement
     started_ms: int
     checkpoint_ms: int | None = None
-    leaving: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +26,17 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A leaf cell kept for one task of a job (`claimant`) while the last holder (`victim`, None: gone) leaves it.
-
-    The claims of a job are its placement: it starts there, in these virtual cells, when all victims are gone.
-    """
+    """A leaf cell kept for one job (`claimant`) while the last holder (`victim`, None: gone) leaves it."""
 
     leaf: str
     claimant: str
-    victim: str | None
-    virtual_cell: str
-    task: TaskRef
+    victim: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the ended guaranteed tasks of a user took of one resource in the hour that begins at `hour_ms`.
+    """What a user took of one resource in the hour that begins at `hour_ms`.
 
-    What running tasks took is known from their start.
     `amount` is in GPU, milli-core or MB milliseconds; `resource` is a SKU's name, "cpu" or "memory".
     """
 
@@ -59,10 +49,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state between two decisions. Equal snapshots give equal plans, whatever led to them.
-
-    `reservations` are the jobs that the last plan kept cells for; they stay first of their priority.
-    """
+    """The state between two decisions. Equal snapshots give equal plans, whatever led to them."""
 
     cluster: Cluster
     running: tuple[Running, ...] = ()
@@ -70,4 +57,3 @@ class Snapshot:
     claims: tuple[Claim, ...] = ()
     demotions: tuple[Demotion, ...] = ()
     usage: tuple[Usage, ...] = ()
-    reservations: tuple[str, ...] = ()

@@ -1,15 +1,13 @@
 """REST: jobs."""
 
 from portal.jobs.api.logs import LogsView
-from portal.jobs.api.preemptions import PreemptionsView
-from portal.jobs.api.queue import QueueView
 from portal.jobs.api.views import (
     AttemptsView,
     ConfigView,
     EventsView,
     JobsView,
     JobView,
-    MoveView,
+    QueueView,
     StopView,
     TasksView,
     ValidateView,
@@ -22,8 +20,6 @@ __all__ = [
     "JobView",
     "JobsView",
     "LogsView",
-    "MoveView",
-    "PreemptionsView",
     "QueueView",
     "StopView",
     "TasksView",

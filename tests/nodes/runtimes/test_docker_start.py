@@ -1,7 +1,6 @@
 """Starting containers on a real Engine."""
 
 from contextlib import closing
-from pathlib import Path
 
 from nodes.runtimes.base import Image, Status
 from nodes.runtimes.docker import DockerRuntime
@@ -9,18 +8,10 @@ from tests.nodes.portal_side import spec_of
 from tests.support.docker_engine import DockerEngine
 
 
-def test_containers_made_before_the_engine_refused_raised_limits_all_start(
-    docker_engine: DockerEngine, tmp_path: Path
-) -> None:
+def test_containers_made_before_the_engine_refused_raised_limits_all_start(docker_engine: DockerEngine) -> None:
     specs = [spec_of("sleep 60", profile="root") for _ in range(3)]
     runtime = DockerRuntime(
-        cluster="berth",
-        node="gpu01",
-        url=docker_engine.url,
-        gpus=tuple,
-        simulated=True,
-        raises_limits=True,
-        notices=tmp_path,
+        cluster="berth", node="gpu01", url=docker_engine.url, gpus=tuple, simulated=True, raises_limits=True
     )
     with closing(runtime):
         for spec in specs:
