@@ -266,14 +266,17 @@ class Desk:
 
     def _losers(self, job: Job, mapped: Mapped) -> set[str]:
         """Claimants of lower priority whose claimed leaves or virtual leaves the placement takes."""
-        leaves = {use.leaf for placement in mapped.placements for use in placement.leaves}
-        cells = {use.virtual_cell for placement in mapped.placements for use in placement.leaves}
-        return {
-            claimant
-            for claimant, claims in self.claims.items()
-            if claimant != job.id
-            and any(claim.leaf in leaves or claim.virtual_cell in cells for claim in claims.values())
-        }
+        ledger, found = self.ledger, set[str]()
+        for use in (use for placement in mapped.placements for use in placement.leaves):
+            number, bit = ledger.layout.leaf_at[use.leaf]
+            if ledger.claimed[number] >> bit & 1:
+                found.update(name for name, claims in self.claims.items() if use.leaf in claims)
+            virtual = ledger.layout.virtual_leaf(use.virtual_cell or "")
+            if virtual is not None and ledger.used[virtual[0]] >> virtual[1] & 1:
+                owner = ledger.owner_of(virtual)
+                mine = self.claims.get(owner, {}).values()
+                found.update({owner} if any(claim.virtual_cell == use.virtual_cell for claim in mine) else ())
+        return found - {job.id}
 
     # On loan
 
