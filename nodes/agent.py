@@ -39,6 +39,7 @@ class Agent:
             interface=options.interface,
             port_first=options.port_range[0],
             port_last=options.port_range[1],
+            rack=options.rack,
         )
         self._sampler = Sampler(
             runtime=self._runtime, gpus=self._gpus, inventory=inventory, clock=clock, every_s=options.report_every_s
@@ -109,6 +110,7 @@ def _runtime(options: Options, gpus: GpuBackend) -> Runtime:
         gpus=gpus.inventory,
         simulated=gpus.simulated,
         raises_limits=machine_raises_limits(),
+        notices=options.state_dir / "notices",
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from docker.types import DeviceRequest, LogConfig, Mount, Ulimit
 
+from nodes.notice import NOTICE_NAME, NOTICE_TARGET, NOTICE_VARIABLE
 from nodes.protocol import LABEL, ContainerSpec, container_name
 from nodes.script import LEASE_VARIABLE, script_command, script_environment
 from nodes.storages import lease_target
@@ -30,12 +31,14 @@ RAISED_LIMITS = frozenset(name for name, _ in _RAISED_ULIMITS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """What of the node decides over a container. ``cdi``: device names that the Engine knows; ``simulated``: the
-    GPUs are declared, so no device is asked for; ``cpus_of``: CPUs near a GPU, by UUID; ``raises_limits``: the Engine
-    may set limits above its own (not where it runs inside a container itself)."""
+    """What of the node decides over a container. ``notices``: the folder in which each attempt's notice has a folder;
+    ``cdi``: device names that the Engine knows; ``simulated``: the GPUs are declared, so no device is asked for;
+    ``cpus_of``: CPUs near a GPU, by UUID; ``raises_limits``: the Engine may set limits above its own (not where it
+    runs inside a container itself)."""
 
     cluster: str
     node: str
+    notices: str
     cdi: frozenset[str] = frozenset()
     simulated: bool = False
     cpus_of: Mapping[str, frozenset[int]] = field(default_factory=dict)
@@ -92,6 +95,7 @@ def environment(spec: ContainerSpec, facts: NodeFacts) -> dict[str, str]:
         env[LEASE_VARIABLE] = lease
     if facts.simulated or not spec.gpus:
         env["NVIDIA_VISIBLE_DEVICES"] = "void"
+    env[NOTICE_VARIABLE] = f"{NOTICE_TARGET}/{NOTICE_NAME}"
     env |= {"BERTH_ATTEMPT_ID": spec.attempt, "TINI_KILL_PROCESS_GROUP": "1"}
     return env | script_environment(spec.script)
 
@@ -139,7 +143,10 @@ def _host(spec: ContainerSpec, facts: NodeFacts) -> dict[str, Any]:
         "security_opt": ["no-new-privileges:true"],
         "network_mode": spec.network,
         "port_bindings": {port: port for port in _ports(spec)} if spec.network == "bridge" else None,
-        "mounts": [_mount(mount.source, mount.target, mount.read_only) for mount in spec.mounts],
+        "mounts": [
+            *(_mount(mount.source, mount.target, mount.read_only) for mount in spec.mounts),
+            _mount(f"{facts.notices}/{spec.attempt}", NOTICE_TARGET, True),
+        ],
         "device_requests": _devices(spec.gpus, facts),
         "devices": [f"{_INFINIBAND}:{_INFINIBAND}:rwm"] if limits.infiniband and facts.infiniband else None,
         "log_config": LogConfig(type="json-file", config={"max-size": "256m", "max-file": "4", "mode": "blocking"}),

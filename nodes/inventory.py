@@ -36,6 +36,7 @@ class InventoryReader:
     interface: str = ""
     port_first: int = 20000
     port_last: int = 29999
+    rack: str = ""
     _facts: RuntimeFacts | None = field(default=None)
 
     def read(self) -> Inventory:
@@ -60,6 +61,7 @@ class InventoryReader:
             storages=mounted(self.policy.mount_roots),
             disk_free_mb=disk.free >> 20,
             disk_total_mb=disk.total >> 20,
+            rack=self.rack,
         )
 
     def _runtime_facts(self) -> RuntimeFacts | None:

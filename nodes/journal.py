@@ -51,6 +51,9 @@ class Record:
     gpus: tuple[str, ...] = ()
     lease: str | None = None
     lease_root: str | None = None
+    checkpoint: str | None = None
+    checkpoint_root: str | None = None
+    checkpoint_ms: int | None = None
     prepared_ms: int | None = None
     started_ms: int | None = None
     ended_ms: int | None = None

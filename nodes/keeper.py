@@ -15,6 +15,7 @@ import structlog
 from nodes.ending import exit_of, exit_stopped_before_start, exit_unkillable
 from nodes.journal import Record, Stopping
 from nodes.lease import LeaseWatch, lease_watch
+from nodes.notice import notice_text
 from nodes.protocol import (
     Cause,
     ContainerReport,
@@ -31,7 +32,7 @@ from nodes.protocol import (
     spec_digest,
 )
 from nodes.runtimes.base import Cancelled, Failed, Found, RuntimeAway, Status
-from nodes.storages import file_touch, mounts_prepare
+from nodes.storages import checkpoint_place, file_changed_ms, file_touch, mounts_prepare
 from nodes.world import World
 
 log = structlog.get_logger(__name__)
@@ -116,6 +117,7 @@ class Keeper:
             log_complete=record.exit is not None and status.complete,
             log_dropped_lines=status.dropped_lines,
             progress=self._progress,
+            checkpoint_ms=record.checkpoint_ms,
             gpus=self.holds(),
         )
 
@@ -198,7 +200,7 @@ class Keeper:
             self._world.logs.attach(record.attempt, self._world.runtime.source(record.attempt))
         if found.status is Status.RUNNING:
             record = record.forward(ContainerState.RUNNING)
-        self._save(record)
+        self._save(_checkpoint_seen(record))
         if found.status is Status.ENDED and record.exit is None and self._log_is_read():
             self._end(exit_of(found, record.stopping), found.ended_ms)
 
@@ -273,6 +275,7 @@ class Keeper:
             self._show(Progress(code="lease", message=f"{spec.lease_after} still writes"))
             return min(remaining, 1.0)
         mounts_prepare(spec)
+        checkpoint = checkpoint_place(spec)
         self._move(ContainerState.PULLING)
         image = self._world.runtime.image(spec, progress=self._show, cancelled=self._unwanted)
         if spec.digest is not None and image.digest != spec.digest:
@@ -291,6 +294,8 @@ class Keeper:
             gpus=spec.gpus,
             lease=spec.lease,
             lease_root=next((m.root for m in spec.mounts if spec.lease and spec.lease.startswith(m.source)), None),
+            checkpoint=spec.checkpoint,
+            checkpoint_root=checkpoint[0].root if checkpoint else None,
             prepared_ms=self._world.clock.now_ms(),
         )
         self._save(record.forward(ContainerState.PREPARED))
@@ -345,12 +350,19 @@ class Keeper:
         return LOOK_EVERY_S
 
     def _send(self, stopping: Stopping, number: int) -> float:
-        """Records the signal, then sends it."""
+        """Records the signal, then sends it; before SIGTERM the task's notice is there."""
         if number == SIGTERM:
             self._world.logs.note(self._record.attempt, stopping.message or f"stopped: {stopping.reason.value}")
+            self._tell_task(stopping)
         self._save(replace(self._record, stopping=stopping))
         self._world.runtime.signal(self._record.attempt, number)
         return min(float(stopping.grace_s), LOOK_EVERY_S) if number == SIGTERM else 1.0
+
+    def _tell_task(self, stopping: Stopping) -> None:
+        try:
+            self._world.runtime.warn(self._record.attempt, notice_text(stopping, self._world.clock.now_ms()))
+        except OSError as error:
+            log.warning("the notice cannot be written", attempt=self._record.attempt, error=str(error))
 
     def _remove(self) -> None:
         attempt = self._record.attempt
@@ -377,6 +389,13 @@ class Keeper:
 
     def _progress_is(self, code: str) -> bool:
         return self._progress is not None and self._progress.code == code
+
+
+def _checkpoint_seen(record: Record) -> Record:
+    """The record of an attempt that has begun, with the time at which its checkpoint file last changed."""
+    if record.checkpoint is None or record.checkpoint_root is None or record.started_ms is None or record.exit:
+        return record
+    return replace(record, checkpoint_ms=file_changed_ms(record.checkpoint_root, record.checkpoint))
 
 
 def _body(spec: ContainerSpec) -> str:

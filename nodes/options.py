@@ -19,6 +19,7 @@ from nodes.protocol import NodeKey
 
 KEY_NAME = "node.key"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
+_RACK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class OptionInvalid(Exception):
@@ -57,6 +58,12 @@ def _seconds(value: str) -> float:
     if not 0 <= seconds < 86400:
         raise ValueError(f"{value!r} is no number of seconds")
     return seconds
+
+
+def _rack(value: str) -> str:
+    if value and not _RACK.fullmatch(value):
+        raise ValueError(f"{value!r} is no label: letters, digits, dots, dashes and underscores, at most 64")
+    return value
 
 
 def _gigabytes(value: str) -> int:
@@ -100,6 +107,7 @@ class Options:
     address: str = _option(_address, "", "the node's job address; default: of the default route")
     interface: str = _option(_text, "", "the node's job interface; default: of the default route")
     port_range: tuple[int, int] = _option(_ports, "20000-29999", "host ports that jobs may hold")
+    rack: str = _option(_rack, "", "the rack's label: nodes with the same one stand close together")
     mount_roots: tuple[str, ...] = _option(_paths, "", "folders below which storages may lie, parted by colons")
     policy_file: Path | None = _option(Path, "", "the node's policy (TOML)")
     home_dir: Path = _option(Path, "/var/tmp/berth-homes", "home folders of tasks of the process runtime")

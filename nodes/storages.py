@@ -10,7 +10,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from nodes.protocol import Cause, ContainerSpec, Mount
@@ -18,6 +18,7 @@ from nodes.runtimes.base import Failed
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LEASE_FOLDER_MODE = 0o755
+_LATEST_MS = 1 << 53
 
 
 def mounts_prepare(spec: ContainerSpec) -> None:
@@ -42,12 +43,21 @@ def lease_place(spec: ContainerSpec) -> tuple[Mount, PurePosixPath] | None:
     """
     if spec.lease is None:
         return None
-    lease = PurePosixPath(spec.lease)
-    holders = [m for m in spec.mounts if not m.read_only and lease.is_relative_to(m.source)]
-    if not holders or ".." in lease.parts:
-        raise Failed(Cause.INVALID, "the lease lies in no folder that the task may write")
+    return _place(spec.lease, [mount for mount in spec.mounts if not mount.read_only], "lease")
+
+
+def checkpoint_place(spec: ContainerSpec) -> tuple[Mount, PurePosixPath] | None:
+    """The same for the file by which the job tells its checkpoints, in any of the spec's mounts."""
+    return None if spec.checkpoint is None else _place(spec.checkpoint, spec.mounts, "checkpoint file")
+
+
+def _place(text: str, mounts: Iterable[Mount], what: str) -> tuple[Mount, PurePosixPath]:
+    path = PurePosixPath(text)
+    holders = [mount for mount in mounts if PurePosixPath(mount.source) in path.parents]
+    if not holders or ".." in path.parts:
+        raise Failed(Cause.INVALID, f"the {what} lies in no folder that the task may use")
     mount = max(holders, key=lambda m: len(m.source))
-    return mount, lease.relative_to(mount.source)
+    return mount, path.relative_to(mount.source)
 
 
 def lease_target(spec: ContainerSpec) -> str | None:
@@ -76,14 +86,33 @@ def mount_open(mount: Mount, *, uid: int, gid: int) -> Iterator[int]:
 
 def file_touch(root: str, path: str) -> None:
     """Sets the times of a file below ``root`` to now, following no link. Raises OSError."""
-    steps = PurePosixPath(path).relative_to(root).parts
-    folder = os.open(Path(root).resolve(strict=True), _FOLDER)
+    with _folder_of(root, path) as (folder, name):
+        os.utime(name, dir_fd=folder, follow_symlinks=False)
+
+
+def file_changed_ms(root: str, path: str) -> int | None:
+    """When a file or folder below ``root`` last changed, in unix ms; None when there is none. Follows no link."""
+    try:
+        with _folder_of(root, path) as (folder, name):
+            facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return None
+    changed = facts.st_mtime_ns // 1_000_000
+    # Its owner sets the time as they like: one that no message could carry tells nothing.
+    return changed if not stat.S_ISLNK(facts.st_mode) and 0 < changed < _LATEST_MS else None
+
+
+@contextlib.contextmanager
+def _folder_of(root: str, path: str) -> Iterator[tuple[int, str]]:
+    """(the folder of ``path``, opened step by step from ``root``; the last step's name). Raises OSError."""
+    *steps, name = PurePosixPath(path).relative_to(root).parts
     with contextlib.ExitStack() as stack:
+        folder = os.open(Path(root).resolve(strict=True), _FOLDER)
         stack.callback(os.close, folder)
-        for step in steps[:-1]:
+        for step in steps:
             folder = os.open(step, _FOLDER, dir_fd=folder)
             stack.callback(os.close, folder)
-        os.utime(steps[-1], dir_fd=folder, follow_symlinks=False)
+        yield folder, name
 
 
 def _steps_below(mount: Mount) -> tuple[str, ...]:
@@ -135,15 +164,10 @@ def _lease_folder(folder: int, lease: tuple[Mount, PurePosixPath], spec: Contain
 
 def lease_reading(root: str, path: str) -> tuple[int, bytes] | None:
     """(change time in ns, first bytes) of a lease; None when there is none. Follows no link."""
-    steps = PurePosixPath(path).relative_to(root).parts
     with contextlib.ExitStack() as stack:
         try:
-            folder = os.open(Path(root).resolve(strict=True), _FOLDER)
-            stack.callback(os.close, folder)
-            for step in steps[:-1]:
-                folder = os.open(step, _FOLDER, dir_fd=folder)
-                stack.callback(os.close, folder)
-            file = os.open(steps[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+            folder, name = stack.enter_context(_folder_of(root, path))
+            file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
         except OSError:
             return None
         stack.callback(os.close, file)

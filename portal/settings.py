@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from nodes.protocol import CELERY_DEFAULTS, REPORTS_QUEUE, ContainerState, PortalKey, transport_options
 from portal.common.keys import key_file
+from portal.common.priorities import PRIORITY_CLASSES
 from portal.env import BadSetting, env_bool, env_int, env_list, env_path, env_rate, env_secret, env_str
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -149,6 +150,8 @@ CELERY = {
         "look": {"task": "scheduler.look", "schedule": 1.0, "options": {"expires": 1}},
         "pulse": {"task": "reports.pulse", "schedule": 5.0, "options": {"expires": 5}},
         "archive": {"task": "control.archive_sweep", "schedule": 2.0, "options": {"expires": 2}},
+        "doomed": {"task": "control.find_doomed", "schedule": 15.0, "options": {"expires": 15}},
+        "estimates": {"task": "control.estimate_starts", "schedule": 30.0, "options": {"expires": 30}},
         "old_logs": {"task": "control.logs_expire", "schedule": 60.0, "options": {"expires": 60}},
     },
     "beat_schedule_filename": str(DATA_DIR / "beat-schedule"),
@@ -159,7 +162,12 @@ NODE_LOST_AFTER_S = env_int("BERTH_NODE_LOST_AFTER", 60, least=15)
 GANG_PREPARE_TIMEOUT_S = env_int("BERTH_GANG_PREPARE_TIMEOUT", 1800, least=10)
 DEFAULT_GRACE_S = env_int("BERTH_GRACE_PERIOD", 30)
 MAX_GRACE_S = env_int("BERTH_GRACE_PERIOD_MAX", 600)
+MAX_MIN_RUN_S = env_int("BERTH_MIN_RUN_TIME_MAX", 3600)
+FAIR_SHARE_HALF_LIFE_H = env_int("BERTH_FAIR_SHARE_HALF_LIFE", 168, least=1)
+UNSAVED_WORK_CAP_S = env_int("BERTH_UNSAVED_WORK_CAP", 14_400)
+BACKFILL = env_bool("BERTH_BACKFILL", True)
 GPU_RESERVE_PERCENT = env_int("BERTH_GPU_RESERVE", 50)
+ESTIMATE_SECONDS = env_int("BERTH_ESTIMATE_SECONDS", 10, least=1)
 LEASE_SECONDS = env_int("BERTH_SCHEDULER_LEASE", 10, least=2)
 LOG_RETENTION_DAYS = env_int("BERTH_LOG_RETENTION_DAYS", 90, least=1)
 MAX_JOB_FILE_BYTES = 1_000_000
@@ -175,6 +183,7 @@ LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
 LOGIN_RATE = env_rate("BERTH_LOGIN_RATE", "10/min")
 SUBMIT_RATE = env_rate("BERTH_SUBMIT_RATE", "3600/hour")
+ESTIMATE_RATE = env_rate("BERTH_ESTIMATE_RATE", "60/min")
 
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("zh-hans", "中文")]
@@ -239,6 +248,8 @@ SPECTACULAR_SETTINGS = {
         "NodeIntent": "portal.clusters.states.NodeIntent",
         "NodeHealth": "portal.clusters.states.NodeHealth",
         "VcRole": "portal.clusters.states.VcRole",
+        "Borrow": "portal.clusters.states.Borrow",
+        "PriorityClass": [(name, name) for name in PRIORITY_CLASSES],
         "ClusterRole": "portal.accounts.models.ClusterRole",
         "Scope": "portal.accounts.models.Scope",
     },

@@ -10,6 +10,7 @@ from portal.accounts import api as accounts
 from portal.clusters import api as clusters
 from portal.common.converters import Name
 from portal.common.health import healthz
+from portal.dispatch import api as dispatch
 from portal.jobs import api as jobs
 
 register_converter(Name, "name")
@@ -21,19 +22,29 @@ REST: list[URLPattern | URLResolver] = [
     path("tokens/<int:token_id>", accounts.TokenView.as_view()),
     path("virtual-clusters", clusters.VirtualClustersView.as_view()),
     path("virtual-clusters/<name:name>", clusters.VirtualClusterView.as_view()),
+    path("virtual-clusters/<name:name>/firm-rights/<str:user>", clusters.FirmRightView.as_view()),
+    path("cluster", dispatch.ClusterView.as_view()),
+    path("quotas", dispatch.QuotasView.as_view()),
+    path("quota-changes", dispatch.QuotaChangesView.as_view()),
+    path("quota-changes/<int:change_id>", dispatch.QuotaChangeView.as_view()),
+    path("cell-types", clusters.CellTypesView.as_view()),
     path("nodes", clusters.NodesView.as_view()),
     path("nodes/<name:name>", clusters.NodeView.as_view()),
+    path("nodes/<name:name>/topology", clusters.TopologyView.as_view()),
     path("skus", clusters.SkusView.as_view()),
     path("jobs", jobs.JobsView.as_view()),
     path("jobs/<int:job_id>", jobs.JobView.as_view()),
     path("jobs/<int:job_id>/stop", jobs.StopView.as_view()),
+    path("jobs/<int:job_id>/move", jobs.MoveView.as_view()),
     path("jobs/<int:job_id>/config", jobs.ConfigView.as_view()),
     path("jobs/<int:job_id>/events", jobs.EventsView.as_view()),
     path("jobs/<int:job_id>/attempts", jobs.AttemptsView.as_view()),
+    path("jobs/<int:job_id>/preemptions", jobs.PreemptionsView.as_view()),
     path("jobs/<int:job_id>/tasks", jobs.TasksView.as_view()),
     path("jobs/<int:job_id>/logs", jobs.LogsView.as_view()),
     path("validate", jobs.ValidateView.as_view()),
     path("queue", jobs.QueueView.as_view()),
+    path("estimates", dispatch.EstimatesView.as_view()),
     path("openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
 ]
 
@@ -41,6 +52,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("portal.accounts.urls")),
     path("", include("portal.clusters.urls")),
     path("", include("portal.jobs.urls")),
+    path("", include("portal.dispatch.urls")),
     path("api/v1/", include(REST)),
     path("api/docs", SpectacularSwaggerSplitView.as_view(url_name="openapi"), name="api-docs"),
     path("healthz", healthz, name="healthz"),

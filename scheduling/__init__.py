@@ -2,13 +2,19 @@
 
 from scheduling.admission import JobRefused, Refusal, refusals
 from scheduling.cells import (
+    CellType,
     Cluster,
     ClusterError,
     Leaf,
     Node,
     NodeState,
+    Order,
+    PinnedCell,
+    Policy,
     QuotaLine,
     QuotaTooLarge,
+    Rules,
+    UpperCell,
     VirtualCluster,
 )
 from scheduling.decisions import Code, Demotion, Plan, Preempt, Promotion, Reason, Start, Victim, Wait
@@ -20,6 +26,7 @@ from scheduling.snapshot import Claim, Running, RunningTask, Snapshot, Usage
 __all__ = [
     "ALL",
     "Borrow",
+    "CellType",
     "Claim",
     "Cluster",
     "ClusterError",
@@ -32,8 +39,11 @@ __all__ = [
     "LeafUse",
     "Node",
     "NodeState",
+    "Order",
+    "PinnedCell",
     "PlacementConflict",
     "Plan",
+    "Policy",
     "Preempt",
     "Promotion",
     "QuotaLine",
@@ -41,6 +51,7 @@ __all__ = [
     "Reason",
     "Refusal",
     "Role",
+    "Rules",
     "Running",
     "RunningTask",
     "Snapshot",
@@ -49,6 +60,7 @@ __all__ = [
     "TaskPlacement",
     "TaskRef",
     "UnknownJob",
+    "UpperCell",
     "Usage",
     "Victim",
     "VirtualCluster",

@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from scheduling.cells import Cluster, Node
+from scheduling.deciding import desk_of
+from scheduling.ground import Ground, Idle
 from scheduling.jobs import OPPORTUNISTIC, Job, Role
-from scheduling.ledger import Layout, Ledger
-from scheduling.ordering import candidates
-from scheduling.placement import find
-from scheduling.resources import Demand, demands, gpus_by_type
+from scheduling.layout import Layout
+from scheduling.ledger import Ledger
+from scheduling.resources import Demand
+from scheduling.search import find
+from scheduling.shapes import Choice, Shape, Shapes
 
 HIGHEST_PRIORITY = 1000
 
@@ -36,16 +39,17 @@ class JobRefused(ValueError):
 
 def refusals(cluster: Cluster, job: Job) -> tuple[Refusal, ...]:
     """Why the job could not run even on the idle cluster with everything in service; empty when it could."""
-    return refusals_on(Ledger(Layout(cluster)).all_in_service(), job)
+    layout = Layout(cluster)
+    return refusals_on(Ledger(layout).all_in_service(), Shapes(layout).of(job), job)
 
 
-def refusals_on(idle: Ledger, job: Job) -> tuple[Refusal, ...]:
+def refusals_on(idle: Ledger, shape: Shape, job: Job) -> tuple[Refusal, ...]:
     """The same, on a ledger without jobs whose nodes are all in service."""
     cluster = idle.layout.cluster
     found = [*_job_refusals(cluster, job)]
     for role in job.roles:
-        found.extend(_role_refusals(cluster, role))
-    return tuple(found) or tuple(_share_refusals(idle, job))
+        found.extend(_role_refusals(idle.layout, job, role))
+    return tuple(found) or tuple(_share_refusals(idle, shape, job))
 
 
 def _job_refusals(cluster: Cluster, job: Job) -> Iterator[Refusal]:
@@ -65,12 +69,14 @@ def _job_refusals(cluster: Cluster, job: Job) -> Iterator[Refusal]:
         yield Refusal(None, "after", "the job waits for itself")
 
 
-def _role_refusals(cluster: Cluster, role: Role) -> Iterator[Refusal]:
+def _role_refusals(layout: Layout, job: Job, role: Role) -> Iterator[Refusal]:
+    cluster = layout.cluster
     if min(role.gpus, role.cpu_milli, role.memory_mb) < 0 or not role.gpus + role.cpu_milli + role.memory_mb:
         yield Refusal(role.name, "gpus", f"role {role.name} asks for no resources")
         return
     if role.pinned_cell is not None:
-        yield Refusal(role.name, "pinned_cell", f"no team has a pinned cell {role.pinned_cell}")
+        yield from _pin_refusals(layout, job, role)
+        return
     nodes = [node for node in cluster.nodes if _of_kind(node, role)]
     if role.sku is not None and not nodes:
         yield Refusal(role.name, "sku", f"no node has {role.sku}")
@@ -104,43 +110,75 @@ def _largest(nodes: list[Node], role: Role) -> list[tuple[str, int, int]]:
     ]
 
 
-def _share_refusals(idle: Ledger, job: Job) -> Iterator[Refusal]:
-    """What is too much for the job's share or the nodes together, under every SKU that it may use."""
+def _pin_refusals(layout: Layout, job: Job, role: Role) -> Iterator[Refusal]:
+    quotas = [layout.quotas[one] for one in layout.pins.get((job.vc, role.pinned_cell or ""), ())]
+    if not quotas:
+        yield Refusal(role.name, "pinned_cell", f"team {job.vc} has no pinned cell {role.pinned_cell}")
+    elif job.opportunistic:
+        yield Refusal(role.name, "pinned_cell", "an opportunistic job cannot use a pinned cell")
+    elif role.sku not in (None, layout.leaf_type[quotas[0].chain]):
+        kind = layout.leaf_type[quotas[0].chain]
+        sentence = f"role {role.name} asks for {role.sku}; the pinned cell {role.pinned_cell} has {kind}"
+        yield Refusal(role.name, "sku", sentence)
+    elif role.gpus > quotas[0].shape.width:
+        most = quotas[0].shape.width
+        yield Refusal(
+            role.name, "gpus", f"role {role.name} asks for {role.gpus} GPUs on one node; the pinned cell has {most}"
+        )
+
+
+def _share_refusals(idle: Ledger, shape: Shape, job: Job) -> Iterator[Refusal]:
+    """What is too much for the job's share or the nodes together, under every choice of a chain."""
     found: list[Refusal] = []
-    for sku in candidates(idle.layout.cluster, job):
-        refusal = _too_many(idle.layout.cluster, job, sku) or _no_room(idle, job, sku)
+    for choice in shape.choices:
+        refusal = _too_many(idle.layout, job, choice) or _no_room(idle, job, choice)
         if refusal is None:
             return
         found.append(refusal)
-    yield from found or [Refusal(None, "sku", f"team {job.vc} owns no GPUs")]
+    yield from found[:1] or [Refusal(None, "sku", f"team {job.vc} owns no GPUs")]
 
 
-def _no_room(idle: Ledger, job: Job, sku: str) -> Refusal | None:
-    """The tasks against the empty nodes; what is kept for idle GPUs is left out, for GPUs may be busy."""
-    parts = tuple(replace(part, modest=False) for part in demands(job, sku))
-    together = [parts] if job.gang else [(part.part(part.tasks[:1]),) for part in parts]
-    allowed = idle.layout.all_nodes() if job.only_nodes is None else idle.layout.mask_of(job.only_nodes)
-    for one in together:
-        if find(idle, one, allowed) is None:
-            return Refusal(None, "roles", f"{_listed(one)} do not fit the nodes, even when all are idle")
+def _too_many(layout: Layout, job: Job, choice: Choice) -> Refusal | None:
+    for pool in (choice.units[0] if job.gang else choice.units[-1]).pools:
+        count = 1 if not job.gang else None
+        needed = sum(part.gpus * (count or part.count) for part in pool.parts)
+        kind = pool.parts[0].cell_type
+        if job.opportunistic:
+            most = sum(layout.cluster.leaf_types[leaf] == kind for leaf in layout.leaf_at)
+            owner = "the cluster has"
+        else:
+            most = layout.owned.get((job.vc, pool.chain), 0)
+            owner = f"team {job.vc} owns"
+        if needed > most:
+            where = "" if pool.chain == kind or job.opportunistic else f" in {pool.chain}"
+            return Refusal(None, "gpus", f"the job needs {needed} {kind} at once; {owner} {most}{where}")
     return None
+
+
+def _no_room(idle: Ledger, job: Job, choice: Choice) -> Refusal | None:
+    """The tasks against the empty cells and nodes; what is kept for idle GPUs is left out, for GPUs may be busy."""
+    units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
+    allowed = idle.layout.all_nodes() if job.only_nodes is None else idle.layout.mask_of(job.only_nodes)
+    desk = desk_of(idle, idle)
+    for unit in units:
+        if not job.opportunistic and desk.seats(job, unit) is None:
+            cells = ", ".join(sorted({_cells(idle.layout, job.vc, pool.name) for pool in unit.pools}))
+            return Refusal(None, "roles", f"{_listed(unit.parts)} do not fit the cells of team {job.vc} ({cells})")
+        parts = tuple(replace(part, modest=False) for part in unit.parts)
+        if find(Idle(Ground(idle, job, allowed, desk.costs, evict=False), -1), parts) is None:
+            return Refusal(None, "roles", f"{_listed(unit.parts)} do not fit the nodes, even when all are idle")
+    return None
+
+
+def _cells(layout: Layout, vc: str, pool: str) -> str:
+    """The quota of a virtual cluster in one chain (or a pinned cell), in words."""
+    counts: dict[str, int] = {}
+    for number in layout.quotas_of.get((vc, pool), layout.pins.get((vc, pool), [])):
+        quota = layout.quotas[number]
+        counts[quota.cell_type] = counts.get(quota.cell_type, 0) + (quota.leaves if quota.loose else 1)
+    return ", ".join(f"{count} x {kind}" for kind, count in counts.items()) or "none"
 
 
 def _listed(parts: tuple[Demand, ...]) -> str:
     kinds = [f"{part.count} x {part.gpus} {part.cell_type or 'GPUs'}".strip() for part in parts]
     return "tasks of " + ", ".join(kinds)
-
-
-def _too_many(cluster: Cluster, job: Job, sku: str) -> Refusal | None:
-    parts = demands(job, sku)
-    needed = gpus_by_type(parts) if job.gang else {part.cell_type: part.gpus for part in reversed(parts) if part.gpus}
-    for cell_type, gpus in needed.items():
-        if job.opportunistic:
-            most = sum(kind == cell_type for kind in cluster.leaf_types.values())
-            owner = "the cluster has"
-        else:
-            most = sum(vc.owned(cell_type) for vc in cluster.virtual_clusters if vc.id == job.vc)
-            owner = f"team {job.vc} owns"
-        if gpus > most:
-            return Refusal(None, "gpus", f"the job needs {gpus} {cell_type} at once; {owner} {most}")
-    return None

@@ -1,12 +1,16 @@
-"""The cluster as the engine sees it: leaf cells on nodes, virtual clusters with their quota.
+"""The cluster as the engine sees it: cells of hardware in trees, virtual clusters with their quota.
 
-Vocabulary of HiveD (Zhao et al., OSDI '20): a leaf cell is one GPU; a virtual cell is one unit of a
-virtual cluster's quota, which is bound to a physical cell only while a job runs in it.
+Vocabulary of HiveD (Zhao et al., OSDI '20): a leaf cell is one GPU; a cell type is made of equal cells of a
+smaller type; a chain is a set of top cells whose parts can stand in for each other; a virtual cell is one unit
+of a virtual cluster's quota, which is bound to a physical cell only while a job runs in it.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+from scheduling.contradictions import contradictions
+from scheduling.safety import shortages
 
 
 class NodeState(StrEnum):
@@ -16,6 +20,19 @@ class NodeState(StrEnum):
     CORDONED = "cordoned"
     DRAINING = "draining"
     DOWN = "down"
+
+
+@dataclass(frozen=True, slots=True)
+class CellType:
+    """A cell of this type is `child_count` equal cells of type `child`; a `child` that is no cell type is a leaf.
+
+    On each path from a top cell to a leaf at most one type is `node_level`: the cell is one node.
+    """
+
+    name: str
+    child: str
+    child_count: int
+    node_level: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +51,10 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A server: its CPU (milli-cores), memory (MB) and leaf cells, all of one cell type.
+    """A server: its CPU (milli-cores), memory (MB) and leaf cells, all of one cell type, in the order of its tree.
 
+    `shape` names the node's cell type; without one the leaves lie directly under the node. `chain` names the
+    chain that the node belongs to; without one it is the type of its leaf cells.
     `reserve_cpu_milli` and `reserve_memory_mb` are kept per idle GPU from tasks that have no claim to them
     (tasks without GPUs, and borrowers); None keeps the node's whole share, its amount divided by its GPUs.
     """
@@ -48,6 +67,8 @@ class Node:
     sku: str = ""
     reserve_cpu_milli: int | None = None
     reserve_memory_mb: int | None = None
+    shape: str = ""
+    chain: str = ""
 
     @property
     def cell_type(self) -> str:
@@ -56,19 +77,74 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class UpperCell:
+    """A cell above the nodes (a rack, say): its children are nodes (by id) or other such cells (by address)."""
+
+    address: str
+    cell_type: str
+    children: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedCell:
+    """A physical cell with a name, kept for the one virtual cluster that lists it.
+
+    `at` is the address of an upper cell or the id of a node; of a cell inside a node, `first` is the position
+    of its first leaf among the node's leaves.
+    """
+
+    id: str
+    cell_type: str
+    at: str
+    first: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class QuotaLine:
-    """`count` cells of one type, guaranteed to a virtual cluster."""
+    """`count` cells of one type in one chain, guaranteed to a virtual cluster.
+
+    An empty `chain` is the only one that has cells of this type; where there are several it must be named.
+    """
 
     cell_type: str
     count: int
+    chain: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a virtual cluster allows its users, beside its quota. GPUs are counted per leaf cell type.
+
+    weight: its share of idle capacity beside others'.
+    max_borrow, max_lend: GPUs it may hold on loan, and of its idle ones give on loan; a type that is missing
+        is not limited.
+    user_factor, user_gpus: what one user's guaranteed jobs may hold: `user_factor` times the quota (as YARN's
+        user limit factor), and at most `user_gpus` GPUs of any kind together.
+    class_priority, class_gpus: the GPUs that jobs of this priority and above may hold together.
+    """
+
+    weight: int = 1
+    max_borrow: Mapping[str, int] = field(default_factory=dict)
+    max_lend: Mapping[str, int] = field(default_factory=dict)
+    user_factor: float | None = None
+    user_gpus: int | None = None
+    class_priority: int | None = None
+    class_gpus: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class VirtualCluster:
-    """A team's guaranteed share; its virtual cells have the addresses `<vc>/<cell type>/<number from 0>`."""
+    """A team's guaranteed share: quota lines and pinned cells (by id).
+
+    The address of a virtual leaf cell is `<vc>/<cell type>/<number of the quota cell from 0>/<leaf in it from
+    0>`; `<vc>/<leaf type>/<number>` where the quota counts leaves, `<chain>:` before the type where the type
+    alone would not name the chain, and `<vc>/pinned:<id>/0/<leaf>` for a pinned cell.
+    """
 
     id: str
     quota: tuple[QuotaLine, ...] = ()
+    pinned: tuple[str, ...] = ()
+    rules: Rules = Rules()
 
     def owned(self, cell_type: str) -> int:
         """Number of cells of this type that the virtual cluster owns."""
@@ -78,6 +154,33 @@ class VirtualCluster:
 def virtual_cell(vc: str, cell_type: str, number: int) -> str:
     """Address of one virtual leaf cell."""
     return f"{vc}/{cell_type}/{number}"
+
+
+class Order(StrEnum):
+    """Who comes first among equal priorities of a virtual cluster."""
+
+    FAIR = "fair"
+    SUBMISSION = "submission"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How the cluster as a whole is scheduled; the defaults are what the portal runs.
+
+    order: among users of a virtual cluster by decayed use, or by submission alone.
+    half_life_ms: after which use counts half.
+    backfill: later jobs may start beside a reservation that they cannot delay.
+    lending: idle cells are lent and taken back.
+    unsaved_cap_ms: work without a checkpoint counts for at most this long when victims are chosen.
+    hived: decide as HiveD does, without queue, borrowing by choice, CPU and memory (for replaying its cases).
+    """
+
+    order: Order = Order.FAIR
+    half_life_ms: int = 7 * 24 * 3_600_000
+    backfill: bool = True
+    lending: bool = True
+    unsaved_cap_ms: int = 4 * 3_600_000
+    hived: bool = False
 
 
 class ClusterError(ValueError):
@@ -92,8 +195,10 @@ class ClusterError(ValueError):
 class QuotaTooLarge(ClusterError):
     """The quotas ask for more cells of a level (`cell_type`) than there are: `needed` of `available`."""
 
-    def __init__(self, cell_type: str, needed: int, available: int) -> None:
-        super().__init__(cell_type, f"the quotas need {needed} cells, {available} are there")
+    def __init__(self, cell_type: str, needed: int, available: int, chain: str = "") -> None:
+        where = f"{chain}: {cell_type}" if chain not in ("", cell_type) else cell_type
+        super().__init__(where, f"the quotas need {needed} cells, {available} are there")
+        self.chain = chain
         self.cell_type = cell_type
         self.needed = needed
         self.available = available
@@ -106,54 +211,24 @@ class Cluster:
     Cells count whether or not they are in service: an outage makes jobs wait, it revokes no quota. Where
     hardware that quotas were made for is gone, `quotas_may_exceed` reads the cluster as it is: jobs without
     GPUs to run on wait.
-    Raises ClusterError for double ids and mixed nodes, QuotaTooLarge for quotas beyond the hardware.
+    Raises ClusterError for what `contradictions` finds (double ids, mixed nodes, cells that do not match their
+    type, a pinned cell of two virtual clusters), QuotaTooLarge for quotas that cannot be carved out.
     """
 
     nodes: tuple[Node, ...]
     virtual_clusters: tuple[VirtualCluster, ...]
     quotas_may_exceed: bool = False
+    cell_types: tuple[CellType, ...] = ()
+    upper_cells: tuple[UpperCell, ...] = ()
+    pinned_cells: tuple[PinnedCell, ...] = ()
+    policy: Policy = Policy()
     leaf_types: Mapping[str, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _check_unique([node.id for node in self.nodes], "two nodes have this id")
-        _check_unique([vc.id for vc in self.virtual_clusters], "two virtual clusters have this id")
-        leaves = [leaf for node in self.nodes for leaf in node.leaves]
-        _check_unique([leaf.id for leaf in leaves], "two leaf cells have this id")
-        for node in self.nodes:
-            _check_node(node)
-        for vc in self.virtual_clusters:
-            _check_unique([line.cell_type for line in vc.quota], f"two quota lines of {vc.id} name this type")
-            if any(line.count < 0 or "/" in line.cell_type for line in vc.quota):
-                raise ClusterError(vc.id, "a quota line has a negative count or a slash in its cell type")
+        for subject, problem in contradictions(self):
+            raise ClusterError(subject, problem)
+        leaves = (leaf for node in self.nodes for leaf in node.leaves)
         object.__setattr__(self, "leaf_types", {leaf.id: leaf.cell_type for leaf in leaves})
         if not self.quotas_may_exceed:
-            self._check_quotas()
-
-    def _check_quotas(self) -> None:
-        available: dict[str, int] = {}
-        needed: dict[str, int] = {}
-        for cell_type in self.leaf_types.values():
-            available[cell_type] = available.get(cell_type, 0) + 1
-        for vc in self.virtual_clusters:
-            for line in vc.quota:
-                needed[line.cell_type] = needed.get(line.cell_type, 0) + line.count
-        for cell_type in sorted(needed):
-            if needed[cell_type] > available.get(cell_type, 0):
-                raise QuotaTooLarge(cell_type, needed[cell_type], available.get(cell_type, 0))
-
-
-def _check_unique(ids: list[str], problem: str) -> None:
-    seen: set[str] = set()
-    for one in ids:
-        if one in seen:
-            raise ClusterError(one, problem)
-        seen.add(one)
-
-
-def _check_node(node: Node) -> None:
-    if any(leaf.node != node.id for leaf in node.leaves):
-        raise ClusterError(node.id, "has a leaf cell that names another node")
-    if len({leaf.cell_type for leaf in node.leaves}) > 1:
-        raise ClusterError(node.id, "has leaf cells of several types")
-    if len({leaf.index for leaf in node.leaves}) < len(node.leaves):
-        raise ClusterError(node.id, "has two leaf cells with one index")
+            for short in shortages(self):
+                raise QuotaTooLarge(short.cell_type, short.needed, short.available, short.chain)

@@ -1,233 +1,369 @@
-"""One job against one ledger: does it start, and where; else why not. Nothing here changes the ledger."""
+"""One job against the cells: does it start, and where; else whom it may take cells from; else nothing.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+Nothing here leaves the ledger changed.
+"""
 
-from scheduling import explain
-from scheduling.decisions import Code, Reason, Start, Wait
-from scheduling.jobs import Job, TaskPlacement, TaskRef
-from scheduling.ledger import Layout, Ledger
-from scheduling.ordering import candidates, chains
-from scheduling.placement import bind, find
-from scheduling.resources import Demand, demands, gpus_by_type
-from scheduling.snapshot import Claim
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+
+from scheduling import hived
+from scheduling.decisions import Preempt, Start
+from scheduling.fairness import DominantShares
+from scheduling.ground import Ground, Idle, Task
+from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement
+from scheduling.ledger import Ledger, PlacementConflict
+from scheduling.mapping import Mapped, map_seats
+from scheduling.preemption import Costs, lower, spare_most, victims
+from scheduling.resources import demands
+from scheduling.search import find
+from scheduling.shapes import Choice, Unit
+from scheduling.snapshot import Claim, Running
+from scheduling.topology import bits, pick
+from scheduling.virtual import Seat, Share, seats
 
 NodeIds = frozenset[str] | None
 """Nodes by their ids; None is every node."""
 
-
-NEARNESS = {code: number for number, code in enumerate(Code)}
-"""The later a reason comes in the order of codes, the nearer is the job to a start."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """Tasks that start together: all that wait of a gang, else one of a demand's equal tasks.
-
-    `needed` are their GPUs by cell type; `tasks` those that start one after the other in this way.
-    """
-
-    parts: tuple[Demand, ...]
-    needed: dict[str, int]
-    tasks: tuple[TaskRef, ...]
+Owed = Mapping[int, int]
+"""Virtual leaves (a mask by cell node) that others are to have."""
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """A SKU for the roles that name none, and the units to start under it, the largest first."""
+class Ask:
+    """How a job may be placed: on which nodes; whether by taking places from borrowers (`evict`) and from lower
+    priorities of its own virtual cluster (`inside`); which virtual leaves are others'."""
 
-    sku: str
-    units: tuple[Unit, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What the placement of a job depends on; equal jobs of a virtual cluster share one.
-
-    `modest`: some task of it leaves idle GPUs their reserve.
-    """
-
-    chains: frozenset[str]
-    named: frozenset[str]
-    choices: tuple[Choice, ...]
-    modest: bool
+    nodes: NodeIds
+    evict: bool
+    inside: bool
+    owed: Owed | None
 
 
-class Shapes:
-    """Shapes of jobs on one cluster, each worked out once."""
-
-    LIMIT = 8192
-
-    def __init__(self, layout: Layout) -> None:
-        self._cluster = layout.cluster
-        self._known: dict[object, Shape] = {}
-
-    def of(self, job: Job) -> Shape:
-        """The job's shape."""
-        key = (job.vc, job.roles, job.wanted, job.gang, job.opportunistic)
-        shape = self._known.get(key)
-        if shape is None:
-            if len(self._known) >= self.LIMIT:
-                self._known.clear()
-            shape = self._known[key] = self._work_out(job)
-        return shape
-
-    def _work_out(self, job: Job) -> Shape:
-        named = frozenset(role.sku for role in job.roles if role.gpus and role.sku is not None)
-        choices = []
-        for sku in candidates(self._cluster, job):
-            parts = demands(job, sku)
-            units = (_gang(parts),) if job.gang else tuple(_single(part) for part in parts)
-            choices.append(Choice(sku, units))
-        modest = any(part.modest for choice in choices for unit in choice.units for part in unit.parts)
-        return Shape(chains(self._cluster, job), named, tuple(choices), modest)
-
-
-def _gang(parts: tuple[Demand, ...]) -> Unit:
-    return Unit(parts, gpus_by_type(parts), ())
-
-
-def _single(demand: Demand) -> Unit:
-    parts = (demand.part(demand.tasks[:1]),)
-    return Unit(parts, gpus_by_type(parts), demand.tasks)
-
-
-def right_missing(ledger: Ledger, job: Job, choice: Choice) -> Reason | None:
-    """Why nothing of the job has a right to the GPUs of this choice now; that of its smallest unit."""
-    reasons = [_unit_right_missing(ledger, job, unit) for unit in reversed(choice.units)]
-    return reasons[0] if all(reasons) else None
-
-
-def _unit_right_missing(ledger: Ledger, job: Job, unit: Unit) -> Reason | None:
-    """The quota, or what may be lent."""
-    for cell_type, needed in unit.needed.items():
-        if job.opportunistic:
-            free = ledger.free_gpus(ledger.open_nodes & ledger.layout.nodes_of_type.get(cell_type, 0))
-            owed = ledger.owed(cell_type)
-            if needed > free - owed:
-                return explain.lend_limit(cell_type, free, owed, needed)
-        elif needed > ledger.quota_left(job.vc, cell_type):
-            held, owned = ledger.held(job.vc, cell_type), ledger.owned(job.vc, cell_type)
-            return explain.quota(job.vc, cell_type, held, owned, needed)
-    return None
-
-
-def attempt(
-    ledger: Ledger, idle: Ledger, job: Job, choices: Sequence[Choice], allowed: int
-) -> tuple[TaskPlacement, ...]:
-    """Placements for the job under the first choice that holds it; none when it must wait.
-
-    `allowed` are the nodes it may use; `idle` is the same cluster without jobs.
-    """
-    place = _place_gang if job.gang else _place_singly
-    for choice in choices:
-        if right_missing(ledger, job, choice) is None:
-            found = place(ledger, idle, job, choice, allowed)
-            if found:
-                return found
-    return ()
-
-
-def dominant(ledger: Ledger, idle: Ledger, job: Job, choices: Sequence[Choice], allowed: int) -> Reason:
-    """Why a job that must wait does: of its choices and units the reason of the one nearest to a start."""
-    reasons = []
-    for choice in choices:
-        for unit in reversed(choice.units):
-            reason = _unit_right_missing(ledger, job, unit)
-            if reason is None:
-                preferred = _preferred(idle, job, unit, allowed)
-                reason = explain.no_room(ledger, unit.parts, preferred, allowed)
-            reasons.append(reason)
-    return max(reasons, key=lambda one: NEARNESS[one.code], default=explain.no_gpus_owned(job.vc))
-
-
-def _preferred(idle: Ledger, job: Job, unit: Unit, allowed: int) -> int:
-    """The nodes without those the job avoids, where the rest could hold the unit if nothing else ran."""
-    if not job.avoid_nodes:
-        return allowed
-    rest = allowed & ~idle.layout.mask_of(job.avoid_nodes)
-    return allowed if find(idle, unit.parts, rest) is None else rest
-
-
-def _place_gang(ledger: Ledger, idle: Ledger, job: Job, choice: Choice, allowed: int) -> tuple[TaskPlacement, ...]:
-    (unit,) = choice.units
-    spots = find(ledger, unit.parts, _preferred(idle, job, unit, allowed))
-    return bind(ledger, job, spots) if spots else ()
-
-
-def _place_singly(ledger: Ledger, idle: Ledger, job: Job, choice: Choice, allowed: int) -> tuple[TaskPlacement, ...]:
-    """As many tasks as find a right and a place, the largest first."""
-    scratch = ledger.copy()
-    placed: list[TaskPlacement] = []
-    for unit in choice.units:
-        nodes = _preferred(idle, job, unit, allowed)
-        for task in unit.tasks:
-            part = unit.parts[0].part((task,))
-            spots = None if _unit_right_missing(scratch, job, unit) else find(scratch, (part,), nodes)
-            if not spots:
-                break
-            (placement,) = bind(scratch, job, spots)
-            scratch.hold(placement)
-            placed.append(placement)
-    return tuple(placed)
-
-
+@dataclass(slots=True)
 class Desk:
-    """Decides one job at a time against one ledger."""
+    """Decides one job at a time. `running` and `claims` (by claimant) are the engine's own; `idle` is the same
+    cluster without jobs; `lowest` gives the lowest priority that runs or claims inside a virtual cluster. `holdable`
+    remembers which shapes the quota holds at all; `blocked` says whether hardware failed a job that had cells."""
 
-    def __init__(self, ledger: Ledger, idle: Ledger, shapes: Shapes, claims: Mapping[str, Claim]) -> None:
-        self.ledger = ledger
-        self.shapes = shapes
-        self._idle = idle
-        self._claims = claims
-        self._claimants = {claim.claimant for claim in claims.values()}
+    ledger: Ledger
+    idle: Ledger
+    running: Mapping[str, Running]
+    claims: Mapping[str, Mapping[str, Claim]]
+    claimants: Mapping[str, Job]
+    costs: Costs
+    lowest: Callable[[str], int]
+    now: int
+    holdable: dict[int, bool] = field(default_factory=dict)
+    blocked: bool = False
 
-    def hold(self, job: Job) -> Reason | None:
-        """Why the job is not in its queue's order at all: paused, or waiting for others to end."""
-        if job.paused:
-            return explain.paused()
-        if job.after:
-            return explain.dependency(job.after)
-        if job.vc not in self.ledger.layout.virtual_clusters:
-            return explain.no_virtual_cluster(job.vc)
+    # Inside the quota
+
+    def guaranteed(
+        self,
+        job: Job,
+        choice: Choice,
+        nodes: NodeIds = None,
+        *,
+        may_preempt: bool = True,
+        inside: bool = True,
+        owed: Owed | None = None,
+        one: bool = False,
+    ) -> Start | Preempt | None:
+        """All of a gang, or as many tasks (`one`: at most one) of another job as find a place, the largest first.
+
+        `may_preempt` allows taking places from anybody, `inside` from lower priorities of the same virtual
+        cluster. `owed` virtual leaves are others'.
+        """
+        ask = Ask(nodes, may_preempt, may_preempt and inside, owed)
+        return self._unit(job, choice.units[0], ask) if job.gang else self._singly(job, choice, ask, one)
+
+    def _singly(self, job: Job, choice: Choice, ask: "Ask", one: bool) -> Start | Preempt | None:
+        """Tasks that need nobody's place, up to the first that does; the first that may take one where none is.
+
+        Which task gets which virtual leaves never depends on who has to leave for it.
+        """
+        calm = Ask(ask.nodes, ask.evict, False, ask.owed)
+        placed: list[TaskPlacement] = []
+        self.ledger.begin()
+        try:
+            for unit in choice.units:
+                for task in unit.tasks:
+                    answer = None if one and placed else self._unit(job, unit.of(task), calm)
+                    if answer is None:
+                        break
+                    if not _alone(answer):
+                        return Start(job, tuple(placed), self.now) if placed else answer
+                    for placement in answer.placements:
+                        self.ledger.hold(job.id, placement)
+                    placed += answer.placements
+        finally:
+            self.ledger.take_back()
+        if placed or not ask.inside:
+            return Start(job, tuple(placed), self.now) if placed else None
+        answers = (self._unit(job, unit.of(unit.tasks[0]), ask) for unit in choice.units)
+        return next((answer for answer in answers if answer is not None), None)
+
+    def _unit(self, job: Job, unit: Unit, ask: Ask) -> Start | Preempt | None:
+        allowed = self.preferred(job, unit, self.allowed(job, ask.nodes))
+        if self.ledger.layout.policy.hived:
+            return self._as_hived(job, unit, allowed, ask)
+        if self.enough_quota(job, unit):
+            mapped = self._in_quota(job, unit, allowed, frozenset(), ask)
+            if mapped is not None:
+                return self._answer(job, mapped, frozenset())
+        return self._preempting(job, unit, allowed, ask) if ask.inside else None
+
+    def _as_hived(self, job: Job, unit: Unit, allowed: int, ask: Ask) -> Start | Preempt | None:
+        """HiveD's own choice of virtual leaves; only the hardware for them is Berth's."""
+        layout = self.ledger.layout
+        nodes = layout.all_nodes() if ask.nodes is None else layout.mask_of(ask.nodes)
+        below = lower(job, self.running, self.claimants)
+        for over in (None, below.__contains__) if ask.inside else (None,):
+            found = [hived.seats(self.ledger, job.vc, pool.name, pool.parts, nodes, over) for pool in unit.pools]
+            if None not in found:
+                return self._on_hardware(job, unit, allowed, [seat for some in found for seat in some or ()])
         return None
 
-    def decide(self, job: Job, now: int, nodes: NodeIds, choices: Sequence[Choice]) -> Start | Wait:
-        """Start (what fits of it) or wait, under these choices of a SKU."""
-        ledger = self._ledger_for(job)
-        found = attempt(ledger, self._idle, job, choices, self._allowed(job, nodes))
-        if found:
-            return Start(job, found, now)
-        return Wait(job, dominant(ledger, self._idle, job, choices, self._allowed(job, nodes)))
+    def _on_hardware(self, job: Job, unit: Unit, allowed: int, found: list[Seat]) -> Start | Preempt | None:
+        """Hardware for these virtual leaves; who has some of them is set aside or has to leave."""
+        owners = self.ledger.owners
+        chosen = {name for seat in found for name, mask in owners[seat.cell].items() if mask & seat.leaves}
+        self.ledger.begin()
+        try:
+            chosen |= self._regain(chosen)
+            lazy = self._set_aside(chosen)
+            doomed = self._ending(frozenset(chosen - lazy), found)
+            ground = Ground(self.ledger, job, allowed, self.costs, doomed, evict=True)
+            mapped = map_seats(ground, found, unit.others)
+        finally:
+            self.ledger.take_back()
+        if not isinstance(mapped, Mapped):
+            return None
+        return self._answer(job, Mapped(mapped.placements, mapped.taken | doomed), frozenset(lazy))
 
-    def start(self, job: Job, now: int, choices: Sequence[Choice]) -> Start | None:
-        """The same without a reason, on every node."""
-        found = attempt(self._ledger_for(job), self._idle, job, choices, self._allowed(job, None))
-        return Start(job, found, now) if found else None
+    def enough_quota(self, job: Job, unit: Unit) -> bool:
+        """A quick look: whether there are as many free virtual leaves at all."""
+        return all(pool.leaves <= self.ledger.quota_free(job.vc, pool.chain) for pool in unit.pools)
 
-    def reason(self, job: Job, choices: Sequence[Choice]) -> Reason:
-        """Why a job that does not start waits."""
-        return dominant(self._ledger_for(job), self._idle, job, choices, self._allowed(job, None))
+    def seats(
+        self, job: Job, unit: Unit, over: Callable[[str], bool] | None = None, banned: int = 0, owed: Owed | None = None
+    ) -> list[Seat] | None:
+        """Virtual leaves for the unit, from the virtual cluster's own cells alone."""
+        found: list[Seat] = []
+        for pool in unit.pools:
+            share = Share(self.ledger, job.vc, pool.name, over, banned, dict(owed or {}))
+            seated = seats(share, pool.parts)
+            if seated is None:
+                return None
+            found += seated
+        return found
 
-    def _allowed(self, job: Job, nodes: NodeIds) -> int:
+    def _in_quota(self, job: Job, unit: Unit, allowed: int, over: frozenset[str], ask: "Ask") -> Mapped | None:
+        """Hardware for the unit's virtual leaves; other leaves are tried where the hardware fails."""
+        banned = 0
+        while True:
+            found = self.seats(job, unit, over.__contains__ if over else None, banned, ask.owed)
+            if found is None:
+                return None
+            alone = len(found) == 1 and not unit.others
+            doomed = self._ending(over, found) if over else frozenset[Task]()
+            ground = Ground(self.ledger, job, allowed, self.costs, doomed, ask.evict, alone)
+            mapped = map_seats(ground, found, unit.others)
+            if isinstance(mapped, Mapped):
+                return Mapped(mapped.placements, mapped.taken | doomed)
+            self.blocked = True
+            if not mapped.cells:
+                return None
+            banned |= mapped.cells
+
+    # Preemption inside the virtual cluster
+
+    def _preempting(self, job: Job, unit: Unit, allowed: int, ask: "Ask") -> Start | Preempt | None:
+        """Cells of strictly lower priorities too: the fewest jobs, and those whose work is the least loss."""
+        if self.lowest(job.vc) >= job.priority:
+            return None
+        candidates = lower(job, self.running, self.claimants)
+        if not candidates or not unit.pools:
+            return None
+        order = sorted(candidates, key=self._price)
+
+        def enough(chosen: set[str]) -> bool:
+            return self.seats(job, unit, chosen.__contains__, 0, ask.owed) is not None
+
+        if not enough(candidates):
+            return None
+        chosen = spare_most(order, enough)
+        self.ledger.begin()
+        try:
+            lazy = self._set_aside(chosen)
+            mapped = self._in_quota(job, unit, allowed, frozenset(chosen - lazy), ask)
+        finally:
+            self.ledger.take_back()
+        return self._answer(job, mapped, frozenset(lazy)) if mapped is not None else None
+
+    def _price(self, job: str) -> tuple[bool, int, int, int, str]:
+        """What goes first: a mere claimant, then outside its minimum run time, lower priority, less lost work."""
+        running = self.running.get(job)
+        if running is None:
+            return (False, -1, self.claimants[job].priority, 0, job)
+        protected, _, counted, lost, _ = self.costs.of(job)
+        return (protected, running.job.priority, counted, lost, job)
+
+    def _set_aside(self, chosen: Iterable[str]) -> set[str]:
+        """Claims of the chosen are given up, and those that allow it become borrowers; answers with the latter."""
+        lazy = set()
+        for job in sorted(chosen):
+            for claim in self.claims.get(job, {}).values():
+                self.ledger.unclaim(job, claim.leaf)
+            running = self.running.get(job)
+            if running is not None and running.job.lazy_preemption:
+                lazy.add(job)
+                for task in running.tasks:
+                    self.ledger.lend(job, task.placement)
+        return lazy
+
+    def _regain(self, chosen: set[str]) -> set[str]:
+        """Claims of the chosen are given up, and the victims they were taken from have their virtual cells again."""
+        regained = set()
+        claims = [claim for name in sorted(chosen) for claim in self.claims.get(name, {}).values()]
+        for claim in claims:
+            self.ledger.unclaim(claim.claimant, claim.leaf)
+        for name in sorted({claim.victim or "" for claim in claims} & set(self.running)):
+            self.ledger.begin()
+            try:
+                for task in self.running[name].tasks:
+                    self.ledger.unlend(name, task.placement)
+            except PlacementConflict:
+                self.ledger.take_back()
+            else:
+                self.ledger.keep()
+                regained.add(name)
+        return regained
+
+    def _ending(self, over: frozenset[str], seats: Iterable[Seat]) -> frozenset[Task]:
+        """Tasks of these jobs that hold a wanted virtual leaf, of gangs with all the others: they end wherever the
+        new tasks will lie, so that who ends follows from the virtual leaves alone."""
+        address = self.ledger.layout.virtual_address
+        wanted = {address(seat.cell, bit) for seat in seats for bit in bits(seat.leaves)}
+        found = set[Task]()
+        for name in over & self.running.keys():
+            running = self.running[name]
+            mine = [one.placement for one in running.tasks]
+            holding = [one for one in mine if any(use.virtual_cell in wanted for use in one.leaves)]
+            found.update((name, one.task) for one in (mine if holding and running.job.gang else holding))
+        return frozenset(found)
+
+    def _answer(self, job: Job, mapped: Mapped, lazy: frozenset[str]) -> Start | Preempt:
+        """Start when nobody has to leave, else Preempt. A lazy one on a wanted leaf is demoted and has to leave."""
+        gone = victims(self.running, (one for one in mapped.taken if one[0] in self.running))
+        releases = tuple(sorted(leaf for one in self._losers(job, mapped) for leaf in self.claims.get(one, ())))
+        demotes = tuple(sorted(lazy))
+        if gone:
+            return Preempt(job, mapped.placements, gone, self.now, demotes, releases)
+        return Start(job, mapped.placements, self.now, demotes, releases)
+
+    def _losers(self, job: Job, mapped: Mapped) -> set[str]:
+        """Claimants of lower priority whose claimed leaves or virtual leaves the placement takes."""
+        ledger, found = self.ledger, set[str]()
+        for use in (use for placement in mapped.placements for use in placement.leaves):
+            number, bit = ledger.layout.leaf_at[use.leaf]
+            if ledger.claimed[number] >> bit & 1:
+                found.update(name for name, claims in self.claims.items() if use.leaf in claims)
+            virtual = ledger.layout.virtual_leaf(use.virtual_cell or "")
+            if virtual is not None and ledger.used[virtual[0]] >> virtual[1] & 1:
+                owner = ledger.owner_of(virtual)
+                mine = self.claims.get(owner, {}).values()
+                found.update({owner} if any(claim.virtual_cell == use.virtual_cell for claim in mine) else ())
+        return found - {job.id}
+
+    # On loan
+
+    def borrowed(self, job: Job, choice: Choice, nodes: NodeIds = None) -> Start | None:
+        """A place on idle cells, taken from nobody: for all of a gang, else for one task, the largest first."""
+        allowed = self.allowed(job, nodes)
+        units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
+        for unit in units:
+            found = self._lent(job, unit, self.preferred(job, unit, allowed))
+            if found:
+                return Start(job, tuple(found), self.now)
+        return None
+
+    def without_gpus(self, job: Job) -> tuple[TaskPlacement, ...] | None:
+        """Places for a job's waiting tasks, none of which needs GPUs."""
+        ground = Ground(self.ledger, job, self.allowed(job, None), self.costs, evict=False)
+        found = ground.without_gpus(demands(job, ""))
+        return None if found is None else tuple(found)
+
+    def _lent(self, job: Job, unit: Unit, allowed: int) -> list[TaskPlacement]:
+        ground = Ground(self.ledger, job, allowed & self._nodes_of(unit), self.costs, evict=False)
+        bins = Idle(ground, -1)
+        parts = tuple(part.modestly() for part in unit.parts)
+        fills = find(bins, parts)
+        if fills is None:
+            return []
+        layout, placed = self.ledger.layout, []
+        free: dict[int, int] = {}
+        tasks = {id(part): iter(part.tasks) for part in parts}
+        for fill in sorted(fills, key=lambda one: -one.demand.gpus):
+            for _ in range(fill.count):
+                left = free.get(fill.bin, self.ledger.idle(fill.bin))
+                picked = pick(layout.shapes[fill.bin].sizes, left, fill.demand.gpus) if fill.demand.gpus else None
+                mine = picked.bits if picked else 0
+                free[fill.bin] = left & ~mine
+                ids = layout.leaf_ids[fill.bin]
+                uses = tuple(LeafUse(ids[bit], None, Standing.BORROWED) for bit in bits(mine))
+                role, index = next(tasks[id(fill.demand)])
+                demand, node = fill.demand, layout.nodes[fill.bin].id
+                placed.append(TaskPlacement(role, index, node, uses, demand.cpu_milli, demand.memory_mb))
+        return placed
+
+    def _nodes_of(self, unit: Unit) -> int:
+        """Nodes of the chains that the unit's GPUs come from; tasks without GPUs go anywhere."""
+        if unit.others:
+            return -1
+        of_chain = self.ledger.layout.nodes_of_chain
+        return reduce(or_, (of_chain.get(pool.chain, 0) for pool in unit.pools), 0)
+
+    def roomy(self, choice: Choice, gang: bool) -> bool:
+        """A quick look: whether idle leaves could hold the largest tasks of a gang, or the smallest task."""
+        pools = (choice.units[0] if gang else choice.units[-1]).pools
+        return all(self._roomy(pool.chain, pool.parts[0].gpus, pool.parts[0].count if gang else 1) for pool in pools)
+
+    def _roomy(self, chain: str, gpus: int, count: int) -> bool:
+        """A quick look: whether the open nodes' idle leaves could hold so many tasks."""
+        holes = self.ledger.holes.get(chain, ())
+        left = count
+        for size in range(len(holes) - 1, gpus - 1, -1):
+            left -= size // gpus * holes[size]
+            if left <= 0:
+                return True
+        return False
+
+    # Nodes
+
+    def allowed(self, job: Job, nodes: NodeIds) -> int:
+        """Open nodes that the job may use."""
         layout = self.ledger.layout
-        allowed = layout.all_nodes() if nodes is None else layout.mask_of(nodes)
+        allowed = self.ledger.open_nodes if nodes is None else self.ledger.open_nodes & layout.mask_of(nodes)
         return allowed if job.only_nodes is None else allowed & layout.mask_of(job.only_nodes)
 
-    def apply(self, start: Start) -> None:
-        """Carry the start out on the ledger."""
-        for placement in start.placements:
-            for use in placement.leaves:
-                if use.leaf in self._claims:
-                    self.ledger.unclaim(use.leaf)
-            self.ledger.hold(placement)
+    def preferred(self, job: Job, unit: Unit, allowed: int) -> int:
+        """The nodes without those the job avoids, where the rest could hold the unit if nothing else ran."""
+        if not job.avoid_nodes:
+            return allowed
+        rest = allowed & ~self.idle.layout.mask_of(job.avoid_nodes)
+        ground = Ground(self.idle, job, rest, self.costs, evict=False)
+        return rest if find(Idle(ground, -1), unit.parts) is not None else allowed
 
-    def _ledger_for(self, job: Job) -> Ledger:
-        """The ledger as the job may see it: cells claimed for it are free to it."""
-        if job.id not in self._claimants:
-            return self.ledger
-        ledger = self.ledger.copy()
-        for claim in self._claims.values():
-            if claim.claimant == job.id:
-                ledger.unclaim(claim.leaf)
-        return ledger
+
+def _alone(answer: Start | Preempt) -> bool:
+    """Whether it changes nothing for anybody else."""
+    return isinstance(answer, Start) and not answer.demotes and not answer.releases
+
+
+def desk_of(ledger: Ledger, idle: Ledger, now: int = 0) -> Desk:
+    """A desk on a cluster where nothing runs."""
+    costs = Costs({}, DominantShares({}), now, 0)
+    return Desk(ledger, idle, {}, {}, {}, costs, lambda vc: 1 << 30, now)

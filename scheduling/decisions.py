@@ -42,11 +42,17 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start these tasks of the job now: all that wait (a gang), or those that fit."""
+    """Start these tasks of the job now: all that wait (a gang), or those that fit.
+
+    `demotes` are jobs that become borrowed by it (they allow lazy preemption), `releases` claims that others lose
+    (by leaf).
+    """
 
     job: Job
     placements: tuple[TaskPlacement, ...]
     at_ms: int
+    demotes: tuple[str, ...] = ()
+    releases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +68,17 @@ class Victim:
 class Preempt:
     """Take the victims' cells for the job, which starts at `placements` when they are gone.
 
-    Part of the contract between the engine and those who apply its plan. The rules in force today lend
-    nothing that would have to be taken back, so no answer of the engine is a preemption.
+    Whoever applies it claims every leaf of `placements` for the job and orders the victims to end, in one
+    step. `releases` are leaves that other jobs had claimed and lose by it (a claim on a leaf of `placements`
+    is replaced): they have lower priority and are decided anew.
     """
 
     job: Job
     placements: tuple[TaskPlacement, ...]
     victims: tuple[Victim, ...]
     at_ms: int
+    demotes: tuple[str, ...] = ()
+    releases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +112,12 @@ class Demotion:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All decisions of one pass, each made as if those before it were carried out, in order."""
+    """All decisions of one pass, each made as if those before it were carried out.
+
+    The order of carrying out: `releases` (claims that nobody needs any more, by leaf), `demotions` (of jobs whose
+    quota is gone; those that a start or a preemption brings stand with it), `preemptions`, `starts`, then
+    `promotions` (into virtual cells that a demotion may just have left). `reservations` replaces the snapshot's.
+    """
 
     at_ms: int
     starts: tuple[Start, ...] = ()
@@ -111,3 +125,10 @@ class Plan:
     promotions: tuple[Promotion, ...] = ()
     demotions: tuple[Demotion, ...] = ()
     waits: tuple[Wait, ...] = ()
+    releases: tuple[str, ...] = ()
+    reservations: tuple[str, ...] = ()
+
+    @property
+    def answers(self) -> "tuple[Preempt | Start, ...]":
+        """Preemptions and starts in the order of carrying out."""
+        return (*self.preemptions, *self.starts)

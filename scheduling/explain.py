@@ -3,11 +3,27 @@
 Each reason is true by a what-if: the obstacle it names blocks the job even where those after it are removed.
 """
 
+from collections.abc import Callable, Sequence
+
 from scheduling.cells import NodeState
 from scheduling.decisions import Code, Reason
-from scheduling.ledger import Ledger, bits
-from scheduling.placement import eligible, find
-from scheduling.resources import Demand
+from scheduling.jobs import Job
+from scheduling.layout import Layout
+from scheduling.ledger import Ledger
+from scheduling.resources import Demand, Room
+from scheduling.search import UNLIMITED, Bins, Group, find, holes
+from scheduling.topology import bits
+
+
+def hold(job: Job, layout: Layout) -> Reason | None:
+    """Why the job is not in its queue's order at all: paused, or waiting for others to end."""
+    if job.paused:
+        return paused()
+    if job.after:
+        return dependency(job.after)
+    if job.vc not in layout.virtual_clusters:
+        return no_virtual_cluster(job.vc)
+    return None
 
 
 def paused() -> Reason:
@@ -40,59 +56,182 @@ def quota(vc: str, cell_type: str, held: int, owned: int, needed: int) -> Reason
     return Reason(Code.QUOTA, numbers, sentence)
 
 
-def order(ahead: int, by_priority: int) -> Reason:
+def no_cell(vc: str, cell_type: str, free: int, largest: int, needed: int) -> Reason:
+    """The virtual cluster has enough free leaves, but no free cells that hold the tasks."""
+    numbers: dict[str, int | str] = {"vc": vc, "sku": cell_type, "free": free, "largest": largest, "needed": needed}
+    sentence = (
+        f"{free} {cell_type} of team {vc}'s quota {_is(free)} free, at most {largest} of them in one cell; "
+        f"no free cells hold the tasks of this job ({needed} {cell_type})"
+    )
+    return Reason(Code.QUOTA, numbers, sentence)
+
+
+def owed_ahead(vc: str, cell_type: str, free: int, owed: int, needed: int) -> Reason:
+    """What is free of the quota is to go to jobs ahead that run on loan until they can move into it."""
+    numbers: dict[str, int | str] = {"vc": vc, "sku": cell_type, "free": free, "owed": owed, "needed": needed}
+    sentence = (
+        f"{free} {cell_type} of team {vc}'s quota {_is(free)} free, {owed} of them for jobs ahead that run on loan; "
+        f"this job needs {needed}"
+    )
+    return Reason(Code.ORDER, numbers, sentence)
+
+
+def user_limit(job: Job, kind: str, held: int, needed: int, cap: int) -> Reason:
+    """The user's jobs hold as much of the quota as one user may."""
+    numbers: dict[str, int | str] = {
+        "user": job.user, "vc": job.vc, "sku": kind, "held": held, "needed": needed, "limit": cap,
+    }  # fmt: skip
+    sentence = (
+        f"{job.user} holds {held} of the {cap} {kind} that one user of team {job.vc} may; this job needs {needed}"
+    )
+    return Reason(Code.USER_LIMIT, numbers, sentence)
+
+
+def class_limit(job: Job, lowest: int, held: int, needed: int, cap: int) -> Reason:
+    """The team's jobs of high priority hold as much as such jobs may."""
+    numbers: dict[str, int | str] = {
+        "vc": job.vc, "priority": lowest, "held": held, "needed": needed, "limit": cap,
+    }  # fmt: skip
+    sentence = (
+        f"jobs of priority {lowest} and above hold {held} of the {cap} GPUs that team {job.vc} allows them; "
+        f"this job needs {needed}"
+    )
+    return Reason(Code.USER_LIMIT, numbers, sentence)
+
+
+def reserved(holder: str, at_ms: int, now: int) -> Reason:
+    """The cells that the job could use are kept for one ahead of it."""
+    minutes = max(1, round((at_ms - now) / 60_000))
+    numbers: dict[str, int | str] = {"job": holder, "at_ms": at_ms}
+    return Reason(Code.RESERVED, numbers, f"its cells are kept for job {holder}, which can start in {minutes} min")
+
+
+def preempting(victims: Sequence[str], leaves: int) -> Reason:
+    """Others are ending to make room for the job."""
+    first = victims[0]
+    more = f" and {len(victims) - 1} more" if len(victims) > 1 else ""
+    numbers: dict[str, int | str] = {"jobs": len(victims), "first": first, "gpus": leaves}
+    kept = "1 GPU that is" if leaves == 1 else f"{leaves} GPUs that are"
+    return Reason(Code.PREEMPTING, numbers, f"waits for job {first}{more} to leave {kept} kept for it")
+
+
+def order(ahead: int, by_priority: int, by_share: int) -> Reason:
     """Jobs of the same team that want the same SKU come first and wait themselves."""
-    by_submission = ahead - by_priority
+    by_submission = ahead - by_priority - by_share
     parts = []
     if by_priority:
         parts.append(f"{by_priority} by priority")
+    if by_share:
+        parts.append(f"{by_share} by smaller recent use")
     if by_submission:
         parts.append(f"{by_submission} by earlier submission")
-    numbers: dict[str, int | str] = {"ahead": ahead, "by_priority": by_priority, "by_submission": by_submission}
+    numbers: dict[str, int | str] = {
+        "ahead": ahead, "by_priority": by_priority, "by_share": by_share, "by_submission": by_submission,
+    }  # fmt: skip
     verb = "is" if ahead == 1 else "are"
     return Reason(Code.ORDER, numbers, f"{ahead} of your team {verb} ahead: {', '.join(parts)}")
 
 
-def lend_limit(cell_type: str, free: int, owed: int, needed: int) -> Reason:
-    """An opportunistic job finds too few free GPUs that no team's quota is owed."""
-    numbers: dict[str, int | str] = {"sku": cell_type, "free": free, "owed": owed, "needed": needed}
-    sentence = (
-        f"{free} {cell_type} {_is(free)} free and teams may still fill {owed} of their quota; "
-        f"this opportunistic job needs {needed} beyond that"
-    )
+def lend_limit(cell_type: str, lent: int, most: int, needed: int) -> Reason:
+    """As much is on loan as teams lend."""
+    numbers: dict[str, int | str] = {"sku": cell_type, "lent": lent, "limit": most, "needed": needed}
+    sentence = f"{lent} of the {most} {cell_type} that may be on loan now are lent; this job needs {needed}"
     return Reason(Code.LEND_LIMIT, numbers, sentence)
 
 
-def no_room(ledger: Ledger, parts: tuple[Demand, ...], preferred: int, allowed: int) -> Reason:
+def borrow_limit(vc: str, cell_type: str, held: int, most: int, needed: int) -> Reason:
+    """The team borrows as much as it may."""
+    numbers: dict[str, int | str] = {"vc": vc, "sku": cell_type, "held": held, "limit": most, "needed": needed}
+    sentence = f"team {vc} borrows {held} of the {most} {cell_type} that it may; this job needs {needed}"
+    return Reason(Code.BORROW_LIMIT, numbers, sentence)
+
+
+class WhatIf(Bins):
+    """The nodes as they would be for a job if some obstacles were gone.
+
+    `owner`: what is on loan counts as free, as it does for a guaranteed job; `served`: every node open and every
+    GPU healthy; `roomy`: CPU and memory without end.
+    """
+
+    limited = True
+
+    def __init__(self, ledger: Ledger, allowed: int, *, owner: bool, served: bool, roomy: bool) -> None:
+        self._ledger, self._roomy = ledger, roomy
+        self._allowed = allowed if served else allowed & ledger.open_nodes
+        self._owner = owner
+        groups = []
+        for (shape, _, lent, busy, blocked), members in ledger.groups.items():
+            sizes = ledger.shapes[shape].sizes
+            held = busy & ~lent if owner else busy
+            for number in bits(members & self._allowed):
+                away = ledger.claimed[number] if served else blocked
+                groups.append(Group(sizes, ledger.full[number] & ~held & ~away, 1 << number))
+        super().__init__(groups)
+
+    def free(self, number: int) -> int:
+        """Free GPUs of a node."""
+        return next((group.count for group in self.groups if group.members == 1 << number), 0)
+
+    def room(self, number: int, free: int) -> Room:
+        """What the node has left; to an owner also what borrowers use."""
+        if self._roomy:
+            return Room(free, UNLIMITED, UNLIMITED, 0, 0)
+        ledger = self._ledger
+        cpu, memory = ledger.cpu[number], ledger.memory[number]
+        for placement in ledger.tasks[number].values() if self._owner and ledger.lent[number] else ():
+            if ledger.borrows(number, placement):
+                cpu, memory = cpu + placement.cpu_milli, memory + placement.memory_mb
+        return Room(free, cpu, memory, *ledger.layout.reserves[number])
+
+    def takes(self, demand: Demand) -> int:
+        """Nodes of the kind that the demand names."""
+        layout = self._ledger.layout
+        if demand.gpus:
+            return self._allowed & layout.nodes_of_type.get(demand.cell_type, 0)
+        return self._allowed if demand.node_sku is None else self._allowed & layout.nodes_of_sku.get(demand.node_sku, 0)
+
+    def gpus(self, demand: Demand) -> int:
+        """Free GPUs of the demand's kind."""
+        nodes = self.takes(demand)
+        return sum(group.count for group in self.groups if group.members & nodes)
+
+
+Fits = Callable[[bool], bool]
+"""Whether the job found a place where CPU and memory are no matter, with every GPU in service (True) or as it is."""
+
+
+def no_room(
+    ledger: Ledger, parts: tuple[Demand, ...], preferred: int, allowed: int, *, owner: bool, fits: Fits | None = None
+) -> Reason:
     """Why tasks that no quota and no order holds back find no place.
 
     `allowed` are the nodes the job names, `preferred` those of them that it does not avoid. What-ifs, in
     turn: every GPU in service and CPU and memory no matter (still no place: fragmented); CPU and memory no
-    matter (no place: bad nodes); else CPU or memory.
+    matter (no place: bad nodes); else CPU or memory. `fits` answers them for tasks that lie in cells.
     """
-    served = ledger.all_in_service().without_limits()
-    if find(served, parts, allowed) is None:
-        return _fragmented(ledger, _culprits(served, parts, allowed), preferred)
-    roomy = ledger.without_limits()
-    if find(roomy, parts, preferred) is None:
-        return _bad_nodes(ledger, _culprits(roomy, parts, preferred), preferred, allowed)
-    return _resources(ledger, parts, preferred)
+    served = WhatIf(ledger, allowed, owner=owner, served=True, roomy=True)
+    now = WhatIf(ledger, preferred, owner=owner, served=False, roomy=False)
+    roomy = WhatIf(ledger, preferred, owner=owner, served=False, roomy=True)
+    if not (fits(True) if fits else find(served, parts) is not None):
+        return _fragmented(ledger, _culprits(served, parts), now)
+    if not (fits(False) if fits else find(roomy, parts) is not None):
+        return _bad_nodes(ledger, _culprits(roomy, parts), served, roomy, preferred)
+    return _resources(ledger, parts, now)
 
 
-def _culprits(ledger: Ledger, parts: tuple[Demand, ...], allowed: int) -> tuple[Demand, ...]:
+def _culprits(bins: Bins, parts: tuple[Demand, ...]) -> tuple[Demand, ...]:
     """The demands of the first cell type for which there is no place; all where only together they have none."""
     for cell_type in sorted({demand.cell_type for demand in parts}, reverse=True):
         alike = tuple(demand for demand in parts if demand.cell_type == cell_type)
-        if find(ledger, alike, allowed) is None:
+        if find(bins, alike) is None:
             return alike
     return parts
 
 
-def _fragmented(ledger: Ledger, parts: tuple[Demand, ...], allowed: int) -> Reason:
+def _fragmented(ledger: Ledger, parts: tuple[Demand, ...], now: WhatIf) -> Reason:
     demand = parts[0]
-    nodes = eligible(ledger, demand, allowed)
-    hole, where = _largest_hole(ledger, nodes)
-    free = ledger.free_gpus(nodes)
+    hole, where = _largest_hole(ledger, now, demand)
+    free = now.gpus(demand)
     numbers: dict[str, int | str] = {
         "sku": demand.cell_type, "tasks": sum(part.count for part in parts), "needed": demand.gpus,
         "needed_in_all": sum(part.gpus * part.count for part in parts), "largest": hole, "node": where,
@@ -108,13 +247,11 @@ def _fragmented(ledger: Ledger, parts: tuple[Demand, ...], allowed: int) -> Reas
     return Reason(Code.FRAGMENTED, numbers, sentence)
 
 
-def _bad_nodes(ledger: Ledger, parts: tuple[Demand, ...], preferred: int, allowed: int) -> Reason:
+def _bad_nodes(ledger: Ledger, parts: tuple[Demand, ...], served: WhatIf, roomy: WhatIf, preferred: int) -> Reason:
     demand = parts[0]
-    served = ledger.all_in_service()
-    kind = eligible(served, demand, allowed)
-    free = ledger.free_gpus(eligible(ledger, demand, preferred))
-    out = served.free_gpus(kind) - free
-    faults = _faults(ledger, kind, preferred)
+    free = roomy.gpus(demand)
+    out = served.gpus(demand) - free
+    faults = _faults(ledger, served.takes(demand), preferred)
     needed = sum(part.gpus * part.count for part in parts if part.cell_type == demand.cell_type)
     listed = ", ".join(faults[:5]) + (f" and {len(faults) - 5} more" if len(faults) > 5 else "")
     numbers: dict[str, int | str] = {
@@ -142,12 +279,16 @@ def _faults(ledger: Ledger, nodes: int, preferred: int) -> list[str]:
     return found
 
 
-def _resources(ledger: Ledger, parts: tuple[Demand, ...], allowed: int) -> Reason:
-    alone = [demand for demand in parts if find(ledger, (demand,), allowed) is None]
+def _resources(ledger: Ledger, parts: tuple[Demand, ...], now: WhatIf) -> Reason:
+    alone = [demand for demand in parts if find(now, (demand,)) is None]
     demand = alone[0] if alone else max(parts, key=lambda part: (part.cpu_milli, part.memory_mb))
-    nodes = [one for one in bits(eligible(ledger, demand, allowed)) if ledger.room(one).gpus >= demand.gpus]
-    best = max(nodes, key=lambda one: (_headroom(ledger, one, demand), -one))
-    cpu, memory = _free_for(ledger, best, demand)
+    here = [group for group in now.groups if group.members & now.takes(demand)]
+    rooms = {}
+    for group in [one for one in here if one.count >= demand.gpus] or here:
+        number = group.members.bit_length() - 1
+        rooms[number] = now.room(number, group.count)
+    best = max(rooms, key=lambda one: (_headroom(rooms[one], demand), -one))
+    cpu, memory = _free_for(rooms[best], demand)
     node = ledger.layout.nodes[best].id
     numbers: dict[str, int | str] = {
         "cpu_milli": demand.cpu_milli, "memory_mb": demand.memory_mb, "tasks": demand.count, "node": node,
@@ -157,14 +298,13 @@ def _resources(ledger: Ledger, parts: tuple[Demand, ...], allowed: int) -> Reaso
     needs = f"needs {each}{_amounts(demand)}" + (f" beside {_gpus(demand)}" if demand.gpus else "")
     if not alone:
         needs = f"its tasks fit alone but not together: one role {needs}"
-    kept = " not kept for idle GPUs" if demand.modest and ledger.room(best).gpus else ""
+    kept = " not kept for idle GPUs" if demand.modest and rooms[best].gpus else ""
     sentence = f"{needs}; the roomiest node, {node}, has {_cpu(cpu)} and {_memory(memory)}{kept}"
     return Reason(Code.RESOURCES, numbers, sentence)
 
 
-def _free_for(ledger: Ledger, number: int, demand: Demand) -> tuple[int, int]:
-    """CPU and memory that a task of this demand may use of the node."""
-    room = ledger.room(number)
+def _free_for(room: Room, demand: Demand) -> tuple[int, int]:
+    """CPU and memory that a task of this demand may use of a node with this room."""
     left = room.gpus - demand.gpus if demand.modest else 0
     return (
         max(0, room.cpu_milli - room.reserve_cpu_milli * left),
@@ -172,20 +312,22 @@ def _free_for(ledger: Ledger, number: int, demand: Demand) -> tuple[int, int]:
     )
 
 
-def _headroom(ledger: Ledger, number: int, demand: Demand) -> tuple[int, int]:
+def _headroom(room: Room, demand: Demand) -> tuple[int, int]:
     """How near the node comes to one task: the scarcer of CPU and memory, in thousandths, then their sum."""
-    cpu, memory = _free_for(ledger, number, demand)
+    cpu, memory = _free_for(room, demand)
     by_cpu = 1000 * cpu // demand.cpu_milli if demand.cpu_milli else 1_000_000
     by_memory = 1000 * memory // demand.memory_mb if demand.memory_mb else 1_000_000
     return (min(by_cpu, by_memory), by_cpu + by_memory)
 
 
-def _largest_hole(ledger: Ledger, nodes: int) -> tuple[int, str]:
-    """Size of the largest hole on these nodes and the first node that has it; (0, "") when there is none."""
-    for size in range(len(ledger.holes) - 1, 0, -1):
-        for number in bits(ledger.holes[size] & nodes):
-            return size, ledger.layout.nodes[number].id
-    return 0, ""
+def _largest_hole(ledger: Ledger, now: WhatIf, demand: Demand) -> tuple[int, str]:
+    """Size of the largest hole and the first node that has it; (0, "") when there is none."""
+    nodes = now.takes(demand)
+    found = [(-leaves, number) for leaves, number in holes(now.groups) if leaves and nodes >> number & 1]
+    if not found:
+        return 0, ""
+    leaves, number = min(found)
+    return -leaves, ledger.layout.nodes[number].id
 
 
 def _gpus(demand: Demand) -> str:

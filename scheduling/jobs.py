@@ -55,7 +55,7 @@ class Job:
     Order: higher `priority`, then earlier `submitted_ms`, then smaller `order_id`, then `id`.
     `after` names jobs that must be over first: none of them may be finished, or the job waits for ever.
     `avoid_nodes` were at fault: they are used only when the other nodes could never hold the job.
-    `only_nodes` None is every node.
+    `only_nodes` None is every node. `warm_nodes` have its images already.
     """
 
     id: str
@@ -75,6 +75,7 @@ class Job:
     borrow: Borrow = Borrow.NEVER
     avoid_nodes: frozenset[str] = frozenset()
     only_nodes: frozenset[str] | None = None
+    warm_nodes: frozenset[str] = frozenset()
     after: tuple[str, ...] = ()
     paused: bool = False
 

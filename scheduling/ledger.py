@@ -1,14 +1,21 @@
-"""Who holds what, in integers: bit masks of GPUs per node, of virtual cells per quota, of nodes per hole size.
+"""Who holds what: physical leaves, virtual leaves, which lies on which, and what may be split.
 
-A ledger is changed by `hold` and `release`; what-ifs work on a `copy`.
+Buddy allocation without lists of its own: a physical cell is free when none of its leaves is bound, so what is
+released merges by itself. `slack` of a cell type is what HiveD's safety rests on: the wholly free cells of the
+type less those owed to quota cells that are not bound yet. A free cell may be split only while its type has slack.
 """
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from scheduling.cells import Cluster, Node, NodeState, virtual_cell
+from scheduling.books import Books
 from scheduling.jobs import LeafUse, TaskPlacement
-from scheduling.resources import Room
+from scheduling.layout import Layout, LeafAt, Quota, Spot
+from scheduling.search import UNLIMITED
+from scheduling.topology import bits, free_cells, whole_around
+
+CellKind = tuple[str, str]
+"""A cell type in a chain: (chain, type)."""
 
 
 class PlacementConflict(RuntimeError):
@@ -19,214 +26,390 @@ class PlacementConflict(RuntimeError):
         self.cell = cell
 
 
-def bits(mask: int) -> Iterator[int]:
-    """Positions of the bits that are set, from the lowest."""
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
-
-
-class Layout:
-    """What of a cluster does not change while jobs come and go; nodes are numbered in the order of their ids."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-        self.nodes: list[Node] = sorted(cluster.nodes, key=lambda node: node.id)
-        self.position = {node.id: number for number, node in enumerate(self.nodes)}
-        self.leaf_ids: list[list[str]] = []
-        self.leaf_at: dict[str, tuple[int, int]] = {}
-        self.nodes_of_type: dict[str, int] = {}
-        self.nodes_of_sku: dict[str, int] = {}
-        self.reserves: list[tuple[int, int]] = []
-        self.open_nodes = 0
-        self.healthy: list[int] = []
-        for number, node in enumerate(self.nodes):
-            self._add(number, node)
-        self.widest = max((len(ids) for ids in self.leaf_ids), default=0)
-        self.virtual_clusters = {vc.id for vc in cluster.virtual_clusters}
-        self.owned = {(vc.id, line.cell_type): line.count for vc in cluster.virtual_clusters for line in vc.quota}
-
-    def _add(self, number: int, node: Node) -> None:
-        leaves = sorted(node.leaves, key=lambda leaf: leaf.index)
-        self.leaf_ids.append([leaf.id for leaf in leaves])
-        self.leaf_at.update((leaf.id, (number, bit)) for bit, leaf in enumerate(leaves))
-        self.nodes_of_type[node.cell_type] = self.nodes_of_type.get(node.cell_type, 0) | 1 << number
-        self.nodes_of_sku[node.sku] = self.nodes_of_sku.get(node.sku, 0) | 1 << number
-        share = max(1, len(leaves))
-        cpu, memory = node.reserve_cpu_milli, node.reserve_memory_mb
-        self.reserves.append(
-            (node.cpu_milli // share if cpu is None else cpu, node.memory_mb // share if memory is None else memory)
-        )
-        self.healthy.append(sum(1 << bit for bit, leaf in enumerate(leaves) if leaf.healthy))
-        if node.state == NodeState.OPEN:
-            self.open_nodes |= 1 << number
-
-    def mask_of(self, node_ids: frozenset[str]) -> int:
-        """These nodes as a bit mask; unknown ids are left out."""
-        return sum(1 << self.position[one] for one in node_ids if one in self.position)
-
-    def all_nodes(self) -> int:
-        """Every node as a bit mask."""
-        return (1 << len(self.nodes)) - 1
-
-    def cell_types(self) -> list[str]:
-        """Leaf cell types of the cluster, in the order of their names."""
-        return sorted(name for name in self.nodes_of_type if name)
-
-
-class Ledger:
-    """What is free on each node and in each quota.
-
-    `holes[n]` is the mask of nodes with n GPUs that are healthy, idle and unclaimed.
-    """
+class Ledger(Books):
+    """The books with their rules. A task is entered by `hold` and taken out by `release`, a claim likewise."""
 
     def __init__(self, layout: Layout) -> None:
-        self.layout = layout
-        self.idle = [(1 << len(ids)) - 1 for ids in layout.leaf_ids]
-        self.healthy = layout.healthy
-        self.open_nodes = layout.open_nodes
-        self.claimed = [0] * len(layout.nodes)
-        self.cpu = [node.cpu_milli for node in layout.nodes]
-        self.memory = [node.memory_mb for node in layout.nodes]
-        self.virtual: dict[tuple[str, str], int] = {}
-        self.holes = [0] * (layout.widest + 1)
-        for number in range(len(layout.nodes)):
-            self.holes[self.free_mask(number).bit_count()] |= 1 << number
-
-    def copy(self) -> "Ledger":
-        """An independent ledger with the same contents."""
-        twin = object.__new__(Ledger)
-        twin.layout = self.layout
-        twin.idle = self.idle.copy()
-        twin.healthy = self.healthy
-        twin.open_nodes = self.open_nodes
-        twin.claimed = self.claimed.copy()
-        twin.cpu = self.cpu.copy()
-        twin.memory = self.memory.copy()
-        twin.virtual = self.virtual.copy()
-        twin.holes = self.holes.copy()
-        return twin
+        super().__init__(layout)
+        self.slack = _first_slack(layout, self.full)
+        self.whole_owed = {quota.chain for quota in layout.quotas if not quota.loose}
+        for quota in layout.quotas:
+            if quota.pinned_at is not None:
+                self._bind(quota, quota.pinned_at)
 
     def all_in_service(self) -> "Ledger":
-        """What would be free if every node were open and every GPU healthy."""
-        twin = self.copy()
-        twin.open_nodes = self.layout.all_nodes()
-        twin.healthy = [(1 << len(ids)) - 1 for ids in self.layout.leaf_ids]
-        twin._count_holes()
-        return twin
+        """Every node open and every leaf healthy from now on; answers with itself."""
+        self.open_nodes = self.layout.all_nodes()
+        self.healthy = list(self.full)
+        self._group_all()
+        return self
 
-    def without_limits(self) -> "Ledger":
-        """What would be free if CPU and memory were no matter."""
-        twin = self.copy()
-        twin.cpu = [1 << 60] * len(self.cpu)
-        twin.memory = [1 << 60] * len(self.memory)
-        return twin
+    @contextmanager
+    def as_if(self, *, served: bool) -> Iterator[None]:
+        """For a what-if: CPU and memory without end and, when `served`, every node open and every leaf healthy."""
+        before = self.open_nodes, self.healthy, self.cpu, self.memory
+        self.cpu, self.memory = ([UNLIMITED] * len(self.cpu) for _ in range(2))
+        if served:
+            self.all_in_service()
+        try:
+            yield
+        finally:
+            self.open_nodes, self.healthy, self.cpu, self.memory = before
+            if served:
+                self._group_all()
 
-    def _count_holes(self) -> None:
-        self.holes = [0] * len(self.holes)
-        for number in range(len(self.idle)):
-            self.holes[self.free_mask(number).bit_count()] |= 1 << number
+    # What is free
 
-    def free_mask(self, number: int) -> int:
-        """GPUs of a node that a new task may take."""
-        return self.idle[number] & self.healthy[number] & ~self.claimed[number]
+    def idle(self, number: int) -> int:
+        """Leaves of a node that a borrower may take: healthy, and neither held nor claimed."""
+        return self.healthy[number] & ~self.busy[number] & ~self.claimed[number]
 
-    def room(self, number: int) -> Room:
-        """What the node has left."""
-        reserve_cpu, reserve_memory = self.layout.reserves[number]
-        free = self.free_mask(number).bit_count()
-        return Room(free, self.cpu[number], self.memory[number], reserve_cpu, reserve_memory)
+    def quota_free(self, vc: str, chain: str) -> int:
+        """Virtual leaves of the virtual cluster in a chain that nobody holds or claims."""
+        return self.free_leaves.get((vc, chain), 0)
 
-    def free_gpus(self, nodes: int) -> int:
-        """Free GPUs on these nodes."""
-        return sum(size * (mask & nodes).bit_count() for size, mask in enumerate(self.holes))
+    def mask_of(self, placement: TaskPlacement) -> int:
+        """The leaves of a task on its node."""
+        at = self.layout.leaf_at
+        return sum(1 << at[use.leaf][1] for use in placement.leaves if use.leaf in at)
 
-    def owned(self, vc: str, cell_type: str) -> int:
-        """Cells of this type in the virtual cluster's quota."""
-        return self.layout.owned.get((vc, cell_type), 0)
+    def borrows(self, number: int, placement: TaskPlacement) -> bool:
+        """Whether a task on this node is there on loan now, whatever it was when it came."""
+        return bool(self.lent[number] & self.mask_of(placement))
 
-    def held(self, vc: str, cell_type: str) -> int:
-        """Virtual cells of this type that the virtual cluster's jobs hold."""
-        return self.virtual.get((vc, cell_type), 0).bit_count()
+    def holders(self, number: int, mask: int) -> list[str]:
+        """Jobs that hold some of these leaves."""
+        return [job for job, own in self.held[number].items() if own & mask]
 
-    def quota_left(self, vc: str, cell_type: str) -> int:
-        """Cells of its quota that the virtual cluster may still fill."""
-        return max(0, self.owned(vc, cell_type) - self.held(vc, cell_type))
+    def split_by(self, spot: Spot, size: int) -> list[CellKind]:
+        """The larger cells around a free cell that are wholly free: binding it splits them."""
+        layout = self.layout
+        if spot.upper >= 0:
+            node = next(bits(layout.uppers[spot.upper].nodes))
+            path = layout.above[node]
+            above = path[path.index(spot.upper) + 1 :]
+            kinds = []
+        else:
+            node = spot.node
+            shape, chain = layout.shapes[node], layout.chains[node]
+            free = self.full[node] & ~self.bound[node]
+            kinds = [(chain, shape.names[level]) for level in whole_around(shape.sizes, free, spot.base, size)]
+            above = () if self.bound[node] else layout.above[node]
+        for upper in above:
+            if self.bound_nodes[upper]:
+                break
+            kinds.append((layout.chains[node], layout.uppers[upper].cell_type))
+        return kinds
 
-    def owed(self, cell_type: str) -> int:
-        """Unused quota of this type, over all virtual clusters."""
-        return sum(self.quota_left(vc, kind) for vc, kind in self.layout.owned if kind == cell_type)
+    def safe(self, spot: Spot, size: int) -> bool:
+        """Whether this free cell may be bound: every larger cell that it splits can be spared."""
+        return all(self.slack.get(kind, 1) >= 1 for kind in self.split_by(spot, size))
 
-    def take_virtual(self, vc: str, cell_type: str, count: int) -> list[str]:
-        """Addresses of the lowest `count` free virtual cells, fewer when the quota has fewer."""
-        free = bits(~self.virtual.get((vc, cell_type), 0) & (1 << self.owned(vc, cell_type)) - 1)
-        return [virtual_cell(vc, cell_type, number) for number in islice(free, count)]
+    def is_free(self, spot: Spot, size: int) -> bool:
+        """Whether nothing of this physical cell is bound."""
+        if spot.upper >= 0:
+            return self.bound_nodes[spot.upper] == 0
+        return not self.bound[spot.node] >> spot.base & (1 << size) - 1
 
-    def hold(self, placement: TaskPlacement) -> None:
+    def spot_around(self, quota: Quota, number: int, bit: int) -> Spot | None:
+        """The physical cell of the quota cell's type that this leaf lies in; None when there is none."""
+        layout = self.layout
+        if layout.chains[number] != quota.chain:
+            return None
+        if quota.upper:
+            found = [one for one in layout.above[number] if layout.uppers[one].cell_type == quota.cell_type]
+            return Spot(-1, 0, found[0]) if found else None
+        if quota.cell_type not in layout.shapes[number].names:
+            return None
+        return Spot(number, bit // quota.shape.width * quota.shape.width)
+
+    def seat_of(self, job: str, at: LeafAt) -> LeafAt | None:
+        """The virtual leaf that the job holds or claims on this physical leaf."""
+        seat = self.seat_at.get(at[0] << 8 | at[1])
+        if seat is not None and self.owners[seat[0]].get(job, 0) >> seat[1] & 1:
+            return seat
+        return None
+
+    def owner_of(self, virtual: LeafAt) -> str:
+        """The job that holds or claims this virtual leaf."""
+        return next(job for job, mask in self.owners[virtual[0]].items() if mask >> virtual[1] & 1)
+
+    def physical_of(self, cell: int, virtual: int) -> LeafAt:
+        """The physical leaf that a virtual leaf lies on."""
+        home, bit = self.home[cell], self.pairs[cell][virtual]
+        return (bit >> 8, bit & 255) if home is None else (home.node, bit)
+
+    # Tasks
+
+    def hold(self, job: str, placement: TaskPlacement) -> None:
         """Enter a task; cells that the cluster no longer has are passed over. Raises PlacementConflict."""
-        for use in placement.leaves:
-            self._check_free(use)
-        self._move(placement, 1)
-
-    def release(self, placement: TaskPlacement) -> None:
-        """Take a task out again."""
-        self._move(placement, -1)
-
-    def claim(self, leaf: str) -> None:
-        """Keep a leaf cell from everybody; without effect on one that the cluster no longer has."""
-        self._set_claimed(leaf, True)
-
-    def unclaim(self, leaf: str) -> None:
-        """Let a claimed leaf cell go."""
-        self._set_claimed(leaf, False)
-
-    def _check_free(self, use: LeafUse) -> None:
-        if use.leaf in self.layout.leaf_at:
-            number, bit = self.layout.leaf_at[use.leaf]
-            if not self.idle[number] >> bit & 1:
-                raise PlacementConflict(use.leaf)
-        if use.virtual_cell is not None:
-            key, bit = _parse(use.virtual_cell)
-            if self.virtual.get(key, 0) >> bit & 1:
-                raise PlacementConflict(use.virtual_cell)
-
-    def _move(self, placement: TaskPlacement, sign: int) -> None:
-        for use in placement.leaves:
-            if use.virtual_cell is not None:
-                key, bit = _parse(use.virtual_cell)
-                self.virtual[key] = self.virtual.get(key, 0) ^ 1 << bit
         number = self.layout.position.get(placement.node)
         if number is not None:
-            self.cpu[number] -= sign * placement.cpu_milli
-            self.memory[number] -= sign * placement.memory_mb
-        for number, mask in self._masks(placement).items():
-            before = self.free_mask(number).bit_count()
-            self.idle[number] ^= mask
-            self._moved_hole(number, before)
+            self.arrive(number, job, placement)
+        uses = self._here(placement.leaves)
+        for node, mask in _masks([at for at, _ in uses]).items():
+            taken = self.busy[node] & mask
+            if taken:
+                raise PlacementConflict(self.layout.leaf_ids[node][next(bits(taken))])
+            self.take(node, job, mask)
+        lent = _masks([at for at, virtual in uses if virtual is None])
+        for node, mask in lent.items():
+            self.set_lent(node, mask, True)
+        self._seat_all(job, uses)
 
-    def _masks(self, placement: TaskPlacement) -> dict[int, int]:
-        masks: dict[int, int] = {}
-        for use in placement.leaves:
-            if use.leaf in self.layout.leaf_at:
-                number, bit = self.layout.leaf_at[use.leaf]
-                masks[number] = masks.get(number, 0) | 1 << bit
-        return masks
+    def release(self, job: str, placement: TaskPlacement) -> None:
+        """Take a task out again. A virtual leaf that another job has claimed meanwhile stays claimed."""
+        number = self.layout.position.get(placement.node)
+        if number is not None:
+            self.leave(number, job, placement)
+        uses = self._here(placement.leaves)
+        seats: dict[int, int] = {}
+        for at, _ in uses:
+            seat = self.seat_of(job, at)
+            if seat is not None:
+                seats[seat[0]] = seats.get(seat[0], 0) | 1 << seat[1]
+        for cell, mask in seats.items():
+            self.unseat(job, cell, mask)
+        for node, mask in _masks([at for at, _ in uses]).items():
+            if self.lent[node] & mask:
+                self.set_lent(node, self.lent[node] & mask, False)
+            self.give(node, job, mask)
 
-    def _set_claimed(self, leaf: str, claimed: bool) -> None:
-        if leaf in self.layout.leaf_at:
-            number, bit = self.layout.leaf_at[leaf]
-            before = self.free_mask(number).bit_count()
-            self.claimed[number] = self.claimed[number] & ~(1 << bit) | claimed << bit
-            self._moved_hole(number, before)
+    def lend(self, job: str, placement: TaskPlacement) -> None:
+        """Demotion: the guaranteed leaves of a task become borrowed where they are."""
+        for at, _ in self._here(placement.leaves):
+            self._evict(job, at)
 
-    def _moved_hole(self, number: int, before: int) -> None:
-        after = self.free_mask(number).bit_count()
-        if after != before:
-            self.holes[before] ^= 1 << number
-            self.holes[after] ^= 1 << number
+    def unlend(self, job: str, placement: TaskPlacement) -> None:
+        """Promotion: the borrowed leaves of a task lie in the virtual leaves that the placement names now."""
+        uses = [
+            (at, virtual)
+            for at, virtual in self._here(placement.leaves)
+            if virtual is not None and self.lent[at[0]] >> at[1] & 1
+        ]
+        for node, mask in _masks([at for at, _ in uses]).items():
+            self.set_lent(node, mask, False)
+        self._seat_all(job, uses)
+
+    # Claims
+
+    def claim(self, job: str, leaf: LeafUse) -> None:
+        """Keep a leaf and its virtual leaf for a job; who held either by right (`make_way`) has it no more.
+
+        Without effect on a leaf that the cluster no longer has.
+        """
+        at = self.layout.leaf_at.get(leaf.leaf)
+        if at is None:
+            return
+        self.set_claimed(at[0], 1 << at[1], True)
+        virtual = self.layout.virtual_leaf(leaf.virtual_cell or "")
+        if virtual is not None:
+            self._seat_all(job, [(at, virtual)])
+
+    def unclaim(self, job: str, leaf: str) -> None:
+        """Give a claim up."""
+        at = self.layout.leaf_at.get(leaf)
+        if at is None:
+            return
+        seat = self.seat_of(job, at)
+        if seat is not None:
+            self.unseat(job, seat[0], 1 << seat[1])
+        self.set_claimed(at[0], 1 << at[1], False)
+
+    def make_way(self, leaf: LeafUse) -> None:
+        """Whoever holds this leaf, or its virtual leaf on another, has no right to it any more: it is on loan."""
+        at = self.layout.leaf_at.get(leaf.leaf)
+        if at is None:
+            return
+        seat = self.seat_at.get(at[0] << 8 | at[1])
+        if seat is not None:
+            self._evict(self.owner_of(seat), at)
+        virtual = self.layout.virtual_leaf(leaf.virtual_cell or "")
+        if virtual is not None and self.used[virtual[0]] >> virtual[1] & 1:
+            self._evict(self.owner_of(virtual), self.physical_of(*virtual))
+
+    def _evict(self, victim: str, at: LeafAt) -> None:
+        seat = self.seat_of(victim, at)
+        if seat is not None:
+            self.unseat(victim, seat[0], 1 << seat[1])
+            if self.busy[at[0]] >> at[1] & 1:
+                self.set_lent(at[0], 1 << at[1], True)
+
+    # Virtual leaves on physical ones
+
+    def seat(self, job: str, number: int, cell: int, pairs: dict[int, int]) -> None:
+        """A job has these virtual leaves of a cell node on these bits of a node (bit by virtual leaf).
+
+        Raises PlacementConflict where the trees or safety forbid it.
+        """
+        quota = self.layout.quotas[self.layout.cell_quota[cell]]
+        wanted = sum(1 << virtual for virtual in pairs)
+        leaves = sum(1 << bit for bit in pairs.values())
+        fits = not self.used[cell] & wanted and (
+            self._seat_loose(quota, number, leaves)
+            if quota.loose
+            else self._seat_in_cell(quota, number, leaves, cell) and self._consistent(quota, cell, pairs)
+        )
+        if not fits:
+            raise PlacementConflict(self.layout.virtual_address(cell, next(iter(pairs))))
+        keys = {virtual: number << 8 | bit for virtual, bit in pairs.items()}
+        self.pair(cell, keys if quota.loose else pairs, keys)
+        self.use(job, cell, wanted)
+        self.count_seat(quota.number, len(pairs))
+
+    def unseat(self, job: str, cell: int, virtual: int) -> None:
+        """It has these virtual leaves (a mask) no more; cells around are unbound when nothing else lies in them."""
+        quota = self.layout.quotas[self.layout.cell_quota[cell]]
+        mine = {one: self.pairs[cell][one] for one in bits(virtual)}
+        home = self.home[cell]
+        keys = mine if home is None else {one: home.node << 8 | bit for one, bit in mine.items()}
+        self.unuse(job, cell, virtual)
+        self.unpair(cell, mine, keys)
+        self.count_seat(quota.number, -len(mine))
+        if quota.loose:
+            for number, mask in _masks([(key >> 8, key & 255) for key in keys.values()]).items():
+                self._unbind_leaves(number, mask)
+            return
+        if not self.pairs[cell]:
+            self.set_home(cell, None)
+        place = self.place[quota.number]
+        if not self.seated[quota.number] and not quota.pinned and place is not None:
+            self._unbind(quota, place)
+
+    def _seat_all(self, job: str, uses: Sequence[tuple[LeafAt, LeafAt | None]]) -> None:
+        """The leaves with their virtual leaves, those of one cell node on one node together."""
+        together: dict[tuple[int, int], dict[int, int]] = {}
+        for at, virtual in uses:
+            if virtual is not None:
+                together.setdefault((at[0], virtual[0]), {})[virtual[1]] = at[1]
+        for (number, cell), pairs in together.items():
+            self.seat(job, number, cell, pairs)
+
+    def _seat_loose(self, quota: Quota, number: int, leaves: int) -> bool:
+        if self.layout.chains[number] != quota.chain or self.bound[number] & leaves:
+            return False
+        if quota.chain not in self.whole_owed:
+            self.set_bound(number, leaves, True)
+            return True
+        for bit in bits(leaves):
+            if not self.safe(Spot(number, bit), 1):
+                return False
+            self._bind(quota, Spot(number, bit))
+        return True
+
+    def _unbind_leaves(self, number: int, leaves: int) -> None:
+        chain = self.layout.chains[number]
+        if chain not in self.whole_owed:
+            self.set_bound(number, leaves, False)
+            return
+        for bit in bits(leaves):
+            self.set_bound(number, 1 << bit, False)
+            for kind in self.split_by(Spot(number, bit), 1):
+                self._change_slack(kind, 1)
+
+    def _seat_in_cell(self, quota: Quota, number: int, leaves: int, cell: int) -> bool:
+        size = quota.shape.width
+        base = ((leaves & -leaves).bit_length() - 1) // size * size
+        if leaves & ~((1 << size) - 1 << base):
+            return False
+        place = self.place[quota.number]
+        if place is None:
+            place = self.spot_around(quota, number, base)
+            if place is None or not self.is_free(place, size) or not self.safe(place, size):
+                return False
+            self._bind(quota, place)
+        elif place.upper >= 0:
+            if not self.layout.uppers[place.upper].nodes >> number & 1:
+                return False
+        elif place.node != number or place.base != base:
+            return False
+        home, spot = self.home[cell], Spot(number, base)
+        if home is None:
+            if any(self.home[other] == spot for other in range(quota.first, quota.first + quota.count)):
+                return False
+            self.set_home(cell, spot)
+        return home is None or home == spot
+
+    def _consistent(self, quota: Quota, cell: int, new: dict[int, int]) -> bool:
+        """Whether old and new pairs agree on which cell lies in which, at every level inside the node."""
+        home = self.home[cell]
+        assert home is not None
+        pairs = self.pairs[cell] | new
+        if all(virtual + home.base == bit for virtual, bit in pairs.items()):
+            return True
+        for size in quota.shape.sizes[:-1]:
+            lies: dict[int, int] = {}
+            for virtual, bit in pairs.items():
+                if lies.setdefault(virtual // size, bit // size) != bit // size:
+                    return False
+            if len(set(lies.values())) < len(lies):
+                return False
+        return True
+
+    # Physical cells of quota cells
+
+    def _bind(self, quota: Quota, spot: Spot) -> None:
+        size = 1 if quota.loose else quota.shape.width
+        for kind in self.split_by(spot, size):
+            self._change_slack(kind, -1)
+        for number, mask in self._leaves_of(spot, size):
+            self.set_bound(number, mask, True)
+        if not quota.loose:
+            self.set_place(quota.number, spot)
+
+    def _unbind(self, quota: Quota, spot: Spot) -> None:
+        size = 1 if quota.loose else quota.shape.width
+        for number, mask in self._leaves_of(spot, size):
+            self.set_bound(number, mask, False)
+        for kind in self.split_by(spot, size):
+            self._change_slack(kind, 1)
+        if not quota.loose:
+            self.set_place(quota.number, None)
+
+    def _change_slack(self, kind: CellKind, change: int) -> None:
+        if kind in self.slack:
+            self.slack[kind] += change
+            self._did(self._change_slack, kind, -change)
+
+    def _leaves_of(self, spot: Spot, size: int) -> list[tuple[int, int]]:
+        if spot.upper >= 0:
+            return [(number, self.full[number]) for number in bits(self.layout.uppers[spot.upper].nodes)]
+        return [(spot.node, (1 << size) - 1 << spot.base)]
+
+    def _here(self, uses: tuple[LeafUse, ...]) -> list[tuple[LeafAt, LeafAt | None]]:
+        """The leaves that the cluster has, with their virtual leaves where their quota has them."""
+        layout = self.layout
+        return [
+            (layout.leaf_at[use.leaf], layout.virtual_leaf(use.virtual_cell) if use.virtual_cell is not None else None)
+            for use in uses
+            if use.leaf in layout.leaf_at
+        ]
 
 
-def _parse(address: str) -> tuple[tuple[str, str], int]:
-    vc, cell_type, number = address.rsplit("/", 2)
-    return (vc, cell_type), int(number)
+def _masks(leaves: list[LeafAt]) -> dict[int, int]:
+    masks: dict[int, int] = {}
+    for number, bit in leaves:
+        masks[number] = masks.get(number, 0) | 1 << bit
+    return masks
+
+
+def _first_slack(layout: Layout, full: list[int]) -> dict[CellKind, int]:
+    """For every cell type that a quota names, or that theirs are made of: all cells less those owed."""
+    slack: dict[CellKind, int] = {}
+    for quota in layout.quotas:
+        kind, count = quota.cell_type, quota.leaves if quota.loose else 1
+        while True:
+            slack[quota.chain, kind] = slack.get((quota.chain, kind), 0) - count
+            made_of = layout.types.get(kind)
+            if made_of is None:
+                break
+            kind, count = made_of.child, count * made_of.child_count
+    for number, shape in enumerate(layout.shapes):
+        for name, count in zip(shape.names, free_cells(shape.sizes, full[number]), strict=True):
+            if (layout.chains[number], name) in slack:
+                slack[layout.chains[number], name] += count
+    for upper in layout.uppers:
+        key = (layout.chains[next(bits(upper.nodes))], upper.cell_type) if upper.nodes else ("", "")
+        if key in slack:
+            slack[key] += 1
+    return slack

@@ -1,85 +1,130 @@
-"""Who comes first, and who is held back by whom."""
+"""Who comes first inside a virtual cluster: priority, then the user with the smaller share, then submission.
 
-from collections.abc import Iterator
-from heapq import heapify, heappop, heapreplace
+Jobs that wait and guaranteed jobs that run on loan stand in one queue: quota is granted strictly in its order.
+"""
 
-from scheduling.cells import Cluster
+from bisect import bisect_left, insort
+from collections.abc import Callable, Collection, Iterator
+from heapq import heapify, heappop, heappush, heapreplace
+
 from scheduling.jobs import Job
 
-OrderKey = tuple[int, int, int, str]
-
-CPU_CHAIN = ""
-"""The chain of jobs without GPUs."""
+OrderKey = tuple[int, int, str]
 
 
-def order_key(job: Job) -> OrderKey:
-    """Place in a virtual cluster's queue: 1. priority, 2. submission, 3. order id, 4. id."""
-    return (-job.priority, job.submitted_ms, job.order_id, job.id)
+def submission(job: Job) -> OrderKey:
+    """Order among equals: 1. submission, 2. order id, 3. id."""
+    return (job.submitted_ms, job.order_id, job.id)
 
 
-def candidates(cluster: Cluster, job: Job) -> list[str]:
-    """SKUs to try, by name, for the roles that name none; one empty name when every role names its own.
-
-    A guaranteed job may use what its virtual cluster owns, an opportunistic one all there is.
-    """
-    if not any(role.gpus and role.sku is None for role in job.roles):
-        return [""]
-    if job.opportunistic:
-        return sorted(set(cluster.leaf_types.values()))
-    return sorted(
-        {line.cell_type for vc in cluster.virtual_clusters if vc.id == job.vc for line in vc.quota if line.count}
-    )
-
-
-def chains(cluster: Cluster, job: Job) -> frozenset[str]:
-    """The SKU chains in whose order the job stands; jobs without GPUs have one of their own."""
-    if not any(role.gpus for role in job.roles):
-        return frozenset([CPU_CHAIN])
-    named = {role.sku for role in job.roles if role.gpus and role.sku is not None}
-    return frozenset(named | set(candidates(cluster, job)) - {""})
-
-
-def interleaved(queues: dict[str, list[Job]]) -> Iterator[Job]:
-    """All queues' jobs, each queue in its own order; between queues the head that was submitted first."""
-    heap = [_turn(vc, queue, 0) for vc, queue in queues.items() if queue]
-    heapify(heap)
-    while heap:
-        _, _, _, vc, number = heap[0]
-        queue = queues[vc]
-        yield queue[number]
-        if number + 1 < len(queue):
-            heapreplace(heap, _turn(vc, queue, number + 1))
-        else:
-            heappop(heap)
-
-
-def _turn(vc: str, queue: list[Job], number: int) -> tuple[int, int, str, str, int]:
-    job = queue[number]
-    return (job.submitted_ms, job.order_id, job.id, vc, number)
-
-
-class Line:
-    """One virtual cluster's waiting jobs as a pass goes through them in order: who was passed, per chains.
-
-    A job that waits holds back every later one that shares a chain with it; `held` are these chains.
-    """
+class Queue:
+    """The jobs of one virtual cluster, kept in buckets of equal priority, user and shape."""
 
     def __init__(self) -> None:
-        self.held: set[str] = set()
-        self._priority: int | None = None
-        self._passed: dict[frozenset[str], int] = {}
-        self._higher: dict[frozenset[str], int] = {}
+        self.version = 0
+        self._buckets: dict[tuple[int, str, int], list[Job]] = {}
+        self._where: dict[str, tuple[tuple[int, str, int], OrderKey]] = {}
 
-    def join(self, priority: int, chains: frozenset[str]) -> tuple[int, int]:
-        """The next job in order waits. Answers how many ahead share a chain, and how many by priority."""
-        if priority != self._priority:
-            self._higher = self._passed.copy()
-            self._priority = priority
-        ahead = higher = 0
-        for passed, count in self._passed.items():
-            if passed & chains:
-                ahead += count
-                higher += self._higher.get(passed, 0)
-        self.held |= chains
-        self._passed[chains] = self._passed.get(chains, 0) + 1
-        return ahead, higher
+    def __len__(self) -> int:
+        return len(self._where)
+
+    def __contains__(self, job_id: str) -> bool:
+        return job_id in self._where
+
+    def add(self, job: Job, user: str, shape: int) -> None:
+        """Enter a job under the user whose share counts (empty: nobody's); in place of an earlier one of its id."""
+        self.remove(job.id)
+        self.version += 1
+        key = (job.priority, user, shape)
+        self._where[job.id] = key, submission(job)
+        insort(self._buckets.setdefault(key, []), job, key=submission)
+
+    def remove(self, job_id: str) -> None:
+        """Take a job out; without effect where it is not."""
+        known = self._where.pop(job_id, None)
+        if known is None:
+            return
+        self.version += 1
+        key, place = known
+        bucket = self._buckets[key]
+        del bucket[bisect_left(bucket, place, key=submission)]
+        if not bucket:
+            del self._buckets[key]
+
+    def walk(self, share: Callable[[str], float], first: Collection[str] = ()) -> "Walk":
+        """Through the queue in order; `share` gives a user's share, jobs in `first` lead their priority."""
+        return Walk(self._buckets, share, first)
+
+
+class Walk:
+    """An iterator over a queue that may pass over all that is left of a bucket.
+
+    A user's share is asked for again after each of the user's jobs, since a start changes it.
+    """
+
+    def __init__(
+        self,
+        buckets: dict[tuple[int, str, int], list[Job]],
+        share: Callable[[str], float],
+        first: Collection[str],
+    ) -> None:
+        self._share = share
+        self._first = first
+        if first:
+            buckets = {
+                key: sorted(jobs, key=lambda job: (job.id not in first, submission(job)))
+                for key, jobs in buckets.items()
+            }
+        self._buckets = buckets
+        self._at = dict.fromkeys(buckets, 0)
+        self._heap = [self._rank(key, jobs[0]) for key, jobs in buckets.items()]
+        heapify(self._heap)
+        self._last: tuple[int, str, int] | None = None
+
+    def __iter__(self) -> Iterator[Job]:
+        return self
+
+    def __next__(self) -> Job:
+        while self._heap:
+            rank, key = self._heap[0]
+            jobs, at = self._buckets[key], self._at[key]
+            fresh = self._rank(key, jobs[at])
+            if fresh[0] != rank:
+                heapreplace(self._heap, fresh)
+                continue
+            self._last = key
+            heappop(self._heap)
+            self._at[key] = at + 1
+            if at + 1 < len(jobs):
+                heappush(self._heap, self._rank(key, jobs[at + 1]))
+            return jobs[at]
+        raise StopIteration
+
+    def pass_over(self) -> None:
+        """Leave out what is left of the bucket that the last job came from."""
+        if self._last is not None:
+            self._heap = [one for one in self._heap if one[1] != self._last]
+            heapify(self._heap)
+
+    def _rank(
+        self, key: tuple[int, str, int], job: Job
+    ) -> tuple[tuple[int, bool, float, OrderKey], tuple[int, str, int]]:
+        return (-job.priority, job.id not in self._first, self._share(key[1]), submission(job)), key
+
+
+def merged(walks: dict[str, Iterator[Job]]) -> Iterator[Job]:
+    """All virtual clusters' jobs, each in its own order; between them the next that was submitted first."""
+    heap = []
+    for vc, walk in walks.items():
+        job = next(walk, None)
+        if job is not None:
+            heap.append((submission(job), vc, job))
+    heapify(heap)
+    while heap:
+        _, vc, job = heap[0]
+        yield job
+        following = next(walks[vc], None)
+        if following is None:
+            heappop(heap)
+        else:
+            heapreplace(heap, (submission(following), vc, following))

@@ -30,6 +30,12 @@ class Demand:
         """The same demand for some of its tasks."""
         return Demand(self.gpus, self.cpu_milli, self.memory_mb, self.cell_type, self.node_sku, self.modest, tasks)
 
+    def modestly(self) -> "Demand":
+        """The same for a borrower, who leaves idle GPUs their reserve."""
+        if self.modest:
+            return self
+        return Demand(self.gpus, self.cpu_milli, self.memory_mb, self.cell_type, self.node_sku, True, self.tasks)
+
 
 @dataclass(frozen=True, slots=True)
 class Room:

@@ -4,16 +4,20 @@ from dataclasses import dataclass
 
 from scheduling.cells import Cluster
 from scheduling.decisions import Demotion
-from scheduling.jobs import Job, TaskPlacement
+from scheduling.jobs import Job, TaskPlacement, TaskRef
 
 
 @dataclass(frozen=True, slots=True)
 class RunningTask:
-    """A task that holds its place, since when (ms), and when its work was last saved (None: never)."""
+    """A task that holds its place, since when (ms), and when its work was last saved (None: never).
+
+    `leaving`: its end is ordered; it holds its cells until it is gone.
+    """
 
     placement: TaskPlacement
     started_ms: int
     checkpoint_ms: int | None = None
+    leaving: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +30,23 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A leaf cell kept for one job (`claimant`) while the last holder (`victim`, None: gone) leaves it."""
+    """A leaf cell kept for one task of a job (`claimant`) while the last holder (`victim`, None: gone) leaves it.
+
+    The claims of a job are its placement: it starts there, in these virtual cells, when all victims are gone.
+    """
 
     leaf: str
     claimant: str
-    victim: str | None = None
+    victim: str | None
+    virtual_cell: str
+    task: TaskRef
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a user took of one resource in the hour that begins at `hour_ms`.
+    """What the ended guaranteed tasks of a user took of one resource in the hour that begins at `hour_ms`.
 
+    What running tasks took is known from their start.
     `amount` is in GPU, milli-core or MB milliseconds; `resource` is a SKU's name, "cpu" or "memory".
     """
 
@@ -49,7 +59,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state between two decisions. Equal snapshots give equal plans, whatever led to them."""
+    """The state between two decisions. Equal snapshots give equal plans, whatever led to them.
+
+    `reservations` are the jobs that the last plan kept cells for; they stay first of their priority.
+    """
 
     cluster: Cluster
     running: tuple[Running, ...] = ()
@@ -57,3 +70,4 @@ class Snapshot:
     claims: tuple[Claim, ...] = ()
     demotions: tuple[Demotion, ...] = ()
     usage: tuple[Usage, ...] = ()
+    reservations: tuple[str, ...] = ()

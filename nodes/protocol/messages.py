@@ -80,6 +80,7 @@ class ContainerSpec:
     job_dir: str | None = None  # path inside the container of $BERTH_JOB_DIR
     lease: str | None = None  # path ON THE NODE of the lease file that the script touches every 10 s
     lease_after: str | None = None  # "attempt 1 on gpu07", whose lease must stand still for 60 s first; None: no wait
+    checkpoint: str | None = None  # path ON THE NODE of the file that the job touches at each checkpoint
     grace_s: int = 30
     auth: ImageAuth | None = None
 
@@ -87,7 +88,7 @@ class ContainerSpec:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
     reason: StopReason
-    grace_s: int
+    grace_s: int  # seconds between SIGTERM and SIGKILL; the notice file names the deadline
     message: str = ""  # one line for the log's end: "preempted by prod/job#3 of team vision"
 
 
@@ -159,6 +160,7 @@ class ContainerReport:
     log_complete: bool = False
     log_dropped_lines: int = 0
     progress: Progress | None = None
+    checkpoint_ms: int | None = None  # when the job's checkpoint file last changed, unix ms by its file server
     gpus: tuple[str, ...] = ()  # UUIDs it holds, also of containers the portal does not know
 
 
@@ -202,6 +204,7 @@ class Inventory:
     storages: tuple[str, ...] = ()  # roots that are mounted here
     disk_free_mb: int = 0
     disk_total_mb: int = 0
+    rack: str = ""  # a label: nodes with the same one stand close together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

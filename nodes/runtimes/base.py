@@ -135,6 +135,10 @@ class Runtime(Protocol):
         """Sends a signal (SIGTERM or SIGKILL); nothing happens when it has ended."""
         ...
 
+    def warn(self, attempt: str, text: str) -> None:
+        """Puts ``text`` into the file that the task knows as BERTH_NOTICE_FILE. Raises OSError."""
+        ...
+
     def remove(self, attempt: str) -> None:
         """Removes the container for good, running or not; nothing happens when there is none."""
         ...

@@ -4,11 +4,13 @@ to Docker."""
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import docker
@@ -18,6 +20,7 @@ from docker.types import CancellableStream
 
 from nodes.cgroups import cgroup_container, cgroup_usage
 from nodes.container import RAISED_LIMITS, NodeFacts, creation
+from nodes.notice import notice_folder, notice_write
 from nodes.numa import cpus_near
 from nodes.ports import ports_check
 from nodes.protocol import LABEL, Cause, ContainerSpec, GpuInfo, Progress, container_name
@@ -39,7 +42,8 @@ _STATUS = {"created": Status.CREATED, "exited": Status.ENDED, "dead": Status.END
 
 class DockerRuntime:
     """``Runtime`` over one Engine. ``gpus`` are the node's, for CPUs near them; ``simulated`` ones need no device;
-    ``raises_limits``: the Engine may raise resource limits, as far as the machine tells."""
+    ``raises_limits``: the Engine may raise resource limits, as far as the machine tells; ``notices``: the folder for
+    the notices of attempts, at the same path for the Engine."""
 
     name = "docker"
     isolation = "docker"
@@ -54,9 +58,10 @@ class DockerRuntime:
         gpus: Callable[[], Iterable[GpuInfo]],
         simulated: bool,
         raises_limits: bool,
+        notices: Path,
     ) -> None:
         self._cluster, self._node, self._url = cluster, node, url
-        self._gpus, self._simulated = gpus, simulated
+        self._gpus, self._simulated, self._notices = gpus, simulated, notices
         self._lock = threading.Lock()
         self._client: docker.APIClient | None = None
         self._cdi: frozenset[str] = frozenset()
@@ -118,6 +123,7 @@ class DockerRuntime:
 
     def _create(self, spec: ContainerSpec, spec_hash: str, reference: str) -> Found:
         made = creation(spec, spec_hash, reference, self._node_facts())
+        notice_folder(self._notices / spec.attempt)
         client = self._engine()
         with engine_errors():
             try:
@@ -136,6 +142,7 @@ class DockerRuntime:
         if found is None:
             raise Failed(Cause.VANISHED, "its container is gone without our doing")
         if found.status is Status.CREATED:
+            notice_folder(self._notices / spec.attempt)
             self._equip(spec)
             self._start(spec, found)
         return self.find(spec.attempt) or found
@@ -174,9 +181,15 @@ class DockerRuntime:
                 if error.status_code not in (404, 409):
                     raise RuntimeAway(f"the Engine cannot send a signal: {error.explanation}") from error
 
+    def warn(self, attempt: str, text: str) -> None:
+        notice_write(self._notices / attempt, text)
+
     def remove(self, attempt: str) -> None:
-        if self._inspect(attempt) is None:
-            return
+        if self._inspect(attempt) is not None:
+            self._remove(attempt)
+        shutil.rmtree(self._notices / attempt, ignore_errors=True)
+
+    def _remove(self, attempt: str) -> None:
         with engine_errors():
             try:
                 self._engine().remove_container(container_name(attempt), v=True, force=True)
@@ -261,6 +274,7 @@ class DockerRuntime:
         return NodeFacts(
             cluster=self._cluster,
             node=self._node,
+            notices=str(self._notices),
             cdi=self._cdi,
             simulated=self._simulated,
             cpus_of=cpus_near(self._gpus()),

@@ -22,6 +22,7 @@ from typing import Any
 
 import psutil
 
+from nodes.notice import NOTICE_NAME, NOTICE_VARIABLE, notice_write
 from nodes.ports import ports_check
 from nodes.protocol import Cause, ContainerSpec, Progress
 from nodes.runtimes import wrapper
@@ -119,6 +120,9 @@ class ProcessRuntime:
         else:
             _send_all(folder, number)
 
+    def warn(self, attempt: str, text: str) -> None:
+        notice_write(self._notice_folder(attempt), text)
+
     def remove(self, attempt: str) -> None:
         folder = self._folder / attempt
         while _alive(folder):
@@ -126,7 +130,8 @@ class ProcessRuntime:
             self._closed.wait(0.02)
         (folder / "meta.json").unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
-        shutil.rmtree(self._homes / attempt, ignore_errors=True)
+        for made in (self._homes / attempt, self._notice_folder(attempt)):
+            shutil.rmtree(made, ignore_errors=True)
 
     def source(self, attempt: str) -> ProcessOutput:
         folder = self._folder / attempt
@@ -200,11 +205,16 @@ class ProcessRuntime:
             os.chown(home, owner["uid"], owner["gid"])
         return home
 
+    def _notice_folder(self, attempt: str) -> Path:
+        """Beside the home, whose owner may not write here where it is not the agent's own uid."""
+        return self._homes / f"{attempt}.notice"
+
     def _environment(self, spec: ContainerSpec, home: Path) -> dict[str, str]:
         """The spec's variables, with paths inside mounts replaced by the node's own."""
         env = {name: on_node(spec, value) for name, value in spec.env.items() if not name.startswith("NVIDIA_")}
         env |= {"HOME": str(home), "USER": spec.user_name, "BERTH_ATTEMPT_ID": spec.attempt}
         env |= {"PATH": env.get("PATH", os.defpath + ":/usr/local/bin"), "CUDA_VISIBLE_DEVICES": ",".join(spec.gpus)}
+        env[NOTICE_VARIABLE] = str(self._notice_folder(spec.attempt) / NOTICE_NAME)
         if spec.job_dir is not None:
             env["BERTH_JOB_DIR"] = on_node(spec, spec.job_dir)
         if lease_place(spec) is not None:

@@ -53,10 +53,12 @@ class ApiView(GenericAPIView[Any]):
         rows: QuerySet[Any],
         shape: type[Answer],
         prepare: Callable[[list[Any]], Iterable[Any]] | None = None,
+        order: Callable[[QuerySet[Any]], list[Any]] | None = None,
     ) -> Response:
-        """The asked-for page of the rows, after the view's filters; ``prepare`` adds to a page what it needs, with a
-        fixed number of queries."""
-        found = cast(list[Any], self.paginate_queryset(self.filter_queryset(rows)))
+        """The asked-for page of the rows, after the view's filters. ``order`` turns the rows into a list, where the
+        database does not know their order; ``prepare`` adds to a page what it needs, with a fixed number of queries."""
+        filtered = self.filter_queryset(rows)
+        found = cast(list[Any], self.paginate_queryset(order(filtered) if order else filtered))
         context = {**self.get_serializer_context(), "choose_fields": True}
         answer = shape(list(prepare(found)) if prepare else found, many=True, context=context)
         return self.get_paginated_response(answer.data)

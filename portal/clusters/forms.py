@@ -1,11 +1,27 @@
-"""What administrators choose on the cluster page."""
+"""What administrators and leads choose on the pages of the cluster and of virtual clusters."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from portal.clusters.states import NodeIntent
+from portal.clusters.models import VirtualCluster
+from portal.clusters.services import CAPS
+from portal.clusters.states import Borrow, NodeIntent
+from portal.common.priorities import PRIORITY_CLASSES
+
+_TEXT = {"class": "form-control"}
+_SELECT = {"class": "form-select"}
+_CLASSES = [(name, name) for name in PRIORITY_CLASSES]
+MOST = 1_000_000
+
+
+def _gpus(label: Any, help_text: Any) -> forms.IntegerField:
+    return forms.IntegerField(
+        label=label, help_text=help_text, required=False, min_value=0, max_value=MOST, widget=forms.NumberInput(_TEXT)
+    )
 
 
 class IntentForm(forms.Form):
@@ -13,3 +29,52 @@ class IntentForm(forms.Form):
 
     intent = forms.ChoiceField(choices=NodeIntent.choices)
     reason = forms.CharField(label=_("Reason"), required=False, max_length=500)
+
+
+class RulesForm(forms.Form):
+    """The rules of a virtual cluster; ``every``: not only those that a lead may change."""
+
+    user_gpus = _gpus(_("GPUs one user may hold"), _("Guaranteed jobs together; empty: no limit."))
+    user_factor = forms.FloatField(
+        label=_("Part of the quota one user may hold"),
+        help_text=_("0.5 is half of it; empty: no limit."),
+        required=False,
+        min_value=0.001,
+        max_value=1000,
+        widget=forms.NumberInput({**_TEXT, "step": "any"}),
+    )
+    default_borrow = forms.ChoiceField(
+        label=_("Jobs borrow"),
+        help_text=_("Start on idle GPUs before the quota is free, for jobs that say nothing about it."),
+        choices=Borrow.choices,
+        widget=forms.Select(_SELECT),
+    )
+    member_class = forms.ChoiceField(
+        label=_("Highest class of members"), choices=_CLASSES, widget=forms.Select(_SELECT)
+    )
+    lead_class = forms.ChoiceField(label=_("Highest class of leads"), choices=_CLASSES, widget=forms.Select(_SELECT))
+    class_gpus = _gpus(_("GPUs of class prod and above"), _("All such jobs together; empty: no limit."))
+    weight = forms.IntegerField(
+        label=_("Weight"),
+        help_text=_("Its share of idle GPUs beside others'."),
+        min_value=1,
+        max_value=MOST,
+        widget=forms.NumberInput(_TEXT),
+    )
+    description = forms.CharField(
+        label=_("Description"), required=False, max_length=1000, widget=forms.TextInput(_TEXT)
+    )
+
+    def __init__(self, data: Any, *, vc: VirtualCluster, every: bool) -> None:
+        super().__init__(data, initial={name: getattr(vc, name) for name in self.base_fields})
+        if not every:
+            for name in self.fields.keys() - CAPS:
+                del self.fields[name]
+
+
+class FirmRightForm(forms.Form):
+    """A user's right to jobs that are never preempted."""
+
+    username = forms.CharField(label=_("User"), max_length=64, widget=forms.TextInput(_TEXT))
+    gpus = forms.IntegerField(label=_("GPUs"), min_value=1, max_value=MOST, widget=forms.NumberInput(_TEXT))
+    last_day = forms.DateField(label=_("Last day"), widget=forms.DateInput({**_TEXT, "type": "date"}))

@@ -20,6 +20,13 @@ class VcRole(models.TextChoices):
     LEAD = "lead", "Lead"
 
 
+class Borrow(models.TextChoices):
+    """Whether jobs that say nothing about it start on idle cells before their quota is free."""
+
+    NEVER = "never", "Never"
+    AUTO = "auto", "Automatically"
+
+
 INTENT_MOVES: dict[str, frozenset[str]] = {
     NodeIntent.OPEN: frozenset({NodeIntent.CORDONED, NodeIntent.DRAINING}),
     NodeIntent.CORDONED: frozenset({NodeIntent.OPEN, NodeIntent.DRAINING}),

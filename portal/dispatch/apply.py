@@ -3,21 +3,27 @@ plan saw it; what is not, is skipped and decided again by the next cycle."""
 
 from __future__ import annotations
 
-import logging
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from django.db import IntegrityError, OperationalError, transaction
-
 import scheduling
-from portal.clusters.models import Node
-from portal.clusters.states import NodeHealth, NodeIntent
-from portal.common.failpoint import failpoint
+from portal.dispatch.guard import Guard
+from portal.dispatch.reservations import reservations_write
 from portal.dispatch.snapshot import Loaded
+from portal.dispatch.waits import waits_told
 from portal.jobs.models import Job
-from portal.jobs.services import Leaf, NoPortLeft, Overtaken, Placed, Waiting, attempt_start, job_hold, waits_write
-
-log = logging.getLogger(__name__)
+from portal.jobs.services import (
+    Leaf,
+    Placed,
+    Taken,
+    attempt_start,
+    claims_release,
+    job_demote,
+    job_preempt,
+    job_promote,
+    waits_write,
+)
 
 
 @dataclass(slots=True)
@@ -25,89 +31,162 @@ class Applied:
     """What became of a plan."""
 
     started: int = 0
+    preempted: int = 0
+    promoted: int = 0
+    demoted: int = 0
     skipped: int = 0
     reasons: int = 0
 
 
 def apply(*, plan: scheduling.Plan, loaded: Loaded, now: datetime) -> Applied:
-    """Carry the plan out, in its order."""
-    done = Applied()
-    versions = dict(loaded.versions)
-    for start in plan.starts:
-        if _start_apply(start, loaded, versions, now):
-            done.started += 1
-        else:
-            done.skipped += 1
-    done.reasons = waits_write(waits=[*_waits(plan, loaded), *_held_back(loaded)], now=now)
-    return done
+    """Carry the plan out, in the order that it is made for."""
+    return _Applying(loaded, now).apply(plan)
 
 
-def _start_apply(start: scheduling.Start, loaded: Loaded, versions: dict[str, int], now: datetime) -> bool:
-    """One start; ``versions`` are the nodes' placement versions as we know them, raised by what we place."""
-    names = sorted({placement.node for placement in start.placements}, key=loaded.nodes.__getitem__)
-    try:
-        with transaction.atomic():
-            failpoint("apply.begin")
-            job_hold(loaded.jobs[start.job.id])
-            for name in names:
-                _node_claim(name, versions[name])
-            failpoint("apply.nodes")
-            job = Job.objects.select_related("user").get(pk=loaded.jobs[start.job.id])
-            attempt_start(job=job, placed=[_placed(start, one, loaded) for one in start.placements], now=now)
-            failpoint("apply.rows")
-    except (Overtaken, IntegrityError, OperationalError) as error:
-        # Overtaken by another scheduler or a report, also where the database says so (a deadlock, a busy file).
-        log.info("start of job %s skipped, decided again: %r", start.job.id, error)
-        return False
-    except NoPortLeft as error:
-        log.warning("start of job %s skipped: %s", start.job.id, error)
-        return False
-    failpoint("apply.committed")
-    for name in names:
-        versions[name] += 1
-    return True
+class _Applying:
+    def __init__(self, loaded: Loaded, now: datetime) -> None:
+        self.loaded, self.now = loaded, now
+        self.guard = Guard(loaded.nodes, loaded.versions)
+        self.running = {running.job.id: running for running in loaded.snapshot.running}
 
+    def apply(self, plan: scheduling.Plan) -> Applied:
+        # 1. Claims that nobody needs any more: to give them up only makes room.
+        self._release((*plan.releases,), stale=self.loaded.claims.stale)
+        # 2. What loses its right in place.
+        demoted = [self._demote(one) for one in plan.demotions]
+        # 3. What is taken back, what starts, and what moves into its quota, maybe into cells that these have left.
+        preempted = [self._preempt(one) for one in plan.preemptions]
+        started = [self._start(one) for one in plan.starts]
+        promoted = [self._promote(one) for one in plan.promotions]
+        # 4. What the next plan shall know, and what people shall.
+        reservations_write(jobs=[self.loaded.jobs[one] for one in plan.reservations], read=self.loaded.reserved)
+        taking = {one.job.id for one, done in zip(plan.preemptions, preempted, strict=True) if done}
+        waits = tuple(wait for wait in plan.waits if wait.job.id not in taking)  # those were told when they claimed
+        reasons = waits_write(waits=waits_told(replace(plan, waits=waits), self.loaded), now=self.now)
+        every = [*demoted, *promoted, *preempted, *started]
+        return Applied(
+            started=sum(started), preempted=sum(preempted), promoted=sum(promoted), demoted=sum(demoted),
+            skipped=every.count(False), reasons=reasons,
+        )  # fmt: skip
 
-def _node_claim(name: str, version: int) -> None:
-    """Raises Overtaken unless the node is open, well, and nothing was placed on it since the plan's read."""
-    updated = Node.objects.filter(
-        name=name, placement_version=version, intent=NodeIntent.OPEN, health=NodeHealth.HEALTHY
-    ).update(placement_version=version + 1)
-    if not updated:
-        raise Overtaken
+    def _release(self, leaves: Iterable[str], stale: Iterable[int] = ()) -> None:
+        rows = [self.loaded.claims.rows[leaf] for leaf in leaves if leaf in self.loaded.claims.rows]
+        if gone := [*rows, *stale]:
+            claims_release(claims=gone)
 
-
-def _placed(start: scheduling.Start, placement: scheduling.TaskPlacement, loaded: Loaded) -> Placed:
-    return Placed(
-        task_id=loaded.tasks[(start.job.id, placement.role, placement.index)],
-        role=placement.role,
-        index=placement.index,
-        node_id=loaded.nodes[placement.node],
-        cpu_milli=placement.cpu_milli,
-        memory_mb=placement.memory_mb,
-        leaves=tuple(
-            Leaf(loaded.leaves[use.leaf], use.virtual_cell or "", str(use.standing)) for use in placement.leaves
-        ),
-    )
-
-
-def _waits(plan: scheduling.Plan, loaded: Loaded) -> list[Waiting]:
-    return [
-        Waiting(
-            job_id=loaded.jobs[wait.job.id],
-            code=str(wait.reason.code),
-            message=_sentence(wait, loaded),
-            numbers={**wait.reason.numbers, **({"place": wait.place} if wait.place else {})},
+    def _demote(self, demotion: scheduling.Demotion) -> bool:
+        job = self.loaded.jobs[demotion.job]
+        return self.guard.carry_out(
+            f"demotion of job {job}",
+            lambda: self._borrowed([demotion.job], demotion.cause),
+            jobs=[job],
+            touched=self._nodes_of([demotion.job]),
         )
-        for wait in plan.waits
-    ]
+
+    def _borrowed(self, jobs: Iterable[str], cause: str) -> None:
+        """These jobs hold what they hold on loan from now on; in the caller's transaction."""
+        by = self.loaded.jobs.get(cause)
+        for job in jobs:
+            job_demote(
+                job=_row(self.loaded.jobs[job]),
+                task_attempts=[self.loaded.attempts[(job, *task.placement.task)] for task in self._tasks(job)],
+                cause=cause,
+                by=_row(by) if by else None,
+                now=self.now,
+            )
+
+    def _promote(self, promotion: scheduling.Promotion) -> bool:
+        job = self.loaded.jobs[promotion.job]
+
+        def work() -> None:
+            job_promote(job=_row(job), placed=self._placed(promotion.job, promotion.placements), now=self.now)
+
+        nodes = {place.node for place in promotion.placements}
+        return self.guard.carry_out(f"promotion of job {job}", work, jobs=[job], touched=nodes)
+
+    def _preempt(self, preempt: scheduling.Preempt) -> bool:
+        job = self.loaded.jobs[preempt.job.id]
+        victims = [self._taken(victim) for victim in preempt.victims]
+
+        def work() -> None:
+            self._make_way(preempt)
+            placed = self._placed(preempt.job.id, preempt.placements)
+            job_preempt(job=_row(job), placed=placed, victims=victims, now=self.now)
+
+        touched = {node for victim in preempt.victims for node in self._nodes_of_victim(victim)}
+        return self.guard.carry_out(
+            f"preemption for job {job}",
+            work,
+            jobs=[job, *(victim.job_id for victim in victims), *self._rows(preempt.demotes)],
+            placed_on={place.node for place in preempt.placements},
+            touched=touched | self._nodes_of(preempt.demotes),
+        )
+
+    def _start(self, start: scheduling.Start) -> bool:
+        job = self.loaded.jobs[start.job.id]
+
+        def work() -> None:
+            self._make_way(start)
+            attempt_start(job=_row(job), placed=self._placed(start.job.id, start.placements), now=self.now)
+
+        return self.guard.carry_out(
+            f"start of job {job}",
+            work,
+            jobs=[job, *self._rows(start.demotes)],
+            placed_on={place.node for place in start.placements},
+            touched=self._nodes_of(start.demotes),
+        )
+
+    def _make_way(self, answer: scheduling.Preempt | scheduling.Start) -> None:
+        """What others lose by it: claims, and the right by which they run."""
+        self._release(answer.releases)
+        self._borrowed(answer.demotes, answer.job.id)
+
+    # The engine's words -> rows
+
+    def _rows(self, jobs: Iterable[str]) -> list[int]:
+        return [self.loaded.jobs[job] for job in jobs]
+
+    def _tasks(self, job: str) -> tuple[scheduling.RunningTask, ...]:
+        running = self.running.get(job)
+        return running.tasks if running else ()
+
+    def _nodes_of(self, jobs: Iterable[str]) -> set[str]:
+        """Where the jobs' placed tasks are."""
+        return {task.placement.node for job in jobs for task in self._tasks(job)}
+
+    def _nodes_of_victim(self, victim: scheduling.Victim) -> set[str]:
+        """Where tasks end: of a gang all, else those that are named."""
+        gang = self.running[victim.job].job.gang if victim.job in self.running else False
+        wanted = set(victim.tasks)
+        return {
+            task.placement.node for task in self._tasks(victim.job) if gang or task.placement.task in wanted
+        }  # fmt: skip
+
+    def _taken(self, victim: scheduling.Victim) -> Taken:
+        return Taken(
+            job_id=self.loaded.jobs[victim.job],
+            task_attempts=tuple(self.loaded.attempts[(victim.job, *task)] for task in victim.tasks),
+            grace_s=-(-victim.grace_ms // 1000),
+        )
+
+    def _placed(self, job: str, placements: Iterable[scheduling.TaskPlacement]) -> list[Placed]:
+        loaded = self.loaded
+        return [
+            Placed(
+                task_id=loaded.tasks[(job, place.role, place.index)],
+                role=place.role,
+                index=place.index,
+                node_id=loaded.nodes[place.node],
+                cpu_milli=place.cpu_milli,
+                memory_mb=place.memory_mb,
+                leaves=tuple(
+                    Leaf(loaded.leaves[use.leaf], use.virtual_cell or "", str(use.standing)) for use in place.leaves
+                ),
+            )
+            for place in placements
+        ]
 
 
-def _sentence(wait: scheduling.Wait, loaded: Loaded) -> str:
-    # The engine knows jobs by number; people know them by name.
-    named = loaded.waits_for.get(loaded.jobs[wait.job.id])
-    return named if named and wait.reason.code is scheduling.Code.DEPENDENCY else wait.reason.sentence
-
-
-def _held_back(loaded: Loaded) -> list[Waiting]:
-    return [Waiting(job_id=job_id, code=held.code, message=held.message) for job_id, held in loaded.held_back.items()]
+def _row(job: int) -> Job:
+    return Job.objects.select_related("user", "vc").get(pk=job)

@@ -11,12 +11,13 @@ from datetime import datetime
 
 from django.conf import settings
 
-from portal.clusters.services import nodes_lose
+from portal.clusters.services import nodes_lose, quota_changes_apply
 from portal.common.failpoint import failpoint, failpoint_statements
 from portal.common.wake import scheduler_flag_clear
 from portal.dispatch.apply import Applied, apply
 from portal.dispatch.lease import lease_release, lease_take
 from portal.dispatch.snapshot import load
+from portal.jobs.outlook import queue_keep
 from portal.jobs.services import jobs_reconcile
 from scheduling import Engine
 
@@ -45,6 +46,7 @@ def cycle_run(*, now: datetime, holder: str = HOLDER) -> Cycle | None:
         scheduler_flag_clear()
         # 3. Set right what a lost message or a killed process left undone.
         nodes_lose(now=now)
+        quota_changes_apply(now=now)
         jobs_reconcile(now=now)
         failpoint("cycle.reconciled")
         # 4. Read rows at one moment, decide with no transaction open, carry out decision by decision.
@@ -56,6 +58,8 @@ def cycle_run(*, now: datetime, holder: str = HOLDER) -> Cycle | None:
         failpoint("cycle.planned")
         with failpoint_statements("apply"):
             applied = apply(plan=plan, loaded=loaded, now=now)
+        # 5. Where everybody stands, for the pages.
+        queue_keep((loaded.jobs[wait.job.id], wait.place) for wait in plan.waits)
         done = time.perf_counter()
         return Cycle(applied, (read - begin) * 1000, (planned - read) * 1000, (done - planned) * 1000)
     finally:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from celery import shared_task
+from django.conf import settings
 from django.utils import timezone
 
 from nodes.protocol import REPORT_TASK
 from portal.clusters.services import lane_pulse
 from portal.common.wake import LOOK_TASK
 from portal.dispatch.cycle import cycle_run
+from portal.dispatch.doomed import doomed_find
+from portal.dispatch.estimates import starts_estimate
 from portal.dispatch.reports import report_take
 
 
@@ -16,6 +19,18 @@ from portal.dispatch.reports import report_take
 def look() -> None:
     """Look whether something can be started."""
     cycle_run(now=timezone.now())
+
+
+@shared_task(name="control.estimate_starts")
+def estimate() -> None:
+    """Estimate when the waiting jobs start."""
+    starts_estimate(now=timezone.now(), seconds=settings.ESTIMATE_SECONDS)
+
+
+@shared_task(name="control.find_doomed")
+def find_doomed() -> None:
+    """Find quota that could not be had now, since hardware is bad."""
+    doomed_find(now=timezone.now())
 
 
 @shared_task(name=REPORT_TASK)

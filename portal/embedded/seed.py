@@ -56,7 +56,7 @@ def quotas_share(*, now: datetime) -> None:
     if not vcs or QuotaLine.objects.exists():
         return
     for cell_type in CellType.objects.filter(child__isnull=True):
-        there = Gpu.objects.filter(cell_type=cell_type, present=True).count()
+        there = Gpu.objects.filter(cell_type=cell_type, present=True, slot__isnull=False).count()
         for place, vc in enumerate(vcs):
             share = there // len(vcs) + (place < there % len(vcs))
             quota_set(vc=vc, cell_type=cell_type, count=share, now=now)

@@ -1,4 +1,4 @@
-"""Pages of jobs: home, list, one job from near, submitting."""
+"""Pages of jobs: home, list, queue, one job from near, submitting."""
 
 from __future__ import annotations
 
@@ -21,26 +21,33 @@ from portal.accounts.rights import Action
 from portal.clusters.models import VirtualCluster
 from portal.clusters.selectors import SkuShare, job_sight, sku_totals, vc_shares, vcs_for_submit
 from portal.common.errors import Conflict, NotFound, RateLimited
-from portal.jobs.forms import JobFileForm, JobFilterForm
+from portal.jobs.forms import JobFileForm, JobFilterForm, MoveForm, QueueForm
 from portal.jobs.limits import SUBMITS
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.selectors import (
     job_attempts,
     job_events,
+    job_forecast,
     job_get,
     job_roles,
     job_with_right,
+    preemptions_leaving,
+    preemptions_shown,
+    queue_ordered,
     queue_places,
+    queue_rows,
+    queue_waiting,
     task_attempt_visible,
 )
 from portal.jobs.selectors.pages import JobFilter, TasksPage, job_counts, jobs_found, tasks_found
-from portal.jobs.services import job_stop, job_submit
+from portal.jobs.services import job_change_vc, job_stop, job_submit
 from portal.jobs.spec import PRIORITY_CLASSES, Problem, SpecInvalid
 from portal.jobs.states import JOB_LIVE, JobState
 
 RECENT = 8
 ATTEMPTS_LISTED = 20
 EVENTS_LISTED = 100
+QUEUE_PAGE = 100
 PRIORITY_WORDS = {number: name for name, number in PRIORITY_CLASSES.items()}
 
 
@@ -91,6 +98,39 @@ def job_list(request: PageRequest) -> HttpResponse:
 
 @login_required
 @require_safe
+def queue(request: PageRequest) -> HttpResponse:
+    """What waits, in the order that the scheduler uses; of other teams' jobs only whose they are."""
+    form = QueueForm(request.GET, user=request.user)
+    vc, first = form.chosen.get("vc"), form.chosen.get("first", 0)
+    ids = queue_ordered(queue_waiting().filter(vc__name=vc) if vc else queue_waiting())
+    context = {
+        "form": form,
+        "rows": _queue_rows(request.user, ids[first : first + QUEUE_PAGE]),
+        "total": len(ids),
+        "first": first,
+        "query": urlencode(form.chosen),
+        "earlier_query": urlencode({**form.chosen, "first": max(0, first - QUEUE_PAGE)}),
+        "later_query": urlencode({**form.chosen, "first": first + QUEUE_PAGE}) if first + QUEUE_PAGE < len(ids) else "",
+    }
+    return render(request, "jobs/parts/queue.html" if request.htmx else "jobs/queue.html", context)
+
+
+def _queue_rows(user: User, ids: list[int]) -> list[dict[str, Any]]:
+    sight = job_sight(user=user)
+    return [
+        {
+            "job": row.job,
+            "place": row.place,
+            "start": row.start,
+            "priority": PRIORITY_WORDS.get(row.job.priority, str(row.job.priority)),
+            "known": sight.covers(user_id=row.job.user_id, vc_id=row.job.vc_id),
+        }
+        for row in queue_rows(ids=ids)
+    ]
+
+
+@login_required
+@require_safe
 def job_page(request: PageRequest, job_id: int) -> HttpResponse:
     """One job: state and cause, why it waits, tasks with their logs, attempts, events, its file."""
     job = job_get(user=request.user, job_id=job_id)
@@ -104,18 +144,22 @@ def _job_context(request: PageRequest, job: Job) -> dict[str, Any]:
     tasks = tasks_found(job=job, attempt=attempt, first=_number(request, "first"))
     shown = _log_shown(request, job, tasks)
     sight = job_sight(user=request.user, action=Action.JOB_STOP)
+    moves = job_sight(user=request.user, action=Action.JOB_MOVE)
     events = job_events(job=job)
     return {
         "job": job,
         "live": job.state in JOB_LIVE,
         "may_stop": job.state in JOB_LIVE and sight.covers(user_id=job.user_id, vc_id=job.vc_id),
+        "may_move": job.state == JobState.WAITING and moves.covers(user_id=job.user_id, vc_id=job.vc_id),
         "priority": PRIORITY_WORDS.get(job.priority, str(job.priority)),
         "place": queue_places(jobs=[job]).get(job.pk),
+        "forecast": job_forecast(job=job),
         "roles": job_roles(job=job),
         "tasks": tasks,
         "attempts": attempts,
         "attempt": attempt,
         "newest_attempt": attempts[0] if attempts else None,
+        "leaving": preemptions_shown(rows=preemptions_leaving(job=job), job=job, user=request.user),
         "events": list(events.order_by("-id")[:EVENTS_LISTED]),
         "shown": shown,
         "chosen": _chosen(attempt if "attempt" in request.GET else None, tasks.first, shown),
@@ -158,6 +202,30 @@ def job_stop_page(request: PageRequest, job_id: int) -> HttpResponse:
     except Conflict as conflict:
         messages.warning(request, conflict.detail)
     return redirect("job", job_id=job.pk)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def job_move_page(request: PageRequest, job_id: int) -> HttpResponse:
+    """Asks where to, then lets the job wait there."""
+    job = job_with_right(user=request.user, job_id=job_id, action=Action.JOB_MOVE)
+    form = MoveForm(request.POST if request.method == "POST" else None, job=job)
+    problems: tuple[Problem, ...] = ()
+    if form.is_valid():
+        try:
+            vc = form.cleaned_data["vc"]
+            job_change_vc(job=job, vc=vc.name, actor=request.user.username, now=timezone.now())
+        except SpecInvalid as error:
+            problems = error.problems
+        except Conflict as conflict:
+            messages.warning(request, conflict.detail)
+            return redirect("job", job_id=job.pk)
+        else:
+            messages.success(request, _("%(job)s waits in %(vc)s now.") % {"job": job.label, "vc": vc.name})
+            seen = job_sight(user=request.user).covers(user_id=job.user_id, vc_id=vc.pk)
+            return redirect("job", job_id=job.pk) if seen else redirect("jobs")
+    context = {"job": job, "form": form, "problems": problems}
+    return render(request, "jobs/move.html", context, status=400 if form.errors or problems else 200)
 
 
 @login_required

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pytest
 from django.test import Client
 
 from portal.accounts.models import User
 from portal.accounts.rights import ALLOWED, Action
+from portal.clusters.models import QuotaChange
+from portal.clusters.selectors import quota_lines
+from portal.clusters.services import quota_change_create
 from portal.jobs.models import Job
 from tests.support.cast import HOST, Api, cast_of
+from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World, job_file
 
 pytestmark = pytest.mark.django_db
@@ -19,8 +24,12 @@ pytestmark = pytest.mark.django_db
 RIGHTS = {
     "job.read": "admin auditor lead member owner",
     "job.stop": "admin lead owner",
+    "job.move": "admin lead owner",
     "job.submit": "admin lead member",
     "vc.read": "admin auditor lead member owner other",
+    "vc.cap": "admin lead",
+    "vc.configure": "admin",
+    "cluster.configure": "admin",
     "node.read": "admin auditor lead member owner other",
     "node.set_intent": "admin",
 }
@@ -41,23 +50,41 @@ class Case:
     refusal: int | None = None
 
 
+LINE = {"vc": "vision", "cell_type": "A100", "count": 1}
 CASES = {
     "job_list": Case("job.read", "GET", "jobs"),
     "job": Case("job.read", "GET", "jobs/{job}"),
     "job_config": Case("job.read", "GET", "jobs/{job}/config"),
     "job_event_list": Case("job.read", "GET", "jobs/{job}/events"),
     "job_attempt_list": Case("job.read", "GET", "jobs/{job}/attempts"),
+    "job_preemption_list": Case("job.read", "GET", "jobs/{job}/preemptions"),
     "job_task_list": Case("job.read", "GET", "jobs/{job}/tasks"),
     "job_log": Case("job.read", "GET", "jobs/{running}/logs"),
+    "job_move": Case("job.move", "POST", "jobs/{job}/move", {"vc": "vision"}),
     "job_stop": Case("job.stop", "POST", "jobs/{job}/stop"),
     "job_submit": Case("job.submit", "POST", "jobs", job_file(name="second"), 400),
     "job_validate": Case("job.submit", "POST", "validate", job_file(name="second")),
     "queue_list": Case("job.read", "GET", "queue"),
+    "job_estimate": Case("job.submit", "POST", "estimates", job_file(name="second"), 400),
     "virtual_cluster_list": Case("vc.read", "GET", "virtual-clusters"),
     "virtual_cluster": Case("vc.read", "GET", "virtual-clusters/vision"),
     "node_list": Case("node.read", "GET", "nodes"),
     "node": Case("node.read", "GET", "nodes/gpu01"),
     "sku_list": Case("node.read", "GET", "skus"),
+    "virtual_cluster_set_rules": Case("vc.cap", "PATCH", "virtual-clusters/vision", {"user_gpus": 9}, 403),
+    "firm_right_set": Case(
+        "vc.configure", "PUT", "virtual-clusters/vision/firm-rights/alice", {"gpus": 1, "last_day": "2999-01-01"}, 403
+    ),
+    "firm_right_end": Case("vc.configure", "DELETE", "virtual-clusters/vision/firm-rights/alice", None, 403),
+    "cluster_export": Case("cluster.configure", "GET", "cluster", None, 403),
+    "cluster_import": Case("cluster.configure", "PUT", "cluster?dry_run=true", {}, 403),
+    "quota_list": Case("vc.read", "GET", "quotas"),
+    "quota_set": Case("cluster.configure", "PATCH", "quotas?dry_run=true", {"lines": []}, 403),
+    "quota_change_list": Case("vc.read", "GET", "quota-changes"),
+    "quota_change_plan": Case("cluster.configure", "POST", "quota-changes?dry_run=true", {"lines": [LINE]}, 403),
+    "quota_change_withdraw": Case("cluster.configure", "DELETE", "quota-changes/{change}", None, 403),
+    "cell_type_list": Case("node.read", "GET", "cell-types"),
+    "node_take_topology": Case("cluster.configure", "POST", "nodes/gpu02/topology", None, 403),
     "node_set_intent": Case("node.set_intent", "PATCH", "nodes/gpu01", {"intent": "cordoned"}, 403),
 }
 OWN_AFFAIRS = {"login", "me", "token_list", "token_create", "token_revoke"}
@@ -70,6 +97,7 @@ class Scene:
     people: dict[str, User]
     running: Job
     waiting: Job
+    change: QuotaChange
 
 
 @pytest.fixture
@@ -78,7 +106,12 @@ def scene(db: None) -> Scene:
     world.node("gpu01", gpus=1)
     running, waiting = world.submit(name="secret"), world.submit(name="secret")
     world.settle()
-    return Scene(cast_of(world.vc, world.user), running, waiting)
+    ScriptedNode("gpu02", gpus=1).report()
+    later = world.now + timedelta(days=1)
+    change = quota_change_create(
+        lines=quota_lines(), starts_at=later, ends_at=None, reason="", actor="root", now=world.now
+    )
+    return Scene(cast_of(world.vc, world.user), running, waiting, change)
 
 
 def may(person: str, action: str) -> bool:
@@ -103,18 +136,20 @@ def test_each_person_gets_what_the_table_gives_and_no_more(scene: Scene, person:
     # What changes nothing first, so that one scene serves all.
     for name, case in sorted(CASES.items(), key=lambda item: item[1].method == "POST"):
         allowed = may(person, case.action)
-        answer = api.call(
-            case.method, case.path.format(job=scene.waiting.pk, running=scene.running.pk), case.body, kind=kind_of(case)
-        )
+        answer = api.call(case.method, path_of(case, scene), case.body, kind=kind_of(case))
         judge = LISTS.get(name)
         if judge is not None:
             assert answer.status_code == 200, name
             assert judge(answer.json(), scene) is allowed, (name, person)
         elif allowed:
-            assert answer.status_code in (200, 201), (name, person, answer.content)
+            assert answer.status_code in (200, 201, 204), (name, person, answer.content)
         else:
             expected = case.refusal or (403 if may(person, "job.read") else 404)
             assert answer.status_code == expected, (name, person, answer.content)
+
+
+def path_of(case: Case, scene: Scene) -> str:
+    return case.path.format(job=scene.waiting.pk, running=scene.running.pk, change=scene.change.pk)
 
 
 def kind_of(case: Case) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from datetime import timedelta
 
 import pytest
@@ -91,13 +92,19 @@ def operations() -> list[tuple[str, str]]:
     paths = Client(HTTP_HOST=HOST).get("/api/v1/openapi.json").json()["paths"]
     filled = [(path.replace("{name}", "gpu01"), methods) for path, methods in paths.items()]
     return [
-        (method.upper(), path.removeprefix("/api/v1/").replace("{job_id}", "1").replace("{token_id}", "1"))
+        (method.upper(), re.sub(r"\{\w+\}", "1", path.removeprefix("/api/v1/")))
         for path, methods in filled
         for method in methods
     ]
 
 
-NEEDS = {("POST", "jobs"): Scope.SUBMIT, ("POST", "jobs/1/stop"): Scope.SUBMIT, ("POST", "validate"): Scope.READ}
+NEEDS = {
+    ("POST", "jobs"): Scope.SUBMIT,
+    ("POST", "jobs/1/stop"): Scope.SUBMIT,
+    ("POST", "jobs/1/move"): Scope.SUBMIT,
+    ("POST", "validate"): Scope.READ,
+    ("POST", "estimates"): Scope.READ,
+}
 
 
 @pytest.mark.parametrize("scope", list(Scope))

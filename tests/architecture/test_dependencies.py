@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LISTS = ["requirements", "nodes/requirements", "requirements-dev", "scripts/uv", "scripts/node"]
+LISTS = ["requirements", "nodes/requirements", "requirements-plot", "requirements-dev", "scripts/uv", "scripts/node"]
 
 
 def asked_for(listing: str) -> list[str]:
@@ -31,7 +31,7 @@ def test_a_lock_names_no_package_index(listing: str) -> None:
     assert not re.search(r"://|--index|--find-links", (ROOT / f"{listing}.txt").read_text())
 
 
-@pytest.mark.parametrize("listing", ["nodes/requirements", "requirements-dev"])
+@pytest.mark.parametrize("listing", ["nodes/requirements", "requirements-plot", "requirements-dev"])
 def test_one_environment_can_hold_the_portals_lock_and_this_one(listing: str) -> None:
     portal, other = versions("requirements"), versions(listing)
     assert {name: other[name] for name in portal.keys() & other.keys() if portal[name] != other[name]} == {}

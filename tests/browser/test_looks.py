@@ -1,5 +1,6 @@
 """Every page in light, dark and narrow: nothing sticks out, nothing is hard to read, the keyboard gets everywhere."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.support.fixtures import ARTIFACTS
 from tests.support.person import Person, alice
 from tests.support.stack import Stack
 
+VC = "/virtual-clusters/research"
 AXE = Path("frontend/node_modules/axe-core/axe.min.js")
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 MODES: dict[str, dict[str, Any]] = {
@@ -42,7 +44,8 @@ def user(embedded_stack: Stack) -> Person:
 def paths(user: Person) -> dict[str, str]:
     jobs = {job["name"]: f"/jobs/{job['id']}" for job in user.get("/jobs")["results"]}
     fixed = {"home": "/", "jobs": "/jobs", "submit": "/submit", "cluster": "/cluster", "profile": "/profile"}
-    return fixed | {"nothing": "/jobs?text=nothing", "absent": "/no-such-page"} | jobs
+    team = {"vc": VC, "rules": f"{VC}/rules", "move": f"{jobs['waiting']}/move"}
+    return fixed | team | {"queue": "/queue", "nothing": "/jobs?text=nothing", "absent": "/no-such-page"} | jobs
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -56,13 +59,33 @@ def test_every_page_fits_and_can_be_read(
     site.sign_in("alice")
     for name, path in paths.items():
         site.open(path)
-        if path.startswith("/jobs/") and name != "waiting":
+        if path.startswith("/jobs/") and name not in {"waiting", "move"}:
             expect(site.page.locator(".log-row").first).to_be_visible()
         if name == "submit":
             expect(site.page.get_by_text("This file is valid.")).to_be_visible()
+            expect(site.page.get_by_text("It would")).to_be_visible()
         faults += look(site.page, f"{name}-{mode}")
     context.close()
+    faults += look_as_administrator(chromium, embedded_stack, mode)
     assert not faults, "\n".join(faults)
+
+
+def look_as_administrator(chromium: Browser, stack: Stack, mode: str) -> list[str]:
+    """The pages that only an administrator has, one of them with what a change would do."""
+    context = chromium.new_context(locale="en-US", reduced_motion="reduce", **MODES[mode])
+    site = Site(context.new_page(), stack)
+    site.sign_in("root")
+    faults = []
+    for name, path in {"cluster-admin": "/cluster", "vc-admin": VC, "rules-admin": f"{VC}/rules"}.items():
+        site.open(path)
+        faults += look(site.page, f"{name}-{mode}")
+    site.open(f"{VC}/quota")
+    site.page.get_by_label(re.compile("A100")).first.fill("0")
+    site.page.get_by_role("button", name="See what it would do").click()
+    expect(site.page.get_by_role("button", name="Do it")).to_be_visible()
+    faults += look(site.page, f"quota-{mode}")
+    context.close()
+    return faults
 
 
 def look(page: Page, name: str) -> list[str]:

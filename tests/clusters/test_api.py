@@ -46,7 +46,7 @@ def test_ones_own_role_is_named_and_no_other(world: World) -> None:
 
 def test_a_quota_of_larger_cells_counts_their_gpus(world: World) -> None:
     world.node("gpu01", gpus=8)
-    leaf = CellType.objects.get()
+    leaf = CellType.objects.get(child__isnull=True)
     pair = CellType.objects.create(name="pair", sku=leaf.sku, child=leaf, child_count=2)
     quota_set(vc=world.vc, cell_type=leaf, count=1, now=world.now)
     world.vc.quota.create(

@@ -39,7 +39,7 @@ for name in wanted:
     if not VirtualCluster.objects.filter(name=name).exists():
         member_set(vc=vc_create(name=name, now=now), user=User.objects.get(username="alice"), role="member", now=now)
 for vc in sorted(VirtualCluster.objects.all(), key=lambda vc: wanted.get(vc.name, 0)):
-    quota_set(vc=vc, cell_type=CellType.objects.get(), count=wanted.get(vc.name, 0), now=now)
+    quota_set(vc=vc, cell_type=CellType.objects.get(child__isnull=True), count=wanted.get(vc.name, 0), now=now)
 """
 
 

@@ -62,6 +62,7 @@ class MemoryRuntime:
     containers: dict[str, Found] = field(default_factory=dict)
     starts: Counter[str] = field(default_factory=Counter)
     signals: list[int] = field(default_factory=list)
+    notices: dict[str, str] = field(default_factory=dict)
     name: str = "memory"
     isolation: str = "memory"
     notice: str = ""
@@ -117,6 +118,10 @@ class MemoryRuntime:
         found = self.containers[attempt]
         ending = Ending(code=code)
         self.containers[attempt] = replace(found, status=Status.ENDED, ended_ms=1 << 62, ending=ending)
+
+    def warn(self, attempt: str, text: str) -> None:
+        self._answer()
+        self.notices[attempt] = text
 
     def remove(self, attempt: str) -> None:
         self._answer()

@@ -209,9 +209,9 @@ class PortalSide:
         """Orders a task to run at once. Returns the attempt's id."""
         return self.order(spec_of(script, **changes), Phase.RUN)
 
-    def stop(self, attempt: str, grace_s: int = 30, message: str = "") -> None:
+    def stop(self, attempt: str, grace_s: int = 30, message: str = "", reason: StopReason = StopReason.USER) -> None:
         order = self.orders[attempt]
-        stop = Stop(reason=StopReason.USER, grace_s=grace_s, message=message)
+        stop = Stop(reason=reason, grace_s=grace_s, message=message)
         self._change(replace(order, phase=Phase.STOP, stop=stop))
 
     def end(self, attempt: str) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from nodes.protocol import (
@@ -98,6 +101,22 @@ def test_a_stop_lets_the_task_save(portal: PortalSide) -> None:
     assert ended.exit.message == "preempted by prod/b#3 of team vision"
     assert "saved" in portal.output(attempt).splitlines()
     assert "preempted by prod/b#3 of team vision\n" in portal.text(attempt)
+
+
+def test_a_task_that_is_stopped_finds_why_and_until_when_before_it_hears_the_signal(portal: PortalSide) -> None:
+    early = 'test -e "$BERTH_NOTICE_FILE" && echo early; echo ready'
+    loop = "while :; do sleep 0.1; done"
+    attempt = portal.run(f"trap 'cat \"$BERTH_NOTICE_FILE\"; exit 0' TERM; {early}; {loop}")
+    portal.wait(attempt, lambda c: c.log_end > 0)
+    before = int(time.time())
+    portal.stop(attempt, grace_s=45, reason=StopReason.PREEMPTED, message="preempted by vision/b#3")
+    portal.wait_end(attempt)
+    output = portal.output(attempt)
+    assert output.startswith("ready\n")
+    told, _ = json.JSONDecoder().raw_decode(output[output.index("{") :])  # the shell may tell of its killed sleep
+    assert (told["reason"], told["message"], told["grace_seconds"]) == ("preempted", "preempted by vision/b#3", 45)
+    assert before + 45 <= told["deadline_unix"] <= time.time() + 45
+    assert datetime.fromisoformat(told["deadline"]).timestamp() == told["deadline_unix"]
 
 
 def test_a_task_that_ignores_the_stop_is_killed_after_its_grace(portal: PortalSide) -> None:
@@ -221,6 +240,34 @@ def test_a_job_folder_is_made_for_the_tasks_user(portal: PortalSide) -> None:
     portal.wait_end(portal.run('echo result > "$BERTH_JOB_DIR/out"', mounts=mounts, job_dir="/job"))
     assert (job / "out").read_text() == "result\n"
     assert (job / "out").stat().st_uid == 5000
+
+
+def test_the_time_of_the_last_checkpoint_is_told_with_the_task(portal: PortalSide) -> None:
+    job, mounts = portal.shared()
+    script = 'while [ ! -e "$BERTH_JOB_DIR/over" ]; do sleep 0.1; done'
+    attempt = portal.run(script, mounts=mounts, job_dir="/job", checkpoint=f"{job}/model/last.pt")
+    running = portal.wait_state(attempt, ContainerState.RUNNING)
+    assert running.checkpoint_ms is None
+    (job / "model").mkdir()
+    (job / "model/last.pt").touch()
+    os.utime(job / "model/last.pt", (1_800_000_000, 1_800_000_000))
+    portal.wait(attempt, lambda c: c.checkpoint_ms == 1_800_000_000_000)
+    os.utime(job / "model/last.pt", (1_800_000_007, 1_800_000_007.25))
+    (job / "over").touch()
+    assert portal.wait_end(attempt).checkpoint_ms == 1_800_000_007_250
+
+
+def test_a_checkpoint_file_that_leads_out_of_the_tasks_folders_tells_nothing(portal: PortalSide) -> None:
+    job, mounts = portal.shared()
+    job.mkdir()
+    (job / "last.pt").symlink_to("/etc/passwd")
+    (job / "out").symlink_to("/etc")
+    for name in ("last.pt", "out/passwd"):
+        ended = portal.wait_end(portal.run("true", mounts=mounts, job_dir="/job", checkpoint=f"{job}/{name}"))
+        assert (ended.exit and ended.exit.code, ended.checkpoint_ms) == (0, None)
+    outside = portal.wait_end(portal.run("true", mounts=mounts, checkpoint="/etc/passwd"))
+    assert outside.exit is not None
+    assert outside.exit.cause is Cause.INVALID
 
 
 def test_a_storage_that_is_not_mounted_is_the_nodes_fault(portal: PortalSide) -> None:

@@ -105,6 +105,12 @@ def test_a_stop_reaches_a_trainer_in_the_middle_of_a_script(
     assert "after" not in portal.output(attempt)
 
 
+def test_a_notice_is_out_of_the_tasks_reach_even_as_root(portal: PortalSide) -> None:
+    tries = ["echo x >/run/berth/notice", "rm -rf /run/berth", "mkdir /run/berth/more", "umount /run/berth"]
+    script = "; ".join(f"({one}) 2>/dev/null && echo reached" for one in tries) + '; echo "$BERTH_NOTICE_FILE"'
+    assert output(portal, script, profile="root") == "/run/berth/notice\n"
+
+
 # ---------------------------------------------------------------- limits and causes
 
 

@@ -11,7 +11,7 @@ from nodes.container import NodeFacts, cpu_list, creation
 from nodes.protocol import ContainerSpec, Limits, Mount
 from tests.nodes.portal_side import spec_of
 
-FACTS = NodeFacts(cluster="berth", node="gpu01")
+FACTS = NodeFacts(cluster="berth", node="gpu01", notices="/notices")
 TWO = ("GPU-1", "GPU-2")
 
 
@@ -78,16 +78,21 @@ def test_a_profile_decides_user_and_capabilities(
     ("gpus", "facts", "expected"),
     [
         ((), FACTS, []),
-        (TWO, NodeFacts(cluster="c", node="n", simulated=True), []),
+        (TWO, NodeFacts(cluster="c", node="n", notices="/notices", simulated=True), []),
         (TWO, FACTS, [{"driver": "nvidia", "device_ids": list(TWO), "capabilities": [["gpu", "compute", "utility"]]}]),
         (
             TWO,
-            NodeFacts(cluster="c", node="n", cdi=frozenset({"nvidia.com/gpu=GPU-1", "nvidia.com/gpu=GPU-2"})),
+            NodeFacts(
+                cluster="c",
+                node="n",
+                notices="/notices",
+                cdi=frozenset({"nvidia.com/gpu=GPU-1", "nvidia.com/gpu=GPU-2"}),
+            ),
             [{"driver": "cdi", "device_ids": ["nvidia.com/gpu=GPU-1", "nvidia.com/gpu=GPU-2"]}],
         ),
         (
             TWO,
-            NodeFacts(cluster="c", node="n", cdi=frozenset({"nvidia.com/gpu=GPU-1"})),
+            NodeFacts(cluster="c", node="n", notices="/notices", cdi=frozenset({"nvidia.com/gpu=GPU-1"})),
             [{"driver": "nvidia", "device_ids": list(TWO), "capabilities": [["gpu", "compute", "utility"]]}],
         ),
     ],
@@ -105,7 +110,7 @@ def test_gpus_are_asked_for_by_uuid(gpus: tuple[str, ...], facts: NodeFacts, exp
 def test_the_users_own_nvidia_variables_choose_nothing(
     gpus: tuple[str, ...], simulated: bool, visible: str | None
 ) -> None:
-    facts = NodeFacts(cluster="berth", node="gpu01", simulated=simulated)
+    facts = NodeFacts(cluster="berth", node="gpu01", notices="/notices", simulated=simulated)
     env = environment(facts, gpus=gpus, env={"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_X": "1", "LR": "0.1"})
     assert env.get("NVIDIA_VISIBLE_DEVICES") == visible
     assert "NVIDIA_X" not in env
@@ -159,7 +164,7 @@ def test_a_task_gets_the_cpus_near_its_gpus_where_they_are_known_and_enough(
     near: dict[str, frozenset[int]], cpu_milli: int, expected: str | None
 ) -> None:
     limits = Limits(cpu_milli=cpu_milli, memory_mb=256, shm_mb=64, pids=512)
-    facts = NodeFacts(cluster="berth", node="gpu01", cpus_of=near)
+    facts = NodeFacts(cluster="berth", node="gpu01", notices="/notices", cpus_of=near)
     assert host(spec_of("true", gpus=TWO, limits=limits), facts)["cpuset_cpus"] == expected
 
 
@@ -169,19 +174,27 @@ def test_limits_of_the_process_are_raised_where_the_engine_may() -> None:
         return {one.name: one.hard for one in ulimits}
 
     assert names(FACTS) == {"memlock": -1, "stack": 64 << 20, "nofile": 1 << 20, "core": 0}
-    assert names(NodeFacts(cluster="c", node="n", raises_limits=False)) == {"stack": 64 << 20, "core": 0}
+    own = NodeFacts(cluster="c", node="n", notices="/notices", raises_limits=False)
+    assert names(own) == {"stack": 64 << 20, "core": 0}
 
 
 def test_mounts_are_private_binds() -> None:
     mounts = (Mount(storage="data", root="/mnt/data", source="/mnt/data/sets", target="/data", read_only=True),)
-    (made,) = host(spec_of("true", mounts=mounts))["mounts"]
+    made, _ = host(spec_of("true", mounts=mounts))["mounts"]
     assert (made["Type"], made["Source"], made["Target"], made["ReadOnly"]) == ("bind", "/mnt/data/sets", "/data", True)
     assert made["BindOptions"] == {"Propagation": "rprivate"}
 
 
+def test_each_attempts_notice_is_seen_and_not_written() -> None:
+    spec = spec_of("true", attempt="a-1")
+    (made,) = host(spec)["mounts"]
+    assert (made["Source"], made["Target"], made["ReadOnly"]) == ("/notices/a-1", "/run/berth", True)
+    assert environment()["BERTH_NOTICE_FILE"] == "/run/berth/notice"
+
+
 def test_infiniband_devices_come_where_the_job_wants_and_the_node_has_them() -> None:
     limits = Limits(cpu_milli=500, memory_mb=256, shm_mb=64, pids=512, infiniband=True)
-    facts = NodeFacts(cluster="berth", node="gpu01", infiniband=True)
+    facts = NodeFacts(cluster="berth", node="gpu01", notices="/notices", infiniband=True)
     assert host(spec_of("true", limits=limits), facts)["devices"] == ["/dev/infiniband:/dev/infiniband:rwm"]
     assert host(spec_of("true", limits=limits))["devices"] is None
     assert host(spec_of("true"), facts)["devices"] is None

@@ -10,7 +10,7 @@ import pytest
 
 from nodes.protocol import Cause, Mount
 from nodes.runtimes.base import Failed
-from nodes.storages import file_touch, lease_reading, lease_target, mounts_prepare
+from nodes.storages import file_changed_ms, file_touch, lease_reading, lease_target, mounts_prepare
 from tests.nodes.portal_side import spec_of
 
 
@@ -103,3 +103,20 @@ def test_a_lease_that_was_replaced_by_a_link_is_neither_read_nor_touched(tmp_pat
     assert lease_reading(str(root), f"{root}/lease") is None
     file_touch(str(root), f"{root}/lease")
     assert secret.stat().st_mtime_ns == 0
+
+
+def test_when_a_file_changed_is_seen_and_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.touch()
+    root = tmp_path / "root"
+    (root / "a").mkdir(parents=True)
+    (root / "a/saved").touch()
+    os.utime(root / "a/saved", ns=(0, 7_250_000_000))
+    (root / "absurd").touch()
+    os.utime(root / "absurd", (-10, -10))
+    (root / "link").symlink_to(secret)
+    (root / "b").symlink_to(root / "a")
+    seen = {
+        name: file_changed_ms(str(root), f"{root}/{name}") for name in ("a/saved", "absurd", "link", "b/saved", "none")
+    }
+    assert seen == {"a/saved": 7250, "absurd": None, "link": None, "b/saved": None, "none": None}

@@ -1,9 +1,10 @@
-"""Small builders: a cluster in a line, a job in a line, and an event loop that runs jobs to their end."""
+"""Small builders: a cluster in a line, a job in a line."""
 
-from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from dataclasses import replace
 
 from scheduling import (
+    Borrow,
+    Claim,
     Cluster,
     Engine,
     Job,
@@ -13,6 +14,7 @@ from scheduling import (
     Plan,
     QuotaLine,
     Role,
+    Rules,
     Start,
     TaskRef,
     VirtualCluster,
@@ -32,6 +34,8 @@ def node(
     sick: tuple[int, ...] = (),
     keep_cpu: int | None = None,
     keep_memory: int | None = None,
+    shape: str = "",
+    chain: str = "",
 ) -> Node:
     """A node; CPU (and what is kept of it per GPU) in cores, memory in GB, `sick` the faulty GPUs."""
     leaves = tuple(Leaf(f"{name}:{index}", name, index, sku, healthy=index not in sick) for index in range(gpus))
@@ -44,6 +48,8 @@ def node(
         sku if gpus else "cpu",
         None if keep_cpu is None else keep_cpu * 1000,
         None if keep_memory is None else keep_memory * 1024,
+        shape,
+        chain,
     )
 
 
@@ -54,6 +60,12 @@ def cluster(*nodes: Node, **quotas: int | dict[str, int]) -> Cluster:
         lines = {"A100": quota} if isinstance(quota, int) else quota
         virtual.append(VirtualCluster(name, tuple(QuotaLine(sku, count) for sku, count in lines.items())))
     return Cluster(tuple(nodes), tuple(virtual))
+
+
+def with_rules(described: Cluster, **rules: Rules) -> Cluster:
+    """The same cluster where these virtual clusters have rules."""
+    virtual = tuple(replace(vc, rules=rules.get(vc.id, vc.rules)) for vc in described.virtual_clusters)
+    return replace(described, virtual_clusters=virtual)
 
 
 def role(
@@ -76,13 +88,20 @@ def job(
     after: tuple[str, ...] = (),
     paused: bool = False,
     user: str = "alice",
+    borrow: Borrow = Borrow.NEVER,
+    limit: int | None = None,
+    min_run: int = 0,
+    grace: int = 0,
+    lazy: bool = False,
+    preemptible: bool = True,
 ) -> Job:
     """A job all of whose tasks wait; one task of 1 GPU when no role is given."""
     roles = roles or (role(),)
     return Job(
         name, vc, user, priority, roles, at, order, all_tasks(roles), gang=gang,
         avoid_nodes=frozenset(avoid), only_nodes=None if only is None else frozenset(only),
-        after=after, paused=paused,
+        after=after, paused=paused, borrow=borrow, time_limit_ms=limit, min_run_ms=min_run, grace_ms=grace,
+        lazy_preemption=lazy, preemptible=preemptible,
     )  # fmt: skip
 
 
@@ -94,12 +113,28 @@ def engine(described: Cluster, *jobs: Job) -> Engine:
     return made
 
 
+def a_claim(leaf: str, claimant: str = "claimant", victim: str | None = None) -> Claim:
+    """A claim for the first task of a job of the team vision."""
+    return Claim(leaf, claimant, victim, "vision/A100/0", TaskRef("worker", 0))
+
+
 def carry_out(made: Engine, now: int = 0) -> Plan:
-    """Plan, and start everything that the plan starts."""
+    """Plan, and do everything that the plan says; victims are gone at once and wait again."""
     plan = made.plan(now)
-    for start in plan.starts:
-        made.start(start)
+    made.carry_out(plan)
+    for preemption in plan.preemptions:
+        for victim in preemption.victims:
+            give_back(made, victim.job, victim.tasks)
     return plan
+
+
+def give_back(made: Engine, name: str, tasks: tuple[TaskRef, ...]) -> None:
+    """Running tasks of a job lose their places and wait again where they stood before."""
+    state = made.snapshot()
+    job = next(one.job for one in state.running if one.job.id == name)
+    waiting = next((one.wanted for one in state.waiting if one.id == name), ())
+    made.finish(name, tasks)
+    made.submit(replace(job, wanted=tuple(sorted({*waiting, *tasks}))))
 
 
 def running(described: Cluster, *jobs: Job) -> Engine:
@@ -128,44 +163,3 @@ def start_of(plan: Plan, name: str) -> Start:
 def wait_of(plan: Plan, name: str) -> Wait:
     """The wait of a job in a plan."""
     return next(wait for wait in plan.waits if wait.job.id == name)
-
-
-@dataclass
-class Run:
-    """When each task of each job began and ended, and on how many GPUs of which nodes."""
-
-    began: dict[str, list[int]] = field(default_factory=dict)
-    ended: dict[str, int] = field(default_factory=dict)
-    nodes: dict[str, dict[str, int]] = field(default_factory=dict)
-    most_at_once: dict[str, int] = field(default_factory=dict)
-
-
-def run_to_the_end(made: Engine, arrivals: list[tuple[int, Job]], lasts: dict[str, int]) -> Run:
-    """Play the arrivals, each task of a job ending `lasts` after its own start, until nothing is left."""
-    run = Run()
-    events: list[tuple[int, int, int, Job | None, str, tuple[TaskRef, ...]]] = []
-    for number, (at, one) in enumerate(arrivals):
-        heappush(events, (at, 1, number, one, one.id, ()))
-    number = len(arrivals)
-    left = {one.id: len(one.wanted) for _, one in arrivals}
-    now_running: dict[str, int] = dict.fromkeys(left, 0)
-    while events:
-        now = events[0][0]
-        while events and events[0][0] == now:
-            _, _, _, arrival, name, tasks = heappop(events)
-            if arrival is not None:
-                made.submit(arrival)
-                continue
-            left[name] -= len(tasks)
-            now_running[name] -= len(tasks)
-            made.finish(name, tasks if left[name] else None)
-            run.ended[name] = now
-        for start in carry_out(made, now).starts:
-            name, tasks = start.job.id, tuple(placement.task for placement in start.placements)
-            run.began.setdefault(name, []).extend([now] * len(tasks))
-            run.nodes.setdefault(name, {}).update(nodes_of(start))
-            now_running[name] += len(tasks)
-            run.most_at_once[name] = max(run.most_at_once.get(name, 0), now_running[name])
-            number += 1
-            heappush(events, (now + lasts[name], 0, number, None, name, tasks))
-    return run

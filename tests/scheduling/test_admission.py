@@ -4,7 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from scheduling import Engine, Job, JobRefused, NodeState, Role, TaskRef, refusals
+from scheduling import (
+    CellType,
+    Engine,
+    Job,
+    JobRefused,
+    NodeState,
+    PinnedCell,
+    QuotaLine,
+    Role,
+    TaskRef,
+    VirtualCluster,
+    refusals,
+)
 from tests.scheduling.builders import cluster, job, node, role
 
 HERE = cluster(
@@ -56,7 +68,7 @@ REFUSED: dict[str, tuple[Job, str, str]] = {
         "the job asks for a task twice",
     ),
     "a pinned cell, which nobody has": (
-        job("j", replace(role(), pinned_cell="rack1")), "pinned_cell", "no team has a pinned cell rack1",
+        job("j", replace(role(), pinned_cell="rack1")), "pinned_cell", "team vision has no pinned cell rack1",
     ),
     "tasks that no role has": (
         replace(job("j"), wanted=(TaskRef("worker", 1),)), "wanted",
@@ -85,6 +97,40 @@ ACCEPTED: dict[str, Job] = {
 @pytest.mark.parametrize("case", ACCEPTED)
 def test_accepted(case: str) -> None:
     assert refusals(HERE, ACCEPTED[case]) == ()
+
+
+PINNED = replace(
+    cluster(node("a", shape="box"), node("h", 4, "H100", shape="hbox"), vision={"H100": 4}),
+    cell_types=(CellType("box", "A100", 4, node_level=True), CellType("hbox", "H100", 4, node_level=True)),
+    pinned_cells=(PinnedCell("mine", "box", "a"),),
+    virtual_clusters=(VirtualCluster("vision", (QuotaLine("H100", 4),), pinned=("mine",)),),
+)
+PINS: dict[str, tuple[Job, list[tuple[str, str]]]] = {
+    "a pinned cell": (job("j", replace(role(sku=None), pinned_cell="mine")), []),
+    "a pinned cell with its SKU named": (job("j", replace(role(), pinned_cell="mine")), []),
+    "a pinned cell of another SKU": (
+        job("j", replace(role(sku="H100"), pinned_cell="mine")),
+        [("sku", "role worker asks for H100; the pinned cell mine has A100")],
+    ),
+    "more than a pinned cell has": (
+        job("j", replace(role(gpus=5), pinned_cell="mine")),
+        [("gpus", "role worker asks for 5 GPUs on one node; the pinned cell has 4")],
+    ),
+    "equal tasks of which only some name the pinned cell": (
+        job("j", replace(role("x", gpus=4, sku=None), pinned_cell="mine"), role("y", gpus=4), gang=False),
+        [("roles", "tasks of 1 x 4 A100 do not fit the cells of team vision (none)")],
+    ),
+    "a pinned cell for an opportunistic job": (
+        job("j", replace(role(), pinned_cell="mine"), priority=-1),
+        [("pinned_cell", "an opportunistic job cannot use a pinned cell")],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PINS)
+def test_pinned_cells(case: str) -> None:
+    asked, expected = PINS[case]
+    assert [(one.field, one.sentence) for one in refusals(PINNED, asked)] == expected
 
 
 def test_what_is_out_of_service_now_is_no_reason_to_refuse() -> None:

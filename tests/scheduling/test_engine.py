@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from scheduling import (
-    Claim,
     Demotion,
     Engine,
     LeafUse,
@@ -21,7 +20,7 @@ from scheduling import (
     UnknownJob,
     Usage,
 )
-from tests.scheduling.builders import carry_out, cluster, engine, job, node, nodes_of, role, running, wait_of
+from tests.scheduling.builders import a_claim, carry_out, cluster, engine, job, node, nodes_of, role, running, wait_of
 
 ONE = cluster(node("a"), vision=4)
 
@@ -126,10 +125,10 @@ def test_jobs_on_a_node_that_is_taken_away_can_still_end() -> None:
     two = cluster(node("a"), node("b"), vision=4)
     made = running(two, job("j", role(gpus=2), only=("b",)))
     made.reconfigure(ONE)
-    assert wait_of_quota(made) == (2, 4)
-    made.finish("j")
     made.submit(job("all", role(gpus=4)))
-    assert [start.job.id for start in made.plan(0).starts] == ["all"]
+    assert [start.job.id for start in carry_out(made).starts] == ["all"]
+    made.finish("j")
+    assert [one.job.id for one in made.snapshot().running] == ["all"]
 
 
 def test_where_hardware_is_gone_the_rest_is_used_and_the_others_are_told() -> None:
@@ -144,47 +143,39 @@ def test_where_hardware_is_gone_the_rest_is_used_and_the_others_are_told() -> No
     assert [start.job.id for start in made.plan(0).starts] == ["y"]
 
 
-def wait_of_quota(made: Engine) -> tuple[int | str, int | str]:
-    made.submit(job("asks", role(gpus=4)))
-    numbers = wait_of(made.plan(0), "asks").reason.numbers
-    made.finish("asks")
-    return numbers["held"], numbers["owned"]
-
-
 def test_a_claimed_gpu_is_kept_for_its_claimant() -> None:
     made = engine(cluster(node("a", 1), vision=1), job("other", at=1), job("claimant", at=2))
-    made.claim(Claim("a:0", "claimant"))
-    assert [start.job.id for start in made.plan(0).starts] == []
-    made.finish("other")
+    made.claim(a_claim("a:0"))
     plan = carry_out(made)
     assert [start.job.id for start in plan.starts] == ["claimant"]
+    assert wait_of(plan, "other").reason.code == "quota"
     assert made.snapshot().claims == ()
 
 
 def test_a_claimed_gpu_is_free_again_when_the_claim_is_released() -> None:
     made = engine(cluster(node("a", 1), vision=1), job("other"))
-    made.claim(Claim("a:0", "claimant"))
+    made.claim(a_claim("a:0"))
     made.release("a:0")
     assert [start.job.id for start in made.plan(0).starts] == ["other"]
 
 
 def test_nobody_else_can_be_started_on_a_claimed_gpu() -> None:
     made = engine(ONE)
-    made.claim(Claim("a:0", "claimant"))
+    made.claim(a_claim("a:0"))
     with pytest.raises(PlacementConflict):
         made.start(a_start("other", "a:0", 0))
 
 
 def test_a_claim_names_no_victim_once_it_is_gone() -> None:
     made = running(ONE, job("victim", role(gpus=4)))
-    made.claim(Claim("a:0", "claimant", "victim"))
+    made.claim(a_claim("a:0", victim="victim"))
     made.finish("victim")
-    assert made.snapshot().claims == (Claim("a:0", "claimant", None),)
+    assert made.snapshot().claims == (a_claim("a:0"),)
 
 
 def test_the_claims_of_a_job_that_is_over_are_gone() -> None:
     made = engine(ONE, job("claimant"))
-    made.claim(Claim("a:0", "claimant"))
+    made.claim(a_claim("a:0"))
     made.finish("claimant")
     assert made.snapshot().claims == ()
 
@@ -195,7 +186,7 @@ def test_a_snapshot_comes_back_as_it_went_in() -> None:
         ONE,
         running=(Running(replace(job("r"), wanted=()), (RunningTask(placement, 5, 7),)),),
         waiting=(job("w1"), job("w2", priority=100)),
-        claims=(Claim("a:3", "w2", "r"),),
+        claims=(a_claim("a:3", "w2", "r"),),
         demotions=(Demotion("r", "w2"),),
         usage=(Usage("vision", "alice", "A100", 0, 3_600_000),),
     )

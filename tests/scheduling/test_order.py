@@ -98,7 +98,8 @@ def test_a_job_starts_when_the_jobs_it_waits_for_are_over() -> None:
 
 
 def test_the_place_counts_the_waiting_jobs_of_the_team_that_want_the_same_sku() -> None:
-    made = running(MIXED, job("x", role(gpus=2, sku="A100")), job("y", role(gpus=2, sku="H100")))
+    holders = (job(sku, role(gpus=2, sku=sku), priority=100) for sku in ("A100", "H100"))
+    made = running(MIXED, *holders)
     for number in range(3):
         made.submit(job(f"a{number}", role(sku="A100"), at=number))
     made.submit(job("h", role(sku="H100"), at=9))
@@ -108,12 +109,12 @@ def test_the_place_counts_the_waiting_jobs_of_the_team_that_want_the_same_sku() 
 
 
 def test_who_is_ahead_is_told_by_priority_and_by_submission() -> None:
-    made = running(cluster(node("a"), vision=4), job("holder", role(gpus=2)))
+    made = running(cluster(node("a"), vision=4), job("holder", role(gpus=2), priority=100))
     made.submit(job("urgent", role(gpus=4), priority=100, at=5))
     made.submit(job("earlier", at=1))
     made.submit(job("mine", at=2))
     reason = wait_of(made.plan(0), "mine").reason
-    assert reason.numbers == {"ahead": 2, "by_priority": 1, "by_submission": 1}
+    assert reason.numbers == {"ahead": 2, "by_priority": 1, "by_share": 0, "by_submission": 1}
     assert reason.sentence == "2 of your team are ahead: 1 by priority, 1 by earlier submission"
 
 
@@ -128,17 +129,20 @@ def test_an_opportunistic_job_comes_after_every_guaranteed_one() -> None:
     assert started(made.plan(0)) == ["mine", "oppo"]
 
 
-def test_an_opportunistic_job_gets_no_gpu_that_an_idle_quota_is_owed() -> None:
-    made = engine(cluster(node("a"), vision=3), job("oppo", role(gpus=2), priority=-1))
-    reason = wait_of(made.plan(0), "oppo").reason
-    assert reason.code == Code.LEND_LIMIT
-    assert reason.numbers == {"sku": "A100", "free": 4, "owed": 3, "needed": 2}
+def test_an_opportunistic_job_runs_on_idle_quota_until_its_owner_wants_it() -> None:
+    made = engine(cluster(node("a"), vision=3, speech=1), *(job(f"o{n}", priority=-1, at=n) for n in range(4)))
+    assert started(carry_out(made)) == ["o0", "o1", "o2", "o3"]
+    made.submit(job("mine", role(gpus=3), vc="vision"))
+    plan = carry_out(made)
+    assert [len(one.victims) for one in plan.preemptions] == [3]
+    assert wait_of(plan, "mine").reason.code == Code.PREEMPTING
+    assert started(carry_out(made)) == ["mine"]
 
 
 def test_a_guaranteed_job_never_waits_for_gpus_behind_an_opportunistic_one() -> None:
-    made = engine(cluster(node("a"), vision=3), *(job(f"o{n}", priority=-1, at=n) for n in range(3)))
-    assert started(carry_out(made)) == ["o0"]
-    made.submit(job("mine", role(gpus=3)))
+    made = engine(cluster(node("a"), vision=3), *(job(f"o{n}", priority=-1, at=n) for n in range(2)))
+    assert started(carry_out(made)) == ["o0", "o1"]
+    made.submit(job("mine", role(gpus=2)))
     assert started(made.plan(0)) == ["mine"]
 
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from scheduling import Cluster, Code, Engine, Job, Plan, Snapshot, Standing, Start, Wait, refusals
-from tests.scheduling.builders import carry_out, cluster, job, node, role, run_to_the_end
+from scheduling import Cluster, Code, Engine, Job, Plan, Policy, Snapshot, Standing, Start, Wait, refusals
+from tests.scheduling.builders import carry_out, cluster, job, node, role
+from tests.scheduling.playing import run_to_the_end
 from tests.scheduling.worlds import (
     SKUS,
     VCS,
-    all_in_service,
     clusters,
     fits_somehow,
     free_on,
@@ -131,12 +131,21 @@ def test_restoring_a_snapshot_is_going_on(described: Cluster, waiting: list[Job]
 
 @few
 @given(clusters(), JOBS, ENDS)
-def test_a_second_pass_starts_nothing_more(described: Cluster, waiting: list[Job], ends: list[int]) -> None:
+def test_passes_come_to_rest(described: Cluster, waiting: list[Job], ends: list[int]) -> None:
     made = lived(described, waiting, ends)
-    first = carry_out(made)
-    second = made.plan(0)
-    assert second.starts == ()
-    assert {wait.job.id: wait for wait in second.waits} == {wait.job.id: wait for wait in first.waits}
+    last = settled(made)
+    again = made.plan(0)
+    assert again.answers == ()
+    assert {wait.job.id: wait for wait in again.waits} == {wait.job.id: wait for wait in last.waits}
+
+
+def settled(made: Engine) -> Plan:
+    """The first plan of which nothing can be done."""
+    for _ in range(20):
+        plan = carry_out(made)
+        if not (plan.answers or plan.promotions or plan.demotions or plan.releases):
+            return plan
+    raise AssertionError("the plans go round")
 
 
 @few
@@ -154,8 +163,8 @@ def test_every_waiting_job_starts_or_has_its_reason(described: Cluster, waiting:
 def test_nobody_passes_a_waiting_job_of_the_same_team_and_sku(
     described: Cluster, waiting: list[Job], ends: list[int]
 ) -> None:
-    plan = lived(described, waiting, ends).plan(0)
-    for wait in plan.waits:
+    plan = lived(replace(described, policy=Policy(backfill=False)), waiting, ends).plan(0)
+    for wait in [one for one in plan.waits if one.reason.code is not Code.PREEMPTING]:
         for start in plan.starts:
             if start.job.vc != wait.job.vc or start.job.opportunistic != wait.job.opportunistic:
                 continue
@@ -170,107 +179,13 @@ def sku_at(described: Cluster, name: str) -> str:
 
 
 @few
-@given(clusters(), JOBS, ENDS)
-def test_opportunistic_jobs_leave_every_idle_quota_its_gpus(
-    described: Cluster, waiting: list[Job], ends: list[int]
-) -> None:
-    made = lived(described, waiting, ends)
-    plan = carry_out(made)
-    state = made.snapshot()
-    for sku in {sku_at(described, one.node) for start in plan.starts if start.job.opportunistic
-                for one in start.placements if one.leaves}:  # fmt: skip
-        free = sum(count for name, count in free_on(state).items() if sku_at(described, name) == sku)
-        owed = sum(vc.owned(sku) - held(state, vc.id, sku) for vc in described.virtual_clusters)
-        assert free >= owed
-
-
-@few
-@given(clusters(), JOBS, ENDS)
-def test_every_reason_is_true(described: Cluster, waiting: list[Job], ends: list[int]) -> None:
-    made = lived(described, waiting, ends)
-    plan = carry_out(made)
-    state = made.snapshot()
-    for wait in plan.waits:
-        CHECKS[wait.reason.code](state, plan, wait)
-
-
-def check_quota(state: Snapshot, plan: Plan, wait: Wait) -> None:
-    numbers = wait.reason.numbers
-    if "sku" in numbers:
-        sku = str(numbers["sku"])
-        assert numbers["held"] == held(state, wait.job.vc, sku)
-        assert numbers["owned"] == next(vc.owned(sku) for vc in state.cluster.virtual_clusters if vc.id == wait.job.vc)
-        sizes = [wait.job.role(task.role) for task in wait.job.wanted]
-        mine = [role.gpus for role in sizes if role.sku in (sku, None) and role.gpus]
-        assert numbers["needed"] == (sum(mine) if wait.job.gang else min(mine))
-        assert int(numbers["held"]) + int(numbers["needed"]) > int(numbers["owned"])
-    idle = replace(with_plenty(all_in_service(state)), waiting=())
-    assert isinstance(Engine.restore(idle).decide(wait.job, 0), Wait)
-
-
-def check_lend_limit(state: Snapshot, plan: Plan, wait: Wait) -> None:
-    sku = str(wait.reason.numbers["sku"])
-    free = sum(count for name, count in free_on(state).items() if sku_at(state.cluster, name) == sku)
-    owed = sum(vc.owned(sku) - held(state, vc.id, sku) for vc in state.cluster.virtual_clusters)
-    assert (wait.reason.numbers["free"], wait.reason.numbers["owed"]) == (free, owed)
-    assert int(wait.reason.numbers["needed"]) > free - owed
-
-
-def check_order(state: Snapshot, plan: Plan, wait: Wait) -> None:
-    mine = skus_of(state.cluster, wait.job)
-    ahead = [
-        other.job for other in plan.waits
-        if other.job.vc == wait.job.vc
-        and other.job.opportunistic == wait.job.opportunistic
-        and ordered(other.job) < ordered(wait.job)
-        and (skus_of(state.cluster, other.job) & mine or not (skus_of(state.cluster, other.job) | mine))
-    ]  # fmt: skip
-    numbers = wait.reason.numbers
-    assert ahead
-    assert numbers["ahead"] == len(ahead)
-    assert numbers["by_priority"] == sum(one.priority > wait.job.priority for one in ahead)
-
-
-def check_fragmented(state: Snapshot, plan: Plan, wait: Wait) -> None:
-    best = with_plenty(all_in_service(state))
-    assert isinstance(Engine.restore(best).decide(wait.job, 0), Wait)
-    sku = str(wait.reason.numbers["sku"])
-    roles = [wait.job.role(task.role) for task in wait.job.wanted]
-    sizes = [(role.gpus, role.sku or sku) for role in roles]
-    if wait.job.gang:
-        assert not fits_somehow(best, sizes)
-    else:
-        assert not any(fits_somehow(best, [size]) for size in sizes if size[1] == sku and size[0])
-
-
-def check_bad_nodes(state: Snapshot, plan: Plan, wait: Wait) -> None:
-    assert isinstance(Engine.restore(with_plenty(state)).decide(wait.job, 0), Wait)
-    assert isinstance(Engine.restore(with_plenty(all_in_service(state))).decide(wait.job, 0), Start)
-
-
-def check_resources(state: Snapshot, plan: Plan, wait: Wait) -> None:
-    assert isinstance(Engine.restore(state).decide(wait.job, 0), Wait)
-    assert isinstance(Engine.restore(with_plenty(state)).decide(wait.job, 0), Start)
-
-
-CHECKS = {
-    Code.QUOTA: check_quota,
-    Code.LEND_LIMIT: check_lend_limit,
-    Code.ORDER: check_order,
-    Code.FRAGMENTED: check_fragmented,
-    Code.BAD_NODES: check_bad_nodes,
-    Code.RESOURCES: check_resources,
-}
-
-
-@few
 @given(clusters(healthy=True), st.lists(jobs(lowest=0), min_size=1, max_size=8).map(named))
 def test_everything_that_was_accepted_runs_when_jobs_end(described: Cluster, waiting: list[Job]) -> None:
     accepted = [one for one in waiting if not refusals(described, one) and runs_on_the_idle_cluster(described, one)]
     arrivals = [(one.submitted_ms, one) for one in accepted]
     run = run_to_the_end(Engine(described), arrivals, {one.id: 3 + one.order_id for one in accepted})
     assert set(run.ended) == {one.id for one in accepted}
-    assert all(len(run.began[one.id]) == len(one.wanted) for one in accepted)
+    assert all(set(run.tasks_of(one.id)) == set(one.wanted) for one in accepted)
 
 
 def runs_on_the_idle_cluster(described: Cluster, one: Job) -> bool:

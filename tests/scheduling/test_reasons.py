@@ -1,11 +1,24 @@
 """Every waiting job has one reason, with numbers and a sentence, and the reason is true."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
-from scheduling import Cluster, Code, Job, NodeState, Wait
-from tests.scheduling.builders import cluster, job, node, role, running
+from scheduling import (
+    CellType,
+    Cluster,
+    Code,
+    Job,
+    NodeState,
+    PinnedCell,
+    QuotaLine,
+    Rules,
+    Victim,
+    VirtualCluster,
+    Wait,
+    all_tasks,
+)
+from tests.scheduling.builders import cluster, job, node, role, running, wait_of, with_rules
 
 
 @dataclass(frozen=True)
@@ -107,10 +120,30 @@ CASES = {
         "needs 3 CPU; the roomiest node, gpu01, has 2 CPU and 128 GB not kept for idle GPUs",
     ),
     "lending": Case(
-        cluster(node("gpu01"), vision=3), (job("b"),), job("j", role(gpus=2), priority=-1), Code.LEND_LIMIT,
-        {"free": 3, "owed": 2, "needed": 2},
-        "3 A100 are free and teams may still fill 2 of their quota; "
-        "this opportunistic job needs 2 beyond that",
+        with_rules(cluster(node("gpu01"), vision=3), vision=Rules(max_lend={"A100": 1})), (job("b"),),
+        job("j", role(gpus=3), priority=-1), Code.LEND_LIMIT, {"lent": 0, "limit": 2, "needed": 3},
+        "0 of the 2 A100 that may be on loan now are lent; this job needs 3",
+    ),
+    "borrowing": Case(
+        with_rules(cluster(node("gpu01"), vision=1), vision=Rules(max_borrow={"A100": 2})),
+        (job("b", priority=-1),), job("j", role(gpus=2), priority=-1), Code.BORROW_LIMIT,
+        {"held": 1, "limit": 2, "needed": 2}, "team vision borrows 1 of the 2 A100 that it may; this job needs 2",
+    ),
+    "a user's part of the quota": Case(
+        with_rules(cluster(node("gpu01"), vision=4), vision=Rules(user_factor=0.5)), (job("b"),),
+        job("j", role(gpus=2)), Code.USER_LIMIT, {"user": "alice", "held": 1, "limit": 2, "needed": 2},
+        "alice holds 1 of the 2 A100 that one user of team vision may; this job needs 2",
+    ),
+    "what one user may hold": Case(
+        with_rules(cluster(node("gpu01"), vision=4), vision=Rules(user_gpus=3)), (job("b", role(gpus=2)),),
+        job("j", role(gpus=2)), Code.USER_LIMIT, {"user": "alice", "held": 2, "limit": 3, "needed": 2},
+        "alice holds 2 of the 3 GPUs that one user of team vision may; this job needs 2",
+    ),
+    "what jobs of a high class may hold": Case(
+        with_rules(cluster(node("gpu01"), vision=4), vision=Rules(class_priority=100, class_gpus=2)),
+        (job("b", role(gpus=2), priority=200, user="bob"),), job("j", priority=100), Code.USER_LIMIT,
+        {"priority": 100, "held": 2, "limit": 2, "needed": 1},
+        "jobs of priority 100 and above hold 2 of the 2 GPUs that team vision allows them; this job needs 1",
     ),
     "a team that owns nothing": Case(
         cluster(node("gpu01"), vision=4, guests=0), (), job("j", role(sku=None), vc="guests"), Code.QUOTA,
@@ -153,10 +186,44 @@ def test_what_does_not_start_of_a_job_that_is_no_gang_has_its_reason_in_the_same
     assert made.explain("j", 0) == wait
 
 
-def test_after_a_quota_cut_the_team_is_told_what_it_holds_beyond_it() -> None:
+def test_after_a_quota_cut_the_job_that_fits_no_longer_is_on_loan_and_gives_way() -> None:
     made = running(cluster(node("gpu01"), vision=4), job("b", role(gpus=4)))
     made.submit(job("j"))
     made.reconfigure(cluster(node("gpu01"), vision=2))
-    assert made.explain("j", 0).job.id == "j"
-    answer = made.plan(0).waits[0]
-    assert answer.reason.sentence == "team vision holds 4 of 2 A100; this job needs 1"
+    plan = made.plan(0)
+    made.carry_out(plan)
+    assert [(one.job, one.cause) for one in plan.demotions] == [("b", "quota")]
+    assert [one.victims for one in plan.preemptions] == [(Victim("b", all_tasks((role(),)), 0),)]
+    assert wait_of(plan, "j").reason.sentence == "waits for job b to leave 1 GPU that is kept for it"
+    made.finish("b")
+    assert [start.job.id for start in made.plan(0).starts] == ["j"]
+
+
+PINNED = replace(
+    cluster(node("gpu01", shape="box", sick=(0,)), node("gpu02", shape="box"), vision=4),
+    cell_types=(CellType("box", "A100", 4, node_level=True),),
+    pinned_cells=(PinnedCell("mine", "box", "gpu01"),),
+    virtual_clusters=(VirtualCluster("vision", (QuotaLine("A100", 4),), pinned=("mine",)),),
+)
+
+
+def test_a_job_for_a_pinned_cell_is_told_of_the_fault_in_it_though_other_nodes_are_free() -> None:
+    made = running(PINNED)
+    answer = made.decide(job("j", replace(role(gpus=4), pinned_cell="mine")), 0)
+    assert isinstance(answer, Wait)
+    assert answer.reason.code == Code.BAD_NODES
+
+
+def test_a_job_that_names_no_pinned_cell_is_told_of_the_other_cells_alone() -> None:
+    made = running(PINNED, job("b", role(gpus=4)))
+    answer = made.decide(job("j", role(gpus=2)), 0)
+    assert isinstance(answer, Wait)
+    assert answer.reason.sentence == "team vision holds 4 of 4 A100; this job needs 2"
+
+
+def test_a_high_priority_that_only_bad_hardware_holds_back_is_not_told_of_the_quota_that_it_could_take() -> None:
+    made = running(cluster(node("gpu01"), vision=4), job("low", role(gpus=2), priority=1))
+    made.set_node(node("gpu01", sick=(3,)))
+    answer = made.decide(job("high", role(gpus=4), priority=9), 0)
+    assert isinstance(answer, Wait)
+    assert answer.reason.code == Code.BAD_NODES

@@ -4,7 +4,8 @@ T1 and T2 are chapter 7.3.2 of Microsoft's AI-System textbook; config A and B ar
 """
 
 from scheduling import Cluster, Code
-from tests.scheduling.builders import carry_out, cluster, engine, job, node, role, run_to_the_end, running
+from tests.scheduling.builders import carry_out, cluster, engine, job, node, role, running
+from tests.scheduling.playing import run_to_the_end
 
 TEXTBOOK = cluster(node("node1", 4), node("node2", 4), vision=8)
 CONFIG_A = cluster(node("carol", 1), node("dan", 1), default=1, vc1=1)

@@ -86,13 +86,13 @@ def skus_of(described: Cluster, one: Job) -> set[str]:
 def with_plenty(state: Snapshot) -> Snapshot:
     """The same state on nodes whose CPU and memory are no matter."""
     nodes = tuple(replace(one, cpu_milli=PLENTY, memory_mb=PLENTY) for one in state.cluster.nodes)
-    return replace(state, cluster=Cluster(nodes, state.cluster.virtual_clusters))
+    return replace(state, cluster=replace(state.cluster, nodes=nodes))
 
 
 def all_in_service(state: Snapshot) -> Snapshot:
     """The same state with every node open and every GPU healthy."""
     nodes = tuple(_repaired(one) for one in state.cluster.nodes)
-    return replace(state, cluster=Cluster(nodes, state.cluster.virtual_clusters))
+    return replace(state, cluster=replace(state.cluster, nodes=nodes))
 
 
 def _repaired(one: Node) -> Node:

@@ -32,7 +32,7 @@ class World:
         """A node that has joined and reported; its GPUs go to the team."""
         node = self.nodes[name] = ScriptedNode(name, **shape)
         assert node.report()
-        for cell_type in CellType.objects.all():
+        for cell_type in CellType.objects.filter(child__isnull=True):
             count = Gpu.objects.filter(cell_type=cell_type).count()
             quota_set(vc=self.vc, cell_type=cell_type, count=count, now=self.now)
         return node

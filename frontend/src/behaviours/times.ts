@@ -28,12 +28,16 @@ export function spanWords(seconds: number): string {
   return `${Math.floor(whole / unit[1])} ${unit[0]}${next && rest ? ` ${rest} ${next[0]}` : ""}`;
 }
 
-export function moment(element: HTMLElement): void {
-  const at = new Date((element as HTMLTimeElement).dateTime);
+/** A point in time in the reader's own zone: as short as it can be told apart from now. */
+export function momentWords(at: Date): string {
   const now = new Date();
   const near = at.toDateString() === now.toDateString();
-  const format = near ? today : at.getFullYear() === now.getFullYear() ? sameYear : other;
-  element.textContent = format.format(at);
+  return (near ? today : at.getFullYear() === now.getFullYear() ? sameYear : other).format(at);
+}
+
+export function moment(element: HTMLElement): void {
+  const at = new Date((element as HTMLTimeElement).dateTime);
+  element.textContent = momentWords(at);
   element.title = full.format(at);
 }
 

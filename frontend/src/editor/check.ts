@@ -1,4 +1,4 @@
-/** Asks the server whether the job file would be accepted, while it is typed. */
+/** Asks the server about the job file while it is typed: whether it would be accepted, what would become of it. */
 
 export interface Problem {
   /** Such as `taskRoles.worker.instances`; empty for the whole file. */
@@ -16,24 +16,29 @@ export interface Verdict {
 
 const PAUSE_MS = 300;
 
-export class Checker {
+export class Asker<Answer> {
   readonly #address: string;
   readonly #token: string;
-  readonly #done: (verdict: Verdict | undefined) => void;
+  readonly #done: (answer: Answer | undefined) => void;
   #timer = 0;
   #asking: AbortController | undefined;
 
   /** `done` gets what the server says of the newest text; undefined when it could not be asked. */
-  constructor(address: string, token: string, done: (verdict: Verdict | undefined) => void) {
+  constructor(address: string, token: string, done: (answer: Answer | undefined) => void) {
     this.#address = address;
     this.#token = token;
     this.#done = done;
   }
 
-  check(text: string, pauseMs = PAUSE_MS): void {
+  ask(text: string, pauseMs = PAUSE_MS): void {
+    this.forget();
+    this.#timer = window.setTimeout(() => void this.#ask(text), pauseMs);
+  }
+
+  /** Whatever was asked is not wanted any more. */
+  forget(): void {
     clearTimeout(this.#timer);
     this.#asking?.abort();
-    this.#timer = window.setTimeout(() => void this.#ask(text), pauseMs);
   }
 
   async #ask(text: string): Promise<void> {
@@ -46,7 +51,7 @@ export class Checker {
         headers: { "Content-Type": "application/yaml", "X-CSRFToken": this.#token },
         signal: asking.signal,
       });
-      this.#done(answer.ok ? ((await answer.json()) as Verdict) : undefined);
+      this.#done(answer.ok ? ((await answer.json()) as Answer) : undefined);
     } catch {
       if (!asking.signal.aborted) this.#done(undefined);
     }

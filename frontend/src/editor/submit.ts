@@ -1,8 +1,12 @@
 /** The submit page: editor, simple form and the server's verdict on one job file. */
 
-import { Checker, type Problem, type Verdict } from "./check.ts";
+import { Asker, type Problem, type Verdict } from "./check.ts";
 import { CodeEditor } from "./code.ts";
 import { type Field, FIELDS, otherRoles, readFields, writeField } from "./fields.ts";
+import { type Outlook, outlookWords, type Sentences } from "./outlook.ts";
+
+/** An answer costs the server a second: asked once nothing was typed for so long. */
+const OUTLOOK_PAUSE_MS = 700;
 
 const PATHS: Record<Field, RegExp> = {
   name: /^name$/,
@@ -21,7 +25,8 @@ export class SubmitPage {
   readonly #form: HTMLFormElement;
   readonly #source: HTMLTextAreaElement;
   readonly #editor: CodeEditor;
-  readonly #checker: Checker;
+  readonly #checker: Asker<Verdict>;
+  readonly #outlook: Asker<Outlook>;
   /** The form writes into the text right now: do not read it back into the field that is typed in. */
   #writing: Field | undefined;
 
@@ -29,7 +34,8 @@ export class SubmitPage {
     this.#form = form;
     this.#source = form.querySelector<HTMLTextAreaElement>("textarea[name=config]") as HTMLTextAreaElement;
     const token = form.querySelector<HTMLInputElement>("[name=csrfmiddlewaretoken]")?.value ?? "";
-    this.#checker = new Checker(form.dataset["jobCheck"] as string, token, (verdict) => this.#show(verdict));
+    this.#checker = new Asker(form.dataset["jobCheck"] as string, token, (verdict) => this.#show(verdict));
+    this.#outlook = new Asker(form.dataset["jobEstimate"] as string, token, (outlook) => this.#tell(outlook));
     const place = document.createElement("div");
     place.className = "editor";
     this.#source.after(place);
@@ -41,7 +47,7 @@ export class SubmitPage {
       this.#input(field)?.addEventListener("input", () => this.#write(field));
     }
     this.#read();
-    this.#checker.check(this.#editor.text, 0);
+    this.#checker.ask(this.#editor.text, 0);
   }
 
   #input(field: Field): Input | null {
@@ -56,7 +62,8 @@ export class SubmitPage {
     this.#source.value = text;
     this.#read();
     this.#state("checking");
-    this.#checker.check(text);
+    this.#outlook.forget();
+    this.#checker.ask(text);
   }
 
   #write(field: Field): void {
@@ -88,7 +95,10 @@ export class SubmitPage {
 
   #show(verdict: Verdict | undefined): void {
     const problems = verdict?.problems ?? [];
-    this.#state(verdict === undefined ? "unknown" : problems.length > 0 ? "invalid" : "valid");
+    const valid = verdict !== undefined && problems.length === 0;
+    this.#state(verdict === undefined ? "unknown" : valid ? "valid" : "invalid");
+    if (valid) this.#outlook.ask(this.#editor.text, OUTLOOK_PAUSE_MS);
+    else this.#tell(undefined);
     this.#editor.show(problems);
     this.#list(problems);
     this.#part("hints")?.replaceChildren(...(verdict?.hints ?? []).map(item));
@@ -98,6 +108,13 @@ export class SubmitPage {
       if (place) place.textContent = found.map((problem) => problem.message).join(" ");
       this.#input(field)?.setAttribute("aria-invalid", String(found.length > 0));
     }
+  }
+
+  #tell(outlook: Outlook | undefined): void {
+    const line = this.#part("outlook");
+    if (!line) return;
+    line.hidden = outlook === undefined;
+    line.textContent = outlook ? outlookWords(outlook, { ...line.dataset } as unknown as Sentences) : "";
   }
 
   #list(problems: readonly Problem[]): void {

@@ -71,6 +71,12 @@ def lasted(start: datetime | None, end: datetime | None, now: datetime | None = 
     return format_html('<span data-ticking="{}">{}</span>', int(start.timestamp() * 1000), shown)
 
 
+@register.simple_tag
+def span(length: timedelta) -> str:
+    """A span of time: ``1 min 15 s``."""
+    return span_words(length)
+
+
 def span_words(span: timedelta) -> str:
     """``75 s`` as ``1 min 15 s``: the two largest units that are not nothing."""
     seconds = max(0, int(span.total_seconds()))

@@ -1,13 +1,15 @@
 """REST: jobs."""
 
 from portal.jobs.api.logs import LogsView
+from portal.jobs.api.preemptions import PreemptionsView
+from portal.jobs.api.queue import QueueView
 from portal.jobs.api.views import (
     AttemptsView,
     ConfigView,
     EventsView,
     JobsView,
     JobView,
-    QueueView,
+    MoveView,
     StopView,
     TasksView,
     ValidateView,
@@ -20,6 +22,8 @@ __all__ = [
     "JobView",
     "JobsView",
     "LogsView",
+    "MoveView",
+    "PreemptionsView",
     "QueueView",
     "StopView",
     "TasksView",

@@ -56,13 +56,41 @@ class JobAnswer(Answer):
         return str(job.waiting_message) if job.state == JobState.WAITING else ""
 
 
+class StartAnswer(serializers.Serializer[Any]):
+    """When a waiting job will start."""
+
+    p50 = serializers.DateTimeField(source="p50_at", help_text="as likely before as after")
+    p90 = serializers.DateTimeField(source="p90_at", help_text="by then, nine times in ten")
+
+
+class ScoreAnswer(serializers.Serializer[Any]):
+    """How good past estimates were."""
+
+    count = serializers.IntegerField(help_text="estimates whose job has started since, the newest 2,000")
+    hits = serializers.IntegerField(help_text="of these, jobs that started by their p90")
+    off_s = serializers.IntegerField(help_text="half of them started within so many seconds of their p50")
+
+
+class MovedAnswer(serializers.Serializer[Any]):
+    """Where a job waits now. Whoever moved it out of a virtual cluster may not see it there."""
+
+    id = serializers.IntegerField(source="pk")
+    label = serializers.CharField(help_text="user/name#run")  # type: ignore[assignment]  # a field, which DRF takes out of the class
+    vc = serializers.CharField(source="vc.name")
+
+
 class WaitingAnswer(serializers.Serializer[Any]):
     """Why a job waits."""
 
     code = serializers.CharField(allow_blank=True, help_text="for programs; empty: the scheduler has not looked yet")
     message = serializers.CharField(allow_blank=True, help_text="in words")
     numbers = FreeObject(help_text="the numbers behind it")
-    place = serializers.IntegerField(allow_null=True, help_text="in the queue of its virtual cluster, from 1")
+    place = serializers.IntegerField(
+        allow_null=True,
+        help_text="from 1, in its virtual cluster among jobs that want the same SKU; null: in no order (yet)",
+    )
+    start = StartAnswer(allow_null=True, help_text="null: no estimate yet")
+    score = ScoreAnswer(allow_null=True, help_text="of such estimates; null: too few to tell")
     since = serializers.DateTimeField(allow_null=True, help_text="when the scheduler last wrote this")
     not_before = serializers.DateTimeField(allow_null=True, help_text="a retry waits until then")
 
@@ -127,6 +155,7 @@ class TaskAttemptAnswer(serializers.Serializer[Any]):
     created_at = serializers.DateTimeField()
     started_at = serializers.DateTimeField(allow_null=True)
     ended_at = serializers.DateTimeField(allow_null=True)
+    checkpoint_at = serializers.DateTimeField(allow_null=True, help_text="when it last saved, as its file tells")
     lost_at = serializers.DateTimeField(allow_null=True, help_text="given up with its node")
     cause = serializers.CharField(allow_blank=True, help_text="of its end")
     exit_code = serializers.IntegerField(allow_null=True)
@@ -165,13 +194,17 @@ class EventAnswer(Answer):
 class QueueAnswer(Answer):
     """A waiting job. Which it is and why it waits stands there for those who may see the job."""
 
-    place = serializers.IntegerField(help_text="in its virtual cluster, from 1")
+    place = serializers.IntegerField(
+        allow_null=True,
+        help_text="from 1, in its virtual cluster among jobs that want the same SKU; null: in no order (yet)",
+    )
     vc = serializers.CharField()
     user = serializers.CharField()
     priority = serializers.IntegerField()
     task_count = serializers.IntegerField()
     gpu_count = serializers.IntegerField()
     submitted_at = serializers.DateTimeField()
+    start = StartAnswer(allow_null=True, help_text="null: no estimate yet")
     job = serializers.IntegerField(allow_null=True, help_text="the job's id")
     label = serializers.CharField(allow_null=True, help_text="user/name#run")  # type: ignore[assignment]  # a field, which DRF takes out of the class
     waiting_code = serializers.CharField(allow_null=True, allow_blank=True)

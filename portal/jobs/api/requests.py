@@ -14,6 +14,7 @@ from rest_framework.request import Request
 
 from portal.common.errors import Fault, Invalid
 from portal.common.parsers import read_limited
+from portal.common.serializers import Body, Text
 from portal.jobs.models import Job
 from portal.jobs.spec import SpecInvalid
 from portal.jobs.states import JobState
@@ -46,6 +47,10 @@ class JobFileJson(JobFile):
 
 JOB_FILES = (JobFile, JobFileXYaml, JobFileTextYaml, JobFileJson)
 JOB_FILE_SCHEMA = {kind.media_type: {"description": "an OpenPAI job file"} for kind in JOB_FILES}
+
+
+class MoveBody(Body):
+    vc = Text(max_length=64, help_text="name of the virtual cluster in which it shall wait")
 
 
 def job_file(request: Request) -> bytes:

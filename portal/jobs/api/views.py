@@ -1,4 +1,4 @@
-"""REST: jobs, what hangs on them, and the queue."""
+"""REST: jobs and what hangs on them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from rest_framework.response import Response
 from portal.accounts.models import Scope
 from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
-from portal.clusters.selectors import JobSight, job_sight
-from portal.common.pagination import ByPlace, OldestFirst
+from portal.common.pagination import OldestFirst
 from portal.jobs.api.answers import (
     AttemptAnswer,
     EventAnswer,
     JobAnswer,
     JobDetailAnswer,
-    QueueAnswer,
+    MovedAnswer,
     RoleAnswer,
     TaskAnswer,
     ValidationAnswer,
@@ -33,7 +32,7 @@ from portal.jobs.api.requests import (
     JOB_FILE_SCHEMA,
     JOB_FILES,
     JobFilter,
-    QueueFilter,
+    MoveBody,
     Unnegotiated,
     faults_of,
     job_file,
@@ -44,18 +43,17 @@ from portal.jobs.selectors import (
     job_attempt_current,
     job_attempts,
     job_events,
+    job_forecast,
     job_get,
     job_listed,
     job_roles,
     job_tasks,
     job_with_right,
     jobs_listed,
-    queue_listed,
     queue_places,
 )
-from portal.jobs.services import job_check, job_hints, job_stop, job_submit
+from portal.jobs.services import job_change_vc, job_check, job_hints, job_stop, job_submit
 from portal.jobs.spec import SpecInvalid
-from portal.jobs.states import JobState
 
 SUBMIT_KEY = re.compile(r"[\x21-\x7e]{0,100}")
 SUBMIT_KEY_PARAMETER = OpenApiParameter(
@@ -123,13 +121,16 @@ def _detail(job: Job) -> dict[str, Any]:
 
 
 def _waiting(job: Job) -> dict[str, Any] | None:
-    if job.state != JobState.WAITING:
+    expected = job_forecast(job=job)
+    if expected is None:
         return None
     return {
         "code": job.waiting_code,
         "message": job.waiting_message,
         "numbers": job.waiting_numbers,
         "place": queue_places(jobs=[job]).get(job.pk),
+        "start": expected.start,
+        "score": expected.score,
         "since": job.waiting_written_at,
         "not_before": job.not_before,
     }
@@ -149,6 +150,26 @@ class StopView(ApiView):
         job = job_with_right(user=self.user, job_id=job_id, action=Action.JOB_STOP)
         job_stop(job=job, actor=self.user, now=timezone.now())
         return Response(_detail(job_listed(user=self.user, job_id=job_id)))
+
+
+class MoveView(ApiView):
+    """Moving a waiting job."""
+
+    scope = Scope.SUBMIT
+    problems = (409,)
+
+    @extend_schema(operation_id="job_move", request=MoveBody, responses={200: MovedAnswer})
+    def post(self, request: Request, job_id: int) -> Response:
+        """Lets a waiting job wait in another virtual cluster, with its old time of submission. Its file is judged as if
+        its owner submitted it there: 400 with every problem. 409 when it does not wait any more. For its owner, leads
+        of the virtual cluster that it leaves and administrators."""
+        job = job_with_right(user=self.user, job_id=job_id, action=Action.JOB_MOVE)
+        vc = self.body(MoveBody)["vc"]
+        try:
+            job_change_vc(job=job, vc=vc, actor=self.user.username, now=timezone.now())
+        except SpecInvalid as error:
+            raise faults_of(error) from error
+        return Response(MovedAnswer(job).data)
 
 
 class ConfigView(ApiView):
@@ -230,34 +251,3 @@ class ValidateView(ApiView):
             return Response(ValidationAnswer(refused).data)
         good = {"valid": True, "problems": [], "hints": job_hints(spec=spec), "summary": spec}
         return Response(ValidationAnswer(good).data)
-
-
-class QueueView(ApiView):
-    """What waits."""
-
-    pagination_class = ByPlace
-    queryset = Job.objects.none()
-    filter_backends = (DjangoFilterBackend,)
-    filterset_class = QueueFilter
-
-    @extend_schema(operation_id="queue_list", responses=QueueAnswer(many=True))
-    def get(self, request: Request) -> Response:
-        """Every waiting job in the order in which the scheduler takes them within each virtual cluster."""
-        sight = job_sight(user=self.user)
-        return self.page(queue_listed(), QueueAnswer, lambda jobs: [_queued(job, sight) for job in jobs])
-
-
-_QUEUE_COLUMNS = ("place", "priority", "task_count", "gpu_count", "submitted_at")
-
-
-def _queued(job: Job, sight: JobSight) -> dict[str, Any]:
-    known = sight.covers(user_id=job.user_id, vc_id=job.vc_id)
-    return {
-        **{name: getattr(job, name) for name in _QUEUE_COLUMNS},
-        "vc": job.vc.name,
-        "user": job.user.username,
-        "job": job.pk if known else None,
-        "label": job.label if known else None,
-        "waiting_code": job.waiting_code if known else None,
-        "waiting_message": job.waiting_message if known else None,
-    }

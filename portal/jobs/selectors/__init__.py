@@ -10,15 +10,39 @@ from portal.jobs.selectors.details import (
     task_attempt_of,
 )
 from portal.jobs.selectors.facts import cluster_facts
-from portal.jobs.selectors.lists import job_listed, jobs_listed, queue_listed, queue_places
+from portal.jobs.selectors.lists import job_listed, jobs_listed
+from portal.jobs.selectors.preemptions import (
+    PreemptionShown,
+    preemptions_leaving,
+    preemptions_of,
+    preemptions_open,
+    preemptions_shown,
+)
+from portal.jobs.selectors.queue import (
+    Forecast,
+    Queued,
+    forecast,
+    job_forecast,
+    queue_ordered,
+    queue_places,
+    queue_rows,
+    queue_waiting,
+)
+from portal.jobs.selectors.usage import PastUse, usage_folded
 from portal.jobs.selectors.visible import job_get, job_restrict, job_with_right, task_attempt_visible
 
 __all__ = [
+    "Forecast",
+    "PastUse",
+    "PreemptionShown",
+    "Queued",
     "RoleState",
     "cluster_facts",
+    "forecast",
     "job_attempt_current",
     "job_attempts",
     "job_events",
+    "job_forecast",
     "job_get",
     "job_listed",
     "job_restrict",
@@ -26,8 +50,15 @@ __all__ = [
     "job_tasks",
     "job_with_right",
     "jobs_listed",
-    "queue_listed",
+    "preemptions_leaving",
+    "preemptions_of",
+    "preemptions_open",
+    "preemptions_shown",
+    "queue_ordered",
     "queue_places",
+    "queue_rows",
+    "queue_waiting",
     "task_attempt_of",
     "task_attempt_visible",
+    "usage_folded",
 ]

@@ -1,17 +1,14 @@
-"""Jobs as lists: whose, in which order, and what waits."""
+"""Jobs as lists: whose, in which order."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from django.db.models import F, IntegerField, OuterRef, QuerySet, Subquery, Sum, Window
-from django.db.models.functions import Coalesce, RowNumber
+from django.db.models import F, IntegerField, OuterRef, QuerySet, Subquery, Sum
+from django.db.models.functions import Coalesce
 
 from portal.accounts.models import User
 from portal.common.errors import NotFound
 from portal.jobs.models import Job, TaskRole
 from portal.jobs.selectors.visible import job_restrict
-from portal.jobs.states import JobState
 
 HEAVY = ("spec", "config", "secrets_sealed")
 
@@ -38,26 +35,3 @@ def job_listed(*, user: User, job_id: int) -> Job:
     if job is None:
         raise NotFound("job", job_id)
     return job
-
-
-# 1. the higher priority; 2. the earlier submission; 3. the smaller id.
-_ORDER = (F("priority").desc(), "submitted_at", "id")
-_PLACE = Window(RowNumber(), partition_by=F("vc"), order_by=_ORDER)
-
-
-def queue_listed() -> QuerySet[Job]:
-    """Every waiting job in the order of the queue, with its ``place`` in its VC, from 1; whom its name may be shown
-    to says ``job_sight``."""
-    waiting = Job.objects.filter(state=JobState.WAITING).annotate(place=_PLACE)
-    return with_sizes(waiting.order_by(*_ORDER))
-
-
-def queue_places(*, jobs: Sequence[Job]) -> dict[int, int]:
-    """The places, within their VCs, of those of the jobs that wait; one query."""
-    vcs = {job.vc_id for job in jobs if job.state == JobState.WAITING}
-    if not vcs:
-        return {}
-    wanted = {job.pk for job in jobs}
-    waiting = Job.objects.filter(state=JobState.WAITING, vc__in=vcs).order_by()
-    rows = waiting.annotate(place=_PLACE).values_list("pk", "place")
-    return {key: place for key, place in rows if key in wanted}

@@ -12,7 +12,10 @@ from portal.clusters.selectors import job_sight
 from portal.common.errors import Denied, NotFound
 from portal.jobs.models import Job, TaskAttempt
 
-_REFUSALS = {Action.JOB_STOP: "Only its owner, a lead of its virtual cluster or an administrator may stop a job."}
+_REFUSALS = {
+    Action.JOB_STOP: "Only its owner, a lead of its virtual cluster or an administrator may stop a job.",
+    Action.JOB_MOVE: "Only its owner, a lead of its virtual cluster or an administrator may move a job.",
+}
 
 
 def job_restrict(*, user: User, action: Action = Action.JOB_READ) -> QuerySet[Job]:

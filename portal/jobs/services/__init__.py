@@ -1,43 +1,54 @@
 """Writing jobs: submit, stop, and what nodes report. Each service is one transaction or several whole ones."""
 
 from portal.jobs.services.admission import job_check, job_hints
-from portal.jobs.services.attempts import (
-    Leaf,
-    NoPortLeft,
-    Overtaken,
-    Placed,
-    attempt_end,
-    attempt_run_when_prepared,
-    attempt_start,
-)
-from portal.jobs.services.moves import job_hold
+from portal.jobs.services.attempts import attempt_end, attempt_run_when_prepared, attempt_start
+from portal.jobs.services.claims import claims_release
+from portal.jobs.services.holding import job_demote, job_promote
+from portal.jobs.services.moves import job_hold, jobs_hold
+from portal.jobs.services.moving import job_change_vc
 from portal.jobs.services.orders import desired_build, desired_send, nodes_bump
+from portal.jobs.services.placing import Leaf, NoPortLeft, Overtaken, Placed
+from portal.jobs.services.preempt import PREEMPTING, Taken, job_preempt, preempting_words
 from portal.jobs.services.reports import attempt_log_done, container_report, containers_report
+from portal.jobs.services.specs import grace_seconds
 from portal.jobs.services.stop import job_stop
-from portal.jobs.services.submit import job_submit
+from portal.jobs.services.submit import job_draft, job_submit
 from portal.jobs.services.upkeep import Waiting, jobs_reconcile, node_tasks_lose, waits_write
+from portal.jobs.services.words import job_of_others
 
 __all__ = [
+    "PREEMPTING",
     "Leaf",
     "NoPortLeft",
     "Overtaken",
     "Placed",
+    "Taken",
     "Waiting",
     "attempt_end",
     "attempt_log_done",
     "attempt_run_when_prepared",
     "attempt_start",
+    "claims_release",
     "container_report",
     "containers_report",
     "desired_build",
     "desired_send",
+    "grace_seconds",
+    "job_change_vc",
     "job_check",
-    "job_hold",
+    "job_demote",
+    "job_draft",
     "job_hints",
+    "job_hold",
+    "job_of_others",
+    "job_preempt",
+    "job_promote",
     "job_stop",
     "job_submit",
+    "jobs_hold",
     "jobs_reconcile",
     "node_tasks_lose",
     "nodes_bump",
+    "preempting_words",
     "waits_write",
 ]

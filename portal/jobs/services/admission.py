@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from django.conf import settings
+from django.utils import timezone
 
 from portal.accounts.models import User
 from portal.clusters.models import Node, Storage, VirtualCluster
@@ -12,6 +13,7 @@ from portal.jobs.selectors.facts import cluster_facts
 from portal.jobs.selectors.labels import label_read
 from portal.jobs.selectors.storages import storage_names
 from portal.jobs.selectors.visible import job_restrict
+from portal.jobs.services.rights import right_problems
 from portal.jobs.spec import JobSpec, Problem, SpecInvalid, parse, secret_names_missing
 
 EXTRAS = "extras.berth"
@@ -24,9 +26,10 @@ def job_check(*, user: User, text: str | bytes) -> JobSpec:
         *_secrets(spec),
         *_storages(spec),
         *_network(spec),
-        *_grace(spec),
+        *_times(spec),
         *_nodes(spec),
         *_after(spec, user),
+        *right_problems(spec=spec, user=user, now=timezone.now()),
     ]
     if problems:
         raise SpecInvalid(problems)
@@ -66,10 +69,14 @@ def _network(spec: JobSpec) -> Iterator[Problem]:
         yield Problem("taskRoles", message, "host_network")
 
 
-def _grace(spec: JobSpec) -> Iterator[Problem]:
-    wanted, most = spec.berth.grace_period_s, settings.MAX_GRACE_S
-    if wanted is not None and wanted > most:
-        yield Problem(f"{EXTRAS}.gracePeriod", f"must be at most {most} s here, not {wanted} s", "maximum")
+def _times(spec: JobSpec) -> Iterator[Problem]:
+    limits = [
+        ("gracePeriod", spec.berth.grace_period_s, settings.MAX_GRACE_S),
+        ("minRunTime", spec.berth.min_run_time_s, settings.MAX_MIN_RUN_S),
+    ]
+    for key, wanted, most in limits:
+        if wanted is not None and wanted > most:
+            yield Problem(f"{EXTRAS}.{key}", f"must be at most {most} s here, not {wanted} s", "maximum")
 
 
 def _nodes(spec: JobSpec) -> Iterator[Problem]:

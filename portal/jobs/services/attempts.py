@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from django.conf import settings
@@ -13,11 +12,12 @@ from django.db.models import Max, Q
 
 from nodes.protocol import ContainerState, Phase, StopReason
 from portal.clusters.models import Node
-from portal.common.wake import scheduler_wake
-from portal.jobs.models import Allocation, Job, JobAttempt, Standing, Task, TaskAttempt
+from portal.jobs.models import Allocation, Job, JobAttempt, Task, TaskAttempt
+from portal.jobs.services.claims import claims_convert
 from portal.jobs.services.environment import MASTER_PORT_LABEL, PAI_PORTS
 from portal.jobs.services.moves import attempt_move, job_event, job_hold, job_move, tasks_move
 from portal.jobs.services.orders import nodes_bump
+from portal.jobs.services.placing import NoPortLeft, Overtaken, Placed
 from portal.jobs.spec import JobSpec
 from portal.jobs.states import AttemptState, EndReason, JobState, TaskState
 
@@ -25,45 +25,13 @@ LIVE = Q(lost_at__isnull=True) & ~Q(state=str(ContainerState.TERMINATED))
 """Task attempts that still decide something."""
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """A leaf cell in a placement: the GPU's row id, its virtual cell ("" when borrowed) and standing."""
-
-    gpu_id: int
-    virtual_cell: str
-    standing: str
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """Where one task goes."""
-
-    task_id: int
-    role: str
-    index: int
-    node_id: int
-    cpu_milli: int
-    memory_mb: int
-    leaves: tuple[Leaf, ...]
-
-
-class Overtaken(Exception):
-    """The rows are not any more what the decision was made from; the next cycle decides again."""
-
-
-class NoPortLeft(Exception):
-    """A node's port range is used up. ``node`` and ``wanted`` name it."""
-
-    def __init__(self, node: str, wanted: int) -> None:
-        super().__init__(f"{node} has no {wanted} free ports left in its range")
-        self.node, self.wanted = node, wanted
-
-
 def attempt_start(*, job: Job, placed: Sequence[Placed], now: datetime) -> JobAttempt:
     """Turn a decision into rows and orders; the caller's transaction has checked the nodes' versions.
 
-    Raises Overtaken when the job or a task is not waiting any more; IntegrityError when a leaf has a holder.
+    Raises Overtaken when the job or a task is not waiting any more, or another has claimed a leaf; IntegrityError
+    when a leaf has a holder.
     """
+    claims_convert(job=job, placed=placed)
     attempt = _attempt_open(job, now)
     waiting = Task.objects.filter(pk__in=[place.task_id for place in placed])
     if tasks_move(waiting, TaskState.STARTING) != len(placed):
@@ -187,6 +155,7 @@ def _allocations(rows: list[TaskAttempt], placed: Sequence[Placed], now: datetim
             leaf_id=leaf.gpu_id,
             virtual_cell=leaf.virtual_cell,
             standing=leaf.standing,
+            since=now,
             created_at=now,
         )
         for row, place in zip(rows, placed, strict=True)
@@ -311,18 +280,3 @@ def tasks_stop(rows: Iterable[TaskAttempt], *, reason: StopReason, message: str,
         TaskAttempt.objects.filter(
             pk__in=[row.pk for row in by_node[node_id]], phase__in=[Phase.PREPARE, Phase.RUN]
         ).update(phase=Phase.STOP, phase_since=generation, stop_reason=reason, stop_message=message, stop_grace_s=grace)
-
-
-def task_attempt_release(*, row: TaskAttempt, now: datetime) -> None:
-    """Its last process is gone: CPU, memory, ports and GPUs are free again."""
-    freed = TaskAttempt.objects.filter(pk=row.pk, released_at__isnull=True).update(released_at=now)
-    Allocation.objects.filter(task_attempt=row, released_at__isnull=True).update(released_at=now)
-    if freed:
-        transaction.on_commit(scheduler_wake)
-
-
-def task_attempt_uncharge(*, row: TaskAttempt) -> None:
-    """Given up with its node: it holds its GPUs there until they are seen free, but its team's quota no more."""
-    Allocation.objects.filter(task_attempt=row, released_at__isnull=True).update(
-        virtual_cell="", standing=Standing.BORROWED
-    )

@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from portal.common.live import announce
 from portal.common.moves import sources
 from portal.common.wake import scheduler_wake
-from portal.jobs.models import Job, JobAttempt, JobEvent, Task, TaskAttempt
+from portal.jobs.models import Claim, Job, JobAttempt, JobEvent, Task, TaskAttempt
 from portal.jobs.states import (
     ATTEMPT_MOVES,
     JOB_MOVES,
@@ -25,6 +25,11 @@ from portal.jobs.states import (
     JobState,
     TaskState,
 )
+
+_CLAIMS_NOTHING = JOB_OVER | {JobState.STOPPING}
+"""States in which a job waits for no GPU any more: what was kept for it is free."""
+_MAKES_ROOM = _CLAIMS_NOTHING | {JobState.WAITING}
+"""States that may let the scheduler start something: a job that waits, or one that others waited for."""
 
 
 def job_event(
@@ -63,10 +68,6 @@ def job_announce(job: Job) -> None:
     transaction.on_commit(lambda: announce("job", payload))
 
 
-MAKES_ROOM = JOB_OVER | {JobState.WAITING}
-"""States that may let the scheduler start something: a job that waits, or one that others waited for."""
-
-
 def job_move(job: Job, to: JobState, *, now: datetime, code: str, message: str, actor: str = "", **fields: Any) -> bool:
     """Move a job, with the given columns, where the table allows it from the state its row is in."""
     rows = Job.objects.filter(pk=job.pk, state__in=sources(JOB_MOVES, to)).update(state=to, **fields)
@@ -74,8 +75,10 @@ def job_move(job: Job, to: JobState, *, now: datetime, code: str, message: str, 
         for name, value in fields.items():
             setattr(job, name, value)
         job.state = to
+        if to in _CLAIMS_NOTHING:
+            Claim.objects.filter(claimant=job).delete()
         job_event(job=job, code=code, message=message, now=now, actor=actor)
-        if to in MAKES_ROOM:
+        if to in _MAKES_ROOM:
             transaction.on_commit(scheduler_wake)
     return bool(rows)
 

@@ -10,7 +10,7 @@ from django.db.models import F
 
 from nodes.protocol import Cause, StopReason
 from portal.jobs.exits import Verdict, verdict
-from portal.jobs.models import Job, JobAttempt, Task, TaskAttempt, TaskRole
+from portal.jobs.models import Demotion, Job, JobAttempt, Task, TaskAttempt, TaskRole
 from portal.jobs.services.attempts import LIVE, attempt_end
 from portal.jobs.services.moves import attempt_move, job_event, job_move, tasks_move
 from portal.jobs.spec import FANCY_RETRY_OFF, RETRY_ALWAYS, JobSpec
@@ -43,6 +43,8 @@ def task_attempt_ended(*, row: TaskAttempt, now: datetime) -> None:
         _lost(row, attempt, now)
     elif row.cause == Cause.EXITED and row.exit_code == 0:
         tasks_move(Task.objects.filter(pk=row.task_id), TaskState.SUCCEEDED)
+    elif _taken_back(row, attempt):
+        _task_again(row, f"Task {row.task.role.name}/{row.task.index} on {row.node.name}: {row.stop_message}", now)
     else:
         _failed(row, attempt, verdict(row.cause, row.exit_code, row.exit_message), now)
     attempt_decide(attempt=attempt, now=now)
@@ -60,6 +62,12 @@ def _lost(row: TaskAttempt, attempt: JobAttempt, now: datetime) -> None:
         attempt_end(attempt=attempt, reason=EndReason.NODE_LOST, message=message, now=now)
     else:
         _task_again(row, message, now)
+
+
+def _taken_back(row: TaskAttempt, attempt: JobAttempt) -> bool:
+    """Whether the task alone was made to give its place up: the others of a job that is no gang go on."""
+    ours = row.cause in {Cause.STOPPED, Cause.UNKILLABLE}
+    return ours and not attempt.job.gang and row.stop_reason in {StopReason.PREEMPTED, StopReason.DRAINED}
 
 
 def _failed(row: TaskAttempt, attempt: JobAttempt, why: Verdict, now: datetime) -> None:
@@ -181,6 +189,7 @@ def attempt_close(*, attempt: JobAttempt, now: datetime) -> None:
             message=f"Attempt {attempt.number} ended: {attempt.end_message}", ended_at=now,
         )  # fmt: skip
         if closed:
+            Demotion.objects.filter(job=attempt.job_id).delete()
             attempt.refresh_from_db()
             job = Job.objects.select_related("user").get(pk=attempt.job_id)
             _job_after(job, attempt, now)
@@ -191,14 +200,17 @@ def _job_after(job: Job, attempt: JobAttempt, now: datetime) -> None:
     if step is Next.REQUEUE or step is Next.RETRY:
         _requeue(job, attempt, now, counted=step is Next.RETRY)
         return
+    message = attempt.end_message
+    if step is Next.SUCCEED and attempt.end_reason == EndReason.PREEMPTED:
+        message = "All tasks had succeeded by themselves before they could be preempted."
     state, reason = {
         Next.SUCCEED: (JobState.SUCCEEDED, EndReason.SUCCEEDED),
         Next.STOP: (JobState.STOPPED, EndReason.STOPPED),
         Next.FAIL: (JobState.FAILED, EndReason(attempt.end_reason)),
     }[step]
     job_move(
-        job, state, now=now, code=str(state), message=attempt.end_message, ended_at=now, end_reason=reason,
-        end_message=attempt.end_message, exit_code=attempt.exit_code,
+        job, state, now=now, code=str(state), message=message, ended_at=now, end_reason=reason,
+        end_message=message, exit_code=attempt.exit_code,
     )  # fmt: skip
     waiting = Task.objects.filter(job=job).exclude(state__in=TASK_OVER)
     tasks_move(waiting, TaskState.STOPPED)
@@ -208,6 +220,8 @@ def next_step(*, job: Job, attempt: JobAttempt) -> Next:
     """The table ``AFTER``, with the job's own retry count and a person's stop taken in."""
     if job.state == JobState.STOPPING and attempt.end_reason != EndReason.SUCCEEDED:
         return Next.STOP
+    if attempt.end_reason == EndReason.PREEMPTED and not job.tasks.exclude(state=TaskState.SUCCEEDED).exists():
+        return Next.SUCCEED
     step = AFTER[attempt.end_reason]
     if isinstance(step, dict):
         step = step[Behaviour(attempt.end_behaviour or Behaviour.UNKNOWN)]

@@ -16,8 +16,8 @@ from portal.jobs.services.attempts import (
     attempt_digest_note,
     attempt_run_when_prepared,
     attempt_running,
-    task_attempt_release,
 )
+from portal.jobs.services.holding import task_attempt_release
 from portal.jobs.services.moves import job_announce, job_event, job_hold, tasks_move
 from portal.jobs.services.orders import nodes_bump
 from portal.jobs.services.outcomes import task_attempt_ended
@@ -45,15 +45,15 @@ def _rows() -> QuerySet[TaskAttempt]:
 
 def container_report(*, row: TaskAttempt, report: ContainerReport, now: datetime) -> bool:
     """Take in what the node says of one task attempt. True when something changed."""
-    if not _news(row, report):
+    if not _news(row, report, now):
         return False
     with transaction.atomic():
         job_hold(row.job_attempt.job_id)
         row = _rows().get(pk=row.pk)
-        if not _news(row, report):
+        if not _news(row, report, now):
             return False
         forward = moves_forward(ContainerState(row.state), report.state)
-        fields = _changed(row, report)
+        fields = _changed(row, report, now)
         if forward:
             fields |= {**_times(row, report, now), "state": report.state}
         TaskAttempt.objects.filter(pk=row.pk).update(**fields)
@@ -69,14 +69,14 @@ def container_report(*, row: TaskAttempt, report: ContainerReport, now: datetime
     return True
 
 
-def _news(row: TaskAttempt, report: ContainerReport) -> bool:
+def _news(row: TaskAttempt, report: ContainerReport, now: datetime) -> bool:
     """Whether the report tells anything of this row: not one made for an earlier spec, not an older state."""
     if not reached(report.state, ContainerState.STARTING) and report.spec_hash != row.spec_hash:
         return False
-    return moves_forward(ContainerState(row.state), report.state) or bool(_changed(row, report))
+    return moves_forward(ContainerState(row.state), report.state) or bool(_changed(row, report, now))
 
 
-def _changed(row: TaskAttempt, report: ContainerReport) -> dict[str, Any]:
+def _changed(row: TaskAttempt, report: ContainerReport, now: datetime) -> dict[str, Any]:
     progress = (
         {"code": report.progress.code, "percent": report.progress.percent, "message": report.progress.message}
         if report.progress
@@ -87,11 +87,22 @@ def _changed(row: TaskAttempt, report: ContainerReport) -> dict[str, Any]:
         "isolation": report.isolation or row.isolation,
         "container": report.container or row.container,
         "progress": progress,
+        "checkpoint_at": _checkpoint(row, report, now),
         "log_end": max(report.log_end, row.log_end),
         "log_complete": report.log_complete or row.log_complete,
         "log_dropped_lines": max(report.log_dropped_lines, row.log_dropped_lines),
     }
     return {name: value for name, value in told.items() if getattr(row, name) != value}
+
+
+def _checkpoint(row: TaskAttempt, report: ContainerReport, now: datetime) -> datetime | None:
+    """When this run last saved its work. What an earlier run left in the job folder is none of its own; a time to
+    come says nothing yet."""
+    told = report.checkpoint_ms
+    if told is None or row.started_at is None:
+        return row.checkpoint_at
+    last = row.checkpoint_at or row.started_at
+    return _time(told) if _ms(last) < told <= _ms(now) else row.checkpoint_at
 
 
 def _times(row: TaskAttempt, report: ContainerReport, now: datetime) -> dict[str, Any]:
@@ -111,6 +122,10 @@ def _times(row: TaskAttempt, report: ContainerReport, now: datetime) -> dict[str
             "log_tail": end.log_tail if end else "",
         }
     return fields
+
+
+def _ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)
 
 
 def _time(unix_ms: int) -> datetime:

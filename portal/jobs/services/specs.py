@@ -74,9 +74,8 @@ def _peers(attempt: JobAttempt, spec: JobSpec) -> tuple[Peer, ...]:
     return tuple(peers)
 
 
-def grace_seconds(spec: JobSpec) -> int:
-    """The job's grace period within the administrator's cap."""
-    wanted = spec.berth.grace_period_s
+def grace_seconds(wanted: int | None) -> int:
+    """A job's grace period, as it says or else as is usual, within the administrator's cap."""
     return min(settings.DEFAULT_GRACE_S if wanted is None else wanted, settings.MAX_GRACE_S)
 
 
@@ -89,8 +88,9 @@ def container_spec(facts: AttemptFacts, row: TaskAttempt) -> ContainerSpec:
     # Also under the root profile: folders on storages belong to the user, whoever works in the container.
     uid, gid = user.uid or NOBODY, user.gid or NOBODY
     job_dir, job_mounts, lease = _job_folder(facts, row, uid, gid)
+    mounts = (*job_mounts, *_storage_mounts(facts, profile))
     me = next(peer for peer in facts.peers if (peer.role, peer.index) == (role.name, row.task.index))
-    grace = grace_seconds(facts.spec)
+    grace = grace_seconds(facts.spec.berth.grace_period_s)
     env = environment(
         Facts(
             spec=facts.spec, user=user.username, run=job.run, attempt=facts.attempt.number, me=me, peers=facts.peers,
@@ -117,10 +117,11 @@ def container_spec(facts: AttemptFacts, row: TaskAttempt) -> ContainerSpec:
         workdir=WORKDIR,
         network="host" if facts.spec.task_count > 1 else "bridge",
         ports={label: tuple(ports) for label, ports in row.ports.items()},
-        mounts=(*job_mounts, *_storage_mounts(facts, profile)),
+        mounts=mounts,
         job_dir=job_dir,
         lease=lease,
         lease_after=row.waits_for or None,
+        checkpoint=_checkpoint(facts.spec.berth.checkpoint_file, mounts),
         grace_s=grace,
         auth=_auth(role, facts.secrets),
     )
@@ -160,6 +161,16 @@ def _job_folder(facts: AttemptFacts, row: TaskAttempt, uid: int, gid: int) -> tu
     )
     # One lease for each task: where tasks are tried again one by one, a retry must not wait for its running siblings.
     return JOB_DIR, (mount,), f"{source}/.berth/lease.{row.task.role.name}.{row.task.index}"
+
+
+def _checkpoint(wanted: str | None, mounts: tuple[Mount, ...]) -> str | None:
+    """Where the job's checkpoint file lies on the node; None where its folder is the container's own."""
+    if wanted is None:
+        return None
+    path = PurePosixPath(JOB_DIR) / wanted
+    holders = [mount for mount in mounts if PurePosixPath(mount.target) in path.parents]
+    mount = max(holders, key=lambda one: len(one.target), default=None)
+    return str(PurePosixPath(mount.source) / path.relative_to(mount.target)) if mount else None
 
 
 def _storage_mounts(facts: AttemptFacts, profile: str) -> tuple[Mount, ...]:

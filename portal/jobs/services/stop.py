@@ -33,7 +33,7 @@ def job_stop(*, job: Job, actor: User, now: datetime) -> Job:
         job_move(job, JobState.STOPPING, now=now, code="stopping", message=message, actor=actor.username)
         attempt_end(
             attempt=attempt, reason=EndReason.STOPPED, message=message, now=now, stop=StopReason.USER,
-            grace_s=grace_seconds(JobSpec.from_json(job.spec)),
+            grace_s=grace_seconds(JobSpec.from_json(job.spec).berth.grace_period_s),
         )  # fmt: skip
         attempt_decide(attempt=attempt, now=now)
     job.refresh_from_db()

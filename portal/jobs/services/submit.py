@@ -41,22 +41,30 @@ def job_submit(*, user: User, text: str | bytes, now: datetime, submit_key: str 
         return _store(user, spec, mask_secrets(source), submit_key, now)
 
 
-def _store(user: User, spec: JobSpec, config: str, submit_key: str, now: datetime) -> Job:
-    newest = Job.objects.filter(user=user, name=spec.name).aggregate(run=Max("run"))["run"] or 0
-    job = Job.objects.create(
+def job_draft(*, user: User, spec: JobSpec, now: datetime) -> tuple[Job, list[TaskRole]]:
+    """The rows that this file would become were it submitted now, its first run; nothing is stored."""
+    job = Job(
         user=user,
         vc=VirtualCluster.objects.get(name=spec.vc),
         name=spec.name,
-        run=newest + 1,
+        run=1,
         priority=spec.priority,
         gang=spec.gang,
         spec=spec.to_json(),
-        config=config,
-        secrets_sealed=seal(dict(spec.secrets)) if spec.secrets else "",
-        submit_key=submit_key,
         submitted_at=now,
     )
-    roles = _roles(job, spec)
+    return job, _roles(job, spec)
+
+
+def _store(user: User, spec: JobSpec, config: str, submit_key: str, now: datetime) -> Job:
+    newest = Job.objects.filter(user=user, name=spec.name).aggregate(run=Max("run"))["run"] or 0
+    job, roles = job_draft(user=user, spec=spec, now=now)
+    job.run, job.config, job.submit_key = newest + 1, config, submit_key
+    job.secrets_sealed = seal(dict(spec.secrets)) if spec.secrets else ""
+    job.save(force_insert=True)
+    for role in roles:
+        role.job = job
+    roles = TaskRole.objects.bulk_create(roles)
     Task.objects.bulk_create(Task(job=job, role=role, index=index) for role in roles for index in range(role.instances))
     gpus = f", {spec.gpu_count} GPU{'s' * (spec.gpu_count != 1)}" if spec.gpu_count else ""
     job_event(
@@ -71,7 +79,7 @@ def _store(user: User, spec: JobSpec, config: str, submit_key: str, now: datetim
 
 def _roles(job: Job, spec: JobSpec) -> list[TaskRole]:
     skus = {sku.name: sku for sku in Sku.objects.all()}
-    return TaskRole.objects.bulk_create(
+    return [
         TaskRole(
             job=job,
             position=position,
@@ -88,4 +96,4 @@ def _roles(job: Job, spec: JobSpec) -> list[TaskRole]:
             task_retry_count=role.task_retry_count,
         )
         for position, role in enumerate(spec.roles)
-    )
+    ]

@@ -13,16 +13,17 @@ from django.db.models import F
 
 from nodes.protocol import ContainerState, Phase, StopReason
 from portal.clusters.models import Node
-from portal.clusters.states import NodeHealth, NodeIntent
+from portal.clusters.states import NodeHealth
 from portal.common.live import announce
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
 from portal.jobs.services.attempts import (
     LIVE,
     attempt_end,
     attempt_run_when_prepared,
-    task_attempt_uncharge,
     tasks_stop,
 )
+from portal.jobs.services.drain import nodes_drain
+from portal.jobs.services.holding import task_attempt_uncharge
 from portal.jobs.services.moves import job_announce, job_event, job_hold, jobs_hold
 from portal.jobs.services.outcomes import attempt_decide, task_attempt_ended
 from portal.jobs.services.reports import attempt_log_done
@@ -40,7 +41,7 @@ ANNOUNCED_SINGLY = 50
 def jobs_reconcile(*, now: datetime) -> None:
     """Do again, from the rows alone, whatever a lost message or a killed process left undone."""
     _lost_nodes(now)
-    _drained(now)
+    nodes_drain(now=now)
     starting = {"tasks__phase__in": [Phase.PREPARE, Phase.RUN], "tasks__state__in": NOT_STARTED}
     for attempt in _attempts(state__in=[AttemptState.STARTING, AttemptState.RUNNING], **starting):
         _starting(attempt, now)
@@ -72,23 +73,12 @@ def node_tasks_lose(*, node: Node, now: datetime) -> None:
                 continue
             row.lost_at = now
             tasks_stop([row], reason=StopReason.LOST, message=f"The portal gave node {node.name} up.", grace_s=0)
-            task_attempt_uncharge(row=row)
+            task_attempt_uncharge(row=row, now=now)
             job_event(
                 job=row.job_attempt.job, job_attempt=row.job_attempt, task_attempt=row, code="task_lost", now=now,
                 message=f"Task {row.task.role.name}/{row.task.index} was lost with node {node.name}.",
             )  # fmt: skip
             task_attempt_ended(row=row, now=now)
-
-
-def _drained(now: datetime) -> None:
-    rows = TaskAttempt.objects.filter(
-        LIVE, node__intent=NodeIntent.DRAINING, phase__in=[Phase.PREPARE, Phase.RUN]
-    ).select_related("job_attempt__job__user", "node")
-    for row in rows:
-        attempt_end(
-            attempt=row.job_attempt, reason=EndReason.DRAINED, message=f"Node {row.node.name} is drained.", now=now,
-            stop=StopReason.DRAINED, grace_s=grace_seconds(JobSpec.from_json(row.job_attempt.job.spec)),
-        )  # fmt: skip
 
 
 def _starting(attempt: JobAttempt, now: datetime) -> None:
@@ -117,7 +107,7 @@ def _time_limits(now: datetime) -> None:
         if limit is not None and attempt.started_at and now - attempt.started_at >= timedelta(seconds=limit):
             attempt_end(
                 attempt=attempt, reason=EndReason.TIME_LIMIT, message=f"Its time limit of {limit} s was reached.",
-                now=now, stop=StopReason.TIME_LIMIT, grace_s=grace_seconds(spec),
+                now=now, stop=StopReason.TIME_LIMIT, grace_s=grace_seconds(spec.berth.grace_period_s),
             )  # fmt: skip
 
 

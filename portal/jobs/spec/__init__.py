@@ -4,14 +4,13 @@ A YAML or JSON document of OpenPAI's job protocol v2 goes in; a `JobSpec`, or `S
 problem and its path, comes out.
 """
 
+from portal.common.priorities import DEFAULT_PRIORITY_CLASS, PRIORITY_CLASSES
 from portal.jobs.spec.facts import ClusterFacts, NodeShape
 from portal.jobs.spec.model import (
     BOUND_OFF,
-    DEFAULT_PRIORITY_CLASS,
     DEFAULT_VIRTUAL_CLUSTER,
     FANCY_RETRY_OFF,
     JOB_EVENTS,
-    PRIORITY_CLASSES,
     RETRY_ALWAYS,
     BerthExtras,
     Callback,

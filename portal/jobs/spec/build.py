@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any, cast
 
+from portal.common.priorities import DEFAULT_PRIORITY_CLASS, PRIORITY_CLASSES, PriorityClass
 from portal.jobs.spec import commands, durations, model, raw
 from portal.jobs.spec.raw import Raw
 from portal.jobs.spec.rules import mount_path
@@ -17,13 +18,13 @@ def job_spec(job: Raw) -> model.JobSpec:
     job, secrets = held_apart(job)
     extras = raw.mapping(job, "extras")
     hived = raw.mapping(extras, "hivedScheduler")
-    class_name = cast(model.PriorityClass, raw.priority_class(job) or model.DEFAULT_PRIORITY_CLASS)
+    class_name = cast(PriorityClass, raw.priority_class(job) or DEFAULT_PRIORITY_CLASS)
     return model.JobSpec(
         name=job["name"],
         roles=tuple(_role(job, name, role) for name, role in raw.roles(job)),
         vc=raw.text(raw.mapping(job, "defaults").get("virtualCluster")) or model.DEFAULT_VIRTUAL_CLUSTER,
         priority_class=class_name,
-        priority=model.PRIORITY_CLASSES[class_name],
+        priority=PRIORITY_CLASSES[class_name],
         gang=raw.gang(job),
         lazy_preemption=_lazy(hived),
         job_retry_count=raw.whole(job.get("jobRetryCount")),

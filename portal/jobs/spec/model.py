@@ -10,13 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self
 
+from portal.common.priorities import DEFAULT_PRIORITY_CLASS, PRIORITY_CLASSES, PriorityClass
 from portal.jobs.spec import codec
 
-PriorityClass = Literal["crit", "prod", "test", "oppo"]
-"""HiveD's classes as OpenPAI names them, highest first."""
-
-PRIORITY_CLASSES: Mapping[PriorityClass, int] = {"crit": 120, "prod": 100, "test": 10, "oppo": -1}
-DEFAULT_PRIORITY_CLASS: PriorityClass = "test"
 DEFAULT_VIRTUAL_CLUSTER = "default"
 
 Borrow = Literal["never", "auto"]

@@ -22,7 +22,8 @@ MAX_SCRIPTS = 2_000_000
 _LINK_KINDS = {"dockerImage": "dockerimage", "data": "data", "script": "script", "output": "output"}
 _HIVED: Path = ("extras", "hivedScheduler", "taskRoles")
 _BERTH: Path = ("extras", "berth")
-_RESERVED_MOUNTS = ("/", "/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr")
+_RESERVED_MOUNTS = ("/", "/berth", "/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr")
+_RESERVED_BELOW = ("/berth/", "/proc/", "/run/berth", "/sys/", "/dev/")
 
 
 class Finding(NamedTuple):
@@ -167,7 +168,7 @@ def storages_mountable(job: Raw) -> Iterator[Finding]:
         if place in places:
             message = f"{place} is already the place of another storage"
             yield Finding((*path, "mountPath"), message, "duplicate_name")
-        if place in _RESERVED_MOUNTS or place.startswith(("/proc/", "/sys/", "/dev/")) or ".." in place:
+        if place in _RESERVED_MOUNTS or place.startswith(_RESERVED_BELOW) or ".." in place:
             message = f"{place[:80]} cannot be a mount point; choose one such as /mnt/{name or 'data'}"
             yield Finding((*path, "mountPath"), message, "mount_path")
         names |= {name} if name else set()
@@ -214,8 +215,19 @@ def berth_wishes_agree(job: Raw) -> Iterator[Finding]:
     refused = set(raw.texts(raw.mapping(berth, "nodes").get("not")))
     if only and set(only) <= refused:
         yield Finding((*_BERTH, "nodes", "only"), "every node here stands under `not` as well", "exclusive")
-    if ".." in str(berth.get("checkpointFile", "")).split("/"):
-        yield Finding((*_BERTH, "checkpointFile"), "must stay inside $BERTH_JOB_DIR (no `..`)", "path")
+    yield from _checkpoint_findable(job, raw.text(berth.get("checkpointFile")) or "")
+
+
+def _checkpoint_findable(job: Raw, file: str) -> Iterator[Finding]:
+    path: Path = (*_BERTH, "checkpointFile")
+    if ".." in file.split("/"):
+        yield Finding(path, "must stay inside its folder (no `..`)", "path")
+        return
+    storages = raw.items(raw.mapping(job, "extras").get("storages"))
+    places = [mount_path(raw.mapping(item)) for item in storages]
+    if file.startswith("/") and not any(file.startswith(f"{place}/") for place in places):
+        message = "must be a path relative to $BERTH_JOB_DIR, or one below the mountPath of a storage of this job"
+        yield Finding(path, message, "path")
 
 
 def mount_path(storage: Raw) -> str:

@@ -15,6 +15,7 @@ from portal.accounts.models import User
 from portal.clusters.services import member_set
 from portal.jobs.models import Job
 from tests.support.cast import Api, person
+from tests.support.redis_server import RedisServer
 from tests.support.world import World, job_file
 
 pytestmark = pytest.mark.django_db
@@ -103,12 +104,38 @@ def test_one_may_ask_for_some_fields_only(world: World, api: Api) -> None:
 
 def test_the_queue_is_in_the_order_of_priority_then_submission_with_places_by_team(world: World, api: Api) -> None:
     world.node("gpu01", gpus=1)
+    prod = {"hivedScheduler": {"jobPriorityClass": "prod"}}
+    world.submit(name="running", extras=prod)
+    world.cycle()
     first, second = world.submit(name="first"), world.submit(name="second")
-    urgent = world.submit(name="urgent", extras={"hivedScheduler": {"jobPriorityClass": "prod"}})
+    urgent = world.submit(name="urgent", extras=prod)
+    world.cycle()
     rows = api.get("queue")["results"]
     assert [(row["job"], row["place"]) for row in rows] == [(urgent.pk, 1), (first.pk, 2), (second.pk, 3)]
     assert api.names("queue?vc=vision&limit=1&offset=2", "job") == [second.pk]
     assert api.names("queue?vc=nothing", "job") == []
+
+
+def test_the_queue_is_as_the_last_plan_had_it_and_who_came_since_stands_last_without_a_place(
+    world: World, api: Api
+) -> None:
+    world.node("gpu01", gpus=1)
+    world.submit()
+    world.cycle()
+    first = world.submit()
+    world.cycle()
+    urgent = world.submit(extras={"hivedScheduler": {"jobPriorityClass": "prod"}})
+    rows = api.get("queue")["results"]
+    assert [(row["job"], row["place"]) for row in rows] == [(first.pk, 1), (urgent.pk, None)]
+
+
+def test_without_redis_the_queue_is_told_without_places(world: World, api: Api, redis_server: RedisServer) -> None:
+    world.node("gpu01", gpus=1)
+    jobs = [world.submit() for _ in range(3)]
+    world.cycle()
+    redis_server.restart_empty()
+    rows = api.get("queue")["results"]
+    assert [(row["job"], row["place"], row["start"]) for row in rows] == [(job.pk, None, None) for job in jobs[1:]]
 
 
 LISTS = ["jobs", "queue", "nodes", "virtual-clusters", "tokens", "skus", "jobs/{0}/tasks", "jobs/{0}/events"]
@@ -135,7 +162,9 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(
     grow(world)
     after = {path: count(api, path.format(first.pk), django_assert_max_num_queries) for path in LISTS + DETAILS}
     assert after == before
-    # The token, who may see what, the rows, and what hangs on them.
+    # The token, who may see what, the rows, and what hangs on them; of one virtual cluster also its quota, what it
+    # will be, its pinned cells, limits and rights.
+    assert after.pop("virtual-clusters/vision") <= 15
     assert max(after.values()) <= 9, after
 
 

@@ -39,7 +39,8 @@ def test_a_job_file_becomes_a_waiting_job(world: World, api: Api, kind: str) -> 
             "tasks": {"waiting": 2},
         }
     ]  # fmt: skip
-    assert job["waiting"]["place"] == 1
+    assert job["waiting"]["code"] == ""
+    assert job["waiting"]["place"] is None, "the scheduler has not looked yet"
     assert api.get(f"jobs/{job['id']}") == job
 
 

@@ -139,6 +139,7 @@ WRONG: list[tuple[Change, str, str]] = [
     (("extras/storages", [{"name": "a", "mountPath": "//"}]), "extras.storages[0].mountPath", "cannot be"),
     (("extras/storages", [{"name": "a", "mountPath": "/etc/"}]), "extras.storages[0].mountPath", "cannot be"),
     (("extras/storages", [{"name": "a", "mountPath": "/a/../proc"}]), "extras.storages[0].mountPath", "cannot"),
+    (("extras/storages", [{"name": "a", "mountPath": "/run/berth"}]), "extras.storages[0].mountPath", "cannot be"),
     (("extras/storages", [{"name": "../x"}]), "extras.storages[0].mountPath", "cannot be a mount point"),
     ((f"extras/{PLUGIN}", [{"plugin": "vnc"}]), f'extras."{PLUGIN}"[0].plugin', "must be one of ssh, cmd"),
     ((f"extras/{PLUGIN}", [{"plugin": "git"}]), f'extras."{PLUGIN}"[0].parameters', "is required"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from threading import Thread
 
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.docker
 COUNTED = COUNT.format(lines=400, pause="")
 
 
-def runtime_of(engine: DockerEngine, *, node: str = "gpu01", simulated: bool = True) -> DockerRuntime:
+def runtime_of(engine: DockerEngine, notices: Path, *, node: str = "gpu01", simulated: bool = True) -> DockerRuntime:
     return DockerRuntime(
         cluster="berth",
         node=node,
@@ -33,12 +34,13 @@ def runtime_of(engine: DockerEngine, *, node: str = "gpu01", simulated: bool = T
         gpus=tuple,
         simulated=simulated,
         raises_limits=machine_raises_limits(),
+        notices=notices,
     )
 
 
 @pytest.fixture
-def runtime(docker_engine: DockerEngine) -> Iterator[DockerRuntime]:
-    runtime = runtime_of(docker_engine)
+def runtime(docker_engine: DockerEngine, tmp_path: Path) -> Iterator[DockerRuntime]:
+    runtime = runtime_of(docker_engine, tmp_path)
     yield runtime
     runtime.close()
 
@@ -88,11 +90,11 @@ def test_a_container_that_ended_is_not_started_again(runtime: DockerRuntime) -> 
 
 
 def test_another_nodes_container_of_the_same_name_is_not_taken(
-    runtime: DockerRuntime, docker_engine: DockerEngine
+    runtime: DockerRuntime, docker_engine: DockerEngine, tmp_path: Path
 ) -> None:
     spec = spec_of("true")
     runtime.create(spec, "h", image(runtime))
-    other = runtime_of(docker_engine, node="gpu02")
+    other = runtime_of(docker_engine, tmp_path, node="gpu02")
     with pytest.raises(Failed) as failed:
         other.create(spec, "h", image(other))
     assert failed.value.cause is Cause.ENGINE_FAULT
@@ -134,8 +136,10 @@ def test_its_processes_are_known_and_what_they_use(runtime: DockerRuntime) -> No
     wait_until(lambda: runtime.usage()[found.attempt].cpu_s > usage.cpu_s, "more CPU time")
 
 
-def test_real_gpus_reach_the_container_by_their_uuids_whatever_the_user_wrote(docker_engine: DockerEngine) -> None:
-    runtime = runtime_of(docker_engine, simulated=False)
+def test_real_gpus_reach_the_container_by_their_uuids_whatever_the_user_wrote(
+    docker_engine: DockerEngine, tmp_path: Path
+) -> None:
+    runtime = runtime_of(docker_engine, tmp_path, simulated=False)
     uuids = "GPU-11111111-1111-1111-1111-111111111111", "GPU-22222222-2222-2222-2222-222222222222"
     spec = spec_of("echo $NVIDIA_VISIBLE_DEVICES", gpus=uuids, env={"NVIDIA_VISIBLE_DEVICES": "all"})
     runtime.create(spec, spec_digest(encode(spec)), image(runtime))
@@ -221,9 +225,15 @@ def test_a_pull_ends_when_nobody_wants_it(runtime: DockerRuntime) -> None:
         runtime.image(spec, progress=unheard, cancelled=lambda: True)
 
 
-def test_an_engine_that_does_not_answer_is_away_and_not_a_failure() -> None:
+def test_an_engine_that_does_not_answer_is_away_and_not_a_failure(tmp_path: Path) -> None:
     runtime = DockerRuntime(
-        cluster="berth", node="gpu01", url="unix:///nowhere.sock", gpus=tuple, simulated=True, raises_limits=True
+        cluster="berth",
+        node="gpu01",
+        url="unix:///nowhere.sock",
+        gpus=tuple,
+        simulated=True,
+        raises_limits=True,
+        notices=tmp_path,
     )
     with pytest.raises(RuntimeAway):
         runtime.found()

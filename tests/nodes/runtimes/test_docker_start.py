@@ -1,6 +1,7 @@
 """Starting containers on a real Engine."""
 
 from contextlib import closing
+from pathlib import Path
 
 from nodes.runtimes.base import Image, Status
 from nodes.runtimes.docker import DockerRuntime
@@ -8,10 +9,18 @@ from tests.nodes.portal_side import spec_of
 from tests.support.docker_engine import DockerEngine
 
 
-def test_containers_made_before_the_engine_refused_raised_limits_all_start(docker_engine: DockerEngine) -> None:
+def test_containers_made_before_the_engine_refused_raised_limits_all_start(
+    docker_engine: DockerEngine, tmp_path: Path
+) -> None:
     specs = [spec_of("sleep 60", profile="root") for _ in range(3)]
     runtime = DockerRuntime(
-        cluster="berth", node="gpu01", url=docker_engine.url, gpus=tuple, simulated=True, raises_limits=True
+        cluster="berth",
+        node="gpu01",
+        url=docker_engine.url,
+        gpus=tuple,
+        simulated=True,
+        raises_limits=True,
+        notices=tmp_path,
     )
     with closing(runtime):
         for spec in specs:

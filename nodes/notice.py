@@ -1,0 +1,46 @@
+"""The notice: a file by which a task that is stopped learns why, and by when it must have ended.
+
+It lies in a folder of the agent's that the container sees read-only; the variable BERTH_NOTICE_FILE names it. It
+appears, whole, before SIGTERM is sent.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nodes.journal import Stopping
+
+NOTICE_VARIABLE = "BERTH_NOTICE_FILE"
+NOTICE_NAME = "notice"
+NOTICE_TARGET = "/run/berth"
+"""Where a container sees its notice's folder."""
+
+
+def notice_text(stopping: Stopping, term_ms: int) -> str:
+    """JSON for a stop whose SIGTERM is sent at ``term_ms`` (unix ms)."""
+    deadline = term_ms // 1000 + stopping.grace_s
+    notice = {
+        "reason": stopping.reason.value,
+        "message": stopping.message,
+        "deadline": datetime.fromtimestamp(deadline, tz=UTC).isoformat().replace("+00:00", "Z"),
+        "deadline_unix": deadline,
+        "grace_seconds": stopping.grace_s,
+    }
+    return json.dumps(notice, indent=1) + "\n"
+
+
+def notice_folder(folder: Path) -> None:
+    """Makes the folder, which everybody may read and only the agent may write."""
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o755)
+
+
+def notice_write(folder: Path, text: str) -> None:
+    """Puts the file there at once, in place of an earlier one. Raises OSError."""
+    notice_folder(folder)
+    fresh = folder / f".{NOTICE_NAME}"
+    fresh.write_text(text)
+    fresh.chmod(0o644)
+    fresh.replace(folder / NOTICE_NAME)

@@ -1,0 +1,151 @@
+"""What the API says of virtual clusters and nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from portal.clusters.states import Borrow, NodeHealth, NodeIntent, VcRole
+from portal.common.priorities import PRIORITY_CLASSES
+from portal.common.serializers import Answer, Text
+
+CLASSES = list(PRIORITY_CLASSES)
+
+
+class ShareAnswer(serializers.Serializer[Any]):
+    """A virtual cluster's GPUs of one SKU."""
+
+    sku = serializers.CharField()
+    quota = serializers.IntegerField(help_text="guaranteed to it")
+    guaranteed = serializers.IntegerField(help_text="in use inside the quota")
+    borrowed = serializers.IntegerField(help_text="in use beyond the quota, while others leave them idle")
+    free = serializers.IntegerField(help_text="of the quota, not in use")
+
+
+class VirtualClusterAnswer(Answer):
+    name = serializers.CharField()
+    description = serializers.CharField(allow_blank=True)
+    role = serializers.ChoiceField(VcRole.choices, allow_null=True, help_text="of whoever asks; null: no member")
+    gpus = ShareAnswer(many=True)
+
+
+class HolderAnswer(serializers.Serializer[Any]):
+    """Who holds a GPU. Which job it is stands there for those who may see the job."""
+
+    vc = serializers.CharField()
+    user = serializers.CharField()
+    standing = serializers.ChoiceField(["guaranteed", "borrowed"])
+    job = serializers.IntegerField(allow_null=True, help_text="the job's id")
+    label = serializers.CharField(allow_null=True, help_text="user/name#run")  # type: ignore[assignment]  # a field, which DRF takes out of the class
+    role = serializers.CharField(allow_null=True)
+    index = serializers.IntegerField(allow_null=True)
+
+
+class GpuAnswer(serializers.Serializer[Any]):
+    index = serializers.IntegerField()
+    uuid = serializers.CharField()
+    sku = serializers.CharField()
+    model = serializers.CharField()
+    memory_mb = serializers.IntegerField()
+    usable = serializers.BooleanField(help_text="tasks may be placed on it")
+    fault = serializers.CharField(allow_blank=True, help_text="why not")
+    holder = HolderAnswer(allow_null=True)
+
+
+class NodeAnswer(Answer):
+    name = serializers.CharField()
+    intent = serializers.ChoiceField(NodeIntent.choices, help_text="what an administrator wants of it")
+    intent_reason = Text(allow_blank=True)
+    health = serializers.ChoiceField(NodeHealth.choices, help_text="what was found")
+    health_reason = Text(allow_blank=True)
+    clock_fault = Text(allow_blank=True, help_text="empty while its clock is within 5 s of the portal's")
+    sku = serializers.CharField(allow_null=True)
+    cell_type = serializers.CharField(allow_null=True, help_text="of the whole node, as its topology was taken")
+    rack = serializers.CharField(allow_blank=True, help_text="label; alike nodes with one label are a cell")
+    cpu_milli = serializers.IntegerField(help_text="thousandths of a core")
+    cpu_milli_held = serializers.IntegerField()
+    memory_mb = serializers.IntegerField()
+    memory_mb_held = serializers.IntegerField()
+    runtime = serializers.CharField(allow_blank=True)
+    simulated = serializers.BooleanField(help_text="its GPUs are simulated")
+    address = serializers.CharField(allow_blank=True)
+    last_report_at = serializers.DateTimeField(allow_null=True)
+    gpus = GpuAnswer(many=True)
+
+
+class SkuAnswer(serializers.Serializer[Any]):
+    """A hardware kind, counted in GPUs of the whole cluster."""
+
+    sku = serializers.CharField()
+    gpu_model = serializers.CharField()
+    memory_mb = serializers.IntegerField(help_text="of one GPU")
+    gpus = serializers.IntegerField(help_text="that are there")
+    usable = serializers.IntegerField(help_text="of these, on open and healthy nodes and without fault")
+    held = serializers.IntegerField(help_text="by tasks")
+    free = serializers.IntegerField(help_text="usable and not held")
+
+
+class LoanLimitAnswer(serializers.Serializer[Any]):
+    """Limits of lending for one SKU, in GPUs; null: no limit."""
+
+    sku = serializers.CharField(source="sku.name")
+    max_borrow = serializers.IntegerField(allow_null=True, help_text="that it may hold on loan")
+    max_lend = serializers.IntegerField(allow_null=True, help_text="of its idle ones that it lends")
+
+
+class FirmRightAnswer(serializers.Serializer[Any]):
+    """A user's right to jobs that are never preempted."""
+
+    user = serializers.CharField(source="user.username")
+    gpus = serializers.IntegerField()
+    last_day = serializers.DateField()
+
+
+class QuotaLineAnswer(serializers.Serializer[Any]):
+    """Cells of one type, guaranteed to a virtual cluster."""
+
+    vc = serializers.CharField()
+    cell_type = serializers.CharField()
+    chain = serializers.CharField(allow_blank=True, help_text="empty: the only one with this type")
+    count = serializers.IntegerField()
+    gpus = serializers.IntegerField(help_text="of these cells together")
+
+
+class DoomedAnswer(serializers.Serializer[Any]):
+    """Cells of a quota that could not be had now."""
+
+    chain = serializers.CharField()
+    cell_type = serializers.CharField()
+    cells = serializers.IntegerField()
+
+
+class VirtualClusterDetailAnswer(VirtualClusterAnswer):
+    """A virtual cluster with its quota and its rules."""
+
+    quota = QuotaLineAnswer(many=True)
+    pinned_cells = serializers.ListField(child=serializers.CharField(), help_text="physical cells of its own, by name")
+    weight = serializers.IntegerField(help_text="its share of idle capacity beside others'")
+    user_factor = serializers.FloatField(allow_null=True, help_text="times the quota: what one user may hold")
+    user_gpus = serializers.IntegerField(allow_null=True, help_text="GPUs that one user may hold")
+    class_gpus = serializers.IntegerField(allow_null=True, help_text="GPUs of jobs of class prod and above together")
+    default_borrow = serializers.ChoiceField(Borrow.choices, help_text="for jobs that say nothing about it")
+    member_class = serializers.ChoiceField(CLASSES, help_text="highest priority class of members")
+    lead_class = serializers.ChoiceField(CLASSES, help_text="highest priority class of leads")
+    doomed = DoomedAnswer(many=True, help_text="cells of the quota that would have to sit on bad hardware now")
+    loan_limits = LoanLimitAnswer(many=True)
+    firm_rights = FirmRightAnswer(many=True)
+
+
+class CellTypeAnswer(serializers.Serializer[Any]):
+    """A unit of topology, of which quotas can be made."""
+
+    name = serializers.CharField(source="row.name")
+    sku = serializers.CharField(source="row.sku.name")
+    child = serializers.CharField(
+        source="row.child.name", allow_null=True, default=None, help_text="what it is made of"
+    )
+    child_count = serializers.IntegerField(source="row.child_count", help_text="of how many")
+    is_node_level = serializers.BooleanField(source="row.is_node_level", help_text="it is a whole node")
+    gpus = serializers.IntegerField(help_text="in one such cell")
+    chains = serializers.ListField(child=serializers.CharField(), help_text="where there are such cells")

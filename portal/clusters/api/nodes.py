@@ -1,0 +1,154 @@
+"""REST: nodes, GPUs and cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from portal.accounts.rest import ApiView
+from portal.accounts.rights import Action
+from portal.clusters.api.answers import CellTypeAnswer, NodeAnswer, SkuAnswer
+from portal.clusters.selectors import (
+    GpuPlace,
+    Holder,
+    JobSight,
+    NodeLoad,
+    cell_types,
+    cluster_right,
+    job_sight,
+    node_get,
+    node_loads,
+    node_restrict,
+    node_with_right,
+    sku_totals,
+)
+from portal.clusters.services import node_set_intent, topology_take
+from portal.clusters.states import NodeIntent
+from portal.common.pagination import ByName
+from portal.common.serializers import Body, Text
+
+
+class IntentBody(Body):
+    intent = serializers.ChoiceField(NodeIntent.choices)
+    reason = Text(max_length=500, allow_blank=True, default="")
+
+
+class NodesView(ApiView):
+    """The nodes."""
+
+    pagination_class = ByName
+
+    @extend_schema(operation_id="node_list", responses=NodeAnswer(many=True))
+    def get(self, request: Request) -> Response:
+        """Each node with its state, its GPUs and who holds them."""
+        sight = job_sight(user=self.user)
+        rows = node_restrict(user=self.user).select_related("sku", "shape")
+        return self.page(rows, NodeAnswer, lambda nodes: [_node(load, sight) for load in node_loads(nodes=nodes)])
+
+
+class NodeView(ApiView):
+    """One node."""
+
+    problems = (409,)
+
+    @extend_schema(operation_id="node", responses=NodeAnswer)
+    def get(self, request: Request, name: str) -> Response:
+        """Its state, its GPUs and who holds them."""
+        return self._answer(name)
+
+    @extend_schema(operation_id="node_set_intent", request=IntentBody, responses=NodeAnswer)
+    def patch(self, request: Request, name: str) -> Response:
+        """What is wanted of the node: `open`, `cordoned` (no new tasks) or `draining` (also move the running ones
+        away). For administrators."""
+        node = node_with_right(user=self.user, name=name, action=Action.NODE_SET_INTENT)
+        body = self.body(IntentBody)
+        actor = self.user.username
+        node_set_intent(node=node, intent=body["intent"], reason=body["reason"], actor=actor, now=timezone.now())
+        return self._answer(name)
+
+    def _answer(self, name: str) -> Response:
+        load = node_loads(nodes=[node_get(user=self.user, name=name)])[0]
+        return Response(NodeAnswer(_node(load, job_sight(user=self.user))).data)
+
+
+class TopologyView(ApiView):
+    """The accepted topology of a node."""
+
+    problems = (409,)
+
+    @extend_schema(operation_id="node_take_topology", request=None, responses=NodeAnswer)
+    def post(self, request: Request, name: str) -> Response:
+        """Takes the node's topology anew, from what it reports now. 409 when a GPU in use would lose its place, or the
+        quotas could not be carved out any more. For administrators."""
+        node = node_get(user=self.user, name=name)
+        cluster_right(user=self.user)
+        topology_take(node=node, now=timezone.now(), actor=self.user.username)
+        load = node_loads(nodes=[node_get(user=self.user, name=name)])[0]
+        return Response(NodeAnswer(_node(load, job_sight(user=self.user))).data)
+
+
+class CellTypesView(ApiView):
+    """The cell types."""
+
+    pagination_class = None
+
+    @extend_schema(operation_id="cell_type_list", responses=CellTypeAnswer(many=True))
+    def get(self, request: Request) -> Response:
+        """Every unit of topology that there is: GPUs, groups, nodes, racks."""
+        return Response(CellTypeAnswer(cell_types(), many=True).data)
+
+
+class SkusView(ApiView):
+    """The hardware kinds."""
+
+    pagination_class = None
+
+    @extend_schema(operation_id="sku_list", responses=SkuAnswer(many=True))
+    def get(self, request: Request) -> Response:
+        """How many GPUs of each kind there are, held and free, in the whole cluster."""
+        return Response(SkuAnswer(sku_totals(), many=True).data)
+
+
+_NODE_COLUMNS = (
+    *("name", "rack", "intent", "intent_reason", "health", "health_reason", "clock_fault", "cpu_milli", "memory_mb"),
+    *("runtime", "simulated", "address", "last_report_at"),
+)
+
+
+def _node(load: NodeLoad, sight: JobSight) -> dict[str, Any]:
+    node = load.node
+    return {
+        **{name: getattr(node, name) for name in _NODE_COLUMNS},
+        "sku": node.sku.name if node.sku else None,
+        "cell_type": node.shape.name if node.shape else None,
+        "cpu_milli_held": load.cpu_milli_held,
+        "memory_mb_held": load.memory_mb_held,
+        "gpus": [_gpu(place, sight) for place in load.gpus],
+    }
+
+
+def _gpu(place: GpuPlace, sight: JobSight) -> dict[str, Any]:
+    gpu = place.gpu
+    return {
+        **{name: getattr(gpu, name) for name in ("index", "uuid", "model", "memory_mb", "usable", "fault")},
+        "sku": gpu.cell_type.sku.name,
+        "holder": None if place.holder is None else _holder(place.holder, sight),
+    }
+
+
+def _holder(holder: Holder, sight: JobSight) -> dict[str, Any]:
+    known = sight.covers(user_id=holder.user_id, vc_id=holder.vc_id)
+    return {
+        "vc": holder.vc,
+        "user": holder.username,
+        "standing": holder.standing,
+        "job": holder.job_id if known else None,
+        "label": holder.label if known else None,
+        "role": holder.role if known else None,
+        "index": holder.index if known else None,
+    }

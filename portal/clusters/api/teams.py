@@ -1,0 +1,132 @@
+"""REST: virtual clusters and their rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from portal.accounts.rest import ApiView
+from portal.accounts.rights import Action
+from portal.clusters.api.answers import CLASSES, VirtualClusterAnswer, VirtualClusterDetailAnswer
+from portal.clusters.models import VirtualCluster
+from portal.clusters.selectors import (
+    vc_detail,
+    vc_get,
+    vc_restrict,
+    vc_roles,
+    vc_shares,
+    vc_with_right,
+)
+from portal.clusters.services import CAPS, Limit, firm_right_end, firm_right_set, loan_limits_set, vc_set_rules
+from portal.clusters.states import Borrow
+from portal.common.pagination import ByName
+from portal.common.serializers import Body, Text, Whole
+
+MOST = 1_000_000
+
+
+class LoanLimitBody(Body):
+    sku = Text(max_length=64)
+    max_borrow = Whole(min_value=0, max_value=MOST, allow_null=True, default=None)
+    max_lend = Whole(min_value=0, max_value=MOST, allow_null=True, default=None)
+
+
+class RulesBody(Body):
+    """What shall be different; what is not named stays."""
+
+    description = Text(max_length=1000, allow_blank=True, required=False)
+    weight = Whole(min_value=1, max_value=MOST, required=False)
+    user_factor = serializers.FloatField(min_value=0.001, max_value=1000, allow_null=True, required=False)
+    user_gpus = Whole(min_value=0, max_value=MOST, allow_null=True, required=False)
+    class_gpus = Whole(min_value=0, max_value=MOST, allow_null=True, required=False)
+    default_borrow = serializers.ChoiceField(Borrow.choices, required=False)
+    member_class = serializers.ChoiceField(CLASSES, required=False)
+    lead_class = serializers.ChoiceField(CLASSES, required=False)
+    loan_limits = serializers.ListField(child=LoanLimitBody(), required=False, max_length=100)
+
+
+class FirmRightBody(Body):
+    gpus = Whole(min_value=1, max_value=MOST)
+    last_day = serializers.DateField()
+
+
+class VirtualClustersView(ApiView):
+    """The virtual clusters."""
+
+    pagination_class = ByName
+
+    @extend_schema(operation_id="virtual_cluster_list", responses=VirtualClusterAnswer(many=True))
+    def get(self, request: Request) -> Response:
+        """Each virtual cluster with its quota and what of it is in use, by SKU."""
+        return self.page(vc_restrict(user=self.user), VirtualClusterAnswer, self._described)
+
+    def _described(self, vcs: list[VirtualCluster]) -> list[dict[str, Any]]:
+        shares, roles = vc_shares(vcs=vcs), vc_roles(user=self.user)
+        return [_vc(vc, shares[vc.pk], roles.get(vc.pk)) for vc in vcs]
+
+
+class VirtualClusterView(ApiView):
+    """One virtual cluster."""
+
+    @extend_schema(operation_id="virtual_cluster", responses=VirtualClusterDetailAnswer)
+    def get(self, request: Request, name: str) -> Response:
+        """Its quota and what of it is in use, by SKU; its rules, and who may run jobs that are not preempted."""
+        return self._answer(name)
+
+    @extend_schema(operation_id="virtual_cluster_set_rules", request=RulesBody, responses=VirtualClusterDetailAnswer)
+    def patch(self, request: Request, name: str) -> Response:
+        """Changes its rules. What one user may hold and whether jobs borrow by default may be changed by its leads;
+        everything else by administrators."""
+        vc = vc_with_right(user=self.user, name=name, action=Action.VC_CAP)
+        changes = self.body(RulesBody)
+        if not changes:
+            raise ValidationError("Name something that shall be different.")
+        if changes.keys() - CAPS:
+            vc_with_right(user=self.user, name=name, action=Action.VC_CONFIGURE)
+        limits, now = changes.pop("loan_limits", None), timezone.now()
+        if limits is not None:
+            wanted = [Limit(**limit) for limit in limits]
+            loan_limits_set(vc=vc, limits=wanted, now=now, actor=self.user.username)
+        vc_set_rules(vc=vc, changes=changes, now=now, actor=self.user.username)
+        return self._answer(name)
+
+    def _answer(self, name: str) -> Response:
+        vc = vc_get(user=self.user, name=name)
+        shares, roles = vc_shares(vcs=[vc]), vc_roles(user=self.user)
+        described = _vc(vc, shares[vc.pk], roles.get(vc.pk)) | vc_detail(vc=vc)
+        return Response(VirtualClusterDetailAnswer(described).data)
+
+
+class FirmRightView(ApiView):
+    """A user's right to jobs that are never preempted."""
+
+    @extend_schema(operation_id="firm_right_set", request=FirmRightBody, responses=VirtualClusterDetailAnswer)
+    def put(self, request: Request, name: str, user: str) -> Response:
+        """Lets the user run jobs with `preemptible: false` in this virtual cluster: so many GPUs together, inside the
+        quota, up to and including the last day. For administrators."""
+        vc = vc_with_right(user=self.user, name=name, action=Action.VC_CONFIGURE)
+        body = self.body(FirmRightBody)
+        firm_right_set(vc=vc, username=user, **body, now=timezone.now(), actor=self.user.username)
+        return self._answer(vc)
+
+    @extend_schema(operation_id="firm_right_end", responses=VirtualClusterDetailAnswer)
+    def delete(self, request: Request, name: str, user: str) -> Response:
+        """Takes the right back; the user's jobs can be preempted from now on. For administrators."""
+        vc = vc_with_right(user=self.user, name=name, action=Action.VC_CONFIGURE)
+        firm_right_end(vc=vc, username=user, now=timezone.now(), actor=self.user.username)
+        return self._answer(vc)
+
+    def _answer(self, vc: VirtualCluster) -> Response:
+        shares, roles = vc_shares(vcs=[vc]), vc_roles(user=self.user)
+        described = _vc(vc, shares[vc.pk], roles.get(vc.pk)) | vc_detail(vc=vc)
+        return Response(VirtualClusterDetailAnswer(described).data)
+
+
+def _vc(vc: VirtualCluster, shares: object, role: str | None) -> dict[str, Any]:
+    return {"name": vc.name, "description": vc.description, "role": role, "gpus": shares}

@@ -1,0 +1,44 @@
+"""Doomed cells: quota that would have to sit on bad hardware if it were wanted now. Found on a worker, kept in Redis
+and never in rows; without it pages say nothing of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import msgspec
+from redis import RedisError
+
+from portal.common.wake import redis_once
+
+log = logging.getLogger(__name__)
+
+KEY = "berth:portal:doomed"
+KEPT_S = 60
+
+
+class DoomedCells(msgspec.Struct, frozen=True):
+    """``cells`` cells of a type that a virtual cluster owns and could not get now."""
+
+    chain: str
+    cell_type: str
+    cells: int
+
+
+def doomed_keep(found: Mapping[str, list[DoomedCells]]) -> None:
+    """Keep the doomed cells by the virtual cluster's name. Without effect while Redis is away."""
+    try:
+        redis_once().set(KEY, msgspec.msgpack.encode(dict(found)), ex=KEPT_S)
+    except RedisError as error:
+        log.warning("doomed cells not kept, the next ones will be: %s", error)
+
+
+def doomed_read(vc: str) -> list[DoomedCells]:
+    """Those of one virtual cluster; none when there are none to be read."""
+    try:
+        kept = redis_once().get(KEY)
+    except RedisError:
+        return []
+    if not isinstance(kept, bytes):
+        return []
+    return msgspec.msgpack.decode(kept, type=dict[str, list[DoomedCells]]).get(vc, [])

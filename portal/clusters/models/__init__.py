@@ -1,0 +1,36 @@
+"""Rows: the hardware, the virtual clusters with their quota, and storages."""
+
+from portal.clusters.models.hardware import (
+    CellType,
+    Gpu,
+    Node,
+    NodeEvent,
+    PinnedCell,
+    ReportsLane,
+    Sku,
+    UpperCell,
+)
+from portal.clusters.models.quotas import ClusterVersion, FirmRight, LoanLimit, QuotaChange, QuotaChangeLine, QuotaLine
+from portal.clusters.models.storages import Storage
+from portal.clusters.models.teams import Membership, VcEvent, VirtualCluster
+
+__all__ = [
+    "CellType",
+    "ClusterVersion",
+    "FirmRight",
+    "Gpu",
+    "LoanLimit",
+    "Membership",
+    "Node",
+    "NodeEvent",
+    "PinnedCell",
+    "QuotaChange",
+    "QuotaChangeLine",
+    "QuotaLine",
+    "ReportsLane",
+    "Sku",
+    "Storage",
+    "UpperCell",
+    "VcEvent",
+    "VirtualCluster",
+]

@@ -1,0 +1,200 @@
+"""The hardware: SKUs, cell types, nodes with their GPUs, and cells above and inside nodes."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import F, Q
+
+from portal.clusters.clocks import clock_fault
+from portal.clusters.models.names import CELL_TYPE_LENGTH, NAME
+from portal.clusters.models.teams import VirtualCluster
+from portal.clusters.states import NodeHealth, NodeIntent
+from portal.common.models import EventRow
+
+
+class Sku(models.Model):
+    """A hardware kind: a GPU model with its share of CPU and memory."""
+
+    name = models.CharField(max_length=64, unique=True, validators=[NAME])
+    gpu_model = models.CharField(max_length=100)
+    gpu_memory_mb = models.PositiveIntegerField()
+    cpu_milli = models.PositiveIntegerField(help_text="CPU per GPU, in thousandths of a core")
+    memory_mb = models.PositiveIntegerField(help_text="Memory per GPU")
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class CellType(models.Model):
+    """A unit of topology. A cell of this type is made of ``child_count`` equal cells of type ``child``;
+    a leaf cell type (``child`` empty) is one GPU of ``sku`` and bears the SKU's name. ``derived``: made from what nodes
+    reported, not named by an administrator; it goes when nothing is of it any more."""
+
+    name = models.CharField(max_length=CELL_TYPE_LENGTH, unique=True, validators=[NAME])
+    sku = models.ForeignKey(Sku, on_delete=models.PROTECT, related_name="cell_types")
+    child = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="parents")
+    child_count = models.PositiveIntegerField(default=0)
+    is_node_level = models.BooleanField(default=False)
+    derived = models.BooleanField(default=False)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(child__isnull=True, child_count=0) | Q(child__isnull=False, child_count__gte=1),
+                name="cell_type_children_counted",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class UpperCell(models.Model):
+    """A cell above the nodes, such as a rack: its children are nodes, or other such cells."""
+
+    address = models.CharField(max_length=200, unique=True)
+    cell_type = models.ForeignKey(CellType, on_delete=models.PROTECT, related_name="upper_cells")
+    parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.CASCADE, related_name="children")
+
+    class Meta:
+        ordering = ["address"]
+
+    def __str__(self) -> str:
+        return self.address
+
+
+class Node(models.Model):
+    """A GPU server. ``generation`` grows with every change of what the node shall have; ``placement_version``
+    with every placement on it, so that of two schedulers' decisions on one node only one is applied.
+
+    The topology is taken once and then stands: ``shape`` is the node's cell type, ``slots`` the indices of its GPUs in
+    the order of its tree, ``rack`` the label it had. What is reported differently later is a matter of health, until an
+    administrator takes the topology anew. ``chain``: where a configuration gave the cells, the type of the topmost.
+    """
+
+    name = models.CharField(max_length=64, unique=True, validators=[NAME])
+    public_key = models.CharField(
+        max_length=64, blank=True, help_text="Ed25519, base64: signs this node's reports; empty: it has not joined yet"
+    )
+    intent = models.CharField(max_length=10, choices=NodeIntent.choices, default=NodeIntent.OPEN)
+    intent_reason = models.TextField(blank=True)
+    health = models.CharField(max_length=10, choices=NodeHealth.choices, default=NodeHealth.UNKNOWN)
+    health_reason = models.TextField(blank=True)
+    generation = models.BigIntegerField(default=1)
+    placement_version = models.BigIntegerField(default=0)
+    sku = models.ForeignKey(Sku, null=True, blank=True, on_delete=models.PROTECT, related_name="nodes")
+    shape = models.ForeignKey(CellType, null=True, blank=True, on_delete=models.PROTECT, related_name="nodes")
+    slots = models.JSONField(default=list, blank=True)
+    rack = models.CharField(max_length=64, blank=True)
+    upper = models.ForeignKey(UpperCell, null=True, blank=True, on_delete=models.SET_NULL, related_name="nodes")
+    chain = models.CharField(max_length=CELL_TYPE_LENGTH, blank=True)
+    cpu_milli = models.PositiveIntegerField(default=0)
+    memory_mb = models.PositiveIntegerField(default=0)
+    address = models.CharField(max_length=64, blank=True)
+    interface = models.CharField(max_length=32, blank=True)
+    runtime = models.CharField(max_length=16, blank=True)
+    simulated = models.BooleanField(default=False)
+    port_first = models.PositiveIntegerField(default=20000)
+    port_last = models.PositiveIntegerField(default=29999)
+    storages = models.JSONField(default=list, blank=True, help_text="Roots that are mounted there")
+    inventory = models.JSONField(default=dict, blank=True, help_text="As last reported, for people")
+    boot = models.BigIntegerField(default=0)
+    seq = models.BigIntegerField(default=0)
+    clock_skew_ms = models.BigIntegerField(default=0, help_text="ahead of the portal's clock; negative: behind")
+    last_report_at = models.DateTimeField(null=True, blank=True)
+    joined_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def clock_fault(self) -> str:
+        """What is wrong with its clock; empty where nothing is."""
+        return clock_fault(self.clock_skew_ms)
+
+
+class Gpu(models.Model):
+    """A GPU of a node. ``slot`` is its place in the node's accepted topology, one of the node's ``slots``: there it is
+    a leaf cell, whose address is ``<node>/<slot>``. Without a slot it takes no tasks."""
+
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="gpus")
+    uuid = models.CharField(max_length=80, unique=True)
+    index = models.PositiveIntegerField(help_text="as the node counts today")
+    slot = models.PositiveIntegerField(null=True, blank=True)
+    cell_type = models.ForeignKey(CellType, on_delete=models.PROTECT, related_name="gpus")
+    model = models.CharField(max_length=100)
+    memory_mb = models.PositiveIntegerField()
+    details = models.JSONField(default=dict, blank=True, help_text="PCI address, NUMA node, groups, driver")
+    present = models.BooleanField(default=True, help_text="False: was there and is not reported any more")
+    fault = models.TextField(blank=True, help_text="Not empty: fenced off, and why")
+
+    class Meta:
+        ordering = ["node_id", "index"]
+        constraints = [
+            models.UniqueConstraint(fields=["node", "index"], condition=Q(present=True), name="gpu_place_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.node_id}/{self.index}"
+
+    @property
+    def usable(self) -> bool:
+        """Whether tasks may be placed on it."""
+        return self.present and not self.fault
+
+
+class PinnedCell(models.Model):
+    """A physical cell with a name, kept for one virtual cluster: an upper cell, a node, or a cell inside a node, whose
+    first GPU stands at place ``first`` (from 0) of the node's ``slots``."""
+
+    name = models.CharField(max_length=64, unique=True, validators=[NAME])
+    cell_type = models.ForeignKey(CellType, on_delete=models.PROTECT, related_name="pinned_cells")
+    upper = models.ForeignKey(UpperCell, null=True, blank=True, on_delete=models.CASCADE, related_name="pinned_cells")
+    node = models.ForeignKey(Node, null=True, blank=True, on_delete=models.CASCADE, related_name="pinned_cells")
+    first = models.PositiveIntegerField(default=0)
+    vc = models.ForeignKey(
+        VirtualCluster, null=True, blank=True, on_delete=models.SET_NULL, related_name="pinned_cells"
+    )
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(upper__isnull=False, node__isnull=True, first=0)
+                | Q(upper__isnull=True, node__isnull=False),
+                name="pinned_cell_somewhere",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class NodeEvent(EventRow):
+    """What happened to a node."""
+
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="events")
+
+
+class ReportsLane(models.Model):
+    """One row: since when, without a gap, the portal has been taking reports in. A node's silence counts only
+    from there (``node.md``: a portal, broker or database that was away loses no node)."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    open_since = models.DateTimeField()
+    last_pulse_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(id=1) & Q(open_since__lte=F("last_pulse_at")), name="one_lane"),
+        ]
+
+    def __str__(self) -> str:
+        return f"open since {self.open_since}"

@@ -1,0 +1,8 @@
+"""What a name may look like."""
+
+from django.core.validators import RegexValidator
+
+NAME_RULE = r"^[A-Za-z0-9][A-Za-z0-9_.-]*\Z"
+NAME = RegexValidator(NAME_RULE, "Letters, digits, dot, dash and underscore only.")
+CELL_TYPE_LENGTH = 100
+"""A SKU's name and what its larger cells add to it."""

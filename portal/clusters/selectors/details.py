@@ -1,0 +1,101 @@
+"""One virtual cluster (VC) in full, cell types, and changes of quotas: for pages and the API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet
+
+from portal.clusters.doomed import doomed_read
+from portal.clusters.models import CellType, Membership, QuotaChange, VcEvent, VirtualCluster
+from portal.clusters.selectors.engine import cluster_read
+from portal.clusters.selectors.quotas import LineKey, Lines, quota_lines
+from portal.clusters.selectors.shares import leaves_by_cell_type
+from portal.clusters.states import VcRole
+from scheduling.sites import Sites
+
+_RULES = ("weight", "user_factor", "user_gpus", "class_gpus", "default_borrow", "member_class", "lead_class")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A quota line by names; ``gpus`` are those of its cells together."""
+
+    vc: str
+    cell_type: str
+    chain: str
+    count: int
+    gpus: int
+
+
+def lines_named(lines: Lines) -> list[Line]:
+    """Quota lines by names, in their order. Two queries."""
+    types = {row.pk: row for row in CellType.objects.all()}
+    leaves = leaves_by_cell_type(types)
+    vcs = dict(VirtualCluster.objects.values_list("id", "name"))
+
+    def named(key: LineKey, count: int) -> Line:
+        name = types[key.cell_type_id].name
+        return Line(vcs[key.vc_id], name, key.chain, count, count * leaves[key.cell_type_id])
+
+    return [named(key, count) for key, count in lines.items()]
+
+
+def vc_detail(*, vc: VirtualCluster) -> dict[str, Any]:
+    """Its quota lines, pinned cells, rules, limits of lending and rights to jobs that are not preempted."""
+    own = {key: count for key, count in quota_lines().items() if key.vc_id == vc.pk}
+    return {
+        **{name: getattr(vc, name) for name in _RULES},
+        "quota": lines_named(own),
+        "pinned_cells": list(vc.pinned_cells.values_list("name", flat=True)),
+        "loan_limits": list(vc.loan_limits.select_related("sku").order_by("sku__name")),
+        "doomed": doomed_read(vc.name),
+        "firm_rights": list(vc.firm_rights.select_related("user").order_by("user__username")),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A cell type, the GPUs of one cell, and the chains that have such cells."""
+
+    row: CellType
+    gpus: int
+    chains: list[str]
+
+
+def cell_types() -> list[Kind]:
+    """All of them, by SKU and size."""
+    rows = {row.pk: row for row in CellType.objects.select_related("sku", "child")}
+    leaves = leaves_by_cell_type(rows)
+    sites = Sites(cluster_read(lines={}).cluster)
+    kinds = [Kind(row, leaves[key], sites.chains_with(row.name)) for key, row in rows.items()]
+    return sorted(kinds, key=lambda kind: (kind.row.sku.name, kind.gpus, kind.row.name))
+
+
+def quota_changes(*, over: bool = False) -> QuerySet[QuotaChange]:
+    """The changes of quotas that are to come or hold, soonest first; with ``over`` also those that are over."""
+    rows = QuotaChange.objects.all() if over else QuotaChange.objects.filter(over_at__isnull=True)
+    return rows.prefetch_related("lines__cell_type", "lines__vc").order_by("starts_at", "id")
+
+
+def change_lines(change: QuotaChange) -> list[Line]:
+    """The lines of a change by names."""
+    return lines_named(as_lines(change.lines.all()))
+
+
+def as_lines(rows: Iterable[Any]) -> Lines:
+    """Rows of quota lines as a mapping."""
+    return {LineKey(row.vc_id, row.cell_type_id, row.chain): row.count for row in rows}
+
+
+def vc_members(*, vc: VirtualCluster) -> list[Membership]:
+    """Its members, leads first, with their user or group."""
+    rows = vc.memberships.select_related("user", "group")
+    return sorted(rows, key=lambda row: (row.role != VcRole.LEAD, str(row.user or row.group)))
+
+
+def vc_events(*, vc: VirtualCluster, most: int = 20) -> list[VcEvent]:
+    """What happened to it, newest first."""
+    return list(vc.events.order_by("-id")[:most])

@@ -1,0 +1,28 @@
+"""What users may ask for in a virtual cluster (VC)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.utils import timezone
+
+from portal.accounts.models import User
+from portal.accounts.rights import Action, allowed_everywhere
+from portal.clusters.models import FirmRight, VirtualCluster
+from portal.clusters.selectors.visible import vc_roles
+from portal.clusters.states import VcRole
+from portal.common.priorities import PRIORITY_CLASSES, PriorityClass
+
+
+def highest_class(*, user: User, vc: VirtualCluster) -> PriorityClass:
+    """The highest priority class that the user may give a job in the VC: that of the user's role, and a lead's for
+    administrators."""
+    lead = allowed_everywhere(user, Action.JOB_SUBMIT) or vc_roles(user=user).get(vc.pk) == VcRole.LEAD
+    name = vc.lead_class if lead else vc.member_class
+    return next(one for one in PRIORITY_CLASSES if one == name)
+
+
+def firm_rights(*, now: datetime) -> dict[tuple[int, int], int]:
+    """The GPUs that users may hold without preemption now, by the ids of VC and user. One query."""
+    rows = FirmRight.objects.filter(last_day__gte=timezone.localdate(now))
+    return {(row.vc_id, row.user_id): row.gpus for row in rows}

@@ -1,0 +1,50 @@
+"""Writing nodes and virtual clusters: joining, reports, topology, silence, intents, rules, quotas."""
+
+from portal.clusters.services.configuration import configuration_export, configuration_import, configuration_read
+from portal.clusters.services.nodes import node_add, node_event, node_set_intent
+from portal.clusters.services.quotas import (
+    Wish,
+    lines_resolve,
+    quota_change_check,
+    quota_change_create,
+    quota_change_withdraw,
+    quota_changes_apply,
+    quota_set,
+    quotas_set,
+)
+from portal.clusters.services.reports import node_report
+from portal.clusters.services.rules import CAPS, Limit, firm_right_end, firm_right_set, loan_limits_set, vc_set_rules
+from portal.clusters.services.silence import lane_pulse, nodes_lose
+from portal.clusters.services.teams import member_set, vc_create
+from portal.clusters.services.topology import topology_take
+from portal.clusters.services.versions import cluster_version
+
+__all__ = [
+    "CAPS",
+    "Limit",
+    "Wish",
+    "cluster_version",
+    "configuration_export",
+    "configuration_import",
+    "configuration_read",
+    "firm_right_end",
+    "firm_right_set",
+    "lane_pulse",
+    "lines_resolve",
+    "loan_limits_set",
+    "member_set",
+    "node_add",
+    "node_event",
+    "node_report",
+    "node_set_intent",
+    "nodes_lose",
+    "quota_change_check",
+    "quota_change_create",
+    "quota_change_withdraw",
+    "quota_changes_apply",
+    "quota_set",
+    "quotas_set",
+    "topology_take",
+    "vc_create",
+    "vc_set_rules",
+]

@@ -1,0 +1,226 @@
+"""A HiveD-style configuration becomes the cluster's cells, virtual clusters and quotas; and these a configuration.
+
+Who imports one says everything about the nodes that it names, about pinned cells and about quotas; a node that it
+does not name keeps its cells, a virtual cluster that it does not name loses its quota. Rules and members stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Count
+
+import scheduling
+from portal.clusters.models import CellType, Gpu, Node, PinnedCell, Sku, UpperCell, VirtualCluster
+from portal.clusters.models.names import CELL_TYPE_LENGTH, NAME_RULE
+from portal.clusters.selectors.engine import cluster_read
+from portal.clusters.selectors.quotas import Lines, base_lines, changes_planned
+from portal.clusters.services.cells import cell_types_clean
+from portal.clusters.services.nodes import node_event
+from portal.clusters.services.quota_checks import quota_faults
+from portal.clusters.services.quotas import Wish, lines_resolve, lines_write
+from portal.clusters.services.racks import RACK
+from portal.clusters.services.teams import vc_create
+from portal.clusters.services.topology import OUTSIDE, gpu_leave_out
+from portal.clusters.services.versions import cluster_change
+from portal.common.errors import Fault, Invalid
+from scheduling import config
+from scheduling.sites import chain_of
+
+NAME_LENGTH = 64
+
+
+def configuration_read(document: Mapping[str, Any]) -> scheduling.Cluster:
+    """The cluster that a configuration describes. Raises Invalid with every fault and its path."""
+    try:
+        found = config.read(document)
+    except config.ConfigError as error:
+        raise Invalid([Fault(one.path, one.problem, "invalid") for one in error.faults]) from error
+    if faults := [*_name_faults(found), *_node_faults(found)]:
+        raise Invalid(faults)
+    return found
+
+
+def configuration_export() -> dict[str, Any]:
+    """The cluster as a configuration, with the quotas that are not for a time only."""
+    return config.write(cluster_read(lines=base_lines()).cluster)
+
+
+def configuration_import(*, found: scheduling.Cluster, now: datetime, actor: str) -> None:
+    """Make this the cluster. Raises Invalid with every reason against it, and then nothing is changed."""
+    with cluster_change():
+        types = _types_write(found)
+        rows = {node.id: _node_write(node, types, now, actor) for node in found.nodes}
+        _upper_write(found, types, rows)
+        _vcs_make(found, now, actor)
+        _pinned_write(found, types, rows)
+        _quotas_write(found, now, actor)
+        _types_drop(found)
+
+
+# ---------------------------------------------------------------- what cannot be
+
+
+def _name_faults(found: scheduling.Cluster) -> Iterator[Fault]:
+    places = [
+        *((f"physicalCluster.cellTypes.{one.name}", one.name, CELL_TYPE_LENGTH) for one in found.cell_types),
+        *((f"physicalCluster.physicalCells.{one.id}", one.id, NAME_LENGTH) for one in found.nodes if "@" not in one.id),
+        *((f"physicalCluster.physicalCells.{one.id}", one.id, NAME_LENGTH) for one in found.pinned_cells),
+        *((f"physicalCluster.skuTypes.{name}", name, NAME_LENGTH) for name in {one.cell_type for one in found.nodes}),
+        *((f"virtualClusters.{one.id}", one.id, NAME_LENGTH) for one in found.virtual_clusters),
+    ]
+    for path, name, length in places:
+        if len(name) > length or not re.search(NAME_RULE, name):
+            message = f"{name[:80]} is no name: letters, digits, dot, dash and underscore, at most {length}"
+            yield Fault(path, message, "name")
+    for node in found.nodes:
+        if "@" in node.id:
+            message = f"{config.machine(node)} is in several chains; here a machine is in one"
+            yield Fault(f"physicalCluster.physicalCells.{node.id}", message, "several_chains")
+
+
+def _node_faults(found: scheduling.Cluster) -> Iterator[Fault]:
+    gpus: dict[str, list[Gpu]] = defaultdict(list)
+    named = Gpu.objects.filter(node__name__in=[node.id for node in found.nodes]).select_related("node")
+    for gpu in named:
+        gpus[gpu.node.name].append(gpu)
+    held = set(
+        named.filter(allocations__isnull=False, allocations__released_at__isnull=True).values_list("pk", flat=True)
+    )
+    models = dict(Sku.objects.exclude(gpu_model="").values_list("name", "gpu_model"))
+    for node in found.nodes:
+        path = f"physicalCluster.physicalCells.{node.id}"
+        places = {leaf.index for leaf in node.leaves}
+        for gpu in gpus[node.id]:
+            if gpu.pk in held and _place(gpu) not in places:
+                yield Fault(path, f"GPU {_place(gpu)} of {node.id} is in use and has no cell", "in_use")
+        wrong = {gpu.model for gpu in gpus[node.id] if gpu.present} - {models.get(node.cell_type)}
+        if wrong and node.cell_type in models:
+            message = f"{node.id} has {', '.join(sorted(wrong))}; {node.cell_type} is {models[node.cell_type]}"
+            yield Fault(path, message, "model")
+
+
+def _place(gpu: Gpu) -> int:
+    """What the GPU is called in a configuration."""
+    return gpu.index if gpu.slot is None else gpu.slot
+
+
+# ---------------------------------------------------------------- rows
+
+
+def _types_write(found: scheduling.Cluster) -> dict[str, CellType]:
+    types: dict[str, CellType] = {}
+    for node in found.nodes:
+        if node.cell_type and node.cell_type not in types:
+            share = {"cpu_milli": node.cpu_milli // len(node.leaves), "memory_mb": node.memory_mb // len(node.leaves)}
+            sku, _ = Sku.objects.get_or_create(name=node.cell_type, defaults={"gpu_memory_mb": 0, **share})
+            leaf = {"sku": sku, "child": None, "child_count": 0, "is_node_level": False}
+            types[node.cell_type], _ = CellType.objects.update_or_create(name=node.cell_type, defaults=leaf)
+    left = {one.name: one for one in found.cell_types}
+    while ready := [one for one in left.values() if one.child in types]:
+        for one in ready:
+            child = types[one.child]
+            columns = {
+                "sku": child.sku, "child": child, "child_count": one.child_count, "is_node_level": one.node_level,
+                "derived": False,
+            }  # fmt: skip
+            types[one.name], _ = CellType.objects.update_or_create(name=one.name, defaults=columns)
+            del left[one.name]
+    return types
+
+
+def _node_write(node: scheduling.Node, types: dict[str, CellType], now: datetime, actor: str) -> Node:
+    row, made = Node.objects.get_or_create(name=node.id)
+    chain = "" if node.chain == node.cell_type else node.chain
+    columns = {
+        "shape": types[node.shape], "slots": [leaf.index for leaf in node.leaves], "chain": chain,
+        "sku": types[node.cell_type].sku, "rack": "",
+    }  # fmt: skip
+    changed = {name: value for name, value in columns.items() if getattr(row, name) != value}
+    Node.objects.filter(pk=row.pk).update(**changed, upper=None)
+    _gpus_write(row, types[node.cell_type], columns["slots"])
+    if changed or made:
+        words = "expected" if made else f"now {node.shape} in {chain_of(node)}"
+        node_event(node=row, code="configured", message=f"Node {node.id}: {words}.", now=now, actor=actor)
+    return row
+
+
+def _gpus_write(node: Node, leaf: CellType, slots: object) -> None:
+    places = set(slots) if isinstance(slots, list) else set()
+    Gpu.objects.filter(node=node, fault__startswith=OUTSIDE).update(fault="")
+    for gpu in Gpu.objects.filter(node=node):
+        inside = _place(gpu) in places
+        Gpu.objects.filter(pk=gpu.pk).update(slot=_place(gpu) if inside else None, cell_type=leaf)
+        if inside:
+            Sku.objects.filter(pk=leaf.sku_id, gpu_model="").update(gpu_model=gpu.model, gpu_memory_mb=gpu.memory_mb)
+        else:
+            gpu_leave_out(gpu=gpu, why="the configuration gives it no cell")
+
+
+def _upper_write(found: scheduling.Cluster, types: dict[str, CellType], rows: dict[str, Node]) -> None:
+    """The cells above the nodes; of those that are there only racks stay that no named node was in."""
+    UpperCell.objects.exclude(address__startswith=RACK).delete()
+    for rack in UpperCell.objects.select_related("cell_type").annotate(there=Count("nodes")):
+        if rack.there != rack.cell_type.child_count:
+            rack.delete()
+    left = {cell.address: cell for cell in found.upper_cells}
+    made: dict[str, UpperCell] = {
+        address: UpperCell.objects.create(address=address, cell_type=types[cell.cell_type])
+        for address, cell in left.items()
+    }
+    for address, cell in left.items():
+        for child in cell.children:
+            if child in made:
+                UpperCell.objects.filter(pk=made[child].pk).update(parent=made[address])
+            else:
+                Node.objects.filter(pk=rows[child].pk).update(upper=made[address])
+
+
+def _pinned_write(found: scheduling.Cluster, types: dict[str, CellType], rows: dict[str, Node]) -> None:
+    PinnedCell.objects.all().delete()
+    owner = {name: vc.id for vc in found.virtual_clusters for name in vc.pinned}
+    vcs = {vc.name: vc for vc in VirtualCluster.objects.all()}
+    upper = {cell.address: cell for cell in UpperCell.objects.all()}
+    PinnedCell.objects.bulk_create(
+        PinnedCell(
+            name=cell.id, cell_type=types[cell.cell_type], upper=upper.get(cell.at), node=rows.get(cell.at),
+            first=cell.first, vc=vcs.get(owner.get(cell.id, "")),
+        )
+        for cell in found.pinned_cells
+    )  # fmt: skip
+
+
+def _vcs_make(found: scheduling.Cluster, now: datetime, actor: str) -> None:
+    known = set(VirtualCluster.objects.values_list("name", flat=True))
+    for vc in found.virtual_clusters:
+        if vc.id not in known:
+            vc_create(name=vc.id, now=now, actor=actor)
+
+
+def _quotas_write(found: scheduling.Cluster, now: datetime, actor: str) -> None:
+    wishes = [
+        Wish(vc.id, line.cell_type, line.count, line.chain)
+        for vc in found.virtual_clusters
+        for line in vc.quota
+        if line.count
+    ]
+    try:
+        lines = lines_resolve(wishes)
+        faults = quota_faults(base=lines, planned=changes_planned(), now=now, anew=True)
+    except scheduling.ClusterError as error:
+        # Nodes that the file does not name, or changes to come, speak against it.
+        faults = [Fault(f"physicalCluster.{error.subject}", error.problem, "invalid")]
+    if faults:
+        raise Invalid(faults)
+    gone: Lines = dict.fromkeys(base_lines(), 0)
+    lines_write(gone | lines, now, actor)
+
+
+def _types_drop(found: scheduling.Cluster) -> None:
+    named = {one.name for one in found.cell_types}
+    CellType.objects.filter(child__isnull=False).exclude(name__in=named).update(derived=True)
+    cell_types_clean()

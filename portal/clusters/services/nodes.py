@@ -1,0 +1,68 @@
+"""Nodes: joining, and what an administrator wants of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+
+from django.db import transaction
+from nacl.encoding import Base64Encoder
+from nacl.signing import VerifyKey
+
+from portal.clusters.models import Node, NodeEvent
+from portal.clusters.states import INTENT_MOVES, NodeIntent
+from portal.common.converters import Name
+from portal.common.errors import Conflict, Fault, Invalid
+from portal.common.live import announce
+from portal.common.moves import sources
+from portal.common.wake import scheduler_wake
+
+NODE_NAME = re.compile(Name.regex)
+
+
+def node_event(*, node: Node, code: str, message: str, now: datetime, actor: str = "", **data: object) -> None:
+    """Write what happened to a node, inside the caller's transaction."""
+    NodeEvent.objects.create(node=node, at=now, code=code, message=message, actor=actor, data=data)
+    transaction.on_commit(lambda: announce("node", {"name": node.name}))
+    transaction.on_commit(scheduler_wake)
+
+
+def node_add(*, name: str, public_key: str, now: datetime, actor: str = "") -> Node:
+    """Let a server with this key join; again with the same key: no change. Raises Conflict for another key, Invalid
+    for what is no name or no key."""
+    if faults := list(_joining_faults(name, public_key)):
+        raise Invalid(faults)
+    with transaction.atomic():
+        node, made = Node.objects.get_or_create(name=name, defaults={"public_key": public_key})
+        # A node that a configuration named beforehand has no key yet.
+        first = not made and Node.objects.filter(pk=node.pk, public_key="").update(public_key=public_key)
+        if not (made or first) and node.public_key != public_key:
+            raise Conflict(f"A node named {name} is registered with another key. Remove it first, or choose a name.")
+        if made or first:
+            node_event(node=node, code="joined", message=f"Node {name} was registered.", now=now, actor=actor)
+    return node
+
+
+def _joining_faults(name: str, public_key: str) -> Iterator[Fault]:
+    if not NODE_NAME.fullmatch(name):
+        message = "A node's name has at most 64 letters, digits, dots, dashes and underscores, a letter or digit first."
+        yield Fault("name", message, "invalid")
+    try:
+        VerifyKey(public_key.encode(), Base64Encoder)
+    except (ValueError, TypeError):
+        yield Fault("public_key", "This is no key; `python -m nodes key` prints it on the server.", "invalid")
+
+
+def node_set_intent(*, node: Node, intent: str, reason: str, actor: str, now: datetime) -> Node:
+    """Open, cordon or drain. Again: no change. Raises Conflict when the table knows no such move."""
+    with transaction.atomic():
+        rows = Node.objects.filter(pk=node.pk, intent__in=sources(INTENT_MOVES, intent))
+        moved = rows.update(intent=intent, intent_reason=reason)
+        node.refresh_from_db()
+        if not moved and node.intent != intent:
+            raise Conflict(f"Node {node.name} is {node.intent}; it cannot become {intent}.")
+        if moved:
+            words = f"Node {node.name} is {NodeIntent(intent).label.lower()}" + (f": {reason}" if reason else ".")
+            node_event(node=node, code=f"intent_{intent}", message=words, now=now, actor=actor)
+    return node

@@ -1,0 +1,98 @@
+"""Whether quotas can be: carved out of the hardware (HiveD's safety), and no smaller than what was promised of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.utils import timezone
+
+from portal.clusters.models import CellType, FirmRight
+from portal.clusters.selectors.engine import ClusterRows, cluster_read
+from portal.clusters.selectors.quotas import (
+    Lines,
+    Planned,
+    base_lines,
+    changes_planned,
+    lines_at,
+    moments,
+    pinned_lines,
+)
+from portal.clusters.selectors.shares import leaves_by_cell_type
+from portal.common.errors import Fault
+from scheduling.safety import Shortage, shortages
+
+
+def shortages_now() -> list[str]:
+    """What the quotas of now need beyond what there is: a sentence for each level."""
+    return [_words(found) for found in shortages(cluster_read().cluster)]
+
+
+def _words(found: Shortage) -> str:
+    chain = "" if found.chain in {"", found.cell_type} else f" of {found.chain}"
+    return f"the quotas need {found.needed} {found.cell_type}{chain}, {found.available} are there"
+
+
+def quota_faults(*, base: Lines, planned: Sequence[Planned], now: datetime, anew: bool = False) -> list[Fault]:
+    """Every reason against these quotas and changes to come, now and at each moment when they change.
+
+    What is short already, for hardware that is gone, stands against nothing that does not make it worse; ``anew``: the
+    cells are others than those that the quotas were made of, and what was is no excuse.
+    """
+    old_base, old_planned = ({}, []) if anew else (base_lines(), changes_planned())
+    check = _Check(cluster_read(lines={}), _Rights.read())
+    faults: list[Fault] = []
+    for at in moments([*planned, *old_planned], now=now):
+        new = lines_at(at, base=base, planned=planned)
+        old = lines_at(at, base=old_base, planned=old_planned)
+        when = "" if at == now else f"from {timezone.localtime(at):%Y-%m-%d %H:%M} on, "
+        faults += [fault for fault in check.faults(new, old, at, when) if fault.path not in {f.path for f in faults}]
+    return faults
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    rows: ClusterRows
+    rights: _Rights
+
+    def faults(self, new: Lines, old: Lines, at: datetime, when: str) -> Iterator[Fault]:
+        before = {(one.chain, one.cell_type): one.needed for one in shortages(self.rows.with_quotas(old))}
+        for one in shortages(self.rows.with_quotas(new)):
+            if one.needed > before.get((one.chain, one.cell_type), 0):
+                yield Fault(f"quota.{one.cell_type}", when + _words(one), "too_large")
+        for vc, name in self.rows.vc_names.items():
+            promised, owned = self.rights.promised(vc, at), self.rights.gpus(vc, new)
+            if promised > owned and (not old or owned < self.rights.gpus(vc, old)):
+                message = f"{when}{name} would own {owned} GPUs, {promised} are promised to jobs that are not preempted"
+                yield Fault(f"quota.{name}", message, "promised")
+
+
+@dataclass(frozen=True, slots=True)
+class _Rights:
+    """Rights to jobs that are not preempted, and how many GPUs quotas are."""
+
+    rows: list[FirmRight]
+    leaves: dict[int, int]
+    pinned: dict[int, int]
+
+    @classmethod
+    def read(cls) -> _Rights:
+        leaves = leaves_by_cell_type({row.pk: row for row in CellType.objects.all()})
+        pinned = {vc: sum(leaves[one.pk] for one in cells) for vc, cells in pinned_lines().items()}
+        return cls(list(FirmRight.objects.all()), leaves, pinned)
+
+    def promised(self, vc: int, at: datetime) -> int:
+        """GPUs promised in a virtual cluster at that moment."""
+        day = timezone.localdate(at)
+        return sum(row.gpus for row in self.rows if row.vc_id == vc and row.last_day >= day)
+
+    def gpus(self, vc: int, lines: Lines) -> int:
+        """GPUs that a virtual cluster owns by these lines."""
+        own = sum(count * self.leaves[key.cell_type_id] for key, count in lines.items() if key.vc_id == vc)
+        return own + self.pinned.get(vc, 0)
+
+
+def gpus_owned(*, vc: int, lines: Lines) -> int:
+    """GPUs of all kinds that a virtual cluster owns by these lines and its pinned cells."""
+    return _Rights.read().gpus(vc, lines)

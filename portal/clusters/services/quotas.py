@@ -1,0 +1,226 @@
+"""Quotas: changed now, or from one moment to another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+from django.utils import timezone
+
+from portal.clusters.models import (
+    CellType,
+    QuotaChange,
+    QuotaChangeLine,
+    QuotaLine,
+    VcEvent,
+    VirtualCluster,
+)
+from portal.clusters.selectors.engine import cluster_read
+from portal.clusters.selectors.quotas import LineKey, Lines, Planned, base_lines, changes_planned
+from portal.clusters.services.quota_checks import quota_faults
+from portal.clusters.services.versions import cluster_change
+from portal.common.errors import Conflict, Fault, Invalid
+from portal.common.live import announce
+from portal.common.wake import scheduler_wake
+from scheduling.sites import Sites
+
+MOST_CELLS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """``count`` cells of a type for a virtual cluster, by their names; ``chain`` empty: the only one with the type."""
+
+    vc: str
+    cell_type: str
+    count: int
+    chain: str = ""
+
+
+def lines_resolve(wishes: Sequence[Wish]) -> Lines:
+    """The wishes as quota lines. Raises Invalid with every name that is unknown, or named twice."""
+    vcs = dict(VirtualCluster.objects.values_list("name", "id"))
+    types = dict(CellType.objects.values_list("name", "id"))
+    sites = Sites(cluster_read(lines={}).cluster)
+    lines: Lines = {}
+    faults: list[Fault] = []
+    for place, wish in enumerate(wishes):
+        found = list(_wish_faults(wish, f"lines[{place}]", vcs, types, sites))
+        faults += found
+        if not found:
+            key = LineKey(vcs[wish.vc], types[wish.cell_type], _chain(wish, sites))
+            if key in lines:
+                faults.append(Fault(f"lines[{place}]", f"{wish.vc} has a line for {wish.cell_type} already", "twice"))
+            lines[key] = wish.count
+    if faults:
+        raise Invalid(faults)
+    return lines
+
+
+def _wish_faults(wish: Wish, path: str, vcs: dict[str, int], types: dict[str, int], sites: Sites) -> Iterable[Fault]:
+    if wish.vc not in vcs:
+        yield Fault(f"{path}.vc", f"there is no virtual cluster {wish.vc}", "unknown")
+    if not 0 <= wish.count <= MOST_CELLS:
+        yield Fault(f"{path}.count", f"must be from 0 to {MOST_CELLS}, not {wish.count}", "range")
+    if wish.cell_type not in types:
+        yield Fault(f"{path}.cell_type", f"there is no cell type {wish.cell_type}", "unknown")
+        return
+    chains = sites.chains_with(wish.cell_type)
+    if wish.chain and wish.chain not in chains:
+        there = ", ".join(chains) or "none"
+        yield Fault(f"{path}.chain", f"{wish.chain} has no {wish.cell_type}; chains with it: {there}", "unknown")
+    elif not wish.chain and len(chains) > 1:
+        message = f"{wish.cell_type} is in several chains, name one: {', '.join(chains)}"
+        yield Fault(f"{path}.chain", message, "ambiguous")
+
+
+def _chain(wish: Wish, sites: Sites) -> str:
+    """Named only where it must be, so that a line is one row however it was written."""
+    return wish.chain if len(sites.chains_with(wish.cell_type)) > 1 else ""
+
+
+def quota_set(*, vc: VirtualCluster, cell_type: CellType, count: int, now: datetime, actor: str = "") -> None:
+    """Guarantee ``count`` cells of a type. Raises Invalid when the cluster has not that many left to give."""
+    quotas_set(lines=lines_resolve([Wish(vc.name, cell_type.name, count)]), now=now, actor=actor)
+
+
+def quotas_set(*, lines: Lines, now: datetime, actor: str, version: int | None = None) -> None:
+    """Change these lines, all or none; 0 takes a line away. Raises Invalid with every reason against it, Conflict when
+    the quotas are not those of ``version`` any more."""
+    with cluster_change(version=version):
+        base = base_lines() | lines
+        if faults := quota_faults(base=base, planned=changes_planned(), now=now):
+            raise Invalid(faults)
+        lines_write(lines, now, actor)
+
+
+def lines_write(lines: Lines, now: datetime, actor: str) -> None:
+    """Make these the rows, with an event for each that changes; inside the caller's transaction, after its checks."""
+    before = base_lines()
+    for key, count in lines.items():
+        if count:
+            QuotaLine.objects.update_or_create(**key._asdict(), defaults={"count": count})
+        else:
+            QuotaLine.objects.filter(**key._asdict()).delete()
+    changed = {key: count for key, count in lines.items() if before.get(key, 0) != count}
+    _events(changed, "quota", "Quota of {vc}: {count} {type}.", now, actor)
+
+
+def _events(lines: Lines, code: str, sentence: str, now: datetime, actor: str) -> None:
+    vcs = VirtualCluster.objects.in_bulk({key.vc_id for key in lines})
+    types = CellType.objects.in_bulk({key.cell_type_id for key in lines})
+    for key, count in lines.items():
+        message = sentence.format(vc=vcs[key.vc_id].name, count=count, type=types[key.cell_type_id].name)
+        VcEvent.objects.create(vc=vcs[key.vc_id], at=now, code=code, message=message, actor=actor)
+    if lines:
+        transaction.on_commit(lambda: announce("queue", {}))
+        transaction.on_commit(scheduler_wake)
+
+
+# ---------------------------------------------------------------- from one moment to another
+
+
+def quota_change_check(*, lines: Lines, starts_at: datetime, ends_at: datetime | None, now: datetime) -> None:
+    """Raises Invalid with every reason why this change cannot be."""
+    faults = []
+    if not lines:
+        faults.append(Fault("lines", "names no quota line", "empty"))
+    if starts_at < now:
+        faults.append(Fault("starts_at", "lies in the past", "past"))
+    if ends_at is not None and ends_at <= starts_at:
+        faults.append(Fault("ends_at", "must be later than the start", "range"))
+    faults += _overlaps(lines, starts_at, ends_at)
+    if not faults:
+        planned = [*changes_planned(), Planned(starts_at, ends_at, lines)]
+        faults += quota_faults(base=base_lines(), planned=planned, now=now)
+    if faults:
+        raise Invalid(faults)
+
+
+def _overlaps(lines: Lines, starts_at: datetime, ends_at: datetime | None) -> Iterable[Fault]:
+    """Two changes of one line that hold at one moment: whose end would count?"""
+    for change in changes_planned():
+        apart = (ends_at is not None and ends_at <= change.starts_at) or (
+            change.ends_at is not None and change.ends_at <= starts_at
+        )
+        if not apart and lines.keys() & change.lines.keys():
+            start = timezone.localtime(change.starts_at)
+            yield Fault(
+                "lines", f"a change of the same quota holds from {start:%Y-%m-%d %H:%M}; withdraw it", "overlap"
+            )
+
+
+def quota_change_create(
+    *, lines: Lines, starts_at: datetime, ends_at: datetime | None, reason: str, actor: str, now: datetime
+) -> QuotaChange:
+    """Plan a change; it begins and ends by itself. Raises Invalid with every reason against it."""
+    with cluster_change():
+        quota_change_check(lines=lines, starts_at=starts_at, ends_at=ends_at, now=now)
+        change = QuotaChange.objects.create(
+            starts_at=starts_at, ends_at=ends_at, reason=reason, actor=actor, created_at=now
+        )
+        QuotaChangeLine.objects.bulk_create(
+            QuotaChangeLine(change=change, **key._asdict(), count=count) for key, count in lines.items()
+        )
+        until = f" until {timezone.localtime(ends_at):%Y-%m-%d %H:%M}" if ends_at else ""
+        start = f"{timezone.localtime(starts_at):%Y-%m-%d %H:%M}"
+        _events(lines, "quota_planned", f"From {start}{until}: {{count}} {{type}} for {{vc}}.", now, actor)
+    return change
+
+
+def quota_change_withdraw(*, change: QuotaChange, now: datetime, actor: str) -> None:
+    """Take a change back; one that has begun ends now. Raises Conflict when it is over, Invalid when the quotas that
+    would come back cannot be."""
+    with cluster_change():
+        planned = changes_planned()
+        rest = [one for one in planned if one.lines != _lines(change) or one.starts_at != change.starts_at]
+        if faults := quota_faults(base=base_lines(), planned=rest, now=now):
+            raise Invalid(faults)
+        rows = QuotaChange.objects.filter(pk=change.pk, over_at__isnull=True)
+        if not rows.update(over_at=now, withdrawn=True):
+            raise Conflict("This change is over already.")
+        _events(_lines(change), "quota_withdrawn", "The change to {count} {type} of {vc} is withdrawn.", now, actor)
+
+
+def _lines(change: QuotaChange) -> Lines:
+    return {LineKey(row.vc_id, row.cell_type_id, row.chain): row.count for row in change.lines.all()}
+
+
+def quota_changes_apply(*, now: datetime) -> int:
+    """Begin and end what is due; how many changes moved. Each is one conditional UPDATE, done once; one that meets
+    another change of quotas at this very moment is done a cycle later."""
+    open_ones = QuotaChange.objects.filter(over_at__isnull=True)
+    moved = 0
+    with suppress(Conflict):
+        for change in open_ones.filter(begun_at__isnull=True, starts_at__lte=now).order_by("starts_at", "id"):
+            moved += _begin(change, now)
+        for change in open_ones.filter(begun_at__isnull=False, ends_at__lte=now).order_by("ends_at", "id"):
+            moved += _end(change, now)
+    return moved
+
+
+def _begin(change: QuotaChange, now: datetime) -> bool:
+    for_good = change.ends_at is None
+    with cluster_change():
+        fresh = QuotaChange.objects.filter(pk=change.pk, begun_at__isnull=True, over_at__isnull=True)
+        if not fresh.update(begun_at=now, over_at=now if for_good else None):
+            return False
+        if for_good:
+            lines_write(_lines(change), now, change.actor)
+        else:
+            end = f"{timezone.localtime(change.ends_at):%Y-%m-%d %H:%M}"
+            _events(_lines(change), "quota_begun", f"{{vc}} has {{count}} {{type}} until {end}.", now, change.actor)
+    return True
+
+
+def _end(change: QuotaChange, now: datetime) -> bool:
+    with cluster_change():
+        if not QuotaChange.objects.filter(pk=change.pk, over_at__isnull=True).update(over_at=now):
+            return False
+        base = base_lines()
+        back = {key: base.get(key, 0) for key in _lines(change)}
+        _events(back, "quota_returned", "{vc} has {count} {type} again.", now, "")
+    return True

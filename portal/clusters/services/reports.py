@@ -1,0 +1,127 @@
+"""What nodes report of themselves: that they live, and what hardware they have."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import Q
+
+from nodes.protocol import GpuInfo, Inventory, Report
+from portal.clusters.clocks import clock_fault, skew_after
+from portal.clusters.models import Gpu, Node
+from portal.clusters.services.health import health_move
+from portal.clusters.services.nodes import node_event
+from portal.clusters.services.topology import gpu_settle, gpu_type_before_topology, topology_take_first
+from portal.clusters.states import NodeHealth
+from portal.common.wake import scheduler_wake
+
+
+def node_report(*, node: Node, report: Report, now: datetime) -> bool:
+    """Take in what a report says of the node itself. False: an older or repeated one, to be left alone whole."""
+    fresh = Q(boot__lt=report.boot) | Q(boot=report.boot, seq__lt=report.seq)
+    skew = skew_after(before_ms=node.clock_skew_ms, sent_ms=report.sent_ms, now_ms=int(now.timestamp() * 1000))
+    with transaction.atomic():
+        taken = Node.objects.filter(fresh, pk=node.pk).update(
+            boot=report.boot, seq=report.seq, last_report_at=now, clock_skew_ms=skew
+        )
+        if not taken:
+            return False
+        if node.health != NodeHealth.HEALTHY:
+            _heard_again(node, now)
+        _clock_take(node, skew, now)
+        _inventory_take(node, report.inventory, now)
+    return True
+
+
+def _heard_again(node: Node, now: datetime) -> None:
+    if health_move(node, NodeHealth.HEALTHY, reason=""):
+        words = "reports for the first time" if node.health == NodeHealth.UNKNOWN else "is back"
+        node_event(node=node, code="healthy", message=f"Node {node.name} {words}.", now=now)
+
+
+def _clock_take(node: Node, skew_ms: int, now: datetime) -> None:
+    """Say once that its clock is wrong, and once that it is right again."""
+    before, fault = node.clock_fault, clock_fault(skew_ms)
+    if fault and not before:
+        node_event(node=node, code="clock_wrong", message=f"Node {node.name}: {fault}", now=now, skew_ms=skew_ms)
+    elif before and not fault:
+        node_event(node=node, code="clock_right", message=f"The clock of node {node.name} is right again.", now=now)
+
+
+def _inventory_take(node: Node, found: Inventory, now: datetime) -> None:
+    told = {
+        "cpu_milli": found.cpu_milli,
+        "memory_mb": found.memory_mb,
+        "address": found.address,
+        "interface": found.interface,
+        "runtime": found.runtime,
+        "simulated": found.simulated,
+        "port_first": found.port_first,
+        "port_last": found.port_last,
+        "storages": list(found.storages),
+        "inventory": {
+            "hostname": found.hostname,
+            "engine": found.engine,
+            "kernel": found.kernel,
+            "agent": found.agent,
+            "capabilities": list(found.capabilities),
+            "rack": found.rack,
+        },
+    }
+    changed = {name: value for name, value in told.items() if getattr(node, name) != value}
+    if changed:
+        Node.objects.filter(pk=node.pk).update(**changed)
+        for name, value in changed.items():
+            setattr(node, name, value)
+        transaction.on_commit(scheduler_wake)
+    _gpus_take(node, found, now)
+
+
+def _gpus_take(node: Node, found: Inventory, now: datetime) -> None:
+    """New GPUs get their place in the node's topology; one that is not reported any more stays, not present."""
+    rows = {gpu.uuid: gpu for gpu in Gpu.objects.filter(node=node)}
+    for uuid in rows.keys() - {info.uuid for info in found.gpus}:
+        if rows[uuid].present:
+            rows[uuid].present = False
+            Gpu.objects.filter(pk=rows[uuid].pk).update(present=False)
+            message = f"GPU {rows[uuid].index} ({uuid}) of {node.name} is not there any more."
+            node_event(node=node, code="gpu_gone", message=message, now=now)
+    for info in found.gpus:
+        row = rows.get(info.uuid)
+        if row is None:
+            rows[info.uuid] = _gpu_new(node, found, info, now)
+            gpu_settle(node=node, gpu=rows[info.uuid], others=rows.values())
+        elif changed := _gpu_changes(row, info):
+            Gpu.objects.filter(pk=row.pk).update(**changed)
+            if "fault" in changed or "present" in changed:
+                words = info.fault or "is well again"
+                node_event(node=node, code="gpu_changed", message=f"GPU {info.index} of {node.name}: {words}.", now=now)
+    topology_take_first(node=node, now=now)
+
+
+def _gpu_new(node: Node, found: Inventory, info: GpuInfo, now: datetime) -> Gpu:
+    first_type = gpu_type_before_topology(node=node, model=info.model, memory_mb=info.memory_mb, gpus=len(found.gpus))
+    gpu = Gpu.objects.create(node=node, cell_type=first_type, **_gpu_columns(info), uuid=info.uuid)
+    message = f"GPU {info.index} of {node.name}: {info.model}, {info.memory_mb} MB."
+    node_event(node=node, code="gpu_found", message=message, now=now)
+    return gpu
+
+
+def _gpu_columns(info: GpuInfo) -> dict[str, object]:
+    details = {
+        "pci": info.pci, "numa": info.numa, "nvlink_group": info.nvlink_group, "pcie_group": info.pcie_group,
+        "mig": info.mig, "driver": info.driver, "cuda": info.cuda,
+    }  # fmt: skip
+    return {"index": info.index, "model": info.model, "memory_mb": info.memory_mb, "details": details}
+
+
+FOUND_BY_NODE = "the node says: "
+
+
+def _gpu_changes(row: Gpu, info: GpuInfo) -> dict[str, object]:
+    told = {**_gpu_columns(info), "present": True}
+    fault = "" if info.healthy else FOUND_BY_NODE + (info.fault or "the GPU is not healthy")
+    if fault or row.fault.startswith(FOUND_BY_NODE):
+        told["fault"] = fault  # a fence that somebody else put up stays
+    return {name: value for name, value in told.items() if getattr(row, name) != value}

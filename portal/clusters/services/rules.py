@@ -1,0 +1,120 @@
+"""What a virtual cluster allows its users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Sum
+from django.utils import timezone
+
+from portal.accounts.models import User
+from portal.clusters.models import FirmRight, LoanLimit, Sku, VcEvent, VirtualCluster
+from portal.clusters.selectors.quotas import quota_lines
+from portal.clusters.services.quota_checks import gpus_owned
+from portal.clusters.services.versions import cluster_change
+from portal.common.errors import Fault, Invalid, NotFound
+from portal.common.wake import scheduler_wake
+
+CAPS = frozenset({"user_factor", "user_gpus", "default_borrow"})
+"""What a lead may change; everything else is an administrator's."""
+RULES = (*sorted(CAPS), "description", "weight", "class_gpus", "member_class", "lead_class")
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Limits of lending for one SKU, in GPUs; None: no limit."""
+
+    sku: str
+    max_borrow: int | None
+    max_lend: int | None
+
+
+def vc_set_rules(*, vc: VirtualCluster, changes: Mapping[str, Any], now: datetime, actor: str) -> VirtualCluster:
+    """Change some of ``RULES``; values are of the columns' kinds."""
+    changed = {name: value for name, value in changes.items() if getattr(vc, name) != value}
+    if not changed:
+        return vc
+    with transaction.atomic():
+        VirtualCluster.objects.filter(pk=vc.pk).update(**changed)
+        words = ", ".join(f"{name} {'no limit' if value is None else value}" for name, value in changed.items())
+        _told(vc, "rules", f"Rules of {vc.name}: {words}.", now, actor)
+    vc.refresh_from_db()
+    return vc
+
+
+def loan_limits_set(*, vc: VirtualCluster, limits: Sequence[Limit], now: datetime, actor: str) -> None:
+    """Replace all limits of lending. Raises Invalid for SKUs that are not there or named twice."""
+    skus = {sku.name: sku for sku in Sku.objects.all()}
+    if faults := list(_limit_faults(limits, skus)):
+        raise Invalid(faults)
+    with transaction.atomic():
+        LoanLimit.objects.filter(vc=vc).delete()
+        LoanLimit.objects.bulk_create(
+            LoanLimit(vc=vc, sku=skus[limit.sku], max_borrow=limit.max_borrow, max_lend=limit.max_lend)
+            for limit in limits
+        )
+        words = "; ".join(
+            f"{limit.sku} borrow {_most(limit.max_borrow)}, lend {_most(limit.max_lend)}" for limit in limits
+        )
+        _told(vc, "limits", f"Limits of lending of {vc.name}: {words or 'none'}.", now, actor)
+
+
+def _limit_faults(limits: Sequence[Limit], skus: Mapping[str, Sku]) -> Iterable[Fault]:
+    seen: set[str] = set()
+    for place, limit in enumerate(limits):
+        if limit.sku not in skus:
+            known = ", ".join(skus) or "none"
+            yield Fault(f"loan_limits[{place}].sku", f"there is no SKU {limit.sku}; known: {known}", "unknown")
+        elif limit.sku in seen:
+            yield Fault(f"loan_limits[{place}].sku", f"{limit.sku} is named twice", "twice")
+        seen.add(limit.sku)
+
+
+def _most(limit: int | None) -> str:
+    return "without limit" if limit is None else f"at most {limit}"
+
+
+def firm_right_set(
+    *, vc: VirtualCluster, username: str, gpus: int, last_day: date, now: datetime, actor: str
+) -> FirmRight:
+    """Give a user the right to jobs of ``gpus`` GPUs together that are never preempted, up to and including that day.
+
+    Raises NotFound for an unknown user, Invalid when all such rights would exceed the quota or the day is over.
+    """
+    user = User.objects.filter(username=username, is_active=True).first()
+    if user is None:
+        raise NotFound("user", username)
+    with cluster_change():
+        if faults := list(_right_faults(vc, user, gpus, last_day, timezone.localdate(now))):
+            raise Invalid(faults)
+        right, _ = FirmRight.objects.update_or_create(vc=vc, user=user, defaults={"gpus": gpus, "last_day": last_day})
+        message = f"{username} may run {gpus} GPUs of {vc.name} without preemption until {last_day}."
+        _told(vc, "firm_right", message, now, actor)
+    return right
+
+
+def _right_faults(vc: VirtualCluster, user: User, gpus: int, last_day: date, today: date) -> Iterable[Fault]:
+    others = FirmRight.objects.filter(vc=vc, last_day__gte=today).exclude(user=user)
+    given, owned = others.aggregate(all=Sum("gpus"))["all"] or 0, gpus_owned(vc=vc.pk, lines=quota_lines())
+    if last_day < today:
+        yield Fault("last_day", f"{last_day} is over", "past")
+    if given + gpus > owned:
+        message = f"{gpus} GPUs asked for; of {owned} of {vc.name}'s quota {given} are promised to others"
+        yield Fault("gpus", message, "too_large")
+
+
+def firm_right_end(*, vc: VirtualCluster, username: str, now: datetime, actor: str) -> None:
+    """Take the right back: jobs that run by it can be preempted from now on. Raises NotFound where there is none."""
+    with transaction.atomic():
+        if not FirmRight.objects.filter(vc=vc, user__username=username).delete()[0]:
+            raise NotFound("right of", username)
+        _told(vc, "firm_right", f"{username}'s jobs in {vc.name} can be preempted again.", now, actor)
+
+
+def _told(vc: VirtualCluster, code: str, message: str, now: datetime, actor: str) -> None:
+    VcEvent.objects.create(vc=vc, at=now, code=code, message=message, actor=actor)
+    transaction.on_commit(scheduler_wake)

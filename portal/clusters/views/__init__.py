@@ -1,0 +1,14 @@
+"""Pages of the cluster and of virtual clusters."""
+
+from portal.clusters.views.map import cluster, node_intent, node_topology
+from portal.clusters.views.teams import firm_right_give, firm_right_take, virtual_cluster, virtual_cluster_rules
+
+__all__ = [
+    "cluster",
+    "firm_right_give",
+    "firm_right_take",
+    "node_intent",
+    "node_topology",
+    "virtual_cluster",
+    "virtual_cluster_rules",
+]

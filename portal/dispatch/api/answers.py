@@ -1,0 +1,59 @@
+"""What the API says of changes of the cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from portal.clusters.api.answers import QuotaLineAnswer
+
+
+class DemotedAnswer(serializers.Serializer[Any]):
+    """A job that runs on, but from now on on loan: its owner may want the cells back."""
+
+    id = serializers.IntegerField(source="pk")
+    label = serializers.CharField(help_text="user/name#run")  # type: ignore[assignment]  # a field, which DRF takes out of the class
+    vc = serializers.CharField(source="vc.name")
+    gpus = serializers.IntegerField(source="gpus_held")
+
+
+class ConfigurationAnswer(serializers.Serializer[Any]):
+    """What an import did, or would do."""
+
+    dry_run = serializers.BooleanField(help_text="nothing was changed")
+    demoted = DemotedAnswer(many=True, help_text="jobs that lose their guaranteed cells; none is stopped")
+
+
+class QuotasAnswer(serializers.Serializer[Any]):
+    """The quotas of all virtual clusters."""
+
+    version = serializers.IntegerField(help_text="also the ETag: grows with every change of cells and quotas")
+    lines = QuotaLineAnswer(many=True)
+
+
+class QuotasChangedAnswer(QuotasAnswer):
+    """The quotas after a change, or as they would be."""
+
+    dry_run = serializers.BooleanField(help_text="nothing was changed")
+    demoted = DemotedAnswer(many=True, help_text="jobs that lose their guaranteed cells; none is stopped")
+
+
+class QuotaChangeAnswer(serializers.Serializer[Any]):
+    """A change of quotas from one moment on, or from one moment to another."""
+
+    id = serializers.IntegerField(source="pk", allow_null=True, help_text="null in a dry run")
+    starts_at = serializers.DateTimeField()
+    ends_at = serializers.DateTimeField(allow_null=True, help_text="null: for good")
+    reason = serializers.CharField(allow_blank=True)
+    actor = serializers.CharField(help_text="who planned it")
+    begun_at = serializers.DateTimeField(allow_null=True)
+    lines = QuotaLineAnswer(many=True, source="named", help_text="the quotas while it holds")
+    returns = QuotaLineAnswer(many=True, help_text="the quotas that come back at its end, as they are planned today")
+
+
+class QuotaChangePlannedAnswer(QuotaChangeAnswer):
+    """A change as it was planned, or would be."""
+
+    dry_run = serializers.BooleanField(help_text="nothing was changed")
+    demoted = DemotedAnswer(many=True, help_text="of the jobs that run now those that would lose guaranteed cells")

@@ -1,0 +1,63 @@
+"""REST: the cluster as a HiveD-style configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from portal.accounts.rest import ApiView
+from portal.clusters.selectors import cluster_right
+from portal.clusters.services import configuration_export, configuration_read
+from portal.dispatch.api.answers import ConfigurationAnswer
+from portal.dispatch.changes import configuration_change
+
+DRY_RUN = OpenApiParameter(
+    "dry_run", {"type": "string", "enum": ["true", "false"], "default": "false"}, description="Only say what would be."
+)
+
+
+def dry_run(request: Request) -> bool:
+    """Whether the request asks for a look only."""
+    text = request.query_params.get("dry_run", "false")
+    if text not in {"true", "false"}:
+        raise ValidationError({"dry_run": "true or false."})
+    return text == "true"
+
+
+class ClusterView(ApiView):
+    """The cluster's configuration."""
+
+    problems = (409,)
+
+    @extend_schema(operation_id="cluster_export", responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request) -> Response:
+        """Cells, nodes, virtual clusters and quotas as a HiveD-style configuration: `physicalCluster` and
+        `virtualClusters`. For administrators."""
+        cluster_right(user=self.user)
+        return Response(configuration_export())
+
+    @extend_schema(
+        operation_id="cluster_import",
+        parameters=[DRY_RUN],
+        request=OpenApiTypes.OBJECT,
+        responses=ConfigurationAnswer,
+    )
+    def put(self, request: Request) -> Response:
+        """Makes a configuration the cluster's. Everything wrong with it is told at once, with its path, and then
+        nothing is changed. No job is stopped: those that do not fit any more are demoted and listed. For
+        administrators."""
+        cluster_right(user=self.user)
+        document: Any = request.data
+        if not isinstance(document, Mapping):
+            raise ValidationError("A configuration is an object with physicalCluster and virtualClusters.")
+        dry = dry_run(request)
+        found = configuration_read(document)
+        demoted = configuration_change(found=found, now=timezone.now(), actor=self.user.username, dry_run=dry)
+        return Response(ConfigurationAnswer({"dry_run": dry, "demoted": demoted}).data)

@@ -1,0 +1,61 @@
+"""REST: what would become of a job, before it is submitted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from portal.accounts.models import Scope
+from portal.accounts.rest import ApiView
+from portal.dispatch.limits import WHAT_IFS
+from portal.dispatch.what_if import WhatIf, job_what_if
+from portal.jobs.api.answers import FreeObject, ScoreAnswer, StartAnswer
+from portal.jobs.api.requests import JOB_FILE_SCHEMA, JOB_FILES, faults_of, job_file
+from portal.jobs.spec import SpecInvalid
+
+
+class WouldWaitAnswer(serializers.Serializer[Any]):
+    """Why the job would wait."""
+
+    code = serializers.CharField(help_text="for programs")
+    message = serializers.CharField(help_text="in words")
+    numbers = FreeObject(help_text="the numbers behind it")
+    place = serializers.IntegerField(allow_null=True, help_text="from 1, as in `queue`")
+
+
+class WhatIfAnswer(serializers.Serializer[Any]):
+    """What would become of the job were it submitted now."""
+
+    nodes = serializers.ListField(child=serializers.CharField(), help_text="where it would start now; empty: it waits")
+    waiting = WouldWaitAnswer(allow_null=True, help_text="why it would wait; null: it would start now")
+    start = StartAnswer(allow_null=True, source="forecast.start", help_text="null: no estimate yet")
+    score = ScoreAnswer(allow_null=True, source="forecast.score", help_text="of such estimates; null: too few to tell")
+
+    def to_representation(self, instance: WhatIf) -> dict[str, Any]:
+        waiting = {} if instance.nodes else {"waiting": instance}
+        return dict(super().to_representation({"nodes": instance.nodes, "forecast": instance.forecast, **waiting}))
+
+
+class EstimatesView(ApiView):
+    """What-if."""
+
+    scope = Scope.READ
+    parser_classes = JOB_FILES
+    problems = (429,)
+
+    @extend_schema(operation_id="job_estimate", request=JOB_FILE_SCHEMA, responses={200: WhatIfAnswer})
+    def post(self, request: Request) -> Response:
+        """Whether the job of this file would start now and where, or why it would wait and when it would start;
+        nothing is stored. 400 with every problem of the file, as when it is submitted."""
+        now = timezone.now()
+        WHAT_IFS.take(f"user:{self.user.pk}", now=now)
+        try:
+            found = job_what_if(user=self.user, text=job_file(request), now=now)
+        except SpecInvalid as error:
+            raise faults_of(error) from error
+        return Response(WhatIfAnswer(found).data)

@@ -1,0 +1,83 @@
+"""Changes of cells and quotas together with what they do to the jobs that run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import scheduling
+from portal.clusters.models import QuotaChange
+from portal.clusters.selectors import Line, lines_named
+from portal.clusters.selectors.quotas import Lines, Planned, base_lines, changes_planned, lines_at
+from portal.clusters.services import (
+    configuration_import,
+    quota_change_create,
+    quota_changes_apply,
+    quotas_set,
+)
+from portal.dispatch.preview import demoted_by
+from portal.jobs.models import Job
+
+
+def configuration_change(*, found: scheduling.Cluster, now: datetime, actor: str, dry_run: bool) -> list[Job]:
+    """Import a configuration, or only look; the jobs that it demotes."""
+    return _done(lambda: configuration_import(found=found, now=now, actor=actor), now, dry_run)
+
+
+def quotas_change(*, lines: Lines, now: datetime, actor: str, dry_run: bool, version: int | None = None) -> list[Job]:
+    """Change quota lines, or only look; the jobs that it demotes."""
+    return _done(lambda: quotas_set(lines=lines, now=now, actor=actor, version=version), now, dry_run)
+
+
+def _done(change: Callable[[], object], now: datetime, dry_run: bool) -> list[Job]:
+    demoted = demoted_by(change=change, now=now)
+    if not dry_run:
+        change()
+    return demoted
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """A planned change of quotas: its row (without an id in a dry run), its lines, what comes back at its end, and
+    of the jobs that run now those that it would demote."""
+
+    row: QuotaChange
+    named: list[Line]
+    returns: list[Line]
+    demoted: list[Job] = field(default_factory=list)
+
+
+def quota_change_plan(
+    *,
+    lines: Lines,
+    starts_at: datetime,
+    ends_at: datetime | None,
+    reason: str,
+    now: datetime,
+    actor: str,
+    dry_run: bool,
+) -> PlannedChange:
+    """Plan a change of quotas, or only look."""
+
+    def create() -> QuotaChange:
+        return quota_change_create(
+            lines=lines, starts_at=starts_at, ends_at=ends_at, reason=reason, actor=actor, now=now
+        )
+
+    def begin() -> None:
+        create()
+        quota_changes_apply(now=starts_at)
+
+    demoted = demoted_by(change=begin, now=now)
+    row = QuotaChange(starts_at=starts_at, ends_at=ends_at, reason=reason, actor=actor) if dry_run else create()
+    return PlannedChange(row, lines_named(lines), returns_of(lines, starts_at, ends_at), demoted)
+
+
+def returns_of(lines: Lines, starts_at: datetime, ends_at: datetime | None) -> list[Line]:
+    """The quotas that come back when a change of these lines ends, as they are planned today."""
+    if ends_at is None:
+        return []
+    others = [one for one in changes_planned() if one != Planned(starts_at, ends_at, lines)]
+    back = lines_at(ends_at, base=base_lines(), planned=others)
+    return lines_named({key: back.get(key, 0) for key in lines})

@@ -1,0 +1,66 @@
+"""The guard around each decision: one short transaction that checks the world is still as the plan saw it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+
+from django.db import IntegrityError, OperationalError, transaction
+
+from portal.clusters.models import Node
+from portal.clusters.states import NodeHealth, NodeIntent
+from portal.common.failpoint import failpoint
+from portal.jobs.services import NoPortLeft, Overtaken, jobs_hold
+
+log = logging.getLogger(__name__)
+
+
+class Guard:
+    """Knows the nodes' placement versions as they were read, raised by what has been carried out since.
+
+    Whoever changes who holds or claims leaf cells of a node, or by what right, raises its version: of two schedulers'
+    decisions about one node only one is carried out.
+    """
+
+    def __init__(self, nodes: Mapping[str, int], versions: Mapping[str, int]) -> None:
+        self._nodes, self._versions = nodes, dict(versions)
+
+    def carry_out(
+        self,
+        what: str,
+        work: Callable[[], None],
+        *,
+        jobs: Collection[int],
+        placed_on: Collection[str] = (),
+        touched: Collection[str] = (),
+    ) -> bool:
+        """``work`` in a transaction that holds these jobs' rows and has raised the versions of these nodes; those of
+        ``placed_on`` must be open and well. False: somebody was there first, and nothing is changed."""
+        names = sorted({*placed_on, *touched}, key=self._nodes.__getitem__)
+        try:
+            with transaction.atomic():
+                failpoint("apply.begin")
+                jobs_hold(jobs)
+                for name in names:
+                    self._claim(name, well=name in placed_on)
+                failpoint("apply.nodes")
+                work()
+                failpoint("apply.rows")
+        except (Overtaken, IntegrityError, OperationalError) as error:
+            # Overtaken by another scheduler or a report, also where the database says so (a deadlock, a busy file).
+            log.info("%s skipped, decided again: %r", what, error)
+            return False
+        except NoPortLeft as error:
+            log.warning("%s skipped: %s", what, error)
+            return False
+        failpoint("apply.committed")
+        for name in names:
+            self._versions[name] += 1
+        return True
+
+    def _claim(self, name: str, *, well: bool) -> None:
+        rows = Node.objects.filter(name=name, placement_version=self._versions[name])
+        if well:
+            rows = rows.filter(intent=NodeIntent.OPEN, health=NodeHealth.HEALTHY)
+        if not rows.update(placement_version=self._versions[name] + 1):
+            raise Overtaken

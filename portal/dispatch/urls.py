@@ -1,0 +1,10 @@
+"""Addresses of the pages that change quotas."""
+
+from django.urls import path
+
+from portal.dispatch import views
+
+urlpatterns = [
+    path("virtual-clusters/<name:name>/quota", views.quota, name="vc-quota"),
+    path("quota-changes/<int:change_id>/withdraw", views.quota_change_end, name="quota-change-end"),
+]

@@ -1,0 +1,89 @@
+"""The page that changes a quota: what it would do is shown before it is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST
+
+from portal.accounts.pages import PageRequest
+from portal.clusters.models import VirtualCluster
+from portal.clusters.selectors import Line, cell_types, cluster_right, quota_changes, quota_lines, vc_get
+from portal.clusters.services import quota_change_withdraw
+from portal.common.errors import Conflict, Invalid, NotFound, Refused
+from portal.dispatch.changes import quota_change_plan, quotas_change
+from portal.dispatch.forms import QuotaForm
+from portal.jobs.models import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a change would do: the jobs that it would demote, and the quotas that come back at its end."""
+
+    demoted: list[Job]
+    returns: list[Line] = field(default_factory=list)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def quota(request: PageRequest, name: str) -> HttpResponse:
+    """Numbers of cells; a first press shows what they would do, a second does it."""
+    vc = vc_get(user=request.user, name=name)
+    cluster_right(user=request.user)
+    data = request.POST if request.method == "POST" else None
+    form = QuotaForm(data, vc=vc, kinds=cell_types(), now=quota_lines())
+    look, refused = None, False
+    if form.is_valid() and not form.lines:
+        messages.info(request, _("These are the numbers of now: nothing would change."))
+    elif form.is_valid():
+        try:
+            look = _change(request, form, dry_run="apply" not in request.POST)
+        except (Invalid, Conflict) as refusal:
+            refused = True
+            for sentence in _sentences(refusal):
+                messages.error(request, sentence)
+        else:
+            if "apply" in request.POST:
+                messages.success(request, _("Done. No job was stopped."))
+                return redirect("vc", name=vc.name)
+    context = {"vc": vc, "form": form, "look": look}
+    return render(request, "clusters/quota.html", context, status=400 if refused or form.errors else 200)
+
+
+def _sentences(refusal: Refused) -> list[str]:
+    return [fault.message for fault in refusal.faults] if isinstance(refusal, Invalid) else [refusal.detail]
+
+
+def _change(request: PageRequest, form: QuotaForm, *, dry_run: bool) -> Look:
+    now, actor, typed = timezone.now(), request.user.username, form.cleaned_data
+    if typed["starts_at"] is None and typed["ends_at"] is None:
+        return Look(quotas_change(lines=form.lines, now=now, actor=actor, dry_run=dry_run))
+    planned = quota_change_plan(
+        lines=form.lines, starts_at=typed["starts_at"] or now, ends_at=typed["ends_at"], reason=typed["reason"],
+        now=now, actor=actor, dry_run=dry_run,
+    )  # fmt: skip
+    return Look(planned.demoted, planned.returns)
+
+
+@login_required
+@require_POST
+def quota_change_end(request: PageRequest, change_id: int) -> HttpResponse:
+    """Withdraws a change of quotas."""
+    cluster_right(user=request.user)
+    change = quota_changes(over=True).filter(pk=change_id).first()
+    if change is None:
+        raise NotFound("change of quotas", change_id)
+    vc = VirtualCluster.objects.filter(quota_changes__change=change).first()
+    try:
+        quota_change_withdraw(change=change, now=timezone.now(), actor=request.user.username)
+    except (Invalid, Conflict) as refusal:
+        messages.error(request, refusal.detail)
+    else:
+        messages.success(request, _("The change is withdrawn."))
+    return redirect("vc", name=vc.name) if vc else redirect("cluster")

@@ -1,0 +1,81 @@
+"""Why jobs wait, as the plan says it, in words for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+import scheduling
+from portal.dispatch.snapshot import Loaded
+from portal.jobs.models import Job
+from portal.jobs.selectors import preemptions_open
+from portal.jobs.services import Waiting, job_of_others, preempting_words
+
+KEPT = "GPUs are kept for it until those who hold them have left"
+
+_JOB = re.compile(r"\bjob (\d+)\b")
+"""How the engine's sentences name a job."""
+
+_JOB_NUMBERS = {"job", "first"}
+"""Under these names its numbers hold a job's id."""
+
+
+def waits_told(plan: scheduling.Plan, loaded: Loaded) -> list[Waiting]:
+    """A reason for every waiting job. The engine knows jobs by number; people know them by name."""
+    taking = [loaded.jobs[wait.job.id] for wait in plan.waits if wait.reason.code is scheduling.Code.PREEMPTING]
+    words = _preempting(taking) if taking else {}
+    names = Names(loaded.jobs, (wait.reason for wait in plan.waits))
+    return [*(_told(wait, loaded, words, names) for wait in plan.waits), *_held_back(loaded)]
+
+
+class Names:
+    """The jobs that reasons mention. A team reads the names of its own jobs; of another's its owner, team and GPUs.
+    One query; none where no job is mentioned."""
+
+    def __init__(self, jobs: Mapping[str, int], reasons: Iterable[scheduling.Reason]) -> None:
+        mentioned = {job for reason in reasons for job in _JOB.findall(reason.sentence) if job in jobs}
+        rows = Job.objects.filter(pk__in=[jobs[job] for job in mentioned]) if mentioned else Job.objects.none()
+        found = {row.pk: row for row in rows.select_related("user", "vc")}
+        self._rows = {job: found[jobs[job]] for job in mentioned if jobs[job] in found}
+
+    def told(self, sentence: str, *, vc: str) -> str:
+        """The sentence for the people of this virtual cluster."""
+
+        return _JOB.sub(lambda mention: self._name(mention[1], vc), sentence)
+
+    def numbers(self, numbers: Mapping[str, int | str], *, vc: str) -> dict[str, int | str]:
+        """The numbers of the reason for them, with the same names in place of ids."""
+        return {
+            key: self._name(str(value), vc) if key in _JOB_NUMBERS else value for key, value in numbers.items()
+        }  # fmt: skip
+
+    def _name(self, job: str, vc: str) -> str:
+        row = self._rows.get(job)
+        if row is None:
+            return "another job"
+        return row.label if row.vc.name == vc else job_of_others(row)
+
+
+def _told(wait: scheduling.Wait, loaded: Loaded, preempting: dict[int, str], names: Names) -> Waiting:
+    job, reason = loaded.jobs[wait.job.id], wait.reason
+    message = names.told(reason.sentence, vc=wait.job.vc)
+    if reason.code is scheduling.Code.DEPENDENCY:
+        message = loaded.waits_for.get(job) or message
+    elif reason.code is scheduling.Code.PREEMPTING:
+        message = preempting.get(job, KEPT)
+    numbers = names.numbers(reason.numbers, vc=wait.job.vc)
+    numbers |= {"place": wait.place} if wait.place else {}
+    return Waiting(job_id=job, code=str(reason.code), message=message, numbers=numbers)
+
+
+def _preempting(jobs: Iterable[int]) -> dict[int, str]:
+    """Whom each of these jobs takes GPUs back from, and until when."""
+    words = {}
+    for job, told in preemptions_open(jobs=jobs).items():
+        if (preemptor := told[0].preemptor) is not None:
+            words[job] = preempting_words(job=preemptor, told=told)
+    return words
+
+
+def _held_back(loaded: Loaded) -> list[Waiting]:
+    return [Waiting(job_id=job_id, code=held.code, message=held.message) for job_id, held in loaded.held_back.items()]

@@ -1,0 +1,52 @@
+"""REST: who took whose GPUs back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from portal.accounts.rest import ApiView
+from portal.common.serializers import Answer
+from portal.jobs.selectors import job_get, preemptions_of, preemptions_shown
+
+
+class OtherJobAnswer(serializers.Serializer[Any]):
+    """The other job; which it is stands there for those who may see it."""
+
+    user = serializers.CharField()
+    vc = serializers.CharField()
+    gpus = serializers.IntegerField(help_text="of the whole job")
+    job = serializers.IntegerField(allow_null=True, help_text="the job's id")
+    label = serializers.CharField(allow_null=True, help_text="user/name#run")  # type: ignore[assignment]  # a field, which DRF takes out of the class
+
+
+class PreemptionAnswer(Answer):
+    """GPUs that were taken back."""
+
+    id = serializers.IntegerField(source="row.pk")
+    lost = serializers.BooleanField(help_text="true: tasks of this job had to end; false: they made room for it")
+    at = serializers.DateTimeField(source="row.at")
+    deadline = serializers.DateTimeField(source="row.deadline", help_text="SIGKILL follows then")
+    attempt = serializers.IntegerField(source="row.victim.number", help_text="of the job whose tasks had to end")
+    tasks = serializers.IntegerField(source="row.tasks", help_text="that had to end")
+    gpus = serializers.IntegerField(source="row.gpus", help_text="that these tasks held")
+    other = OtherJobAnswer(allow_null=True, help_text="null: it is deleted")
+
+
+class PreemptionsView(ApiView):
+    """A job's preemptions."""
+
+    @extend_schema(operation_id="job_preemption_list", responses=PreemptionAnswer(many=True))
+    def get(self, request: Request, job_id: int) -> Response:
+        """Every time its tasks had to end for another job, or those of another for it, newest first. Of another team's
+        job one learns the owner, the virtual cluster and the GPUs."""
+        job = job_get(user=self.user, job_id=job_id)
+        return self.page(
+            preemptions_of(job=job),
+            PreemptionAnswer,
+            lambda rows: preemptions_shown(rows=rows, job=job, user=self.user),
+        )

@@ -1,0 +1,57 @@
+"""REST: what waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django_filters.rest_framework import DjangoFilterBackend
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from portal.accounts.rest import ApiView
+from portal.clusters.selectors import JobSight, job_sight
+from portal.common.pagination import ByPlace
+from portal.jobs.api.answers import QueueAnswer
+from portal.jobs.api.requests import QueueFilter
+from portal.jobs.models import Job
+from portal.jobs.selectors import Queued, queue_ordered, queue_rows, queue_waiting
+
+
+class QueueView(ApiView):
+    """What waits."""
+
+    pagination_class = ByPlace
+    queryset = Job.objects.none()
+    filter_backends = (DjangoFilterBackend,)
+    filterset_class = QueueFilter
+
+    @extend_schema(operation_id="queue_list", responses=QueueAnswer(many=True))
+    def get(self, request: Request) -> Response:
+        """Every waiting job in the order in which the scheduler takes them, as its last plan had it."""
+        sight = job_sight(user=self.user)
+        return self.page(
+            queue_waiting(),
+            QueueAnswer,
+            lambda ids: [_queued(one, sight) for one in queue_rows(ids=ids)],
+            order=queue_ordered,
+        )
+
+
+_COLUMNS = ("priority", "task_count", "gpu_count", "submitted_at")
+
+
+def _queued(queued: Queued, sight: JobSight) -> dict[str, Any]:
+    job = queued.job
+    known = sight.covers(user_id=job.user_id, vc_id=job.vc_id)
+    return {
+        **{name: getattr(job, name) for name in _COLUMNS},
+        "place": queued.place,
+        "start": queued.start,
+        "vc": job.vc.name,
+        "user": job.user.username,
+        "job": job.pk if known else None,
+        "label": job.label if known else None,
+        "waiting_code": job.waiting_code if known else None,
+        "waiting_message": job.waiting_message if known else None,
+    }

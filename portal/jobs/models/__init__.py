@@ -1,0 +1,21 @@
+"""Jobs and everything that hangs on them. Logs are files, never rows; usage is derived from live rows."""
+
+from portal.jobs.models.attempt import JobAttempt, JobEvent, TaskAttempt
+from portal.jobs.models.holding import Allocation, Claim, Demotion, Preemption, Standing, Usage, UsageMark
+from portal.jobs.models.job import Job, Task, TaskRole
+
+__all__ = [
+    "Allocation",
+    "Claim",
+    "Demotion",
+    "Job",
+    "JobAttempt",
+    "JobEvent",
+    "Preemption",
+    "Standing",
+    "Task",
+    "TaskAttempt",
+    "TaskRole",
+    "Usage",
+    "UsageMark",
+]

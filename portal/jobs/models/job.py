@@ -1,0 +1,108 @@
+"""A job as it was submitted: its task roles and their tasks."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from portal.clusters.models import Sku, VirtualCluster
+from portal.jobs.states import EndReason, JobState, TaskState
+
+
+class Job(models.Model):
+    """One run of a job file; shown as ``user/name#run``."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="jobs")
+    vc = models.ForeignKey(VirtualCluster, on_delete=models.PROTECT, related_name="jobs")
+    name = models.CharField(max_length=255)
+    run = models.PositiveIntegerField(help_text="counts the user's jobs of this name, from 1")
+    state = models.CharField(max_length=10, choices=JobState.choices, default=JobState.WAITING)
+
+    priority = models.SmallIntegerField()
+    gang = models.BooleanField(default=True)
+    spec = models.JSONField(help_text="JobSpec.to_json: no secrets")
+    config = models.TextField(help_text="the job file as submitted, secrets masked")
+    secrets_sealed = models.TextField(blank=True, help_text="sealed under the key file")
+    submit_key = models.CharField(max_length=100, blank=True, help_text="Idempotency-Key of the submission")
+
+    submitted_at = models.DateTimeField()
+    not_before = models.DateTimeField(null=True, blank=True, help_text="a retry waits until then")
+    started_at = models.DateTimeField(null=True, blank=True, help_text="first time it ran")
+    ended_at = models.DateTimeField(null=True, blank=True)
+    end_reason = models.CharField(max_length=16, choices=EndReason.choices, blank=True)
+    end_message = models.TextField(blank=True, help_text="the cause in words")
+    exit_code = models.IntegerField(null=True, blank=True)
+    retries = models.PositiveIntegerField(default=0, help_text="attempts after the first")
+    retries_counted = models.PositiveIntegerField(default=0, help_text="of these, those its retry count pays for")
+    avoid_nodes = models.JSONField(default=list, blank=True, help_text="names of nodes that were at fault")
+
+    waiting_code = models.CharField(max_length=20, blank=True)
+    waiting_message = models.TextField(blank=True)
+    waiting_numbers = models.JSONField(default=dict, blank=True)
+    waiting_written_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["user", "name", "run"], name="job_run_once"),
+            models.UniqueConstraint(
+                fields=["user", "submit_key"], condition=~Q(submit_key=""), name="job_submit_key_once"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["state", "vc"], name="job_state_vc"),
+            models.Index(fields=["user", "-id"], name="job_user_newest"),
+            models.Index(fields=["vc", "-id"], name="job_vc_newest"),
+        ]
+
+    def __str__(self) -> str:
+        return self.label
+
+    @property
+    def label(self) -> str:
+        """``user/name#run``; needs the user loaded."""
+        return f"{self.user.username}/{self.name}#{self.run}"
+
+
+class TaskRole(models.Model):
+    """A number of equal tasks of a job, in the file's order."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="roles")
+    position = models.PositiveSmallIntegerField()
+    name = models.CharField(max_length=255)
+    instances = models.PositiveIntegerField()
+    gpus = models.PositiveIntegerField()
+    cpu_milli = models.PositiveIntegerField()
+    memory_mb = models.PositiveIntegerField()
+    sku = models.ForeignKey(Sku, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    pinned_cell = models.CharField(max_length=64, blank=True)
+    affinity_group = models.CharField(max_length=64, blank=True)
+    min_failed = models.IntegerField(default=1)
+    min_succeeded = models.IntegerField()
+    task_retry_count = models.IntegerField(default=0)
+
+    class Meta:
+        ordering = ["job_id", "position"]
+        constraints = [models.UniqueConstraint(fields=["job", "name"], name="role_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Task(models.Model):
+    """One task of a role; each run of it is a task attempt."""
+
+    role = models.ForeignKey(TaskRole, on_delete=models.CASCADE, related_name="tasks")
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="tasks")
+    index = models.PositiveIntegerField()
+    state = models.CharField(max_length=10, choices=TaskState.choices, default=TaskState.WAITING)
+    retries_counted = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ["role_id", "index"]
+        constraints = [models.UniqueConstraint(fields=["role", "index"], name="task_once")]
+        indexes = [models.Index(fields=["job", "state"], name="task_job_state")]
+
+    def __str__(self) -> str:
+        return f"{self.role_id}/{self.index}"

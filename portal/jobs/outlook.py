@@ -1,0 +1,117 @@
+"""What the last plan and the last estimates say of waiting jobs.
+
+Kept in Redis and never in rows, for a place changes with every tick. It is gone with Redis, and there again with
+the next plan; without it pages say that they do not know yet.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+import msgspec
+from redis import RedisError
+
+from portal.common.wake import redis_once
+
+log = logging.getLogger(__name__)
+
+QUEUE_KEY = "berth:portal:queue"
+QUEUE_KEPT_S = 60
+STARTS_KEY = "berth:portal:starts"
+STARTS_KEPT_S = 180
+
+
+class Queue(msgspec.Struct, frozen=True):
+    """Waiting jobs in the order of the plan. ``places`` count from 1 among those of a virtual cluster that want the
+    same hardware; 0: the job is not in the order (it is paused, or waits for another)."""
+
+    jobs: list[int]
+    places: list[int]
+
+
+class StartRange(msgspec.Struct, frozen=True):
+    """When a job will start (ms since 1970): as likely before as after ``p50``, nine times in ten by ``p90``."""
+
+    p50: int
+    p90: int
+
+    @property
+    def p50_at(self) -> datetime:
+        """``p50`` as a time."""
+        return datetime.fromtimestamp(self.p50 / 1000, UTC)
+
+    @property
+    def p90_at(self) -> datetime:
+        """``p90`` as a time."""
+        return datetime.fromtimestamp(self.p90 / 1000, UTC)
+
+
+class Score(msgspec.Struct, frozen=True):
+    """How good past estimates were: of ``count``, ``hits`` started by their p90; half of them were off from their p50
+    by at most ``off_s`` seconds."""
+
+    count: int
+    hits: int
+    off_s: int
+
+    @property
+    def percent(self) -> int:
+        """How many of a hundred started by their p90, rounded down."""
+        return 100 * self.hits // self.count
+
+    @property
+    def off(self) -> timedelta:
+        """``off_s`` as a span."""
+        return timedelta(seconds=self.off_s)
+
+
+class Starts(msgspec.Struct, frozen=True):
+    """The last estimates, by job, and the score by the virtual cluster's name (empty name: of all)."""
+
+    made_ms: int
+    ranges: dict[int, StartRange]
+    scores: dict[str, Score]
+
+
+Kept = TypeVar("Kept", Queue, Starts)
+
+
+def queue_keep(waits: Iterable[tuple[int, int | None]]) -> None:
+    """Keep the plan's order: job and place. Without effect while Redis is away."""
+    listed = list(waits)
+    _keep(QUEUE_KEY, Queue([job for job, _ in listed], [place or 0 for _, place in listed]), QUEUE_KEPT_S)
+
+
+def queue_read() -> dict[int, int | None]:
+    """The waiting jobs and their places, in the last plan's order; empty when there is none to be read."""
+    queue = _read(QUEUE_KEY, Queue)
+    return {job: place or None for job, place in zip(queue.jobs, queue.places, strict=True)} if queue else {}
+
+
+def starts_keep(starts: Starts) -> None:
+    """Keep the estimates. Without effect while Redis is away."""
+    _keep(STARTS_KEY, starts, STARTS_KEPT_S)
+
+
+def starts_read() -> Starts:
+    """The last estimates; none when there are none to be read."""
+    return _read(STARTS_KEY, Starts) or Starts(0, {}, {})
+
+
+def _keep(key: str, kept: Queue | Starts, seconds: int) -> None:
+    try:
+        redis_once().set(key, msgspec.msgpack.encode(kept), ex=seconds)
+    except RedisError as error:
+        log.warning("%s not kept, the next one will be: %s", key, error)
+
+
+def _read(key: str, shape: type[Kept]) -> Kept | None:
+    try:
+        found = redis_once().get(key)
+        return msgspec.msgpack.decode(found, type=shape) if isinstance(found, bytes) else None
+    except (RedisError, msgspec.MsgspecError) as error:
+        log.warning("%s not read: %s", key, error)
+        return None

@@ -1,0 +1,84 @@
+"""Who took whose GPUs back, when, and by when they must be free."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from nodes.protocol import Phase
+from portal.accounts.models import User
+from portal.clusters.selectors import job_sight
+from portal.jobs.models import Job, Preemption, TaskAttempt
+from portal.jobs.spec import JobSpec
+
+_RELATED = ("preemptor__user", "preemptor__vc", "victim__job__user", "victim__job__vc")
+
+
+@dataclass(frozen=True, slots=True)
+class OtherJob:
+    """The other job of a preemption. Whoever may not see it learns its owner, team and GPUs; ``job`` is its row id."""
+
+    user: str
+    vc: str
+    gpus: int
+    job: int | None
+    label: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionShown:
+    """A preemption as one of its two jobs sees it: ``lost`` says that it was this job whose tasks had to end.
+    ``other`` None: the other job is deleted."""
+
+    row: Preemption
+    lost: bool
+    other: OtherJob | None
+
+
+def preemptions_of(*, job: Job) -> QuerySet[Preemption]:
+    """Every preemption by the job or of it, newest first."""
+    return _preemptions().filter(Q(preemptor=job) | Q(victim__job=job)).order_by("-id")
+
+
+def preemptions_shown(*, rows: Iterable[Preemption], job: Job, user: User) -> list[PreemptionShown]:
+    """Preemptions of the job for this reader; the rights are asked once."""
+    sight = job_sight(user=user)
+
+    def other(row: Preemption) -> OtherJob | None:
+        one = row.preemptor if row.victim.job_id == job.pk else row.victim.job
+        if one is None:
+            return None
+        seen = sight.covers(user_id=one.user_id, vc_id=one.vc_id)
+        gpus = JobSpec.from_json(one.spec).gpu_count
+        return OtherJob(
+            one.user.username, one.vc.name, gpus, one.pk if seen else None, one.label if seen else None
+        )  # fmt: skip
+
+    return [PreemptionShown(row, row.victim.job_id == job.pk, other(row)) for row in rows]
+
+
+def preemptions_leaving(*, job: Job) -> QuerySet[Preemption]:
+    """Those by which tasks of the job must end that have not ended yet."""
+    return _preemptions().filter(_still_there(), victim__job=job).order_by("id")
+
+
+def preemptions_open(*, jobs: Iterable[int]) -> dict[int, list[Preemption]]:
+    """By preemptor: the preemptions whose victims still hold something. One query."""
+    rows = _preemptions().filter(_still_there(), preemptor__in=list(jobs)).order_by("id")
+    found: dict[int, list[Preemption]] = defaultdict(list)
+    for row in rows:
+        if row.preemptor_id is not None:
+            found[row.preemptor_id].append(row)
+    return dict(found)
+
+
+def _preemptions() -> QuerySet[Preemption]:
+    return Preemption.objects.select_related(*_RELATED)
+
+
+def _still_there() -> Exists:
+    tasks = TaskAttempt.objects.filter(job_attempt=OuterRef("victim"), stop_reason="preempted", phase=Phase.STOP)
+    return Exists(tasks.filter(released_at__isnull=True))

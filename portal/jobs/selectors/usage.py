@@ -1,0 +1,73 @@
+"""What was used of late, as fair share wants it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db.models import F, FloatField, Q, Sum, Value
+from django.db.models.functions import Cast, Power
+
+from portal.jobs.models import Usage, UsageMark
+
+HALF_LIVES = 12
+"""Use that is older weighs less than a four-thousandth and is left out."""
+
+
+class PastUse(NamedTuple):
+    """What a user (by name) took of a resource in a virtual cluster (by row id), all of it put into one hour."""
+
+    vc_id: int
+    user: str
+    resource: str
+    hour: int
+    amount: int
+
+
+class _Key(NamedTuple):
+    epoch: UUID
+    version: int
+    days: int
+    life: float
+
+
+Account = tuple[int, str, str]
+_kept: tuple[_Key, dict[Account, float]] | None = None
+"""What the days before yesterday weigh together, so that each cycle reads two days only."""
+
+
+def past_days(moment: datetime) -> int:
+    """The hour (since 1970) at which yesterday began (UTC): what lies before it seldom changes."""
+    return (int(moment.timestamp()) // 86_400 - 1) * 24
+
+
+def usage_folded(*, now: datetime, half_life: timedelta) -> list[PastUse]:
+    """One row for each user and resource: earlier hours are folded into the present one by the half-life, which weighs
+    the same. Two queries, and one more when use of days that are past was added since this process last read it."""
+    present, days, life = int(now.timestamp()) // 3600, past_days(now), half_life / timedelta(hours=1)
+    sums: dict[Account, float] = defaultdict(float, _folded(Q(hour__gte=days), present, life))
+    faded = 0.5 ** ((present - days) / life)
+    for account, amount in _past(days, life).items():
+        sums[account] += amount * faded
+    return [PastUse(vc, user, what, present, round(sums[vc, user, what])) for vc, user, what in sorted(sums)]
+
+
+def _past(days: int, life: float) -> dict[Account, float]:
+    global _kept
+    mark = UsageMark.objects.filter(id=1).first()
+    key = _Key(mark.epoch, mark.version, days, life) if mark else None
+    if _kept is not None and _kept[0] == key:
+        return _kept[1]
+    found = _folded(Q(hour__lt=days, hour__gt=days - HALF_LIVES * life), days, life)
+    if key is not None:
+        _kept = key, found
+    return found
+
+
+def _folded(hours: Q, into: int, life: float) -> dict[Account, float]:
+    age = Cast(Value(into) - F("hour"), FloatField()) / Value(life)
+    weighed = Cast("amount", FloatField()) * Power(Value(0.5), age)
+    rows = Usage.objects.filter(hours).order_by().values_list("vc", "user__username", "resource")
+    return {(vc, user, what): total for vc, user, what, total in rows.annotate(total=Sum(weighed))}

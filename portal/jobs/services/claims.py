@@ -1,0 +1,70 @@
+"""Leaf cells kept for a job while their last holders leave them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from portal.jobs.models import Allocation, Claim, Job, Task
+from portal.jobs.services.placing import Overtaken, Placed
+from portal.jobs.states import AttemptState, JobState, TaskState
+
+_MAY_CLAIM = {
+    True: [JobState.WAITING],
+    False: [JobState.WAITING, JobState.STARTING, JobState.RUNNING],
+}
+"""By gang: a gang claims as a whole, any other job also while some of its tasks run."""
+
+
+def claims_make(*, job: Job, placed: Sequence[Placed], now: datetime) -> None:
+    """Keep the leaves of ``placed`` for the job: in place of all claims on them, and of its own for these tasks.
+
+    Inside the caller's transaction, which has checked the nodes' versions. Raises Overtaken when the job or one of
+    the tasks does not wait any more.
+    """
+    _check_waiting(job, placed)
+    tasks = [place.task_id for place in placed]
+    leaves = [leaf.gpu_id for place in placed for leaf in place.leaves]
+    Claim.objects.filter(leaf__in=leaves).delete()
+    Claim.objects.filter(claimant=job, task__in=tasks).delete()
+    holders = dict(
+        Allocation.objects.filter(leaf__in=leaves, released_at__isnull=True).values_list(
+            "leaf", "task_attempt__job_attempt__job"
+        )
+    )
+    Claim.objects.bulk_create(
+        Claim(
+            leaf_id=leaf.gpu_id,
+            claimant=job,
+            task_id=place.task_id,
+            virtual_cell=leaf.virtual_cell,
+            victim_id=holders.get(leaf.gpu_id),
+            created_at=now,
+        )
+        for place in placed
+        for leaf in place.leaves
+    )
+
+
+def _check_waiting(job: Job, placed: Sequence[Placed]) -> None:
+    if not Job.objects.filter(pk=job.pk, state__in=_MAY_CLAIM[job.gang]).exists():
+        raise Overtaken
+    if job.attempts.filter(state=AttemptState.ENDING).exists():
+        raise Overtaken
+    tasks = {place.task_id for place in placed}
+    if Task.objects.filter(pk__in=tasks, state=TaskState.WAITING).count() != len(tasks):
+        raise Overtaken
+
+
+def claims_convert(*, job: Job, placed: Sequence[Placed]) -> None:
+    """The job starts: its claims for these tasks have done their work. Raises Overtaken where another job has
+    claimed one of the leaves."""
+    leaves = [leaf.gpu_id for place in placed for leaf in place.leaves]
+    if Claim.objects.filter(leaf__in=leaves).exclude(claimant=job).exists():
+        raise Overtaken
+    Claim.objects.filter(claimant=job, task__in=[place.task_id for place in placed]).delete()
+
+
+def claims_release(*, claims: Collection[int]) -> int:
+    """Give up these claims (row ids); one that another has taken over since stays. How many there were."""
+    return Claim.objects.filter(pk__in=claims).delete()[0]

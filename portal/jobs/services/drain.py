@@ -1,0 +1,51 @@
+"""A node is drained: what runs on it ends with its grace and waits again in its old place; retries are untouched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import groupby
+
+from django.db import transaction
+
+from nodes.protocol import Phase, StopReason
+from portal.clusters.models import Node
+from portal.clusters.states import NodeIntent
+from portal.jobs.models import TaskAttempt
+from portal.jobs.services.attempts import LIVE, attempt_end, tasks_stop
+from portal.jobs.services.moves import job_event, job_hold
+from portal.jobs.services.specs import grace_seconds
+from portal.jobs.states import EndReason
+
+
+def nodes_drain(*, now: datetime) -> int:
+    """Move what still runs on draining nodes away, a gang as a whole and of other jobs the tasks there; how many tasks
+    were told to end."""
+    rows = (
+        TaskAttempt.objects.filter(LIVE, node__intent=NodeIntent.DRAINING, phase__in=[Phase.PREPARE, Phase.RUN])
+        .select_related("job_attempt__job__user", "node", "task__role")
+        .order_by("job_attempt_id", "node_id", "id")
+    )
+    groups = [list(same) for _, same in groupby(rows, key=lambda row: (row.job_attempt_id, row.node_id))]
+    return sum(_move(same[0].node, same, now) for same in groups)
+
+
+def _move(node: Node, rows: Sequence[TaskAttempt], now: datetime) -> int:
+    attempt = rows[0].job_attempt
+    grace_s = grace_seconds(attempt.job.spec["berth"].get("grace_period_s"))
+    message = f"Node {node.name} is drained" + (f": {node.intent_reason}." if node.intent_reason else ".")
+    with transaction.atomic():
+        job_hold(attempt.job_id)
+        if attempt.job.gang:
+            ended = attempt_end(
+                attempt=attempt, reason=EndReason.DRAINED, message=message, now=now, stop=StopReason.DRAINED,
+                grace_s=grace_s,
+            )  # fmt: skip
+            return len(rows) if ended else 0
+        tasks_stop(rows, reason=StopReason.DRAINED, message=message, grace_s=grace_s)
+        for row in rows:
+            job_event(
+                job=attempt.job, job_attempt=attempt, task_attempt=row, code="task_drained", now=now,
+                message=f"Task {row.task.role.name}/{row.task.index}: {message}",
+            )  # fmt: skip
+    return len(rows)

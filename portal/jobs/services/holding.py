@@ -1,0 +1,104 @@
+"""By what right a running job holds its GPUs, the change of it in place, and the end of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Q
+
+from portal.common.wake import scheduler_wake
+from portal.jobs.models import Allocation, Demotion, Job, JobAttempt, Standing, TaskAttempt
+from portal.jobs.services.moves import job_event
+from portal.jobs.services.placing import Overtaken, Placed
+from portal.jobs.services.usage import usage_charge
+from portal.jobs.services.words import gpus_named, job_named
+from portal.jobs.states import AttemptState
+
+
+def task_attempt_release(*, row: TaskAttempt, now: datetime) -> None:
+    """Its last process is gone: CPU, memory, ports and GPUs are free again, and what it took is charged."""
+    freed = TaskAttempt.objects.filter(pk=row.pk, released_at__isnull=True).update(released_at=now)
+    if freed and row.lost_at is None:
+        usage_charge(row=row, until=now)
+    Allocation.objects.filter(task_attempt=row, released_at__isnull=True).update(released_at=now)
+    if freed:
+        transaction.on_commit(scheduler_wake)
+
+
+def task_attempt_uncharge(*, row: TaskAttempt, now: datetime) -> None:
+    """Given up with its node: it holds its GPUs there until they are seen free, but its team's quota no more."""
+    usage_charge(row=row, until=now)
+    _borrowed([row], now)
+
+
+def job_promote(*, job: Job, placed: Sequence[Placed], now: datetime) -> None:
+    """The job's borrowed GPUs become its team's own, each in its virtual cell. Inside the caller's transaction.
+
+    Raises Overtaken when it ends already or does not hold them on loan; IntegrityError when a virtual cell has a
+    holder.
+    """
+    attempt = _attempt_live(job)
+    leaves = [(place.task_id, leaf) for place in placed for leaf in place.leaves]
+    for task_id, leaf in leaves:
+        held = Allocation.objects.filter(leaf=leaf.gpu_id, task_attempt__task=task_id, released_at__isnull=True)
+        changed = held.filter(standing=Standing.BORROWED).update(
+            virtual_cell=leaf.virtual_cell, standing=Standing.GUARANTEED, since=now
+        )
+        if not changed and not held.filter(virtual_cell=leaf.virtual_cell).exists():
+            raise Overtaken
+    on_loan = Allocation.objects.filter(task_attempt__job_attempt=attempt, released_at=None, standing=Standing.BORROWED)
+    if not on_loan.exists():
+        Demotion.objects.filter(job=job).delete()
+    message = f"Its {gpus_named(len(leaves))} are inside the quota of {job.vc.name} from now on."
+    job_event(job=job, job_attempt=attempt, code="promoted", message=message, now=now)
+
+
+def job_demote(*, job: Job, task_attempts: Collection[UUID], cause: str, by: Job | None, now: datetime) -> None:
+    """The guaranteed GPUs of these runs of its tasks count as borrowed from now on. Inside the caller's transaction.
+
+    ``cause`` is the scheduler's word for it: of the job ``by``, or of a change. Raises Overtaken when the job ends
+    already, or has begun anew.
+    """
+    attempt = _attempt_live(job)
+    rows = list(
+        TaskAttempt.objects.filter(pk__in=task_attempts, job_attempt=attempt, released_at__isnull=True).select_related(
+            "job_attempt__job"
+        )
+    )
+    if not rows:
+        raise Overtaken
+    for row in rows:
+        usage_charge(row=row, until=now)
+    count = _borrowed(rows, now)
+    Demotion.objects.update_or_create(job=job, defaults={"cause": cause, "created_at": now})
+    words = f"{job_named(by, to=job)} is owed their quota" if by else cause
+    message = f"Its {gpus_named(count)} are on loan from now on and may be taken back: {words}."
+    job_event(job=job, job_attempt=attempt, code="demoted", message=message, now=now)
+
+
+def rights_lose(*, leaves: Collection[int], virtual_cells: Collection[str], now: datetime) -> None:
+    """Whoever holds one of these GPUs (row ids), or one of these virtual cells on another, is on loan from now on: its
+    right has gone to the job that claims them. Inside the caller's transaction."""
+    lost = Allocation.objects.filter(
+        Q(leaf__in=leaves) | Q(virtual_cell__in=virtual_cells), released_at__isnull=True, standing=Standing.GUARANTEED
+    )
+    for row in TaskAttempt.objects.filter(pk__in=lost.values("task_attempt")).select_related("job_attempt__job"):
+        usage_charge(row=row, until=now)
+    lost.update(virtual_cell="", standing=Standing.BORROWED, since=now)
+
+
+def _attempt_live(job: Job) -> JobAttempt:
+    attempt = job.attempts.filter(state__in=[AttemptState.STARTING, AttemptState.RUNNING]).first()
+    if attempt is None:
+        raise Overtaken
+    return attempt
+
+
+def _borrowed(rows: Iterable[TaskAttempt], now: datetime) -> int:
+    held = Allocation.objects.filter(
+        task_attempt__in=[row.pk for row in rows], released_at__isnull=True, standing=Standing.GUARANTEED
+    )
+    return held.update(virtual_cell="", standing=Standing.BORROWED, since=now)

@@ -1,0 +1,45 @@
+"""A waiting job goes to another virtual cluster."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+
+from portal.clusters.models import VirtualCluster
+from portal.common.errors import Conflict
+from portal.common.live import announce
+from portal.common.wake import scheduler_wake
+from portal.jobs.models import Claim, Job
+from portal.jobs.services.admission import job_check
+from portal.jobs.services.moves import job_event, job_hold
+from portal.jobs.spec.rewrite import with_virtual_cluster
+from portal.jobs.states import JobState
+
+
+def job_change_vc(*, job: Job, vc: str, actor: str, now: datetime) -> Job:
+    """Let the job wait in another virtual cluster, from its old time of submission. Already there: no change.
+
+    Its file is judged as if its owner submitted it there now. Raises SpecInvalid with every problem, Conflict when the
+    job does not wait.
+    """
+    if job.vc.name == vc:
+        return job
+    text = with_virtual_cluster(job.config, vc)
+    spec = job_check(user=job.user, text=text)
+    with transaction.atomic():
+        job_hold(job.pk)
+        moved = Job.objects.filter(pk=job.pk, state=JobState.WAITING, vc=job.vc_id).update(
+            vc=VirtualCluster.objects.get(name=spec.vc), spec={**job.spec, "vc": spec.vc}, config=text,
+            waiting_code="", waiting_message="", waiting_numbers={}, waiting_written_at=None,
+        )  # fmt: skip
+        if not moved:
+            raise Conflict(f"{job.label} does not wait any more; only a waiting job can change its virtual cluster.")
+        # What it had claimed lies in cells of the team that it leaves.
+        Claim.objects.filter(claimant=job).delete()
+        message = f"Moved from {job.vc.name} to {spec.vc} by {actor}."
+        job_event(job=job, code="moved", message=message, now=now, actor=actor)
+        transaction.on_commit(scheduler_wake)
+        transaction.on_commit(lambda: announce("queue", {}))
+    job.refresh_from_db()
+    return job

@@ -1,0 +1,39 @@
+"""A decision of the scheduler in terms of rows, and why it may not be carried out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A leaf cell in a placement: the GPU's row id, its virtual cell ("" when borrowed) and standing."""
+
+    gpu_id: int
+    virtual_cell: str
+    standing: str
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where one task goes."""
+
+    task_id: int
+    role: str
+    index: int
+    node_id: int
+    cpu_milli: int
+    memory_mb: int
+    leaves: tuple[Leaf, ...]
+
+
+class Overtaken(Exception):
+    """The rows are not any more what the decision was made from; the next cycle decides again."""
+
+
+class NoPortLeft(Exception):
+    """A node's port range is used up. ``node`` and ``wanted`` name it."""
+
+    def __init__(self, node: str, wanted: int) -> None:
+        super().__init__(f"{node} has no {wanted} free ports left in its range")
+        self.node, self.wanted = node, wanted

@@ -1,0 +1,35 @@
+"""How one job is named to the readers of another: of another team's job only its owner, its team and its GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from portal.jobs.models import Job
+from portal.jobs.spec import JobSpec
+
+_NAMED = 5
+
+
+def job_named(job: Job, *, to: Job) -> str:
+    """``job``, in a text on the page of ``to``; both with user and VC loaded."""
+    return job.label if job.vc_id == to.vc_id else job_of_others(job)
+
+
+def job_of_others(job: Job) -> str:
+    """``job`` for the readers of another team; with user and VC loaded."""
+    gpus = JobSpec.from_json(job.spec).gpu_count
+    return f"a job of {job.user.username} in {job.vc.name} ({gpus_named(gpus)})"
+
+
+def jobs_named(jobs: Sequence[Job], *, to: Job) -> str:
+    """Several jobs; of many the first ones and a number."""
+    names = [job_named(job, to=to) for job in jobs[:_NAMED]]
+    more = len(jobs) - len(names)
+    if more:
+        return f"{', '.join(names)} and {more} more"
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+
+
+def gpus_named(count: int) -> str:
+    """A number of GPUs."""
+    return f"{count} GPU{'s' * (count != 1)}"

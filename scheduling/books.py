@@ -1,0 +1,270 @@
+"""The state of all cells as plain numbers, and the smallest steps that change it, each with its inverse.
+
+What the steps mean is the ledger's matter. While a trial is open every step is entered in a journal, and
+`take_back` undoes them in reverse.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from scheduling.jobs import TaskPlacement, TaskRef
+from scheduling.layout import Layout, Spot
+from scheduling.topology import Sizes
+
+GroupKey = tuple[int, int, int, int, int]
+"""What is alike in nodes of one group: the number of their shape, and the masks of their leaves that are bound,
+lent, busy, and blocked (faulty or claimed)."""
+
+
+class Books:
+    """Nodes, quota cells and cell nodes go by the layout's numbers; masks are of leaves.
+
+    Per node: `busy` (held by a task), `lent` (held without a virtual leaf), `claimed`, `bound` (inside a physical
+    cell that belongs to a quota cell now), `held` (mask by job), its `tasks`, CPU and memory left. Per cell node:
+    `used`, `owners` (mask by job: holders and claimants), `pairs` (physical bit by virtual bit), `home` (where it
+    lies).
+    Per quota cell: `place` (its physical cell) and `seated` (its leaves in use). Per chain: `holes`, the number
+    of open nodes by their idle leaves. `freed` counts what was given back to each
+    quota, `given_back` what was on the nodes.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        nodes, cells = len(layout.nodes), len(layout.cell_quota)
+        self.healthy = list(layout.healthy)
+        self.open_nodes = layout.open_nodes
+        self.full = [(1 << len(ids)) - 1 for ids in layout.leaf_ids]
+        self.busy = [0] * nodes
+        self.lent = [0] * nodes
+        self.claimed = [0] * nodes
+        self.bound = [0] * nodes
+        self.held: list[dict[str, int]] = [{} for _ in range(nodes)]
+        self.tasks: list[dict[tuple[str, TaskRef], TaskPlacement]] = [{} for _ in range(nodes)]
+        self.cpu = [node.cpu_milli for node in layout.nodes]
+        self.memory = [node.memory_mb for node in layout.nodes]
+        self.used = [0] * cells
+        self.owners: list[dict[str, int]] = [{} for _ in range(cells)]
+        self.pairs: list[dict[int, int]] = [{} for _ in range(cells)]
+        self.home: list[Spot | None] = [None] * cells
+        self.place: list[Spot | None] = [None] * len(layout.quotas)
+        self.seated = [0] * len(layout.quotas)
+        self.seat_at: dict[int, tuple[int, int]] = {}
+        self.bound_nodes = [0] * len(layout.uppers)
+        self.free_leaves = dict(layout.owned)
+        self.freed: dict[str, int] = {}
+        self.given_back = 0
+        self._journal: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._trials: list[int] = []
+        self._undoing = False
+        self.shapes = sorted(set(layout.shapes), key=lambda shape: (shape.sizes, shape.names))
+        self._group_all()
+        self.cell_groups: dict[tuple[str, str], dict[tuple[Sizes, int], int]] = {}
+        for cell, number in enumerate(layout.cell_quota):
+            quota = layout.quotas[number]
+            groups = self.cell_groups.setdefault((quota.vc, quota.pinned or quota.chain), {})
+            key2 = (quota.shape.sizes, 0)
+            groups[key2] = groups.get(key2, 0) | 1 << cell
+
+    def _group_all(self) -> None:
+        """The nodes by what is alike in them, anew."""
+        layout = self.layout
+        numbers = {shape: number for number, shape in enumerate(self.shapes)}
+        self.groups: dict[GroupKey, int] = {}
+        self.holes = {chain: [0] * (max(map(len, layout.leaf_ids)) + 1) for chain in layout.nodes_of_chain}
+        self._keys: list[GroupKey] = []
+        for number, shape in enumerate(layout.shapes):
+            blocked = self.full[number] & ~self.healthy[number] | self.claimed[number]
+            key = (numbers[shape], self.bound[number], self.lent[number], self.busy[number], blocked)
+            self._keys.append(key)
+            self.groups[key] = self.groups.get(key, 0) | 1 << number
+            if self.open_nodes >> number & 1:
+                idle = self.full[number] & ~self.busy[number] & ~blocked
+                self.holes[layout.chains[number]][idle.bit_count()] += 1
+
+    # Trials
+
+    def begin(self) -> None:
+        """Open a trial; trials nest."""
+        self._trials.append(len(self._journal))
+
+    def take_back(self) -> None:
+        """Undo everything since the innermost open trial began, and close it."""
+        mark = self._trials.pop()
+        self._undoing = True
+        while len(self._journal) > mark:
+            undo, args = self._journal.pop()
+            undo(*args)
+        self._undoing = False
+
+    def keep(self) -> None:
+        """Close the innermost trial; what it did stays."""
+        self._trials.pop()
+        if not self._trials:
+            self._journal.clear()
+
+    def _did(self, undo: Callable[..., None], *args: Any) -> None:
+        if self._trials and not self._undoing:
+            self._journal.append((undo, args))
+
+    def mark_freed(self, vc: str = "") -> None:
+        """Something was given back: on the nodes, or (with `vc`) in a virtual cluster's quota.
+
+        The counts only grow: what a trial gave back and took again has been counted.
+        """
+        if self._undoing:
+            return
+        if vc:
+            self.freed[vc] = self.freed.get(vc, 0) + 1
+        else:
+            self.given_back += 1
+
+    # Steps on a node
+
+    def arrive(self, number: int, job: str, placement: TaskPlacement) -> None:
+        """A task takes its CPU and memory of a node."""
+        self.tasks[number][job, placement.task] = placement
+        self.cpu[number] -= placement.cpu_milli
+        self.memory[number] -= placement.memory_mb
+        self._did(self.leave, number, job, placement)
+
+    def leave(self, number: int, job: str, placement: TaskPlacement) -> None:
+        """A task gives them back."""
+        del self.tasks[number][job, placement.task]
+        self.cpu[number] += placement.cpu_milli
+        self.memory[number] += placement.memory_mb
+        self.mark_freed()
+        self._did(self.arrive, number, job, placement)
+
+    def take(self, number: int, job: str, mask: int) -> None:
+        """A job holds these leaves."""
+        self.busy[number] |= mask
+        self.held[number][job] = self.held[number].get(job, 0) | mask
+        self._regroup(number)
+        self._did(self.give, number, job, mask)
+
+    def give(self, number: int, job: str, mask: int) -> None:
+        """A job holds these leaves no more."""
+        self.busy[number] &= ~mask
+        _drop(self.held[number], job, mask)
+        self.mark_freed()
+        self._regroup(number)
+        self._did(self.take, number, job, mask)
+
+    def set_lent(self, number: int, mask: int, lent: bool) -> None:
+        """These leaves are on loan, or not."""
+        self.lent[number] = self.lent[number] | mask if lent else self.lent[number] & ~mask
+        if not lent:
+            self.mark_freed()
+        self._regroup(number)
+        self._did(self.set_lent, number, mask, not lent)
+
+    def set_claimed(self, number: int, mask: int, claimed: bool) -> None:
+        """These leaves are kept for somebody, or not."""
+        self.claimed[number] = self.claimed[number] | mask if claimed else self.claimed[number] & ~mask
+        if not claimed:
+            self.mark_freed()
+        self._regroup(number)
+        self._did(self.set_claimed, number, mask, not claimed)
+
+    def set_bound(self, number: int, mask: int, bound: bool) -> None:
+        """These leaves belong to a quota cell, or not."""
+        before = self.bound[number]
+        after = self.bound[number] = before | mask if bound else before & ~mask
+        if bool(before) != bool(after):
+            for upper in self.layout.above[number]:
+                self.bound_nodes[upper] += 1 if after else -1
+        if not bound:
+            self.mark_freed()
+        self._regroup(number)
+        self._did(self.set_bound, number, mask, not bound)
+
+    def _regroup(self, number: int) -> None:
+        old = self._keys[number]
+        blocked = self.full[number] & ~self.healthy[number] | self.claimed[number]
+        new = (old[0], self.bound[number], self.lent[number], self.busy[number], blocked)
+        if new != old:
+            self._keys[number] = new
+            _move(self.groups, old, new, 1 << number)
+            if self.open_nodes >> number & 1:
+                full = self.full[number]
+                holes = self.holes[self.layout.chains[number]]
+                holes[(full & ~old[3] & ~old[4]).bit_count()] -= 1
+                holes[(full & ~new[3] & ~blocked).bit_count()] += 1
+
+    # Steps on quota cells
+
+    def use(self, job: str, cell: int, mask: int) -> None:
+        """A job has these virtual leaves."""
+        owners = self.owners[cell]
+        owners[job] = owners.get(job, 0) | mask
+        self._set_used(cell, self.used[cell] | mask, -mask.bit_count())
+        self._did(self.unuse, job, cell, mask)
+
+    def unuse(self, job: str, cell: int, mask: int) -> None:
+        """A job has these virtual leaves no more."""
+        _drop(self.owners[cell], job, mask)
+        self._set_used(cell, self.used[cell] & ~mask, mask.bit_count())
+        quota = self.layout.quotas[self.layout.cell_quota[cell]]
+        self.mark_freed(quota.vc)
+        self._did(self.use, job, cell, mask)
+
+    def _set_used(self, cell: int, used: int, freed: int) -> None:
+        quota = self.layout.quotas[self.layout.cell_quota[cell]]
+        self.free_leaves[quota.vc, quota.chain] += freed
+        sizes = quota.shape.sizes
+        _move(
+            self.cell_groups[quota.vc, quota.pinned or quota.chain],
+            (sizes, self.used[cell]),
+            (sizes, used),
+            1 << cell,
+        )
+        self.used[cell] = used
+
+    def pair(self, cell: int, pairs: Mapping[int, int], keys: Mapping[int, int]) -> None:
+        """Virtual leaves lie on physical ones: their bits in the node, and the leaves' keys in the cluster."""
+        self.pairs[cell].update(pairs)
+        for virtual, key in keys.items():
+            self.seat_at[key] = (cell, virtual)
+        self._did(self.unpair, cell, pairs, keys)
+
+    def unpair(self, cell: int, pairs: Mapping[int, int], keys: Mapping[int, int]) -> None:
+        """They lie there no more."""
+        mine = self.pairs[cell]
+        for virtual, key in keys.items():
+            del mine[virtual]
+            del self.seat_at[key]
+        self._did(self.pair, cell, pairs, keys)
+
+    def set_home(self, cell: int, home: Spot | None) -> None:
+        """Where on the nodes the cell node lies."""
+        before, self.home[cell] = self.home[cell], home
+        self._did(self.set_home, cell, before)
+
+    def set_place(self, quota: int, place: Spot | None) -> None:
+        """The physical cell of a quota cell."""
+        before, self.place[quota] = self.place[quota], place
+        self._did(self.set_place, quota, before)
+
+    def count_seat(self, quota: int, change: int) -> None:
+        """So many more leaves of the quota cell are in use."""
+        self.seated[quota] += change
+        self._did(self.count_seat, quota, -change)
+
+
+def _drop(masks: dict[str, int], job: str, mask: int) -> None:
+    left = masks.get(job, 0) & ~mask
+    if left:
+        masks[job] = left
+    else:
+        masks.pop(job, None)
+
+
+def _move(groups: dict[Any, int], old: Any, new: Any, bit: int) -> None:
+    if old == new:
+        return
+    left = groups[old] & ~bit
+    if left:
+        groups[old] = left
+    else:
+        del groups[old]
+    groups[new] = groups.get(new, 0) | bit

@@ -1,0 +1,142 @@
+"""The second half of a pass: idle cells on loan, the virtual cluster with the smallest share on loan first."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from scheduling import explain
+from scheduling.caps import cap_passed, within_caps
+from scheduling.decisions import Start
+from scheduling.fairness import turns
+from scheduling.jobs import Borrow, Job
+from scheduling.ordering import Walk
+from scheduling.shapes import Choice, Shape, apart, needs_of
+from scheduling.state import Late, Line, State, Trial
+
+
+class Borrowing:
+    """Loans to jobs of the queues that may borrow, then to opportunistic ones."""
+
+    def __init__(self, trial: Trial) -> None:
+        self.trial = trial
+        self.state = trial.state
+        self._lines: dict[str, Line] = {}
+        self._no_loan: set[int] = set()
+        self._open: set[str] = set()  # whose jobs may find a loan as soon as fewer GPUs idle that keep CPU
+        self._given_back = trial.state.desk.ledger.given_back
+
+    def turns(self, told: bool) -> None:
+        """Everybody's turn; `told`: also of those that find no loan, for their reasons."""
+        state = self.state
+        queues = {}
+        self._given_back = state.desk.ledger.given_back
+        steady = not told and not self.trial.fair
+        for vc in sorted({*state.queues, *state.opportunistic}):
+            if not steady or state.memory.quiet.get((vc, "loan")) != self._loan_signature(vc):
+                queues[vc] = self._borrowers(vc, told)
+        for vc, job in turns(state.loans.shares, queues):
+            if self._borrow(job):
+                self.trial.busy.add(vc)
+        for vc in queues if steady else ():
+            if vc in self.trial.busy or vc in self._open:
+                state.memory.quiet.pop((vc, "loan"), None)
+            else:
+                state.memory.quiet[vc, "loan"] = self._loan_signature(vc)
+
+    def _loan_signature(self, vc: str) -> tuple[int, ...]:
+        queues = [kind[vc].version for kind in (self.state.queues, self.state.opportunistic) if vc in kind]
+        return (self._given_back, *queues)
+
+    def _borrowers(self, vc: str, told: bool) -> Iterator[Job]:
+        """Who wants a loan: jobs of the queue that may, in its order, then opportunistic ones."""
+        state = self.state
+        for kind in (state.queues, state.opportunistic):
+            if vc in kind:
+                walk = kind[vc].walk(lambda user: self.trial.share(vc, user))
+                yield from self._wanting(walk, kind is state.opportunistic, told)
+
+    def _wanting(self, walk: Walk, opportunistic: bool, told: bool) -> Iterator[Job]:
+        state = self.state
+        for job in walk:
+            left = self.trial.left.get(job.id, state.waiting.get(job.id))
+            if left is None or job.id in state.claims:
+                continue
+            if not opportunistic and (left.borrow is not Borrow.AUTO or not state.desk.ledger.layout.policy.lending):
+                continue
+            reason = explain.hold(left, state.desk.ledger.layout)
+            if reason is None and not opportunistic:
+                reason = cap_passed(state, left, state.shapes.of(left))
+            if reason is not None:
+                if opportunistic:
+                    self.trial.late.append(Late(left, state.shapes.of(left), (), None, reason))
+            elif not self._no_loan_for(state.shapes.of(left)):
+                yield left
+            elif told:
+                self._stays(left)
+            else:
+                walk.pass_over()
+
+    def _no_loan_for(self, shape: Shape) -> bool:
+        """Whether a job of this shape found no loan, and nothing was given back since."""
+        return shape.number in self._no_loan or self.state.memory.stuck.get(shape.number) == self._given_back
+
+    def _borrow(self, job: Job) -> bool:
+        state = self.state
+        shape = state.shapes.of(job)
+        mine = within_caps(state, job, shape.choices)
+        for choice in apart(mine, job.gang):
+            if not state.desk.roomy(choice, job.gang) or not may_borrow(state, job, choice):
+                continue
+            start = state.desk.borrowed(job, choice)
+            if start is not None:
+                rest = self.trial.carry_out(start)
+                if rest is not None:
+                    self._borrow(rest)
+                return True
+        if mine == shape.choices:
+            self._no_loan.add(shape.number)
+        if mine == shape.choices and shape.within(state.desk.ledger.layout.least_reserve):
+            state.memory.stuck[shape.number] = self._given_back
+        else:
+            self._open.add(job.vc)
+        self._stays(job)
+        return False
+
+    def modest(self) -> None:
+        """Who leaves idle GPUs their reserve may find more now that fewer are idle: asked again, in order."""
+        if not self.trial.starts:
+            return
+        tried: set[int] = set()
+        for late in [one for one in self.trial.late if one.shape.modest and one.reason is None]:
+            job = self.trial.left.get(late.job.id, late.job)
+            if job is None or late.shape.number in tried or not late.choices:
+                continue
+            start = next(
+                (one for one in map(partial(self._modestly, job), apart(late.choices, job.gang)) if one is not None),
+                None,
+            )
+            if start is None:
+                tried.add(late.shape.number)
+            else:
+                self.trial.carry_out(start)
+
+    def _modestly(self, job: Job, choice: Choice) -> Start | None:
+        """A start of a borrower, or of a job without GPUs: neither stands before anybody in the order of quotas."""
+        if job.opportunistic:
+            return self.state.desk.borrowed(job, choice) if may_borrow(self.state, job, choice) else None
+        answer = None if choice.chains else self.state.desk.guaranteed(job, choice)
+        return answer if isinstance(answer, Start) else None
+
+    def _stays(self, job: Job) -> None:
+        """An opportunistic job finds no loan; others have their reason from the queue."""
+        if job.opportunistic:
+            line = self._lines.setdefault(job.vc, Line())
+            shape = self.state.shapes.of(job)
+            share = self.trial.share(job.vc, job.user)
+            self.trial.late.append(Late(job, shape, shape.choices, line.ahead.join(job.priority, share, shape.chains)))
+
+
+def may_borrow(state: State, job: Job, choice: Choice) -> bool:
+    """Whether the limits of borrowing and lending leave the job what it needs at least."""
+    needs = needs_of(choice, job.gang)
+    vc = state.desk.ledger.layout.virtual_clusters[job.vc]
+    return not (state.loans.within_own(vc, needs) or state.loans.within_lent(state.desk.ledger, needs))

@@ -1,0 +1,55 @@
+"""Kubernetes' quantities, as HiveD's `skuTypes` give CPU and memory: "4", "500m", "8192Mi"."""
+
+import re
+from decimal import Decimal
+from typing import Any
+
+from scheduling.config.faults import Faults
+
+_QUANTITY = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)([A-Za-z]{0,2})")
+_CPU = {"": Decimal(1000), "m": Decimal(1)}
+_DECIMAL = {unit: Decimal(1000) ** power for power, unit in enumerate(["", "k", "M", "G", "T", "P"])} | {
+    "K": Decimal(1000)
+}
+_BINARY = {f"{unit}i": Decimal(1024) ** power for power, unit in enumerate(["", "K", "M", "G", "T", "P"]) if unit}
+_BYTES = _DECIMAL | _BINARY
+_MB = Decimal(1024) ** 2
+
+
+def cpu_milli(value: Any, path: str, faults: Faults) -> int:
+    """CPU in milli-cores; a plain number is cores."""
+    amount = _amount(value, _CPU)
+    if amount is None:
+        faults.add(path, f"must be a number of cores, such as 4, 0.5 or 500m, not {str(value)[:40]!r}")
+        return 0
+    return int(amount)
+
+
+def memory_mb(value: Any, path: str, faults: Faults) -> int:
+    """Memory in MB (2**20 bytes), the part of one left out; a plain number is bytes, as in Kubernetes."""
+    amount = _amount(value, _BYTES)
+    if amount is None or 0 < amount < _MB:
+        faults.add(path, f"must be an amount of at least 1Mi, such as 8192Mi or 8Gi, not {str(value)[:40]!r}")
+        return 0
+    return int(amount / _MB)
+
+
+def cpu_text(milli: int) -> int | str:
+    """Milli-cores as a quantity."""
+    return f"{milli}m" if milli % 1000 else milli // 1000
+
+
+def memory_text(megabytes: int) -> str:
+    """MB as a quantity."""
+    return f"{megabytes}Mi"
+
+
+def _amount(value: Any, units: dict[str, Decimal]) -> Decimal | None:
+    if not isinstance(value, int | float | str) or isinstance(value, bool):
+        return None
+    if isinstance(value, int) and not 0 <= value < 10**15:
+        return None
+    match = _QUANTITY.fullmatch(str(value))
+    if match is None or match[2] not in units:
+        return None
+    return Decimal(match[1]) * units[match[2]]

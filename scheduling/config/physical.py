@@ -1,0 +1,192 @@
+"""The `physicalCells` of a configuration: nodes, the cells above them, and the cells with a name of their own."""
+
+from typing import Any, NamedTuple
+
+from scheduling.cells import CellType, Leaf, Node, PinnedCell, UpperCell
+from scheduling.config.faults import Faults
+from scheduling.config.types import Sku, Types
+
+MOST_LEAVES = 200_000
+"""Leaf cells of a cluster; more are refused."""
+
+_KEYS = ("cellType", "cellAddress", "pinnedCellId", "cellChildren")
+
+
+class _Cell(NamedTuple):
+    """A cell as written: its keys, its path, its type, and its position among its like (its address by default)."""
+
+    table: dict[str, Any]
+    path: str
+    kind: CellType
+    number: int
+
+
+class _Machine(NamedTuple):
+    """A node as written: one machine may be a node in several chains."""
+
+    chain: str
+    name: str
+
+
+class _Pin(NamedTuple):
+    id: str
+    cell_type: str
+    at: _Machine | str
+    first: int = 0
+
+
+class Physical:
+    """Reads the top cells one after the other; `nodes`, `upper_cells` and `pinned_cells` then give the whole.
+
+    `tops` has the types of the top cells of each chain, as they came.
+    """
+
+    def __init__(self, types: Types, faults: Faults) -> None:
+        self.tops: dict[str, list[str]] = {}
+        self._types = types
+        self._faults = faults
+        self._machines: dict[_Machine, tuple[str, list[int]]] = {}
+        self._upper: dict[str, tuple[str, list[_Machine | str]]] = {}
+        self._pins: dict[str, _Pin] = {}
+        self._leaves = 0
+
+    def read(self, cells: list[Any]) -> None:
+        """Read the list of top cells."""
+        for number, given in enumerate(cells):
+            path = f"physicalCluster.physicalCells[{number}]"
+            table = self._faults.table(given, path, (*_KEYS, "chain"))
+            top = self._faults.name(table.get("cellType"), f"{path}.cellType")
+            chain = self._faults.name(table.get("chain", top), f"{path}.chain", "./:") if top else ""
+            if chain and self._may_be_top(top, f"{path}.cellType"):
+                tops = self.tops.setdefault(chain, [])
+                tops += [top] if top not in tops else []
+                self._cell(_Cell(table, path, self._types.cells[top], number), chain, chain)
+
+    def ids(self) -> dict[_Machine, str]:
+        """The id of each node: its machine's name; in all chains but the first also the chain."""
+        first: dict[str, str] = {}
+        for chain, name in sorted(self._machines):
+            first.setdefault(name, chain)
+        return {one: one.name if first[one.name] == one.chain else f"{one.name}@{one.chain}" for one in self._machines}
+
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes in order of their ids."""
+        ids = self.ids()
+        made = (self._node(one, ids[one], shape, indices) for one, (shape, indices) in self._machines.items())
+        return tuple(sorted(made, key=lambda node: node.id))
+
+    def upper_cells(self) -> tuple[UpperCell, ...]:
+        """The cells above the nodes in order of their addresses."""
+        ids = self.ids()
+        return tuple(
+            UpperCell(address, kind, tuple(ids[one] if isinstance(one, _Machine) else one for one in children))
+            for address, (kind, children) in sorted(self._upper.items())
+        )
+
+    def pinned_cells(self) -> tuple[PinnedCell, ...]:
+        """The cells with a name, in order of it."""
+        ids = self.ids()
+        return tuple(
+            PinnedCell(pin.id, pin.cell_type, ids[pin.at] if isinstance(pin.at, _Machine) else pin.at, pin.first)
+            for _, pin in sorted(self._pins.items())
+        )
+
+    def _node(self, machine: _Machine, node_id: str, shape: str, indices: list[int]) -> Node:
+        leaf_type = self._types.path(shape)[-1]
+        leaves = tuple(Leaf(f"{node_id}:{index}", node_id, index, leaf_type) for index in indices)
+        sku = (self._types.skus or {}).get(leaf_type, Sku(0, 0))
+        cpu, memory = sku.cpu_milli * len(leaves), sku.memory_mb * len(leaves)
+        return Node(node_id, cpu, memory, leaves, sku=leaf_type, shape=shape, chain=machine.chain)
+
+    def _may_be_top(self, top: str, path: str) -> bool:
+        if top not in self._types.cells:
+            self._faults.add(path, f"{top} is no cell type of this cluster")
+            return False
+        if not any(map(self._types.node_level, self._types.path(top))):
+            self._faults.add(path, f"neither {top} nor a type below it is a node (isNodeLevel)")
+            return False
+        self._leaves += self._types.leaves(top)
+        if self._leaves > MOST_LEAVES:
+            self._faults.add(path, f"makes {self._leaves} leaf cells in all; at most {MOST_LEAVES} can be read")
+            return False
+        return True
+
+    def _cell(self, cell: _Cell, chain: str, above: str) -> _Machine | str:
+        """Read a node, or a cell above the nodes with all below it; the machine, or the cell's address."""
+        own = self._address(cell)
+        if cell.kind.node_level:
+            return self._machine(cell, _Machine(chain, own))
+        address = f"{above}/{own}"
+        if address in self._upper:
+            self._faults.add(cell.path, f"another cell has the address {own}")
+        self._pin(cell, address)
+        children: list[_Machine | str] = []
+        self._upper[address] = (cell.kind.name, children)
+        children += [self._cell(child, chain, address) for child in self._children(cell)]
+        return address
+
+    def _machine(self, cell: _Cell, machine: _Machine) -> _Machine:
+        if "@" in machine.name:
+            self._faults.add(f"{cell.path}.cellAddress", f"the name of a node must not hold '@': {machine.name}")
+        if machine in self._machines:
+            self._faults.add(cell.path, f"{machine.name} is a node of the chain {machine.chain} already")
+        self._pin(cell, machine)
+        indices: list[int] = []
+        # Below a node the positions start again: the leaves are numbered by their place in the node's tree.
+        for child in self._children(cell._replace(number=0)):
+            self._inside(child, machine, indices)
+        for index in sorted({one for one in indices if indices.count(one) > 1}):
+            self._faults.add(cell.path, f"two leaf cells have the address {index}")
+        self._machines[machine] = (cell.kind.name, indices)
+        return machine
+
+    def _inside(self, cell: _Cell, machine: _Machine, indices: list[int]) -> None:
+        self._pin(cell, machine, len(indices))
+        if cell.kind.child:
+            for child in self._children(cell):
+                self._inside(child, machine, indices)
+            return
+        own = self._address(cell)
+        if own.isdecimal() and own.isascii() and len(own) <= 6:
+            indices.append(int(own))
+        else:
+            self._faults.add(f"{cell.path}.cellAddress", f"of a leaf cell must be a GPU's number, not {own[:40]!r}")
+            indices.append(cell.number)
+
+    def _children(self, cell: _Cell) -> list[_Cell]:
+        kind, path = cell.kind, f"{cell.path}.cellChildren"
+        given = self._faults.items(cell.table.get("cellChildren"), path)
+        if given and len(given) != kind.child_count:
+            self._faults.add(path, f"has {len(given)} cells; a {kind.name} is made of {kind.child_count}")
+        if len(given) != kind.child_count:
+            given = [None] * kind.child_count
+        child = self._types.cells.get(kind.child) or CellType(kind.child, "", 0)
+        first = cell.number * kind.child_count
+        return [self._child(one, f"{path}[{number}]", child, first + number) for number, one in enumerate(given)]
+
+    def _child(self, given: Any, path: str, kind: CellType, number: int) -> _Cell:
+        table = self._faults.table(given, path, _KEYS) if given is not None else {}
+        if table.get("cellType", kind.name) != kind.name:
+            self._faults.add(f"{path}.cellType", f"must be {kind.name} here")
+        if not kind.child and table.get("cellChildren"):
+            self._faults.add(f"{path}.cellChildren", f"{kind.name} is a leaf cell, which has no children")
+        return _Cell(table, path, kind, number)
+
+    def _address(self, cell: _Cell) -> str:
+        given = cell.table.get("cellAddress")
+        if given is None or given == "":
+            return str(cell.number)
+        if isinstance(given, int) and not isinstance(given, bool) and 0 <= given < MOST_LEAVES:
+            return str(given)
+        return self._faults.name(given, f"{cell.path}.cellAddress", "/") or str(cell.number)
+
+    def _pin(self, cell: _Cell, at: _Machine | str, first: int = 0) -> None:
+        given = cell.table.get("pinnedCellId")
+        if given is None or given == "":
+            return
+        path = f"{cell.path}.pinnedCellId"
+        name = self._faults.name(given, path, "/:")
+        if name in self._pins:
+            self._faults.add(path, f"another cell is called {name} already")
+        elif name:
+            self._pins[name] = _Pin(name, cell.kind.name, at, first)

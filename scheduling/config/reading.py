@@ -1,0 +1,58 @@
+"""From a configuration to a cluster."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from scheduling.cells import Cluster, ClusterError, Node
+from scheduling.config.faults import ConfigError, Fault, Faults
+from scheduling.config.physical import Physical
+from scheduling.config.types import read_types
+from scheduling.config.virtual import Paths, read_virtual_clusters
+from scheduling.safety import shortages
+
+_OTHER = ("kubeApiServerAddress", "kubeConfigFilePath", "webServerAddress", "forcePodBindThreshold")
+_OURS = ("physicalCluster", "virtualClusters", *_OTHER, "waitingPodSchedulingBlockMilliSec")
+
+
+def read(document: Mapping[str, Any]) -> Cluster:
+    """The cluster of a HiveD-style configuration. Raises ConfigError with every fault and its path.
+
+    Ids: a node has the name of its machine (its `cellAddress`); where one machine is a node of several chains, in
+    all but the first by name `<machine>@<chain>` (`machine` gives the name back). A cell above the nodes is
+    `<chain>/<address>/…`, a leaf `<node>:<GPU number>`. Leaves stand in the order of the node's tree. CPU and
+    memory are the SKU's for each leaf, and 0 where the document has no `skuTypes`. Every node is open and healthy.
+    HiveD's other settings (of its web server and Kubernetes) may stand in the document and say nothing here.
+    """
+    faults = Faults()
+    table = faults.table(document, "", _OURS)
+    physical = faults.table(table.get("physicalCluster"), "physicalCluster", ("skuTypes", "cellTypes", "physicalCells"))
+    types = read_types(physical, faults)
+    cells = Physical(types, faults)
+    cells.read(faults.items(physical.get("physicalCells"), "physicalCluster.physicalCells"))
+    pinned = cells.pinned_cells()
+    names = {one.id for one in pinned}
+    paths = Paths(types, cells.tops)
+    virtual = read_virtual_clusters(table.get("virtualClusters"), paths, names, faults)
+    if faults.found:
+        raise ConfigError(faults.found)
+    try:
+        known = tuple(types.cells.values())
+        made = Cluster(cells.nodes(), virtual, True, known, cells.upper_cells(), pinned)
+    except ClusterError as error:
+        raise ConfigError([Fault("physicalCluster.physicalCells", f"{error.subject} {error.problem}")]) from error
+    return _checked(made, faults)
+
+
+def machine(node: Node) -> str:
+    """The name of the machine that a node is, or is a part of."""
+    return node.id.removesuffix(f"@{node.chain}")
+
+
+def _checked(made: Cluster, faults: Faults) -> Cluster:
+    for short in shortages(made):
+        needed = f"the quotas need {short.needed} cells of type {short.cell_type} in the chain {short.chain}"
+        faults.add("virtualClusters", f"{needed}, {short.available} are there")
+    if faults.found:
+        raise ConfigError(faults.found)
+    return replace(made, quotas_may_exceed=False)

@@ -1,0 +1,230 @@
+"""One job on its way onto hardware: the leaves, CPU and memory that it takes, and who must leave for it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
+from scheduling.layout import LeafAt
+from scheduling.ledger import Ledger, PlacementConflict
+from scheduling.preemption import Costs
+from scheduling.resources import Demand, Room
+from scheduling.search import Bins, Group, find
+from scheduling.topology import bits
+from scheduling.virtual import Seat
+
+Task = tuple[str, TaskRef]
+"""A running task: its job's id and which."""
+
+
+@dataclass(slots=True)
+class Ground:
+    """The ledger as this job would change it; everything is done in a trial and taken back in the end.
+
+    `allowed` are the nodes it may use. `doomed` tasks lose their places in any case, so that taking their leaves
+    costs nothing more; without `evict` nobody else may lose a place. `alone`: it is about one task, so nothing
+    comes after it that would have to find its leaves taken. `swap`: single leaves of doomed tasks may be used though
+    others than theirs are wanted. `taken` are the tasks that must leave.
+    """
+
+    ledger: Ledger
+    job: Job
+    allowed: int
+    costs: Costs
+    doomed: frozenset[Task] = frozenset()
+    evict: bool = True
+    alone: bool = False
+    swap: bool = False
+    leaves: dict[TaskRef, tuple[int, list[tuple[int, LeafAt]]]] = field(default_factory=dict)
+    taken: set[Task] = field(default_factory=set)
+    spent: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def attempt(self, action: Callable[[], bool]) -> bool:
+        """Do it, or leave everything as it was when it fails or the trees forbid it."""
+        before = dict(self.leaves), set(self.taken), dict(self.spent)
+        self.ledger.begin()
+        try:
+            done = action()
+        except PlacementConflict:
+            done = False
+        if done:
+            self.ledger.keep()
+        else:
+            self.ledger.take_back()
+            self.leaves, self.taken, self.spent = before
+        return done
+
+    def doomed_on(self, number: int) -> int:
+        """Leaves of a node that doomed tasks hold."""
+        if not self.doomed:
+            return 0
+        tasks = self.ledger.tasks[number]
+        return sum(self.ledger.mask_of(tasks[task]) for task in self.doomed & tasks.keys())
+
+    def unbound_on(self, number: int) -> int:
+        """Leaves of a node that lie in no quota cell, or singly in one that a doomed task leaves."""
+        ledger = self.ledger
+        free = ledger.full[number] & ~ledger.bound[number]
+        for bit in bits(self.doomed_on(number) & ledger.bound[number]) if self.swap else ():
+            seat = ledger.seat_at.get(number << 8 | bit)
+            if seat is not None and ledger.layout.loose_cells >> seat[0] & 1 and ledger.owner_of(seat) != self.job.id:
+                free |= 1 << bit
+        return free
+
+    def pay(self, number: int, mask: int, demands: Iterable[Demand]) -> bool:
+        """The holders of these leaves leave; whether the node then has the CPU and memory for one task of each."""
+        cpu, memory = 0, 0
+        entitled = True
+        reserve_cpu, reserve_memory = self.ledger.layout.reserves[number]
+        for demand in demands:
+            cpu += demand.cpu_milli
+            memory += demand.memory_mb
+            entitled &= demand.cpu_milli <= reserve_cpu * demand.gpus
+            entitled &= demand.memory_mb <= reserve_memory * demand.gpus
+        for job in self.ledger.holders(number, mask & self.ledger.busy[number]):
+            self._leave(job, number, mask)
+        spent = self.spent.get(number, (0, 0))
+        self.spent[number] = spent[0] + cpu, spent[1] + memory
+        return self._suffices(number) or (self.evict and entitled and self._make_room(number))
+
+    def _leave(self, job: str, number: int, mask: int) -> None:
+        """Tasks of the job with leaves in the mask, and of a gang all on this node, leave."""
+        gang = self.costs.is_gang(job)
+        for (owner, task), placement in self.ledger.tasks[number].items():
+            if owner == job and (gang or self.ledger.mask_of(placement) & mask):
+                self.taken.add((job, task))
+
+    def left(self, number: int) -> tuple[int, int]:
+        """CPU and memory that the node has when those who must leave are gone, less the share of claimed GPUs."""
+        ledger = self.ledger
+        cpu, memory = ledger.cpu[number], ledger.memory[number]
+        if ledger.claimed[number]:
+            kept = self._kept(number)
+            cpu, memory = cpu - kept[0], memory - kept[1]
+        if self.taken or self.doomed:
+            for task, placement in ledger.tasks[number].items():
+                if task in self.taken or task in self.doomed:
+                    cpu += placement.cpu_milli
+                    memory += placement.memory_mb
+        spent = self.spent.get(number, (0, 0))
+        return cpu - spent[0], memory - spent[1]
+
+    def _kept(self, number: int) -> tuple[int, int]:
+        """The share of the node's claimed GPUs that is not on them already, with those who still leave them."""
+        ledger = self.ledger
+        claimed = ledger.claimed[number] & ledger.healthy[number]
+        cpu, memory = (claimed.bit_count() * reserve for reserve in ledger.layout.reserves[number])
+        for task, placement in ledger.tasks[number].items():
+            part = (ledger.mask_of(placement) & claimed).bit_count()
+            if part and task not in self.taken and task not in self.doomed:
+                cpu -= placement.cpu_milli * part // len(placement.leaves)
+                memory -= placement.memory_mb * part // len(placement.leaves)
+        return max(0, cpu), max(0, memory)
+
+    def _suffices(self, number: int) -> bool:
+        cpu, memory = self.left(number)
+        return cpu >= 0 and memory >= 0
+
+    def _make_room(self, number: int) -> bool:
+        """Take back CPU and memory on loan: of tasks that leave anyway, then of borrowed ones, then of those with
+        more than their share.
+
+        Tasks without GPUs have no share here: they are among the latter.
+        """
+        ledger = self.ledger
+        reserve_cpu, reserve_memory = ledger.layout.reserves[number]
+        ranked = []
+        for task, placement in ledger.tasks[number].items():
+            if task in self.taken or task[0] == self.job.id:
+                continue
+            gpus = len(placement.leaves)
+            borrowed = ledger.borrows(number, placement) or self.costs.is_opportunistic(task[0])
+            beyond = placement.cpu_milli > reserve_cpu * gpus or placement.memory_mb > reserve_memory * gpus
+            if borrowed or beyond:
+                ranked.append((not self.costs.is_leaving(*task), not borrowed, self.costs.of(task[0]), task))
+        for *_, task in sorted(ranked):
+            self.taken.add(task)
+            if self._suffices(number):
+                return True
+        return False
+
+    def sit(self, number: int, cell: int, pairs: dict[int, int], seat: Seat) -> None:
+        """The seat's virtual leaves onto these bits of the node; who held one by right holds it so no more.
+
+        Raises PlacementConflict where the trees or safety forbid it.
+        """
+        ledger = self.ledger
+        for bit in pairs.values():
+            before = ledger.seat_at.get(number << 8 | bit)
+            if before is not None:
+                ledger.unseat(ledger.owner_of(before), before[0], 1 << before[1])
+        if not self.alone or ledger.layout.quotas[ledger.layout.cell_quota[cell]].loose:
+            ledger.seat(self.job.id, number, cell, pairs)
+        self.leaves[seat.task] = (number, sorted((bit, (cell, virtual)) for virtual, bit in pairs.items()))
+
+    def placement(self, seat: Seat) -> TaskPlacement:
+        """The guaranteed place of a seated task."""
+        layout = self.ledger.layout
+        number, mine = self.leaves[seat.task]
+        uses = tuple(
+            LeafUse(layout.leaf_ids[number][bit], layout.virtual_address(*virtual), Standing.GUARANTEED)
+            for bit, virtual in mine
+        )
+        role, index = seat.task
+        demand = seat.demand
+        return TaskPlacement(role, index, layout.nodes[number].id, uses, demand.cpu_milli, demand.memory_mb)
+
+    def without_gpus(self, parts: tuple[Demand, ...]) -> list[TaskPlacement] | None:
+        """Places for tasks without GPUs, which take nothing back from anybody."""
+        fills = find(Idle(self, -1), parts)
+        if fills is None:
+            return None
+        tasks = {id(part): iter(part.tasks) for part in parts}
+        found = []
+        for fill in fills:
+            for _ in range(fill.count):
+                role, index = next(tasks[id(fill.demand)])
+                node = self.ledger.layout.nodes[fill.bin].id
+                found.append(TaskPlacement(role, index, node, (), fill.demand.cpu_milli, fill.demand.memory_mb))
+        return found
+
+
+class Idle(Bins):
+    """Nodes with what a job finds there without taking anything from anybody.
+
+    `unbound`: only leaves that belong to no quota cell now. `nodes` limits them beside what the job allows.
+    """
+
+    limited = True
+
+    def __init__(self, ground: Ground, nodes: int, *, unbound: bool = False) -> None:
+        self._ground = ground
+        ledger = ground.ledger
+        self._allowed = ground.allowed & nodes
+        groups = []
+        for (shape, bound, _, busy, blocked), members in ledger.groups.items():
+            members &= self._allowed
+            if not members:
+                continue
+            sizes = ledger.shapes[shape].sizes
+            free = ledger.shapes[shape].full & ~blocked & ~(bound if unbound else 0)
+            if not ground.doomed:
+                groups.append(Group(sizes, free & ~busy, members))
+                continue
+            for number in bits(members):
+                mine = ledger.full[number] & ~blocked & (ground.unbound_on(number) if unbound else -1)
+                groups.append(Group(sizes, mine & ~(busy & ~ground.doomed_on(number)), 1 << number))
+        super().__init__(groups, ground.ledger.layout.mask_of(ground.job.warm_nodes))
+
+    def room(self, number: int, free: int) -> Room:
+        """What the node has left."""
+        cpu, memory = self._ground.left(number)
+        return Room(free, cpu, memory, *self._ground.ledger.layout.reserves[number])
+
+    def takes(self, demand: Demand) -> int:
+        """Nodes of the kind that the demand names."""
+        layout = self._ground.ledger.layout
+        if demand.gpus:
+            return self._allowed & layout.nodes_of_type.get(demand.cell_type, 0)
+        if demand.node_sku is not None:
+            return self._allowed & layout.nodes_of_sku.get(demand.node_sku, 0)
+        return self._allowed

@@ -1,0 +1,105 @@
+"""Idle cells on loan: who may borrow how much, and whose turn it is."""
+
+from collections.abc import Mapping
+
+from scheduling.cells import VirtualCluster
+from scheduling.fairness import Amounts, DominantShares
+from scheduling.jobs import Job, TaskPlacement, TaskRef
+from scheduling.layout import Layout
+from scheduling.ledger import Ledger
+from scheduling.snapshot import Running
+from scheduling.topology import bits
+from scheduling.usage import CPU, MEMORY
+
+
+class Loans:
+    """What is on loan now, by virtual cluster and by leaf type, kept up as a pass goes on."""
+
+    def __init__(self, layout: Layout, running: Mapping[str, Running]) -> None:
+        self._layout = layout
+        total = {
+            CPU: sum(node.cpu_milli for node in layout.nodes),
+            MEMORY: sum(node.memory_mb for node in layout.nodes),
+        }
+        for kind in layout.leaf_types():
+            total[kind] = sum(len(layout.leaf_ids[number]) for number in bits(layout.nodes_of_type[kind]))
+        weights = {vc.id: vc.rules.weight for vc in layout.virtual_clusters.values()}
+        self.total = total
+        self.shares = DominantShares(total, weights)
+        self.by_vc: dict[tuple[str, str], int] = {}
+        self.by_type: dict[str, int] = {}
+        self._leaving: set[tuple[str, TaskRef]] = set()
+        for one in running.values():
+            for task in one.tasks:
+                self.book(one.job, task.placement, 1)
+                if task.leaving:
+                    self.leave(one.job, task.placement)
+
+    def copy(self) -> "Loans":
+        """An independent one with the same contents."""
+        twin = object.__new__(Loans)
+        twin._layout, twin.total = self._layout, self.total
+        twin.shares = self.shares.copy()
+        twin.by_vc, twin.by_type = self.by_vc.copy(), self.by_type.copy()
+        twin._leaving = self._leaving.copy()
+        return twin
+
+    def book(self, job: Job, placement: TaskPlacement, sign: int) -> None:
+        """A task on loan comes (1) or goes (-1); without effect for one inside its quota."""
+        amounts = self.amounts(job, placement)
+        if not amounts:
+            return
+        one = (job.id, placement.task)
+        if one in self._leaving:
+            self._leaving.discard(one)
+        else:
+            self.shares.take(job.vc, {name: sign * amount for name, amount in amounts.items()})
+        for kind, count in amounts.items():
+            if kind not in (CPU, MEMORY):
+                self.by_vc[job.vc, kind] = self.by_vc.get((job.vc, kind), 0) + sign * count
+                self.by_type[kind] = self.by_type.get(kind, 0) + sign * count
+
+    def leave(self, job: Job, placement: TaskPlacement) -> None:
+        """A task on loan is on its way out: its virtual cluster has paid with it already."""
+        amounts = self.amounts(job, placement)
+        if amounts and (job.id, placement.task) not in self._leaving:
+            self._leaving.add((job.id, placement.task))
+            self.shares.give(job.vc, amounts)
+
+    def amounts(self, job: Job, placement: TaskPlacement) -> Amounts:
+        """What a task has on loan: nothing for one inside its quota."""
+        lent = sum(use.virtual_cell is None for use in placement.leaves)
+        if not lent and (placement.leaves or not job.opportunistic):
+            return {}
+        amounts = {CPU: placement.cpu_milli, MEMORY: placement.memory_mb}
+        number = self._layout.position.get(placement.node)
+        if lent and number is not None:
+            amounts[self._layout.nodes[number].cell_type] = lent
+        return amounts
+
+    def within_own(self, vc: VirtualCluster, needs: Mapping[str, int]) -> str | None:
+        """The first leaf type of which the virtual cluster would borrow more than it may; None: none."""
+        for kind, count in needs.items():
+            most = vc.rules.max_borrow.get(kind)
+            if most is not None and self.by_vc.get((vc.id, kind), 0) + count > most:
+                return kind
+        return None
+
+    def lendable(self, ledger: Ledger, kind: str) -> int:
+        """GPUs of a type that may be on loan at once: unowned ones, and of each idle quota what its owner lends."""
+        layout = self._layout
+        chains = layout.chains_of(kind)
+        owned = sum(layout.owned.get((vc, chain), 0) for vc in layout.virtual_clusters for chain in chains)
+        most = max(0, self.total.get(kind, 0) - owned)
+        for vc in layout.virtual_clusters.values() if layout.policy.lending else ():
+            idle = sum(ledger.quota_free(vc.id, chain) for chain in chains)
+            limit = vc.rules.max_lend.get(kind)
+            most += idle if limit is None else min(idle, limit)
+        return most
+
+    def within_lent(self, ledger: Ledger, needs: Mapping[str, int]) -> str | None:
+        """The first leaf type of which more would be on loan than may be; None: none."""
+        for kind, count in needs.items():
+            if self.by_type.get(kind, 0) + count > self.lendable(ledger, kind):
+                return kind
+        return None

@@ -1,0 +1,162 @@
+"""Quota counted in single leaves, which are tied to no place: hardware for tasks that use it."""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain
+
+from scheduling.ground import Ground, Idle
+from scheduling.layout import Quota, Spot
+from scheduling.resources import Demand
+from scheduling.search import find
+from scheduling.topology import bits, pick
+from scheduling.virtual import Seat
+
+
+def place_loose(ground: Ground, quota: Quota, seats: list[Seat]) -> bool:
+    """Leaves for all seats: those of the tasks that end for them; such as nobody holds, on the fewest nodes; else one
+    task after the other where least is taken back.
+
+    Only where that fails may other leaves of ending tasks do: their virtual leaves would be free before the tasks
+    are gone, and stand open to jobs that come after theirs.
+    """
+    rest = [seat for seat in seats if not _in_place(ground, seat)]
+    ways = (False, True) if ground.doomed else (False,)
+    return not rest or any(ground.attempt(partial(_place, ground, quota, rest, swap)) for swap in ways)
+
+
+def _in_place(ground: Ground, seat: Seat) -> bool:
+    """A virtual leaf that a task has to leave stays on its physical one."""
+    ledger = ground.ledger
+    if seat.demand.gpus != 1 or not seat.leaves & ledger.used[seat.cell]:
+        return False
+    number, bit = ledger.physical_of(seat.cell, next(bits(seat.leaves)))
+    usable = ledger.healthy[number] & ~ledger.claimed[number]
+    if not ground.allowed >> number & 1 or not usable >> bit & 1:
+        return False
+    return ground.attempt(partial(_sit, ground, number, 1 << bit, seat))
+
+
+def _place(ground: Ground, quota: Quota, seats: list[Seat], swap: bool) -> bool:
+    ground.swap = swap
+    _give_up(ground, seats)
+    nodes = ground.ledger.layout.nodes_of_chain.get(quota.chain, 0)
+    by_task = {seat.task: seat for seat in seats}
+    split = 0
+    while True:
+        bins = Idle(ground, nodes & ~split, unbound=True)
+        fills = find(bins, _demands(seats))
+        if fills is None:
+            break
+        tasks = {id(fill.demand): iter(fill.demand.tasks) for fill in fills}
+        plan = [(fill.bin, by_task[next(tasks[id(fill.demand)])]) for fill in fills for _ in range(fill.count)]
+        if ground.attempt(partial(_sit_idle, ground, plan)):
+            return True
+        wrong = _unsafe(ground, plan)
+        if not wrong:
+            break
+        split |= wrong
+    return ground.evict and ground.attempt(partial(_sit_evicting, ground, nodes, seats))
+
+
+def _demands(seats: list[Seat]) -> tuple[Demand, ...]:
+    """The seats' tasks, equal ones together, largest first."""
+    alike: dict[tuple[int, int, int], list[Seat]] = {}
+    for seat in seats:
+        demand = seat.demand
+        alike.setdefault((demand.gpus, demand.cpu_milli, demand.memory_mb), []).append(seat)
+    return tuple(
+        group[0].demand.part(tuple(seat.task for seat in group))
+        for _, group in sorted(alike.items(), key=lambda one: one[0], reverse=True)
+    )
+
+
+def _give_up(ground: Ground, seats: list[Seat]) -> None:
+    """What other jobs have of these virtual leaves is theirs no more."""
+    ledger = ground.ledger
+    for seat in seats:
+        taken = seat.leaves & ledger.used[seat.cell]
+        for virtual in bits(taken):
+            ledger.unseat(ledger.owner_of((seat.cell, virtual)), seat.cell, 1 << virtual)
+
+
+def _free(ground: Ground, number: int) -> int:
+    ledger = ground.ledger
+    held = ledger.busy[number] & ~ground.doomed_on(number)
+    return ledger.healthy[number] & ~ledger.claimed[number] & ground.unbound_on(number) & ~held
+
+
+def _sit_idle(ground: Ground, plan: list[tuple[int, Seat]]) -> bool:
+    for number, seat in plan:
+        picked = pick(ground.ledger.layout.shapes[number].sizes, _free(ground, number), seat.demand.gpus)
+        if picked is None or not _sit(ground, number, picked.bits, seat):
+            return False
+    return True
+
+
+def _unsafe(ground: Ground, plan: list[tuple[int, Seat]]) -> int:
+    """The first node of the plan that cannot take its tasks beside the nodes before it, because a larger cell would
+    be split; the first of all where that is none. Nothing is left changed."""
+    fit: list[int] = []
+
+    def one_by_one() -> bool:
+        for number in dict.fromkeys(number for number, _ in plan):
+            ours = [one for one in plan if one[0] == number]
+            if not ground.attempt(partial(_sit_idle, ground, ours)):
+                break
+            fit.append(number)
+        return False
+
+    ground.attempt(one_by_one)
+    return 1 << next((number for number, _ in plan if number not in fit), plan[0][0]) if plan else 0
+
+
+def _sit(ground: Ground, number: int, mask: int, seat: Seat) -> bool:
+    if not ground.pay(number, mask, [seat.demand]):
+        return False
+    ground.sit(number, seat.cell, dict(zip(bits(seat.leaves), bits(mask), strict=True)), seat)
+    return True
+
+
+def _sit_evicting(ground: Ground, nodes: int, seats: list[Seat]) -> bool:
+    for seat in sorted(seats, key=lambda one: (-one.demand.gpus, one.task)):
+        places = chain(_choices(ground, nodes, seat.demand), _leaf_by_leaf(ground, nodes, seat.demand))
+        if not any(ground.attempt(partial(_sit, ground, number, mask, seat)) for number, mask in places):
+            return False
+    return True
+
+
+def _leaf_by_leaf(ground: Ground, nodes: int, demand: Demand) -> Iterator[tuple[int, int]]:
+    """Every leaf that one GPU may have, those that split the fewest larger cells first: where the leaf that is taken
+    back at the least loss would break a cell that is owed to somebody, another one never does."""
+    if demand.gpus != 1:
+        return
+    ledger, ranked = ground.ledger, []
+    for number in bits(nodes & ground.allowed):
+        usable = ledger.healthy[number] & ~ledger.claimed[number] & ground.unbound_on(number)
+        held = ledger.busy[number] & ~ground.doomed_on(number)
+        for bit in bits(usable):
+            paid, _ = ground.costs.cheapest(ledger, number, held & 1 << bit, 1)
+            ranked.append((len(ledger.split_by(Spot(number, bit), 1)), paid, number, bit))
+    for _, _, number, bit in sorted(ranked):
+        yield number, 1 << bit
+
+
+def _choices(ground: Ground, nodes: int, demand: Demand) -> list[tuple[int, int]]:
+    """Nodes with the leaves to take there: the fewest taken back, the least loss, the tightest fit."""
+    ledger = ground.ledger
+    ranked = []
+    for (shape, bound, _, busy, blocked), members in ledger.groups.items():
+        sizes = ledger.shapes[shape].sizes
+        sound = ledger.shapes[shape].full & ~blocked
+        if (sound if ground.doomed else sound & ~bound).bit_count() < demand.gpus:
+            continue
+        for number in bits(members & nodes & ground.allowed):
+            usable = sound & ground.unbound_on(number)
+            free = usable & ~(busy & ~ground.doomed_on(number))
+            some = min(demand.gpus, free.bit_count())
+            picked = pick(sizes, free, some) if some else None
+            paid, more = ground.costs.cheapest(ledger, number, usable & ~free, demand.gpus - some)
+            mine = (picked.bits if picked else 0) | more
+            if mine.bit_count() == demand.gpus:
+                ranked.append((demand.gpus - some, paid, free.bit_count(), number, mine))
+    return [(number, mine) for _, _, _, number, mine in sorted(ranked)]

@@ -1,0 +1,310 @@
+"""From virtual leaves to physical ones: which hardware a job's quota cells lie on.
+
+The virtual leaves are fixed; here only hardware is chosen: cells in service, split as little as safety allows
+(buddy allocation), with the fewest borrowed leaves, so that as little as possible is taken back. HiveD maps its
+virtual placement in the same way.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from scheduling import hived
+from scheduling.ground import Ground, Task
+from scheduling.jobs import TaskPlacement
+from scheduling.layout import Quota, Spot
+from scheduling.loose import place_loose
+from scheduling.resources import Demand
+from scheduling.topology import Match, bits, free_blocks
+from scheduling.virtual import Seat
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """Where the tasks go, and which running tasks must leave."""
+
+    placements: tuple[TaskPlacement, ...]
+    taken: frozenset[Task]
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """No hardware for these cell nodes (a mask); 0 where no other choice of virtual leaves would help."""
+
+    cells: int
+
+
+def map_seats(ground: Ground, seats: list[Seat], others: tuple[Demand, ...]) -> Mapped | Blocked:
+    """Hardware for all seats and for the tasks without GPUs (`others`); the ledger is left as it was."""
+    ground.ledger.begin()
+    try:
+        return _map(ground, seats, others)
+    finally:
+        ground.ledger.take_back()
+
+
+def _map(ground: Ground, seats: list[Seat], others: tuple[Demand, ...]) -> Mapped | Blocked:
+    layout = ground.ledger.layout
+    by_quota: dict[int, list[Seat]] = {}
+    for seat in seats:
+        by_quota.setdefault(layout.cell_quota[seat.cell], []).append(seat)
+    quotas = [layout.quotas[one] for one in by_quota]
+    if not layout.policy.hived:
+        quotas.sort(key=lambda one: (one.loose, -one.leaves, one.number))
+    way = _Way(ground, [(quota, by_quota[quota.number]) for quota in quotas])
+    if not ground.attempt(way.straight) and not ground.attempt(way.searched):
+        return Blocked(sum(1 << cell for cell in {seat.cell for seat in by_quota[quotas[way.failed].number]}))
+    placements = [ground.placement(seat) for seat in seats]
+    if others:
+        more = ground.without_gpus(others)
+        if more is None:
+            return Blocked(0)
+        placements += more
+    return Mapped(tuple(placements), frozenset(ground.taken))
+
+
+SEARCHED_CELLS = 16
+SEARCHED_STEPS = 64
+"""Bounds of the search for hardware for several quota cells at once: how many, and how many dead ends."""
+
+
+class _Way:
+    """Hardware for several quota cells, one after the other. What one takes can leave too little for another (the
+    only rack without a fault, say): then other hardware is tried for those before it, within bounds.
+    """
+
+    def __init__(self, ground: Ground, plan: list[tuple[Quota, list[Seat]]]) -> None:
+        self.ground = ground
+        self.plan = plan
+        self.failed = 0
+        self._steps = SEARCHED_STEPS
+
+    def straight(self) -> bool:
+        """The first hardware for each; `failed` is then the number of the cell that found none."""
+        for place, (quota, seats) in enumerate(self.plan):
+            if not self._place(quota, seats, _done):
+                self.failed = place
+                return False
+        return True
+
+    def searched(self) -> bool:
+        """Any hardware for all."""
+        return self.failed > 0 and len(self.plan) <= SEARCHED_CELLS and self._from(0)
+
+    def _from(self, place: int) -> bool:
+        if place == len(self.plan):
+            return True
+        self._steps -= 1
+        return self._steps >= 0 and self._place(*self.plan[place], partial(self._from, place + 1))
+
+    def _place(self, quota: Quota, seats: list[Seat], then: Callable[[], bool]) -> bool:
+        if quota.loose:
+            return self.ground.attempt(partial(_both, partial(place_loose, self.ground, quota, seats), then))
+        return Hardware(self.ground, quota).place(seats, then)
+
+
+def _done() -> bool:
+    return True
+
+
+def _both(first: Callable[[], bool], then: Callable[[], bool]) -> bool:
+    return first() and then()
+
+
+Ranked = tuple[tuple[int, ...], int, int, int, int]
+"""A sort of free cell: its rank, the lowest node (plus 1), where in the node it begins, the nodes (a mask), and how
+many leaves would be taken back there."""
+
+
+class Hardware:
+    """The physical cells that one quota cell may lie on, or lies on already."""
+
+    def __init__(self, ground: Ground, quota: Quota) -> None:
+        self.ground = ground
+        self.ledger = ground.ledger
+        self.quota = quota
+        self.hived = ground.ledger.layout.policy.hived
+
+    def place(self, seats: list[Seat], then: Callable[[], bool]) -> bool:
+        """All seats of the quota cell onto the first hardware with which `then` is so, too."""
+        cells: dict[int, list[Seat]] = {}
+        for seat in seats:
+            cells.setdefault(seat.cell, []).append(seat)
+        place = self.ledger.place[self.quota.number]
+        if self.quota.upper:
+            uppers = [place.upper] if place is not None else self._uppers(cells)
+            ways = (partial(self._in_upper, upper, cells) for upper in uppers)
+            return any(self.ground.attempt(partial(_both, way, then)) for way in ways)
+        ((cell, mine),) = cells.items()
+        spots = iter([place]) if place is not None else self._spots(wanted(mine).bit_count())
+        return any(self.ground.attempt(partial(_both, partial(self._at, cell, spot, mine), then)) for spot in spots)
+
+    # Cells above the node
+
+    def _in_upper(self, upper: int, cells: dict[int, list[Seat]]) -> bool:
+        """Every cell node to a node of this upper cell."""
+        ledger, quota = self.ledger, self.quota
+        nodes = ledger.layout.uppers[upper].nodes
+        homes = {ledger.home[cell] for cell in range(quota.first, quota.first + quota.count)}
+        taken = sum(1 << home.node for home in homes if home is not None)
+        for cell, mine in sorted(cells.items(), key=lambda one: (-wanted(one[1]).bit_count(), one[0])):
+            home = ledger.home[cell]
+            choices = self._nodes(nodes & ~taken, wanted(mine).bit_count()) if home is None else [home]
+            chosen = next((spot for spot in choices if self.ground.attempt(partial(self._at, cell, spot, mine))), None)
+            if chosen is None:
+                return False
+            taken |= 1 << chosen.node
+        return True
+
+    def _uppers(self, cells: dict[int, list[Seat]]) -> list[int]:
+        """Upper cells of the type that may be bound, those that cost least first."""
+        if self.hived:
+            return hived.uppers(self.ledger, self.quota)
+        ledger, layout = self.ledger, self.ledger.layout
+        needs = sorted((wanted(mine).bit_count() for mine in cells.values()), reverse=True)
+        ranked = []
+        for number, upper in enumerate(layout.uppers):
+            spot = Spot(-1, 0, number)
+            if upper.cell_type != self.quota.cell_type or not upper.nodes or not ledger.is_free(spot, 0):
+                continue
+            if layout.chains[next(bits(upper.nodes))] != self.quota.chain or not ledger.safe(spot, 0):
+                continue
+            nodes = self._nodes(upper.nodes, needs[-1])
+            evicted = sum(self._evicted(spot.node, need) for spot, need in zip(nodes, needs, strict=False))
+            lent = sum(ledger.lent[one].bit_count() for one in bits(upper.nodes))
+            split = len(ledger.split_by(spot, 0))
+            if len(nodes) >= len(needs):
+                ranked.append(((evicted, split, lent), number))
+        return [number for _, number in sorted(ranked)]
+
+    def _evicted(self, number: int, need: int) -> int:
+        return max(0, need - self.ledger.idle(number).bit_count())
+
+    def _nodes(self, nodes: int, need: int) -> list[Spot]:
+        """Whole nodes for a cell node, those where least is taken back first."""
+        ranked = []
+        for number in bits(nodes & self.ground.allowed):
+            usable = self.ledger.healthy[number] & ~self.ledger.claimed[number]
+            if usable.bit_count() >= need:
+                lent = self.ledger.lent[number].bit_count()
+                ranked.append((self._evicted(number, need), lent, number))
+        return [Spot(number, 0) for _, _, number in sorted(ranked)]
+
+    # Cells of at most a node
+
+    def _spots(self, need: int) -> Iterator[Spot]:
+        """Free physical cells of the quota cell's type, in the order to try them: the fewest leaves taken back,
+        none faulty, the fewest larger cells split, the fewest borrowed leaves in it. HiveD has an order of its own.
+        """
+        if self.hived:
+            yield from hived.spots(self.ledger, self.quota, self.ground.allowed)
+            return
+        ranked = self._ranked(need)
+        ranked.sort(key=lambda one: one[:2])
+        place = 0
+        while place < len(ranked):
+            first, evicted = ranked[place][0], ranked[place][4]
+            alike = [one for one in ranked[place:] if one[0] == first]
+            place += len(alike)
+            if evicted:
+                yield from self._by_loss(alike)
+            else:
+                for _, _, base, members, _ in alike:
+                    yield from self._least_split(base, members)
+
+    def _ranked(self, need: int) -> "list[Ranked]":
+        """Every sort of free cell that is large enough."""
+        ledger, size, kind = self.ledger, self.quota.shape.width, self.quota.cell_type
+        nodes = self.ground.allowed & ledger.layout.nodes_of_chain.get(self.quota.chain, 0)
+        found: list[Ranked] = []
+        for (shape, bound, lent, busy, blocked), members in ledger.groups.items():
+            members &= nodes
+            if not members or kind not in ledger.shapes[shape].names:
+                continue
+            sizes = ledger.shapes[shape].sizes
+            for split, base in free_blocks(sizes, ledger.shapes[shape].full & ~bound, size):
+                block = (1 << size) - 1 << base
+                usable = (block & ~blocked).bit_count()
+                if usable < need:
+                    continue
+                evicted = max(0, need - (block & ~blocked & ~busy).bit_count())
+                many, faulty = (lent & block).bit_count(), int(usable < size)
+                rank = (evicted, faulty, split, many)
+                found.append((rank, (members & -members).bit_length(), base, members, evicted))
+        return found
+
+    def _by_loss(self, alike: "list[Ranked]") -> Iterator[Spot]:
+        """Cells from which equally many leaves are taken back, the least loss first."""
+        size = self.quota.shape.width
+        ranked = []
+        for _, _, base, members, evicted in alike:
+            block = (1 << size) - 1 << base
+            for number in bits(members):
+                held = block & self.ledger.busy[number]
+                paid, _ = self.ground.costs.cheapest(self.ledger, number, held, evicted)
+                ranked.append((paid, number, base))
+        for _, number, base in sorted(ranked):
+            if self.ledger.safe(Spot(number, base), size):
+                yield Spot(number, base)
+
+    def _least_split(self, base: int, members: int) -> Iterator[Spot]:
+        """The same cell of alike nodes, those first that split the fewest cells above the node."""
+        ledger, size = self.ledger, self.quota.shape.width
+        known: dict[tuple[int, ...], tuple[bool, int]] = {}
+        ranked = []
+        for number in bits(members):
+            above = ledger.layout.above[number]
+            if above not in known:
+                spot = Spot(number, base)
+                known[above] = (ledger.safe(spot, size), len(ledger.split_by(spot, size)))
+            safe, split = known[above]
+            if safe and not ledger.layout.uppers:
+                yield Spot(number, base)
+            elif safe:
+                ranked.append((split, number))
+        yield from (Spot(number, base) for _, number in sorted(ranked))
+
+    # Leaves
+
+    def _at(self, cell: int, spot: Spot, seats: list[Seat]) -> bool:
+        """The seats of one cell node onto the block at the spot, if they find leaves, CPU and memory there."""
+        if not self.ground.allowed >> spot.node & 1:
+            return False
+        found = self._match(cell, spot, wanted(seats))
+        if found is None:
+            return False
+        mask = sum(1 << bit for bit in found.values())
+        if not self.ground.pay(spot.node, mask, [seat.demand for seat in seats]):
+            return False
+        for seat in seats:
+            self.ground.sit(spot.node, cell, {one: found[one] for one in bits(seat.leaves)}, seat)
+        return True
+
+    def _match(self, cell: int, spot: Spot, leaves: int) -> dict[int, int] | None:
+        """Bits of the node for the virtual leaves; those that a job holds stay where they are."""
+        ledger, ground = self.ledger, self.ground
+        number, base = spot.node, spot.base
+        pairs = {virtual: bit - base for virtual, bit in ledger.pairs[cell].items()}
+        held = {virtual: bit for virtual, bit in pairs.items() if leaves >> virtual & 1}
+        if any(not ledger.healthy[number] >> base + bit & 1 for bit in held.values()):
+            return None
+        block = (1 << self.quota.shape.width) - 1
+        seated = sum(1 << bit for bit in pairs.values())
+        usable = (ledger.healthy[number] & ~ledger.claimed[number]) >> base & block & ~seated
+        cheap = usable & ~((ledger.busy[number] & ~ground.doomed_on(number)) >> base)
+        new = leaves & ~sum(1 << virtual for virtual in held)
+        if new & cheap == new and all(virtual == bit for virtual, bit in pairs.items()):
+            found: dict[int, int] | None = {virtual: virtual for virtual in bits(new)}
+        else:
+            found = Match(self.quota.shape.sizes, pairs, usable if ground.evict else cheap, cheap, self.hived).run(new)
+        if found is None:
+            return None
+        return {virtual: bit + base for virtual, bit in (held | found).items()}
+
+
+def wanted(seats: list[Seat]) -> int:
+    """All virtual leaves of these seats of one cell node."""
+    mask = 0
+    for seat in seats:
+        mask |= seat.leaves
+    return mask

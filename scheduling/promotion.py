@@ -1,0 +1,137 @@
+"""A job on loan moves into its quota where it is: only the names of its cells change, nothing that runs is touched.
+
+An ordinary safe allocation whose only candidates are the leaves that the tasks sit on, and only where the virtual
+cluster keeps as many whole free cells as a fresh placement would leave it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from scheduling.deciding import Desk, Owed
+from scheduling.jobs import LeafUse, Standing, TaskPlacement
+from scheduling.layout import LeafAt, Quota
+from scheduling.ledger import Ledger, PlacementConflict
+from scheduling.shapes import Unit
+from scheduling.snapshot import Running
+from scheduling.topology import Match
+from scheduling.virtual import Seat
+
+
+def promote(
+    desk: Desk, running: Running, unit: Unit, fresh: Sequence[Seat], owed: Owed
+) -> tuple[TaskPlacement, ...] | None:
+    """The places of these borrowed tasks (all of the unit), now inside the quota; None when that cannot be.
+
+    `fresh` is where they would go if they started now.
+    """
+    job, ledger = running.job, desk.ledger
+    tasks = {task for part in unit.parts for task in part.tasks}
+    placements = [task.placement for task in running.tasks if task.placement.task in tasks]
+    quotas = {ledger.layout.cell_quota[seat.cell] for seat in fresh}
+    kept = _whole(ledger, job.vc, quotas)
+    ledger.begin()
+    try:
+        named = _seat_all(ledger, job.id, job.vc, placements, owed)
+        return named if named is not None and _whole(ledger, job.vc, set()) >= kept else None
+    finally:
+        ledger.take_back()
+
+
+def _whole(ledger: Ledger, vc: str, touched: set[int]) -> tuple[int, ...]:
+    """Free quota cells of the virtual cluster, by size, the largest first; `touched` ones count as used."""
+    counts: dict[int, int] = {}
+    for (owner, _), numbers in ledger.layout.quotas_of.items():
+        for number in numbers if owner == vc else ():
+            quota = ledger.layout.quotas[number]
+            if not quota.loose:
+                free = not ledger.seated[number] and number not in touched
+                counts[quota.leaves] = counts.get(quota.leaves, 0) + free
+    return tuple(counts[size] for size in sorted(counts, reverse=True))
+
+
+def _seat_all(
+    ledger: Ledger, job: str, vc: str, placements: Sequence[TaskPlacement], owed: Owed
+) -> tuple[TaskPlacement, ...] | None:
+    found = []
+    for placement in sorted(placements, key=lambda one: (-len(one.leaves), one.task)):
+        leaves = [ledger.layout.leaf_at.get(use.leaf) for use in placement.leaves]
+        if any(at is None for at in leaves):
+            return None
+        virtual = _seat(ledger, job, vc, [at for at in leaves if at is not None], owed)
+        if virtual is None:
+            return None
+        uses = tuple(
+            LeafUse(use.leaf, ledger.layout.virtual_address(*virtual[at]), Standing.GUARANTEED)
+            for use, at in zip(placement.leaves, leaves, strict=True)
+            if at is not None
+        )
+        found.append(replace(placement, leaves=uses))
+    return tuple(sorted(found, key=lambda one: one.task))
+
+
+def _seat(ledger: Ledger, job: str, vc: str, leaves: list[LeafAt], owed: Owed) -> dict[LeafAt, LeafAt] | None:
+    """Virtual leaves for one task's leaves, in the smallest cell that can take them; entered in the ledger."""
+    if not leaves:
+        return {}
+    chain = ledger.layout.chains[leaves[0][0]]
+    quotas = [ledger.layout.quotas[number] for number in ledger.layout.quotas_of.get((vc, chain), ())]
+    single = len(leaves) == 1
+    quotas.sort(key=lambda one: (one.loose != single, one.leaves, not ledger.seated[one.number], one.number))
+    tried: set[tuple[str, bool]] = set()
+    for quota in quotas:
+        empty = not ledger.seated[quota.number]
+        home = ledger.home[quota.first]
+        if home is not None and quota.count == 1 and home.node != leaves[0][0]:
+            continue  # it lies on another node
+        if empty and (quota.cell_type, quota.loose) in tried:
+            continue  # empty cells of one type are alike
+        found = _virtual_for(ledger, quota, leaves, owed)
+        if found is not None and _enter(ledger, job, found):
+            return found
+        if empty:
+            tried.add((quota.cell_type, quota.loose))
+    return None
+
+
+def _enter(ledger: Ledger, job: str, found: dict[LeafAt, LeafAt]) -> bool:
+    ledger.begin()
+    try:
+        number, cell = next(iter(found))[0], next(iter(found.values()))[0]
+        ledger.set_lent(number, sum(1 << at[1] for at in found), False)
+        ledger.seat(job, number, cell, {virtual[1]: at[1] for at, virtual in found.items()})
+    except PlacementConflict:
+        ledger.take_back()
+        return False
+    ledger.keep()
+    return True
+
+
+def _virtual_for(ledger: Ledger, quota: Quota, leaves: list[LeafAt], owed: Owed) -> dict[LeafAt, LeafAt] | None:
+    """Free virtual leaves of this quota cell that may lie on these leaves of a node."""
+    cells = range(quota.first, quota.first + quota.count)
+    if quota.loose:
+        free = (1 << quota.leaves) - 1 & ~ledger.used[quota.first] & ~owed.get(quota.first, 0)
+        if free.bit_count() < len(leaves):
+            return None
+        found = {}
+        for at in leaves:
+            low = free & -free
+            free ^= low
+            found[at] = (quota.first, low.bit_length() - 1)
+        return found
+    width = quota.shape.width
+    if len(leaves) > width:
+        return None
+    number, base = leaves[0][0], leaves[0][1] // width * width
+    if any(at[1] // width * width != base for at in leaves):
+        return None
+    at_home = [cell for cell in cells if ledger.home[cell] == (number, base, -1)]
+    without = [cell for cell in cells if ledger.home[cell] is None and not owed.get(cell, 0)]
+    for cell in at_home or without[:1]:
+        free = (1 << width) - 1 & ~ledger.used[cell] & ~owed.get(cell, 0)
+        inverse = {bit - base: virtual for virtual, bit in ledger.pairs[cell].items()}
+        wanted = sum(1 << at[1] - base for at in leaves)
+        match = Match(quota.shape.sizes, inverse, free, free).run(wanted)
+        if match is not None:
+            return {(number, base + bit): (cell, virtual) for bit, virtual in match.items()}
+    return None

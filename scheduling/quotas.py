@@ -1,0 +1,277 @@
+"""The first half of a pass: guaranteed jobs inside their quota, each virtual cluster in its own order."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from scheduling import explain
+from scheduling.caps import cap_passed, is_capped, within_caps
+from scheduling.deciding import desk_of
+from scheduling.decisions import Preempt, Start
+from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
+from scheduling.ordering import merged
+from scheduling.promotion import promote
+from scheduling.reservation import reserve
+from scheduling.shapes import CPU_CHAIN, Choice, Shape, Unit
+from scheduling.snapshot import Claim, Running
+from scheduling.state import Late, Line, Trial, on_loan
+
+
+class Quotas:
+    """Claimants whose victims are gone start; then everybody's turn, in order."""
+
+    def __init__(self, trial: Trial) -> None:
+        self.trial = trial
+        self.state = trial.state
+        self.lines: dict[str, Line] = {}
+        self._backfill_on = trial.state.desk.ledger.layout.policy.backfill
+        self._no_backfill: set[int] = set()
+        self._hardware: set[str] = set()
+
+    def claimants(self) -> None:
+        """Those that have taken cells give up where a node failed; the others count as if they had them."""
+        state = self.state
+        for name in sorted(state.claims):
+            job = state.waiting.get(name)
+            if job is None or not self._usable(state.claims[name]):
+                self.trial.give_up(name)
+                continue
+            for placement in self._claimed(job, state.claims[name]) or ():
+                self.trial.charge(job, placement)
+
+    def _convert(self, name: str) -> None:
+        """Whoever has taken cells starts there when the last victim is gone; of a job that is no gang, each task."""
+        job, claims = self.state.waiting[name], self.state.claims[name]
+        held = {claim.task for claim in claims.values() if claim.victim is not None}
+        ready = tuple(one for one in self._claimed(job, claims) or () if one.task not in held)
+        if ready and not (job.gang and held) and self._powered(ready):
+            self.trial.start(Start(job, ready, self.trial.now), charged=True)
+
+    def _powered(self, placements: tuple[TaskPlacement, ...]) -> bool:
+        """Whether the nodes have the CPU and memory: those who use it on loan may still be leaving."""
+        ledger = self.state.desk.ledger
+        left: dict[int, list[int]] = {}
+        for placement in placements:
+            number = ledger.layout.position[placement.node]
+            amounts = left.setdefault(number, [ledger.cpu[number], ledger.memory[number]])
+            amounts[0] -= placement.cpu_milli
+            amounts[1] -= placement.memory_mb
+        return all(cpu >= 0 and memory >= 0 for cpu, memory in left.values())
+
+    def _usable(self, claims: Mapping[str, Claim]) -> bool:
+        ledger = self.state.desk.ledger
+        for leaf in claims:
+            at = ledger.layout.leaf_at.get(leaf)
+            if at is None or not ledger.open_nodes >> at[0] & 1 or not ledger.healthy[at[0]] >> at[1] & 1:
+                return False
+        return True
+
+    def _claimed(self, job: Job, claims: Mapping[str, Claim]) -> tuple[TaskPlacement, ...] | None:
+        """The places that the claims say; tasks without GPUs are found theirs now."""
+        layout = self.state.desk.ledger.layout
+        uses: dict[TaskRef, list[LeafUse]] = {}
+        for leaf in sorted(claims):
+            claim = claims[leaf]
+            uses.setdefault(claim.task, []).append(LeafUse(leaf, claim.virtual_cell, Standing.GUARANTEED))
+        found = []
+        for task, mine in sorted(uses.items()):
+            role = job.role(task.role)
+            mine.sort(key=lambda use: layout.leaf_at[use.leaf])
+            node = layout.nodes[layout.leaf_at[mine[0].leaf][0]].id
+            found.append(TaskPlacement(*task, node, tuple(mine), role.cpu_milli, role.memory_mb))
+        rest = [task for task in job.wanted if task not in uses and not job.role(task.role).gpus]
+        if not job.gang or not rest:
+            return tuple(found)
+        more = self.state.desk.without_gpus(replace(job, wanted=tuple(rest)))
+        return None if more is None else (*found, *more)
+
+    def turns(self, told: bool) -> None:
+        """Everybody's turn; `told`: also of those that cannot start, for their reasons."""
+        state = self.state
+        walks: dict[str, Iterator[Job]] = {}
+        steady = not told and not self.trial.fair and not self._backfill_on
+        for vc in sorted(state.queues):
+            self.lines[vc] = Line()
+            if not steady or state.memory.quiet.get((vc, "")) not in (self._signature(vc, 0), self._signature(vc, 1)):
+                walks[vc] = self._line(vc, told)
+        self._all(merged(walks), told)
+        for name in sorted(state.claims):
+            if name not in self.trial.left:
+                self._convert(name)
+        modest = {late.job.vc for late in self.trial.late if late.shape.modest}
+        for vc in walks if steady else ():
+            if vc in self.trial.busy or vc in modest:
+                state.memory.quiet.pop((vc, ""), None)
+            else:
+                state.memory.quiet[vc, ""] = self._signature(vc, int(vc in self._hardware))
+
+    def _all(self, jobs: Iterator[Job], told: bool) -> None:
+        """Jobs without GPUs last: what they use is no team's share, and may be taken back."""
+        last = []
+        for job in jobs:
+            if CPU_CHAIN in self.state.shapes.of(job).chains:
+                last.append(job)
+            else:
+                self._turn(job)
+        for job in last:
+            if told or self._backfill_on or CPU_CHAIN not in self.lines[job.vc].held:
+                self._turn(job)
+
+    def _signature(self, vc: str, hardware: int) -> tuple[int, ...]:
+        """What the turn of a virtual cluster depends on: its queue, its quota, and the nodes where they failed it."""
+        ledger = self.state.desk.ledger
+        given_back = ledger.given_back if hardware else 0
+        return (self.state.queues[vc].version, ledger.freed.get(vc, 0), hardware, given_back)
+
+    def _line(self, vc: str, told: bool) -> Iterator[Job]:
+        """The queue of a virtual cluster; without reasons to tell, without those who are held up anyway."""
+        state, line = self.state, self.lines[vc]
+        walk = state.queues[vc].walk(lambda user: self.trial.share(vc, user), state.reservations)
+        for job in walk:
+            if told or (self._backfill_on and line.kept):
+                yield job
+            elif line.held and state.shapes.of(job).chains <= line.held:
+                walk.pass_over()
+            else:
+                yield job
+
+    def _turn(self, job: Job) -> None:
+        state = self.state
+        if job.id in state.claims:
+            self._convert(job.id)
+        if job.id in state.claims:
+            self._wait_for_cells(job)
+            return
+        running = state.running.get(job.id)
+        if running is not None and any(on_loan(task) for task in running.tasks):
+            self._move_in(running)
+        waiting = self.trial.left.get(job.id, state.waiting.get(job.id))
+        if waiting is not None:
+            self._ask(waiting)
+
+    def _wait_for_cells(self, job: Job) -> None:
+        """Tasks of a job that is taking cells are asked for when it has them; until then nobody passes them."""
+        claimed = {claim.task for claim in self.state.claims[job.id].values()}
+        waiting = self.trial.left.get(job.id, self.state.waiting.get(job.id))
+        if waiting is not None and not job.gang and not claimed.issuperset(waiting.wanted):
+            self.lines[job.vc].held |= self.state.shapes.of(job).chains
+
+    def _ask(self, job: Job) -> None:
+        """A waiting guaranteed job, as far as nobody ahead holds up its chains."""
+        shape, line = self.state.shapes.of(job), self.lines.get(job.vc)
+        reason = explain.hold(job, self.state.desk.ledger.layout) or cap_passed(self.state, job, shape)
+        if reason is not None or line is None:
+            self.trial.late.append(Late(job, shape, (), None, reason))
+            return
+        free = tuple(choice for choice in shape.choices if line.held.isdisjoint(choice.chains))
+        if not shape.choices or line.held.isdisjoint(shape.chains):
+            free = shape.choices
+        self.state.desk.blocked = False
+        answer = self._first(job, free, line.owed)
+        if self.state.desk.blocked:
+            self._hardware.add(job.vc)
+        if answer is None and len(free) < len(shape.choices):
+            answer = self._backfill(job, shape, line)
+        if answer is None:
+            self._hold_up(job, shape, free)
+            return
+        self.trial.busy.add(job.vc)
+        rest = self.trial.carry_out(answer)
+        if rest is not None:
+            self._ask(rest)
+
+    def _first(self, job: Job, choices: tuple[Choice, ...], owed: Mapping[int, int]) -> Start | Preempt | None:
+        one = is_capped(self.state, job.vc)
+        for choice in within_caps(self.state, job, choices):
+            answer = self.state.desk.guaranteed(job, choice, owed=owed, one=one)
+            if answer is not None:
+                return answer
+        return None
+
+    def _backfill(self, job: Job, shape: Shape, line: Line) -> Start | Preempt | None:
+        """Beside a reservation: on cells that it does not need, or all the time before it."""
+        if not self._backfill_on or shape.number in self._no_backfill:
+            return None
+        ends = None if job.time_limit_ms is None else self.trial.now + job.time_limit_ms
+        for choice in within_caps(self.state, job, shape.choices):
+            if any(chain in line.held and chain not in line.kept for chain in choice.chains):
+                continue
+            avoid = dict(line.owed)
+            for chain in choice.chains & line.kept.keys():
+                for cell, mask in line.kept[chain].leaves_alone(ends).items():
+                    avoid[cell] = avoid.get(cell, 0) | mask
+            one = is_capped(self.state, job.vc)
+            answer = self.state.desk.guaranteed(job, choice, owed=avoid, one=one, inside=False)
+            if answer is not None:
+                return answer
+        if ends is None:
+            self._no_backfill.add(shape.number)
+        return None
+
+    def _hold_up(self, job: Job, shape: Shape, free: tuple[Choice, ...]) -> None:
+        line = self.lines[job.vc]
+        share = self.trial.share(job.vc, job.user)
+        self.trial.late.append(Late(job, shape, free, line.ahead.join(job.priority, share, shape.chains)))
+        fresh = shape.chains - line.held
+        if fresh and self._backfill_on:
+            for choice in free:
+                if choice.chains & fresh:
+                    kept = reserve(self.state.desk, job, choice)
+                    line.kept.update(dict.fromkeys(choice.chains & fresh, kept))
+                    self.trial.reserved.append(job.id)
+                    break
+        line.held |= shape.chains
+
+    def _move_in(self, running: Running) -> None:
+        """Promotion in place; where it cannot be, the cells that the job would have stay its own."""
+        state, line = self.state, self.lines[running.job.vc]
+        cause = state.demotions.get(running.job.id)
+        if cause is not None and (cause.cause in state.running or cause.cause in state.claims):
+            return
+        lent = tuple(task.placement.task for task in running.tasks if on_loan(task) and not task.leaving)
+        if not lent or any(task.leaving for task in running.tasks):
+            return
+        groups = [lent] if running.job.gang else [(task,) for task in lent]
+        for tasks in groups:
+            shape = state.shapes.of(replace(running.job, wanted=tasks, gang=True))
+            choice = next((one for one in shape.choices if self._lies_in(running, one)), None)
+            if choice is None or not line.held.isdisjoint(choice.chains):
+                continue
+            unit = choice.units[0]
+            seats = (
+                state.desk.seats(running.job, unit, owed=line.owed)
+                if state.desk.enough_quota(running.job, unit)
+                else None
+            )
+            placements = promote(state.desk, running, unit, seats, line.owed) if seats is not None else None
+            if placements is not None:
+                self.trial.busy.add(running.job.vc)
+                self.trial.promote(running.job, placements)
+                running = state.running[running.job.id]
+                continue
+            if seats is None and not self._could_move_in(running.job, shape, unit):
+                continue
+            if seats is not None:
+                self._hardware.add(running.job.vc)
+            line.ahead.join(running.job.priority, self.trial.share(running.job.vc, running.job.user), choice.chains)
+            if seats is None:
+                line.held |= choice.chains
+                continue
+            for seat in seats:
+                line.owed[seat.cell] = line.owed.get(seat.cell, 0) | seat.leaves
+
+    def _could_move_in(self, job: Job, shape: Shape, unit: Unit) -> bool:
+        """Whether the quota, were all of it free, holds the job at all: a smaller quota may have left it too large."""
+        known = self.state.desk.holdable
+        if shape.number not in known:
+            desk = self.state.desk
+            known[shape.number] = desk_of(desk.idle, desk.idle).seats(job, unit) is not None
+        return known[shape.number]
+
+    def _lies_in(self, running: Running, choice: Choice) -> bool:
+        layout = self.state.desk.ledger.layout
+        chains = {
+            layout.chains[layout.position[task.placement.node]]
+            for task in running.tasks
+            if task.placement.leaves and task.placement.node in layout.position
+        }
+        return chains <= choice.chains

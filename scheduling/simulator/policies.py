@@ -1,0 +1,150 @@
+"""What is compared: the same jobs on the same hardware under four ways of sharing it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from scheduling.admission import Refusal, refusals
+from scheduling.cells import Cluster, Order, Policy
+from scheduling.engine import Engine
+from scheduling.jobs import Borrow, Job
+from scheduling.simulator.clusters import POOL, alone, counted_in_gpus, undivided
+from scheduling.simulator.loop import Event, Loop, Outcome, restart_cost
+from scheduling.simulator.trace import DEFAULT_PRIORITY, Fault, TraceError, TraceJob
+
+
+class Sharing(StrEnum):
+    """How the hardware is shared.
+
+    private: each virtual cluster alone on its own nodes; quota: on common nodes, nothing is lent;
+    capacity: lending, preemption and promotion; fifo: one pool in which neither teams nor priorities count.
+    """
+
+    PRIVATE = "private"
+    QUOTA = "quota"
+    CAPACITY = "capacity"
+    FIFO = "fifo"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One simulation: how to share, in which order, and what a preemption costs.
+
+    work_kept: a preempted job goes on for the price of a restart; else it begins anew.
+    quota_in_gpus: shares are numbers of GPUs, whatever cells the cluster's quotas name.
+    grace_ms: what a victim is given before it is gone.
+    restart_cost: that price, in ms of run time by the job's GPUs.
+    """
+
+    sharing: Sharing = Sharing.CAPACITY
+    order: Order = Order.SUBMISSION
+    backfill: bool = False
+    work_kept: bool = True
+    quota_in_gpus: bool = False
+    grace_ms: int = 0
+    restart_cost: Callable[[int], int] = restart_cost
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A cluster that an engine runs, and the jobs that go to it."""
+
+    cluster: Cluster
+    jobs: tuple[tuple[TraceJob, Job], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of every job, in the order of the trace, and all that happened, in the order of time."""
+
+    outcomes: tuple[Outcome, ...]
+    events: tuple[Event, ...]
+
+
+def _nothing() -> None:
+    """Nobody wants to know how far it is."""
+
+
+def simulate(
+    cluster: Cluster, trace: Sequence[TraceJob], settings: Settings, ended: Callable[[], None] = _nothing
+) -> Result:
+    """Run the trace to its end; `ended` is called as each job is over.
+
+    Raises TraceError naming the jobs that could never run under this way of sharing.
+    """
+    made = list(worlds(cluster, trace, settings))
+    faults = sorted((fault for world in made for fault in unfit(world)), key=lambda fault: fault.line)
+    if faults:
+        raise TraceError(faults)
+    return _run(made, trace, settings, ended)
+
+
+def compare(
+    cluster: Cluster, trace: Sequence[TraceJob], settings: Settings, ended: Callable[[], None] = _nothing
+) -> Result:
+    """The same with each virtual cluster alone, to measure others by; jobs that could never run so are left out."""
+    made = []
+    for world in worlds(cluster, trace, replace(settings, sharing=Sharing.PRIVATE)):
+        bad = {fault.line for fault in unfit(world)}
+        made.append(replace(world, jobs=tuple(pair for pair in world.jobs if pair[0].line not in bad)))
+    return _run(made, trace, settings, ended)
+
+
+def _run(made: list[World], trace: Sequence[TraceJob], settings: Settings, ended: Callable[[], None]) -> Result:
+    outcomes: dict[str, Outcome] = {}
+    events: list[Event] = []
+    for world in made:
+        price = settings.restart_cost if settings.work_kept else None
+        loop = Loop(Engine(world.cluster), world.jobs, restart_cost=price, ended=ended)
+        outcomes.update((outcome.job.id, outcome) for outcome in loop.run())
+        events += loop.events
+    if len(made) > 1:
+        events.sort(key=lambda event: event.at_ms)
+    return Result(tuple(outcomes.get(job.id) or Outcome(job) for job in trace), tuple(events))
+
+
+def worlds(cluster: Cluster, trace: Sequence[TraceJob], settings: Settings) -> Iterator[World]:
+    """The clusters to run: one for each virtual cluster where it is alone, else one."""
+    policy = Policy(order=settings.order, backfill=settings.backfill, lending=settings.sharing != Sharing.QUOTA)
+    if settings.sharing == Sharing.PRIVATE:
+        for vc in cluster.virtual_clusters:
+            yield _world(alone(cluster, vc), [job for job in trace if job.vc == vc.id], settings, policy)
+    elif settings.sharing == Sharing.FIFO:
+        yield _world(undivided(cluster), trace, settings, policy)
+    else:
+        yield _world(cluster, trace, settings, policy)
+
+
+def _world(cluster: Cluster, trace: Sequence[TraceJob], settings: Settings, policy: Policy) -> World:
+    counted = counted_in_gpus(cluster) if settings.quota_in_gpus else cluster
+    jobs = tuple((job, request(job, settings)) for job in trace)
+    return World(replace(counted, policy=policy), jobs)
+
+
+def request(job: TraceJob, settings: Settings) -> Job:
+    """The job as the engine is asked for it."""
+    pooled = settings.sharing == Sharing.FIFO
+    lent = settings.sharing == Sharing.CAPACITY and not job.opportunistic
+    return Job(
+        job.id,
+        POOL if pooled else job.vc,
+        job.user,
+        DEFAULT_PRIORITY if pooled else job.priority,
+        job.roles,
+        job.submit_ms,
+        job.line,
+        job.wanted,
+        grace_ms=settings.grace_ms,
+        borrow=Borrow.AUTO if lent else Borrow.NEVER,
+    )
+
+
+def unfit(world: World) -> Iterator[Fault]:
+    """The jobs that could not run even with this world to themselves, with the numbers."""
+    known: dict[object, tuple[Refusal, ...]] = {}
+    for job, asked in world.jobs:
+        key = (asked.vc, asked.roles, asked.opportunistic)
+        if key not in known:
+            known[key] = refusals(world.cluster, asked)
+        for refusal in known[key]:
+            yield Fault(job.line, "", f"asks for what can never run: {refusal.sentence}")

@@ -1,0 +1,228 @@
+"""Places that are given, not chosen: of groups that ran before a restart, and of recorded decisions.
+
+Which virtual cells they take follows HiveD's rule (`mapPhysicalCellToVirtual`): from the leaf upwards, the first
+ancestor that is bound decides; else at the level of the quota cell the first free one of the virtual cluster, or
+the one of lowest priority below the group's, whose groups are then demoted.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain as joined
+
+from scheduling.bindings import Bindings, Bound, Leaves, QuotaCell, Use, uses_of
+from scheduling.decisions import Demotion
+from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
+from scheduling.simulator.replay.world import World
+
+MOST_STEPS = 20_000
+"""Ways that are tried to find virtual cells for one recorded group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A task's physical leaves on one node, in the order of the record."""
+
+    task: TaskRef
+    node: str
+    leaves: tuple[str, ...]
+
+    def borrowed(self) -> TaskPlacement:
+        """The task there, outside every quota."""
+        return self.placed([None] * len(self.leaves))
+
+    def placed(self, cells: list[str | None]) -> TaskPlacement:
+        """The task there, in these virtual cells."""
+        uses = (
+            LeafUse(leaf, cell, Standing.BORROWED if cell is None else Standing.GUARANTEED)
+            for leaf, cell in zip(self.leaves, cells, strict=True)
+        )
+        return TaskPlacement(*self.task, self.node, tuple(uses), 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The quota a task's leaves come from: a cell type, or a pinned cell by its id."""
+
+    cell_type: str
+    pinned: str = ""
+
+
+class Mapper:
+    """Finds virtual cells for physical leaves, keeping count of what it gave; `evicted` lose theirs by it."""
+
+    def __init__(self, bindings: Bindings, job: Job, may_evict: bool) -> None:
+        self.bindings = bindings
+        self.grid = bindings.grid
+        self.job = job
+        self.may_evict = may_evict
+        self.evicted: set[str] = set()
+
+    def give(self, leaf: str, kind: Kind) -> str | None:
+        """Address of the virtual cell for a leaf; None where there is no legal one."""
+        physical = self.grid.pinned.get(kind.pinned) or self.grid.around.get((kind.cell_type, leaf))
+        if physical is None or leaf not in physical:
+            return None
+        cell = self.bindings.at(physical)
+        if cell is not None and cell in self.bindings.bound:
+            for position, use in self.bindings.bound[cell].uses.items():
+                if use.leaf == leaf:  # it is taken from a victim, with its virtual cell
+                    return self._enter(cell, position, leaf) if cell.vc == self.job.vc else None
+        if cell is None:
+            cell = self._fresh(physical, kind)
+        if cell is None or cell.vc != self.job.vc or Kind(cell.cell_type, cell.pinned) != kind:
+            return None
+        found = self._position(cell, physical, physical.index(leaf))
+        return None if found is None else self._enter(cell, found, leaf)
+
+    def _enter(self, cell: QuotaCell, position: int, leaf: str) -> str:
+        """The job has the leaf from now on; the address of its virtual cell."""
+        address = self.grid.address(cell, position)
+        bound = self.bindings.bound.get(cell)
+        if bound is not None:
+            bound.uses.pop(position, None)
+        self.bindings.add(Use(leaf, address, self.job.id, self.job.priority))
+        return address
+
+    def _fresh(self, physical: Leaves, kind: Kind) -> QuotaCell | None:
+        """A quota cell to bind to a physical cell that lies in no bound one and holds none."""
+        if not self.bindings.taken().isdisjoint(physical):
+            return None
+        chain = self.grid.chain_of_leaf[physical[0]]
+        mine = [one for one in self.grid.quota[self.job.vc] if not one.pinned]
+        mine = [one for one in mine if (one.chain, one.cell_type) == (chain, kind.cell_type)]
+        for cell in mine:
+            if cell not in self.bindings.bound:
+                return cell
+        lower = [one for one in mine if self.bindings.bound[one].priority < self.job.priority]
+        if not lower or not self.may_evict:
+            return None
+        cell = min(lower, key=lambda one: self.bindings.bound[one].priority)
+        gone = {use.job for use in self.bindings.bound[cell].uses.values()}
+        self.evicted |= gone
+        self.bindings.drop(gone)
+        return cell
+
+    def _position(self, cell: QuotaCell, physical: Leaves, place: int) -> int | None:
+        """The position in the quota cell for a place in the physical cell it is (to be) bound to."""
+        sizes = self.grid.sizes[cell.chain, cell.cell_type]
+        uses = self.bindings.bound.get(cell, Bound(physical)).uses
+        pairs = {position: physical.index(use.leaf) for position, use in uses.items()}
+        first = 0
+        for above, size in zip(sizes, sizes[1:], strict=False):
+            blocks = {one // size: other // size for one, other in pairs.items()}
+            bound = next((mine for mine, other in blocks.items() if other == place // size), None)
+            if bound is None:
+                inside = range(first // size, (first + above) // size)
+                bound = next((one for one in inside if one not in blocks), None)
+            if bound is None:
+                return None
+            first = bound * size
+        return None if first in pairs else first
+
+
+def recover(world: World, group: str) -> None:
+    """A group that ran before a restart runs on: on what is left of its GPUs, in its quota where that is legal."""
+    job, before = world.last[group]
+    places, kinds = [], []
+    for placement in before:
+        kept = [(leaf, use) for use in placement.leaves if (leaf := _found_again(world, use.leaf)) is not None]
+        if kept:
+            places.append(Place(placement.task, world.node_of(kept[0][0]), tuple(leaf for leaf, _ in kept)))
+            kinds.append([kind_of(world, use.virtual_cell, job.vc) for _, use in kept])
+    mapper = Mapper(Bindings.of(world.snapshot(), world.grid), job, may_evict=True)
+    placed = []
+    for place, wanted in zip(places, kinds, strict=True):
+        cells = [mapper.give(leaf, kind) if kind else None for leaf, kind in zip(place.leaves, wanted, strict=True)]
+        placed.append(place.placed(cells))
+    owed = any(kind is not None for kind in joined.from_iterable(kinds))
+    legal = all(use.virtual_cell for placement in placed for use in placement.leaves)
+    if owed and not (legal and not mapper.bindings.shortages()):
+        placed = [place.borrowed() for place in places]
+    else:
+        for name in sorted(mapper.evicted):
+            world.engine.demote(Demotion(name, group))
+    if placed:
+        world.start(job, tuple(placed))
+        world.last[group] = (job, before)
+
+
+def _found_again(world: World, leaf: str) -> str | None:
+    """The leaf in the present cluster: in its chain, else in another chain of the same machine."""
+    node, index = leaf.rsplit(":", 1)
+    ids = [node, *world.nodes_of.get(node.split("@")[0], [])]
+    return next((f"{one}:{index}" for one in ids if f"{one}:{index}" in world.leaf_node), None)
+
+
+def kind_of(world: World, address: str | None, vc: str) -> Kind | None:
+    """The kind of quota that a virtual cell's address names, None outside every quota."""
+    if address is None:
+        return None
+    name = address.removeprefix(f"{vc}/").split("/")[0]
+    if not name.startswith("pinned:"):
+        return Kind(name.rsplit(":", 1)[-1])
+    pinned = name.removeprefix("pinned:")
+    types = {one.id: one.cell_type for one in world.cluster.pinned_cells}
+    return Kind(types.get(pinned, ""), pinned)
+
+
+# What was recorded
+
+
+def virtual_cells(
+    world: World, job: Job, places: list[Place], told: dict[TaskRef, Kind], without: frozenset[str]
+) -> tuple[TaskPlacement, ...] | None:
+    """The places of a recorded group with virtual cells; None where no legal ones are found.
+
+    `told` is the kind of quota that our own decision took for a task: a record does not name it. Leaves that lie
+    in a bound cell of the virtual cluster leave no choice; where there is one, what was told is tried first.
+    Jobs in `without` are demoted by it and hold nothing any more.
+    """
+    if job.opportunistic:
+        return tuple(place.borrowed() for place in places)
+    bindings = Bindings(world.grid, uses_of(world.snapshot(), without | {job.id}))
+    found = _search(world, job, places, told, bindings, iter(range(MOST_STEPS)))
+    return None if found is None else tuple(found)
+
+
+def leaves_held(places: Iterable[Place]) -> set[str]:
+    """All leaves of these places."""
+    return set(joined.from_iterable(place.leaves for place in places))
+
+
+def _search(
+    world: World,
+    job: Job,
+    places: list[Place],
+    told: dict[TaskRef, Kind],
+    bindings: Bindings,
+    steps: Iterator[int],
+) -> list[TaskPlacement] | None:
+    """Depth first: one task after the other in the kinds that may hold it; at the end the quotas must be safe."""
+    if not places:
+        return [] if not bindings.shortages() else None
+    place = places[0]
+    for kind in _kinds(world, job, place, told.get(place.task)):
+        if next(steps, None) is None:
+            return None
+        copy = bindings.copy()
+        mapper = Mapper(copy, job, may_evict=False)
+        cells = [mapper.give(leaf, kind) for leaf in place.leaves]
+        if all(cells):
+            rest = _search(world, job, places[1:], told, copy, steps)
+            if rest is not None:
+                return [place.placed(cells), *rest]
+    return None
+
+
+def _kinds(world: World, job: Job, place: Place, told: Kind | None) -> list[Kind]:
+    """Kinds of quota that could hold a whole task: what was told first, then from large to small."""
+    pinned = {role.name: role.pinned_cell for role in job.roles}[place.task.role]
+    cells = world.grid.quota.get(job.vc, [])
+    kinds = dict.fromkeys(
+        Kind(cell.cell_type, cell.pinned)
+        for cell in sorted(cells, key=lambda cell: -world.grid.size(cell))
+        if cell.pinned == (pinned or "") and cell.chain == world.grid.chain_of_leaf[place.leaves[0]]
+    )
+    around = world.grid.around
+    whole = [one for one in kinds if len({around.get((one.cell_type, leaf)) for leaf in place.leaves}) == 1]
+    return sorted(whole, key=lambda kind: kind != told)

@@ -1,0 +1,269 @@
+"""What a pass over the jobs reads, and what it changes on the way: the engine's own maps, on trial."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from scheduling.cells import Order
+from scheduling.deciding import Desk
+from scheduling.decisions import Demotion, Preempt, Promotion, Reason, Start
+from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
+from scheduling.lending import Loans
+from scheduling.ordering import Queue
+from scheduling.reservation import Reservation
+from scheduling.shapes import Choice, Shape, Shapes
+from scheduling.snapshot import Claim, Running, RunningTask
+from scheduling.usage import Shares, amounts_of
+
+
+@dataclass(slots=True)
+class Line:
+    """One virtual cluster's queue as the pass goes through it: which chains an earlier job holds up, and for whom
+    cells are kept. `owed` are virtual leaves of earlier jobs that run on loan and cannot move into them yet."""
+
+    held: set[str] = field(default_factory=set)
+    kept: dict[str, Reservation] = field(default_factory=dict)
+    owed: dict[int, int] = field(default_factory=dict)
+    ahead: "Ahead" = field(default_factory=lambda: Ahead())
+
+
+class Ahead:
+    """Counts of waiting jobs that were passed, by the chains that they want."""
+
+    def __init__(self) -> None:
+        self._passed: dict[frozenset[str], int] = {}
+        self._higher: dict[frozenset[str], int] = {}
+        self._alike: dict[tuple[frozenset[str], float], int] = {}
+        self._priority: int | None = None
+
+    def join(self, priority: int, share: float, chains: frozenset[str]) -> tuple[int, int, int]:
+        """The next job in order waits: how many ahead share a chain; of them by priority; and by share."""
+        if priority != self._priority:
+            self._higher = self._passed.copy()
+            self._alike.clear()
+            self._priority = priority
+        ahead = higher = alike = 0
+        for passed, count in self._passed.items():
+            if passed & chains:
+                ahead += count
+                higher += self._higher.get(passed, 0)
+                alike += self._alike.get((passed, share), 0)
+        self._passed[chains] = self._passed.get(chains, 0) + 1
+        self._alike[chains, share] = self._alike.get((chains, share), 0) + 1
+        return ahead, higher, ahead - higher - alike
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A job that does not start: the choices that nobody ahead holds up, who is ahead (all, by priority, by
+    share), and its reason where that is known already."""
+
+    job: Job
+    shape: Shape
+    choices: tuple[Choice, ...]
+    ahead: tuple[int, int, int] | None = None
+    reason: Reason | None = None
+
+
+@dataclass(slots=True)
+class State:
+    """What a pass reads and, on trial, changes: the engine's own maps."""
+
+    desk: Desk
+    shapes: Shapes
+    shares: Shares
+    loans: Loans
+    queues: Mapping[str, Queue]
+    opportunistic: Mapping[str, Queue]
+    running: dict[str, Running]
+    waiting: Mapping[str, Job]
+    claims: dict[str, dict[str, Claim]]
+    claimants: dict[str, Job]
+    demotions: Mapping[str, Demotion]
+    reservations: Collection[str]
+    leaf_types: Mapping[str, str]
+    memory: "Memory"
+
+
+@dataclass(slots=True)
+class Memory:
+    """What the last passes found that still holds: work saved, never an answer changed.
+
+    `quiet`: virtual clusters whose turn led to nothing, with the state of things then; `stuck`: shapes for which
+    there was no loan, with how much had been given back then.
+    """
+
+    quiet: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)
+    stuck: dict[int, int] = field(default_factory=dict)
+
+
+class Trial:
+    """Decisions as they are made, each carried out at once on the state; whoever owns it takes it back or keeps it.
+
+    `left` is what is left of jobs that started (None: nothing, or they take cells); `late` are those that do not
+    start; `busy` the virtual clusters for which something happened.
+    """
+
+    def __init__(self, state: State, now: int) -> None:
+        self.state = state
+        self.now = now
+        self.fair = state.desk.ledger.layout.policy.order is Order.FAIR
+        self.starts: list[Start] = []
+        self.preemptions: list[Preempt] = []
+        self.promotions: list[Promotion] = []
+        self.releases: list[str] = []
+        self.reserved: list[str] = []
+        self.left: dict[str, Job | None] = {}
+        self.late: list[Late] = []
+        self.busy: set[str] = set()
+
+    def share(self, vc: str, user: str) -> float:
+        """The user's share, where it decides the order."""
+        return self.state.shares.of(vc, user) if self.fair else 0.0
+
+    def carry_out(self, answer: Start | Preempt) -> Job | None:
+        """What is left of the job after it."""
+        for leaf in answer.releases:
+            for name in [one for one, claims in self.state.claims.items() if leaf in claims]:
+                self.give_up(name)
+        for name in answer.demotes:
+            self._demote(name)
+        if isinstance(answer, Start):
+            return self.start(answer)
+        self.preemptions.append(answer)
+        claim_all(self.state, answer)
+        for placement in answer.placements:
+            self.charge(answer.job, placement)
+        return self._rest(answer)
+
+    def _rest(self, answer: Start | Preempt) -> Job | None:
+        placed = {placement.task for placement in answer.placements}
+        rest = tuple(task for task in answer.job.wanted if task not in placed)
+        left = self.left[answer.job.id] = replace(answer.job, wanted=rest) if rest else None
+        return left
+
+    def charge(self, job: Job, placement: TaskPlacement) -> None:
+        """Who gets cells is served later among the users of the virtual cluster."""
+        amounts = amounts_of(placement, self.state.leaf_types)
+        if self.fair and amounts and not job.opportunistic:
+            self.state.shares.add(job.vc, job.user, amounts)
+
+    def _demote(self, name: str) -> None:
+        state = self.state
+        running = state.running[name]
+        for task in running.tasks:
+            state.desk.ledger.lend(name, task.placement)
+        state.running[name] = lent(running)
+        for task in state.running[name].tasks:
+            state.loans.book(running.job, task.placement, 1)
+
+    def start(self, start: Start, *, charged: bool = False) -> Job | None:
+        """The tasks run; answers with what is left of the job. Who took cells before is `charged` already."""
+        state, job = self.state, start.job
+        self._convert(job.id, {placement.task for placement in start.placements})
+        tasks = []
+        for placement in start.placements:
+            state.desk.ledger.hold(job.id, placement)
+            state.loans.book(job, placement, 1)
+            if not charged:
+                self.charge(job, placement)
+            tasks.append(RunningTask(placement, self.now))
+        before = state.running.get(job.id)
+        state.running[job.id] = Running(replace(job, wanted=()), (*(before.tasks if before else ()), *tasks))
+        self.starts.append(start)
+        return self._rest(start)
+
+    def _convert(self, name: str, tasks: set[TaskRef]) -> None:
+        """The job's claims for these tasks have done their work."""
+        claims = self.state.claims.get(name, {})
+        for leaf in [leaf for leaf, claim in claims.items() if claim.task in tasks]:
+            self.state.desk.ledger.unclaim(name, leaf)
+            del claims[leaf]
+        if not claims:
+            self.state.claims.pop(name, None)
+            self.state.claimants.pop(name, None)
+
+    def give_up(self, name: str) -> None:
+        """All claims of a job are released."""
+        for leaf in self.state.claims.pop(name):
+            self.state.desk.ledger.unclaim(name, leaf)
+            self.releases.append(leaf)
+        self.state.claimants.pop(name, None)
+
+    def promote(self, job: Job, placements: tuple[TaskPlacement, ...]) -> None:
+        """These tasks on loan are inside the quota from now on."""
+        state = self.state
+        running = state.running[job.id]
+        new = {placement.task: placement for placement in placements}
+        for task in running.tasks:
+            if task.placement.task in new:
+                state.loans.book(job, task.placement, -1)
+        for placement in placements:
+            state.desk.ledger.unlend(job.id, placement)
+        tasks = tuple(replace(task, placement=new.get(task.placement.task, task.placement)) for task in running.tasks)
+        state.running[job.id] = replace(running, tasks=tasks)
+        self.promotions.append(Promotion(job.id, placements))
+
+
+def merged_by_job(preemptions: Iterable[Preempt]) -> tuple[Preempt, ...]:
+    """One preemption for each job: a job that is no gang is answered task by task."""
+    found: dict[str, Preempt] = {}
+    for one in preemptions:
+        before = found.get(one.job.id)
+        if before is None:
+            found[one.job.id] = one
+            continue
+        victims = {victim.job: victim for victim in before.victims}
+        for victim in one.victims:
+            tasks = {*victim.tasks, *(victims[victim.job].tasks if victim.job in victims else ())}
+            victims[victim.job] = replace(victim, tasks=tuple(sorted(tasks)))
+        found[one.job.id] = replace(
+            before,
+            placements=(*before.placements, *one.placements),
+            victims=tuple(victims[name] for name in sorted(victims)),
+            demotes=(*before.demotes, *one.demotes),
+            releases=(*before.releases, *one.releases),
+        )
+    return tuple(found.values())
+
+
+def claim_all(state: State, answer: Preempt) -> None:
+    """The preemptor's claims on every leaf of its placement; the victims are on their way out."""
+    ledger, name = state.desk.ledger, answer.job.id
+    mine: dict[str, Claim] = {}
+    for placement in answer.placements:
+        for use in placement.leaves:
+            at = ledger.layout.leaf_at[use.leaf]
+            victim = next((job for job, mask in ledger.held[at[0]].items() if mask >> at[1] & 1), None)
+            mine[use.leaf] = Claim(use.leaf, name, victim, use.virtual_cell or "", placement.task)
+    uses = [LeafUse(claim.leaf, claim.virtual_cell, Standing.GUARANTEED) for claim in mine.values()]
+    for use in uses:
+        ledger.make_way(use)
+    for use in uses:
+        ledger.claim(name, use)
+    state.claims[name] = state.claims.get(name, {}) | mine
+    state.claimants[name] = answer.job
+    for gone in answer.victims:
+        running = state.running[gone.job]
+        for task in running.tasks:
+            if task.placement.task in gone.tasks:
+                state.loans.leave(running.job, task.placement)
+        state.running[gone.job] = replace(
+            running,
+            tasks=tuple(
+                replace(task, leaving=task.leaving or task.placement.task in gone.tasks) for task in running.tasks
+            ),
+        )
+
+
+def lent(running: Running) -> Running:
+    """The same job with all its leaves borrowed."""
+    tasks = []
+    for task in running.tasks:
+        leaves = tuple(LeafUse(use.leaf, None, Standing.BORROWED) for use in task.placement.leaves)
+        tasks.append(replace(task, placement=replace(task.placement, leaves=leaves)))
+    return replace(running, tasks=tuple(tasks))
+
+
+def on_loan(task: RunningTask) -> bool:
+    """Whether the task holds borrowed leaves."""
+    return any(use.virtual_cell is None for use in task.placement.leaves)

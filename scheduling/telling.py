@@ -1,0 +1,197 @@
+"""The reasons of all jobs that a pass leaves waiting, with the numbers that hold after it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from scheduling import explain
+from scheduling.deciding import NodeIds
+from scheduling.decisions import Code, Reason, Wait
+from scheduling.jobs import Job
+from scheduling.preemption import lower
+from scheduling.shapes import Choice, Pool, Shape, Unit
+from scheduling.state import Late, Line, State, Trial
+
+NEARNESS = {code: number for number, code in enumerate(Code)}
+"""The later a reason comes in the order of codes, the nearer is the job to a start."""
+
+
+class Teller:
+    """Reasons in this order: the job's own state, its right to the cells, the order, then room on the nodes."""
+
+    def __init__(self, trial: Trial, lines: Mapping[str, Line]) -> None:
+        self._trial = trial
+        self._state = trial.state
+        self._lines = lines
+        self._right: dict[tuple[int, int], Reason | None] = {}
+        self._room: dict[tuple[int, int], Reason] = {}
+
+    def waits(self) -> tuple[Wait, ...]:
+        """One wait for each job that does not start, in the order of the pass, then those that are taking cells."""
+        told = []
+        for late in self._trial.late:
+            job = self._trial.left.get(late.job.id, late.job)
+            if job is None or job.id in self._state.claims:
+                continue  # of a job that takes cells that is the reason
+            place = late.ahead[0] + 1 if late.ahead is not None else None
+            told.append(Wait(job, late.reason or self._reason(late), place))
+        for name in sorted(self._state.claims):
+            job = self._state.waiting.get(name)
+            if job is not None:
+                told.append(Wait(job, self._preempting(name)))
+        return tuple(told)
+
+    def _preempting(self, name: str) -> Reason:
+        claims = self._state.claims[name].values()
+        victims = sorted({claim.victim for claim in claims if claim.victim is not None})
+        if victims:
+            return explain.preempting(victims, sum(claim.victim is not None for claim in claims))
+        job = self._state.waiting[name]
+        return alone(self._state, job, self._state.shapes.of(job), None)
+
+    def _reason(self, late: Late) -> Reason:
+        number = late.shape.number
+        known = number, late.job.priority
+        if known not in self._right:
+            self._right[known] = right_missing(self._state, late.job, late.shape, {})
+        missing = self._right[known]
+        if missing is not None:
+            return missing
+        line = self._lines.get(late.job.vc)
+        if not late.job.opportunistic and line is not None:
+            held_up = self._held_up(late, line)
+            if held_up is not None:
+                return held_up
+        key = (number, len(late.choices))
+        if key not in self._room:
+            self._room[key] = room_missing(self._state, late.job, late.choices or late.shape.choices, None)
+        return self._room[key]
+
+    def _held_up(self, late: Late, line: Line) -> Reason | None:
+        """The order: who is ahead keeps the job from its chains, or from the cells that are left."""
+        held = [choice for choice in late.shape.choices if choice not in late.choices]
+        if held and late.ahead is not None:
+            for chain in sorted({chain for choice in held for chain in choice.chains} & line.kept.keys()):
+                kept = line.kept[chain]
+                if kept.at_ms is not None and kept.job != late.job.id:
+                    return explain.reserved(kept.job, kept.at_ms, self._trial.now)
+            if late.ahead[0]:
+                return explain.order(*late.ahead)
+        if line.owed:
+            return right_missing(self._state, late.job, late.shape, line.owed)
+        return None
+
+
+def alone(state: State, job: Job, shape: Shape, nodes: NodeIds) -> Reason:
+    """Why a job that is asked about by itself does not start."""
+    missing = right_missing(state, job, shape, {})
+    return missing or room_missing(state, job, shape.choices, nodes)
+
+
+def right_missing(state: State, job: Job, shape: Shape, owed: Mapping[int, int]) -> Reason | None:
+    """Why nothing of the job has a right to cells now, under any choice; that of its smallest unit."""
+    reasons = []
+    for choice in shape.choices:
+        units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
+        found = [
+            _loan_missing(state, job, unit) if job.opportunistic else _quota_missing(state, job, unit, owed)
+            for unit in units
+        ]
+        if not all(found):
+            return None
+        reasons.append(found[-1])
+    if not shape.choices:
+        return explain.no_gpus_owned(job.vc)
+    return reasons[0]
+
+
+def _quota_missing(state: State, job: Job, unit: Unit, owed: Mapping[int, int]) -> Reason | None:
+    """Why the job has no right to cells now, not even to those of lower priorities."""
+    desk = state.desk
+    below = lower(job, desk.running, desk.claimants) if desk.lowest(job.vc) < job.priority else set[str]()
+
+    def fit(pools: Iterable[Pool], owed: Mapping[int, int]) -> bool:
+        return (
+            desk.seats(job, Unit(tuple(pools), (), unit.tasks), below.__contains__ if below else None, 0, owed)
+            is not None
+        )
+
+    if fit(unit.pools, owed):
+        return None
+    for pool in unit.pools:
+        kind, owned, free = pool.parts[0].cell_type, *_leaves_of(state, job.vc, pool)
+        if pool.leaves > free:
+            return explain.quota(job.vc, kind, owned - free, owned, pool.leaves)
+    pool = next((one for one in unit.pools if not fit((one,), owed)), unit.pools[0])
+    kind, (_, free) = pool.parts[0].cell_type, _leaves_of(state, job.vc, pool)
+    if owed and fit(unit.pools, {}):
+        return explain.owed_ahead(job.vc, kind, free, sum(mask.bit_count() for mask in owed.values()), pool.leaves)
+    return explain.no_cell(job.vc, kind, free, _largest(state, job.vc, pool), pool.leaves)
+
+
+def _leaves_of(state: State, vc: str, pool: Pool) -> tuple[int, int]:
+    """Leaves of the quota that tasks of this pool may use, and how many of them are free."""
+    groups = state.desk.ledger.cell_groups.get((vc, pool.name), {}).items()
+    owned = sum(sizes[-1] * cells.bit_count() for (sizes, _), cells in groups)
+    return owned, owned - sum(used.bit_count() * cells.bit_count() for (_, used), cells in groups)
+
+
+def _largest(state: State, vc: str, pool: Pool) -> int:
+    """The most free leaves of one cell node of the pool."""
+    groups = state.desk.ledger.cell_groups.get((vc, pool.name), {})
+    return max((sizes[-1] - used.bit_count() for sizes, used in groups), default=0)
+
+
+def _loan_missing(state: State, job: Job, unit: Unit) -> Reason | None:
+    ledger, loans = state.desk.ledger, state.loans
+    vc = ledger.layout.virtual_clusters[job.vc]
+    needs: dict[str, int] = {}
+    for part in unit.parts:
+        if part.gpus:
+            needs[part.cell_type] = needs.get(part.cell_type, 0) + part.gpus * part.count
+    kind = loans.within_own(vc, needs)
+    if kind is not None:
+        return explain.borrow_limit(
+            vc.id, kind, loans.by_vc.get((vc.id, kind), 0), vc.rules.max_borrow[kind], needs[kind]
+        )
+    kind = loans.within_lent(ledger, needs)
+    if kind is not None:
+        return explain.lend_limit(kind, loans.by_type.get(kind, 0), loans.lendable(ledger, kind), needs[kind])
+    return None
+
+
+def room_missing(state: State, job: Job, choices: tuple[Choice, ...], nodes: NodeIds) -> Reason:
+    """Why a job that has a right to cells finds no room: of its choices and units that nearest to a start."""
+    desk = state.desk
+    layout = desk.ledger.layout
+    allowed = layout.all_nodes() if nodes is None else layout.mask_of(nodes)
+    if job.only_nodes is not None:
+        allowed &= layout.mask_of(job.only_nodes)
+    reasons = []
+    for choice in choices:
+        units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
+        for unit in reversed(units):
+            missing = _loan_missing if job.opportunistic else _cells_missing
+            if missing(state, job, unit) is not None:
+                continue  # not this unit, but another one has a right to cells
+            preferred = desk.preferred(job, unit, allowed)
+            parts = unit.parts if not job.opportunistic else tuple(part.modestly() for part in unit.parts)
+            alone = Choice(choice.chains, (unit,))
+            fits = _fits(state, job, alone, nodes) if unit.pools and not job.opportunistic else None
+            found = explain.no_room(desk.ledger, parts, preferred, allowed, owner=not job.opportunistic, fits=fits)
+            reasons.append(found)
+    return max(reasons, key=lambda one: NEARNESS[one.code], default=explain.no_gpus_owned(job.vc))
+
+
+def _cells_missing(state: State, job: Job, unit: Unit) -> Reason | None:
+    return _quota_missing(state, job, unit, {})
+
+
+def _fits(state: State, job: Job, choice: Choice, nodes: NodeIds) -> explain.Fits:
+    """What-ifs by the engine's own placement: a free cell may lie where no other may be split."""
+
+    def fits(served: bool) -> bool:
+        asked = replace(job, avoid_nodes=frozenset()) if served else job
+        with state.desk.ledger.as_if(served=served):
+            return state.desk.guaranteed(asked, choice, nodes) is not None
+
+    return fits

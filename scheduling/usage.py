@@ -1,0 +1,230 @@
+"""How much of its team's share each user had of late: use that counts half after a half-life.
+
+A user's share is what the user's guaranteed tasks held, as a part of what the virtual cluster owns, averaged over
+the past with weights that halve every `Policy.half_life_ms`; of several resources the largest part counts (the
+dominant one). 1 is somebody who has always held all of it. Only what is held inside the quota counts, so that
+the order inside a virtual cluster follows from its own guaranteed jobs alone. Tasks without GPUs run outside
+every quota: they have an account of their own, which orders only jobs without GPUs.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import fsum, log
+
+from scheduling.cells import Cluster
+from scheduling.fairness import Amounts
+from scheduling.jobs import Job, Standing, TaskPlacement
+from scheduling.snapshot import RunningTask, Usage
+
+HOUR_MS = 3_600_000
+CPU = "cpu"
+MEMORY = "memory"
+LOOSE_CPU = "cpu without gpu"
+LOOSE_MEMORY = "memory without gpu"
+LOOSE = frozenset({LOOSE_CPU, LOOSE_MEMORY})
+"""What tasks without GPUs use."""
+
+DIGITS = 12
+"""Shares that agree to so many decimals are equal; what is beyond is rounding."""
+
+Account = tuple[str, str]
+"""A virtual cluster and a user of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Amounts that a job's tasks hold since the same moment (ms)."""
+
+    amounts: Amounts
+    started_ms: int
+
+
+def amounts_of(placement: TaskPlacement, leaf_types: Mapping[str, str]) -> dict[str, int]:
+    """What a placed task uses, as shares count it; empty for a task on borrowed cells."""
+    if not placement.leaves:
+        return {LOOSE_CPU: placement.cpu_milli, LOOSE_MEMORY: placement.memory_mb}
+    if any(use.standing is not Standing.GUARANTEED for use in placement.leaves):
+        return {}
+    cell_type = leaf_types.get(placement.leaves[0].leaf, "")
+    return {cell_type: len(placement.leaves), CPU: placement.cpu_milli, MEMORY: placement.memory_mb}
+
+
+def hourly(vc: str, user: str, amounts: Amounts, started_ms: int, ended_ms: int) -> Iterator[Usage]:
+    """The rows that a task leaves when it ends: its amounts times the milliseconds of each hour it ran in."""
+    hour = started_ms - started_ms % HOUR_MS
+    while hour < ended_ms:
+        ran = min(ended_ms, hour + HOUR_MS) - max(started_ms, hour)
+        for resource, amount in amounts.items():
+            if amount:
+                yield Usage(vc, user, resource, hour, amount * ran)
+        hour += HOUR_MS
+
+
+def owned_amounts(cluster: Cluster) -> dict[str, dict[str, float]]:
+    """What each virtual cluster owns: its leaf cells by type, and the CPU and memory that come with them.
+
+    A leaf cell comes with the mean CPU and memory of a leaf cell of its type. For tasks without GPUs the whole
+    cluster is the measure.
+    """
+    leaves, cpu, memory = _hardware(cluster)
+    loose = {
+        LOOSE_CPU: float(sum(node.cpu_milli for node in cluster.nodes)),
+        LOOSE_MEMORY: float(sum(node.memory_mb for node in cluster.nodes)),
+    }
+    found = {}
+    for vc, owned in _owned_leaves(cluster).items():
+        there = {cell_type: count for cell_type, count in owned.items() if leaves.get(cell_type)}
+        found[vc] = {
+            **{cell_type: float(count) for cell_type, count in there.items()},
+            CPU: fsum(count * cpu[one] / leaves[one] for one, count in there.items()),
+            MEMORY: fsum(count * memory[one] / leaves[one] for one, count in there.items()),
+            **loose,
+        }
+    return found
+
+
+def _hardware(cluster: Cluster) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+    """By leaf cell type: leaf cells, and CPU and memory of their nodes."""
+    leaves: dict[str, int] = {}
+    cpu: dict[str, int] = {}
+    memory: dict[str, int] = {}
+    for node in cluster.nodes:
+        if node.leaves:
+            leaves[node.cell_type] = leaves.get(node.cell_type, 0) + len(node.leaves)
+            cpu[node.cell_type] = cpu.get(node.cell_type, 0) + node.cpu_milli
+            memory[node.cell_type] = memory.get(node.cell_type, 0) + node.memory_mb
+    return leaves, cpu, memory
+
+
+def _owned_leaves(cluster: Cluster) -> dict[str, dict[str, int]]:
+    """By virtual cluster: the leaf cells of its quota and its pinned cells, by their type."""
+    types = {one.name: one for one in cluster.cell_types}
+    shapes = {node.shape: (node.cell_type, len(node.leaves)) for node in cluster.nodes if node.leaves}
+    pinned = {one.id: one.cell_type for one in cluster.pinned_cells}
+
+    def leaves(name: str) -> tuple[str, int]:
+        if name not in types:
+            return shapes.get(name, (name, 1))
+        leaf, count = leaves(types[name].child)
+        return leaf, count * types[name].child_count
+
+    found: dict[str, dict[str, int]] = {}
+    for vc in cluster.virtual_clusters:
+        owned = found[vc.id] = dict[str, int]()
+        cells = [(line.cell_type, line.count) for line in vc.quota] + [(pinned[one], 1) for one in vc.pinned]
+        for name, number in cells:
+            leaf, count = leaves(name)
+            owned[leaf] = owned.get(leaf, 0) + number * count
+    return found
+
+
+class Book:
+    """Who holds what since when, and what has been: kept up as things happen, asked once per pass.
+
+    Past use is one row for each user and resource: rows of earlier hours are folded into the newest by the
+    half-life, which weighs the same. A book made from `rows()` and the running jobs is equal to this one.
+    """
+
+    def __init__(self, cluster: Cluster, usage: Iterable[Usage] = ()) -> None:
+        self.half_life_ms = cluster.policy.half_life_ms
+        self.held: dict[Account, dict[str, tuple[Held, ...]]] = {}
+        self.past: dict[Account, dict[str, Usage]] = {}
+        self.reconfigure(cluster)
+        for row in sorted(usage, key=_of_row):
+            self.note(row)
+
+    def reconfigure(self, cluster: Cluster) -> None:
+        """Nodes or quotas changed: what everybody used stays, what it is a part of is new."""
+        self.owned = owned_amounts(cluster)
+        self._leaf_types = cluster.leaf_types
+
+    def update(self, job: Job, tasks: Iterable[RunningTask]) -> None:
+        """These are the job's placed tasks now; none when it has ended."""
+        groups: dict[int, dict[str, int]] = {}
+        for task in tasks:
+            sums = groups.setdefault(task.started_ms, {})
+            for resource, amount in amounts_of(task.placement, self._leaf_types).items():
+                sums[resource] = sums.get(resource, 0) + amount
+        account = self.held.setdefault((job.vc, job.user), {})
+        account[job.id] = tuple(Held(groups[started], started) for started in sorted(groups) if groups[started])
+        if not account[job.id]:
+            del account[job.id]
+
+    def ended(self, job: Job, task: RunningTask, now: int) -> None:
+        """A task of the job ends at this moment (ms); what it used inside the quota is noted."""
+        amounts = amounts_of(task.placement, self._leaf_types)
+        for row in hourly(job.vc, job.user, amounts, task.started_ms, now):
+            self.note(row)
+
+    def note(self, row: Usage) -> None:
+        """An ended task's use."""
+        rows = self.past.setdefault((row.vc, row.user), {})
+        before = rows.get(row.resource)
+        rows[row.resource] = row if before is None else self._fold(before, row)
+
+    def rows(self) -> tuple[Usage, ...]:
+        """Past use as data, in order."""
+        found = [row for rows in self.past.values() for row in rows.values()]
+        return tuple(sorted(found, key=_of_row))
+
+    def shares(self, now: int) -> "Shares":
+        """The shares of this moment (ms)."""
+        return Shares(self, now)
+
+    def _fold(self, one: Usage, other: Usage) -> Usage:
+        older, newer = sorted((one, other), key=_of_row)
+        decayed = round(older.amount * 0.5 ** ((newer.hour_ms - older.hour_ms) / self.half_life_ms))
+        return Usage(newer.vc, newer.user, newer.resource, newer.hour_ms, decayed + newer.amount)
+
+
+def _of_row(row: Usage) -> tuple[str, str, str, int, int]:
+    return (row.vc, row.user, row.resource, row.hour_ms, row.amount)
+
+
+class Shares:
+    """Each user's share at one moment, worked out when it is asked for.
+
+    A task counts as if it had run for an hour at least: what starts is charged in advance, so that users who
+    come together take turns. An hour's past use counts as in the middle of its hour.
+    """
+
+    def __init__(self, book: Book, now: int) -> None:
+        self._book = book
+        self._now = now
+        self._added: dict[Account, list[Amounts]] = {}
+        self._known: dict[Account, tuple[float, float]] = {}
+
+    def of(self, vc: str, user: str, *, loose: bool = False) -> float:
+        """The user's share in the virtual cluster; 0 is nothing so far. `loose`: of tasks without GPUs."""
+        account = (vc, user)
+        found = self._known.get(account)
+        if found is None:
+            found = self._known[account] = self._work_out(account)
+        return found[loose]
+
+    def add(self, vc: str, user: str, amounts: Amounts) -> None:
+        """The user gets this in the pass that goes on."""
+        self._added.setdefault((vc, user), []).append(amounts)
+        self._known.pop((vc, user), None)
+
+    def _work_out(self, account: Account) -> tuple[float, float]:
+        parts: dict[str, list[float]] = {}
+        for amounts, weight in self._weighed(account):
+            for resource, amount in amounts.items():
+                parts.setdefault(resource, []).append(amount * weight)
+        owned = self._book.owned.get(account[0], {})
+        whole = {one: round(fsum(found) / owned[one], DIGITS) for one, found in parts.items() if owned.get(one)}
+        loose = max((part for one, part in whole.items() if one in LOOSE), default=0.0)
+        return max((part for one, part in whole.items() if one not in LOOSE), default=0.0), loose
+
+    def _weighed(self, account: Account) -> Iterator[tuple[Amounts, float]]:
+        """Amounts and what part of the whole weighted past they were held for; of past rows, per millisecond."""
+        half_life, now = self._book.half_life_ms, self._now
+        for held in self._book.held.get(account, {}).values():
+            for one in held:
+                yield one.amounts, 1 - 0.5 ** (max(now - one.started_ms, HOUR_MS) / half_life)
+        for amounts in self._added.get(account, ()):
+            yield amounts, 1 - 0.5 ** (HOUR_MS / half_life)
+        for row in self._book.past.get(account, {}).values():
+            age = max(0, now - row.hour_ms - HOUR_MS // 2)
+            yield {row.resource: row.amount}, log(2) / half_life * 0.5 ** (age / half_life)

@@ -1,0 +1,155 @@
+"""A job inside the quota of its virtual cluster: which virtual leaves its tasks get.
+
+Chosen from the virtual cluster's own cells and guaranteed jobs alone, so that what others do changes nothing
+(`docs/scheduling.md`, the guarantee). Cells of different size are used best-fit.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from scheduling.jobs import TaskRef
+from scheduling.ledger import Ledger
+from scheduling.resources import Demand
+from scheduling.search import Bins, Fill, Group, find
+from scheduling.topology import Sizes, bits, lowest, pick
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Virtual leaves (bits of a cell node) for one task."""
+
+    task: TaskRef
+    demand: Demand
+    cell: int
+    leaves: int
+
+
+@dataclass(slots=True)
+class Share:
+    """What a job may look at: the quota cells of a virtual cluster in one chain, or one pinned cell (`pool`).
+
+    `over` says of a job that holds virtual leaves whether they count as free (a lower priority's); `banned` are
+    cell nodes that cannot be used now.
+    """
+
+    ledger: Ledger
+    vc: str
+    pool: str
+    over: Callable[[str], bool] | None = None
+    banned: int = 0
+    taken: dict[int, int] = field(default_factory=dict)
+
+    def free(self, cell: int) -> int:
+        """Free virtual leaves of a cell node."""
+        ledger = self.ledger
+        used = ledger.used[cell]
+        if self.over is not None:
+            for job, mask in ledger.owners[cell].items():
+                if self.over(job):
+                    used &= ~mask
+        quota = ledger.layout.quotas[ledger.layout.cell_quota[cell]]
+        return (1 << quota.shape.width) - 1 & ~used & ~self.taken.get(cell, 0)
+
+    def groups(self) -> list[Group]:
+        """The cell nodes but for the loose one, alike ones together."""
+        found: list[Group] = []
+        for (sizes, used), members in self.ledger.cell_groups.get((self.vc, self.pool), {}).items():
+            members &= ~self.banned & ~self.ledger.layout.loose_cells
+            if members and (self.over is None or not used) and not self.taken:
+                found.append(Group(sizes, (1 << sizes[-1]) - 1 & ~used, members))
+            elif members:
+                found.extend(self._one_by_one(sizes, members))
+        return found
+
+    def loose(self) -> list[int]:
+        """Cell nodes of single leaves that are tied to no place."""
+        found: list[int] = []
+        for members in self.ledger.cell_groups.get((self.vc, self.pool), {}).values():
+            found.extend(bits(members & ~self.banned & self.ledger.layout.loose_cells))
+        return found
+
+    def _one_by_one(self, sizes: Sizes, members: int) -> Iterator[Group]:
+        for cell in bits(members):
+            yield Group(sizes, self.free(cell), 1 << cell)
+
+
+def seats(share: Share, parts: Sequence[Demand]) -> list[Seat] | None:
+    """Virtual leaves for all tasks (with GPUs) at once, or None.
+
+    Tasks of one GPU go to loose leaves first, others to cells that hold them whole; what finds no room there goes
+    to the other kind.
+    """
+    single = all(demand.gpus == 1 for demand in parts)
+    ways = (_loose_only, _cells_only, _mixed) if single else (_cells_only, _loose_only, _mixed)
+    for way in ways:
+        found = way(share, parts)
+        if found is not None:
+            return found
+    return None
+
+
+def _cells_only(share: Share, parts: Sequence[Demand]) -> list[Seat] | None:
+    groups = share.groups()
+    if not groups:
+        return None
+    fills = find(Bins(groups), parts)
+    return None if fills is None else _in_cells(share, groups, fills)
+
+
+def _in_cells(share: Share, groups: list[Group], fills: list[Fill]) -> list[Seat]:
+    shape: dict[int, tuple[Sizes, int]] = {}
+    wanted = {fill.bin for fill in fills}
+    for group in groups:
+        for cell in wanted:
+            if group.members >> cell & 1:
+                shape[cell] = (group.sizes, group.free)
+    found = []
+    tasks = {id(fill.demand): iter(fill.demand.tasks) for fill in fills}
+    for fill in sorted(fills, key=lambda one: -one.demand.gpus):
+        for _ in range(fill.count):
+            sizes, free = shape[fill.bin]
+            picked = pick(sizes, free, fill.demand.gpus)
+            assert picked is not None
+            shape[fill.bin] = (sizes, free & ~picked.bits)
+            found.append(Seat(next(tasks[id(fill.demand)]), fill.demand, fill.bin, picked.bits))
+    return found
+
+
+def _loose_only(share: Share, parts: Sequence[Demand]) -> list[Seat] | None:
+    found = []
+    free = {cell: share.free(cell) for cell in share.loose()}
+    for demand in parts:
+        for task in demand.tasks:
+            cell = next((one for one, mask in free.items() if mask.bit_count() >= demand.gpus), None)
+            if cell is None:
+                return None
+            leaves = _held_last(share, cell, free[cell], demand.gpus)
+            free[cell] &= ~leaves
+            found.append(Seat(task, demand, cell, leaves))
+    return found
+
+
+def _held_last(share: Share, cell: int, free: int, count: int) -> int:
+    """The lowest leaves that nobody holds, then the lowest of the others."""
+    unused = free & ~share.ledger.used[cell]
+    some = min(count, unused.bit_count())
+    taken = lowest(unused, some)
+    return taken | lowest(free & ~taken, count - some)
+
+
+def _mixed(share: Share, parts: Sequence[Demand]) -> list[Seat] | None:
+    """Task by task, the largest first: a cell that holds it, else loose leaves."""
+    before = share.taken.copy()
+    found: list[Seat] = []
+    for demand in parts:
+        for task in demand.tasks:
+            one = (demand.part((task,)),)
+            ways = (_loose_only, _cells_only) if demand.gpus == 1 else (_cells_only, _loose_only)
+            seat = ways[0](share, one) or ways[1](share, one)
+            if seat is None:
+                share.taken = before
+                return None
+            found += seat
+            share.taken[seat[0].cell] = share.taken.get(seat[0].cell, 0) | seat[0].leaves
+    share.taken = before
+    return found

@@ -1,0 +1,144 @@
+"""Three weeks of a real cluster under each way of sharing, beside an independent simulator's figures.
+
+`python -m tests.benchmarks.bench_simulator [--clusters quarter third half] [--images FOLDER]`. The trace is
+Microsoft's Philly cluster (msr-fiddle/philly-traces, as cleaned for Pollux, OSDI '21), on a quarter, a third and a
+half of its nodes; it lies beside the project, in `../shared/traces`. Nothing here is asserted.
+"""
+
+import argparse
+import gzip
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
+
+from portal.clusters.management.simulation.chart import draw
+from scheduling import Cluster
+from scheduling.simulator import (
+    Figures,
+    Outcome,
+    Settings,
+    Sharing,
+    TraceJob,
+    compare,
+    of_equal_nodes,
+    read_trace,
+    simulate,
+    summary,
+    timeline,
+)
+
+TRACES = Path(__file__).parents[3] / "shared" / "traces"
+HEADINGS = (
+    "cluster",
+    "way of sharing",
+    "mean queueing delay s",
+    "p95 s",
+    "utilisation",
+    "preempted",
+    "GPU hours lost",
+    "later than private",
+    "first start later",
+    "simulated in s",
+)
+
+
+class Case(NamedTuple):
+    """A row of the table: what is simulated, and what the independent simulator found on the quarter."""
+
+    name: str
+    settings: Settings
+    reference: Sequence[str]
+
+
+LENT, LOST = Settings(), Settings(work_kept=False)
+CASES = (
+    Case("private", Settings(Sharing.PRIVATE), ("34,953.5", "99,471", "46.2 %", "0", "0", "-", "-")),
+    Case("quota, nodes", Settings(Sharing.QUOTA), ("-",) * 7),
+    Case(
+        "quota, GPUs",
+        Settings(Sharing.QUOTA, quota_in_gpus=True),
+        ("32,751", "58,756", "46.8 %", "0", "0", "0", "-"),
+    ),
+    Case("fifo", Settings(Sharing.FIFO), ("12,743", "49,852", "65.5 %", "0", "0", "6,430", "-")),
+    Case("capacity, nodes, work kept", LENT, ("3,625", "13,623", "65.1 %", "733", "45", "0", "-")),
+    Case("capacity, nodes, work lost", LOST, ("11,561", "20,912", "65.9 %", "747", "39,000", "42", "-")),
+    Case(
+        "capacity, GPUs, work kept",
+        replace(LENT, quota_in_gpus=True),
+        ("2,020", "9,268", "65.7 %", "652", "14", "2", "-"),
+    ),
+    Case(
+        "capacity, GPUs, work lost",
+        replace(LOST, quota_in_gpus=True),
+        ("2,342", "9,692", "66.2 %", "707", "3,691", "0", "-"),
+    ),
+)
+
+
+def figures_of(figures: Figures) -> list[str]:
+    """A row's figures, in the order of the headings."""
+    later = figures.later_than_private
+    return [
+        f"{figures.queue_s.mean or 0:,.1f}",
+        f"{figures.queue_s.p95 or 0:,.0f}",
+        f"{figures.gpu_utilisation or 0:.1%}".replace("%", " %"),
+        f"{figures.preemptions:,}",
+        f"{figures.gpu_hours_lost:,.0f}",
+        f"{later.completions:,}" if later else "-",
+        f"{later.first_starts:,}" if later else "-",
+    ]
+
+
+def one_cluster(name: str, images: Path | None) -> None:
+    """All rows of one cluster."""
+    document = json.loads((TRACES / f"philly_3w.{name}.cluster.json").read_text())
+    cluster = of_equal_nodes(document)
+    with gzip.open(TRACES / "philly_3w.csv.gz", "rt", newline="") as lines:
+        trace = read_trace(lines, cluster)
+    private = compare(cluster, trace, Settings()).outcomes
+    for case in CASES:
+        found, seconds = run(cluster, trace, case, private, images and images / f"simulation-{name}-{slug(case)}.png")
+        print("|", " | ".join([name, case.name, *figures_of(found), f"{seconds:.1f}"]), "|", flush=True)
+        if name == "quarter" and any(one != "-" for one in case.reference):
+            print("|", " | ".join(["", "(reference)", *case.reference, "-"]), "|")
+
+
+def run(
+    cluster: Cluster, trace: Sequence[TraceJob], case: Case, private: Sequence[Outcome], image: Path | None
+) -> tuple[Figures, float]:
+    """The figures of one row and the seconds of its simulation."""
+    begin = perf_counter()
+    result = simulate(cluster, trace, case.settings)
+    seconds = perf_counter() - begin
+    if image is not None:
+        draw(image, timeline(result.events), len(cluster.leaf_types), f"Philly, three weeks: {case.name}")
+    alone = None if case.settings.sharing is Sharing.PRIVATE else private
+    return summary(cluster, result.outcomes, alone).overall, seconds
+
+
+def slug(case: Case) -> str:
+    """The case as part of a file's name."""
+    return case.name.replace(", ", "-").replace(" ", "-").lower()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--clusters", nargs="+", choices=["quarter", "third", "half"], default=["quarter", "third", "half"]
+    )
+    parser.add_argument("--images", type=Path, help="write a chart of each row into this folder")
+    options = parser.parse_args()
+    if not TRACES.is_dir():
+        print(f"no traces in {TRACES.parent.name}/{TRACES.name} beside the project: nothing to simulate")
+        return
+    print("|", " | ".join(HEADINGS), "|")
+    print("|" + " --- |" * len(HEADINGS))
+    for name in options.clusters:
+        one_cluster(name, options.images)
+
+
+if __name__ == "__main__":
+    main()

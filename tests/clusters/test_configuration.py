@@ -1,0 +1,186 @@
+"""A HiveD-style configuration in and out: exactly as in the lab, all faults at once, nothing half done."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from portal.clusters.models import CellType, Gpu, Node, PinnedCell, Sku, VirtualCluster
+from portal.clusters.selectors import cluster_read, vc_quotas
+from portal.clusters.services import configuration_export, configuration_import, configuration_read, quota_set
+from portal.common.errors import Invalid
+from tests.clusters.test_topology import grouped
+from tests.scheduling.test_config import LAB
+from tests.support.scripted_node import ScriptedNode
+from tests.support.world import World
+
+pytestmark = pytest.mark.django_db
+
+CASES = json.loads((Path(__file__).parents[3] / "shared" / "hived" / "cases.json").read_text())["configs"]
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def take(document: dict[str, Any], world: World) -> None:
+    configuration_import(found=configuration_read(document), now=world.now, actor="root")
+
+
+def faults(document: dict[str, Any], world: World) -> dict[str, str]:
+    with pytest.raises(Invalid) as refused:
+        take(document, world)
+    return {fault.path: fault.message for fault in refused.value.faults}
+
+
+def owned() -> dict[str, dict[str, int]]:
+    vcs = list(VirtualCluster.objects.all())
+    quotas = vc_quotas(vcs=vcs)
+    return {vc.name: quotas[vc.pk] for vc in vcs}
+
+
+RACK: dict[str, Any] = {
+    "physicalCluster": {
+        "skuTypes": {"V100": {"gpu": 1, "cpu": 4, "memory": "8192Mi"}},
+        "cellTypes": {
+            "pair": {"childCellType": "V100", "childCellNumber": 2},
+            "node": {"childCellType": "pair", "childCellNumber": 2, "isNodeLevel": True},
+            "rack": {"childCellType": "node", "childCellNumber": 2},
+        },
+        "physicalCells": [
+            {
+                "cellType": "rack",
+                "cellChildren": [
+                    {"cellAddress": "gpu01", "cellChildren": [{"pinnedCellId": "corner"}, {}]},
+                    {"cellAddress": "gpu02"},
+                ],
+            }
+        ],
+    },
+    "virtualClusters": {
+        "vision": {
+            "virtualCells": [{"cellType": "rack.node.pair", "cellNumber": 1}],
+            "pinnedCells": [{"pinnedCellId": "corner"}],
+        },
+        "audio": {"virtualCells": [{"cellType": "rack.node", "cellNumber": 1}]},
+    },
+}
+
+
+def test_the_labs_configuration_becomes_cells_and_quotas_and_nodes_may_join_later(world: World) -> None:
+    take(yaml.safe_load(LAB), world)
+    assert {name: quota for name, quota in owned().items() if quota} == {"default": {"GPU": 1}, "vc1": {"GPU": 1}}
+    assert {node.health for node in Node.objects.all()} == {"unknown"}
+    carol = ScriptedNode("carol", gpus=1, model="Tesla K80")
+    carol.report()
+    (gpu,) = Gpu.objects.all()
+    assert (gpu.slot, gpu.cell_type.name, gpu.usable) == (0, "GPU", True)
+    assert Sku.objects.get(name="GPU").gpu_model == "Tesla K80"
+
+
+def test_cells_inside_nodes_pinned_cells_and_racks_are_there_after_an_import(world: World) -> None:
+    for name in ("gpu01", "gpu02"):
+        ScriptedNode(name, gpus=4).report()
+    take(RACK, world)
+    cluster = cluster_read().cluster
+    assert [(node.shape, node.chain, node.cell_type) for node in cluster.nodes] == [("node", "rack", "V100")] * 2
+    assert [cell.children for cell in cluster.upper_cells] == [("gpu01", "gpu02")]
+    assert [(cell.id, cell.cell_type, cell.at, cell.first) for cell in cluster.pinned_cells] == [
+        ("corner", "pair", "gpu01", 0)
+    ]
+    assert owned() == {"vision": {"V100": 4}, "audio": {"V100": 4}}
+    assert set(CellType.objects.values_list("name", flat=True)) == {"V100", "pair", "node", "rack", "A100"}
+
+
+@pytest.mark.parametrize("name", ["lab", "rack", "derived"])
+def test_what_is_exported_reads_back_as_the_same_cluster(world: World, name: str) -> None:
+    if name == "derived":
+        grouped(world, "gpu01", numa=4, rack="r1")
+        grouped(world, "gpu02", numa=4, rack="r1")
+        grouped(world, "gpu03", gpus=2)
+        quota_set(vc=world.vc, cell_type=CellType.objects.get(name="A100"), count=2, now=world.now)
+        quota_set(vc=world.vc, cell_type=CellType.objects.get(name="A100-rack2"), count=1, now=world.now)
+    else:
+        take(RACK if name == "rack" else yaml.safe_load(LAB), world)
+    exported = configuration_export()
+    take(deepcopy(exported), world)
+    assert configuration_export() == exported
+
+
+def test_the_reference_schedulers_own_configuration_is_refused_only_for_its_machine_in_two_chains(world: World) -> None:
+    assert set(faults(CASES["design"], world).values()) == {"1.0.0.2 is in several chains; here a machine is in one"}
+    assert not Node.objects.exists()
+
+
+def test_every_fault_is_told_with_its_path_and_nothing_is_changed(world: World) -> None:
+    bad = deepcopy(RACK)
+    bad["virtualClusters"]["audio"]["virtualCells"][0] = {"cellType": "rack.quad", "cellNumber": 1}
+    bad["virtualClusters"]["other"] = {"pinnedCells": [{"pinnedCellId": "nowhere"}]}
+    assert faults(bad, world).keys() == {
+        "virtualClusters.audio.virtualCells[0].cellType", "virtualClusters.other.pinnedCells[0].pinnedCellId",
+    }  # fmt: skip
+    assert not Node.objects.exists()
+    assert not CellType.objects.exists()
+
+
+def test_a_quota_that_cannot_be_carved_out_names_level_need_and_what_is_there(world: World) -> None:
+    bad = deepcopy(RACK)
+    bad["virtualClusters"]["audio"]["virtualCells"][0]["cellNumber"] = 2
+    assert faults(bad, world) == {
+        "virtualClusters": "the quotas need 2 cells of type node in the chain rack, 1 are there"
+    }
+
+
+def test_names_that_cannot_be_are_refused(world: World) -> None:
+    bad = deepcopy(RACK)
+    bad["virtualClusters"]["two words"] = {}
+    assert faults(bad, world).keys() == {"virtualClusters.two words"}
+
+
+def test_a_gpu_in_use_must_keep_a_cell(world: World) -> None:
+    world.node("gpu01", gpus=5)
+    world.submit(gpu=5)
+    world.settle()
+    assert faults(RACK, world) == {"physicalCluster.physicalCells.gpu01": "GPU 4 of gpu01 is in use and has no cell"}
+    assert Node.objects.get(name="gpu01").slots == [0, 1, 2, 3, 4]
+
+
+def test_a_sku_is_one_model(world: World) -> None:
+    ScriptedNode("gpu01", gpus=4, model="NVIDIA V100").report()
+    ScriptedNode("gpu02", gpus=4, model="NVIDIA A100").report()
+    assert faults(RACK, world) == {"physicalCluster.physicalCells.gpu02": "gpu02 has NVIDIA A100; V100 is NVIDIA V100"}
+
+
+def test_what_a_file_does_not_name_keeps_its_cells_and_loses_its_quota(world: World) -> None:
+    world.node("spare", gpus=2)
+    take(RACK, world)
+    again = deepcopy(RACK)
+    del again["virtualClusters"]["vision"]
+    take(again, world)
+    assert owned() == {"vision": {}, "audio": {"V100": 4}}
+    assert PinnedCell.objects.get().vc is None
+    spare = Node.objects.get(name="spare")
+    assert spare.shape is not None
+    assert spare.shape.name == "A100-node2"
+
+
+def test_a_changed_file_moves_nodes_into_other_chains_while_jobs_run(world: World) -> None:
+    for name in ("gpu01", "gpu02"):
+        ScriptedNode(name, gpus=4, model="NVIDIA V100").report()
+    take(RACK, world)
+    flat = deepcopy(RACK)
+    del flat["physicalCluster"]["cellTypes"]["rack"]
+    flat["physicalCluster"]["physicalCells"] = [
+        {"cellType": "node", "cellAddress": name} for name in ("gpu01", "gpu02")
+    ]
+    flat["virtualClusters"] = {"vision": {"virtualCells": [{"cellType": "node", "cellNumber": 2}]}}
+    take(flat, world)
+    assert not cluster_read().cluster.upper_cells
+    assert not CellType.objects.filter(name="rack").exists()
+    assert owned() == {"vision": {"V100": 8}, "audio": {}}

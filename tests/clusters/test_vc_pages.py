@@ -1,0 +1,139 @@
+"""A virtual cluster's pages: what it owns and allows, and changes that show what they do before they do it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from portal.accounts.models import ClusterRole
+from portal.clusters.models import CellType, FirmRight, QuotaChange, QuotaLine, VirtualCluster
+from portal.clusters.selectors import quota_lines
+from portal.clusters.services import firm_right_set, quota_change_create
+from tests.support.cast import cast_of, person
+from tests.support.pages import Browser
+from tests.support.world import World
+
+pytestmark = pytest.mark.django_db
+VC = "/virtual-clusters/vision"
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.node("gpu01", gpus=4)
+    return made
+
+
+@pytest.fixture
+def admin(world: World) -> Browser:
+    return Browser(person("root", ClusterRole.ADMIN))
+
+
+def leaf() -> str:
+    return f"cells-{CellType.objects.get(name='A100').pk}-"
+
+
+def cells(count: int) -> dict[str, Any]:
+    """The quota form as it is filled in."""
+    rows = CellType.objects.filter(child__isnull=False)
+    return {f"cells-{row.pk}-": 0 for row in rows} | {leaf(): count}
+
+
+def test_its_page_says_what_it_owns_and_allows(world: World) -> None:
+    world.submit(gpu=3)
+    world.settle()
+    page = Browser(world.user).get(VC)
+    assert "3 of 4 used" in page.text
+    assert "A100 4 4" in page.text
+    assert "members prod, leads crit" in page.text
+    assert "alice Member" in page.text
+    assert "Change" not in page.links
+
+
+def test_others_see_its_quota_and_not_who_is_in_it(world: World) -> None:
+    page = Browser(cast_of(world.vc, world.user)["other"]).get(VC)
+    assert "0 of 4 used" in page.text
+    assert "Members" not in page.text
+
+
+def test_a_quota_is_changed_after_a_look_at_what_it_would_do(world: World, admin: Browser) -> None:
+    world.submit(gpu=4)
+    world.settle()
+    look = admin.send(f"{VC}/quota", **cells(2))
+    assert "alice/train#1" in look.text
+    assert QuotaLine.objects.get().count == 4
+    done = admin.send(f"{VC}/quota", **cells(2), apply="on")
+    assert "No job was stopped." in done.text
+    assert QuotaLine.objects.get().count == 2
+
+
+def test_a_quota_that_cannot_be_is_refused_in_words(world: World, admin: Browser) -> None:
+    page = admin.send(f"{VC}/quota", **cells(5), apply="on")
+    assert (page.status, "the quotas need 5 A100, 4 are there" in page.text) == (400, True)
+    assert "nothing would change" in admin.send(f"{VC}/quota", **cells(4)).text
+
+
+def test_a_change_for_a_time_shows_its_return_and_is_withdrawn(world: World, admin: Browser) -> None:
+    start = world.now + timedelta(days=1)
+    typed: dict[str, Any] = {
+        "starts_at": f"{start:%Y-%m-%dT%H:%M}", "ends_at": f"{start + timedelta(days=7):%Y-%m-%dT%H:%M}",
+        "reason": "deadline", **cells(1),
+    }  # fmt: skip
+    assert "comes back: 4 A100" in admin.send(f"{VC}/quota", **typed).text
+    page = admin.send(f"{VC}/quota", **typed, apply="on")
+    assert "deadline" in page.text
+    change = QuotaChange.objects.get()
+    assert "withdrawn" in admin.send(f"/quota-changes/{change.pk}/withdraw", form=VC).text
+    change.refresh_from_db()
+    assert change.withdrawn
+
+
+def test_a_lead_changes_what_one_user_may_hold_and_nothing_else(world: World) -> None:
+    lead = Browser(cast_of(world.vc, world.user)["lead"])
+    assert "Weight" not in lead.get(f"{VC}/rules").text
+    page = lead.send(f"{VC}/rules", user_gpus=2, user_factor="", default_borrow="auto", weight=9)
+    assert "The rules of vision are changed." in page.text
+    vc = VirtualCluster.objects.get(name="vision")
+    assert (vc.user_gpus, vc.default_borrow, vc.weight) == (2, "auto", 1)
+
+
+def test_rules_that_cannot_be_are_refused_beside_their_field(world: World, admin: Browser) -> None:
+    page = admin.send(f"{VC}/rules", user_gpus=-1, default_borrow="sometimes", weight=0)
+    assert page.status == 400
+    assert "greater than or equal to 0" in page.text
+    assert VirtualCluster.objects.get(name="vision").user_gpus is None
+
+
+def test_a_right_is_given_and_taken_back(world: World, admin: Browser) -> None:
+    last = f"{world.now + timedelta(days=9):%Y-%m-%d}"
+    page = admin.send(f"{VC}/firm-rights", form=VC, username="alice", gpus=2, last_day=last)
+    assert f"alice 2 {last}" in page.text
+    page = admin.send(f"{VC}/firm-rights", form=VC, username="alice", gpus=5, last_day=last)
+    assert "5 GPUs asked for; of 4" in page.text
+    assert "no user nobody" in admin.send(f"{VC}/firm-rights", form=VC, username="nobody", gpus=1, last_day=last).text
+    admin.send(f"{VC}/firm-rights/alice/end", form=VC)
+    assert not FirmRight.objects.exists()
+
+
+@pytest.mark.parametrize("who", ["member", "owner", "auditor", "other"])
+def test_nobody_else_changes_anything(world: World, who: str) -> None:
+    firm_right_set(vc=world.vc, username="alice", gpus=1, last_day=world.now.date(), now=world.now, actor="root")
+    change = quota_change_create(
+        lines=quota_lines(), starts_at=world.now, ends_at=None, reason="", actor="root", now=world.now
+    )
+    browser = Browser(cast_of(world.vc, world.user)[who])
+    assert {browser.get(f"{VC}/{page}").status for page in ("quota", "rules")} == {403}
+    posts = [f"{VC}/quota", f"{VC}/rules", f"{VC}/firm-rights", f"{VC}/firm-rights/alice/end"]
+    posts += [f"/quota-changes/{change.pk}/withdraw", "/cluster/nodes/gpu01/topology"]
+    assert {browser.send(path, form="/profile").status for path in posts} == {403}
+    assert FirmRight.objects.exists()
+
+
+def test_a_topology_is_taken_anew_on_the_cluster_page(world: World, admin: Browser) -> None:
+    page = admin.get("/cluster")
+    assert "Take topology" in page.text
+    assert page.links["vision"] == VC
+    assert "A100-node4" in page.text
+    assert "is taken anew" in admin.send("/cluster/nodes/gpu01/topology", form="/cluster").text

@@ -1,0 +1,179 @@
+"""Quotas and cells change while jobs run: shown beforehand, and no job is stopped by it."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.core.management import CommandError, call_command
+
+from portal.accounts.models import ClusterRole
+from portal.clusters.models import QuotaChange, QuotaLine
+from portal.clusters.services import configuration_export, vc_create
+from portal.jobs.models import Allocation, Job
+from tests.clusters.test_configuration import RACK
+from tests.support.cast import Api, person
+from tests.support.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def busy(world: World) -> World:
+    """Vision owns 8 GPUs of one node and runs two jobs of 4 on them."""
+    world.node("gpu01", gpus=8)
+    vc_create(name="audio", now=world.now)
+    for name in ("first", "second"):
+        world.submit(name=name, gpu=4)
+    world.settle()
+    assert standings() == {"first": "guaranteed", "second": "guaranteed"}
+    return world
+
+
+@pytest.fixture
+def admin(busy: World) -> Api:
+    return Api(person("root", ClusterRole.ADMIN))
+
+
+def standings() -> dict[str, str]:
+    rows = Allocation.objects.filter(released_at__isnull=True, task_attempt__task__job__state="running")
+    return dict(rows.values_list("task_attempt__task__job__name", "standing"))
+
+
+def to(count: int) -> dict[str, Any]:
+    return {"lines": [{"vc": "vision", "cell_type": "A100", "count": count}]}
+
+
+def demoted(answer: Any) -> list[tuple[str, int]]:
+    return [(job["label"], job["gpus"]) for job in answer.json()["demoted"]]
+
+
+def test_a_dry_run_lists_the_jobs_that_would_be_demoted_and_changes_nothing(busy: World, admin: Api) -> None:
+    answer = admin.call("PATCH", "quotas?dry_run=true", to(4))
+    assert (answer.status_code, demoted(answer)) == (200, [("alice/second#1", 4)])
+    busy.settle()
+    assert QuotaLine.objects.get().count == 8
+    assert standings() == {"first": "guaranteed", "second": "guaranteed"}
+
+
+def test_a_smaller_quota_stops_no_job_and_the_demoted_one_runs_on_loan(busy: World, admin: Api) -> None:
+    assert demoted(admin.call("PATCH", "quotas", to(4))) == [("alice/second#1", 4)]
+    busy.settle()
+    assert standings() == {"first": "guaranteed", "second": "borrowed"}
+    assert set(Job.objects.values_list("state", flat=True)) == {"running"}
+
+
+def test_what_was_demoted_comes_back_into_a_quota_that_grows_again(busy: World, admin: Api) -> None:
+    for count in (4, 8):
+        admin.call("PATCH", "quotas", to(count))
+        busy.settle()
+    assert standings() == {"first": "guaranteed", "second": "guaranteed"}
+
+
+def test_quotas_are_changed_only_from_the_version_that_was_read(busy: World, admin: Api) -> None:
+    tag = admin.call("GET", "quotas").headers["ETag"]
+    assert admin.call("PATCH", "quotas", to(7), If_Match=tag).status_code == 200
+    assert admin.call("PATCH", "quotas", to(6), If_Match=tag).status_code == 409
+    assert admin.call("PATCH", "quotas", to(6), If_Match="x").status_code == 400
+
+
+def test_a_quota_that_cannot_be_is_refused_with_its_numbers_in_a_dry_run_too(busy: World, admin: Api) -> None:
+    for query in ("?dry_run=true", ""):
+        answer = admin.call("PATCH", f"quotas{query}", to(9))
+        assert answer.status_code == 400
+        assert answer.json()["errors"] == [
+            {"path": "quota.A100", "message": "the quotas need 9 A100, 8 are there", "code": "too_large"}
+        ]
+
+
+def test_a_deadline_week_is_planned_shown_with_its_return_and_kept_by_the_cycle(busy: World, admin: Api) -> None:
+    start, end = busy.now + timedelta(hours=1), busy.now + timedelta(hours=2)
+    body = to(4) | {"starts_at": start.isoformat(), "ends_at": end.isoformat(), "reason": "audio's deadline"}
+    look = admin.call("POST", "quota-changes?dry_run=true", body)
+    assert (look.status_code, demoted(look), QuotaChange.objects.count()) == (200, [("alice/second#1", 4)], 0)
+    planned = admin.call("POST", "quota-changes", body)
+    assert planned.status_code == 201
+    assert [(line["count"], line["gpus"]) for line in planned.json()["returns"]] == [(8, 8)]
+    (listed,) = admin.call("GET", "quota-changes").json()
+    assert (listed["reason"], listed["actor"]) == ("audio's deadline", "root")
+    seen = []
+    for moment in (busy.now, start, end):
+        busy.cycle(now=moment)
+        seen.append(standings()["second"])
+    assert seen == ["guaranteed", "borrowed", "guaranteed"]
+    assert set(Job.objects.values_list("state", flat=True)) == {"running"}
+
+
+def test_a_planned_change_is_withdrawn(busy: World, admin: Api) -> None:
+    body = to(4) | {"starts_at": (busy.now + timedelta(hours=1)).isoformat()}
+    key = admin.call("POST", "quota-changes", body).json()["id"]
+    assert admin.call("DELETE", f"quota-changes/{key}").status_code == 204
+    assert admin.call("DELETE", f"quota-changes/{key}").status_code == 409
+    assert admin.call("DELETE", "quota-changes/999").status_code == 404
+
+
+# ---------------------------------------------------------------- configuration
+
+
+def smaller() -> dict[str, Any]:
+    """The cluster as it is, with half of vision's quota."""
+    document: dict[str, Any] = json.loads(json.dumps(configuration_export()))
+    document["virtualClusters"]["vision"]["virtualCells"][0]["cellNumber"] = 4
+    return document
+
+
+def test_an_import_by_rest_shows_and_then_does(busy: World, admin: Api) -> None:
+    document = smaller()
+    look = admin.call("PUT", "cluster?dry_run=true", document)
+    assert (look.json()["dry_run"], demoted(look)) == (True, [("alice/second#1", 4)])
+    assert admin.call("GET", "cluster").json() == configuration_export() != document
+    assert demoted(admin.call("PUT", "cluster", document)) == [("alice/second#1", 4)]
+    assert admin.call("GET", "cluster").json() == document
+    busy.settle()
+    assert standings() == {"first": "guaranteed", "second": "borrowed"}
+
+
+@pytest.mark.parametrize("body", [[], "x", {"physicalCluster": 3}, {"unknown": {}}, {"virtualClusters": {"a/b": {}}}])
+def test_what_is_no_configuration_is_refused(busy: World, admin: Api, body: object) -> None:
+    assert admin.call("PUT", "cluster", json.dumps(body)).status_code == 400
+    assert QuotaLine.objects.get().count == 8
+
+
+def command(*words: str) -> str:
+    out = StringIO()
+    call_command("cluster", *words, stdout=out)
+    return out.getvalue()
+
+
+def test_the_command_exports_what_it_imports(busy: World, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump(smaller()))
+    told = command("import", str(file), "--dry-run")
+    assert "alice/second#1 of vision runs on, but its GPUs are on loan." in told
+    assert "Nothing was changed." in told
+    assert yaml.safe_load(command("export")) != smaller()
+    assert "Done: 1 nodes, 2 virtual clusters, 1 jobs demoted." in command("import", str(file))
+    assert yaml.safe_load(command("export")) == yaml.safe_load(file.read_text())
+
+
+def test_the_command_tells_every_fault(busy: World, tmp_path: Path) -> None:
+    bad = json.loads(json.dumps(RACK))
+    bad["virtualClusters"]["audio"]["virtualCells"][0]["cellType"] = "rack.none"
+    bad["virtualClusters"]["vision"]["pinnedCells"] = [{"pinnedCellId": "nowhere"}]
+    file = tmp_path / "bad.json"
+    file.write_text(json.dumps(bad))
+    with pytest.raises(CommandError) as error:
+        command("import", str(file))
+    assert "virtualClusters.audio.virtualCells[0]" in str(error.value)
+    assert "virtualClusters.vision.pinnedCells[0]" in str(error.value)
+    for text, complaint in (("{", "neither YAML nor JSON"), ("[1]", "cannot be used")):
+        file.write_text(text)
+        with pytest.raises(CommandError, match=complaint):
+            command("import", str(file))
+    with pytest.raises(CommandError, match="cannot be read"):
+        command("import", str(tmp_path / "absent"))

@@ -1,0 +1,57 @@
+"""Quota that would have to sit on bad hardware is shown to its owners."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+
+from portal.clusters.models import CellType, Gpu, Node
+from portal.clusters.services import quota_set
+from portal.dispatch.doomed import doomed_find
+from tests.support.cast import Api
+from tests.support.pages import Browser
+from tests.support.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def world(world: World) -> World:
+    """Vision owns two whole nodes of 4 GPUs."""
+    for name in ("gpu01", "gpu02"):
+        world.node(name, gpus=4)
+    for name, count in (("A100", 0), ("A100-node4", 2)):
+        quota_set(vc=world.vc, cell_type=CellType.objects.get(name=name), count=count, now=world.now)
+    return world
+
+
+def told(world: World) -> list[tuple[str, int]]:
+    doomed_find(now=timezone.now())
+    return [(one["cell_type"], one["cells"]) for one in Api(world.user).get("virtual-clusters/vision")["doomed"]]
+
+
+def test_all_is_well_while_every_cell_can_be_had(world: World) -> None:
+    assert told(world) == []
+    assert "cannot be had now" not in Browser(world.user).get("/virtual-clusters/vision").text
+
+
+def test_a_bad_gpu_dooms_the_node_that_is_owed(world: World) -> None:
+    Gpu.objects.filter(node__name="gpu01", index=0).update(fault="fell off the bus")
+    assert told(world) == [("A100-node4", 1)]
+    page = Browser(world.user).get("/virtual-clusters/vision")
+    assert "1 cell of type A100-node4 cannot be had now" in page.text
+    Gpu.objects.update(fault="")
+    assert told(world) == []
+
+
+def test_a_lost_node_dooms_its_cells_and_a_cordoned_one_none(world: World) -> None:
+    Node.objects.filter(name="gpu01").update(intent="cordoned")
+    assert told(world) == []
+    Node.objects.filter(name="gpu01").update(health="lost")
+    assert told(world) == [("A100-node4", 1)]
+
+
+def test_what_another_cell_can_stand_in_for_is_not_doomed(world: World) -> None:
+    quota_set(vc=world.vc, cell_type=CellType.objects.get(name="A100-node4"), count=1, now=world.now)
+    Gpu.objects.filter(node__name="gpu01", index=0).update(fault="fell off the bus")
+    assert told(world) == []

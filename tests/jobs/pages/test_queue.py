@@ -1,0 +1,100 @@
+"""The queue's page, and what a waiting job's page says of its start."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from portal.clusters.services import member_set, vc_create
+from portal.dispatch.estimates import starts_estimate
+from portal.dispatch.models import StartEstimate
+from portal.jobs.models import Job
+from tests.support.cast import person
+from tests.support.pages import Browser
+from tests.support.world import World
+
+pytestmark = pytest.mark.django_db
+
+PROD = {"hivedScheduler": {"jobPriorityClass": "prod"}}
+
+
+@pytest.fixture
+def waiting(world: World) -> list[Job]:
+    """Eight GPUs are in use for at most an hour; two jobs wait, the second more urgent."""
+    world.submit(gpu=8, extras={**PROD, "berth": {"timeLimit": "1h"}})
+    world.settle()
+    jobs = [world.submit(name="later"), world.submit(name="sooner", gpu=8, extras=PROD)]
+    world.cycle()
+    starts_estimate(now=timezone.now(), seconds=60)
+    return jobs
+
+
+def test_the_queue_lists_what_waits_in_the_schedulers_order_with_reason_and_start(
+    waiting: list[Job], browser: Browser
+) -> None:
+    page = browser.get("/queue")
+    assert page.text.index("alice/sooner#1") < page.text.index("alice/later#1")
+    assert "eam vision holds 8 of 8 A100" in page.text
+    assert "prod" in page.text
+    assert "2 jobs wait." in page.text
+    assert f"/jobs/{waiting[0].pk}" in page.links.values()
+    assert len(page.attribute("time", "data-moment")) >= 1, "a likely start"
+
+
+def test_of_another_teams_job_only_owner_team_and_size_are_shown(waiting: list[Job], world: World) -> None:
+    bob = person("bob")
+    member_set(vc=vc_create(name="speech", now=timezone.now()), user=bob, role="member", now=timezone.now())
+    page = Browser(bob).get("/queue")
+    assert "a job of alice" in page.text
+    assert "vision" in page.text
+    for secret in ("later", "sooner", "holds 8"):
+        assert secret not in page.text
+
+
+def test_the_queue_of_one_team(waiting: list[Job], browser: Browser) -> None:
+    vc_create(name="speech", now=timezone.now())
+    assert "alice/later#1" in browser.get("/queue?vc=vision").text
+    empty = browser.get("/queue?vc=speech")
+    assert "Nothing waits in this virtual cluster." in empty.text
+    assert "alice/later#1" in browser.get("/queue?vc=nowhere&first=x").text, "what cannot be is no filter"
+
+
+def test_an_empty_queue_says_what_to_do(world: World, browser: Browser) -> None:
+    assert "Nothing waits: whatever fits starts at once." in browser.get("/queue").text
+
+
+def test_a_refreshed_queue_is_the_part_of_the_page(waiting: list[Job], browser: Browser) -> None:
+    whole, part = browser.get("/queue"), browser.get("/queue", HX_Request="true")
+    assert 'id="queue"' in part.html
+    assert "<html" not in part.html
+    assert "alice/sooner#1" in whole.text
+
+
+def test_a_long_queue_comes_in_pages(waiting: list[Job], browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("portal.jobs.views.QUEUE_PAGE", 1)
+    first = browser.get("/queue")
+    assert "alice/sooner#1" in first.text
+    assert "alice/later#1" not in first.text
+    second = browser.get(first.links["Later places"])
+    assert "alice/later#1" in second.text
+    assert "alice/sooner#1" in browser.get(second.links["Earlier places"]).text
+
+
+def test_a_waiting_job_says_when_it_likely_starts(waiting: list[Job], browser: Browser) -> None:
+    page = browser.get(f"/jobs/{waiting[1].pk}")
+    assert "Likely start:" in page.text
+    assert "nine times in ten by" in page.text
+    assert "No estimate yet" in browser.get(f"/jobs/{waiting[0].pk}").text
+
+
+def test_a_waiting_job_shows_how_good_past_estimates_were(waiting: list[Job], browser: Browser) -> None:
+    now = timezone.now()
+    moments = {"made_at": now, "p50_at": now, "p90_at": now}
+    StartEstimate.objects.bulk_create(
+        StartEstimate(job=waiting[0], started_at=now + timedelta(minutes=late), **moments) for late in [0] * 19 + [90]
+    )
+    starts_estimate(now=now, seconds=60)
+    text = browser.get(f"/jobs/{waiting[1].pk}").text
+    assert "Of the last 20 estimates, 95 % started by the later time; half were off by at most 0 s." in text

@@ -1,0 +1,116 @@
+"""A waiting job changes its virtual cluster: by REST and on its page, with its file judged anew."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from portal.accounts.models import ClusterRole
+from portal.clusters.models import VirtualCluster
+from portal.clusters.services import member_set, vc_create
+from portal.jobs.models import Job
+from portal.jobs.spec.rewrite import with_virtual_cluster
+from tests.clusters.test_quotas import give
+from tests.support.cast import Api, person
+from tests.support.pages import Browser
+from tests.support.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def world() -> World:
+    """Vision owns one GPU, which a job holds; audio owns the other."""
+    made = World()
+    made.node("gpu01", gpus=2)
+    vc_create(name="audio", now=made.now)
+    give(made, "vision", "A100", 1)
+    give(made, "audio", "A100", 1)
+    made.submit(name="first")
+    made.settle()
+    return made
+
+
+def join(world: World, vc: str) -> None:
+    member_set(vc=VirtualCluster.objects.get(name=vc), user=world.user, role="member", now=world.now)
+
+
+def test_a_waiting_job_that_moves_starts_in_its_new_team_with_its_old_time(world: World) -> None:
+    join(world, "audio")
+    job = world.submit(name="second")
+    world.settle()
+    answer = Api(world.user).call("POST", f"jobs/{job.pk}/move", {"vc": "audio"})
+    assert (answer.status_code, answer.json()["vc"]) == (200, "audio")
+    world.settle()
+    moved = Job.objects.get(pk=job.pk)
+    assert (moved.state, moved.vc.name, moved.submitted_at) == ("running", "audio", job.submitted_at)
+    assert yaml.safe_load(moved.config)["defaults"]["virtualCluster"] == "audio"
+    assert moved.spec["vc"] == "audio"
+    assert moved.events.get(code="moved").message == "Moved from vision to audio by alice."
+
+
+def test_a_job_moves_only_where_its_owner_may_submit_it(world: World) -> None:
+    job = world.submit(name="second")
+    answer = Api(person("root", ClusterRole.ADMIN)).call("POST", f"jobs/{job.pk}/move", {"vc": "audio"})
+    assert answer.status_code == 400
+    assert [fault["path"] for fault in answer.json()["errors"]] == ["defaults.virtualCluster"]
+    assert Job.objects.get(pk=job.pk).vc.name == "vision"
+
+
+def test_what_does_not_fit_the_other_team_is_told_before_it_moves(world: World) -> None:
+    join(world, "audio")
+    give(world, "vision", "A100", 1)
+    VirtualCluster.objects.filter(name="audio").update(user_gpus=0)
+    job = world.submit(name="second")
+    answer = Api(world.user).call("POST", f"jobs/{job.pk}/move", {"vc": "audio"})
+    assert "one user may hold 0 in audio" in answer.json()["detail"]
+
+
+def test_a_job_that_runs_stays_where_it_is(world: World) -> None:
+    join(world, "audio")
+    running = Job.objects.get(name="first")
+    answer = Api(world.user).call("POST", f"jobs/{running.pk}/move", {"vc": "audio"})
+    assert answer.status_code == 409
+
+
+def test_to_move_where_it_is_changes_nothing(world: World) -> None:
+    job = world.submit(name="second")
+    assert Api(world.user).call("POST", f"jobs/{job.pk}/move", {"vc": "vision"}).status_code == 200
+    assert not job.events.filter(code="moved").exists()
+
+
+def test_on_its_page_a_waiting_job_is_moved_to_a_team_of_its_owner(world: World) -> None:
+    join(world, "audio")
+    job = world.submit(name="second")
+    browser = Browser(world.user)
+    assert browser.get(f"/jobs/{job.pk}").links["Move"] == f"/jobs/{job.pk}/move"
+    page = browser.send(f"/jobs/{job.pk}/move", vc="audio")
+    assert "waits in audio now" in page.text
+    assert Job.objects.get(pk=job.pk).vc.name == "audio"
+
+
+def test_who_has_one_team_is_told_that_there_is_nowhere_to_go(world: World) -> None:
+    job = world.submit(name="second")
+    assert "nowhere else to go" in Browser(world.user).get(f"/jobs/{job.pk}/move").text
+
+
+FILES = {
+    "plain": (
+        "name: a # kept\ndefaults:\n  virtualCluster: old # why\n",
+        'name: a # kept\ndefaults:\n  virtualCluster: "new" # why\n',
+    ),
+    "no defaults": ("# job\nname: a\n", '# job\n"defaults": {"virtualCluster": "new"}\nname: a\n'),
+    "other defaults": ("defaults:\n  x: 1\n", 'defaults:\n  "virtualCluster": "new"\n  x: 1\n'),
+    "JSON": ('{"name": "a", "defaults": {}}', '{"name": "a", "defaults": {"virtualCluster": "new"}}'),
+    "JSON without defaults": ('{"name": "ü"}', '{"defaults": {"virtualCluster": "new"}, "name": "ü"}'),
+    "an anchor that is used twice": (
+        "name: &n old\ndefaults:\n  virtualCluster: *n\n", "name: old\ndefaults:\n  virtualCluster: new\n",
+    ),
+    "nothing under defaults": ("defaults:\nname: a\n", "defaults:\n  virtualCluster: new\nname: a\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_a_file_gets_another_virtual_cluster_and_keeps_the_rest_as_typed(case: str) -> None:
+    before, after = FILES[case]
+    assert with_virtual_cluster(before, "new") == after

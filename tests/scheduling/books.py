@@ -1,0 +1,60 @@
+"""The engine's books read again from its snapshot, by ways of their own."""
+
+from collections import Counter
+
+from scheduling import Engine, Plan, Snapshot, Standing
+
+
+def books_of(made: Engine) -> dict[str, object]:
+    """All that the ledger counts, but for how often something was given back."""
+    ledger = made._ledger
+    tasks = [
+        {key: ([use.leaf for use in one.leaves], one.cpu_milli, one.memory_mb) for key, one in here.items()}
+        for here in ledger.tasks
+    ]
+    return {"tasks": tasks} | {
+        name: getattr(ledger, name)
+        for name in (
+            "healthy", "open_nodes", "busy", "lent", "claimed", "bound", "held", "cpu", "memory", "used",
+            "owners", "pairs", "home", "place", "seated", "seat_at", "bound_nodes", "free_leaves", "groups",
+            "holes", "cell_groups", "slack",
+        )
+    }  # fmt: skip
+
+
+def check_amounts(state: Snapshot) -> None:
+    """No GPU, virtual cell or task twice; CPU and memory of no node oversubscribed; no quota exceeded."""
+    placements = [task.placement for one in state.running for task in one.tasks]
+    leaves = Counter(use.leaf for one in placements for use in one.leaves)
+    cells = Counter(use.virtual_cell for one in placements for use in one.leaves if use.virtual_cell)
+    claims = {claim.virtual_cell for claim in state.claims}
+    assert not [leaf for leaf, count in leaves.items() if count > 1]
+    assert not [cell for cell, count in cells.items() if count > 1]
+    going = {(one.job.id, task.placement.task) for one in state.running for task in one.tasks if task.leaving}
+    for one in state.running:
+        assert len({task.placement.task for task in one.tasks}) == len(one.tasks)
+        for task in one.tasks:
+            role = one.job.role(task.placement.role)
+            assert len(task.placement.leaves) == role.gpus
+            assert (task.placement.cpu_milli, task.placement.memory_mb) == (role.cpu_milli, role.memory_mb)
+            for use in task.placement.leaves:
+                assert (use.virtual_cell is None) == (use.standing is Standing.BORROWED)
+                if use.virtual_cell in claims:
+                    assert (one.job.id, task.placement.task) in going
+    for node in state.cluster.nodes:
+        here = [one for one in placements if one.node == node.id]
+        assert sum(one.cpu_milli for one in here) <= node.cpu_milli
+        assert sum(one.memory_mb for one in here) <= node.memory_mb
+        own = {leaf.id for leaf in node.leaves}
+        assert all(use.leaf in own for one in here for use in one.leaves)
+
+
+def check_told(made: Engine, plan: Plan) -> None:
+    """Every waiting job starts whole, or has exactly one reason."""
+    waits = [wait.job.id for wait in plan.waits]
+    whole = {start.job.id for start in plan.starts if len(start.placements) == len(start.job.wanted)}
+    assert len(waits) == len(set(waits))
+    started = {start.job.id for start in plan.starts}
+    waiting = {one.id for one in made.snapshot().waiting}
+    assert waiting - started <= set(waits) <= waiting
+    assert not whole & set(waits)

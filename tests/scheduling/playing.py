@@ -1,0 +1,154 @@
+"""An event loop that plays jobs through an engine to their end: starts, ends, preemptions, and what became of all."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+
+from scheduling import Engine, Job, Plan, Start, TaskRef, Victim
+from scheduling.usage import amounts_of, hourly
+
+PASSES = 40
+"""So many passes of one moment change something at most; more is a loop."""
+
+
+@dataclass(frozen=True, order=True)
+class Began:
+    """A task began: when, which, and in which virtual cells (none: on loan)."""
+
+    at: int
+    job: str
+    task: TaskRef
+    cells: tuple[str, ...]
+
+
+@dataclass
+class Run:
+    """What became of the jobs: when each task began and each job ended, on which nodes its tasks were."""
+
+    starts: list[Began] = field(default_factory=list)
+    began: dict[str, list[int]] = field(default_factory=dict)
+    ended: dict[str, int] = field(default_factory=dict)
+    nodes: dict[str, dict[str, int]] = field(default_factory=dict)
+    most_at_once: dict[str, int] = field(default_factory=dict)
+    preempted: list[tuple[int, str, str]] = field(default_factory=list)
+
+    def tasks_of(self, name: str) -> list[TaskRef]:
+        """The tasks of a job as they began; a preempted one began more than once."""
+        return [one.task for one in self.starts if one.job == name]
+
+
+Watch = Callable[[Engine, Plan], None]
+"""Looks at the engine after a plan was carried out there, its victims still in place."""
+
+
+class Player:
+    """Plays arrivals, each task ending `lasts` after its own start; a preempted one begins anew.
+
+    Of one moment first all ends are told the engine, then all submissions; then it decides until nothing changes.
+    """
+
+    def __init__(self, made: Engine, lasts: dict[str, int], watch: Watch | None = None) -> None:
+        self.made = made
+        self.run = Run()
+        self._lasts = lasts
+        self._watch = watch
+        self._jobs: dict[str, Job] = {}
+        self._left: dict[str, set[TaskRef]] = {}
+        self._waiting: dict[str, set[TaskRef]] = {}
+        self._since: dict[tuple[str, TaskRef], int] = {}
+        self._events: list[tuple[int, int, int, str, tuple[TaskRef, ...]]] = []
+        self._number = 0
+
+    def play(self, arrivals: Sequence[tuple[int, Job]]) -> Run:
+        """All of it; jobs may be left that never start."""
+        for at, job in arrivals:
+            self._jobs[job.id] = job
+            self._push(at, 1, job.id, job.wanted)
+        while self._events:
+            now = self._events[0][0]
+            while self._events and self._events[0][0] == now:
+                _, kind, number, name, tasks = heappop(self._events)
+                if kind == 1:
+                    self._left[name] = set(tasks)
+                    self._wait(name, tasks)
+                else:
+                    self._end(now, number, name, tasks)
+            self._decide(now)
+        return self.run
+
+    def _push(self, at: int, kind: int, name: str, tasks: tuple[TaskRef, ...]) -> int:
+        self._number += 1
+        heappush(self._events, (at, kind, self._number, name, tasks))
+        return self._number
+
+    def _wait(self, name: str, tasks: tuple[TaskRef, ...]) -> None:
+        every = self._waiting[name] = self._waiting.get(name, set()) | set(tasks)
+        self.made.submit(replace(self._jobs[name], wanted=tuple(sorted(every))))
+
+    def _end(self, now: int, number: int, name: str, tasks: tuple[TaskRef, ...]) -> None:
+        """The tasks are through, or (victims) out of their grace; without effect where they were ended before."""
+        mine = tuple(task for task in tasks if self._since.get((name, task)) == number)
+        if not mine:
+            return
+        self._leave(now, name, mine)
+        self._left[name] -= set(mine)
+        if self._left[name]:
+            self.made.finish(name, mine)
+        else:
+            self.made.finish(name)
+            self.run.ended[name] = now
+
+    def _leave(self, now: int, name: str, tasks: tuple[TaskRef, ...]) -> None:
+        """What the tasks used is noted before they go."""
+        state = next(one for one in self.made.snapshot().running if one.job.id == name)
+        leaf_types = self.made.snapshot().cluster.leaf_types
+        for task in state.tasks:
+            if task.placement.task in tasks:
+                del self._since[name, task.placement.task]
+                amounts = amounts_of(task.placement, leaf_types)
+                if not state.job.opportunistic:
+                    for row in hourly(state.job.vc, state.job.user, amounts, task.started_ms, now):
+                        self.made.note(row)
+
+    def _decide(self, now: int) -> None:
+        for _ in range(PASSES):
+            plan = self.made.advance(now)
+            if self._watch is not None:
+                self._watch(self.made, plan)
+            for start in plan.starts:
+                self._began(now, start)
+            for preemption in plan.preemptions:
+                for victim in preemption.victims:
+                    self.run.preempted.append((now, preemption.job.id, victim.job))
+                    self._evict(now, victim)
+            if not (plan.answers or plan.promotions or plan.demotions or plan.releases):
+                return
+        raise AssertionError(f"at {now} every one of {PASSES} passes changed something")
+
+    def _evict(self, now: int, victim: Victim) -> None:
+        """The victim's tasks wait again; two preemptors of one moment may name the same."""
+        tasks = tuple(task for task in victim.tasks if (victim.job, task) in self._since)
+        if tasks:
+            self._leave(now, victim.job, tasks)
+            self.made.finish(victim.job, tasks)
+            self._wait(victim.job, tasks)
+
+    def _began(self, now: int, start: Start) -> None:
+        name, run = start.job.id, self.run
+        tasks = tuple(placement.task for placement in start.placements)
+        self._waiting[name] -= set(tasks)
+        number = self._push(now + self._lasts[name], 0, name, tasks)
+        nodes = run.nodes.setdefault(name, {})
+        for placement in start.placements:
+            cells = tuple(sorted(use.virtual_cell for use in placement.leaves if use.virtual_cell is not None))
+            run.starts.append(Began(now, name, placement.task, cells))
+            run.began.setdefault(name, []).append(now)
+            nodes[placement.node] = nodes.get(placement.node, 0) + 1
+            self._since[name, placement.task] = number
+        at_once = sum(owner == name for owner, _ in self._since)
+        run.most_at_once[name] = max(run.most_at_once.get(name, 0), at_once)
+
+
+def run_to_the_end(made: Engine, arrivals: Sequence[tuple[int, Job]], lasts: dict[str, int]) -> Run:
+    """What becomes of these jobs."""
+    return Player(made, lasts).play(arrivals)

@@ -1,0 +1,56 @@
+"""What our engine answers in HiveD's cases: as recorded, or better; on random streams of the oracle nearly always."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduling import Engine
+from scheduling.simulator.replay import Difference, Tally, read, replay
+from tests.scheduling.replay.reference import Reference
+from tests.scheduling.replay.streams import stream
+
+SHARED = Path(__file__).parents[4] / "shared" / "hived"
+CASES = json.loads((SHARED / "cases.json").read_text())
+STREAMS = json.loads((SHARED / "streams.json").read_text())
+
+
+def differences(document: Any, follow: bool) -> tuple[list[Difference], Tally]:
+    tally = Tally()
+    return list(replay(read(document), follow, tally)), tally
+
+
+@pytest.mark.parametrize("follow", [False, True], ids=["strict", "follow"])
+def test_the_references_own_test_has_no_difference(follow: bool) -> None:
+    found, tally = differences(CASES, follow)
+    assert found == []
+    assert (tally.tests, tally.steps) == (8, 226)
+
+
+def test_the_recorded_streams_have_no_difference_when_followed() -> None:
+    found, tally = differences(STREAMS, follow=True)
+    assert found == []
+    assert (tally.tests, tally.steps) == (20, 1019)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_our_own_random_streams_break_no_invariant_and_replay_as_they_were(seed: int) -> None:
+    document, faults = stream(seed, Engine)
+    assert faults == []
+    found, tally = differences(json.loads(json.dumps(document)), follow=True)
+    assert (found, tally.better) == ([], 0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_random_stream_of_the_oracle_has_no_difference_when_followed(seed: int) -> None:
+    document, _ = stream(seed, Reference)
+    assert differences(json.loads(json.dumps(document)), follow=True)[0] == []
+
+
+@pytest.mark.soak
+def test_thousands_of_our_own_random_streams_break_no_invariant() -> None:
+    for seed in range(2000):
+        document, faults = stream(seed, Engine)
+        assert faults == [], seed
+        assert differences(json.loads(json.dumps(document)), follow=True)[0] == [], seed

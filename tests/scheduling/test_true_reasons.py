@@ -1,0 +1,167 @@
+"""Every reason is true: its obstacle blocks the job where those after it are gone, its numbers are the snapshot's."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from scheduling import Code, Engine, Job, Plan, Preempt, Snapshot, Standing, Start, Wait
+from scheduling.cells import Rules
+from scheduling.layout import Layout
+from tests.scheduling.cellworlds import ANY, World, damaged, worlds
+from tests.scheduling.playing import Player
+from tests.scheduling.worlds import all_in_service, with_plenty
+
+
+def alone_in(state: Snapshot, job: Job) -> Start | Preempt | Wait:
+    """What becomes of the job in this state whoever else waits."""
+    others = tuple(one for one in state.waiting if one.id == job.id)
+    return Engine.restore(replace(state, waiting=others)).decide(job, NOW)
+
+
+NOW = 1_000
+
+
+def held(state: Snapshot, vc: str, chain: str) -> int:
+    """Virtual leaves of a virtual cluster in a chain that somebody holds or claims."""
+    layout = Layout(state.cluster)
+    cells = {claim.virtual_cell for claim in state.claims}
+    cells |= {use.virtual_cell or "" for one in state.running for task in one.tasks for use in task.placement.leaves}
+    found = [layout.virtual_leaf(cell) for cell in cells if cell.startswith(f"{vc}/")]
+    quotas = [layout.quotas[layout.cell_quota[one[0]]] for one in found if one is not None]
+    return sum(quota.chain == chain for quota in quotas)
+
+
+def lent(state: Snapshot, kind: str, vc: str | None = None) -> int:
+    """GPUs of a type on loan, to one virtual cluster or all."""
+    return sum(
+        use.standing is Standing.BORROWED and state.cluster.leaf_types[use.leaf] == kind
+        for one in state.running
+        if vc in (None, one.job.vc)
+        for task in one.tasks
+        for use in task.placement.leaves
+    )
+
+
+def check_quota(state: Snapshot, plan: Plan, wait: Wait) -> None:
+    numbers, vc = wait.reason.numbers, wait.job.vc
+    best = with_plenty(all_in_service(state))
+    assert isinstance(alone_in(best, wait.job), Wait)
+    if "sku" not in numbers:
+        assert numbers["owned"] == 0
+        return
+    owned = Layout(state.cluster).owned.get((vc, str(numbers["sku"])), 0)
+    if next(one.pinned for one in state.cluster.virtual_clusters if one.id == vc):
+        return  # what is pinned and what is not are counted each by itself
+    if "held" in numbers:
+        assert (numbers["held"], numbers["owned"]) == (held(state, vc, str(numbers["sku"])), owned)
+        assert int(numbers["held"]) + int(numbers["needed"]) > owned
+    else:
+        assert numbers["free"] == owned - held(state, vc, str(numbers["sku"]))
+        assert int(numbers["needed"]) <= int(numbers["free"])
+
+
+def check_order(state: Snapshot, plan: Plan, wait: Wait) -> None:
+    numbers = wait.reason.numbers
+    if "owed" in numbers:
+        assert int(numbers["owed"]) > 0
+        return
+    before = [one for one in plan.waits if one.job.vc == wait.job.vc and one.job.id != wait.job.id]
+    mine = [one for one in state.running if one.job.vc == wait.job.vc and not one.job.opportunistic]
+    on_loan = [task for one in mine for task in one.tasks if any(not use.virtual_cell for use in task.placement.leaves)]
+    assert 0 < int(numbers["ahead"]) <= len(before) + len(on_loan)
+    assert numbers["ahead"] == sum(int(numbers[key]) for key in ("by_priority", "by_share", "by_submission"))
+    higher = [one for one in before if one.job.priority > wait.job.priority]
+    assert int(numbers["by_priority"]) <= len(higher) + len(on_loan)
+
+
+def check_reserved(state: Snapshot, plan: Plan, wait: Wait) -> None:
+    holder = next(one.job for one in plan.waits if one.job.id == wait.reason.numbers["job"])
+    assert (holder.vc, holder.id in plan.reservations) == (wait.job.vc, True)
+    assert holder.priority >= wait.job.priority
+    assert int(wait.reason.numbers["at_ms"]) >= plan.at_ms
+
+
+def check_lend_limit(state: Snapshot, plan: Plan, wait: Wait) -> None:
+    numbers, layout = wait.reason.numbers, Layout(state.cluster)
+    kind = str(numbers["sku"])
+    chains = layout.chains_of(kind)
+    there = sum(one == kind for one in state.cluster.leaf_types.values())
+    most = there
+    for vc in state.cluster.virtual_clusters:
+        owned = sum(layout.owned.get((vc.id, chain), 0) for chain in chains)
+        idle = owned - sum(held(state, vc.id, chain) for chain in chains)
+        most += min(idle, vc.rules.max_lend.get(kind, there)) - owned
+    assert (numbers["lent"], numbers["limit"]) == (lent(state, kind), most)
+    assert int(numbers["lent"]) + int(numbers["needed"]) > most
+
+
+def check_borrow_limit(state: Snapshot, plan: Plan, wait: Wait) -> None:
+    numbers = wait.reason.numbers
+    kind, vc = str(numbers["sku"]), wait.job.vc
+    rules = next(one.rules for one in state.cluster.virtual_clusters if one.id == vc)
+    assert (numbers["held"], numbers["limit"]) == (lent(state, kind, vc), rules.max_borrow[kind])
+    assert int(numbers["held"]) + int(numbers["needed"]) > int(numbers["limit"])
+
+
+def check_fragmented(state: Snapshot, plan: Plan, wait: Wait) -> None:
+    assert isinstance(alone_in(with_plenty(all_in_service(state)), wait.job), Wait)
+
+
+def check_bad_nodes(state: Snapshot, plan: Plan, wait: Wait) -> None:
+    assert isinstance(alone_in(with_plenty(state), wait.job), Wait)
+    assert not isinstance(alone_in(with_plenty(all_in_service(state)), wait.job), Wait)
+
+
+def check_resources(state: Snapshot, plan: Plan, wait: Wait) -> None:
+    assert isinstance(alone_in(state, wait.job), Wait)
+    assert not isinstance(alone_in(with_plenty(state), wait.job), Wait)
+
+
+CHECKS: dict[Code, Callable[[Snapshot, Plan, Wait], None]] = {
+    Code.QUOTA: check_quota,
+    Code.ORDER: check_order,
+    Code.RESERVED: check_reserved,
+    Code.LEND_LIMIT: check_lend_limit,
+    Code.BORROW_LIMIT: check_borrow_limit,
+    Code.FRAGMENTED: check_fragmented,
+    Code.BAD_NODES: check_bad_nodes,
+    Code.RESOURCES: check_resources,
+}
+
+
+def watch(made: Engine, carried_out: Plan) -> None:
+    """The reasons of a moment in which nothing more can be done."""
+    if carried_out.answers or carried_out.promotions or carried_out.demotions or carried_out.releases:
+        return
+    plan, state = made.plan(carried_out.at_ms), made.snapshot()
+    for wait in plan.waits:
+        CHECKS[wait.reason.code](state, plan, wait)
+
+
+def limited(world: World) -> World:
+    """The same world where each team lends and borrows few GPUs."""
+    kinds = set(world.cluster.leaf_types.values())
+    rules = Rules(max_lend=dict.fromkeys(kinds, 2), max_borrow=dict.fromkeys(kinds, 3))
+    teams = tuple(replace(vc, rules=rules) for vc in world.cluster.virtual_clusters)
+    return replace(world, cluster=replace(world.cluster, virtual_clusters=teams))
+
+
+def check_reasons(world: World) -> None:
+    for one in (world, limited(world)):
+        Player(Engine(one.cluster), one.lasts, watch).play(one.arrivals)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(worlds(ANY, damaged()))
+def test_every_reason_is_true(world: World) -> None:
+    check_reasons(world)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@settings(max_examples=3_000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(worlds(replace(ANY, most=20), damaged()))
+def test_every_reason_is_true_in_thousands_of_worlds(world: World) -> None:
+    check_reasons(world)
