@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.layout import LeafAt
 from scheduling.ledger import Ledger, PlacementConflict
-from scheduling.preemption import Costs
+from scheduling.preemption import Cost, Costs
 from scheduling.resources import Demand, Room
 from scheduling.search import Bins, Group, find
 from scheduling.topology import bits
@@ -69,6 +69,12 @@ class Ground:
             if seat is not None and ledger.layout.loose_cells >> seat[0] & 1 and ledger.owner_of(seat) != self.job.id:
                 free |= 1 << bit
         return free
+
+    def price(self, number: int, mask: int, count: int) -> tuple[Cost, int]:
+        """At what cost `count` held leaves in the mask can be taken back on a node, and which are then free."""
+        held = mask & self.ledger.busy[number] & ~self.doomed_on(number)
+        gone = {job for job, _ in self.taken if self.costs.is_gang(job)}
+        return self.costs.cheapest(self.ledger, number, held, count, gone)
 
     def pay(self, number: int, mask: int, demands: Iterable[Demand]) -> bool:
         """The holders of these leaves leave; whether the node then has the CPU and memory for one task of each."""

@@ -133,16 +133,15 @@ def _leaf_by_leaf(ground: Ground, nodes: int, demand: Demand) -> Iterator[tuple[
     ledger, ranked = ground.ledger, []
     for number in bits(nodes & ground.allowed):
         usable = ledger.healthy[number] & ~ledger.claimed[number] & ground.unbound_on(number)
-        held = ledger.busy[number] & ~ground.doomed_on(number)
         for bit in bits(usable):
-            paid, _ = ground.costs.cheapest(ledger, number, held & 1 << bit, 1)
+            paid, _ = ground.price(number, 1 << bit, 1)
             ranked.append((len(ledger.split_by(Spot(number, bit), 1)), paid, number, bit))
     for _, _, number, bit in sorted(ranked):
         yield number, 1 << bit
 
 
 def _choices(ground: Ground, nodes: int, demand: Demand) -> list[tuple[int, int]]:
-    """Nodes with the leaves to take there: the fewest taken back, the least loss, the tightest fit."""
+    """Nodes with the leaves to take there: the least loss, the fewest taken back, the tightest fit."""
     ledger = ground.ledger
     ranked = []
     for (shape, bound, _, busy, blocked), members in ledger.groups.items():
@@ -154,9 +153,8 @@ def _choices(ground: Ground, nodes: int, demand: Demand) -> list[tuple[int, int]
             usable = sound & ground.unbound_on(number)
             free = usable & ~(busy & ~ground.doomed_on(number))
             some = min(demand.gpus, free.bit_count())
-            picked = pick(sizes, free, some) if some else None
-            paid, more = ground.costs.cheapest(ledger, number, usable & ~free, demand.gpus - some)
-            mine = (picked.bits if picked else 0) | more
-            if mine.bit_count() == demand.gpus:
-                ranked.append((demand.gpus - some, paid, free.bit_count(), number, mine))
+            paid, more = ground.price(number, usable & ~free, demand.gpus - some)
+            picked = pick(sizes, free | more, demand.gpus)
+            if picked is not None:
+                ranked.append((paid, demand.gpus - some, free.bit_count(), number, picked.bits))
     return [(number, mine) for _, _, _, number, mine in sorted(ranked)]

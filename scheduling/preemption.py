@@ -4,18 +4,22 @@ Across virtual clusters only what is borrowed is taken back: first from the virt
 weighted borrowed share, there the least lost work. Inside one, strictly lower priorities are.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from math import inf
 
 from scheduling.decisions import Victim
 from scheduling.fairness import DominantShares
 from scheduling.jobs import Job, TaskRef
 from scheduling.ledger import Ledger
 from scheduling.snapshot import Running
-from scheduling.topology import bits
 
-Cost = tuple[bool, int, int, int, str]
-"""What a victim costs: inside its minimum run time; less its virtual cluster's borrowed share; lost work in GPU
-milliseconds, as it counts and then as it is; its id. The smallest goes first."""
+Cost = tuple[bool, float, int, int, int]
+"""What victims cost: whether one is inside its minimum run time; less the smallest share on loan that the virtual
+cluster of one of them has; lost work in GPU milliseconds, as it counts and then as it is; the GPUs that end with them.
+The smallest goes first."""
+
+NOTHING: Cost = (False, -inf, 0, 0, 0)
+"""What it costs to end nobody, or whoever is on the way out already."""
 
 
 class Costs:
@@ -26,17 +30,23 @@ class Costs:
         self._borrowed = borrowed
         self._now = now
         self._cap = unsaved_cap_ms
-        self._lost: dict[str, tuple[bool, int, int]] = {}
+        self._lost: dict[str, tuple[bool, int, int, int]] = {}
 
-    def of(self, job: str) -> Cost:
-        """The cost of a running job (of all of it)."""
-        known = self._lost.get(job)
+    def of(self, job: str, leaves: int | None = None) -> Cost:
+        """The cost of a running job: of all of it, or of `leaves` where it is no gang and only they are taken.
+
+        Who is on the way out already costs nothing more.
+        """
         running = self._running.get(job)
-        if running is None:
-            return (False, 0, 0, 0, job)
+        if running is None or running.tasks[0].leaving and running.job.gang:
+            return NOTHING
+        known = self._lost.get(job)
         if known is None:
             known = self._lost[job] = (self._protected(running), *self._work(running))
-        return (known[0], -self._borrowed.key(running.job.vc), known[1], known[2], job)
+        protected, gpus, counted, lost = known
+        if leaves is not None and not running.job.gang and gpus:
+            gpus, counted, lost = leaves, counted * leaves // gpus, lost * leaves // gpus
+        return protected, -self._borrowed.key(running.job.vc), counted, lost, gpus
 
     def is_gang(self, job: str) -> bool:
         """Whether all tasks of the running job end together."""
@@ -56,32 +66,48 @@ class Costs:
     def _protected(self, running: Running) -> bool:
         return any(self._now - task.started_ms < running.job.min_run_ms for task in running.tasks)
 
-    def _work(self, running: Running) -> tuple[int, int]:
-        """GPU milliseconds since the last checkpoint, or since the start: up to the cap where none was made, and all.
+    def _work(self, running: Running) -> tuple[int, int, int]:
+        """The job's GPUs, and its GPU milliseconds since the last checkpoint, or since the start: up to the cap where
+        none was made, and all.
 
-        Without the second, long runs beyond the cap would be alike, and an id would choose among them.
+        Without the last, long runs beyond the cap would be alike, and an id would choose among them.
         """
-        counted = lost = 0
+        gpus = counted = lost = 0
         for task in running.tasks:
             since = max(0, self._now - max(task.checkpoint_ms or 0, task.started_ms))
             capped = since if task.checkpoint_ms is not None else min(since, self._cap)
+            gpus += len(task.placement.leaves)
             counted += capped * len(task.placement.leaves)
             lost += since * len(task.placement.leaves)
-        return counted, lost
+        return gpus, counted, lost
 
-    def cheapest(self, ledger: Ledger, number: int, mask: int, count: int) -> tuple[tuple[Cost, ...], int]:
-        """Of the held leaves in the mask `count` whose holders cost least, and these holders' costs."""
-        holders = sorted((self.of(job), own & mask) for job, own in ledger.held[number].items() if own & mask)
-        paid: list[Cost] = []
-        taken = 0
+    def cheapest(
+        self, ledger: Ledger, number: int, mask: int, count: int, gone: Collection[str] = ()
+    ) -> tuple[Cost, int]:
+        """The holders of at least `count` leaves in the mask that cost least together: their cost, their leaves there.
+
+        Whoever is `gone` already costs nothing. The leaves of one holder are taken or left as a whole.
+        """
+        holders = [
+            (NOTHING if job in gone else self.of(job, (own & mask).bit_count()), own & mask)
+            for job, own in sorted(ledger.held[number].items())
+            if own & mask
+        ]
+        if count == 1 and holders:
+            return min(holders, key=lambda one: one[0])
+        best: dict[int, tuple[Cost, int]] = {0: (NOTHING, 0)}
         for cost, own in holders:
-            if taken.bit_count() >= count:
-                break
-            paid.append(cost)
-            for bit in bits(own):
-                if taken.bit_count() < count:
-                    taken |= 1 << bit
-        return tuple(paid), taken
+            for had, (paid, leaves) in sorted(best.items(), reverse=True):
+                has = min(count, had + own.bit_count())
+                total = _together(paid, cost)
+                if has > had and (has not in best or total < best[has][0]):
+                    best[has] = total, leaves | own
+        return best.get(count, (NOTHING, 0))
+
+
+def _together(one: Cost, other: Cost) -> Cost:
+    """What two sets of victims cost together: of their virtual clusters the one with the smaller share counts."""
+    return one[0] or other[0], max(one[1], other[1]), one[2] + other[2], one[3] + other[3], one[4] + other[4]
 
 
 def victims(running: Mapping[str, Running], taken: Iterable[tuple[str, TaskRef]]) -> tuple[Victim, ...]:
