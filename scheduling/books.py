@@ -25,7 +25,8 @@ class Books:
     lies).
     Per quota cell: `place` (its physical cell) and `seated` (its leaves in use). Per chain: `holes`, the number
     of open nodes by their idle leaves. `freed` counts what was given back to each
-    quota, `given_back` what was on the nodes.
+    quota, `given_back` what was on the nodes;
+    `binding` names what is bound to what: the same number, the same bindings.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -53,6 +54,8 @@ class Books:
         self.free_leaves = dict(layout.owned)
         self.freed: dict[str, int] = {}
         self.given_back = 0
+        self.binding = 0
+        self._bindings = 0
         self._journal: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._trials: list[int] = []
         self._undoing = False
@@ -175,8 +178,14 @@ class Books:
                 self.bound_nodes[upper] += 1 if after else -1
         if not bound:
             self.mark_freed()
+        self._bindings += 1
+        self._set_binding(self._bindings)
         self._regroup(number)
         self._did(self.set_bound, number, mask, not bound)
+
+    def _set_binding(self, binding: int) -> None:
+        before, self.binding = self.binding, binding
+        self._did(self._set_binding, before)
 
     def _regroup(self, number: int) -> None:
         old = self._keys[number]

@@ -12,7 +12,7 @@ from scheduling.caps import cap_passed, is_capped, within_caps
 from scheduling.cells import Cluster, Node, Order
 from scheduling.deciding import Desk, NodeIds
 from scheduling.decisions import Demotion, Plan, Preempt, Promotion, Start, Wait
-from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
+from scheduling.jobs import Borrow, Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.layout import Layout
 from scheduling.ledger import Ledger, PlacementConflict
 from scheduling.lending import Loans
@@ -432,7 +432,9 @@ class Engine:
             queues = self._opportunistic if job.opportunistic else self._queues
             user = "" if self._layout.policy.order is Order.SUBMISSION else job.user
             self._stands[name] = queues.setdefault(job.vc, Queue())
-            self._stands[name].add(job, user, self._shapes.of(job).number)
+            shape = self._shapes.of(job)
+            wants_loan = name in self._waiting and (job.opportunistic or job.borrow is Borrow.AUTO)
+            self._stands[name].add(job, user, shape.number, shape.chains, wants_loan=wants_loan)
 
     def _no_longer_wanted(self, job_id: str, tasks: set[TaskRef]) -> None:
         job = self._waiting.get(job_id)

@@ -8,7 +8,7 @@ from scheduling.deciding import Desk
 from scheduling.decisions import Demotion, Preempt, Promotion, Reason, Start
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.lending import Loans
-from scheduling.ordering import Queue
+from scheduling.ordering import Queue, Rank
 from scheduling.reservation import Reservation
 from scheduling.shapes import Choice, Shape, Shapes
 from scheduling.snapshot import Claim, Running, RunningTask
@@ -18,9 +18,11 @@ from scheduling.usage import Shares, amounts_of
 @dataclass(slots=True)
 class Line:
     """One virtual cluster's queue as the pass goes through it: which chains an earlier job holds up, and for whom
-    cells are kept. `owed` are virtual leaves of earlier jobs that run on loan and cannot move into them yet."""
+    cells are kept. `owed` are virtual leaves of earlier jobs that run on loan and cannot move into them yet.
+    `held_up`: from which place on who wants only these chains is passed over."""
 
     held: set[str] = field(default_factory=set)
+    held_up: tuple[Rank, frozenset[str]] | None = None
     kept: dict[str, Reservation] = field(default_factory=dict)
     owed: dict[int, int] = field(default_factory=dict)
     ahead: "Ahead" = field(default_factory=lambda: Ahead())
