@@ -5,22 +5,21 @@ Nothing here leaves the ledger changed.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
 
 from scheduling import hived
 from scheduling.decisions import Preempt, Start
 from scheduling.fairness import DominantShares
 from scheduling.ground import Ground, Idle, Task
-from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement
+from scheduling.idle import on_loan
+from scheduling.jobs import Job, TaskPlacement
 from scheduling.ledger import Ledger, PlacementConflict
 from scheduling.mapping import Mapped, map_seats
 from scheduling.preemption import Costs, lower, spare_most, victims
-from scheduling.resources import Demand, demands
-from scheduling.search import Fill, find
+from scheduling.resources import demands
+from scheduling.search import find
 from scheduling.shapes import Choice, Unit
 from scheduling.snapshot import Claim, Running
-from scheduling.topology import bits, pick
+from scheduling.topology import bits
 from scheduling.virtual import Seat, Share, seats
 
 NodeIds = frozenset[str] | None
@@ -285,7 +284,8 @@ class Desk:
         allowed = self.allowed(job, nodes)
         units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
         for unit in units:
-            found = self._lent(job, unit, self.preferred(job, unit, allowed))
+            ground = Ground(self.ledger, job, self.preferred(job, unit, allowed), self.costs, evict=False)
+            found = on_loan(ground, unit)
             if found:
                 return Start(job, tuple(found), self.now)
         return None
@@ -295,52 +295,6 @@ class Desk:
         ground = Ground(self.ledger, job, self.allowed(job, None), self.costs, evict=False)
         found = ground.without_gpus(demands(job, ""))
         return None if found is None else tuple(found)
-
-    def _lent(self, job: Job, unit: Unit, allowed: int) -> list[TaskPlacement]:
-        """On loan beside the virtual cluster's own jobs where that is possible: from there only its own jobs take
-        it, and it can move in. Else wherever it fits tightest."""
-        ground = Ground(self.ledger, job, allowed & self._nodes_of(unit), self.costs, evict=False)
-        parts = tuple(part.modestly() for part in unit.parts)
-        fills = find(Idle(ground, -1), parts)
-        if fills is None:
-            return []
-        homes = 0 if job.opportunistic else self._homes(job.vc, unit)
-        return self._on_loan(parts, (find(Idle(ground, homes), parts) if homes else None) or fills)
-
-    def _homes(self, vc: str, unit: Unit) -> int:
-        """Nodes that lie wholly in quota cells of the virtual cluster now."""
-        layout, found = self.ledger.layout, 0
-        for number in (one for pool in unit.pools for one in layout.quotas_of.get((vc, pool.chain), ())):
-            place = self.ledger.place[number]
-            if place is not None and place.upper >= 0:
-                found |= layout.uppers[place.upper].nodes
-            elif place is not None and layout.quotas[number].shape.width == len(layout.leaf_ids[place.node]):
-                found |= 1 << place.node
-        return found
-
-    def _on_loan(self, parts: tuple[Demand, ...], fills: list[Fill]) -> list[TaskPlacement]:
-        layout, placed = self.ledger.layout, []
-        free: dict[int, int] = {}
-        tasks = {id(part): iter(part.tasks) for part in parts}
-        for fill in sorted(fills, key=lambda one: -one.demand.gpus):
-            for _ in range(fill.count):
-                left = free.get(fill.bin, self.ledger.idle(fill.bin))
-                picked = pick(layout.shapes[fill.bin].sizes, left, fill.demand.gpus) if fill.demand.gpus else None
-                mine = picked.bits if picked else 0
-                free[fill.bin] = left & ~mine
-                ids = layout.leaf_ids[fill.bin]
-                uses = tuple(LeafUse(ids[bit], None, Standing.BORROWED) for bit in bits(mine))
-                role, index = next(tasks[id(fill.demand)])
-                demand, node = fill.demand, layout.nodes[fill.bin].id
-                placed.append(TaskPlacement(role, index, node, uses, demand.cpu_milli, demand.memory_mb))
-        return placed
-
-    def _nodes_of(self, unit: Unit) -> int:
-        """Nodes of the chains that the unit's GPUs come from; tasks without GPUs go anywhere."""
-        if unit.others:
-            return -1
-        of_chain = self.ledger.layout.nodes_of_chain
-        return reduce(or_, (of_chain.get(pool.chain, 0) for pool in unit.pools), 0)
 
     def roomy(self, choice: Choice, gang: bool) -> bool:
         """A quick look: whether idle leaves could hold the largest tasks of a gang, or the smallest task."""
