@@ -1,9 +1,9 @@
 """Three weeks of a real cluster under each way of sharing, beside an independent simulator's figures.
 
-`python -m tests.benchmarks.bench_simulator [--clusters quarter third half] [--images FOLDER]`. The trace is
-Microsoft's Philly cluster (msr-fiddle/philly-traces, as cleaned for Pollux, OSDI '21), on a quarter, a third and a
-half of its nodes; it lies beside the project, in `../shared/traces`. Nothing here is asserted. Charts are drawn of
-the rows that differ most: each team alone, and everything lent.
+`python -m tests.benchmarks.bench_simulator [--clusters quarter third half] [--rows WORDS] [--images FOLDER]`. The
+trace is Microsoft's Philly cluster (msr-fiddle/philly-traces, as cleaned for Pollux, OSDI '21), on a quarter, a
+third and a half of its nodes; it lies beside the project, in `../shared/traces`. Nothing here is asserted. Charts are
+drawn of the rows that differ most: each team alone, and everything lent.
 """
 
 import argparse
@@ -68,13 +68,13 @@ CASES = (
     Case("fifo", Settings(Sharing.FIFO), ("12,743", "49,852", "65.5 %", "0", "0", "6,430", "-")),
     Case("capacity, nodes, work kept", LENT, goal=("< 2,100", *("-",) * 6), pictured=True),
     Case(
-        "the same, never promoted",
+        "never promoted, nodes, work kept",
         replace(LENT, promotion=False),
         ("3,625", "13,623", "65.1 %", "733", "45", "0", "-"),
     ),
     Case("capacity, nodes, work lost", LOST, goal=("< 3,500", "-", "-", "-", "< 8,000", "-", "-")),
     Case(
-        "the same, never promoted",
+        "never promoted, nodes, work lost",
         replace(LOST, promotion=False),
         ("11,561", "20,912", "65.9 %", "747", "39,000", "42", "-"),
     ),
@@ -107,14 +107,14 @@ def figures_of(figures: Figures) -> list[str]:
     ]
 
 
-def one_cluster(name: str, images: Path | None) -> None:
-    """All rows of one cluster."""
+def one_cluster(name: str, rows: Sequence[str], images: Path | None) -> None:
+    """The rows of one cluster whose names have one of these words."""
     document = json.loads((TRACES / f"philly_3w.{name}.cluster.json").read_text())
     cluster = of_equal_nodes(document)
     with gzip.open(TRACES / "philly_3w.csv.gz", "rt", newline="") as lines:
         trace = read_trace(lines, cluster)
     private = compare(cluster, trace, Settings()).outcomes
-    for case in CASES:
+    for case in [one for one in CASES if any(word in one.name for word in rows)]:
         image = images / f"simulation-{name}-{slug(case)}.png" if images and case.pictured else None
         found, seconds = run(cluster, trace, case, private, image)
         print("|", " | ".join([name, case.name, *figures_of(found), f"{seconds:.1f}"]), "|", flush=True)
@@ -147,6 +147,7 @@ def main() -> None:
     parser.add_argument(
         "--clusters", nargs="+", choices=["quarter", "third", "half"], default=["quarter", "third", "half"]
     )
+    parser.add_argument("--rows", nargs="+", default=[""], metavar="WORD", help="only rows with a word in their name")
     parser.add_argument("--images", type=Path, help="write a chart of each row into this folder")
     options = parser.parse_args()
     if not TRACES.is_dir():
@@ -155,7 +156,7 @@ def main() -> None:
     print("|", " | ".join(HEADINGS), "|")
     print("|" + " --- |" * len(HEADINGS))
     for name in options.clusters:
-        one_cluster(name, options.images)
+        one_cluster(name, options.rows, options.images)
 
 
 if __name__ == "__main__":
