@@ -57,7 +57,7 @@ for vc in VirtualCluster.objects.filter(name__in=("default", "vc1")):
 
 
 @pytest.fixture(scope="module")
-def lab(services: Services, postgres: PostgresServer, running_docker: DockerEngine) -> Iterator[Person]:
+def two_vcs(services: Services, postgres: PostgresServer, running_docker: DockerEngine) -> Iterator[Person]:
     """Alice, a member of `vc1` and of `default`, which have a node each."""
     agents = [
         Agent(name="carol", gpus="simulated:1xK80-12GB", ports="23000-23499"),
@@ -72,12 +72,6 @@ def lab(services: Services, postgres: PostgresServer, running_docker: DockerEngi
         made.manage("shell", "--verbosity=0", "-c", MEMBERS)
         yield Person(made, "alice", "vc1")
     running_docker.remove_containers()
-
-
-@pytest.fixture(autouse=True)
-def _ended(lab: Person) -> Iterator[None]:
-    yield
-    lab.clear()
 
 
 def make_image(engine: DockerEngine) -> None:
@@ -104,13 +98,18 @@ def share(stack: Stack, **nodes: int) -> None:
     assert said.startswith(f"Done: 2 nodes, {len(nodes)} virtual clusters")
 
 
+@pytest.fixture(scope="module")
+def one_vc(two_vcs: Person) -> Person:
+    """The lab's second cluster, from here on: both nodes are the quota of `default`."""
+    share(two_vcs.stack, default=2)
+    return two_vcs
+
+
 @pytest.fixture
-def one_vc(lab: Person) -> Iterator[Person]:
-    """The lab's second cluster: both nodes are the quota of `default`."""
-    share(lab.stack, default=2)
-    yield lab
-    lab.clear()
-    share(lab.stack, vc1=1, default=1)
+def lab(two_vcs: Person) -> Iterator[Person]:
+    """The lab as the last test left it, without jobs."""
+    yield two_vcs
+    two_vcs.clear()
 
 
 def config(number: int) -> str:
@@ -142,8 +141,7 @@ def test_preemption_a_prod_job_takes_the_node_of_a_test_job_which_runs_again_aft
     lab.wait(test, "running")
     prod = lab.submit(config(2))
     lab.wait(prod, "running")
-    waiting = lab.wait(test, "waiting")["waiting"]
-    assert waiting["code"] == "quota"
+    lab.wait_for(test, lambda job: job["waiting"] and job["waiting"]["code"] == "quota")
     assert [one["end_reason"] for one in lab.attempts(test)] == ["preempted"]
     lab.stop(prod)
     again = lab.wait(test, "running")
@@ -164,12 +162,12 @@ def test_opportunistic_a_job_borrows_the_other_teams_node_until_that_team_needs_
     owners = lab.submit(config(1).replace("virtualCluster: vc1", "virtualCluster: default"))
     lab.wait(owners, "running")
     assert only(lab, owners)["node"] == lent
-    assert lab.wait(oppo, "waiting")["waiting"]["code"]
+    lab.wait_for(oppo, lambda job: job["waiting"] and job["waiting"]["code"])
     assert lab.job(prod)["state"] == "running"
 
 
-def test_gang_both_tasks_wait_and_start_together_when_the_running_job_ends(one_vc: Person) -> None:
-    lab = one_vc
+@pytest.mark.usefixtures("one_vc")
+def test_gang_both_tasks_wait_and_start_together_when_the_running_job_ends(lab: Person) -> None:
     holds, gang = lab.submit(config(5)), lab.submit(config(6))
     lab.wait(holds, "running")
     waiting = lab.wait_for(gang, lambda job: job["waiting"] and job["waiting"]["code"])["waiting"]
@@ -181,8 +179,8 @@ def test_gang_both_tasks_wait_and_start_together_when_the_running_job_ends(one_v
     assert {task["node"] for task in lab.task_attempts(gang)} == {"carol", "dan"}
 
 
-def test_incremental_a_job_that_is_no_gang_starts_one_task_on_the_free_node(one_vc: Person) -> None:
-    lab = one_vc
+@pytest.mark.usefixtures("one_vc")
+def test_incremental_a_job_that_is_no_gang_starts_one_task_on_the_free_node(lab: Person) -> None:
     holds = lab.submit(config(5))
     lab.wait(holds, "running")
     incremental = lab.submit(config(7))
@@ -191,8 +189,8 @@ def test_incremental_a_job_that_is_no_gang_starts_one_task_on_the_free_node(one_
     assert lab.job(holds)["state"] == "running"
 
 
-def test_over_quota_a_larger_gang_is_refused_and_single_tasks_run_two_at_a_time(one_vc: Person) -> None:
-    lab = one_vc
+@pytest.mark.usefixtures("one_vc")
+def test_over_quota_a_larger_gang_is_refused_and_single_tasks_run_two_at_a_time(lab: Person) -> None:
     four = config(6).replace("instances: 2", "instances: 4")
     answer = lab.http.post("/jobs", content=four, headers={"Content-Type": "application/yaml"})
     assert answer.status_code == 400
