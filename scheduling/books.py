@@ -4,7 +4,8 @@ What the steps mean is the ledger's matter. While a trial is open every step is 
 `take_back` undoes them in reverse.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from scheduling.jobs import TaskPlacement, TaskRef
@@ -101,6 +102,17 @@ class Books:
         self._trials.pop()
         if not self._trials:
             self._journal.clear()
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """What is done here stays, unless it raises."""
+        self.begin()
+        try:
+            yield
+        except BaseException:
+            self.take_back()
+            raise
+        self.keep()
 
     def _did(self, undo: Callable[..., None], *args: Any) -> None:
         if self._trials and not self._undoing:
