@@ -283,6 +283,7 @@ class Engine:
         terrain, roster = self._terrain, self._roster
         running, claims, loans = roster.running.copy(), self._claims.copy(), roster.loans.copy()
         claimants = {name: roster.waiting[name] for name in claims if name in roster.waiting}
+        self._ledger.stirred.clear()
         costs = Costs(running, loans.shares, now, terrain.layout.policy.unsaved_cap_ms)
         desk = Desk(
             self._ledger, terrain.idle, running, claims, claimants, costs, roster.ranks.lowest, now, terrain.holdable

@@ -108,6 +108,7 @@ class Layout:
         self.quotas: list[Quota] = []
         self.quota_at: dict[str, int] = {}
         self.cell_quota: list[int] = []
+        self.cell_pool: list[str] = []
         self.loose_cells = 0
         self._virtual: dict[str, LeafAt | None] = {}
         self.quotas_of: dict[tuple[str, str], list[int]] = {}
@@ -294,6 +295,7 @@ class Layout:
         self.quotas.append(quota)
         self.quota_at[quota.address] = quota.number
         self.cell_quota.extend([quota.number] * quota.count)
+        self.cell_pool.extend([quota.pinned or quota.chain] * quota.count)
         key = (quota.vc, quota.chain)
         if quota.loose:
             self.loose_cells |= 1 << quota.first

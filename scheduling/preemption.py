@@ -4,11 +4,11 @@ Across virtual clusters only what is borrowed is taken back: first from the virt
 weighted borrowed share, there the least lost work. Inside one, strictly lower priorities are.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from scheduling.decisions import Victim
 from scheduling.fairness import DominantShares
-from scheduling.jobs import Job, TaskRef
+from scheduling.jobs import TaskRef
 from scheduling.ledger import Ledger
 from scheduling.snapshot import Running
 from scheduling.topology import bits
@@ -96,36 +96,3 @@ def victims(running: Mapping[str, Running], taken: Iterable[tuple[str, TaskRef]]
         lost = every if one.job.gang else tuple(task for task in every if task in tasks[job])
         found.append(Victim(job, lost, one.job.grace_ms))
     return tuple(found)
-
-
-def lower(job: Job, running: Mapping[str, Running], claimants: Mapping[str, Job]) -> set[str]:
-    """Jobs of the same virtual cluster that this one may take cells from: strictly lower in priority.
-
-    Running ones that are preemptible, and those that only claim cells so far.
-    """
-    found = {
-        one.job.id
-        for one in running.values()
-        if one.job.vc == job.vc and one.job.priority < job.priority and one.job.preemptible
-    }
-    return found | {one.id for one in claimants.values() if one.vc == job.vc and one.priority < job.priority}
-
-
-def spare_most(order: Sequence[str], enough: Callable[[set[str]], bool]) -> set[str]:
-    """The smallest set found of the jobs in `order` (those to be taken first come first) that is `enough`.
-
-    First the shortest beginning of the order that is enough, then without each job that is not needed, the
-    dearest first. The whole order is known to be enough.
-    """
-    low, high = 1, len(order)
-    while low < high:
-        middle = (low + high) // 2
-        if enough(set(order[:middle])):
-            high = middle
-        else:
-            low = middle + 1
-    chosen = set(order[:low])
-    for job in reversed(order[: low - 1]):
-        if enough(chosen - {job}):
-            chosen.discard(job)
-    return chosen
