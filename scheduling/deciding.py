@@ -294,6 +294,8 @@ class Desk:
     def _losers(self, job: Job, mapped: Mapped) -> set[str]:
         """Claimants of lower priority whose claimed leaves or virtual leaves the placement takes."""
         ledger, found = self.ledger, set[str]()
+        if not self.claims:
+            return found
         for use in (use for placement in mapped.placements for use in placement.leaves):
             number, bit = ledger.layout.leaf_at[use.leaf]
             if ledger.claimed[number] >> bit & 1:

@@ -177,7 +177,7 @@ class Engine:
         reason = explain.hold(job, self._terrain.layout)
         if reason is not None:
             return Wait(job, reason)
-        state = self._state(now)
+        state = self._state(now, to_change=False)
         shape = self._terrain.shapes.of(job)
         reason = None if job.opportunistic else cap_passed(state, job, shape)
         if reason is not None:
@@ -278,10 +278,12 @@ class Engine:
         self._ledger, self._fallen = entered(self._terrain.layout, self._roster.running, self._claims)
         self._roster.settle(self._terrain.layout, self._terrain.shapes)
 
-    def _state(self, now: int) -> State:
-        """What answers are worked out on; a pass changes it, and its maps are copies."""
+    def _state(self, now: int, *, to_change: bool = True) -> State:
+        """What answers are worked out on. A pass changes it: then its maps are copies."""
         terrain, roster = self._terrain, self._roster
-        running, claims, loans = roster.running.copy(), self._claims.copy(), roster.loans.copy()
+        running, claims, loans = roster.running, self._claims.by_claimant, roster.loans
+        if to_change:
+            running, claims, loans = running.copy(), self._claims.copy(), loans.copy()
         claimants = {name: roster.waiting[name] for name in claims if name in roster.waiting}
         self._ledger.stirred.clear()
         costs = Costs(running, loans.shares, now, terrain.layout.policy.unsaved_cap_ms)

@@ -97,7 +97,7 @@ class Roster:
             return
         left = tuple(task for task in job.wanted if task not in tasks)
         if left:
-            self.waiting[name] = replace(job, wanted=left)
+            self.waiting[name] = job.wanting(left)
             self._place_in_queue(name)
         else:
             self.leave_queue(name)
@@ -126,7 +126,7 @@ class Roster:
             running = self.running.get(name)
             if running is None or running.job.opportunistic or not _on_loan(running):
                 return
-            job = replace(running.job, wanted=tuple(task.placement.task for task in running.tasks))
+            job = running.job.wanting(tuple(task.placement.task for task in running.tasks))
         queues = self.opportunistic if job.opportunistic else self.queues
         queue = self._stands[name] = queues.setdefault(job.vc, Queue())
         queue.add(job, "" if self._by_submission else job.user, self._shapes.of(job).number)
@@ -137,7 +137,7 @@ class Roster:
         """These tasks of a job run beside what runs of it already."""
         before = self.running.get(job.id)
         every = sorted([*(before.tasks if before else ()), *tasks], key=lambda task: task.placement.task)
-        self.set_running(Running(replace(job, wanted=()), tuple(every)))
+        self.set_running(Running(job.wanting(()), tuple(every)))
 
     def set_running(self, running: Running) -> None:
         """A running job's tasks and places as they are now; without tasks it runs no more."""
