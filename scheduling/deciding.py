@@ -18,7 +18,7 @@ from scheduling.mapping import Mapped, map_seats
 from scheduling.preemption import Costs, lower, spare_most, victims
 from scheduling.resources import demands
 from scheduling.search import find
-from scheduling.shapes import Choice, Unit
+from scheduling.shapes import Choice, Shape, Unit
 from scheduling.snapshot import Claim, Running
 from scheduling.topology import bits, pick
 from scheduling.virtual import Seat, Share, seats
@@ -57,6 +57,7 @@ class Desk:
     now: int
     holdable: dict[int, bool] = field(default_factory=dict)
     blocked: bool = False
+    views: hived.Views = field(default_factory=dict)
 
     # Inside the quota
 
@@ -121,10 +122,18 @@ class Desk:
         nodes = layout.all_nodes() if ask.nodes is None else layout.mask_of(ask.nodes)
         below = lower(job, self.running, self.claimants)
         for over in (None, below.__contains__) if ask.inside else (None,):
-            found = [hived.seats(self.ledger, job.vc, pool.name, pool.parts, nodes, over) for pool in unit.pools]
+            found = [
+                hived.seats(self.ledger, self.views, job.vc, pool.name, pool.parts, nodes, over) for pool in unit.pools
+            ]
             if None not in found:
                 return self._on_hardware(job, unit, allowed, [seat for some in found for seat in some or ()])
         return None
+
+    def look(self, job: Job, shape: Shape, nodes: NodeIds) -> None:
+        """HiveD remembers in which order the virtual nodes stood when this job was asked about."""
+        mask = self.ledger.layout.all_nodes() if nodes is None else self.ledger.layout.mask_of(nodes)
+        for pool in {pool.name for choice in shape.choices for unit in choice.units for pool in unit.pools}:
+            hived.look(self.ledger, self.views, job.vc, pool, mask)
 
     def _on_hardware(self, job: Job, unit: Unit, allowed: int, found: list[Seat]) -> Start | Preempt | None:
         """Hardware for these virtual leaves; who has some of them is set aside or has to leave."""

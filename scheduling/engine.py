@@ -12,6 +12,7 @@ from scheduling.caps import cap_passed, is_capped, within_caps
 from scheduling.cells import Cluster, Node, Order
 from scheduling.deciding import Desk, NodeIds
 from scheduling.decisions import Demotion, Plan, Preempt, Promotion, Start, Wait
+from scheduling.hived import Views
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.layout import Layout
 from scheduling.ledger import Ledger, PlacementConflict
@@ -52,6 +53,7 @@ class Engine:
         self._demotions: dict[str, Demotion] = {}
         self._reservations: tuple[str, ...] = ()
         self._ranks: dict[str, dict[int, int]] = {}
+        self._views: Views = {}
         self._book = Book(cluster)
         self._settle(cluster)
 
@@ -273,6 +275,12 @@ class Engine:
         answers: list[Start | Preempt | Wait] = [*plan.waits, *plan.preemptions, *plan.starts]
         return next(one for one in answers if one.job.id == job_id)
 
+    def look(self, job: Job, nodes: NodeIds = ALL) -> None:
+        """Under the policy `hived` a guaranteed job is being asked about: the one thing that is remembered of that
+        is the order of the virtual nodes, from which HiveD goes on (`scheduling.hived.Views`)."""
+        if not job.opportunistic:
+            self._state(0).desk.look(job, self._shapes.of(job), nodes)
+
     # All of it, as data
 
     def snapshot(self) -> Snapshot:
@@ -388,6 +396,7 @@ class Engine:
         loans = self._loans.copy()
         costs = Costs(running, loans.shares, now, self._layout.policy.unsaved_cap_ms)
         desk = Desk(self._ledger, self._idle, running, claims, claimants, costs, self._lowest, now, self._holdable)
+        desk.views = self._views
         return State(
             desk, self._shapes, self._book.shares(now), loans, self._queues, self._opportunistic, running,
             self._waiting, claims, claimants, self._demotions, self._reservations, self._layout.cluster.leaf_types,
