@@ -139,9 +139,9 @@ class Desk:
         """Hardware for these virtual leaves; who has some of them is set aside or has to leave."""
         owners = self.ledger.owners
         chosen = {name for seat in found for name, mask in owners[seat.cell].items() if mask & seat.leaves}
+        chosen &= self.running.keys()
         self.ledger.begin()
         try:
-            chosen |= self._regain(chosen)
             lazy = self._set_aside(chosen)
             doomed = self._ending(frozenset(chosen - lazy), found)
             ground = Ground(self.ledger, job, allowed, self.costs, doomed, evict=True)
