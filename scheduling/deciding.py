@@ -13,9 +13,9 @@ from scheduling.decisions import Preempt, Start
 from scheduling.fairness import DominantShares
 from scheduling.ground import Ground, Idle, Task
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement
-from scheduling.ledger import Ledger, PlacementConflict
+from scheduling.ledger import Ledger
 from scheduling.mapping import Mapped, map_seats
-from scheduling.preemption import Costs, lower, spare_most, victims
+from scheduling.preemption import Costs, give_back, lower, spare_most, victims
 from scheduling.resources import demands
 from scheduling.search import find
 from scheduling.shapes import Choice, Shape, Unit
@@ -206,6 +206,7 @@ class Desk:
         chosen = spare_most(order, enough)
         self.ledger.begin()
         try:
+            chosen |= self._give_up(chosen) & candidates
             lazy = self._set_aside(chosen)
             mapped = self._in_quota(job, unit, allowed, frozenset(chosen - lazy), ask)
         finally:
@@ -220,36 +221,20 @@ class Desk:
         protected, _, counted, lost, _ = self.costs.of(job)
         return (protected, running.job.priority, counted, lost, job)
 
-    def _set_aside(self, chosen: Iterable[str]) -> set[str]:
-        """Claims of the chosen are given up, and those that allow it become borrowers; answers with the latter."""
-        lazy = set()
-        for job in sorted(chosen):
-            for claim in self.claims.get(job, {}).values():
-                self.ledger.unclaim(job, claim.leaf)
-            running = self.running.get(job)
-            if running is not None and running.job.lazy_preemption:
-                lazy.add(job)
-                for task in running.tasks:
-                    self.ledger.lend(job, task.placement)
-        return lazy
-
-    def _regain(self, chosen: set[str]) -> set[str]:
-        """Claims of the chosen are given up, and the victims they were taken from have their virtual cells again."""
-        regained = set()
-        claims = [claim for name in sorted(chosen) for claim in self.claims.get(name, {}).values()]
+    def _give_up(self, chosen: Iterable[str]) -> set[str]:
+        """Claims of the chosen are given up; answers with the victims who have their virtual cells again by it."""
+        claims = [self.claims[name][leaf] for name in sorted(chosen) for leaf in sorted(self.claims.get(name, ()))]
         for claim in claims:
             self.ledger.unclaim(claim.claimant, claim.leaf)
-        for name in sorted({claim.victim or "" for claim in claims} & set(self.running)):
-            self.ledger.begin()
-            try:
-                for task in self.running[name].tasks:
-                    self.ledger.unlend(name, task.placement)
-            except PlacementConflict:
-                self.ledger.take_back()
-            else:
-                self.ledger.keep()
-                regained.add(name)
-        return regained
+        return give_back(self.ledger, self.running, claims)
+
+    def _set_aside(self, chosen: Iterable[str]) -> set[str]:
+        """Those of the chosen that allow it become borrowers; answers with them."""
+        lazy = {name for name in chosen if name in self.running and self.running[name].job.lazy_preemption}
+        for name in sorted(lazy):
+            for task in self.running[name].tasks:
+                self.ledger.lend(name, task.placement)
+        return lazy
 
     def _ending(self, over: frozenset[str], seats: Iterable[Seat]) -> frozenset[Task]:
         """Tasks of these jobs that hold a wanted virtual leaf, of gangs with all the others: they end wherever the

@@ -19,7 +19,7 @@ from scheduling.ledger import Ledger, PlacementConflict
 from scheduling.lending import Loans
 from scheduling.ordering import Queue
 from scheduling.planning import make_plan
-from scheduling.preemption import Costs
+from scheduling.preemption import Costs, give_back
 from scheduling.shapes import Shapes, apart
 from scheduling.snapshot import Claim, Running, RunningTask, Snapshot, Usage
 from scheduling.state import Memory, State, lent
@@ -507,19 +507,7 @@ class Engine:
                     self._ledger.unclaim(claimant, leaf)
                     if not claims:
                         self._drop_claims(claimant)
-        for claim in given_up:
-            for task in self._running[claim.victim].tasks if claim.victim in self._running else ():
-                uses = tuple(use for use in task.placement.leaves if use.leaf == claim.leaf)
-                self._give_back(task.placement, uses, claim.victim or "")
-
-    def _give_back(self, placement: TaskPlacement, uses: tuple[LeafUse, ...], job: str) -> None:
-        self._ledger.begin()
-        try:
-            self._ledger.unlend(job, replace(placement, leaves=uses))
-        except PlacementConflict:
-            self._ledger.take_back()
-        else:
-            self._ledger.keep()
+        give_back(self._ledger, self._running, given_up)
 
     def _drop_claims(self, claimant: str) -> None:
         if self._claims.pop(claimant, None) is not None:

@@ -5,12 +5,13 @@ weighted borrowed share, there the least lost work. Inside one, strictly lower p
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from scheduling.decisions import Victim
 from scheduling.fairness import DominantShares
 from scheduling.jobs import Job, TaskRef
-from scheduling.ledger import Ledger
-from scheduling.snapshot import Running
+from scheduling.ledger import Ledger, PlacementConflict
+from scheduling.snapshot import Claim, Running
 from scheduling.topology import bits
 
 Cost = tuple[bool, int, int, int, str]
@@ -96,6 +97,27 @@ def victims(running: Mapping[str, Running], taken: Iterable[tuple[str, TaskRef]]
         lost = every if one.job.gang else tuple(task for task in every if task in tasks[job])
         found.append(Victim(job, lost, one.job.grace_ms))
     return tuple(found)
+
+
+def give_back(ledger: Ledger, running: Mapping[str, Running], claims: Iterable[Claim]) -> set[str]:
+    """Victims of claims that were given up, as far as they still run, have their virtual cells again; answers with
+    those that have. A leaf whose virtual cell is another's by now stays on loan."""
+    regained = set()
+    for claim in claims:
+        victim = running.get(claim.victim or "")
+        for task in victim.tasks if victim is not None else ():
+            uses = tuple(use for use in task.placement.leaves if use.leaf == claim.leaf and use.virtual_cell)
+            if not uses:
+                continue
+            ledger.begin()
+            try:
+                ledger.unlend(claim.victim or "", replace(task.placement, leaves=uses))
+            except PlacementConflict:
+                ledger.take_back()
+            else:
+                ledger.keep()
+                regained.add(claim.victim or "")
+    return regained
 
 
 def lower(job: Job, running: Mapping[str, Running], claimants: Mapping[str, Job]) -> set[str]:
