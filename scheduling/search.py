@@ -117,14 +117,10 @@ def _find_equal(bins: Bins, demand: Demand) -> list[Fill] | None:
     groups = [group for group in bins.groups if group.members & allowed and group.count >= demand.gpus]
     if sum(group.count * (group.members & allowed).bit_count() for group in groups) < demand.gpus * demand.count:
         return None
-    groups.sort(key=lambda group: (group.count, group.sizes[-1]))
     for level in _levels(groups, demand.gpus):
-        if sum(group.holds(demand.gpus, level) * (group.members & allowed).bit_count() for group in groups) >= (
-            demand.count
-        ):
-            found = _at_level(bins, demand, groups, allowed, level)
-            if found is not None:
-                return found
+        found = _at_level(bins, demand, groups, allowed, level)
+        if found is not None:
+            return found
     return None
 
 
@@ -138,30 +134,35 @@ def _levels(groups: Sequence[Group], gpus: int) -> range:
 
 def _at_level(bins: Bins, demand: Demand, groups: list[Group], allowed: int, level: int) -> list[Fill] | None:
     """Equal tasks, each in a cell of at most this level: all in the smallest bin, else over several."""
+    most: dict[tuple[int, int, int], int] = {}
     for group in groups:
-        if group.holds(demand.gpus, level) >= demand.count:
-            for number in bits(group.members & allowed):
-                if bins.room(number, group.count).capacity(demand, demand.count) == demand.count:
-                    return [Fill(number, demand, demand.count)]
-    return _spread(bins, demand, groups, allowed, level)
+        kind = (group.count, group.sizes[-1], min(demand.count, group.holds(demand.gpus, level)))
+        most[kind] = most.get(kind, 0) | group.members & allowed
+    if sum(count * members.bit_count() for (_, _, count), members in most.items()) < demand.count:
+        return None
+    for (free, _, count), members in sorted(most.items()):
+        for number in bits(members) if count == demand.count else ():
+            if bins.room(number, free).capacity(demand, count) == count:
+                return [Fill(number, demand, count)]
+    return _spread(bins, demand, most)
 
 
-def _spread(bins: Bins, demand: Demand, groups: list[Group], allowed: int, level: int) -> list[Fill] | None:
-    """Equal tasks over several bins: those that take most first, the last one as small as it may be."""
+def _spread(bins: Bins, demand: Demand, most: dict[tuple[int, int, int], int]) -> list[Fill] | None:
+    """Equal tasks over several bins: those that take most first, the last one as small as it may be. `most` has the
+    bins by free leaves, size and how many tasks they take at most."""
     roomy = []
-    for rank, group in enumerate(groups):
-        most = min(demand.count, group.holds(demand.gpus, level))
-        for number in bits(group.members & allowed) if most else ():
-            capacity = bins.room(number, group.count).capacity(demand, most)
+    for (free, size, count), members in most.items():
+        for number in bits(members) if count else ():
+            capacity = bins.room(number, free).capacity(demand, count)
             if capacity:
-                roomy.append((-capacity, rank, number))
+                roomy.append((-capacity, (free, size), number))
     roomy.sort()
     fills: list[Fill] = []
     left = demand.count
     for place, (less, _, number) in enumerate(roomy):
         if -less >= left:
-            tightest = max(one for one in roomy[place:] if -one[0] >= left)
-            smallest = min((one for one in roomy[place:] if one[0] == tightest[0]), key=lambda one: one[1:])
+            tightest = max(one[0] for one in roomy[place:] if -one[0] >= left)
+            smallest = min((one for one in roomy[place:] if one[0] == tightest), key=lambda one: one[1:])
             return [*fills, Fill(smallest[2], demand, left)]
         fills.append(Fill(number, demand, -less))
         left += less

@@ -66,7 +66,7 @@ class Share:
         found: list[int] = []
         for members in self.ledger.cell_groups.get((self.vc, self.pool), {}).values():
             found.extend(bits(members & ~self.banned & self.ledger.layout.loose_cells))
-        return found
+        return sorted(found)
 
     def _one_by_one(self, sizes: Sizes, members: int) -> Iterator[Group]:
         for cell in bits(members):
