@@ -313,7 +313,8 @@ class Hardware:
         usable = (ledger.healthy[number] & ~ledger.claimed[number]) >> base & block & ~seated
         cheap = usable & ~((ledger.busy[number] & ~ground.doomed_on(number)) >> base)
         new = leaves & ~sum(1 << virtual for virtual in held)
-        if new & cheap == new and all(virtual == bit for virtual, bit in pairs.items()):
+        alike = not self.hived and all(virtual == bit for virtual, bit in pairs.items())
+        if alike and new & cheap == new:
             found: dict[int, int] | None = {virtual: virtual for virtual in bits(new)}
         else:
             found = Match(self.quota.shape.sizes, pairs, usable if ground.evict else cheap, cheap, self.hived).run(new)
