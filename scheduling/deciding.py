@@ -13,12 +13,12 @@ from scheduling.decisions import Preempt, Start
 from scheduling.fairness import DominantShares
 from scheduling.ground import Ground, Idle, Task
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement
-from scheduling.ledger import Ledger, PlacementConflict
+from scheduling.ledger import Ledger
 from scheduling.mapping import Mapped, map_seats
-from scheduling.preemption import Costs, victims
+from scheduling.preemption import Costs, give_back, victims
 from scheduling.resources import demands
 from scheduling.search import find
-from scheduling.shapes import Choice, Pool, Unit
+from scheduling.shapes import Choice, Pool, Shape, Unit
 from scheduling.snapshot import Claim, Running
 from scheduling.sparing import Candidates, Freed, Price, Tally, fewest, freed_by, spare_most
 from scheduling.topology import bits, pick
@@ -61,6 +61,7 @@ class Desk:
     holdable: dict[int, bool] = field(default_factory=dict)
     blocked: bool = False
     _candidates: dict[str, Candidates] = field(default_factory=dict)
+    views: hived.Views = field(default_factory=dict)
 
     # Inside the quota
 
@@ -125,18 +126,26 @@ class Desk:
         nodes = layout.all_nodes() if ask.nodes is None else layout.mask_of(ask.nodes)
         below = set(self.candidates(job.vc).below(job.priority))
         for over in (None, below.__contains__) if ask.inside else (None,):
-            found = [hived.seats(self.ledger, job.vc, pool.name, pool.parts, nodes, over) for pool in unit.pools]
+            found = [
+                hived.seats(self.ledger, self.views, job.vc, pool.name, pool.parts, nodes, over) for pool in unit.pools
+            ]
             if None not in found:
                 return self._on_hardware(job, unit, allowed, [seat for some in found for seat in some or ()])
         return None
+
+    def look(self, job: Job, shape: Shape, nodes: NodeIds) -> None:
+        """HiveD remembers in which order the virtual nodes stood when this job was asked about."""
+        mask = self.ledger.layout.all_nodes() if nodes is None else self.ledger.layout.mask_of(nodes)
+        for pool in {pool.name for choice in shape.choices for unit in choice.units for pool in unit.pools}:
+            hived.look(self.ledger, self.views, job.vc, pool, mask)
 
     def _on_hardware(self, job: Job, unit: Unit, allowed: int, found: list[Seat]) -> Start | Preempt | None:
         """Hardware for these virtual leaves; who has some of them is set aside or has to leave."""
         owners = self.ledger.owners
         chosen = {name for seat in found for name, mask in owners[seat.cell].items() if mask & seat.leaves}
+        chosen &= self.running.keys()
         self.ledger.begin()
         try:
-            chosen |= self._regain(chosen)
             lazy = self._set_aside(chosen)
             doomed = self._ending(frozenset(chosen - lazy), found)
             ground = Ground(self.ledger, job, allowed, self.costs, doomed, evict=True)
@@ -194,6 +203,7 @@ class Desk:
             return None
         self.ledger.begin()
         try:
+            chosen |= self._give_up(chosen)
             lazy = self._set_aside(chosen)
             mapped = self._in_quota(job, unit, allowed, frozenset(chosen - lazy), ask)
         finally:
@@ -238,36 +248,20 @@ class Desk:
             return self.seats(job, Unit(mine, (), ()), below.freed_below(priority), 0, owed) is not None
         return all(below.fits(pool, priority) for pool in mine)
 
-    def _set_aside(self, chosen: Iterable[str]) -> set[str]:
-        """Claims of the chosen are given up, and those that allow it become borrowers; answers with the latter."""
-        lazy = set()
-        for job in sorted(chosen):
-            for claim in self.claims.get(job, {}).values():
-                self.ledger.unclaim(job, claim.leaf)
-            running = self.running.get(job)
-            if running is not None and running.job.lazy_preemption:
-                lazy.add(job)
-                for task in running.tasks:
-                    self.ledger.lend(job, task.placement)
-        return lazy
-
-    def _regain(self, chosen: set[str]) -> set[str]:
-        """Claims of the chosen are given up, and the victims they were taken from have their virtual cells again."""
-        regained = set()
-        claims = [claim for name in sorted(chosen) for claim in self.claims.get(name, {}).values()]
+    def _give_up(self, chosen: Iterable[str]) -> set[str]:
+        """Claims of the chosen are given up; answers with the victims who have their virtual cells again by it."""
+        claims = [self.claims[name][leaf] for name in sorted(chosen) for leaf in sorted(self.claims.get(name, ()))]
         for claim in claims:
             self.ledger.unclaim(claim.claimant, claim.leaf)
-        for name in sorted({claim.victim or "" for claim in claims} & set(self.running)):
-            self.ledger.begin()
-            try:
-                for task in self.running[name].tasks:
-                    self.ledger.unlend(name, task.placement)
-            except PlacementConflict:
-                self.ledger.take_back()
-            else:
-                self.ledger.keep()
-                regained.add(name)
-        return regained
+        return give_back(self.ledger, self.running, claims)
+
+    def _set_aside(self, chosen: Iterable[str]) -> set[str]:
+        """Those of the chosen that allow it become borrowers; answers with them."""
+        lazy = {name for name in chosen if name in self.running and self.running[name].job.lazy_preemption}
+        for name in sorted(lazy):
+            for task in self.running[name].tasks:
+                self.ledger.lend(name, task.placement)
+        return lazy
 
     def _ending(self, over: frozenset[str], seats: Iterable[Seat]) -> frozenset[Task]:
         """Tasks of these jobs that hold a wanted virtual leaf, of gangs with all the others: they end wherever the

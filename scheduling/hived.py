@@ -6,7 +6,7 @@ smallest first, fill them in one pass. First nobody's place is taken, then those
 choice (`virtual`) is best-fit over cells of different size.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 
 from scheduling.layout import Layout, Quota, Spot
@@ -14,6 +14,10 @@ from scheduling.ledger import Ledger
 from scheduling.resources import Demand
 from scheduling.topology import Sizes, bits
 from scheduling.virtual import Seat
+
+Views = MutableMapping[tuple[str, str], list[tuple[int, int]]]
+"""The order in which a virtual cluster's nodes of a chain (or pinned cell) stood when it was last asked for: cell node
+and first leaf. HiveD sorts that same list each time, so that among equals the order before decides."""
 
 
 @dataclass(slots=True)
@@ -39,16 +43,36 @@ class VirtualNode:
         return free + [bit for bit in range(self.width) if self.used >> bit & 1 and not self.spared >> bit & 1]
 
 
+def look(ledger: Ledger, views: Views, vc: str, pool: str, nodes: int) -> None:
+    """Keep the order in which the virtual nodes stand when somebody asks for them now."""
+    views[vc, pool] = [(one.cell, one.base) for one in _sorted(ledger, views, vc, pool, nodes, None)]
+
+
+def _sorted(
+    ledger: Ledger, views: Views, vc: str, pool: str, nodes: int, over: Callable[[str], bool] | None
+) -> list[VirtualNode]:
+    before = {one: place for place, one in enumerate(views.get((vc, pool), ()))}
+    virtual = list(_virtual_nodes(ledger, vc, pool, nodes, over))
+    virtual.sort(key=lambda one: before.get((one.cell, one.base), len(before)))
+    virtual.sort(key=lambda one: (not one.healthy, not one.suggested, -one.used.bit_count()))
+    return virtual
+
+
 def seats(
-    ledger: Ledger, vc: str, pool: str, parts: Sequence[Demand], nodes: int, over: Callable[[str], bool] | None
+    ledger: Ledger,
+    views: Views,
+    vc: str,
+    pool: str,
+    parts: Sequence[Demand],
+    nodes: int,
+    over: Callable[[str], bool] | None,
 ) -> list[Seat] | None:
     """Virtual leaves for all tasks of one chain (or pinned cell, `pool`); None when they do not fit in one pass.
 
     `nodes` are those that may be used, though they be out of service. `over` says of a job in the virtual cluster
     whether its leaves may be taken; None spares everybody.
     """
-    virtual = list(_virtual_nodes(ledger, vc, pool, nodes, over))
-    virtual.sort(key=lambda one: (not one.healthy, not one.suggested, -one.used.bit_count()))
+    virtual = _sorted(ledger, views, vc, pool, nodes, over)
     tasks = [(demand, task) for demand in sorted(parts, key=lambda part: part.gpus) for task in demand.tasks]
     found: list[Seat] = []
     for node in virtual:
@@ -193,6 +217,11 @@ def uppers(ledger: Ledger, quota: Quota) -> list[int]:
         if alike and ledger.is_free(spot, 0) and ledger.safe(spot, 0):
             found.append((_way_down(ledger, spot, 0), number))
     return [number for _, number in sorted(found)]
+
+
+def nodes(ledger: Ledger, among: int) -> list[Spot]:
+    """Whole nodes of an upper cell, those with the fewest borrowed leaves first."""
+    return [Spot(number, 0) for _, number in sorted((ledger.lent[one].bit_count(), one) for one in bits(among))]
 
 
 def _way_down(ledger: Ledger, spot: Spot, size: int) -> tuple[int, list[int]]:

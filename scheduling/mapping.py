@@ -149,6 +149,8 @@ class Hardware:
         nodes = ledger.layout.uppers[upper].nodes
         homes = {ledger.home[cell] for cell in range(quota.first, quota.first + quota.count)}
         taken = sum(1 << home.node for home in homes if home is not None)
+        if self.hived:
+            return self._in_order(nodes & ~taken, sorted(cells.items()))
         for cell, mine in sorted(cells.items(), key=lambda one: (-wanted(one[1]).bit_count(), one[0])):
             home = ledger.home[cell]
             choices = self._nodes(nodes & ~taken, wanted(mine).bit_count()) if home is None else [home]
@@ -157,6 +159,24 @@ class Hardware:
                 return False
             taken |= 1 << chosen.node
         return True
+
+    def _in_order(self, nodes: int, cells: list[tuple[int, list[Seat]]]) -> bool:
+        """HiveD's way: one cell node after the other, on the node with the fewest borrowed leaves, with steps back."""
+        if not cells:
+            return True
+        (cell, mine), rest = cells[0], cells[1:]
+        home = self.ledger.home[cell]
+        choices = hived.nodes(self.ledger, nodes & self.ground.allowed) if home is None else [home]
+        return any(
+            self.ground.attempt(
+                partial(
+                    _both,
+                    partial(self._at, cell, spot, mine),
+                    partial(self._in_order, nodes & ~(1 << spot.node), rest),
+                )
+            )
+            for spot in choices
+        )
 
     def _uppers(self, cells: dict[int, list[Seat]]) -> list[int]:
         """Upper cells of the type that may be bound, those that cost least first."""
@@ -296,7 +316,8 @@ class Hardware:
         usable = (ledger.healthy[number] & ~ledger.claimed[number]) >> base & block & ~seated
         cheap = usable & ~((ledger.busy[number] & ~ground.doomed_on(number)) >> base)
         new = leaves & ~sum(1 << virtual for virtual in held)
-        if new & cheap == new and all(virtual == bit for virtual, bit in pairs.items()):
+        alike = not self.hived and all(virtual == bit for virtual, bit in pairs.items())
+        if alike and new & cheap == new:
             found: dict[int, int] | None = {virtual: virtual for virtual in bits(new)}
         else:
             found = Match(self.quota.shape.sizes, pairs, usable if ground.evict else cheap, cheap, self.hived).run(new)

@@ -5,13 +5,15 @@ weighted borrowed share, there the least lost work. Inside one, strictly lower p
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from heapq import merge
 
 from scheduling.decisions import Victim
 from scheduling.fairness import DominantShares
 from scheduling.jobs import TaskRef
-from scheduling.ledger import Ledger
-from scheduling.snapshot import Running
+from scheduling.ledger import Ledger, PlacementConflict
+from scheduling.snapshot import Claim, Running
 from scheduling.topology import bits
 
 Cost = tuple[bool, int, int, int, str]
@@ -143,3 +145,19 @@ def victims(running: Mapping[str, Running], taken: Iterable[tuple[str, TaskRef]]
         lost = every if one.job.gang else tuple(task for task in every if task in tasks[job])
         found.append(Victim(job, lost, one.job.grace_ms))
     return tuple(found)
+
+
+def give_back(ledger: Ledger, running: Mapping[str, Running], claims: Iterable[Claim]) -> set[str]:
+    """Victims of claims that were given up, as far as they still run, have their virtual cells again; answers with
+    those that have. A leaf whose virtual cell is another's by now stays on loan."""
+    regained = set()
+    for claim in claims:
+        victim = running.get(claim.victim or "")
+        for task in victim.tasks if victim is not None else ():
+            uses = tuple(use for use in task.placement.leaves if use.leaf == claim.leaf and use.virtual_cell)
+            if not uses:
+                continue
+            with suppress(PlacementConflict), ledger.all_or_nothing():
+                ledger.unlend(claim.victim or "", replace(task.placement, leaves=uses))
+                regained.add(claim.victim or "")
+    return regained

@@ -9,6 +9,7 @@ from scheduling.decisions import Demotion, Preempt, Promotion, Reason, Start
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.lending import Loans
 from scheduling.ordering import Queue
+from scheduling.preemption import give_back
 from scheduling.reservation import Reservation
 from scheduling.shapes import Choice, Shape, Shapes
 from scheduling.snapshot import Claim, Running, RunningTask
@@ -183,11 +184,13 @@ class Trial:
             self.state.claimants.pop(name, None)
 
     def give_up(self, name: str) -> None:
-        """All claims of a job are released."""
-        for leaf in self.state.claims.pop(name):
+        """All claims of a job are released, and their victims have their virtual cells until they are gone."""
+        claims = self.state.claims.pop(name)
+        for leaf in sorted(claims):
             self.state.desk.ledger.unclaim(name, leaf)
             self.releases.append(leaf)
         self.state.claimants.pop(name, None)
+        give_back(self.state.desk.ledger, self.state.running, (claims[leaf] for leaf in sorted(claims)))
 
     def promote(self, job: Job, placements: tuple[TaskPlacement, ...]) -> None:
         """These tasks on loan are inside the quota from now on."""

@@ -114,6 +114,7 @@ class _Replay:
         done = ours
         if self.follow:
             done = self._followed(pod, ours, step, group, nodes, found)
+        world.look(pod, nodes)
         world.carry_out(pod, done, preempting)
         if done.result == "bind":
             place = done.placement()
