@@ -9,7 +9,7 @@ from scheduling.ledger import Ledger, PlacementConflict
 from scheduling.preemption import Costs
 from scheduling.resources import Demand, Room
 from scheduling.search import Bins, Group, find
-from scheduling.topology import bits
+from scheduling.topology import Sizes, bits
 from scheduling.virtual import Seat
 
 Task = tuple[str, TaskRef]
@@ -200,7 +200,7 @@ class Idle(Bins):
         self._ground = ground
         ledger = ground.ledger
         self._allowed = ground.allowed & nodes
-        groups = []
+        found: dict[tuple[Sizes, int], int] = {}
         for (shape, bound, _, busy, blocked), members in ledger.groups.items():
             members &= self._allowed
             if not members:
@@ -208,11 +208,14 @@ class Idle(Bins):
             sizes = ledger.shapes[shape].sizes
             free = ledger.shapes[shape].full & ~blocked & ~(bound if unbound else 0)
             if not ground.doomed:
-                groups.append(Group(sizes, free & ~busy, members))
+                key = sizes, free & ~busy
+                found[key] = found.get(key, 0) | members
                 continue
             for number in bits(members):
                 mine = ledger.full[number] & ~blocked & (ground.unbound_on(number) if unbound else -1)
-                groups.append(Group(sizes, mine & ~(busy & ~ground.doomed_on(number)), 1 << number))
+                key = sizes, mine & ~(busy & ~ground.doomed_on(number))
+                found[key] = found.get(key, 0) | 1 << number
+        groups = [Group(sizes, free, members) for (sizes, free), members in found.items()]
         super().__init__(groups, ground.ledger.layout.mask_of(ground.job.warm_nodes))
 
     def room(self, number: int, free: int) -> Room:

@@ -77,6 +77,11 @@ class Ledger(Books):
         """Whether a task on this node is there on loan now, whatever it was when it came."""
         return bool(self.lent[number] & self.mask_of(placement))
 
+    def holder(self, leaf: str) -> str | None:
+        """The job that runs on this leaf."""
+        number, bit = self.layout.leaf_at[leaf]
+        return next((job for job, own in self.held[number].items() if own >> bit & 1), None)
+
     def holders(self, number: int, mask: int) -> list[str]:
         """Jobs that hold some of these leaves."""
         return [job for job, own in self.held[number].items() if own & mask]

@@ -6,6 +6,7 @@ from itertools import chain
 
 from scheduling.ground import Ground, Idle
 from scheduling.layout import Quota, Spot
+from scheduling.preemption import Cost, Loss
 from scheduling.resources import Demand
 from scheduling.search import find
 from scheduling.topology import bits, pick
@@ -141,22 +142,47 @@ def _leaf_by_leaf(ground: Ground, nodes: int, demand: Demand) -> Iterator[tuple[
         yield number, 1 << bit
 
 
-def _choices(ground: Ground, nodes: int, demand: Demand) -> list[tuple[int, int]]:
+def _choices(ground: Ground, nodes: int, demand: Demand) -> Iterator[tuple[int, int]]:
     """Nodes with the leaves to take there: the fewest taken back, the least loss, the tightest fit."""
+    by_count: dict[int, int] = {}
     ledger = ground.ledger
-    ranked = []
     for (shape, bound, _, busy, blocked), members in ledger.groups.items():
-        sizes = ledger.shapes[shape].sizes
+        members &= nodes & ground.allowed
         sound = ledger.shapes[shape].full & ~blocked
-        if (sound if ground.doomed else sound & ~bound).bit_count() < demand.gpus:
-            continue
-        for number in bits(members & nodes & ground.allowed):
-            usable = sound & ground.unbound_on(number)
-            free = usable & ~(busy & ~ground.doomed_on(number))
-            some = min(demand.gpus, free.bit_count())
-            picked = pick(sizes, free, some) if some else None
-            paid, more = ground.costs.cheapest(ledger, number, usable & ~free, demand.gpus - some)
-            mine = (picked.bits if picked else 0) | more
-            if mine.bit_count() == demand.gpus:
-                ranked.append((demand.gpus - some, paid, free.bit_count(), number, mine))
-    return [(number, mine) for _, _, _, number, mine in sorted(ranked)]
+        if ground.doomed:
+            for number in bits(members):
+                free, usable = _free(ground, number), sound & ground.unbound_on(number)
+                _count(by_count, demand.gpus, free, usable, 1 << number)
+        elif members:
+            _count(by_count, demand.gpus, sound & ~bound & ~busy, sound & ~bound, members)
+    for evicted, where in sorted(by_count.items()):
+        if evicted:
+            losses = partial(_losses, ground, demand)
+            yield from ((number, mine) for _, _, number, mine in ground.costs.least_first(ledger, where, losses))
+        else:
+            fits = sorted((_free(ground, number).bit_count(), number) for number in bits(where))
+            yield from ((number, _taken(ground, number, demand)[1]) for _, number in fits)
+
+
+def _count(by_count: dict[int, int], gpus: int, free: int, usable: int, nodes: int) -> None:
+    """These nodes among those from which as many leaves are taken back, if they have leaves enough."""
+    if usable.bit_count() >= gpus:
+        evicted = max(0, gpus - free.bit_count())
+        by_count[evicted] = by_count.get(evicted, 0) | nodes
+
+
+def _losses(ground: Ground, demand: Demand, number: int) -> Iterator[Loss]:
+    paid, mine = _taken(ground, number, demand)
+    if mine.bit_count() == demand.gpus:
+        yield paid, _free(ground, number).bit_count(), number, mine
+
+
+def _taken(ground: Ground, number: int, demand: Demand) -> tuple[tuple[Cost, ...], int]:
+    """The leaves of a node for a task, free ones first, and what the others cost."""
+    ledger = ground.ledger
+    free = _free(ground, number)
+    usable = ledger.healthy[number] & ~ledger.claimed[number] & ground.unbound_on(number)
+    some = min(demand.gpus, free.bit_count())
+    picked = pick(ledger.layout.shapes[number].sizes, free, some) if some else None
+    paid, more = ground.costs.cheapest(ledger, number, usable & ~free, demand.gpus - some)
+    return paid, (picked.bits if picked else 0) | more

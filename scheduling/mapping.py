@@ -7,13 +7,15 @@ virtual placement in the same way.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 
 from scheduling import hived
 from scheduling.ground import Ground, Task
 from scheduling.jobs import TaskPlacement
 from scheduling.layout import Quota, Spot
 from scheduling.loose import place_loose
+from scheduling.preemption import Loss
 from scheduling.resources import Demand
 from scheduling.topology import Match, bits, free_blocks
 from scheduling.virtual import Seat
@@ -235,16 +237,17 @@ class Hardware:
 
     def _by_loss(self, alike: "list[Ranked]") -> Iterator[Spot]:
         """Cells from which equally many leaves are taken back, the least loss first."""
-        size = self.quota.shape.width
-        ranked = []
-        for _, _, base, members, evicted in alike:
-            block = (1 << size) - 1 << base
-            for number in bits(members):
-                held = block & self.ledger.busy[number]
-                paid, _ = self.ground.costs.cheapest(self.ledger, number, held, evicted)
-                ranked.append((paid, number, base))
-        for _, number, base in sorted(ranked):
-            if self.ledger.safe(Spot(number, base), size):
+        size, ledger, costs = self.quota.shape.width, self.ledger, self.ground.costs
+
+        def losses(number: int) -> Iterator[Loss]:
+            for _, _, base, members, evicted in alike:
+                if members >> number & 1:
+                    held = ledger.busy[number] & (1 << size) - 1 << base
+                    yield costs.cheapest(ledger, number, held, evicted)[0], 0, number, base
+
+        nodes = reduce(or_, (members for _, _, _, members, _ in alike))
+        for _, _, number, base in costs.least_first(ledger, nodes, losses):
+            if ledger.safe(Spot(number, base), size):
                 yield Spot(number, base)
 
     def _least_split(self, base: int, members: int) -> Iterator[Spot]:

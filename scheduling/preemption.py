@@ -4,11 +4,12 @@ Across virtual clusters only what is borrowed is taken back: first from the virt
 weighted borrowed share, there the least lost work. Inside one, strictly lower priorities are.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import merge
 
 from scheduling.decisions import Victim
 from scheduling.fairness import DominantShares
-from scheduling.jobs import Job, TaskRef
+from scheduling.jobs import TaskRef
 from scheduling.ledger import Ledger
 from scheduling.snapshot import Running
 from scheduling.topology import bits
@@ -16,6 +17,13 @@ from scheduling.topology import bits
 Cost = tuple[bool, int, int, int, str]
 """What a victim costs: inside its minimum run time; less its virtual cluster's borrowed share; lost work in GPU
 milliseconds, as it counts and then as it is; its id. The smallest goes first."""
+
+Loss = tuple[tuple[Cost, ...], int, int, int]
+"""Leaves to take back on a node: what that costs (the cheapest holders first), a rank among equals, the node, and a
+mask or where a cell begins."""
+
+Payer = tuple[int, int, str, int]
+"""A running job: its lost work, as it counts and as it is; its id; its nodes (a mask)."""
 
 
 class Costs:
@@ -27,6 +35,8 @@ class Costs:
         self._now = now
         self._cap = unsaved_cap_ms
         self._lost: dict[str, tuple[bool, int, int]] = {}
+        self._payers: dict[tuple[bool, str], list[Payer]] = {}
+        self._listed: set[str] = set()
 
     def of(self, job: str) -> Cost:
         """The cost of a running job (of all of it)."""
@@ -83,6 +93,43 @@ class Costs:
                     taken |= 1 << bit
         return tuple(paid), taken
 
+    def least_first(self, ledger: Ledger, nodes: int, losses: Callable[[int], Iterable[Loss]]) -> Iterator[Loss]:
+        """All `losses` on these nodes, the least first, found as they are asked for: the cheapest job that runs there
+        is the first to pay wherever it runs, then the next."""
+        for job, own in self._in_order(ledger.layout.position, nodes):
+            found = [one for number in bits(own & nodes) for one in losses(number) if one[0][0][-1] == job]
+            yield from sorted(found)
+        rest = (one for number in bits(nodes) for one in losses(number) if one[0][0][-1] not in self._listed)
+        yield from sorted(rest)
+
+    def _in_order(self, position: Mapping[str, int], wanted: int) -> Iterator[tuple[str, int]]:
+        """The jobs that run on wanted nodes, with all their nodes; those that cost least first."""
+        if not self._listed:
+            self._list(position)
+        key = self._borrowed.key
+        shares = sorted({(protected, -key(vc)) for protected, vc in self._payers})
+        for rank in shares:
+            some = [
+                _on(wanted, known) for (protected, vc), known in self._payers.items() if (protected, -key(vc)) == rank
+            ]
+            for *_, job, nodes in merge(*some) if len(some) > 1 else some[0]:
+                yield job, nodes
+
+    def _list(self, position: Mapping[str, int]) -> None:
+        """Who runs at the first look; in one virtual cluster the order stays, whatever is lent meanwhile."""
+        for name, running in self._running.items():
+            protected, _, counted, lost, _ = self.of(name)
+            nodes = {position[one.placement.node] for one in running.tasks if one.placement.node in position}
+            payer = counted, lost, name, sum(1 << number for number in nodes)
+            self._payers.setdefault((protected, running.job.vc), []).append(payer)
+        for some in self._payers.values():
+            some.sort()
+        self._listed = set(self._running)
+
+
+def _on(nodes: int, payers: list[Payer]) -> Iterator[Payer]:
+    return (one for one in payers if one[3] & nodes)
+
 
 def victims(running: Mapping[str, Running], taken: Iterable[tuple[str, TaskRef]]) -> tuple[Victim, ...]:
     """What must end when these tasks lose their places: gangs as a whole."""
@@ -96,36 +143,3 @@ def victims(running: Mapping[str, Running], taken: Iterable[tuple[str, TaskRef]]
         lost = every if one.job.gang else tuple(task for task in every if task in tasks[job])
         found.append(Victim(job, lost, one.job.grace_ms))
     return tuple(found)
-
-
-def lower(job: Job, running: Mapping[str, Running], claimants: Mapping[str, Job]) -> set[str]:
-    """Jobs of the same virtual cluster that this one may take cells from: strictly lower in priority.
-
-    Running ones that are preemptible, and those that only claim cells so far.
-    """
-    found = {
-        one.job.id
-        for one in running.values()
-        if one.job.vc == job.vc and one.job.priority < job.priority and one.job.preemptible
-    }
-    return found | {one.id for one in claimants.values() if one.vc == job.vc and one.priority < job.priority}
-
-
-def spare_most(order: Sequence[str], enough: Callable[[set[str]], bool]) -> set[str]:
-    """The smallest set found of the jobs in `order` (those to be taken first come first) that is `enough`.
-
-    First the shortest beginning of the order that is enough, then without each job that is not needed, the
-    dearest first. The whole order is known to be enough.
-    """
-    low, high = 1, len(order)
-    while low < high:
-        middle = (low + high) // 2
-        if enough(set(order[:middle])):
-            high = middle
-        else:
-            low = middle + 1
-    chosen = set(order[:low])
-    for job in reversed(order[: low - 1]):
-        if enough(chosen - {job}):
-            chosen.discard(job)
-    return chosen

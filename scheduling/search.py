@@ -113,7 +113,7 @@ def _find_equal(bins: Bins, demand: Demand) -> list[Fill] | None:
     groups = [group for group in bins.groups if group.members & allowed and group.count >= demand.gpus]
     if sum(group.count * (group.members & allowed).bit_count() for group in groups) < demand.gpus * demand.count:
         return None
-    groups.sort(key=lambda group: (group.count, group.sizes[-1]))
+    groups.sort(key=lambda group: (group.count, group.sizes[-1], group.members & -group.members))
     for group in groups:
         if group.count >= demand.gpus * demand.count:
             for number in bits(group.members & allowed):

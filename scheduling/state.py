@@ -138,7 +138,7 @@ class Trial:
     def _rest(self, answer: Start | Preempt) -> Job | None:
         placed = {placement.task for placement in answer.placements}
         rest = tuple(task for task in answer.job.wanted if task not in placed)
-        left = self.left[answer.job.id] = replace(answer.job, wanted=rest) if rest else None
+        left = self.left[answer.job.id] = answer.job.wanting(rest) if rest else None
         return left
 
     def charge(self, job: Job, placement: TaskPlacement) -> None:
@@ -168,7 +168,7 @@ class Trial:
                 self.charge(job, placement)
             tasks.append(RunningTask(placement, self.now))
         before = state.running.get(job.id)
-        state.running[job.id] = Running(replace(job, wanted=()), (*(before.tasks if before else ()), *tasks))
+        state.running[job.id] = Running(job.wanting(()), (*(before.tasks if before else ()), *tasks))
         self.starts.append(start)
         return self._rest(start)
 
