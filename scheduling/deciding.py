@@ -16,8 +16,8 @@ from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement
 from scheduling.ledger import Ledger
 from scheduling.mapping import Mapped, map_seats
 from scheduling.preemption import Costs, give_back, victims
-from scheduling.resources import demands
-from scheduling.search import find
+from scheduling.resources import Demand, demands
+from scheduling.search import Fill, find
 from scheduling.shapes import Choice, Pool, Shape, Unit
 from scheduling.snapshot import Claim, Running
 from scheduling.sparing import Candidates, Freed, Price, Tally, fewest, freed_by, spare_most
@@ -320,12 +320,28 @@ class Desk:
         return None if found is None else tuple(found)
 
     def _lent(self, job: Job, unit: Unit, allowed: int) -> list[TaskPlacement]:
+        """On loan beside the virtual cluster's own jobs where that is possible: from there only its own jobs take
+        it, and it can move in. Else wherever it fits tightest."""
         ground = Ground(self.ledger, job, allowed & self._nodes_of(unit), self.costs, evict=False)
-        bins = Idle(ground, -1)
         parts = tuple(part.modestly() for part in unit.parts)
-        fills = find(bins, parts)
+        fills = find(Idle(ground, -1), parts)
         if fills is None:
             return []
+        homes = 0 if job.opportunistic else self._homes(job.vc, unit)
+        return self._on_loan(parts, (find(Idle(ground, homes), parts) if homes else None) or fills)
+
+    def _homes(self, vc: str, unit: Unit) -> int:
+        """Nodes that lie wholly in quota cells of the virtual cluster now."""
+        layout, found = self.ledger.layout, 0
+        for number in (one for pool in unit.pools for one in layout.quotas_of.get((vc, pool.chain), ())):
+            place = self.ledger.place[number]
+            if place is not None and place.upper >= 0:
+                found |= layout.uppers[place.upper].nodes
+            elif place is not None and layout.quotas[number].shape.width == len(layout.leaf_ids[place.node]):
+                found |= 1 << place.node
+        return found
+
+    def _on_loan(self, parts: tuple[Demand, ...], fills: list[Fill]) -> list[TaskPlacement]:
         layout, placed = self.ledger.layout, []
         free: dict[int, int] = {}
         tasks = {id(part): iter(part.tasks) for part in parts}

@@ -17,13 +17,29 @@ def submission(job: Job) -> OrderKey:
     return (job.submitted_ms, job.order_id, job.id)
 
 
+Key = tuple[int, str, int, bool]
+"""What is equal in a bucket: priority, user, shape, and whether its jobs may want a loan."""
+
+Rank = tuple[int, OrderKey]
+"""The place of a job where no shares count."""
+
+
+def rank(job: Job) -> Rank:
+    """Before whom the job comes: priority, then submission."""
+    return -job.priority, submission(job)
+
+
 class Queue:
-    """The jobs of one virtual cluster, kept in buckets of equal priority, user and shape."""
+    """The jobs of one virtual cluster, kept in buckets of what is equal.
+
+    `version` counts all changes, `front` those that matter to whoever is not behind `hold_up`.
+    """
 
     def __init__(self) -> None:
-        self.version = 0
-        self._buckets: dict[tuple[int, str, int], list[Job]] = {}
-        self._where: dict[str, tuple[tuple[int, str, int], OrderKey]] = {}
+        self.version = self.front = 0
+        self._buckets: dict[Key, list[Job]] = {}
+        self._where: dict[str, tuple[Key, OrderKey, frozenset[str]]] = {}
+        self._held_up: tuple[Rank, frozenset[str]] | None = None
 
     def __len__(self) -> int:
         return len(self._where)
@@ -31,29 +47,47 @@ class Queue:
     def __contains__(self, job_id: str) -> bool:
         return job_id in self._where
 
-    def add(self, job: Job, user: str, shape: int) -> None:
-        """Enter a job under the user whose share counts (empty: nobody's); in place of an earlier one of its id."""
+    def add(
+        self, job: Job, user: str, shape: int, chains: frozenset[str] = frozenset(), *, wants_loan: bool = True
+    ) -> None:
+        """Enter a job under the user whose share counts (empty: nobody's); in place of an earlier one of its id.
+
+        `chains` are those in whose order it stands.
+        """
         self.remove(job.id)
-        self.version += 1
-        key = (job.priority, user, shape)
-        self._where[job.id] = key, submission(job)
+        key = (job.priority, user, shape, wants_loan)
+        self._where[job.id] = key, submission(job), chains
         insort(self._buckets.setdefault(key, []), job, key=submission)
+        self._changed(rank(job), chains)
 
     def remove(self, job_id: str) -> None:
         """Take a job out; without effect where it is not."""
         known = self._where.pop(job_id, None)
         if known is None:
             return
-        self.version += 1
-        key, place = known
+        key, place, chains = known
         bucket = self._buckets[key]
         del bucket[bisect_left(bucket, place, key=submission)]
         if not bucket:
             del self._buckets[key]
+        self._changed((-key[0], place), chains)
 
-    def walk(self, share: Callable[[str], float], first: Collection[str] = ()) -> "Walk":
-        """Through the queue in order; `share` gives a user's share, jobs in `first` lead their priority."""
-        return Walk(self._buckets, share, first)
+    def hold_up(self, behind: tuple[Rank, frozenset[str]] | None) -> None:
+        """Whoever comes behind this place and stands in these chains only is passed over, and changes no `front`."""
+        self._held_up = behind
+
+    def _changed(self, place: Rank, chains: frozenset[str]) -> None:
+        self.version += 1
+        held = self._held_up
+        self.front += held is None or place <= held[0] or not chains or not chains <= held[1]
+
+    def walk(self, share: Callable[[str], float], first: Collection[str] = (), *, wanting_loan: bool = False) -> "Walk":
+        """Through the queue in order; `share` gives a user's share, jobs in `first` lead their priority.
+
+        `wanting_loan`: only those that may want one.
+        """
+        buckets = self._buckets
+        return Walk({key: buckets[key] for key in buckets if key[3]} if wanting_loan else buckets, share, first)
 
 
 class Walk:
@@ -64,7 +98,7 @@ class Walk:
 
     def __init__(
         self,
-        buckets: dict[tuple[int, str, int], list[Job]],
+        buckets: dict[Key, list[Job]],
         share: Callable[[str], float],
         first: Collection[str],
     ) -> None:
@@ -79,7 +113,7 @@ class Walk:
         self._at = dict.fromkeys(buckets, 0)
         self._heap = [self._rank(key, jobs[0]) for key, jobs in buckets.items()]
         heapify(self._heap)
-        self._last: tuple[int, str, int] | None = None
+        self._last: Key | None = None
 
     def __iter__(self) -> Iterator[Job]:
         return self
@@ -106,9 +140,7 @@ class Walk:
             self._heap = [one for one in self._heap if one[1] != self._last]
             heapify(self._heap)
 
-    def _rank(
-        self, key: tuple[int, str, int], job: Job
-    ) -> tuple[tuple[int, bool, float, OrderKey], tuple[int, str, int]]:
+    def _rank(self, key: Key, job: Job) -> tuple[tuple[int, bool, float, OrderKey], Key]:
         return (-job.priority, job.id not in self._first, self._share(key[1]), submission(job)), key
 
 

@@ -8,7 +8,7 @@ from scheduling.deciding import Desk
 from scheduling.decisions import Demotion, Preempt, Promotion, Reason, Start
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.lending import Loans
-from scheduling.ordering import Queue
+from scheduling.ordering import Queue, Rank
 from scheduling.preemption import give_back
 from scheduling.reservation import Reservation
 from scheduling.shapes import Choice, Shape, Shapes
@@ -19,9 +19,11 @@ from scheduling.usage import Shares, amounts_of
 @dataclass(slots=True)
 class Line:
     """One virtual cluster's queue as the pass goes through it: which chains an earlier job holds up, and for whom
-    cells are kept. `owed` are virtual leaves of earlier jobs that run on loan and cannot move into them yet."""
+    cells are kept. `owed` are virtual leaves of earlier jobs that run on loan and cannot move into them yet.
+    `held_up`: from which place on who wants only these chains is passed over."""
 
     held: set[str] = field(default_factory=set)
+    held_up: tuple[Rank, frozenset[str]] | None = None
     kept: dict[str, Reservation] = field(default_factory=dict)
     owed: dict[int, int] = field(default_factory=dict)
     ahead: "Ahead" = field(default_factory=lambda: Ahead())
@@ -256,6 +258,7 @@ def claim_all(state: State, answer: Preempt) -> None:
                 replace(task, leaving=task.leaving or task.placement.task in gone.tasks) for task in running.tasks
             ),
         )
+        state.desk.costs.leaves(ledger, gone.job)
 
 
 def lent(running: Running) -> Running:
