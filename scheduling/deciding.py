@@ -12,7 +12,8 @@ from scheduling import hived
 from scheduling.decisions import Preempt, Start
 from scheduling.fairness import DominantShares
 from scheduling.ground import Ground, Idle, Task
-from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement
+from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
+from scheduling.layout import Layout
 from scheduling.ledger import Ledger
 from scheduling.mapping import Mapped, map_seats
 from scheduling.preemption import Costs, give_back, victims
@@ -137,7 +138,7 @@ class Desk:
         """HiveD remembers in which order the virtual nodes stood when this job was asked about."""
         mask = self.ledger.layout.all_nodes() if nodes is None else self.ledger.layout.mask_of(nodes)
         for pool in {pool.name for choice in shape.choices for unit in choice.units for pool in unit.pools}:
-            hived.look(self.ledger, self.views, job.vc, pool, mask)
+            hived.look(self.ledger, self.views, "" if job.opportunistic else job.vc, pool, mask)
 
     def _on_hardware(self, job: Job, unit: Unit, allowed: int, found: list[Seat]) -> Start | Preempt | None:
         """Hardware for these virtual leaves; who has some of them is set aside or has to leave."""
@@ -308,7 +309,8 @@ class Desk:
         allowed = self.allowed(job, nodes)
         units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
         for unit in units:
-            found = self._lent(job, unit, self.preferred(job, unit, allowed))
+            found = self._lent_as_hived(unit, nodes) if self.ledger.layout.policy.hived else []
+            found = found or self._lent(job, unit, self.preferred(job, unit, allowed))
             if found:
                 return Start(job, tuple(found), self.now)
         return None
@@ -318,6 +320,14 @@ class Desk:
         ground = Ground(self.ledger, job, self.allowed(job, None), self.costs, evict=False)
         found = ground.without_gpus(demands(job, ""))
         return None if found is None else tuple(found)
+
+    def _lent_as_hived(self, unit: Unit, nodes: NodeIds) -> list[TaskPlacement]:
+        """HiveD's own choice; where it finds none though there is one, Berth's follows."""
+        layout = self.ledger.layout
+        mask = layout.all_nodes() if nodes is None else layout.mask_of(nodes)
+        (pool,) = unit.pools
+        found = hived.on_loan(self.ledger, self.views, pool.chain, pool.parts, mask) or []
+        return [_on_loan(layout, demand, task, number, leaves) for demand, task, number, leaves in found]
 
     def _lent(self, job: Job, unit: Unit, allowed: int) -> list[TaskPlacement]:
         """On loan beside the virtual cluster's own jobs where that is possible: from there only its own jobs take
@@ -351,11 +361,7 @@ class Desk:
                 picked = pick(layout.shapes[fill.bin].sizes, left, fill.demand.gpus) if fill.demand.gpus else None
                 mine = picked.bits if picked else 0
                 free[fill.bin] = left & ~mine
-                ids = layout.leaf_ids[fill.bin]
-                uses = tuple(LeafUse(ids[bit], None, Standing.BORROWED) for bit in bits(mine))
-                role, index = next(tasks[id(fill.demand)])
-                demand, node = fill.demand, layout.nodes[fill.bin].id
-                placed.append(TaskPlacement(role, index, node, uses, demand.cpu_milli, demand.memory_mb))
+                placed.append(_on_loan(layout, fill.demand, next(tasks[id(fill.demand)]), fill.bin, mine))
         return placed
 
     def _nodes_of(self, unit: Unit) -> int:
@@ -395,6 +401,13 @@ class Desk:
         rest = allowed & ~self.idle.layout.mask_of(job.avoid_nodes)
         ground = Ground(self.idle, job, rest, self.costs, evict=False)
         return rest if find(Idle(ground, -1), unit.parts) is not None else allowed
+
+
+def _on_loan(layout: Layout, demand: Demand, task: TaskRef, number: int, leaves: int) -> TaskPlacement:
+    """A task on these leaves of a node, outside every quota."""
+    ids = layout.leaf_ids[number]
+    uses = tuple(LeafUse(ids[bit], None, Standing.BORROWED) for bit in bits(leaves))
+    return TaskPlacement(*task, layout.nodes[number].id, uses, demand.cpu_milli, demand.memory_mb)
 
 
 def _alone(answer: Start | Preempt) -> bool:

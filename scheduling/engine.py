@@ -240,10 +240,9 @@ class Engine:
         return next(one for one in answers if one.job.id == job_id)
 
     def look(self, job: Job, nodes: NodeIds = ALL) -> None:
-        """Under the policy `hived` a guaranteed job is being asked about: the one thing that is remembered of that
-        is the order of the virtual nodes, from which HiveD goes on (`scheduling.hived.Views`)."""
-        if not job.opportunistic:
-            self._state(0).desk.look(job, self._terrain.shapes.of(job), nodes)
+        """Under the policy `hived` a job is being asked about: the one thing that is remembered of that is the order
+        of the (virtual) nodes, from which HiveD goes on (`scheduling.hived.Views`)."""
+        self._state(0).desk.look(job, self._terrain.shapes.of(job), nodes)
 
     # All of it, as data
 

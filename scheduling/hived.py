@@ -9,6 +9,7 @@ choice (`virtual`) is best-fit over cells of different size.
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 
+from scheduling.jobs import TaskRef
 from scheduling.layout import Layout, Quota, Spot
 from scheduling.ledger import Ledger
 from scheduling.resources import Demand
@@ -44,8 +45,12 @@ class VirtualNode:
 
 
 def look(ledger: Ledger, views: Views, vc: str, pool: str, nodes: int) -> None:
-    """Keep the order in which the virtual nodes stand when somebody asks for them now."""
-    views[vc, pool] = [(one.cell, one.base) for one in _sorted(ledger, views, vc, pool, nodes, None)]
+    """Keep the order in which the virtual nodes stand when somebody asks for them now; those of the cluster itself
+    for an opportunistic job (no `vc`)."""
+    if vc:
+        views[vc, pool] = [(one.cell, one.base) for one in _sorted(ledger, views, vc, pool, nodes, None)]
+    else:
+        views[vc, pool] = [(number, 0) for number in _for_loans(ledger, views, pool, nodes)]
 
 
 def _sorted(
@@ -85,6 +90,40 @@ def seats(
             left = [bit for bit in left if bit not in picked]
             found.append(Seat(task, demand, node.cell, sum(1 << node.base + bit for bit in picked)))
     return None if tasks else found
+
+
+def on_loan(
+    ledger: Ledger, views: Views, chain: str, parts: Sequence[Demand], nodes: int
+) -> list[tuple[Demand, TaskRef, int, int]] | None:
+    """Idle leaves (a mask) of a node for each task of an opportunistic job; None when they do not fit in one pass."""
+    tasks = [(demand, task) for demand in sorted(parts, key=lambda part: part.gpus) for task in demand.tasks]
+    found: list[tuple[Demand, TaskRef, int, int]] = []
+    for number in _for_loans(ledger, views, chain, nodes):
+        left = list(bits(ledger.full[number] & ~ledger.busy[number] & ~ledger.claimed[number]))
+        while tasks and len(left) >= tasks[0][0].gpus:
+            if not _is_healthy(ledger, number) or not nodes >> number & 1:
+                return None
+            demand, task = tasks.pop(0)
+            picked = _closest(left, demand.gpus, ledger.layout.shapes[number].sizes)
+            left = [bit for bit in left if bit not in picked]
+            found.append((demand, task, number, sum(1 << bit for bit in picked)))
+    return None if tasks else found
+
+
+def _for_loans(ledger: Ledger, views: Views, chain: str, nodes: int) -> list[int]:
+    """The nodes of a chain: healthy ones first, then those with most on loan, then with least inside quotas."""
+
+    def rank(number: int) -> tuple[bool, bool, int, int]:
+        lent = ledger.lent[number] & ~ledger.claimed[number]
+        inside = (ledger.busy[number] | ledger.claimed[number]) & ~lent
+        return (
+            not _is_healthy(ledger, number), not nodes >> number & 1, -lent.bit_count(), inside.bit_count(),
+        )  # fmt: skip
+
+    before = {number: place for place, (number, _) in enumerate(views.get(("", chain), ()))}
+    mine = list(bits(ledger.layout.nodes_of_chain.get(chain, 0)))
+    mine.sort(key=lambda number: before.get(number, len(before)))
+    return sorted(mine, key=rank)
 
 
 def _closest(candidates: list[int], count: int, sizes: Sizes) -> list[int]:

@@ -28,6 +28,7 @@ class Quotas:
         self._no_backfill: set[int] = set()
         self._blocked: set[str] = set()  # where nodes failed a job that had cells
         self._unmoved: set[str] = set()  # where a job cannot move in where it is
+        self._last_in_line = ""
 
     def claimants(self) -> None:
         """Those that have taken cells give up where a node failed; the others count as if they had them."""
@@ -160,11 +161,18 @@ class Quotas:
             self._wait_for_cells(job)
             return
         running = state.running.get(job.id)
-        if running is not None and self._promotion_on and any(on_loan(task) for task in running.tasks):
-            self._move_in(running, job)
+        lent = running is not None and any(on_loan(task) for task in running.tasks)
+        behind = self._move_in(running, job) if running is not None and lent and self._promotion_on else set[str]()
         waiting = self.trial.left.get(job.id, state.waiting.get(job.id))
         if waiting is not None:
             self._ask(waiting)
+        if behind and self._last_in_line != job.id:
+            self._join(job, frozenset(behind))
+
+    def _join(self, job: Job, chains: frozenset[str]) -> tuple[int, int, int]:
+        """The job stands before all that come after it: once, however many of its tasks wait or run on loan."""
+        self._last_in_line = job.id
+        return self.lines[job.vc].ahead.join(job.priority, self.trial.share(job.vc, job.user), chains)
 
     def _wait_for_cells(self, job: Job) -> None:
         """Tasks of a job that is taking cells are asked for when it has them; until then nobody passes them."""
@@ -213,22 +221,28 @@ class Quotas:
         for choice in within_caps(self.state, job, shape.choices):
             if any(chain in line.held and chain not in line.kept for chain in choice.chains):
                 continue
-            avoid = dict(line.owed)
-            for chain in choice.chains & line.kept.keys():
-                for cell, mask in line.kept[chain].leaves_alone(ends).items():
-                    avoid[cell] = avoid.get(cell, 0) | mask
-            one = is_capped(self.state, job.vc)
-            answer = self.state.desk.guaranteed(job, choice, owed=avoid, one=one, inside=False)
+            answer = self._beside(job, choice, line, ends)
+            if isinstance(answer, Preempt) and ends is not None:  # it starts when the last victim is gone
+                later = ends + max(victim.grace_ms for victim in answer.victims)
+                answer = self._beside(job, choice, line, later)
             if answer is not None:
                 return answer
         if ends is None:
             self._no_backfill.add(shape.number)
         return None
 
+    def _beside(self, job: Job, choice: Choice, line: Line, ends: int | None) -> Start | Preempt | None:
+        """Where the job may go if it has ended by then."""
+        avoid = dict(line.owed)
+        for chain in choice.chains & line.kept.keys():
+            for cell, mask in line.kept[chain].leaves_alone(ends).items():
+                avoid[cell] = avoid.get(cell, 0) | mask
+        one = is_capped(self.state, job.vc)
+        return self.state.desk.guaranteed(job, choice, owed=avoid, one=one, inside=False)
+
     def _hold_up(self, job: Job, shape: Shape, free: tuple[Choice, ...]) -> None:
         line = self.lines[job.vc]
-        share = self.trial.share(job.vc, job.user)
-        self.trial.late.append(Late(job, shape, free, line.ahead.join(job.priority, share, shape.chains)))
+        self.trial.late.append(Late(job, shape, free, self._join(job, shape.chains)))
         fresh = shape.chains - line.held
         if fresh and self._backfill_on:
             for choice in free:
@@ -239,15 +253,17 @@ class Quotas:
                     break
         line.held |= shape.chains
 
-    def _move_in(self, running: Running, job: Job) -> None:
-        """Promotion in place; where it cannot be, the cells that the job would have stay its own."""
+    def _move_in(self, running: Running, job: Job) -> set[str]:
+        """Promotion in place; where it cannot be, the cells that the job would have stay its own. Answers with the
+        chains where it could not be."""
         state, line = self.state, self.lines[running.job.vc]
         cause = state.demotions.get(running.job.id)
         if cause is not None and (cause.cause in state.running or cause.cause in state.claims):
-            return
+            return set()
         lent = tuple(task.placement.task for task in running.tasks if on_loan(task) and not task.leaving)
         if not lent or any(task.leaving for task in running.tasks):
-            return
+            return set()
+        behind: set[str] = set()
         groups = [lent] if running.job.gang else [(task,) for task in lent]
         for tasks in groups:
             alike = job.gang and job.wanted == tasks
@@ -271,12 +287,13 @@ class Quotas:
                 continue
             if seats is not None:
                 self._unmoved.add(running.job.vc)
-            line.ahead.join(running.job.priority, self.trial.share(running.job.vc, running.job.user), choice.chains)
+            behind |= choice.chains
             if seats is None:
                 line.held |= choice.chains
                 continue
             for seat in seats:
                 line.owed[seat.cell] = line.owed.get(seat.cell, 0) | seat.leaves
+        return behind
 
     def _could_move_in(self, job: Job, shape: Shape, unit: Unit) -> bool:
         """Whether the quota, were all of it free, holds the job at all: a smaller quota may have left it too large."""
