@@ -50,7 +50,7 @@ class Borrowing:
         """Who wants a loan: jobs of the queue that may, in its order, then opportunistic ones."""
         state = self.state
         for kind in (state.queues, state.opportunistic):
-            if vc in kind:
+            if vc in kind and (kind is state.opportunistic or kind[vc].borrowers):
                 walk = kind[vc].walk(lambda user: self.trial.share(vc, user))
                 yield from self._wanting(walk, kind is state.opportunistic, told)
 

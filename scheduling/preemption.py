@@ -109,9 +109,8 @@ class Costs:
         key = self._borrowed.key
         shares = sorted({(protected, -key(vc)) for protected, vc in self._payers})
         for rank in shares:
-            some = [
-                _on(wanted, known) for (protected, vc), known in self._payers.items() if (protected, -key(vc)) == rank
-            ]
+            alike = [known for (protected, vc), known in self._payers.items() if (protected, -key(vc)) == rank]
+            some = [_on(wanted, known) for known in alike]
             for *_, job, nodes in merge(*some) if len(some) > 1 else some[0]:
                 yield job, nodes
 

@@ -15,6 +15,8 @@ from scheduling.shapes import CPU_CHAIN, Choice, Shape, Unit
 from scheduling.snapshot import Claim, Running
 from scheduling.state import Late, Line, Trial, on_loan
 
+_NO_CHAINS: frozenset[str] = frozenset()
+
 
 class Quotas:
     """Claimants whose victims are gone start; then everybody's turn, in order."""
@@ -24,7 +26,7 @@ class Quotas:
         self.state = trial.state
         self.lines: dict[str, Line] = {}
         self._backfill_on = trial.state.desk.ledger.layout.policy.backfill
-        self._no_backfill: set[int] = set()
+        self._no_backfill: set[tuple[int, frozenset[str]]] = set()
         self._hardware: set[str] = set()
 
     def claimants(self) -> None:
@@ -125,14 +127,34 @@ class Quotas:
     def _line(self, vc: str, told: bool) -> Iterator[Job]:
         """The queue of a virtual cluster; without reasons to tell, without those who are held up anyway."""
         state, line = self.state, self.lines[vc]
-        walk = state.queues[vc].walk(lambda user: self.trial.share(vc, user), state.reservations)
+        walk = state.queues[vc].walk(self.trial.shares_of(vc), state.reservations)
+        capped = is_capped(state, vc)
         for job in walk:
-            if told or (self._backfill_on and line.kept):
+            shape = walk.shape
+            if not line.held >= shape.chains or not self._stands_back(job, shape, line):
                 yield job
-            elif line.held and state.shapes.of(job).chains <= line.held:
-                walk.pass_over()
+            elif not told:
+                if not self._backfill_on:
+                    walk.pass_over()
+            elif capped or job.paused or job.after or job.id in state.claims or job.id in state.running:
+                yield job
             else:
-                yield job
+                share = self.trial.share(vc, job.user)
+                self.trial.late.append(Late(job, shape, (), line.ahead.join(job.priority, share, shape.chains)))
+
+    def _stands_back(self, job: Job, shape: Shape, line: Line) -> bool:
+        """Whether nothing can come of the turn of a job that is held up: it may not start beside the first, either."""
+        if not self._backfill_on or not line.kept:
+            return True
+        return (shape.number, self._early(job, shape, line)) in self._no_backfill
+
+    def _early(self, job: Job, shape: Shape, line: Line) -> frozenset[str]:
+        """The chains whose kept cells the job leaves by its time limit before they are needed."""
+        if job.time_limit_ms is None:
+            return _NO_CHAINS
+        ends = self.trial.now + job.time_limit_ms
+        kept = ((chain, line.kept[chain].at_ms) for chain in shape.chains & line.kept.keys())
+        return frozenset(chain for chain, at in kept if at is not None and ends <= at)
 
     def _turn(self, job: Job) -> None:
         state = self.state
@@ -189,7 +211,8 @@ class Quotas:
 
     def _backfill(self, job: Job, shape: Shape, line: Line) -> Start | Preempt | None:
         """Beside a reservation: on cells that it does not need, or all the time before it."""
-        if not self._backfill_on or shape.number in self._no_backfill:
+        key = shape.number, self._early(job, shape, line)
+        if not self._backfill_on or key in self._no_backfill:
             return None
         ends = None if job.time_limit_ms is None else self.trial.now + job.time_limit_ms
         for choice in within_caps(self.state, job, shape.choices):
@@ -203,8 +226,8 @@ class Quotas:
             answer = self.state.desk.guaranteed(job, choice, owed=avoid, one=one, inside=False)
             if answer is not None:
                 return answer
-        if ends is None:
-            self._no_backfill.add(shape.number)
+        if not is_capped(self.state, job.vc):
+            self._no_backfill.add(key)
         return None
 
     def _hold_up(self, job: Job, shape: Shape, free: tuple[Choice, ...]) -> None:

@@ -129,7 +129,7 @@ class Roster:
             job = running.job.wanting(tuple(task.placement.task for task in running.tasks))
         queues = self.opportunistic if job.opportunistic else self.queues
         queue = self._stands[name] = queues.setdefault(job.vc, Queue())
-        queue.add(job, "" if self._by_submission else job.user, self._shapes.of(job).number)
+        queue.add(job, "" if self._by_submission else job.user, self._shapes.of(job))
 
     # Running
 

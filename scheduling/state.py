@@ -1,7 +1,9 @@
 """What a pass over the jobs reads, and what it changes on the way: the engine's own maps, on trial."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple
 
 from scheduling.cells import Order
 from scheduling.deciding import Desk
@@ -52,8 +54,7 @@ class Ahead:
         return ahead, higher, ahead - higher - alike
 
 
-@dataclass(frozen=True, slots=True)
-class Late:
+class Late(NamedTuple):
     """A job that does not start: the choices that nobody ahead holds up, who is ahead (all, by priority, by
     share), and its reason where that is known already."""
 
@@ -119,6 +120,10 @@ class Trial:
     def share(self, vc: str, user: str) -> float:
         """The user's share, where it decides the order."""
         return self.state.shares.of(vc, user) if self.fair else 0.0
+
+    def shares_of(self, vc: str) -> Callable[[str], float]:
+        """The share of a user of the virtual cluster."""
+        return partial(self.state.shares.of, vc) if self.fair else _nothing
 
     def carry_out(self, answer: Start | Preempt) -> Job | None:
         """What is left of the job after it."""
@@ -202,6 +207,10 @@ class Trial:
         tasks = tuple(replace(task, placement=new.get(task.placement.task, task.placement)) for task in running.tasks)
         state.running[job.id] = replace(running, tasks=tasks)
         self.promotions.append(Promotion(job.id, placements))
+
+
+def _nothing(user: str) -> float:
+    return 0.0
 
 
 def merged_by_job(preemptions: Iterable[Preempt]) -> tuple[Preempt, ...]:

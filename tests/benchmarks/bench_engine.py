@@ -95,11 +95,11 @@ def place_to_ninety_percent(nodes: int) -> str:
     )
 
 
-def full_state(nodes: int, waiting: int) -> Snapshot:
-    """Every GPU taken by 8-GPU jobs; waiting jobs of thirty shapes and five priorities."""
+def full_state(nodes: int, waiting: int, running: int = 120) -> Snapshot:
+    """Every GPU taken by 8-GPU jobs of the priority `running`; waiting jobs of thirty shapes and five priorities."""
     engine = Engine(machines(nodes))
     for number in range(nodes):
-        start = engine.decide(a_job(number, 8), 0)
+        start = engine.decide(a_job(number, 8, priority=running), 0)
         assert isinstance(start, Start)
         engine.start(start)
     rng = random.Random(11)
