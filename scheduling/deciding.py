@@ -242,8 +242,7 @@ class Desk:
         """Claims of the chosen are given up, and those that allow it become borrowers; answers with the latter."""
         lazy = set()
         for job in sorted(chosen):
-            for claim in self.claims.get(job, {}).values():
-                self.ledger.unclaim(job, claim.leaf)
+            self.ledger.unclaim(job, self.claims.get(job, {}))
             running = self.running.get(job)
             if running is not None and running.job.lazy_preemption:
                 lazy.add(job)
@@ -256,7 +255,7 @@ class Desk:
         regained = set()
         claims = [claim for name in sorted(chosen) for claim in self.claims.get(name, {}).values()]
         for claim in claims:
-            self.ledger.unclaim(claim.claimant, claim.leaf)
+            self.ledger.unclaim(claim.claimant, [claim.leaf])
         for name in sorted({claim.victim or "" for claim in claims} & set(self.running)):
             self.ledger.begin()
             try:

@@ -1,6 +1,6 @@
 """The engine: one state, changed by what happened, asked for decisions that change nothing."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -68,8 +68,7 @@ class Engine:
         tasks = {placement.task for placement in start.placements}
         claimed = [claim.leaf for claim in self._claims.of(name).values() if claim.task in tasks]
         with self._ledger.all_or_nothing():
-            for leaf in claimed:
-                self._ledger.unclaim(name, leaf)
+            self._ledger.unclaim(name, claimed)
             for placement in start.placements:
                 self._ledger.hold(name, placement)
         for leaf in claimed:
@@ -95,9 +94,7 @@ class Engine:
 
     def claim(self, claim: Claim) -> None:
         """Keep a leaf cell for the claimant, in place of an earlier claim on it."""
-        use = LeafUse(claim.leaf, claim.virtual_cell, Standing.GUARANTEED)
-        self._make_way(use)
-        self._enter_claim(claim, use)
+        self._claim_all(claim.claimant, [claim])
 
     def release(self, leaf: str) -> None:
         """Give up the claim on a leaf cell; without effect where there is none. Its holder has it by right again."""
@@ -109,12 +106,12 @@ class Engine:
         self._release(preempt.releases)
         for demoted in preempt.demotes:
             self.demote(Demotion(demoted, name))
-        wanted = [(use, placement.task) for placement in preempt.placements for use in placement.leaves]
-        holders = {use.leaf: self._ledger.holder(use.leaf) for use, _ in wanted}
-        for use, _ in wanted:
-            self._make_way(use)
-        for use, task in wanted:
-            self._enter_claim(Claim(use.leaf, name, holders[use.leaf], use.virtual_cell or "", task), use)
+        claims = [
+            Claim(use.leaf, name, self._ledger.holder(use.leaf), use.virtual_cell or "", placement.task)
+            for placement in preempt.placements
+            for use in placement.leaves
+        ]
+        self._claim_all(name, claims)
         for gone in preempt.victims:
             self.leave(gone.job, gone.tasks)
 
@@ -315,21 +312,21 @@ class Engine:
                 self._claims.victim_gone(use.leaf, name)
         self._roster.set_running(replace(running, tasks=tuple(stay)))
 
-    def _make_way(self, use: LeafUse) -> None:
-        """Whoever claims the leaf, or holds it or its virtual leaf by right, does so no more."""
-        self._release([use.leaf])
-        self._ledger.make_way(use)
-
-    def _enter_claim(self, claim: Claim, use: LeafUse) -> None:
-        self._ledger.claim(claim.claimant, use)
-        self._claims.add(claim)
-        self._roster.rank(claim.claimant)
+    def _claim_all(self, name: str, claims: Sequence[Claim]) -> None:
+        """Whoever claims these leaves, or holds them or their virtual leaves by right, does so no more."""
+        self._release([claim.leaf for claim in claims])
+        uses = [LeafUse(claim.leaf, claim.virtual_cell, Standing.GUARANTEED) for claim in claims]
+        self._ledger.make_way(uses)
+        self._ledger.claim(name, uses)
+        for claim in claims:
+            self._claims.add(claim)
+        self._roster.rank(name)
 
     def _release(self, leaves: Iterable[str]) -> None:
         """Give up these claims; then the victims that are still there have their virtual cells again."""
         given_up = [claim for claim in map(self._claims.drop, leaves) if claim is not None]
         for claim in given_up:
-            self._ledger.unclaim(claim.claimant, claim.leaf)
+            self._ledger.unclaim(claim.claimant, [claim.leaf])
             self._roster.rank(claim.claimant)
         for claim in given_up:
             victim = self._roster.running.get(claim.victim or "")

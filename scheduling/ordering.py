@@ -88,6 +88,9 @@ class Queue:
         return Walk(self._levels, share, leading)
 
 
+_LEADS = (False,), (False, True)
+
+
 class Walk:
     """An iterator over a queue; `shape` is that of the last job, and all that is left of its bucket may be passed over.
 
@@ -104,7 +107,7 @@ class Walk:
         self._levels = levels
         self._share = share
         self._leading = leading
-        self._ahead = [(priority, lead) for priority in sorted(levels) for lead in (False, True)]
+        self._ahead = [(priority, lead) for priority in sorted(levels) for lead in _LEADS[priority in leading]]
         self._heap: list[tuple[float, Entry, int]] = []
         self._buckets: list[Bucket] = []
         self._at: list[int] = []

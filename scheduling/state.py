@@ -180,8 +180,9 @@ class Trial:
     def _convert(self, name: str, tasks: set[TaskRef]) -> None:
         """The job's claims for these tasks have done their work."""
         claims = self.state.claims.get(name, {})
-        for leaf in [leaf for leaf, claim in claims.items() if claim.task in tasks]:
-            self.state.desk.ledger.unclaim(name, leaf)
+        used = [leaf for leaf, claim in claims.items() if claim.task in tasks]
+        self.state.desk.ledger.unclaim(name, used)
+        for leaf in used:
             del claims[leaf]
         if not claims:
             self.state.claims.pop(name, None)
@@ -189,9 +190,9 @@ class Trial:
 
     def give_up(self, name: str) -> None:
         """All claims of a job are released."""
-        for leaf in self.state.claims.pop(name):
-            self.state.desk.ledger.unclaim(name, leaf)
-            self.releases.append(leaf)
+        leaves = self.state.claims.pop(name)
+        self.state.desk.ledger.unclaim(name, leaves)
+        self.releases += leaves
         self.state.claimants.pop(name, None)
 
     def promote(self, job: Job, placements: tuple[TaskPlacement, ...]) -> None:
@@ -241,14 +242,10 @@ def claim_all(state: State, answer: Preempt) -> None:
     mine: dict[str, Claim] = {}
     for placement in answer.placements:
         for use in placement.leaves:
-            at = ledger.layout.leaf_at[use.leaf]
-            victim = next((job for job, mask in ledger.held[at[0]].items() if mask >> at[1] & 1), None)
-            mine[use.leaf] = Claim(use.leaf, name, victim, use.virtual_cell or "", placement.task)
+            mine[use.leaf] = Claim(use.leaf, name, ledger.holder(use.leaf), use.virtual_cell or "", placement.task)
     uses = [LeafUse(claim.leaf, claim.virtual_cell, Standing.GUARANTEED) for claim in mine.values()]
-    for use in uses:
-        ledger.make_way(use)
-    for use in uses:
-        ledger.claim(name, use)
+    ledger.make_way(uses)
+    ledger.claim(name, uses)
     state.claims[name] = state.claims.get(name, {}) | mine
     state.claimants[name] = answer.job
     for gone in answer.victims:
