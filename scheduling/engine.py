@@ -65,16 +65,11 @@ class Engine:
         for demoted in start.demotes:
             self.demote(Demotion(demoted, name))
         self._check_start(start)
-        tasks = {placement.task for placement in start.placements}
-        claimed = [claim.leaf for claim in self._claims.of(name).values() if claim.task in tasks]
         with self._ledger.all_or_nothing():
-            self._ledger.unclaim(name, claimed)
+            self._ledger.unclaim(name, self._claimed_for(start))
             for placement in start.placements:
                 self._ledger.hold(name, placement)
-        for leaf in claimed:
-            self._claims.drop(leaf)
-        self._roster.add_running(start.job, [RunningTask(placement, start.at_ms) for placement in start.placements])
-        self._roster.no_longer_wanted(name, tasks)
+        self._note_start(start)
 
     def finish(self, job_id: str, tasks: Iterable[TaskRef] | None = None, now: int | None = None) -> None:
         """These tasks gave their places back; with None the job is over, waiting tasks included.
@@ -106,12 +101,7 @@ class Engine:
         self._release(preempt.releases)
         for demoted in preempt.demotes:
             self.demote(Demotion(demoted, name))
-        claims = [
-            Claim(use.leaf, name, self._ledger.holder(use.leaf), use.virtual_cell or "", placement.task)
-            for placement in preempt.placements
-            for use in placement.leaves
-        ]
-        self._claim_all(name, claims)
+        self._claim_all(name, self._claims_of(preempt))
         for gone in preempt.victims:
             self.leave(gone.job, gone.tasks)
 
@@ -201,13 +191,27 @@ class Engine:
             self._ledger.take_back()
 
     def advance(self, now: int) -> Plan:
-        """Plan without reasons, and carry the plan out here; whoever calls ends the victims by `finish`."""
+        """Plan without reasons, and carry the plan out here; whoever calls ends the victims by `finish`.
+
+        A plan that only starts and preempts has changed the ledger as it is to be: that is kept.
+        """
         self._ledger.begin()
         try:
             plan = make_plan(self._state(now), now, told=False, fallen=self._fallen)
-        finally:
+        except BaseException:
             self._ledger.take_back()
-        self.carry_out(plan)
+            raise
+        if (
+            plan.releases
+            or plan.demotions
+            or plan.promotions
+            or any(one.demotes or one.releases for one in plan.answers)
+        ):
+            self._ledger.take_back()
+            self.carry_out(plan)
+        else:
+            self._ledger.keep()
+            self._note_all(plan)
         return plan
 
     def carry_out(self, plan: Plan) -> None:
@@ -333,6 +337,36 @@ class Engine:
             for task in victim.tasks if victim is not None else ():
                 uses = tuple(use for use in task.placement.leaves if use.leaf == claim.leaf)
                 self._give_back(task.placement, uses, claim.victim or "")
+
+    def _claims_of(self, preempt: Preempt) -> list[Claim]:
+        return [
+            Claim(use.leaf, preempt.job.id, self._ledger.holder(use.leaf), use.virtual_cell or "", placement.task)
+            for placement in preempt.placements
+            for use in placement.leaves
+        ]
+
+    def _claimed_for(self, start: Start) -> list[str]:
+        tasks = {placement.task for placement in start.placements}
+        return [claim.leaf for claim in self._claims.of(start.job.id).values() if claim.task in tasks]
+
+    def _note_all(self, plan: Plan) -> None:
+        """A plan's starts and preemptions, which the ledger has already."""
+        for preempt in plan.preemptions:
+            for claim in self._claims_of(preempt):
+                self._claims.add(claim)
+            self._roster.rank(preempt.job.id)
+            for gone in preempt.victims:
+                self.leave(gone.job, gone.tasks)
+        for start in plan.starts:
+            self._note_start(start)
+        self._reservations = plan.reservations
+
+    def _note_start(self, start: Start) -> None:
+        for leaf in self._claimed_for(start):
+            self._claims.drop(leaf)
+        tasks = [RunningTask(placement, start.at_ms) for placement in start.placements]
+        self._roster.add_running(start.job, tasks)
+        self._roster.no_longer_wanted(start.job.id, {placement.task for placement in start.placements})
 
     def _give_back(self, placement: TaskPlacement, uses: tuple[LeafUse, ...], job: str) -> None:
         with suppress(PlacementConflict), self._ledger.all_or_nothing():
