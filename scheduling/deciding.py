@@ -253,7 +253,7 @@ class Desk:
         """Claims of the chosen are given up; answers with the victims who have their virtual cells again by it."""
         claims = [self.claims[name][leaf] for name in sorted(chosen) for leaf in sorted(self.claims.get(name, ()))]
         for claim in claims:
-            self.ledger.unclaim(claim.claimant, claim.leaf)
+            self.ledger.unclaim(claim.claimant, [claim.leaf])
         return give_back(self.ledger, self.running, claims)
 
     def _set_aside(self, chosen: Iterable[str]) -> set[str]:

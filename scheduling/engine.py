@@ -1,6 +1,6 @@
 """The engine: one state, changed by what happened, asked for decisions that change nothing."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -65,17 +65,11 @@ class Engine:
         for demoted in start.demotes:
             self.demote(Demotion(demoted, name))
         self._check_start(start)
-        tasks = {placement.task for placement in start.placements}
-        claimed = [claim.leaf for claim in self._claims.of(name).values() if claim.task in tasks]
         with self._ledger.all_or_nothing():
-            for leaf in claimed:
-                self._ledger.unclaim(name, leaf)
+            self._ledger.unclaim(name, self._claimed_for(start))
             for placement in start.placements:
                 self._ledger.hold(name, placement)
-        for leaf in claimed:
-            self._claims.drop(leaf)
-        self._roster.add_running(start.job, [RunningTask(placement, start.at_ms) for placement in start.placements])
-        self._roster.no_longer_wanted(name, tasks)
+        self._note_start(start)
 
     def finish(self, job_id: str, tasks: Iterable[TaskRef] | None = None, now: int | None = None) -> None:
         """These tasks gave their places back; with None the job is over, waiting tasks included.
@@ -95,9 +89,7 @@ class Engine:
 
     def claim(self, claim: Claim) -> None:
         """Keep a leaf cell for the claimant, in place of an earlier claim on it."""
-        use = LeafUse(claim.leaf, claim.virtual_cell, Standing.GUARANTEED)
-        self._make_way(use)
-        self._enter_claim(claim, use)
+        self._claim_all(claim.claimant, [claim])
 
     def release(self, leaf: str) -> None:
         """Give up the claim on a leaf cell; without effect where there is none. Its holder has it by right again."""
@@ -109,12 +101,7 @@ class Engine:
         self._release(preempt.releases)
         for demoted in preempt.demotes:
             self.demote(Demotion(demoted, name))
-        wanted = [(use, placement.task) for placement in preempt.placements for use in placement.leaves]
-        holders = {use.leaf: self._ledger.holder(use.leaf) for use, _ in wanted}
-        for use, _ in wanted:
-            self._make_way(use)
-        for use, task in wanted:
-            self._enter_claim(Claim(use.leaf, name, holders[use.leaf], use.virtual_cell or "", task), use)
+        self._claim_all(name, self._claims_of(preempt))
         for gone in preempt.victims:
             self.leave(gone.job, gone.tasks)
 
@@ -204,13 +191,27 @@ class Engine:
             self._ledger.take_back()
 
     def advance(self, now: int) -> Plan:
-        """Plan without reasons, and carry the plan out here; whoever calls ends the victims by `finish`."""
+        """Plan without reasons, and carry the plan out here; whoever calls ends the victims by `finish`.
+
+        A plan that only starts and preempts has changed the ledger as it is to be: that is kept.
+        """
         self._ledger.begin()
         try:
             plan = make_plan(self._state(now), now, told=False, fallen=self._fallen)
-        finally:
+        except BaseException:
             self._ledger.take_back()
-        self.carry_out(plan)
+            raise
+        if (
+            plan.releases
+            or plan.demotions
+            or plan.promotions
+            or any(one.demotes or one.releases for one in plan.answers)
+        ):
+            self._ledger.take_back()
+            self.carry_out(plan)
+        else:
+            self._ledger.keep()
+            self._note_all(plan)
         return plan
 
     def carry_out(self, plan: Plan) -> None:
@@ -330,23 +331,53 @@ class Engine:
                 self._claims.victim_gone(use.leaf, name)
         self._roster.set_running(replace(running, tasks=tuple(stay)))
 
-    def _make_way(self, use: LeafUse) -> None:
-        """Whoever claims the leaf, or holds it or its virtual leaf by right, does so no more."""
-        self._release([use.leaf])
-        self._ledger.make_way(use)
-
-    def _enter_claim(self, claim: Claim, use: LeafUse) -> None:
-        self._ledger.claim(claim.claimant, use)
-        self._claims.add(claim)
-        self._roster.rank(claim.claimant)
+    def _claim_all(self, name: str, claims: Sequence[Claim]) -> None:
+        """Whoever claims these leaves, or holds them or their virtual leaves by right, does so no more."""
+        self._release([claim.leaf for claim in claims])
+        uses = [LeafUse(claim.leaf, claim.virtual_cell, Standing.GUARANTEED) for claim in claims]
+        self._ledger.make_way(uses)
+        self._ledger.claim(name, uses)
+        for claim in claims:
+            self._claims.add(claim)
+        self._roster.rank(name)
 
     def _release(self, leaves: Iterable[str]) -> None:
         """Give up these claims; then the victims that are still there have their virtual cells again."""
         given_up = [claim for claim in map(self._claims.drop, leaves) if claim is not None]
         for claim in given_up:
-            self._ledger.unclaim(claim.claimant, claim.leaf)
+            self._ledger.unclaim(claim.claimant, [claim.leaf])
             self._roster.rank(claim.claimant)
         give_back(self._ledger, self._roster.running, given_up)
+
+    def _claims_of(self, preempt: Preempt) -> list[Claim]:
+        return [
+            Claim(use.leaf, preempt.job.id, self._ledger.holder(use.leaf), use.virtual_cell or "", placement.task)
+            for placement in preempt.placements
+            for use in placement.leaves
+        ]
+
+    def _claimed_for(self, start: Start) -> list[str]:
+        tasks = {placement.task for placement in start.placements}
+        return [claim.leaf for claim in self._claims.of(start.job.id).values() if claim.task in tasks]
+
+    def _note_all(self, plan: Plan) -> None:
+        """A plan's starts and preemptions, which the ledger has already."""
+        for preempt in plan.preemptions:
+            for claim in self._claims_of(preempt):
+                self._claims.add(claim)
+            self._roster.rank(preempt.job.id)
+            for gone in preempt.victims:
+                self.leave(gone.job, gone.tasks)
+        for start in plan.starts:
+            self._note_start(start)
+        self._reservations = plan.reservations
+
+    def _note_start(self, start: Start) -> None:
+        for leaf in self._claimed_for(start):
+            self._claims.drop(leaf)
+        tasks = [RunningTask(placement, start.at_ms) for placement in start.placements]
+        self._roster.add_running(start.job, tasks)
+        self._roster.no_longer_wanted(start.job.id, {placement.task for placement in start.placements})
 
     def _check_start(self, start: Start) -> None:
         name = start.job.id

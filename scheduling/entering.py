@@ -58,10 +58,10 @@ def _claim_all(ledger: Ledger, claims: Claims) -> None:
         for claim in claims.of(claimant).values():
             ledger.begin()
             try:
-                ledger.claim(claimant, LeafUse(claim.leaf, claim.virtual_cell, Standing.GUARANTEED))
+                ledger.claim(claimant, [LeafUse(claim.leaf, claim.virtual_cell, Standing.GUARANTEED)])
             except PlacementConflict:
                 ledger.take_back()
-                ledger.claim(claimant, LeafUse(claim.leaf, None, Standing.GUARANTEED))
+                ledger.claim(claimant, [LeafUse(claim.leaf, None, Standing.GUARANTEED)])
             else:
                 ledger.keep()
 

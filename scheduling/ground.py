@@ -165,10 +165,14 @@ class Ground:
         Raises PlacementConflict where the trees or safety forbid it.
         """
         ledger = self.ledger
+        losers: dict[tuple[str, int], int] = {}
         for bit in pairs.values():
             before = ledger.seat_at.get(number << 8 | bit)
             if before is not None:
-                ledger.unseat(ledger.owner_of(before), before[0], 1 << before[1])
+                key = ledger.owner_of(before), before[0]
+                losers[key] = losers.get(key, 0) | 1 << before[1]
+        for (owner, other), mask in losers.items():
+            ledger.unseat(owner, other, mask)
         if not self.alone or ledger.layout.quotas[ledger.layout.cell_quota[cell]].loose:
             ledger.seat(self.job.id, number, cell, pairs)
         self.leaves[seat.task] = (number, sorted((bit, (cell, virtual)) for virtual, bit in pairs.items()))

@@ -5,7 +5,7 @@ released merges by itself. `slack` of a cell type is what HiveD's safety rests o
 type less those owed to quota cells that are not bound yet. A free cell may be split only while its type has slack.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from scheduling.books import Books
@@ -168,13 +168,7 @@ class Ledger(Books):
         if number is not None:
             self.leave(number, job, placement)
         uses = self._here(placement.leaves)
-        seats: dict[int, int] = {}
-        for at, _ in uses:
-            seat = self.seat_of(job, at)
-            if seat is not None:
-                seats[seat[0]] = seats.get(seat[0], 0) | 1 << seat[1]
-        for cell, mask in seats.items():
-            self.unseat(job, cell, mask)
+        self._unseat_all(job, [at for at, _ in uses])
         for node, mask in _masks([at for at, _ in uses]).items():
             if self.lent[node] & mask:
                 self.set_lent(node, self.lent[node] & mask, False)
@@ -182,8 +176,7 @@ class Ledger(Books):
 
     def lend(self, job: str, placement: TaskPlacement) -> None:
         """Demotion: the guaranteed leaves of a task become borrowed where they are."""
-        for at, _ in self._here(placement.leaves):
-            self._evict(job, at)
+        self._evict(job, [at for at, _ in self._here(placement.leaves)])
 
     def unlend(self, job: str, placement: TaskPlacement) -> None:
         """Promotion: the borrowed leaves of a task lie in the virtual leaves that the placement names now."""
@@ -198,47 +191,53 @@ class Ledger(Books):
 
     # Claims
 
-    def claim(self, job: str, leaf: LeafUse) -> None:
-        """Keep a leaf and its virtual leaf for a job; who held either by right (`make_way`) has it no more.
+    def claim(self, job: str, uses: Sequence[LeafUse]) -> None:
+        """Keep leaves and their virtual leaves for a job; who held them by right (`make_way`) has them no more.
 
-        Without effect on a leaf that the cluster no longer has.
+        Without effect on leaves that the cluster no longer has.
         """
-        at = self.layout.leaf_at.get(leaf.leaf)
-        if at is None:
-            return
-        self.set_claimed(at[0], 1 << at[1], True)
-        virtual = self.layout.virtual_leaf(leaf.virtual_cell or "")
-        if virtual is not None:
-            self._seat_all(job, [(at, virtual)])
+        here = self._here(uses)
+        for node, mask in _masks([at for at, _ in here]).items():
+            self.set_claimed(node, mask, True)
+        self._seat_all(job, here)
 
-    def unclaim(self, job: str, leaf: str) -> None:
-        """Give a claim up."""
-        at = self.layout.leaf_at.get(leaf)
-        if at is None:
-            return
-        seat = self.seat_of(job, at)
-        if seat is not None:
-            self.unseat(job, seat[0], 1 << seat[1])
-        self.set_claimed(at[0], 1 << at[1], False)
+    def unclaim(self, job: str, leaves: Iterable[str]) -> None:
+        """Give claims up."""
+        here = [self.layout.leaf_at[leaf] for leaf in leaves if leaf in self.layout.leaf_at]
+        self._unseat_all(job, here)
+        for node, mask in _masks(here).items():
+            self.set_claimed(node, mask, False)
 
-    def make_way(self, leaf: LeafUse) -> None:
-        """Whoever holds this leaf, or its virtual leaf on another, has no right to it any more: it is on loan."""
-        at = self.layout.leaf_at.get(leaf.leaf)
-        if at is None:
-            return
-        seat = self.seat_at.get(at[0] << 8 | at[1])
-        if seat is not None:
-            self._evict(self.owner_of(seat), at)
-        virtual = self.layout.virtual_leaf(leaf.virtual_cell or "")
-        if virtual is not None and self.used[virtual[0]] >> virtual[1] & 1:
-            self._evict(self.owner_of(virtual), self.physical_of(*virtual))
+    def make_way(self, uses: Sequence[LeafUse]) -> None:
+        """Whoever holds these leaves, or their virtual leaves on others, has no right to them any more: they are on
+        loan."""
+        losers: dict[str, list[LeafAt]] = {}
+        for at, virtual in self._here(uses):
+            seat = self.seat_at.get(at[0] << 8 | at[1])
+            if seat is not None:
+                losers.setdefault(self.owner_of(seat), []).append(at)
+            if virtual is not None and virtual != seat and self.used[virtual[0]] >> virtual[1] & 1:
+                losers.setdefault(self.owner_of(virtual), []).append(self.physical_of(*virtual))
+        for loser, leaves in losers.items():
+            self._evict(loser, leaves)
 
-    def _evict(self, victim: str, at: LeafAt) -> None:
-        seat = self.seat_of(victim, at)
-        if seat is not None:
-            self.unseat(victim, seat[0], 1 << seat[1])
-            if self.busy[at[0]] >> at[1] & 1:
-                self.set_lent(at[0], 1 << at[1], True)
+    def _evict(self, victim: str, leaves: Iterable[LeafAt]) -> None:
+        """What of these leaves the job has by right it has on loan from now on, or no more where it claims only."""
+        mine = [at for at in dict.fromkeys(leaves) if self.seat_of(victim, at) is not None]
+        self._unseat_all(victim, mine)
+        for node, mask in _masks(mine).items():
+            if self.busy[node] & mask:
+                self.set_lent(node, self.busy[node] & mask, True)
+
+    def _unseat_all(self, job: str, leaves: Iterable[LeafAt]) -> None:
+        """The virtual leaves that the job has on these leaves are its own no more."""
+        seats: dict[int, int] = {}
+        for at in leaves:
+            seat = self.seat_of(job, at)
+            if seat is not None:
+                seats[seat[0]] = seats.get(seat[0], 0) | 1 << seat[1]
+        for cell, mask in seats.items():
+            self.unseat(job, cell, mask)
 
     # Virtual leaves on physical ones
 
@@ -381,7 +380,7 @@ class Ledger(Books):
             return [(number, self.full[number]) for number in bits(self.layout.uppers[spot.upper].nodes)]
         return [(spot.node, (1 << size) - 1 << spot.base)]
 
-    def _here(self, uses: tuple[LeafUse, ...]) -> list[tuple[LeafAt, LeafAt | None]]:
+    def _here(self, uses: Sequence[LeafUse]) -> list[tuple[LeafAt, LeafAt | None]]:
         """The leaves that the cluster has, with their virtual leaves where their quota has them."""
         layout = self.layout
         return [

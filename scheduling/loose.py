@@ -75,9 +75,9 @@ def _give_up(ground: Ground, seats: list[Seat]) -> None:
     """What other jobs have of these virtual leaves is theirs no more."""
     ledger = ground.ledger
     for seat in seats:
-        taken = seat.leaves & ledger.used[seat.cell]
-        for virtual in bits(taken):
-            ledger.unseat(ledger.owner_of((seat.cell, virtual)), seat.cell, 1 << virtual)
+        for owner, mask in list(ledger.owners[seat.cell].items()) if seat.leaves & ledger.used[seat.cell] else ():
+            if mask & seat.leaves:
+                ledger.unseat(owner, seat.cell, mask & seat.leaves)
 
 
 def _free(ground: Ground, number: int) -> int:

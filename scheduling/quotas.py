@@ -15,6 +15,8 @@ from scheduling.shapes import CPU_CHAIN, Choice, Shape, Unit
 from scheduling.snapshot import Claim, Running
 from scheduling.state import Late, Line, Trial, on_loan
 
+_NO_CHAINS: frozenset[str] = frozenset()
+
 
 class Quotas:
     """Claimants whose victims are gone start; then everybody's turn, in order."""
@@ -25,7 +27,7 @@ class Quotas:
         self.lines: dict[str, Line] = {}
         policy = trial.state.desk.ledger.layout.policy
         self._backfill_on, self._promotion_on = policy.backfill, policy.promotion
-        self._no_backfill: set[int] = set()
+        self._no_backfill: set[tuple[int, frozenset[str]]] = set()
         self._blocked: set[str] = set()  # where nodes failed a job that had cells
         self._unmoved: set[str] = set()  # where a job cannot move in where it is
         self._last_in_line = ""
@@ -136,14 +138,33 @@ class Quotas:
     def _line(self, vc: str, told: bool) -> Iterator[Job]:
         """The queue of a virtual cluster; without reasons to tell, without those who are held up anyway."""
         state, line = self.state, self.lines[vc]
-        walk = state.queues[vc].walk(lambda user: self.trial.share(vc, user), state.reservations)
+        walk = state.queues[vc].walk(self.trial.shares_of(vc), state.reservations)
+        capped = is_capped(state, vc)
         for job in walk:
-            if told or (self._backfill_on and line.kept):
+            shape = walk.shape
+            if not line.held >= shape.chains or not self._stands_back(job, shape, line):
                 yield job
-            elif line.held and state.shapes.of(job).chains <= line.held:
-                walk.pass_over()
+            elif not told:
+                if not self._backfill_on:
+                    walk.pass_over()
+            elif capped or job.paused or job.after or job.id in state.claims or job.id in state.running:
+                yield job
             else:
-                yield job
+                self.trial.late.append(Late(job, shape, (), self._join(job, shape.chains)))
+
+    def _stands_back(self, job: Job, shape: Shape, line: Line) -> bool:
+        """Whether nothing can come of the turn of a job that is held up: it may not start beside the first, either."""
+        if not self._backfill_on or not line.kept:
+            return True
+        return (shape.number, self._early(job, shape, line)) in self._no_backfill
+
+    def _early(self, job: Job, shape: Shape, line: Line) -> frozenset[str]:
+        """The chains whose kept cells the job leaves by its time limit before they are needed."""
+        if job.time_limit_ms is None:
+            return _NO_CHAINS
+        ends = self.trial.now + job.time_limit_ms
+        kept = ((chain, line.kept[chain].at_ms) for chain in shape.chains & line.kept.keys())
+        return frozenset(chain for chain, at in kept if at is not None and ends <= at)
 
     def _turn(self, job: Job) -> None:
         line = self.lines[job.vc]
@@ -215,20 +236,22 @@ class Quotas:
 
     def _backfill(self, job: Job, shape: Shape, line: Line) -> Start | Preempt | None:
         """Beside a reservation: on cells that it does not need, or all the time before it."""
-        if not self._backfill_on or shape.number in self._no_backfill:
+        key = shape.number, self._early(job, shape, line)
+        if not self._backfill_on or key in self._no_backfill:
             return None
         ends = None if job.time_limit_ms is None else self.trial.now + job.time_limit_ms
+        alike = not is_capped(self.state, job.vc)
         for choice in within_caps(self.state, job, shape.choices):
             if any(chain in line.held and chain not in line.kept for chain in choice.chains):
                 continue
             answer = self._beside(job, choice, line, ends)
             if isinstance(answer, Preempt) and ends is not None:  # it starts when the last victim is gone
                 later = ends + max(victim.grace_ms for victim in answer.victims)
-                answer = self._beside(job, choice, line, later)
+                answer, alike = self._beside(job, choice, line, later), False
             if answer is not None:
                 return answer
-        if ends is None:
-            self._no_backfill.add(shape.number)
+        if alike:
+            self._no_backfill.add(key)
         return None
 
     def _beside(self, job: Job, choice: Choice, line: Line, ends: int | None) -> Start | Preempt | None:

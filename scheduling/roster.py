@@ -129,10 +129,9 @@ class Roster:
             job = running.job.wanting(tuple(task.placement.task for task in running.tasks))
         queues = self.opportunistic if job.opportunistic else self.queues
         queue = self._stands[name] = queues.setdefault(job.vc, Queue())
-        shape = self._shapes.of(job)
         wants_loan = name in self.waiting and (job.opportunistic or job.borrow is Borrow.AUTO)
         user = "" if self._by_submission else job.user
-        queue.add(job, user, shape.number, shape.chains, wants_loan=wants_loan)
+        queue.add(job, user, self._shapes.of(job), wants_loan=wants_loan)
 
     # Running
 
