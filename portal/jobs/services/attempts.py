@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import OuterRef, Q, Subquery
 
 from nodes.protocol import ContainerState, Phase, StopReason
-from portal.jobs.models import JobAttempt, TaskAttempt
-from portal.jobs.services.moves import attempt_move, job_hold, job_move
+from portal.clusters.models import Node
+from portal.common.moves import sources
+from portal.jobs.models import JobAttempt, JobEvent, TaskAttempt
+from portal.jobs.services.moves import attempt_move, job_hold, job_move, jobs_announce
 from portal.jobs.services.orders import nodes_bump
+from portal.jobs.services.placing import Overtaken
 from portal.jobs.spec import JobSpec
-from portal.jobs.states import AttemptState, EndReason, JobState
+from portal.jobs.states import ATTEMPT_MOVES, AttemptState, EndReason, JobState
 
 LIVE = Q(lost_at__isnull=True) & ~Q(state=str(ContainerState.TERMINATED))
 """Task attempts that still decide something."""
@@ -74,14 +77,15 @@ def attempt_digest_note(*, row: TaskAttempt) -> None:
         JobAttempt.objects.filter(pk=attempt.pk).update(digests={**attempt.digests, image: row.digest})
 
 
-def _phase_order(rows: Iterable[TaskAttempt], phase: Phase) -> bool:
-    by_node: dict[int, list[TaskAttempt]] = defaultdict(list)
-    for row in rows:
-        by_node[row.node_id].append(row)
-    for node_id, generation in nodes_bump(by_node).items():
-        ids = [row.pk for row in by_node[node_id]]
-        TaskAttempt.objects.filter(pk__in=ids).update(phase=phase, phase_since=generation)
-    return bool(by_node)
+def _phase_order(rows: Iterable[TaskAttempt], phase: Phase, **columns: Any) -> bool:
+    """Of those that are not told more already; three queries, however many there are."""
+    ids = {row.pk: row.node_id for row in rows}
+    nodes_bump(ids.values())
+    before = [Phase.PREPARE] if phase is Phase.RUN else [Phase.PREPARE, Phase.RUN]
+    generation = Node.objects.filter(pk=OuterRef("node")).values("generation")
+    ordered = TaskAttempt.objects.filter(pk__in=ids, phase__in=before) if ids else TaskAttempt.objects.none()
+    ordered.update(phase=phase, phase_since=Subquery(generation), **columns)
+    return bool(ids)
 
 
 def attempt_running(*, attempt: JobAttempt, now: datetime) -> None:
@@ -128,13 +132,33 @@ def attempt_end(
     return attempt_is_first
 
 
+def attempts_end(
+    *,
+    attempts: Sequence[JobAttempt],
+    reason: EndReason,
+    message: str,
+    now: datetime,
+    stop: StopReason,
+    grace_s: int,
+) -> None:
+    """The same for several at once, inside the caller's transaction, which holds their jobs' rows. Raises Overtaken
+    when one of them ends already."""
+    keys = [attempt.pk for attempt in attempts]
+    going_on = JobAttempt.objects.filter(pk__in=keys, state__in=sources(ATTEMPT_MOVES, AttemptState.ENDING))
+    if going_on.update(state=AttemptState.ENDING, end_reason=reason, end_message=message) != len(keys):
+        raise Overtaken
+    JobEvent.objects.bulk_create(
+        JobEvent(job_id=one.job_id, job_attempt=one, at=now, code=f"ending_{reason}", message=message)
+        for one in attempts
+    )
+    jobs_announce([one.job for one in attempts])
+    live = TaskAttempt.objects.filter(LIVE, job_attempt__in=keys)
+    tasks_stop(live, reason=stop, message=message, grace_s=grace_s)
+
+
 def tasks_stop(rows: Iterable[TaskAttempt], *, reason: StopReason, message: str, grace_s: int | None = None) -> None:
     """Order these task attempts to stop, inside the caller's transaction; those ordered before keep their reason."""
     grace = settings.DEFAULT_GRACE_S if grace_s is None else grace_s
-    by_node: dict[int, list[TaskAttempt]] = defaultdict(list)
-    for row in rows:
-        by_node[row.node_id].append(row)
-    for node_id, generation in nodes_bump(by_node).items():
-        TaskAttempt.objects.filter(
-            pk__in=[row.pk for row in by_node[node_id]], phase__in=[Phase.PREPARE, Phase.RUN]
-        ).update(phase=Phase.STOP, phase_since=generation, stop_reason=reason, stop_message=message, stop_grace_s=grace)
+    running = [row for row in rows if row.phase in {Phase.PREPARE, Phase.RUN}]
+    stops = {"stop_reason": reason, "stop_message": message, "stop_grace_s": grace}
+    _phase_order(running, Phase.STOP, **stops)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -43,6 +46,16 @@ def nodes_hold(node_ids: Iterable[int]) -> None:
         list(Node.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk").values_list("pk"))
 
 
+class _Changed(threading.local):
+    """The nodes whose lists changed in the transaction that goes on: each is sent once, however often it changed."""
+
+    def __init__(self) -> None:
+        self.nodes: set[int] = set()
+
+
+_changed = _Changed()
+
+
 def nodes_bump(node_ids: Iterable[int]) -> dict[int, int]:
     """Raise the generation of what these nodes shall have; on commit each gets its new list at once. Returns node
     id -> new generation."""
@@ -51,14 +64,18 @@ def nodes_bump(node_ids: Iterable[int]) -> dict[int, int]:
         return {}
     nodes_hold(ids)
     Node.objects.filter(pk__in=ids).update(generation=F("generation") + 1)
-    transaction.on_commit(lambda: _send_all(ids))
+    _changed.nodes.update(ids)
+    transaction.on_commit(_send_changed)
     return dict(Node.objects.filter(pk__in=ids).values_list("pk", "generation"))
 
 
-def _send_all(ids: Iterable[int]) -> None:
-    nodes = Node.objects.filter(pk__in=ids).order_by("pk")
-    for node, desired in desired_lists(nodes=list(nodes)):
-        _send(node, desired)
+def _send_changed() -> None:
+    # What a transaction left behind that was undone is sent as well: a list too many does no harm.
+    ids = sorted(_changed.nodes)
+    _changed.nodes.clear()
+    if ids:
+        for node, desired in desired_lists(nodes=list(Node.objects.filter(pk__in=ids).order_by("pk"))):
+            _send(node, desired)
 
 
 def desired_send(*, node_id: int, answers: int = 0, specs_known: Collection[str] = ()) -> bool:
@@ -94,17 +111,33 @@ def desired_lists(
     *, nodes: Sequence[Node], answers: int = 0, specs_known: Collection[str] = ()
 ) -> list[tuple[Node, Desired]]:
     """The lists of several nodes; a fixed number of queries, however many nodes and tasks there are."""
-    rows = list(
-        TaskAttempt.objects.filter(node__in=nodes, removed_at__isnull=True)
-        .select_related("task__role", "node", "job_attempt__job__user", "job_attempt__job__vc")
-        .prefetch_related("allocations__leaf")
-        .order_by("created_at", "id")
+    there = TaskAttempt.objects.filter(node__in=nodes, removed_at__isnull=True)
+    _specs_store(
+        list(
+            there.filter(phase__in=NEEDS_SPEC, spec_hash="")
+            .select_related("task__role", "node", "job_attempt__job__user", "job_attempt__job__vc")
+            .defer("job_attempt__job__config", "node__inventory")
+            .prefetch_related("allocations__leaf")
+        )
     )
-    _specs_store([row for row in rows if row.phase in NEEDS_SPEC and not row.spec_hash])
     by_node: dict[int, list[Order]] = defaultdict(list)
-    for row in rows:
-        by_node[row.node_id].append(_order(row, specs_known))
+    for row in there.order_by("created_at", "id").values_list("node_id", *_Row._fields):
+        by_node[row[0]].append(_order(_Row(*row[1:]), specs_known))
     return [(node, _desired(node, by_node[node.pk], answers)) for node in nodes]
+
+
+class _Row(NamedTuple):
+    """What an order wants of a task attempt's row."""
+
+    id: UUID
+    phase: str
+    phase_since: int
+    spec_hash: str
+    spec_sealed: str
+    archived_to: int
+    stop_reason: str
+    stop_grace_s: int
+    stop_message: str
 
 
 def _desired(node: Node, orders: Iterable[Order], answers: int) -> Desired:
@@ -118,10 +151,10 @@ def _desired(node: Node, orders: Iterable[Order], answers: int) -> Desired:
     )
 
 
-def _order(row: TaskAttempt, specs_known: Collection[str]) -> Order:
+def _order(row: _Row, specs_known: Collection[str]) -> Order:
     wanted = row.phase in NEEDS_SPEC and row.spec_hash not in specs_known
     return Order(
-        attempt=str(row.pk),
+        attempt=str(row.id),
         phase=Phase(row.phase),
         spec_hash=row.spec_hash,
         since=row.phase_since,
@@ -137,13 +170,11 @@ def _specs_store(rows: Sequence[TaskAttempt]) -> None:
     for row in rows:
         encoded = encode(container_spec(facts[row.job_attempt_id], row))
         row.spec_hash, row.spec_sealed = spec_digest(encoded), PortalKey.seal_for(row.node.public_key, encoded)
-    fresh = TaskAttempt.objects.filter(spec_hash="")
-    if rows and fresh.bulk_update(rows, ["spec_hash", "spec_sealed"], batch_size=100) < len(rows):
-        for row in rows:  # somebody else was there first with some of them
-            row.refresh_from_db(fields=["spec_hash", "spec_sealed"])
+    # Who was there first with one of them wins: what is sent is read again.
+    TaskAttempt.objects.filter(spec_hash="").bulk_update(rows, ["spec_hash", "spec_sealed"], batch_size=100)
 
 
-def _stop(row: TaskAttempt) -> Stop | None:
+def _stop(row: _Row) -> Stop | None:
     if not row.stop_reason:
         return None
     return Stop(reason=StopReason(row.stop_reason), grace_s=row.stop_grace_s, message=row.stop_message)
