@@ -22,7 +22,7 @@ from scheduling.preemption import Costs, give_back
 from scheduling.roster import Roster
 from scheduling.shapes import apart
 from scheduling.snapshot import Claim, Running, RunningTask, Snapshot, Usage
-from scheduling.state import Memory, State, lent
+from scheduling.state import Memory, State, leaving, lent
 from scheduling.telling import alone
 from scheduling.terrain import Terrain
 
@@ -107,9 +107,7 @@ class Engine:
 
     def leave(self, job_id: str, tasks: Iterable[TaskRef]) -> None:
         """The end of these running tasks is ordered; they hold their cells until `finish`. Raises UnknownJob."""
-        running, going = self._runs(job_id), set(tasks)
-        every = tuple(replace(one, leaving=one.leaving or one.placement.task in going) for one in running.tasks)
-        self._roster.set_running(replace(running, tasks=every))
+        self._roster.set_running(leaving(self._runs(job_id), set(tasks)))
 
     def saved(self, job_id: str, at_ms: int) -> None:
         """A running job saved its work. Raises UnknownJob."""
@@ -329,7 +327,7 @@ class Engine:
             self._ledger.release(name, task.placement)
             for use in task.placement.leaves:
                 self._claims.victim_gone(use.leaf, name)
-        self._roster.set_running(replace(running, tasks=tuple(stay)))
+        self._roster.set_running(Running(running.job, tuple(stay)))
 
     def _claim_all(self, name: str, claims: Sequence[Claim]) -> None:
         """Whoever claims these leaves, or holds them or their virtual leaves by right, does so no more."""
@@ -357,8 +355,9 @@ class Engine:
         ]
 
     def _claimed_for(self, start: Start) -> list[str]:
-        tasks = {placement.task for placement in start.placements}
-        return [claim.leaf for claim in self._claims.of(start.job.id).values() if claim.task in tasks]
+        claims = self._claims.of(start.job.id)
+        tasks = {placement.task for placement in start.placements} if claims else ()
+        return [claim.leaf for claim in claims.values() if claim.task in tasks]
 
     def _note_all(self, plan: Plan) -> None:
         """A plan's starts and preemptions, which the ledger has already."""

@@ -53,6 +53,12 @@ class Ground:
             self.leaves, self.taken, self.spent = before
         return done
 
+    def forget(self) -> None:
+        """Nothing is placed yet; for a job of one task."""
+        self.leaves.clear()
+        self.taken.clear()
+        self.spent.clear()
+
     def doomed_on(self, number: int) -> int:
         """Leaves of a node that doomed tasks hold."""
         if not self.doomed:

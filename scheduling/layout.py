@@ -111,7 +111,7 @@ class Layout:
         self.cell_pool: list[str] = []
         self.loose_cells = 0
         self._virtual: dict[str, LeafAt | None] = {}
-        self._addresses: dict[LeafAt, str] = {}
+        self._addresses: dict[int, list[str]] = {}
         self.quotas_of: dict[tuple[str, str], list[int]] = {}
         self.pins: dict[tuple[str, str], list[int]] = {}
         self.owned: dict[tuple[str, str], int] = {}
@@ -166,12 +166,13 @@ class Layout:
 
     def virtual_address(self, cell: int, bit: int) -> str:
         """The address of a virtual leaf."""
-        at = (cell, bit)
-        if at not in self._addresses:
+        known = self._addresses.get(cell)
+        if known is None:
             quota = self.quotas[self.cell_quota[cell]]
-            address = self._addresses[at] = f"{quota.address}/{(cell - quota.first) * quota.shape.width + bit}"
-            self._virtual[address] = at
-        return self._addresses[at]
+            first = (cell - quota.first) * quota.shape.width
+            known = self._addresses[cell] = [f"{quota.address}/{first + one}" for one in range(quota.shape.width)]
+            self._virtual.update((address, (cell, one)) for one, address in enumerate(known))
+        return known[bit]
 
     # Nodes and the cells above them
 

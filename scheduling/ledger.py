@@ -12,10 +12,8 @@ from scheduling.books import Books
 from scheduling.jobs import LeafUse, TaskPlacement
 from scheduling.layout import Layout, LeafAt, Quota, Spot
 from scheduling.search import UNLIMITED
-from scheduling.topology import bits, free_cells, whole_around
-
-CellKind = tuple[str, str]
-"""A cell type in a chain: (chain, type)."""
+from scheduling.slack import CellKind, first_slack
+from scheduling.topology import bits, whole_around
 
 
 class PlacementConflict(RuntimeError):
@@ -31,7 +29,7 @@ class Ledger(Books):
 
     def __init__(self, layout: Layout) -> None:
         super().__init__(layout)
-        self.slack = _first_slack(layout, self.full)
+        self.slack = first_slack(layout, self.full)
         self.whole_owed = {quota.chain for quota in layout.quotas if not quota.loose}
         for quota in layout.quotas:
             if quota.pinned_at is not None:
@@ -395,25 +393,3 @@ def _masks(leaves: list[LeafAt]) -> dict[int, int]:
     for number, bit in leaves:
         masks[number] = masks.get(number, 0) | 1 << bit
     return masks
-
-
-def _first_slack(layout: Layout, full: list[int]) -> dict[CellKind, int]:
-    """For every cell type that a quota names, or that theirs are made of: all cells less those owed."""
-    slack: dict[CellKind, int] = {}
-    for quota in layout.quotas:
-        kind, count = quota.cell_type, quota.leaves if quota.loose else 1
-        while True:
-            slack[quota.chain, kind] = slack.get((quota.chain, kind), 0) - count
-            made_of = layout.types.get(kind)
-            if made_of is None:
-                break
-            kind, count = made_of.child, count * made_of.child_count
-    for number, shape in enumerate(layout.shapes):
-        for name, count in zip(shape.names, free_cells(shape.sizes, full[number]), strict=True):
-            if (layout.chains[number], name) in slack:
-                slack[layout.chains[number], name] += count
-    for upper in layout.uppers:
-        key = (layout.chains[next(bits(upper.nodes))], upper.cell_type) if upper.nodes else ("", "")
-        if key in slack:
-            slack[key] += 1
-    return slack

@@ -146,7 +146,17 @@ class Hardware:
             return any(self.ground.attempt(partial(_both, way, then)) for way in ways)
         ((cell, mine),) = cells.items()
         spots = iter([place]) if place is not None else self._spots(wanted(mine).bit_count())
+        if self.ground.alone:
+            return self._alone(cell, spots, mine)
         return any(self.ground.attempt(partial(_both, partial(self._at, cell, spot, mine), then)) for spot in spots)
+
+    def _alone(self, cell: int, spots: Iterator[Spot], mine: list[Seat]) -> bool:
+        """The same for the only seat: nothing comes after it, and nothing has changed where a spot will not do."""
+        for spot in spots:
+            if self._at(cell, spot, mine):
+                return True
+            self.ground.forget()
+        return False
 
     # Cells above the node
 
@@ -311,11 +321,15 @@ class Hardware:
         """Bits of the node for the virtual leaves; those that a job holds stay where they are."""
         ledger, ground = self.ledger, self.ground
         number, base = spot.node, spot.base
+        block = (1 << self.quota.shape.width) - 1
+        if not ledger.pairs[cell]:
+            cheap = ledger.healthy[number] & ~ledger.claimed[number] & ~ledger.busy[number]
+            if leaves & cheap >> base & block == leaves:
+                return {bit: bit + base for bit in bits(leaves)}
         pairs = {virtual: bit - base for virtual, bit in ledger.pairs[cell].items()}
         held = {virtual: bit for virtual, bit in pairs.items() if leaves >> virtual & 1}
         if any(not ledger.healthy[number] >> base + bit & 1 for bit in held.values()):
             return None
-        block = (1 << self.quota.shape.width) - 1
         seated = sum(1 << bit for bit in pairs.values())
         usable = (ledger.healthy[number] & ~ledger.claimed[number]) >> base & block & ~seated
         cheap = usable & ~((ledger.busy[number] & ~ground.doomed_on(number)) >> base)

@@ -257,13 +257,17 @@ def claim_all(state: State, answer: Preempt) -> None:
         for task in running.tasks:
             if task.placement.task in gone.tasks:
                 state.loans.leave(running.job, task.placement)
-        state.running[gone.job] = replace(
-            running,
-            tasks=tuple(
-                replace(task, leaving=task.leaving or task.placement.task in gone.tasks) for task in running.tasks
-            ),
-        )
+        state.running[gone.job] = leaving(running, gone.tasks)
         state.desk.costs.leaves(ledger, gone.job)
+
+
+def leaving(running: Running, going: Collection[TaskRef]) -> Running:
+    """The same job with the end of these tasks ordered."""
+    tasks = (
+        RunningTask(one.placement, one.started_ms, one.checkpoint_ms, one.leaving or one.placement.task in going)
+        for one in running.tasks
+    )
+    return Running(running.job, tuple(tasks))
 
 
 def lent(running: Running) -> Running:

@@ -97,11 +97,9 @@ def _cells_only(share: Share, parts: Sequence[Demand]) -> list[Seat] | None:
 
 def _in_cells(share: Share, groups: list[Group], fills: list[Fill]) -> list[Seat]:
     shape: dict[int, tuple[Sizes, int]] = {}
-    wanted = {fill.bin for fill in fills}
-    for group in groups:
-        for cell in wanted:
-            if group.members >> cell & 1:
-                shape[cell] = (group.sizes, group.free)
+    for cell in {fill.bin for fill in fills}:
+        group = next(group for group in groups if group.members >> cell & 1)
+        shape[cell] = group.sizes, group.free
     found = []
     tasks = {id(fill.demand): iter(fill.demand.tasks) for fill in fills}
     for fill in sorted(fills, key=lambda one: -one.demand.gpus):
