@@ -4,6 +4,7 @@ Each reason is true by a what-if: the obstacle it names blocks the job even wher
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from scheduling.cells import NodeState
 from scheduling.decisions import Code, Reason
@@ -115,6 +116,7 @@ def preempting(victims: Sequence[str], leaves: int) -> Reason:
     return Reason(Code.PREEMPTING, numbers, f"waits for job {first}{more} to leave {kept} kept for it")
 
 
+@lru_cache(maxsize=1 << 14)
 def order(ahead: int, by_priority: int, by_share: int) -> Reason:
     """Jobs of the same team that want the same SKU come first and wait themselves."""
     by_submission = ahead - by_priority - by_share
@@ -262,6 +264,13 @@ def _bad_nodes(ledger: Ledger, parts: tuple[Demand, ...], served: WhatIf, roomy:
         return Reason(Code.BAD_NODES, numbers, f"no node that could take this job can be used: {listed}")
     sentence = f"needs {needed} {demand.cell_type}; {free} {_is(free)} free, {out} more cannot be used: {listed}"
     return Reason(Code.BAD_NODES, numbers, sentence)
+
+
+def doomed(reason: Reason, vc: str, cell_type: str, cells: int) -> Reason:
+    """The same reason, where free cells of the team's quota could only lie on bad hardware."""
+    numbers = {**reason.numbers, "doomed": cells, "doomed_type": cell_type}
+    sentence = f"{reason.sentence}; {cells} free {cell_type} of team {vc}'s quota could only lie there"
+    return Reason(reason.code, numbers, sentence)
 
 
 def _faults(ledger: Ledger, nodes: int, preferred: int) -> list[str]:

@@ -7,7 +7,8 @@ virtual placement in the same way.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from typing import NamedTuple
 
 from scheduling import hived
@@ -15,7 +16,7 @@ from scheduling.ground import Ground, Task
 from scheduling.jobs import TaskPlacement
 from scheduling.layout import Quota, Spot
 from scheduling.loose import place_loose
-from scheduling.preemption import NOTHING, Cost
+from scheduling.preemption import NOTHING, Cost, Loss
 from scheduling.resources import Demand
 from scheduling.topology import Match, bits, free_blocks
 from scheduling.virtual import Seat
@@ -145,7 +146,17 @@ class Hardware:
             return any(self.ground.attempt(partial(_both, way, then)) for way in ways)
         ((cell, mine),) = cells.items()
         spots = iter([place]) if place is not None else self._spots(wanted(mine).bit_count())
+        if self.ground.alone:
+            return self._alone(cell, spots, mine)
         return any(self.ground.attempt(partial(_both, partial(self._at, cell, spot, mine), then)) for spot in spots)
+
+    def _alone(self, cell: int, spots: Iterator[Spot], mine: list[Seat]) -> bool:
+        """The same for the only seat: nothing comes after it, and nothing has changed where a spot will not do."""
+        for spot in spots:
+            if self._at(cell, spot, mine):
+                return True
+            self.ground.forget()
+        return False
 
     # Cells above the node
 
@@ -155,6 +166,8 @@ class Hardware:
         nodes = ledger.layout.uppers[upper].nodes
         homes = {ledger.home[cell] for cell in range(quota.first, quota.first + quota.count)}
         taken = sum(1 << home.node for home in homes if home is not None)
+        if self.hived:
+            return self._in_order(nodes & ~taken, sorted(cells.items()))
         for cell, mine in sorted(cells.items(), key=lambda one: (-wanted(one[1]).bit_count(), one[0])):
             home = ledger.home[cell]
             choices = self._nodes(nodes & ~taken, wanted(mine).bit_count()) if home is None else [home]
@@ -163,6 +176,24 @@ class Hardware:
                 return False
             taken |= 1 << chosen.node
         return True
+
+    def _in_order(self, nodes: int, cells: list[tuple[int, list[Seat]]]) -> bool:
+        """HiveD's way: one cell node after the other, on the node with the fewest borrowed leaves, with steps back."""
+        if not cells:
+            return True
+        (cell, mine), rest = cells[0], cells[1:]
+        home = self.ledger.home[cell]
+        choices = hived.nodes(self.ledger, nodes & self.ground.allowed) if home is None else [home]
+        return any(
+            self.ground.attempt(
+                partial(
+                    _both,
+                    partial(self._at, cell, spot, mine),
+                    partial(self._in_order, nodes & ~(1 << spot.node), rest),
+                )
+            )
+            for spot in choices
+        )
 
     def _uppers(self, cells: dict[int, list[Seat]]) -> list[int]:
         """Upper cells of the type that may be bound, those that cost least first."""
@@ -241,11 +272,15 @@ class Hardware:
     def _by_loss(self, sorts: list[Ranked]) -> Iterator[Spot]:
         """Cells from which leaves are taken back, the least loss first."""
         size = self.quota.shape.width
-        ranked = []
-        for rank, _, base, members, evicted in sorts:
-            block = (1 << size) - 1 << base
-            ranked += [(self._loss(number, block, evicted), rank, number, base) for number in bits(members)]
-        for _, _, number, base in sorted(ranked):
+
+        def losses(number: int) -> Iterator[Loss]:
+            for one in sorts:
+                if one.members >> number & 1:
+                    block = (1 << size) - 1 << one.base
+                    yield self._loss(number, block, one.evicted), one.rank, number, one.base
+
+        nodes = reduce(or_, (one.members for one in sorts), 0)
+        for _, _, number, base in self.ground.least_first(nodes, losses):
             if self.ledger.safe(Spot(number, base), size):
                 yield Spot(number, base)
 
@@ -286,16 +321,21 @@ class Hardware:
         """Bits of the node for the virtual leaves; those that a job holds stay where they are."""
         ledger, ground = self.ledger, self.ground
         number, base = spot.node, spot.base
+        block = (1 << self.quota.shape.width) - 1
+        if not ledger.pairs[cell]:
+            cheap = ledger.healthy[number] & ~ledger.claimed[number] & ~ledger.busy[number]
+            if leaves & cheap >> base & block == leaves:
+                return {bit: bit + base for bit in bits(leaves)}
         pairs = {virtual: bit - base for virtual, bit in ledger.pairs[cell].items()}
         held = {virtual: bit for virtual, bit in pairs.items() if leaves >> virtual & 1}
         if any(not ledger.healthy[number] >> base + bit & 1 for bit in held.values()):
             return None
-        block = (1 << self.quota.shape.width) - 1
         seated = sum(1 << bit for bit in pairs.values())
         usable = (ledger.healthy[number] & ~ledger.claimed[number]) >> base & block & ~seated
         cheap = usable & ~((ledger.busy[number] & ~ground.doomed_on(number)) >> base)
         new = leaves & ~sum(1 << virtual for virtual in held)
-        if new & cheap == new and all(virtual == bit for virtual, bit in pairs.items()):
+        alike = not self.hived and all(virtual == bit for virtual, bit in pairs.items())
+        if alike and new & cheap == new:
             found: dict[int, int] | None = {virtual: virtual for virtual in bits(new)}
         else:
             found = self._cheapest_match(number, base, new, pairs, (usable if ground.evict else cheap, cheap))

@@ -4,14 +4,20 @@ Across virtual clusters only what is borrowed is taken back: first from the virt
 weighted borrowed share, there the least lost work. Inside one, strictly lower priorities are.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import reduce
+from heapq import heappop, heappush, merge
 from math import inf
+from operator import or_
 
 from scheduling.decisions import Victim
 from scheduling.fairness import DominantShares
-from scheduling.jobs import Job, TaskRef
-from scheduling.ledger import Ledger
-from scheduling.snapshot import Running
+from scheduling.jobs import TaskRef
+from scheduling.ledger import Ledger, PlacementConflict
+from scheduling.snapshot import Claim, Running
+from scheduling.topology import bits
 
 Cost = tuple[bool, float, int, int, int]
 """What victims cost: whether one is inside its minimum run time; less the smallest share on loan that the virtual
@@ -20,6 +26,13 @@ The smallest goes first."""
 
 NOTHING: Cost = (False, -inf, 0, 0, 0)
 """What it costs to end nobody, or whoever is on the way out already."""
+
+Loss = tuple[Cost, tuple[int, ...], int, int]
+"""Leaves to take back on a node: what that costs, a rank among equals, the node, and a mask or where a cell begins."""
+
+Payer = tuple[int, int, int, str, int]
+"""A running job: what the least part of it costs (lost work, as it counts and as it is; GPUs), its id, its nodes (a
+mask)."""
 
 
 class Costs:
@@ -31,6 +44,9 @@ class Costs:
         self._now = now
         self._cap = unsaved_cap_ms
         self._lost: dict[str, tuple[bool, int, int, int]] = {}
+        self._payers: dict[tuple[bool, str], list[Payer]] | None = None
+        self._going = 0
+        self._over: set[str] = set()
 
     def of(self, job: str, leaves: int | None = None) -> Cost:
         """The cost of a running job: of all of it, or of `leaves` where it is no gang and only they are taken.
@@ -104,6 +120,71 @@ class Costs:
                     best[has] = total, leaves | own
         return best.get(count, (NOTHING, 0))
 
+    def leaves(self, ledger: Ledger, job: str) -> None:
+        """The end of this job is ordered now: what nobody has claimed of its GPUs costs nothing more."""
+        if self._payers is not None and self.of(job) == NOTHING:
+            self._over.add(job)
+            self._going |= _unclaimed(ledger, self._running[job])
+
+    def least_first(
+        self, ledger: Ledger, nodes: int, losses: Callable[[int], Iterable[Loss]], gone: Iterable[str] = ()
+    ) -> Iterator[Loss]:
+        """All `losses` on these nodes, the least first, found as they are asked for: the job that costs least is the
+        first to be looked at wherever it runs, then the next. No set of victims costs less than one of them.
+        """
+        found: list[Loss] = []
+        for bound, own in self._in_order(ledger, gone):
+            for number in bits(own & nodes):
+                for loss in losses(number):
+                    heappush(found, loss)
+            nodes &= ~own
+            while found and found[0][0] <= bound:
+                yield heappop(found)
+        yield from sorted([*found, *(loss for number in bits(nodes) for loss in losses(number))])
+
+    def _in_order(self, ledger: Ledger, gone: Iterable[str]) -> Iterator[tuple[Cost, int]]:
+        """What running jobs cost at least, and all their nodes; those that cost least first, before them all who is
+        on the way out."""
+        if self._payers is None:
+            self._payers = self._listed(ledger)
+        yield NOTHING, reduce(or_, (_unclaimed(ledger, self._running[job]) for job in gone), self._going)
+        alike: dict[tuple[bool, float], list[list[Payer]]] = {}
+        for (protected, vc), known in self._payers.items():
+            while known and known[-1][3] in self._over:
+                known.pop()
+            alike.setdefault((protected, -self._borrowed.key(vc)), []).append(known)
+        for (protected, share), some in sorted(alike.items()):
+            for counted, lost, gpus, _, nodes in merge(*map(reversed, some)):
+                yield (protected, share, counted, lost, gpus), nodes
+
+    def _listed(self, ledger: Ledger) -> dict[tuple[bool, str], list[Payer]]:
+        """Who runs at the first look, those last that cost least; in one virtual cluster the order stays, whatever is
+        lent meanwhile."""
+        found: dict[tuple[bool, str], list[Payer]] = {}
+        for name, running in self._running.items():
+            cost = self.of(name, 1)
+            if cost == NOTHING:
+                self._going |= _unclaimed(ledger, running)
+            else:
+                nodes = sum(1 << number for number in _numbers(ledger, running))
+                found.setdefault((cost[0], running.job.vc), []).append((*cost[2:], name, nodes))
+        for some in found.values():
+            some.sort(reverse=True)
+        return found
+
+
+def _numbers(ledger: Ledger, running: Running) -> set[int]:
+    """The nodes where it holds GPUs."""
+    position = ledger.layout.position
+    places = (one.placement.node for one in running.tasks if one.placement.leaves)
+    return {position[one] for one in places if one in position}
+
+
+def _unclaimed(ledger: Ledger, running: Running) -> int:
+    """The nodes (a mask) where it holds GPUs that nobody has claimed."""
+    held, claimed, name = ledger.held, ledger.claimed, running.job.id
+    return sum(1 << one for one in _numbers(ledger, running) if held[one].get(name, 0) & ~claimed[one])
+
 
 def _together(one: Cost, other: Cost) -> Cost:
     """What two sets of victims cost together: of their virtual clusters the one with the smaller share counts."""
@@ -124,34 +205,17 @@ def victims(running: Mapping[str, Running], taken: Iterable[tuple[str, TaskRef]]
     return tuple(found)
 
 
-def lower(job: Job, running: Mapping[str, Running], claimants: Mapping[str, Job]) -> set[str]:
-    """Jobs of the same virtual cluster that this one may take cells from: strictly lower in priority.
-
-    Running ones that are preemptible, and those that only claim cells so far.
-    """
-    found = {
-        one.job.id
-        for one in running.values()
-        if one.job.vc == job.vc and one.job.priority < job.priority and one.job.preemptible
-    }
-    return found | {one.id for one in claimants.values() if one.vc == job.vc and one.priority < job.priority}
-
-
-def spare_most(order: Sequence[str], enough: Callable[[set[str]], bool]) -> set[str]:
-    """The smallest set found of the jobs in `order` (those to be taken first come first) that is `enough`.
-
-    First the shortest beginning of the order that is enough, then without each job that is not needed, the
-    dearest first. The whole order is known to be enough.
-    """
-    low, high = 1, len(order)
-    while low < high:
-        middle = (low + high) // 2
-        if enough(set(order[:middle])):
-            high = middle
-        else:
-            low = middle + 1
-    chosen = set(order[:low])
-    for job in reversed(order[: low - 1]):
-        if enough(chosen - {job}):
-            chosen.discard(job)
-    return chosen
+def give_back(ledger: Ledger, running: Mapping[str, Running], claims: Iterable[Claim]) -> set[str]:
+    """Victims of claims that were given up, as far as they still run, have their virtual cells again; answers with
+    those that have. A leaf whose virtual cell is another's by now stays on loan."""
+    regained = set()
+    for claim in claims:
+        victim = running.get(claim.victim or "")
+        for task in victim.tasks if victim is not None else ():
+            uses = tuple(use for use in task.placement.leaves if use.leaf == claim.leaf and use.virtual_cell)
+            if not uses:
+                continue
+            with suppress(PlacementConflict), ledger.all_or_nothing():
+                ledger.unlend(claim.victim or "", replace(task.placement, leaves=uses))
+                regained.add(claim.victim or "")
+    return regained

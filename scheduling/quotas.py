@@ -15,6 +15,8 @@ from scheduling.shapes import CPU_CHAIN, Choice, Shape, Unit
 from scheduling.snapshot import Claim, Running
 from scheduling.state import Late, Line, Trial, on_loan
 
+_NO_CHAINS: frozenset[str] = frozenset()
+
 
 class Quotas:
     """Claimants whose victims are gone start; then everybody's turn, in order."""
@@ -25,9 +27,10 @@ class Quotas:
         self.lines: dict[str, Line] = {}
         policy = trial.state.desk.ledger.layout.policy
         self._backfill_on, self._promotion_on = policy.backfill, policy.promotion
-        self._no_backfill: set[int] = set()
+        self._no_backfill: set[tuple[int, frozenset[str]]] = set()
         self._blocked: set[str] = set()  # where nodes failed a job that had cells
         self._unmoved: set[str] = set()  # where a job cannot move in where it is
+        self._last_in_line = ""
 
     def claimants(self) -> None:
         """Those that have taken cells give up where a node failed; the others count as if they had them."""
@@ -135,14 +138,33 @@ class Quotas:
     def _line(self, vc: str, told: bool) -> Iterator[Job]:
         """The queue of a virtual cluster; without reasons to tell, without those who are held up anyway."""
         state, line = self.state, self.lines[vc]
-        walk = state.queues[vc].walk(lambda user: self.trial.share(vc, user), state.reservations)
+        walk = state.queues[vc].walk(self.trial.shares_of(vc), state.reservations)
+        capped = is_capped(state, vc)
         for job in walk:
-            if told or (self._backfill_on and line.kept):
+            shape = walk.shape
+            if not line.held >= shape.chains or not self._stands_back(job, shape, line):
                 yield job
-            elif line.held and state.shapes.of(job).chains <= line.held:
-                walk.pass_over()
+            elif not told:
+                if not self._backfill_on:
+                    walk.pass_over()
+            elif capped or job.paused or job.after or job.id in state.claims or job.id in state.running:
+                yield job
             else:
-                yield job
+                self.trial.late.append(Late(job, shape, (), self._join(job, shape.chains)))
+
+    def _stands_back(self, job: Job, shape: Shape, line: Line) -> bool:
+        """Whether nothing can come of the turn of a job that is held up: it may not start beside the first, either."""
+        if not self._backfill_on or not line.kept:
+            return True
+        return (shape.number, self._early(job, shape, line)) in self._no_backfill
+
+    def _early(self, job: Job, shape: Shape, line: Line) -> frozenset[str]:
+        """The chains whose kept cells the job leaves by its time limit before they are needed."""
+        if job.time_limit_ms is None:
+            return _NO_CHAINS
+        ends = self.trial.now + job.time_limit_ms
+        kept = ((chain, line.kept[chain].at_ms) for chain in shape.chains & line.kept.keys())
+        return frozenset(chain for chain, at in kept if at is not None and ends <= at)
 
     def _turn(self, job: Job) -> None:
         line = self.lines[job.vc]
@@ -160,11 +182,18 @@ class Quotas:
             self._wait_for_cells(job)
             return
         running = state.running.get(job.id)
-        if running is not None and self._promotion_on and any(on_loan(task) for task in running.tasks):
-            self._move_in(running, job)
+        lent = running is not None and any(on_loan(task) for task in running.tasks)
+        behind = self._move_in(running, job) if running is not None and lent and self._promotion_on else set[str]()
         waiting = self.trial.left.get(job.id, state.waiting.get(job.id))
         if waiting is not None:
             self._ask(waiting)
+        if behind and self._last_in_line != job.id:
+            self._join(job, frozenset(behind))
+
+    def _join(self, job: Job, chains: frozenset[str]) -> tuple[int, int, int]:
+        """The job stands before all that come after it: once, however many of its tasks wait or run on loan."""
+        self._last_in_line = job.id
+        return self.lines[job.vc].ahead.join(job.priority, self.trial.share(job.vc, job.user), chains)
 
     def _wait_for_cells(self, job: Job) -> None:
         """Tasks of a job that is taking cells are asked for when it has them; until then nobody passes them."""
@@ -207,28 +236,36 @@ class Quotas:
 
     def _backfill(self, job: Job, shape: Shape, line: Line) -> Start | Preempt | None:
         """Beside a reservation: on cells that it does not need, or all the time before it."""
-        if not self._backfill_on or shape.number in self._no_backfill:
+        key = shape.number, self._early(job, shape, line)
+        if not self._backfill_on or key in self._no_backfill:
             return None
         ends = None if job.time_limit_ms is None else self.trial.now + job.time_limit_ms
+        alike = not is_capped(self.state, job.vc)
         for choice in within_caps(self.state, job, shape.choices):
             if any(chain in line.held and chain not in line.kept for chain in choice.chains):
                 continue
-            avoid = dict(line.owed)
-            for chain in choice.chains & line.kept.keys():
-                for cell, mask in line.kept[chain].leaves_alone(ends).items():
-                    avoid[cell] = avoid.get(cell, 0) | mask
-            one = is_capped(self.state, job.vc)
-            answer = self.state.desk.guaranteed(job, choice, owed=avoid, one=one, inside=False)
+            answer = self._beside(job, choice, line, ends)
+            if isinstance(answer, Preempt) and ends is not None:  # it starts when the last victim is gone
+                later = ends + max(victim.grace_ms for victim in answer.victims)
+                answer, alike = self._beside(job, choice, line, later), False
             if answer is not None:
                 return answer
-        if ends is None:
-            self._no_backfill.add(shape.number)
+        if alike:
+            self._no_backfill.add(key)
         return None
+
+    def _beside(self, job: Job, choice: Choice, line: Line, ends: int | None) -> Start | Preempt | None:
+        """Where the job may go if it has ended by then."""
+        avoid = dict(line.owed)
+        for chain in choice.chains & line.kept.keys():
+            for cell, mask in line.kept[chain].leaves_alone(ends).items():
+                avoid[cell] = avoid.get(cell, 0) | mask
+        one = is_capped(self.state, job.vc)
+        return self.state.desk.guaranteed(job, choice, owed=avoid, one=one, inside=False)
 
     def _hold_up(self, job: Job, shape: Shape, free: tuple[Choice, ...]) -> None:
         line = self.lines[job.vc]
-        share = self.trial.share(job.vc, job.user)
-        self.trial.late.append(Late(job, shape, free, line.ahead.join(job.priority, share, shape.chains)))
+        self.trial.late.append(Late(job, shape, free, self._join(job, shape.chains)))
         fresh = shape.chains - line.held
         if fresh and self._backfill_on:
             for choice in free:
@@ -239,15 +276,17 @@ class Quotas:
                     break
         line.held |= shape.chains
 
-    def _move_in(self, running: Running, job: Job) -> None:
-        """Promotion in place; where it cannot be, the cells that the job would have stay its own."""
+    def _move_in(self, running: Running, job: Job) -> set[str]:
+        """Promotion in place; where it cannot be, the cells that the job would have stay its own. Answers with the
+        chains where it could not be."""
         state, line = self.state, self.lines[running.job.vc]
         cause = state.demotions.get(running.job.id)
         if cause is not None and (cause.cause in state.running or cause.cause in state.claims):
-            return
+            return set()
         lent = tuple(task.placement.task for task in running.tasks if on_loan(task) and not task.leaving)
         if not lent or any(task.leaving for task in running.tasks):
-            return
+            return set()
+        behind: set[str] = set()
         groups = [lent] if running.job.gang else [(task,) for task in lent]
         for tasks in groups:
             alike = job.gang and job.wanted == tasks
@@ -271,12 +310,13 @@ class Quotas:
                 continue
             if seats is not None:
                 self._unmoved.add(running.job.vc)
-            line.ahead.join(running.job.priority, self.trial.share(running.job.vc, running.job.user), choice.chains)
+            behind |= choice.chains
             if seats is None:
                 line.held |= choice.chains
                 continue
             for seat in seats:
                 line.owed[seat.cell] = line.owed.get(seat.cell, 0) | seat.leaves
+        return behind
 
     def _could_move_in(self, job: Job, shape: Shape, unit: Unit) -> bool:
         """Whether the quota, were all of it free, holds the job at all: a smaller quota may have left it too large."""

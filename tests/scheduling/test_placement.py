@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from scheduling import Cluster, Job, Node, NodeState, Role, Standing, Start
+from scheduling import Cluster, Engine, Job, Node, NodeState, Role, Standing, Start
 from tests.scheduling.builders import carry_out, cluster, engine, job, node, nodes_of, role, running
 
 
@@ -222,3 +222,14 @@ def test_a_task_without_gpus_starts_in_the_same_plan_as_the_job_that_frees_the_r
         job("gpu", role(gpus=4, cpu=16), at=2),
     )
     assert [start.job.id for start in carry_out(made).starts] == ["gpu", "cpu"]
+
+
+def test_the_order_in_which_nodes_became_free_decides_nothing() -> None:
+    described = cluster(node("a", 2), node("b", 2), vision=4)
+    jobs = [job(f"{name}{index}", only=(name,), order=index) for name in "ab" for index in range(2)]
+    made = running(described, *jobs)
+    made.finish("b0")
+    made.finish("a1")
+    made.submit(job("gang", role(count=2)))
+    assert made.plan(0) == Engine.restore(made.snapshot()).plan(0)
+    assert [one.node for one in made.plan(0).starts[0].placements] == ["a", "b"]
