@@ -222,3 +222,15 @@ def test_a_task_without_gpus_starts_in_the_same_plan_as_the_job_that_frees_the_r
         job("gpu", role(gpus=4, cpu=16), at=2),
     )
     assert [start.job.id for start in carry_out(made).starts] == ["gpu", "cpu"]
+
+
+def test_equal_holes_are_filled_from_the_first_node_whatever_ran_there_before() -> None:
+    described = cluster(node("a", 4, sick=(0,)), node("b", 4, sick=(1,)), vision=0)
+    fresh, used = engine(described), engine(described, job("gone", role(), priority=-1, only=("a",)))
+    carry_out(used)
+    used.finish("gone")
+    gang = job("gang", role(count=2, gpus=3), priority=-1)
+    for made in (fresh, used):
+        answer = made.decide(gang, 0)
+        assert isinstance(answer, Start)
+        assert [(one.index, one.node) for one in answer.placements] == [(0, "a"), (1, "b")]
