@@ -28,6 +28,7 @@ class Books:
     of open nodes by their idle leaves. `freed` counts what was given back to each
     quota, `given_back` what was on the nodes. Per virtual cluster: `holding`, the virtual leaves (a mask by cell
     node) of each job that has some, and, where somebody wants to know (`stirred`), the jobs for which that changed.
+    `binding` names what is bound to what: the same number, the same bindings.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -57,6 +58,8 @@ class Books:
         self.stirred: dict[str, set[str]] = {}
         self.freed: dict[str, int] = {}
         self.given_back = 0
+        self.binding = 0
+        self._bindings = 0
         self._journal: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._trials: list[int] = []
         self._undoing = False
@@ -190,8 +193,14 @@ class Books:
                 self.bound_nodes[upper] += 1 if after else -1
         if not bound:
             self.mark_freed()
+        self._bindings += 1
+        self._set_binding(self._bindings)
         self._regroup(number)
         self._did(self.set_bound, number, mask, not bound)
+
+    def _set_binding(self, binding: int) -> None:
+        before, self.binding = self.binding, binding
+        self._did(self._set_binding, before)
 
     def _regroup(self, number: int) -> None:
         old = self._keys[number]

@@ -50,8 +50,8 @@ class Borrowing:
         """Who wants a loan: jobs of the queue that may, in its order, then opportunistic ones."""
         state = self.state
         for kind in (state.queues, state.opportunistic):
-            if vc in kind and (kind is state.opportunistic or kind[vc].borrowers):
-                walk = kind[vc].walk(lambda user: self.trial.share(vc, user))
+            if vc in kind:
+                walk = kind[vc].walk(self.trial.shares_of(vc), wanting_loan=True)
                 yield from self._wanting(walk, kind is state.opportunistic, told)
 
     def _wanting(self, walk: Walk, opportunistic: bool, told: bool) -> Iterator[Job]:

@@ -12,13 +12,14 @@ from scheduling import hived
 from scheduling.decisions import Preempt, Start
 from scheduling.fairness import DominantShares
 from scheduling.ground import Ground, Idle, Task
-from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement
-from scheduling.ledger import Ledger, PlacementConflict
+from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
+from scheduling.layout import Layout
+from scheduling.ledger import Ledger
 from scheduling.mapping import Mapped, map_seats
-from scheduling.preemption import Costs, victims
-from scheduling.resources import demands
-from scheduling.search import find
-from scheduling.shapes import Choice, Pool, Unit
+from scheduling.preemption import Costs, give_back, victims
+from scheduling.resources import Demand, demands
+from scheduling.search import Fill, find
+from scheduling.shapes import Choice, Pool, Shape, Unit
 from scheduling.snapshot import Claim, Running
 from scheduling.sparing import Candidates, Freed, Price, Tally, fewest, freed_by, spare_most
 from scheduling.topology import bits, pick
@@ -61,6 +62,7 @@ class Desk:
     holdable: dict[int, bool] = field(default_factory=dict)
     blocked: bool = False
     _candidates: dict[str, Candidates] = field(default_factory=dict)
+    views: hived.Views = field(default_factory=dict)
 
     # Inside the quota
 
@@ -125,18 +127,26 @@ class Desk:
         nodes = layout.all_nodes() if ask.nodes is None else layout.mask_of(ask.nodes)
         below = set(self.candidates(job.vc).below(job.priority))
         for over in (None, below.__contains__) if ask.inside else (None,):
-            found = [hived.seats(self.ledger, job.vc, pool.name, pool.parts, nodes, over) for pool in unit.pools]
+            found = [
+                hived.seats(self.ledger, self.views, job.vc, pool.name, pool.parts, nodes, over) for pool in unit.pools
+            ]
             if None not in found:
                 return self._on_hardware(job, unit, allowed, [seat for some in found for seat in some or ()])
         return None
+
+    def look(self, job: Job, shape: Shape, nodes: NodeIds) -> None:
+        """HiveD remembers in which order the virtual nodes stood when this job was asked about."""
+        mask = self.ledger.layout.all_nodes() if nodes is None else self.ledger.layout.mask_of(nodes)
+        for pool in {pool.name for choice in shape.choices for unit in choice.units for pool in unit.pools}:
+            hived.look(self.ledger, self.views, "" if job.opportunistic else job.vc, pool, mask)
 
     def _on_hardware(self, job: Job, unit: Unit, allowed: int, found: list[Seat]) -> Start | Preempt | None:
         """Hardware for these virtual leaves; who has some of them is set aside or has to leave."""
         owners = self.ledger.owners
         chosen = {name for seat in found for name, mask in owners[seat.cell].items() if mask & seat.leaves}
+        chosen &= self.running.keys()
         self.ledger.begin()
         try:
-            chosen |= self._regain(chosen)
             lazy = self._set_aside(chosen)
             doomed = self._ending(frozenset(chosen - lazy), found)
             ground = Ground(self.ledger, job, allowed, self.costs, doomed, evict=True)
@@ -194,6 +204,7 @@ class Desk:
             return None
         self.ledger.begin()
         try:
+            chosen |= self._give_up(chosen)
             lazy = self._set_aside(chosen)
             mapped = self._in_quota(job, unit, allowed, frozenset(chosen - lazy), ask)
         finally:
@@ -238,35 +249,20 @@ class Desk:
             return self.seats(job, Unit(mine, (), ()), below.freed_below(priority), 0, owed) is not None
         return all(below.fits(pool, priority) for pool in mine)
 
-    def _set_aside(self, chosen: Iterable[str]) -> set[str]:
-        """Claims of the chosen are given up, and those that allow it become borrowers; answers with the latter."""
-        lazy = set()
-        for job in sorted(chosen):
-            self.ledger.unclaim(job, self.claims.get(job, {}))
-            running = self.running.get(job)
-            if running is not None and running.job.lazy_preemption:
-                lazy.add(job)
-                for task in running.tasks:
-                    self.ledger.lend(job, task.placement)
-        return lazy
-
-    def _regain(self, chosen: set[str]) -> set[str]:
-        """Claims of the chosen are given up, and the victims they were taken from have their virtual cells again."""
-        regained = set()
-        claims = [claim for name in sorted(chosen) for claim in self.claims.get(name, {}).values()]
+    def _give_up(self, chosen: Iterable[str]) -> set[str]:
+        """Claims of the chosen are given up; answers with the victims who have their virtual cells again by it."""
+        claims = [self.claims[name][leaf] for name in sorted(chosen) for leaf in sorted(self.claims.get(name, ()))]
         for claim in claims:
             self.ledger.unclaim(claim.claimant, [claim.leaf])
-        for name in sorted({claim.victim or "" for claim in claims} & set(self.running)):
-            self.ledger.begin()
-            try:
-                for task in self.running[name].tasks:
-                    self.ledger.unlend(name, task.placement)
-            except PlacementConflict:
-                self.ledger.take_back()
-            else:
-                self.ledger.keep()
-                regained.add(name)
-        return regained
+        return give_back(self.ledger, self.running, claims)
+
+    def _set_aside(self, chosen: Iterable[str]) -> set[str]:
+        """Those of the chosen that allow it become borrowers; answers with them."""
+        lazy = {name for name in chosen if name in self.running and self.running[name].job.lazy_preemption}
+        for name in sorted(lazy):
+            for task in self.running[name].tasks:
+                self.ledger.lend(name, task.placement)
+        return lazy
 
     def _ending(self, over: frozenset[str], seats: Iterable[Seat]) -> frozenset[Task]:
         """Tasks of these jobs that hold a wanted virtual leaf, of gangs with all the others: they end wherever the
@@ -313,7 +309,8 @@ class Desk:
         allowed = self.allowed(job, nodes)
         units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
         for unit in units:
-            found = self._lent(job, unit, self.preferred(job, unit, allowed))
+            found = self._lent_as_hived(unit, nodes) if self.ledger.layout.policy.hived else []
+            found = found or self._lent(job, unit, self.preferred(job, unit, allowed))
             if found:
                 return Start(job, tuple(found), self.now)
         return None
@@ -324,13 +321,37 @@ class Desk:
         found = ground.without_gpus(demands(job, ""))
         return None if found is None else tuple(found)
 
+    def _lent_as_hived(self, unit: Unit, nodes: NodeIds) -> list[TaskPlacement]:
+        """HiveD's own choice; where it finds none though there is one, Berth's follows."""
+        layout = self.ledger.layout
+        mask = layout.all_nodes() if nodes is None else layout.mask_of(nodes)
+        (pool,) = unit.pools
+        found = hived.on_loan(self.ledger, self.views, pool.chain, pool.parts, mask) or []
+        return [_on_loan(layout, demand, task, number, leaves) for demand, task, number, leaves in found]
+
     def _lent(self, job: Job, unit: Unit, allowed: int) -> list[TaskPlacement]:
+        """On loan beside the virtual cluster's own jobs where that is possible: from there only its own jobs take
+        it, and it can move in. Else wherever it fits tightest."""
         ground = Ground(self.ledger, job, allowed & self._nodes_of(unit), self.costs, evict=False)
-        bins = Idle(ground, -1)
         parts = tuple(part.modestly() for part in unit.parts)
-        fills = find(bins, parts)
+        fills = find(Idle(ground, -1), parts)
         if fills is None:
             return []
+        homes = 0 if job.opportunistic else self._homes(job.vc, unit)
+        return self._on_loan(parts, (find(Idle(ground, homes), parts) if homes else None) or fills)
+
+    def _homes(self, vc: str, unit: Unit) -> int:
+        """Nodes that lie wholly in quota cells of the virtual cluster now."""
+        layout, found = self.ledger.layout, 0
+        for number in (one for pool in unit.pools for one in layout.quotas_of.get((vc, pool.chain), ())):
+            place = self.ledger.place[number]
+            if place is not None and place.upper >= 0:
+                found |= layout.uppers[place.upper].nodes
+            elif place is not None and layout.quotas[number].shape.width == len(layout.leaf_ids[place.node]):
+                found |= 1 << place.node
+        return found
+
+    def _on_loan(self, parts: tuple[Demand, ...], fills: list[Fill]) -> list[TaskPlacement]:
         layout, placed = self.ledger.layout, []
         free: dict[int, int] = {}
         tasks = {id(part): iter(part.tasks) for part in parts}
@@ -340,11 +361,7 @@ class Desk:
                 picked = pick(layout.shapes[fill.bin].sizes, left, fill.demand.gpus) if fill.demand.gpus else None
                 mine = picked.bits if picked else 0
                 free[fill.bin] = left & ~mine
-                ids = layout.leaf_ids[fill.bin]
-                uses = tuple(LeafUse(ids[bit], None, Standing.BORROWED) for bit in bits(mine))
-                role, index = next(tasks[id(fill.demand)])
-                demand, node = fill.demand, layout.nodes[fill.bin].id
-                placed.append(TaskPlacement(role, index, node, uses, demand.cpu_milli, demand.memory_mb))
+                placed.append(_on_loan(layout, fill.demand, next(tasks[id(fill.demand)]), fill.bin, mine))
         return placed
 
     def _nodes_of(self, unit: Unit) -> int:
@@ -384,6 +401,13 @@ class Desk:
         rest = allowed & ~self.idle.layout.mask_of(job.avoid_nodes)
         ground = Ground(self.idle, job, rest, self.costs, evict=False)
         return rest if find(Idle(ground, -1), unit.parts) is not None else allowed
+
+
+def _on_loan(layout: Layout, demand: Demand, task: TaskRef, number: int, leaves: int) -> TaskPlacement:
+    """A task on these leaves of a node, outside every quota."""
+    ids = layout.leaf_ids[number]
+    uses = tuple(LeafUse(ids[bit], None, Standing.BORROWED) for bit in bits(leaves))
+    return TaskPlacement(*task, layout.nodes[number].id, uses, demand.cpu_milli, demand.memory_mb)
 
 
 def _alone(answer: Start | Preempt) -> bool:

@@ -1,7 +1,6 @@
 """The engine: one state, changed by what happened, asked for decisions that change nothing."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -16,10 +15,11 @@ from scheduling.collecting import paused
 from scheduling.deciding import Desk, NodeIds
 from scheduling.decisions import Demotion, Plan, Preempt, Promotion, Start, Wait
 from scheduling.entering import entered
-from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
+from scheduling.hived import Views
+from scheduling.jobs import Job, LeafUse, Standing, TaskRef
 from scheduling.ledger import PlacementConflict
 from scheduling.planning import make_plan
-from scheduling.preemption import Costs
+from scheduling.preemption import Costs, give_back
 from scheduling.roster import Roster
 from scheduling.shapes import apart
 from scheduling.snapshot import Claim, Running, RunningTask, Snapshot, Usage
@@ -241,6 +241,11 @@ class Engine:
         answers: list[Start | Preempt | Wait] = [*plan.waits, *plan.preemptions, *plan.starts]
         return next(one for one in answers if one.job.id == job_id)
 
+    def look(self, job: Job, nodes: NodeIds = ALL) -> None:
+        """Under the policy `hived` a job is being asked about: the one thing that is remembered of that is the order
+        of the (virtual) nodes, from which HiveD goes on (`scheduling.hived.Views`)."""
+        self._state(0).desk.look(job, self._terrain.shapes.of(job), nodes)
+
     # All of it, as data
 
     def snapshot(self) -> Snapshot:
@@ -268,6 +273,7 @@ class Engine:
 
     def _load(self, snapshot: Snapshot) -> None:
         self._reservations = snapshot.reservations
+        self._views: Views = {}
         self._claims = Claims()
         for claim in snapshot.claims:
             self._claims.add(claim)
@@ -291,7 +297,16 @@ class Engine:
         self._ledger.stirred.clear()
         costs = Costs(running, loans.shares, now, terrain.layout.policy.unsaved_cap_ms)
         desk = Desk(
-            self._ledger, terrain.idle, running, claims, claimants, costs, roster.ranks.lowest, now, terrain.holdable
+            self._ledger,
+            terrain.idle,
+            running,
+            claims,
+            claimants,
+            costs,
+            roster.ranks.lowest,
+            now,
+            terrain.holdable,
+            views=self._views,
         )
         return State(
             desk, terrain.shapes, roster.book.shares(now), loans, roster.queues, roster.opportunistic, running,
@@ -334,11 +349,7 @@ class Engine:
         for claim in given_up:
             self._ledger.unclaim(claim.claimant, [claim.leaf])
             self._roster.rank(claim.claimant)
-        for claim in given_up:
-            victim = self._roster.running.get(claim.victim or "")
-            for task in victim.tasks if victim is not None else ():
-                uses = tuple(use for use in task.placement.leaves if use.leaf == claim.leaf)
-                self._give_back(task.placement, uses, claim.victim or "")
+        give_back(self._ledger, self._roster.running, given_up)
 
     def _claims_of(self, preempt: Preempt) -> list[Claim]:
         return [
@@ -370,10 +381,6 @@ class Engine:
         tasks = [RunningTask(placement, start.at_ms) for placement in start.placements]
         self._roster.add_running(start.job, tasks)
         self._roster.no_longer_wanted(start.job.id, {placement.task for placement in start.placements})
-
-    def _give_back(self, placement: TaskPlacement, uses: tuple[LeafUse, ...], job: str) -> None:
-        with suppress(PlacementConflict), self._ledger.all_or_nothing():
-            self._ledger.unlend(job, replace(placement, leaves=uses))
 
     def _check_start(self, start: Start) -> None:
         name = start.job.id

@@ -266,6 +266,13 @@ def _bad_nodes(ledger: Ledger, parts: tuple[Demand, ...], served: WhatIf, roomy:
     return Reason(Code.BAD_NODES, numbers, sentence)
 
 
+def doomed(reason: Reason, vc: str, cell_type: str, cells: int) -> Reason:
+    """The same reason, where free cells of the team's quota could only lie on bad hardware."""
+    numbers = {**reason.numbers, "doomed": cells, "doomed_type": cell_type}
+    sentence = f"{reason.sentence}; {cells} free {cell_type} of team {vc}'s quota could only lie there"
+    return Reason(reason.code, numbers, sentence)
+
+
 def _faults(ledger: Ledger, nodes: int, preferred: int) -> list[str]:
     """What keeps each of these nodes from giving all its GPUs, in words."""
     found = []

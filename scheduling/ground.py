@@ -1,12 +1,12 @@
 """One job on its way onto hardware: the leaves, CPU and memory that it takes, and who must leave for it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.layout import LeafAt
 from scheduling.ledger import Ledger, PlacementConflict
-from scheduling.preemption import Costs
+from scheduling.preemption import Cost, Costs, Loss
 from scheduling.resources import Demand, Room
 from scheduling.search import Bins, Group, find
 from scheduling.topology import Sizes, bits
@@ -75,6 +75,18 @@ class Ground:
             if seat is not None and ledger.layout.loose_cells >> seat[0] & 1 and ledger.owner_of(seat) != self.job.id:
                 free |= 1 << bit
         return free
+
+    def price(self, number: int, mask: int, count: int) -> tuple[Cost, int]:
+        """At what cost `count` held leaves in the mask can be taken back on a node, and which are then free."""
+        held = mask & self.ledger.busy[number] & ~self.doomed_on(number)
+        return self.costs.cheapest(self.ledger, number, held, count, self._gone())
+
+    def least_first(self, nodes: int, losses: Callable[[int], Iterable[Loss]]) -> Iterator[Loss]:
+        """All `losses` on these nodes, the least first."""
+        return self.costs.least_first(self.ledger, nodes, losses, self._gone())
+
+    def _gone(self) -> set[str]:
+        return {job for job, _ in self.taken if self.costs.is_gang(job)}
 
     def pay(self, number: int, mask: int, demands: Iterable[Demand]) -> bool:
         """The holders of these leaves leave; whether the node then has the CPU and memory for one task of each."""

@@ -3,8 +3,10 @@
 from collections import Counter
 from typing import NamedTuple
 
-from scheduling.bindings import Bindings, Grid
+from scheduling.bindings import SICK, Bindings, Grid
+from scheduling.ledger import Ledger
 from scheduling.snapshot import Snapshot
+from scheduling.topology import bits
 
 
 class Doomed(NamedTuple):
@@ -36,3 +38,37 @@ def doomed_among(bindings: Bindings) -> tuple[Doomed, ...]:
         short = ((kind, count - good.get(kind, 0)) for kind, count in free.items())
         found += [Doomed(vc, *kind, count) for kind, count in short if count > 0]
     return tuple(sorted(found))
+
+
+def doomed_in(ledger: Ledger, vc: str, chain: str) -> dict[str, int]:
+    """The doomed cells of a virtual cluster in one chain by their type, read from the books; those that are none are
+    left out."""
+    layout = ledger.layout
+    free: Counter[str] = Counter()
+    for quota in (layout.quotas[number] for number in layout.quotas_of.get((vc, chain), ())):
+        used = ledger.used[quota.first].bit_count()
+        free[quota.cell_type] += quota.leaves - used if quota.loose else ledger.place[quota.number] is None
+    good = {cell_type: _good(ledger, chain, cell_type) for cell_type in free}
+    return {cell_type: count - good[cell_type] for cell_type, count in free.items() if count > good[cell_type]}
+
+
+def _good(ledger: Ledger, chain: str, cell_type: str) -> int:
+    """Cells of a type that no quota cell is bound to and that have no bad leaf."""
+    layout, found = ledger.layout, 0
+    good = {number: _sound(ledger, number) for number in bits(layout.nodes_of_chain.get(chain, 0))}
+    for number, leaves in good.items():
+        shape = layout.shapes[number]
+        if cell_type in shape.names:
+            size = shape.sizes[shape.names.index(cell_type)]
+            block = (1 << size) - 1
+            found += sum(leaves >> base & block == block for base in range(0, shape.width, size))
+    for upper in layout.uppers:
+        inside = [good.get(number, 0) == ledger.full[number] for number in bits(upper.nodes)]
+        found += upper.cell_type == cell_type and bool(inside) and all(inside)
+    return found
+
+
+def _sound(ledger: Ledger, number: int) -> int:
+    """Leaves of a node that nobody's quota is bound to and that are in order."""
+    node = ledger.layout.nodes[number]
+    return 0 if node.state in SICK else ledger.healthy[number] & ~ledger.bound[number]

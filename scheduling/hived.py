@@ -6,14 +6,19 @@ smallest first, fill them in one pass. First nobody's place is taken, then those
 choice (`virtual`) is best-fit over cells of different size.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 
+from scheduling.jobs import TaskRef
 from scheduling.layout import Layout, Quota, Spot
 from scheduling.ledger import Ledger
 from scheduling.resources import Demand
 from scheduling.topology import Sizes, bits
 from scheduling.virtual import Seat
+
+Views = MutableMapping[tuple[str, str], list[tuple[int, int]]]
+"""The order in which a virtual cluster's nodes of a chain (or pinned cell) stood when it was last asked for: cell node
+and first leaf. HiveD sorts that same list each time, so that among equals the order before decides."""
 
 
 @dataclass(slots=True)
@@ -39,16 +44,40 @@ class VirtualNode:
         return free + [bit for bit in range(self.width) if self.used >> bit & 1 and not self.spared >> bit & 1]
 
 
+def look(ledger: Ledger, views: Views, vc: str, pool: str, nodes: int) -> None:
+    """Keep the order in which the virtual nodes stand when somebody asks for them now; those of the cluster itself
+    for an opportunistic job (no `vc`)."""
+    if vc:
+        views[vc, pool] = [(one.cell, one.base) for one in _sorted(ledger, views, vc, pool, nodes, None)]
+    else:
+        views[vc, pool] = [(number, 0) for number in _for_loans(ledger, views, pool, nodes)]
+
+
+def _sorted(
+    ledger: Ledger, views: Views, vc: str, pool: str, nodes: int, over: Callable[[str], bool] | None
+) -> list[VirtualNode]:
+    before = {one: place for place, one in enumerate(views.get((vc, pool), ()))}
+    virtual = list(_virtual_nodes(ledger, vc, pool, nodes, over))
+    virtual.sort(key=lambda one: before.get((one.cell, one.base), len(before)))
+    virtual.sort(key=lambda one: (not one.healthy, not one.suggested, -one.used.bit_count()))
+    return virtual
+
+
 def seats(
-    ledger: Ledger, vc: str, pool: str, parts: Sequence[Demand], nodes: int, over: Callable[[str], bool] | None
+    ledger: Ledger,
+    views: Views,
+    vc: str,
+    pool: str,
+    parts: Sequence[Demand],
+    nodes: int,
+    over: Callable[[str], bool] | None,
 ) -> list[Seat] | None:
     """Virtual leaves for all tasks of one chain (or pinned cell, `pool`); None when they do not fit in one pass.
 
     `nodes` are those that may be used, though they be out of service. `over` says of a job in the virtual cluster
     whether its leaves may be taken; None spares everybody.
     """
-    virtual = list(_virtual_nodes(ledger, vc, pool, nodes, over))
-    virtual.sort(key=lambda one: (not one.healthy, not one.suggested, -one.used.bit_count()))
+    virtual = _sorted(ledger, views, vc, pool, nodes, over)
     tasks = [(demand, task) for demand in sorted(parts, key=lambda part: part.gpus) for task in demand.tasks]
     found: list[Seat] = []
     for node in virtual:
@@ -61,6 +90,40 @@ def seats(
             left = [bit for bit in left if bit not in picked]
             found.append(Seat(task, demand, node.cell, sum(1 << node.base + bit for bit in picked)))
     return None if tasks else found
+
+
+def on_loan(
+    ledger: Ledger, views: Views, chain: str, parts: Sequence[Demand], nodes: int
+) -> list[tuple[Demand, TaskRef, int, int]] | None:
+    """Idle leaves (a mask) of a node for each task of an opportunistic job; None when they do not fit in one pass."""
+    tasks = [(demand, task) for demand in sorted(parts, key=lambda part: part.gpus) for task in demand.tasks]
+    found: list[tuple[Demand, TaskRef, int, int]] = []
+    for number in _for_loans(ledger, views, chain, nodes):
+        left = list(bits(ledger.full[number] & ~ledger.busy[number] & ~ledger.claimed[number]))
+        while tasks and len(left) >= tasks[0][0].gpus:
+            if not _is_healthy(ledger, number) or not nodes >> number & 1:
+                return None
+            demand, task = tasks.pop(0)
+            picked = _closest(left, demand.gpus, ledger.layout.shapes[number].sizes)
+            left = [bit for bit in left if bit not in picked]
+            found.append((demand, task, number, sum(1 << bit for bit in picked)))
+    return None if tasks else found
+
+
+def _for_loans(ledger: Ledger, views: Views, chain: str, nodes: int) -> list[int]:
+    """The nodes of a chain: healthy ones first, then those with most on loan, then with least inside quotas."""
+
+    def rank(number: int) -> tuple[bool, bool, int, int]:
+        lent = ledger.lent[number] & ~ledger.claimed[number]
+        inside = (ledger.busy[number] | ledger.claimed[number]) & ~lent
+        return (
+            not _is_healthy(ledger, number), not nodes >> number & 1, -lent.bit_count(), inside.bit_count(),
+        )  # fmt: skip
+
+    before = {number: place for place, (number, _) in enumerate(views.get(("", chain), ()))}
+    mine = list(bits(ledger.layout.nodes_of_chain.get(chain, 0)))
+    mine.sort(key=lambda number: before.get(number, len(before)))
+    return sorted(mine, key=rank)
 
 
 def _closest(candidates: list[int], count: int, sizes: Sizes) -> list[int]:
@@ -193,6 +256,11 @@ def uppers(ledger: Ledger, quota: Quota) -> list[int]:
         if alike and ledger.is_free(spot, 0) and ledger.safe(spot, 0):
             found.append((_way_down(ledger, spot, 0), number))
     return [number for _, number in sorted(found)]
+
+
+def nodes(ledger: Ledger, among: int) -> list[Spot]:
+    """Whole nodes of an upper cell, those with the fewest borrowed leaves first."""
+    return [Spot(number, 0) for _, number in sorted((ledger.lent[one].bit_count(), one) for one in bits(among))]
 
 
 def _way_down(ledger: Ledger, spot: Spot, size: int) -> tuple[int, list[int]]:

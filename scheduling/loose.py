@@ -6,7 +6,7 @@ from itertools import chain
 
 from scheduling.ground import Ground, Idle
 from scheduling.layout import Quota, Spot
-from scheduling.preemption import Cost, Loss
+from scheduling.preemption import Loss
 from scheduling.resources import Demand
 from scheduling.search import find
 from scheduling.topology import bits, pick
@@ -134,55 +134,42 @@ def _leaf_by_leaf(ground: Ground, nodes: int, demand: Demand) -> Iterator[tuple[
     ledger, ranked = ground.ledger, []
     for number in bits(nodes & ground.allowed):
         usable = ledger.healthy[number] & ~ledger.claimed[number] & ground.unbound_on(number)
-        held = ledger.busy[number] & ~ground.doomed_on(number)
         for bit in bits(usable):
-            paid, _ = ground.costs.cheapest(ledger, number, held & 1 << bit, 1)
+            paid, _ = ground.price(number, 1 << bit, 1)
             ranked.append((len(ledger.split_by(Spot(number, bit), 1)), paid, number, bit))
     for _, _, number, bit in sorted(ranked):
         yield number, 1 << bit
 
 
 def _choices(ground: Ground, nodes: int, demand: Demand) -> Iterator[tuple[int, int]]:
-    """Nodes with the leaves to take there: the fewest taken back, the least loss, the tightest fit."""
-    by_count: dict[int, int] = {}
-    ledger = ground.ledger
+    """Nodes with the leaves to take there: where nothing is taken back, the tightest fit first; then where the loss
+    is least, of equals where the fewest are taken back, then the tightest fit."""
+    ledger, calm, held = ground.ledger, 0, 0
     for (shape, bound, _, busy, blocked), members in ledger.groups.items():
         members &= nodes & ground.allowed
         sound = ledger.shapes[shape].full & ~blocked
         if ground.doomed:
-            for number in bits(members):
-                free, usable = _free(ground, number), sound & ground.unbound_on(number)
-                _count(by_count, demand.gpus, free, usable, 1 << number)
-        elif members:
-            _count(by_count, demand.gpus, sound & ~bound & ~busy, sound & ~bound, members)
-    for evicted, where in sorted(by_count.items()):
-        if evicted:
-            losses = partial(_losses, ground, demand)
-            yield from ((number, mine) for _, _, number, mine in ground.costs.least_first(ledger, where, losses))
+            alike = [(sound & ground.unbound_on(one), _free(ground, one), 1 << one) for one in bits(members)]
         else:
-            fits = sorted((_free(ground, number).bit_count(), number) for number in bits(where))
-            yield from ((number, _taken(ground, number, demand)[1]) for _, number in fits)
-
-
-def _count(by_count: dict[int, int], gpus: int, free: int, usable: int, nodes: int) -> None:
-    """These nodes among those from which as many leaves are taken back, if they have leaves enough."""
-    if usable.bit_count() >= gpus:
-        evicted = max(0, gpus - free.bit_count())
-        by_count[evicted] = by_count.get(evicted, 0) | nodes
+            alike = [(sound & ~bound, sound & ~bound & ~busy, members)]
+        for usable, free, where in alike:
+            if free.bit_count() >= demand.gpus:
+                calm |= where
+            elif usable.bit_count() >= demand.gpus:
+                held |= where
+    fits = sorted((_free(ground, number).bit_count(), number) for number in bits(calm))
+    places = ((number, mine) for _, number in fits for *_, mine in _losses(ground, demand, number))
+    yield from places
+    yield from ((number, mine) for *_, number, mine in ground.least_first(held, partial(_losses, ground, demand)))
 
 
 def _losses(ground: Ground, demand: Demand, number: int) -> Iterator[Loss]:
-    paid, mine = _taken(ground, number, demand)
-    if mine.bit_count() == demand.gpus:
-        yield paid, _free(ground, number).bit_count(), number, mine
-
-
-def _taken(ground: Ground, number: int, demand: Demand) -> tuple[tuple[Cost, ...], int]:
-    """The leaves of a node for a task, free ones first, and what the others cost."""
+    """The leaves of a node for a task, free ones first; none where they lie too far apart."""
     ledger = ground.ledger
     free = _free(ground, number)
     usable = ledger.healthy[number] & ~ledger.claimed[number] & ground.unbound_on(number)
-    some = min(demand.gpus, free.bit_count())
-    picked = pick(ledger.layout.shapes[number].sizes, free, some) if some else None
-    paid, more = ground.costs.cheapest(ledger, number, usable & ~free, demand.gpus - some)
-    return paid, (picked.bits if picked else 0) | more
+    evicted = max(0, demand.gpus - free.bit_count())
+    paid, more = ground.price(number, usable & ~free, evicted)
+    picked = pick(ledger.layout.shapes[number].sizes, free | more, demand.gpus)
+    if picked is not None:
+        yield paid, (evicted, free.bit_count()), number, picked.bits

@@ -5,9 +5,10 @@ Jobs that wait and guaranteed jobs that run on loan stand in one queue: quota is
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heapreplace
 
-from scheduling.jobs import Borrow, Job
+from scheduling.jobs import Job
 from scheduling.shapes import Shape
 
 OrderKey = tuple[int, int, str]
@@ -21,30 +22,50 @@ def submission(job: Job) -> OrderKey:
     return (job.submitted_ms, job.order_id, job.id)
 
 
+Rank = tuple[int, OrderKey]
+"""The place of a job where no shares count."""
+
+
+def rank(job: Job) -> Rank:
+    """Before whom the job comes: priority, then submission."""
+    return -job.priority, submission(job)
+
+
+@dataclass(slots=True)
 class Bucket:
-    """Jobs of equal priority, user and shape, in the order of their submission."""
+    """Jobs of equal priority, user and shape, that all may want a loan or do not, in the order of submission."""
 
-    __slots__ = ("entries", "priority", "shape", "user")
+    priority: int
+    user: str
+    shape: Shape
+    wants_loan: bool
+    entries: list[Entry] = field(default_factory=list)
 
-    def __init__(self, priority: int, user: str, shape: Shape, entries: list[Entry]) -> None:
-        self.priority = priority
-        self.user = user
-        self.shape = shape
-        self.entries = entries
+    @property
+    def key(self) -> tuple[str, int, bool]:
+        """What tells it from others of its priority."""
+        return self.user, self.shape.number, self.wants_loan
 
-    def without(self, leading: Collection[Entry]) -> "Bucket":
-        """The same without some of its jobs."""
-        return Bucket(self.priority, self.user, self.shape, [one for one in self.entries if one not in leading])
+    def only(self, entries: list[Entry]) -> "Bucket":
+        """The same with these jobs."""
+        return replace(self, entries=entries)
+
+
+Levels = dict[int, dict[tuple[str, int, bool], Bucket]]
+"""Buckets by priority and key."""
 
 
 class Queue:
-    """The jobs of one virtual cluster. `borrowers` counts those that may start on idle cells before their turn."""
+    """The jobs of one virtual cluster.
+
+    `version` counts all changes, `front` those that matter to whoever is not behind `hold_up`.
+    """
 
     def __init__(self) -> None:
-        self.version = 0
-        self.borrowers = 0
-        self._levels: dict[int, dict[tuple[str, int], Bucket]] = {}
+        self.version = self.front = 0
+        self._levels: Levels = {}
         self._where: dict[str, tuple[Bucket, Entry]] = {}
+        self._held_up: tuple[Rank, frozenset[str]] | None = None
 
     def __len__(self) -> int:
         return len(self._where)
@@ -52,40 +73,53 @@ class Queue:
     def __contains__(self, job_id: str) -> bool:
         return job_id in self._where
 
-    def add(self, job: Job, user: str, shape: Shape) -> None:
+    def add(self, job: Job, user: str, shape: Shape, *, wants_loan: bool = True) -> None:
         """Enter a job under the user whose share counts (empty: nobody's); in place of an earlier one of its id."""
         self.remove(job.id)
-        self.version += 1
-        level = self._levels.setdefault(job.priority, {})
-        bucket = level.get((user, shape.number))
-        if bucket is None:
-            bucket = level[user, shape.number] = Bucket(job.priority, user, shape, [])
+        fresh = Bucket(job.priority, user, shape, wants_loan)
+        bucket = self._levels.setdefault(job.priority, {}).setdefault(fresh.key, fresh)
         entry = (*submission(job), job)
         insort(bucket.entries, entry)
         self._where[job.id] = bucket, entry
-        self.borrowers += job.borrow is Borrow.AUTO
+        self._changed(bucket, entry)
 
     def remove(self, job_id: str) -> None:
         """Take a job out; without effect where it is not."""
         known = self._where.pop(job_id, None)
         if known is None:
             return
-        self.version += 1
         bucket, entry = known
         del bucket.entries[bisect_left(bucket.entries, entry[:3])]
-        self.borrowers -= entry[3].borrow is Borrow.AUTO
         if not bucket.entries:
             level = self._levels[bucket.priority]
-            del level[bucket.user, bucket.shape.number]
+            del level[bucket.key]
             if not level:
                 del self._levels[bucket.priority]
+        self._changed(bucket, entry)
 
-    def walk(self, share: Callable[[str], float], first: Collection[str] = ()) -> "Walk":
-        """Through the queue in order; `share` gives a user's share, jobs in `first` lead their priority."""
+    def hold_up(self, behind: tuple[Rank, frozenset[str]] | None) -> None:
+        """Whoever comes behind this place and stands in these chains only is passed over, and changes no `front`."""
+        self._held_up = behind
+
+    def _changed(self, bucket: Bucket, entry: Entry) -> None:
+        self.version += 1
+        held, chains = self._held_up, bucket.shape.chains
+        self.front += held is None or (-bucket.priority, entry[:3]) <= held[0] or not chains or not chains <= held[1]
+
+    def walk(self, share: Callable[[str], float], first: Collection[str] = (), *, wanting_loan: bool = False) -> "Walk":
+        """Through the queue in order; `share` gives a user's share, jobs in `first` lead their priority.
+
+        `wanting_loan`: only those that may want one.
+        """
         leading: dict[int, list[tuple[Bucket, Entry]]] = {}
         for bucket, entry in (self._where[name] for name in first if name in self._where):
             leading.setdefault(bucket.priority, []).append((bucket, entry))
-        return Walk(self._levels, share, leading)
+        return Walk(_wanting_loan(self._levels) if wanting_loan else self._levels, share, leading)
+
+
+def _wanting_loan(levels: Levels) -> Levels:
+    some = {number: {key: one for key, one in level.items() if one.wants_loan} for number, level in levels.items()}
+    return {number: level for number, level in some.items() if level}
 
 
 _LEADS = (False,), (False, True)
@@ -100,7 +134,7 @@ class Walk:
 
     def __init__(
         self,
-        levels: dict[int, dict[tuple[str, int], Bucket]],
+        levels: Levels,
         share: Callable[[str], float],
         leading: dict[int, list[tuple[Bucket, Entry]]],
     ) -> None:
@@ -149,12 +183,15 @@ class Walk:
         priority, lead = self._ahead.pop()
         leading = self._leading.get(priority, [])
         if lead:
-            self._buckets = [Bucket(priority, one.user, one.shape, [entry]) for one, entry in leading]
+            self._buckets = [one.only([entry]) for one, entry in leading]
         else:
             taken = {id(bucket) for bucket, _ in leading}
             entries = [entry for _, entry in leading]
             every = self._levels[priority].values()
-            apart = [one.without(entries) if id(one) in taken else one for one in every]
+            apart = [
+                one.only([entry for entry in one.entries if entry not in entries]) if id(one) in taken else one
+                for one in every
+            ]
             self._buckets = [one for one in apart if one.entries]
         self._at = [0] * len(self._buckets)
         self._heap = [(self._share(one.user), one.entries[0], number) for number, one in enumerate(self._buckets)]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from scheduling.cells import Order
 from scheduling.claims import Claims
 from scheduling.decisions import Demotion
-from scheduling.jobs import Job, TaskRef
+from scheduling.jobs import Borrow, Job, TaskRef
 from scheduling.layout import Layout
 from scheduling.lending import Loans
 from scheduling.ordering import Queue
@@ -129,7 +129,9 @@ class Roster:
             job = running.job.wanting(tuple(task.placement.task for task in running.tasks))
         queues = self.opportunistic if job.opportunistic else self.queues
         queue = self._stands[name] = queues.setdefault(job.vc, Queue())
-        queue.add(job, "" if self._by_submission else job.user, self._shapes.of(job))
+        wants_loan = name in self.waiting and (job.opportunistic or job.borrow is Borrow.AUTO)
+        user = "" if self._by_submission else job.user
+        queue.add(job, user, self._shapes.of(job), wants_loan=wants_loan)
 
     # Running
 

@@ -1,4 +1,4 @@
-"""Bins for tasks: the fewest bins for a gang, the smallest cell that holds each task, the tightest fit.
+"""Bins for tasks: the smallest cell that holds each task, the fewest bins for a gang, the tightest fit.
 
 A bin is a node, or the part of a virtual cell that lies on one node; a task never spans two. `find` answers with
 counts of tasks per bin.
@@ -7,10 +7,12 @@ counts of tasks per bin.
 from bisect import insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from scheduling.resources import Demand, Room
-from scheduling.topology import Sizes, bits, pick
+from scheduling.topology import Sizes, best_level, bits, holds, pick
 
+UNLIMITED = 1 << 60
 SEARCH_STEPS = 5_000
 SEARCH_TASKS = 200
 """Bounds of the exhaustive search for gangs of unequal tasks; beyond them the gang counts as not fitting."""
@@ -37,6 +39,10 @@ class Group:
     def __post_init__(self) -> None:
         self.count = self.free.bit_count()
 
+    def holds(self, gpus: int, level: int) -> int:
+        """How many tasks of so many GPUs find cells of at most this level in one bin; any number without GPUs."""
+        return holds(self.sizes, self.free, gpus, level) if gpus else UNLIMITED
+
 
 class Bins:
     """Where the tasks of one search may go; `kind` says which demands a bin takes, by chain or SKU.
@@ -60,14 +66,12 @@ class Bins:
         return -1
 
 
-UNLIMITED = 1 << 60
-
-
 def find(bins: Bins, parts: Sequence[Demand]) -> list[Fill] | None:
     """Bins for all tasks of all demands at once, or None.
 
-    Equal tasks: found whenever it exists, in the fewest bins. Unequal tasks: first all in one bin, then bin by
-    bin the one that takes most of what is left, then exhaustively within SEARCH_STEPS.
+    Equal tasks: found whenever it exists, in the smallest cells with which it does, there in the fewest bins.
+    Unequal tasks: first all in one bin, then bin by bin the one that takes most of what is left, again in the
+    smallest cells with which that succeeds; then exhaustively within SEARCH_STEPS.
     """
     if len(parts) == 1:
         demand = parts[0]
@@ -75,7 +79,7 @@ def find(bins: Bins, parts: Sequence[Demand]) -> list[Fill] | None:
     if _too_few(bins, parts):
         return None
     pool = _Pool(bins, parts)
-    return pool.on_one() or pool.greedily() or pool.search()
+    return pool.closely() or pool.search()
 
 
 def _find_one(bins: Bins, demand: Demand) -> list[Fill] | None:
@@ -113,30 +117,52 @@ def _find_equal(bins: Bins, demand: Demand) -> list[Fill] | None:
     groups = [group for group in bins.groups if group.members & allowed and group.count >= demand.gpus]
     if sum(group.count * (group.members & allowed).bit_count() for group in groups) < demand.gpus * demand.count:
         return None
-    groups.sort(key=lambda group: (group.count, group.sizes[-1], group.members & -group.members))
+    for level in _levels(groups, demand.gpus):
+        found = _at_level(bins, demand, groups, allowed, level)
+        if found is not None:
+            return found
+    return None
+
+
+def _levels(groups: Sequence[Group], gpus: int) -> range:
+    """Levels of the cells that may hold one task, from the smallest that has as many leaves at all."""
+    shapes = {group.sizes for group in groups}
+    if gpus <= 1 or not shapes:
+        return range(1)
+    return range(min(best_level(sizes, gpus) for sizes in shapes), max(map(len, shapes)))
+
+
+def _at_level(bins: Bins, demand: Demand, groups: list[Group], allowed: int, level: int) -> list[Fill] | None:
+    """Equal tasks, each in a cell of at most this level: all in the smallest bin, else over several."""
+    most: dict[tuple[int, int, int], int] = {}
     for group in groups:
-        if group.count >= demand.gpus * demand.count:
-            for number in bits(group.members & allowed):
-                if bins.room(number, group.count).capacity(demand, demand.count) == demand.count:
-                    return [Fill(number, demand, demand.count)]
-    return _spread(bins, demand, groups, allowed)
+        kind = (group.count, group.sizes[-1], min(demand.count, group.holds(demand.gpus, level)))
+        most[kind] = most.get(kind, 0) | group.members & allowed
+    if sum(count * members.bit_count() for (_, _, count), members in most.items()) < demand.count:
+        return None
+    for (free, _, count), members in sorted(most.items()):
+        for number in bits(members) if count == demand.count else ():
+            if bins.room(number, free).capacity(demand, count) == count:
+                return [Fill(number, demand, count)]
+    return _spread(bins, demand, most)
 
 
-def _spread(bins: Bins, demand: Demand, groups: list[Group], allowed: int) -> list[Fill] | None:
-    """Equal tasks over several bins: those that take most first, the last one as small as it may be."""
+def _spread(bins: Bins, demand: Demand, most: dict[tuple[int, int, int], int]) -> list[Fill] | None:
+    """Equal tasks over several bins: those that take most first, the last one as small as it may be. `most` has the
+    bins by free leaves, size and how many tasks they take at most."""
     roomy = []
-    for rank, group in enumerate(groups):
-        for number in bits(group.members & allowed):
-            capacity = bins.room(number, group.count).capacity(demand, demand.count)
+    for (free, size, count), members in most.items():
+        for number in bits(members) if count else ():
+            capacity = bins.room(number, free).capacity(demand, count)
             if capacity:
-                roomy.append((-capacity, rank, number))
+                roomy.append((-capacity, (free, size), number))
     roomy.sort()
     fills: list[Fill] = []
     left = demand.count
     for place, (less, _, number) in enumerate(roomy):
         if -less >= left:
-            tightest = max(one for one in roomy[place:] if -one[0] >= left)
-            smallest = min((one for one in roomy[place:] if one[0] == tightest[0]), key=lambda one: one[1:])
+            tightest = max(one[0] for one in roomy[place:] if -one[0] >= left)
+            smallest = min((one for one in roomy[place:] if one[0] == tightest), key=lambda one: one[1:])
             return [*fills, Fill(smallest[2], demand, left)]
         fills.append(Fill(number, demand, -less))
         left += less
@@ -159,76 +185,113 @@ def _too_few(bins: Bins, parts: Sequence[Demand]) -> bool:
     return False
 
 
-def _fill(room: Room, parts: Sequence[Demand], counts: Sequence[int]) -> tuple[int, ...]:
-    """How many of each demand's remaining tasks one bin takes, the largest first."""
-    taken = []
-    for demand, left in zip(parts, counts, strict=True):
-        count = room.capacity(demand, left) if left else 0
-        if count:
-            room = room.less(demand, count)
-        taken.append(count)
-    return tuple(taken)
+class Sort(NamedTuple):
+    """Bins that are one choice: the same demands may go there (`kinds`, a mask), they have the same room and the same
+    free leaves in cells of the same sizes."""
+
+    kinds: int
+    room: Room
+    sizes: Sizes
+    free: int
+
+    def fill(self, parts: Sequence[Demand], counts: Sequence[int], beyond: int) -> tuple[int, ...]:
+        """How many of each demand's remaining tasks one such bin takes, the largest first: each in a cell at most
+        `beyond` levels above the smallest that could hold it."""
+        room, free, taken = self.room, self.free, []
+        for demand, left in zip(parts, counts, strict=True):
+            count = room.capacity(demand, left) if left else 0
+            if demand.gpus:
+                count, free = self._closely(demand.gpus, count, free, beyond)
+            if count:
+                room = room.less(demand, count)
+            taken.append(count)
+        return tuple(taken)
+
+    def _closely(self, gpus: int, count: int, free: int, beyond: int) -> tuple[int, int]:
+        """How many of so many equal tasks find such cells, and the leaves that are left then."""
+        highest = best_level(self.sizes, gpus) + beyond
+        for done in range(count):
+            found = pick(self.sizes, free, gpus)
+            if found is None or found.level > highest:
+                return done, free
+            free &= ~found.bits
+        return count, free
 
 
 class _Pool:
-    """Bins for unequal tasks. Bins alike are one choice: the same demands may go there (`kinds`, a mask), and
-    they have the same room; of these the first by number is taken.
-    """
+    """Bins for unequal tasks; of those of one sort the first by number is taken."""
 
     def __init__(self, bins: Bins, parts: Sequence[Demand]) -> None:
         self.parts = parts
-        self.alike: dict[tuple[int, Room], list[int]] = {}
+        self.alike: dict[Sort, list[int]] = {}
         masks = [bins.takes(demand) for demand in parts]
         for group in bins.groups:
             for number in bits(group.members):
                 kinds = sum(1 << kind for kind, mask in enumerate(masks) if mask >> number & 1)
                 if kinds:
-                    self.alike.setdefault((kinds, bins.room(number, group.count)), []).append(number)
+                    flat = len(group.sizes) < 3  # which leaves are free is all the same there
+                    free = (1 << group.count) - 1 if flat else group.free
+                    sort = Sort(kinds, bins.room(number, group.count), group.sizes, free)
+                    self.alike.setdefault(sort, []).append(number)
         for numbers in self.alike.values():
             numbers.sort()
 
-    def on_one(self) -> list[Fill] | None:
+    def closely(self) -> list[Fill] | None:
+        """All tasks in as small cells as that succeeds with: on one bin, else on few."""
+        most = max((len(sort.sizes) for sort in self.alike), default=0)
+        if self.on_one(most) is None and self.greedily(most) is None:
+            return None
+        tries = (way(beyond) for beyond in range(most + 1) for way in (self.on_one, self.greedily))
+        return next((found for found in tries if found is not None), None)
+
+    def on_one(self, beyond: int) -> list[Fill] | None:
         """All tasks in one bin, the smallest that holds them."""
         counts = tuple(demand.count for demand in self.parts)
         every = (1 << len(self.parts)) - 1
         fitting = [
-            (room.gpus, numbers[0])
-            for (kinds, room), numbers in self.alike.items()
-            if kinds == every and _fill(room, self.parts, counts) == counts
+            (sort.room.gpus, numbers[0])
+            for sort, numbers in self.alike.items()
+            if sort.kinds == every and sort.fill(self.parts, counts, beyond) == counts
         ]
         return [Fill(min(fitting)[1], demand, demand.count) for demand in self.parts] if fitting else None
 
-    def greedily(self) -> list[Fill] | None:
+    def greedily(self, beyond: int) -> list[Fill] | None:
         """Bin by bin the one that takes most GPUs of what is left, then most tasks, then the smallest."""
-        alike = {key: numbers[::-1] for key, numbers in self.alike.items()}
+        alike = {sort: numbers[::-1] for sort, numbers in self.alike.items()}
         left = [demand.count for demand in self.parts]
         fills: list[Fill] = []
         while any(left):
-            choices = [(*self._worth(key, left), key[1].gpus, numbers[-1], key) for key, numbers in alike.items()]
-            _, tasks, taken, _, number, key = min(choices, key=lambda one: (one[:2], one[3:5]), default=_NOTHING)
+            choices = [
+                (*self._worth(sort, left, beyond), sort.room.gpus, numbers[-1], sort) for sort, numbers in alike.items()
+            ]
+            _, tasks, taken, _, number, sort = min(choices, key=lambda one: (one[:2], one[3:5]), default=_NOTHING)
             if not tasks:
                 return None
-            alike[key].pop()
-            if not alike[key]:
-                del alike[key]
+            alike[sort].pop()
+            if not alike[sort]:
+                del alike[sort]
             fills += [Fill(number, demand, count) for demand, count in zip(self.parts, taken, strict=True) if count]
             left = [count - less for count, less in zip(left, taken, strict=True)]
         return fills
 
-    def _worth(self, key: tuple[int, Room], left: Sequence[int]) -> tuple[int, int, tuple[int, ...]]:
+    def _worth(self, sort: Sort, left: Sequence[int], beyond: int) -> tuple[int, int, tuple[int, ...]]:
         """What a bin of this sort would take: GPUs and tasks (less is more), and how many of each demand."""
-        kinds, room = key
-        here = [count if kinds >> kind & 1 else 0 for kind, count in enumerate(left)]
-        taken = _fill(room, self.parts, here)
+        here = [count if sort.kinds >> kind & 1 else 0 for kind, count in enumerate(left)]
+        taken = sort.fill(self.parts, here, beyond)
         gpus = sum(demand.gpus * count for demand, count in zip(self.parts, taken, strict=True))
         return -gpus, -sum(taken), taken
 
     def search(self) -> list[Fill] | None:
         """Some placement, if the bounds of the search allow to find one."""
-        return _Search(self.parts, self.alike).run()
+        alike: dict[tuple[int, Room], list[int]] = {}
+        for sort, numbers in self.alike.items():
+            alike.setdefault((sort.kinds, sort.room), []).extend(numbers)
+        for numbers in alike.values():
+            numbers.sort()
+        return _Search(self.parts, alike).run()
 
 
-_NOTHING: tuple[int, int, tuple[int, ...], int, int, tuple[int, Room]] = (0, 0, (), 0, 0, (0, Room(0, 0, 0, 0, 0)))
+_NOTHING: tuple[int, int, tuple[int, ...], int, int, Sort] = (0, 0, (), 0, 0, Sort(0, Room(0, 0, 0, 0, 0), (1,), 0))
 
 
 class _Search:

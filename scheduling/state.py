@@ -10,7 +10,8 @@ from scheduling.deciding import Desk
 from scheduling.decisions import Demotion, Preempt, Promotion, Reason, Start
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.lending import Loans
-from scheduling.ordering import Queue
+from scheduling.ordering import Queue, Rank
+from scheduling.preemption import give_back
 from scheduling.reservation import Reservation
 from scheduling.shapes import Choice, Shape, Shapes
 from scheduling.snapshot import Claim, Running, RunningTask
@@ -20,9 +21,11 @@ from scheduling.usage import Shares, amounts_of
 @dataclass(slots=True)
 class Line:
     """One virtual cluster's queue as the pass goes through it: which chains an earlier job holds up, and for whom
-    cells are kept. `owed` are virtual leaves of earlier jobs that run on loan and cannot move into them yet."""
+    cells are kept. `owed` are virtual leaves of earlier jobs that run on loan and cannot move into them yet.
+    `held_up`: from which place on who wants only these chains is passed over."""
 
     held: set[str] = field(default_factory=set)
+    held_up: tuple[Rank, frozenset[str]] | None = None
     kept: dict[str, Reservation] = field(default_factory=dict)
     owed: dict[int, int] = field(default_factory=dict)
     ahead: "Ahead" = field(default_factory=lambda: Ahead())
@@ -189,11 +192,12 @@ class Trial:
             self.state.claimants.pop(name, None)
 
     def give_up(self, name: str) -> None:
-        """All claims of a job are released."""
-        leaves = self.state.claims.pop(name)
-        self.state.desk.ledger.unclaim(name, leaves)
-        self.releases += leaves
+        """All claims of a job are released, and their victims have their virtual cells until they are gone."""
+        claims = self.state.claims.pop(name)
+        self.state.desk.ledger.unclaim(name, claims)
+        self.releases += claims
         self.state.claimants.pop(name, None)
+        give_back(self.state.desk.ledger, self.state.running, (claims[leaf] for leaf in sorted(claims)))
 
     def promote(self, job: Job, placements: tuple[TaskPlacement, ...]) -> None:
         """These tasks on loan are inside the quota from now on."""
@@ -254,6 +258,7 @@ def claim_all(state: State, answer: Preempt) -> None:
             if task.placement.task in gone.tasks:
                 state.loans.leave(running.job, task.placement)
         state.running[gone.job] = leaving(running, gone.tasks)
+        state.desk.costs.leaves(ledger, gone.job)
 
 
 def leaving(running: Running, going: Collection[TaskRef]) -> Running:

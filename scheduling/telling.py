@@ -7,6 +7,7 @@ from functools import partial
 from scheduling import explain
 from scheduling.deciding import NodeIds
 from scheduling.decisions import Code, Reason, Wait
+from scheduling.health import doomed_in
 from scheduling.jobs import Job
 from scheduling.shapes import Choice, Pool, Shape, Unit
 from scheduling.state import Late, Line, State, Trial
@@ -171,8 +172,18 @@ def room_missing(state: State, job: Job, choices: tuple[Choice, ...], nodes: Nod
             alone = Choice(choice.chains, (unit,))
             fits = _fits(state, job, alone, nodes) if unit.pools and not job.opportunistic else None
             found = explain.no_room(desk.ledger, parts, preferred, allowed, owner=not job.opportunistic, fits=fits)
+            if found.code == Code.BAD_NODES and not job.opportunistic:
+                found = _with_doomed(state, job, unit, found)
             reasons.append(found)
     return max(reasons, key=lambda one: NEARNESS[one.code], default=explain.no_gpus_owned(job.vc))
+
+
+def _with_doomed(state: State, job: Job, unit: Unit, reason: Reason) -> Reason:
+    """Bad nodes, and how much of the team's quota would have to lie on them."""
+    for chain in sorted({pool.chain for pool in unit.pools}):
+        for cell_type, count in sorted(doomed_in(state.desk.ledger, job.vc, chain).items()):
+            return explain.doomed(reason, job.vc, cell_type, count)
+    return reason
 
 
 def _cells_missing(state: State, job: Job, unit: Unit) -> Reason | None:

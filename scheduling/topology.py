@@ -56,6 +56,19 @@ def pick(sizes: Sizes, free: int, count: int) -> Pick | None:
     return None
 
 
+@lru_cache(maxsize=1 << 16)
+def holds(sizes: Sizes, free: int, count: int, level: int) -> int:
+    """How many times `count` of the free leaves are found in one cell of at most this level."""
+    size = sizes[min(level, len(sizes) - 1)]
+    return sum((free >> base & (1 << size) - 1).bit_count() // count for base in range(0, sizes[-1], size))
+
+
+@lru_cache(maxsize=1 << 12)
+def best_level(sizes: Sizes, count: int) -> int:
+    """The level of the smallest cell that has so many leaves; beyond the last where none has."""
+    return next((level for level, size in enumerate(sizes) if size >= count), len(sizes))
+
+
 def _around(mask: int, position: int, size: int) -> int:
     """The bits of the aligned block of this size that the position lies in."""
     return mask >> position // size * size & (1 << size) - 1

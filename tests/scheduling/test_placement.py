@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from scheduling import Cluster, Job, Node, NodeState, Role, Standing, Start
+from scheduling import Cluster, Engine, Job, Node, NodeState, Role, Standing, Start
 from tests.scheduling.builders import carry_out, cluster, engine, job, node, nodes_of, role, running
 
 
@@ -234,3 +234,14 @@ def test_equal_holes_are_filled_from_the_first_node_whatever_ran_there_before() 
         answer = made.decide(gang, 0)
         assert isinstance(answer, Start)
         assert [(one.index, one.node) for one in answer.placements] == [(0, "a"), (1, "b")]
+
+
+def test_the_order_in_which_nodes_became_free_decides_nothing() -> None:
+    described = cluster(node("a", 2), node("b", 2), vision=4)
+    jobs = [job(f"{name}{index}", only=(name,), order=index) for name in "ab" for index in range(2)]
+    made = running(described, *jobs)
+    made.finish("b0")
+    made.finish("a1")
+    made.submit(job("gang", role(count=2)))
+    assert made.plan(0) == Engine.restore(made.snapshot()).plan(0)
+    assert [one.node for one in made.plan(0).starts[0].placements] == ["a", "b"]

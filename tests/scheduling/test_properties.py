@@ -1,7 +1,9 @@
 """What holds in every world: no GPU twice, quotas kept, the same answer for the same state, true reasons."""
 
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -166,7 +168,7 @@ def test_nobody_passes_a_waiting_job_of_the_same_team_and_sku(
     plan = lived(replace(described, policy=Policy(backfill=False)), waiting, ends).plan(0)
     for wait in [one for one in plan.waits if one.reason.code is not Code.PREEMPTING]:
         for start in plan.starts:
-            if start.job.vc != wait.job.vc or start.job.opportunistic != wait.job.opportunistic:
+            if start.job.vc != wait.job.vc or start.job.opportunistic or wait.job.opportunistic:
                 continue
             used = {start.job.role(one.role).sku or sku_at(described, one.node) for one in start.placements
                     if one.leaves}  # fmt: skip
@@ -235,3 +237,28 @@ def test_a_gang_starts_exactly_when_some_way_of_placing_it_exists(used: list[int
     if isinstance(answer, Wait) and sum(sizes) <= 4 * len(used) - sum(used):
         assert answer.reason.code == Code.FRAGMENTED
         assert answer.reason.numbers["largest"] == max(free_on(state).values())
+
+
+LIVED = (clusters(), JOBS, ENDS)
+HEALTHY = (clusters(healthy=True), st.lists(jobs(lowest=0), min_size=1, max_size=12).map(named))
+SOAKED: dict[str, tuple[Any, tuple[st.SearchStrategy[Any], ...]]] = {
+    "books": (test_no_gpu_twice_and_quotas_cpu_and_memory_are_kept, LIVED),
+    "equal plans": (
+        test_the_same_state_gives_the_same_plan_whatever_the_order_of_its_rows,
+        (*LIVED, st.randoms(use_true_random=False)),
+    ),
+    "restoring": (test_restoring_a_snapshot_is_going_on, LIVED),
+    "rest": (test_passes_come_to_rest, LIVED),
+    "reasons": (test_every_waiting_job_starts_or_has_its_reason, LIVED),
+    "order": (test_nobody_passes_a_waiting_job_of_the_same_team_and_sku, LIVED),
+    "no starvation": (test_everything_that_was_accepted_runs_when_jobs_end, HEALTHY),
+}
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("name", SOAKED)
+def test_the_same_in_thousands_of_cases(name: str) -> None:
+    test, strategies = SOAKED[name]
+    many = settings(max_examples=3_000, deadline=None, suppress_health_check=list(HealthCheck))
+    many(given(*strategies)(test.hypothesis.inner_test))()

@@ -66,14 +66,16 @@ CASES = {
     ),
     "a node is down": Case(
         cluster(node("gpu01"), node("gpu02", state=NodeState.DOWN), vision=8), (job("b"),),
-        job("j", role(gpus=4)), Code.BAD_NODES, {"needed": 4, "free": 3, "unusable": 4},
-        "needs 4 A100; 3 are free, 4 more cannot be used: gpu02 (down)",
+        job("j", role(gpus=4)), Code.BAD_NODES, {"needed": 4, "free": 3, "unusable": 4, "doomed": 4},
+        "needs 4 A100; 3 are free, 4 more cannot be used: gpu02 (down); "
+        "4 free A100 of team vision's quota could only lie there",
     ),
     "of two SKUs the one that is down is named": Case(
         cluster(node("gpu01"), node("gpu02", 4, "H100", state=NodeState.DOWN), vision={"A100": 4, "H100": 4}),
         (), job("j", role("x", sku="A100"), role("y", 2, sku="H100")), Code.BAD_NODES,
         {"sku": "H100", "needed": 2, "free": 0, "unusable": 4},
-        "needs 2 H100; 0 are free, 4 more cannot be used: gpu02 (down)",
+        "needs 2 H100; 0 are free, 4 more cannot be used: gpu02 (down); "
+        "4 free H100 of team vision's quota could only lie there",
     ),
     "of two SKUs the one with too small holes is named": Case(
         cluster(node("gpu01"), node("gpu02", 2, "H100"), node("gpu03", 2, "H100"), vision={"A100": 4, "H100": 4}),
@@ -85,7 +87,8 @@ CASES = {
     "a GPU is faulty": Case(
         cluster(node("gpu01", sick=(1,)), vision=4), (), job("j", role(gpus=4)), Code.BAD_NODES,
         {"needed": 4, "free": 3, "unusable": 1},
-        "needs 4 A100; 3 are free, 1 more cannot be used: gpu01 (1 faulty GPU)",
+        "needs 4 A100; 3 are free, 1 more cannot be used: gpu01 (1 faulty GPU); "
+        "1 free A100 of team vision's quota could only lie there",
     ),
     "the job failed on the only node that is free": Case(
         BIG, (job("b", role(gpus=4), only=("gpu02",)),), job("j", avoid=("gpu01",)), Code.BAD_NODES,

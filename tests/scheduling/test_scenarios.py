@@ -3,7 +3,9 @@
 T1 and T2 are chapter 7.3.2 of Microsoft's AI-System textbook; config A and B are its advanced lab 6.
 """
 
-from scheduling import Cluster, Code
+import pytest
+
+from scheduling import Cluster, Code, JobRefused
 from tests.scheduling.builders import carry_out, cluster, engine, job, node, role, running
 from tests.scheduling.playing import run_to_the_end
 
@@ -81,3 +83,29 @@ def test_a_gang_that_leaves_a_hole_lets_nobody_of_its_team_pass_but_tells_them_w
     made = engine(TEXTBOOK, job("a", role(count=6), order=0), job("b", role(count=4), order=1), job("c", order=2))
     codes = {wait.job.id: wait.reason.code for wait in made.plan(0).waits}
     assert codes == {"b": Code.QUOTA, "c": Code.ORDER}
+
+
+def test_lab_a_higher_class_preempts_at_once_and_the_lower_one_runs_again_and_ends_last() -> None:
+    arrivals = [(0, job("job-1", vc="vc1", priority=10)), (5, job("job-2", vc="vc1", priority=100, at=5))]
+    run = run_to_the_end(engine(CONFIG_A), arrivals, {"job-1": 20, "job-2": 10})
+    assert run.began == {"job-1": [0, 15], "job-2": [5]}
+    assert run.preempted == [(5, "job-2", "job-1")]
+    assert run.ended == {"job-2": 15, "job-1": 35}
+
+
+def test_lab_an_opportunistic_job_starts_on_the_other_teams_gpu_and_leaves_when_that_team_comes() -> None:
+    arrivals = [
+        (0, job("job-3", vc="vc1", priority=100)),
+        (1, job("job-4", vc="vc1", priority=-1, at=1)),
+        (4, job("theirs", vc="default", priority=10, at=4)),
+    ]
+    run = run_to_the_end(engine(CONFIG_A), arrivals, {"job-3": 50, "job-4": 30, "theirs": 10})
+    assert run.began == {"job-3": [0], "job-4": [1, 14], "theirs": [4]}
+    assert run.preempted == [(4, "theirs", "job-4")]
+
+
+def test_lab_a_gang_of_four_on_two_gpus_is_refused() -> None:
+    with pytest.raises(JobRefused) as refused:
+        engine(CONFIG_B).submit(job("four", role(count=4), vc="default"))
+    assert "4" in str(refused.value)
+    assert "2" in str(refused.value)

@@ -69,7 +69,12 @@ def check_order(state: Snapshot, plan: Plan, wait: Wait) -> None:
         return
     before = [one for one in plan.waits if one.job.vc == wait.job.vc and one.job.id != wait.job.id]
     mine = [one for one in state.running if one.job.vc == wait.job.vc and not one.job.opportunistic]
-    on_loan = [task for one in mine for task in one.tasks if any(not use.virtual_cell for use in task.placement.leaves)]
+    on_loan = [
+        one
+        for one in mine
+        if any(not use.virtual_cell for task in one.tasks for use in task.placement.leaves)
+        and one.job.id not in {wait.job.id, *(other.job.id for other in before)}
+    ]
     assert 0 < int(numbers["ahead"]) <= len(before) + len(on_loan)
     assert numbers["ahead"] == sum(int(numbers[key]) for key in ("by_priority", "by_share", "by_submission"))
     higher = [one for one in before if one.job.priority > wait.job.priority]
@@ -119,6 +124,41 @@ def check_resources(state: Snapshot, plan: Plan, wait: Wait) -> None:
     assert not isinstance(alone_in(with_plenty(state), wait.job), Wait)
 
 
+def check_user_limit(state: Snapshot, plan: Plan, wait: Wait) -> None:
+    numbers, vc = wait.reason.numbers, wait.job.vc
+    rules = next(one.rules for one in state.cluster.virtual_clusters if one.id == vc)
+    jobs = {one.job.id: one.job for one in state.running} | {one.id: one for one in state.waiting}
+    lowest = int(numbers.get("priority", 0))
+
+    def counts(job: Job) -> bool:
+        same = job.user == wait.job.user if "user" in numbers else job.priority >= lowest
+        return job.vc == vc and not job.opportunistic and same
+
+    mine = [task for one in state.running if counts(one.job) for task in one.tasks]
+    held = sum(len(task.placement.leaves) for task in mine)
+    held += sum(counts(jobs[claim.claimant]) for claim in state.claims)
+    assert (numbers["held"], numbers["limit"]) == (held, rules.user_gpus if "user" in numbers else rules.class_gpus)
+    assert held + int(numbers["needed"]) > int(numbers["limit"])
+    again = alone_in(with_plenty(all_in_service(state)), wait.job)
+    assert isinstance(again, Wait)
+    assert again.reason.code == Code.USER_LIMIT
+
+
+def check_preempting(state: Snapshot, plan: Plan, wait: Wait) -> None:
+    victims = [claim.victim for claim in state.claims if claim.claimant == wait.job.id and claim.victim is not None]
+    assert (wait.reason.numbers["gpus"], wait.reason.numbers["jobs"]) == (len(victims), len(set(victims)))
+    assert set(victims) <= {one.job.id for one in state.running}
+
+
+def check_paused(state: Snapshot, plan: Plan, wait: Wait) -> None:
+    assert wait.job.paused
+
+
+def check_dependency(state: Snapshot, plan: Plan, wait: Wait) -> None:
+    assert not wait.job.paused
+    assert wait.reason.numbers["jobs"] == len(wait.job.after) > 0
+
+
 CHECKS: dict[Code, Callable[[Snapshot, Plan, Wait], None]] = {
     Code.QUOTA: check_quota,
     Code.ORDER: check_order,
@@ -128,16 +168,21 @@ CHECKS: dict[Code, Callable[[Snapshot, Plan, Wait], None]] = {
     Code.FRAGMENTED: check_fragmented,
     Code.BAD_NODES: check_bad_nodes,
     Code.RESOURCES: check_resources,
+    Code.USER_LIMIT: check_user_limit,
+    Code.PREEMPTING: check_preempting,
+    Code.PAUSED: check_paused,
+    Code.DEPENDENCY: check_dependency,
 }
 
 
 def watch(made: Engine, carried_out: Plan) -> None:
-    """The reasons of a moment in which nothing more can be done."""
-    if carried_out.answers or carried_out.promotions or carried_out.demotions or carried_out.releases:
-        return
+    """The reasons of a moment in which nothing more can be done; who waits for victims to leave, at any moment."""
     plan, state = made.plan(carried_out.at_ms), made.snapshot()
+    moving = carried_out.answers or carried_out.promotions or carried_out.demotions or carried_out.releases
+    claimants = {claim.claimant for claim in state.claims if claim.victim is not None}
     for wait in plan.waits:
-        CHECKS[wait.reason.code](state, plan, wait)
+        if not moving or (wait.reason.code == Code.PREEMPTING and wait.job.id in claimants and not plan.answers):
+            CHECKS[wait.reason.code](state, plan, wait)
 
 
 def limited(world: World) -> World:
@@ -148,8 +193,21 @@ def limited(world: World) -> World:
     return replace(world, cluster=replace(world.cluster, virtual_clusters=teams))
 
 
+def capped(world: World) -> World:
+    """The same world where a user, and the jobs of a high priority, may hold few GPUs; some jobs are paused, some wait
+    for the first one."""
+    rules = Rules(user_gpus=3, class_priority=6, class_gpus=2)
+    teams = tuple(replace(vc, rules=rules) for vc in world.cluster.virtual_clusters)
+    first = world.arrivals[0][1].id if world.arrivals else ""
+    arrivals = []
+    for number, (at, job) in enumerate(world.arrivals):
+        after = (first,) if number % 5 == 3 else ()
+        arrivals.append((at, replace(job, paused=number % 7 == 5, after=after)))
+    return replace(world, cluster=replace(world.cluster, virtual_clusters=teams), arrivals=tuple(arrivals))
+
+
 def check_reasons(world: World) -> None:
-    for one in (world, limited(world)):
+    for one in (world, limited(world), capped(world)):
         Player(Engine(one.cluster), one.lasts, watch).play(one.arrivals)
 
 

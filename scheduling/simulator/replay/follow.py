@@ -59,11 +59,30 @@ def recorded_group(world: World, steps: Sequence[Mapping[str, Any]], at: int) ->
     return found
 
 
-class Follower:
-    """Makes of our answer and the record the answer that is carried out; `problem` is why that could not be done."""
+def may_lose_claims(world: World, steps: Sequence[Mapping[str, Any]], at: int) -> bool:
+    """Whether something between a preemption and the group's binding may have cancelled it: a higher priority of its
+    virtual cluster that got cells, or a node that turned bad. Then it may bind elsewhere than it had claimed."""
+    mine = world.requests[steps[at]["pod"]]
+    for step in steps[at + 1 :]:
+        other = world.requests.get(step.get("pod", ""))
+        told = told_of(step).get("result") if step["op"] == "schedule" else None
+        if other is not None and other.group == mine.group and told == "bind":
+            return False
+        higher = other is not None and other.vc == mine.vc and other.priority > mine.priority
+        if step["op"] == "setBadNode" or (higher and told in ("bind", "preempt")):
+            return True
+    return False
 
-    def __init__(self, world: World) -> None:
+
+class Follower:
+    """Makes of our answer and the record the answer that is carried out; `problem` is why that could not be done.
+
+    `firm`: what the group has claimed is what it binds to later.
+    """
+
+    def __init__(self, world: World, firm: bool = True) -> None:
         self.world = world
+        self.firm = firm
         self.problem: str | None = None
 
     def answer(self, pod: str, ours: Answer, told: Mapping[str, Any], group: dict[str, Spot], nodes: NodeIds) -> Answer:
@@ -182,6 +201,8 @@ class Follower:
     ) -> Iterator[Answer]:
         """Answers that could be the recorded preemption. It may have been cancelled before the group bound."""
         demotions = self._demotions(job, ours)
+        if not self.firm:
+            yield ours
         if places is not None:
             yield self._placed("preempt", pod, job, ours, places, demotions[:1])
         self.problem = None

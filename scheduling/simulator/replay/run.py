@@ -12,7 +12,7 @@ from scheduling.ledger import PlacementConflict
 from scheduling.simulator.replay.cases import Case, CaseFile
 from scheduling.simulator.replay.checks import Checks
 from scheduling.simulator.replay.compare import Compared, Difference, compare
-from scheduling.simulator.replay.follow import Follower, Spot, recorded_group, told_of
+from scheduling.simulator.replay.follow import Follower, Spot, may_lose_claims, recorded_group, told_of
 from scheduling.simulator.replay.forced import recover
 from scheduling.simulator.replay.world import Answer, NodeIds, Scheduler, World
 
@@ -113,7 +113,8 @@ class _Replay:
         found = compare(world, pod, ours, step, group, fresh=request.group not in world.groups)
         done = ours
         if self.follow:
-            done = self._followed(pod, ours, step, group, nodes, found)
+            done = self._followed(pod, ours, number, group, nodes, found)
+        world.look(pod, nodes)
         world.carry_out(pod, done, preempting)
         if done.result == "bind":
             place = done.placement()
@@ -125,16 +126,18 @@ class _Replay:
         self,
         pod: str,
         ours: Answer,
-        step: Mapping[str, Any],
+        number: int,
         group: dict[str, Spot],
         nodes: NodeIds,
         found: Compared,
     ) -> Answer:
         """The recorded answer; where a step records none, ours."""
+        step = self.case.steps[number]
         told = {**told_of(step), **(step.get("observed") or {})}
         if told.get("result") is None or step.get("observedVaries"):
             return ours
-        follower = Follower(self.world)
+        firm = not may_lose_claims(self.world, self.case.steps, number)
+        follower = Follower(self.world, firm)
         done = follower.answer(pod, ours, told, group, nodes)
         if follower.problem:
             found.differ(told.get("result"), follower.problem, "follow")

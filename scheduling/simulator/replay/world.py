@@ -26,6 +26,9 @@ class Scheduler(Protocol):
     def decide(self, job: Job, now: int, nodes: NodeIds, may_preempt: bool = True) -> Start | Preempt | Wait:
         """What would become of a job."""
 
+    def look(self, job: Job, nodes: NodeIds) -> None:
+        """A job is asked about, for once and not as a trial: HiveD keeps its virtual nodes sorted as they are now."""
+
     def submit(self, job: Job) -> None:
         """A job waits."""
 
@@ -166,6 +169,13 @@ class World:
             if claim.leaf in self.grid.bad or (nodes is not None and node not in nodes):
                 self.cancel(group)
                 return
+
+    def look(self, pod: str, nodes: NodeIds) -> None:
+        """The pod is asked about now: what HiveD remembers of that, where its group is new."""
+        request = self.requests[pod]
+        job = request.job()
+        if job is not None and job.vc in self.grid.quota and job.id not in self.groups and not self.claims(job.id):
+            self.engine.look(job, nodes)
 
     def carry_out(self, pod: str, answer: Answer, preempting: bool) -> None:
         """The answer is given: groups are demoted, claims are made. A pod that binds is not bound yet (`add`)."""

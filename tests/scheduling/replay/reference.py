@@ -57,6 +57,7 @@ class Reference:
         self.waiting: dict[str, Job] = {}
         self.claims: dict[str, Claim] = {}
         self.orders: dict[tuple[str, str], list[object]] = {}
+        self._asked: dict[tuple[str, str], list[object]] = {}
         self._learn()
 
     def _learn(self) -> None:
@@ -70,6 +71,10 @@ class Reference:
         return Snapshot(
             self.cluster, tuple(self.running.values()), tuple(self.waiting.values()), tuple(self.claims.values())
         )
+
+    def look(self, job: Job, nodes: frozenset[str] | None) -> None:
+        self.decide(job, 0, nodes)
+        self.orders |= self._asked
 
     def submit(self, job: Job) -> None:
         self.waiting[job.id] = job
@@ -136,6 +141,7 @@ class Reference:
     def decide(
         self, job: Job, now: int, nodes: frozenset[str] | None, may_preempt: bool = True
     ) -> Start | Preempt | Wait:
+        self._asked = {}
         for chain in self._chains(job):
             found = self._in_chain(job, chain, nodes)
             if found is not None:
@@ -297,7 +303,7 @@ class Reference:
         order = [name for name in order if name in by_id] + [name for name, _ in views if name not in order]
         for floor in dict.fromkeys((OPPORTUNISTIC, priority)):
             order = sorted(order, key=lambda name: rank(by_id[name], floor, crossing))
-            self.orders[key] = order
+            self._asked[key] = order
             found = greedy(sizes, [by_id[name] for name in order], floor)
             if found is not None:
                 return found

@@ -204,6 +204,7 @@ class Stream:
             observed["victimsByNode"] = victims
         step = {"op": "schedule", "pod": pod, "suggestedNodes": suggested, "phase": phase, "observed": observed}
         self.steps.append(step)
+        self.world.look(pod, nodes)
         self.world.carry_out(pod, answer, phase == "Preempting")
         return answer
 

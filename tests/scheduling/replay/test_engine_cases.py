@@ -1,4 +1,4 @@
-"""What our engine answers in HiveD's cases: as recorded, or better; on random streams of the oracle nearly always."""
+"""What our engine answers in HiveD's cases, and on random streams of the oracle: as recorded, or better."""
 
 import json
 from pathlib import Path
@@ -42,7 +42,8 @@ def test_our_own_random_streams_break_no_invariant_and_replay_as_they_were(seed:
     assert (found, tally.better) == ([], 0)
 
 
-@pytest.mark.parametrize("seed", range(20))
+# In the streams beyond 1000 the order of equal virtual nodes decides, which HiveD keeps from one request to the next.
+@pytest.mark.parametrize("seed", [*range(20), 1065, 1139, 1215, 1398, 1558, 1613])
 def test_a_random_stream_of_the_oracle_has_no_difference_when_followed(seed: int) -> None:
     document, _ = stream(seed, Reference)
     assert differences(json.loads(json.dumps(document)), follow=True)[0] == []
@@ -53,4 +54,11 @@ def test_thousands_of_our_own_random_streams_break_no_invariant() -> None:
     for seed in range(2000):
         document, faults = stream(seed, Engine)
         assert faults == [], seed
+        assert differences(json.loads(json.dumps(document)), follow=True)[0] == [], seed
+
+
+@pytest.mark.soak
+def test_thousands_of_random_streams_of_the_oracle_have_no_difference_when_followed() -> None:
+    for seed in range(2000):
+        document, _ = stream(seed, Reference)
         assert differences(json.loads(json.dumps(document)), follow=True)[0] == [], seed

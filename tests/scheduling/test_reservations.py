@@ -1,0 +1,69 @@
+"""Cells kept for the first job that waits: who may run beside it, and who comes before it."""
+
+from dataclasses import replace
+
+from scheduling import Borrow, Engine, Policy
+from tests.scheduling.builders import cluster, engine, give_back, job, node, role, running, wait_of
+
+SHORT = 100
+
+
+def lent_to_speech(grace: int) -> Engine:
+    """`short` ends at 100 and lets `head` start then; the other GPU of the team is on loan."""
+    made = running(
+        cluster(node("a", 2), vision=2, speech=0),
+        job("short", limit=SHORT),
+        job("lent", vc="speech", priority=-1, grace=grace),
+    )
+    made.submit(job("head", role(count=2), order=1))
+    return made
+
+
+def test_the_grace_of_those_who_leave_counts_when_a_job_must_be_over_before_the_kept_cells_are_free() -> None:
+    made = lent_to_speech(grace=60)
+    made.submit(job("passes", limit=50, order=2))
+    plan = made.plan(0)
+    assert plan.preemptions == ()
+    assert wait_of(plan, "passes").reason.numbers["job"] == "head"
+    made.submit(job("passes", limit=40, order=2))
+    assert [one.job.id for one in made.plan(0).preemptions] == ["passes"]
+
+
+def test_a_preempted_job_waits_behind_the_one_for_which_cells_are_kept() -> None:
+    """It keeps its submission, but a reservation stays with its holder until a higher priority comes."""
+    made = running(
+        cluster(node("a", 2), vision=2), job("early", priority=5, at=1), job("long", priority=9, limit=SHORT)
+    )
+    made.submit(job("head", role(count=2), priority=5, at=2))
+    made.advance(3)
+    assert made.snapshot().reservations == ("head",)
+    made.submit(job("high", priority=9, at=4))
+    (preempt,) = made.advance(4).preemptions
+    (victim,) = preempt.victims
+    give_back(made, victim.job, victim.tasks)
+    made.advance(4)
+    assert made.snapshot().reservations == ("head",)
+    made.finish("high")
+    made.finish("long")
+    assert [one.job.id for one in made.advance(5).starts] == ["head"]
+
+
+def test_a_higher_priority_comes_before_the_one_for_which_cells_are_kept() -> None:
+    made = running(cluster(node("a", 2), vision=2), *(job(name, priority=20, limit=SHORT) for name in ("x", "y")))
+    made.submit(job("head", role(count=2), at=2))
+    made.advance(3)
+    assert made.snapshot().reservations == ("head",)
+    made.submit(job("higher", role(count=2), priority=11, at=4))
+    made.advance(5)
+    assert made.snapshot().reservations == ("higher",)
+
+
+def test_tasks_on_loan_of_a_job_are_not_ahead_of_its_own_and_count_once_for_others() -> None:
+    described = cluster(node("a", 4), vision=1, speech=3)
+    described = replace(described, policy=Policy(backfill=False))
+    made = engine(described, job("first"), job("many", role(count=4), gang=False, borrow=Borrow.AUTO, order=1))
+    made.advance(0)
+    made.submit(job("later", order=2))
+    plan = made.plan(0)
+    assert len(next(one for one in made.snapshot().running if one.job.id == "many").tasks) == 3
+    assert (wait_of(plan, "many").place, wait_of(plan, "later").place) == (1, 2)
