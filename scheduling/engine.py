@@ -71,7 +71,7 @@ class Engine:
         job = start.job
         self._release(start.releases)
         for name in start.demotes:
-            self.demote(Demotion(name, job.id))
+            self.demote(Demotion(name, job.id), start.at_ms)
         self._check_start(job.id, start.placements)
         ledger = self._ledger
         tasks = {placement.task for placement in start.placements}
@@ -129,7 +129,7 @@ class Engine:
         """The victims are told to leave and their cells are claimed."""
         self._release(preempt.releases)
         for name in preempt.demotes:
-            self.demote(Demotion(name, preempt.job.id))
+            self.demote(Demotion(name, preempt.job.id), preempt.at_ms)
         holders = {use.leaf: victim for victim, uses in self._holding(preempt).items() for use in uses}
         wanted = [(use, placement.task) for placement in preempt.placements for use in placement.leaves]
         for use, _ in wanted:
@@ -158,8 +158,8 @@ class Engine:
             running, tasks=tuple(replace(one, checkpoint_ms=at_ms) for one in running.tasks)
         )
 
-    def promote(self, promotion: Promotion) -> None:
-        """Borrowed tasks of a job are inside its quota from now on. Raises PlacementConflict, UnknownJob."""
+    def promote(self, promotion: Promotion, now: int | None = None) -> None:
+        """Borrowed tasks of a job are inside its quota from now (ms) on. Raises PlacementConflict, UnknownJob."""
         running = self._running.get(promotion.job)
         if running is None:
             raise UnknownJob(promotion.job)
@@ -172,13 +172,16 @@ class Engine:
             raise
         self._ledger.keep()
         new = {placement.task: placement for placement in promotion.placements}
-        tasks = tuple(replace(one, placement=new.get(one.placement.task, one.placement)) for one in running.tasks)
+        tasks = tuple(
+            replace(one, placement=new[one.placement.task], right_ms=now) if one.placement.task in new else one
+            for one in running.tasks
+        )
         self._set_running(replace(running, tasks=tasks))
         if not any(use.virtual_cell is None for task in tasks for use in task.placement.leaves):
             self._demotions.pop(promotion.job, None)
 
-    def demote(self, demotion: Demotion) -> None:
-        """A running job is on loan from now on. Raises UnknownJob."""
+    def demote(self, demotion: Demotion, now: int | None = None) -> None:
+        """A running job is on loan from now (ms) on; what it used until then counts. Raises UnknownJob."""
         running = self._running.get(demotion.job)
         if running is None:
             raise UnknownJob(demotion.job)
@@ -186,7 +189,10 @@ class Engine:
             self._ledger.lend(demotion.job, task.placement)
         self._fallen.pop(demotion.job, None)
         self._demotions[demotion.job] = demotion
-        self._set_running(lent(running))
+        if now is not None:
+            for task in running.tasks:
+                self._book.ended(running.job, task, now)
+        self._set_running(lent(running, now))
 
     def note(self, usage: Usage) -> None:
         """A task that ended used this much; it counts against its user for a while."""
@@ -254,14 +260,14 @@ class Engine:
         for leaf in plan.releases:
             self.release(leaf)
         for demotion in plan.demotions:
-            self.demote(demotion)
+            self.demote(demotion, plan.at_ms)
         for answer in plan.answers:
             if isinstance(answer, Start):
                 self.start(answer)
             else:
                 self.preempt(answer)
         for promotion in plan.promotions:
-            self.promote(promotion)
+            self.promote(promotion, plan.at_ms)
         self._reservations = plan.reservations
 
     def explain(self, job_id: str, now: int) -> Start | Preempt | Wait:

@@ -142,7 +142,7 @@ class Book:
         """These are the job's placed tasks now; none when it has ended."""
         groups: dict[int, dict[str, int]] = {}
         for task in tasks:
-            sums = groups.setdefault(task.started_ms, {})
+            sums = groups.setdefault(task.since_ms, {})
             for resource, amount in amounts_of(task.placement, self._leaf_types).items():
                 sums[resource] = sums.get(resource, 0) + amount
         account = self.held.setdefault((job.vc, job.user), {})
@@ -151,9 +151,9 @@ class Book:
             del account[job.id]
 
     def ended(self, job: Job, task: RunningTask, now: int) -> None:
-        """A task of the job ends at this moment (ms); what it used inside the quota is noted."""
+        """A task of the job ends, or goes on on loan, at this moment (ms); what it used inside the quota is noted."""
         amounts = amounts_of(task.placement, self._leaf_types)
-        for row in hourly(job.vc, job.user, amounts, task.started_ms, now):
+        for row in hourly(job.vc, job.user, amounts, task.since_ms, now):
             self.note(row)
 
     def note(self, row: Usage) -> None:
