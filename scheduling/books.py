@@ -4,11 +4,12 @@ What the steps mean is the ledger's matter. While a trial is open every step is 
 `take_back` undoes them in reverse.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from scheduling.jobs import TaskPlacement, TaskRef
-from scheduling.layout import Layout, Spot
+from scheduling.layout import Layout, Quota, Spot
 from scheduling.topology import Sizes
 
 GroupKey = tuple[int, int, int, int, int]
@@ -25,7 +26,9 @@ class Books:
     lies).
     Per quota cell: `place` (its physical cell) and `seated` (its leaves in use). Per chain: `holes`, the number
     of open nodes by their idle leaves. `freed` counts what was given back to each
-    quota, `given_back` what was on the nodes.
+    quota, `given_back` what was on the nodes. Per virtual cluster: `holding`, the virtual leaves (a mask by cell
+    node) of each job that has some, and, where somebody wants to know (`stirred`), the jobs for which that changed.
+    `binding` names what is bound to what: the same number, the same bindings.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -51,8 +54,12 @@ class Books:
         self.seat_at: dict[int, tuple[int, int]] = {}
         self.bound_nodes = [0] * len(layout.uppers)
         self.free_leaves = dict(layout.owned)
+        self.holding: dict[str, dict[str, dict[int, int]]] = {vc: {} for vc in layout.virtual_clusters}
+        self.stirred: dict[str, set[str]] = {}
         self.freed: dict[str, int] = {}
         self.given_back = 0
+        self.binding = 0
+        self._bindings = 0
         self._journal: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._trials: list[int] = []
         self._undoing = False
@@ -61,7 +68,7 @@ class Books:
         self.cell_groups: dict[tuple[str, str], dict[tuple[Sizes, int], int]] = {}
         for cell, number in enumerate(layout.cell_quota):
             quota = layout.quotas[number]
-            groups = self.cell_groups.setdefault((quota.vc, quota.pinned or quota.chain), {})
+            groups = self.cell_groups.setdefault((quota.vc, layout.cell_pool[cell]), {})
             key2 = (quota.shape.sizes, 0)
             groups[key2] = groups.get(key2, 0) | 1 << cell
 
@@ -101,6 +108,17 @@ class Books:
         self._trials.pop()
         if not self._trials:
             self._journal.clear()
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """What is done here stays, unless it raises."""
+        self.begin()
+        try:
+            yield
+        except BaseException:
+            self.take_back()
+            raise
+        self.keep()
 
     def _did(self, undo: Callable[..., None], *args: Any) -> None:
         if self._trials and not self._undoing:
@@ -175,8 +193,14 @@ class Books:
                 self.bound_nodes[upper] += 1 if after else -1
         if not bound:
             self.mark_freed()
+        self._bindings += 1
+        self._set_binding(self._bindings)
         self._regroup(number)
         self._did(self.set_bound, number, mask, not bound)
+
+    def _set_binding(self, binding: int) -> None:
+        before, self.binding = self.binding, binding
+        self._did(self._set_binding, before)
 
     def _regroup(self, number: int) -> None:
         old = self._keys[number]
@@ -197,28 +221,33 @@ class Books:
         """A job has these virtual leaves."""
         owners = self.owners[cell]
         owners[job] = owners.get(job, 0) | mask
-        self._set_used(cell, self.used[cell] | mask, -mask.bit_count())
+        self._set_used(job, cell, self.used[cell] | mask, -mask.bit_count())
         self._did(self.unuse, job, cell, mask)
 
     def unuse(self, job: str, cell: int, mask: int) -> None:
         """A job has these virtual leaves no more."""
         _drop(self.owners[cell], job, mask)
-        self._set_used(cell, self.used[cell] & ~mask, mask.bit_count())
-        quota = self.layout.quotas[self.layout.cell_quota[cell]]
+        quota = self._set_used(job, cell, self.used[cell] & ~mask, mask.bit_count())
         self.mark_freed(quota.vc)
         self._did(self.use, job, cell, mask)
 
-    def _set_used(self, cell: int, used: int, freed: int) -> None:
+    def _set_used(self, job: str, cell: int, used: int, freed: int) -> Quota:
         quota = self.layout.quotas[self.layout.cell_quota[cell]]
-        self.free_leaves[quota.vc, quota.chain] += freed
-        sizes = quota.shape.sizes
-        _move(
-            self.cell_groups[quota.vc, quota.pinned or quota.chain],
-            (sizes, self.used[cell]),
-            (sizes, used),
-            1 << cell,
-        )
+        vc, sizes = quota.vc, quota.shape.sizes
+        self.free_leaves[vc, quota.chain] += freed
+        if vc in self.stirred:
+            self.stirred[vc].add(job)
+        holding, own = self.holding[vc], self.owners[cell].get(job, 0)
+        if own:
+            holding.setdefault(job, {})[cell] = own
+        else:
+            del holding[job][cell]
+            if not holding[job]:
+                del holding[job]
+        pool = self.layout.cell_pool[cell]
+        _move(self.cell_groups[vc, pool], (sizes, self.used[cell]), (sizes, used), 1 << cell)
         self.used[cell] = used
+        return quota
 
     def pair(self, cell: int, pairs: Mapping[int, int], keys: Mapping[int, int]) -> None:
         """Virtual leaves lie on physical ones: their bits in the node, and the leaves' keys in the cluster."""

@@ -51,7 +51,7 @@ class Borrowing:
         state = self.state
         for kind in (state.queues, state.opportunistic):
             if vc in kind:
-                walk = kind[vc].walk(lambda user: self.trial.share(vc, user))
+                walk = kind[vc].walk(self.trial.shares_of(vc), wanting_loan=True)
                 yield from self._wanting(walk, kind is state.opportunistic, told)
 
     def _wanting(self, walk: Walk, opportunistic: bool, told: bool) -> Iterator[Job]:

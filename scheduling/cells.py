@@ -171,6 +171,7 @@ class Policy:
     half_life_ms: after which use counts half.
     backfill: later jobs may start beside a reservation that they cannot delay.
     lending: idle cells are lent and taken back.
+    promotion: who runs on loan keeps its turn, and moves into its quota where it is when that is free.
     unsaved_cap_ms: work without a checkpoint counts for at most this long when victims are chosen.
     hived: decide as HiveD does, without queue, borrowing by choice, CPU and memory (for replaying its cases).
     """
@@ -179,6 +180,7 @@ class Policy:
     half_life_ms: int = 7 * 24 * 3_600_000
     backfill: bool = True
     lending: bool = True
+    promotion: bool = True
     unsaved_cap_ms: int = 4 * 3_600_000
     hived: bool = False
 

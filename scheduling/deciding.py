@@ -16,11 +16,12 @@ from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.layout import Layout
 from scheduling.ledger import Ledger
 from scheduling.mapping import Mapped, map_seats
-from scheduling.preemption import Costs, give_back, lower, spare_most, victims
+from scheduling.preemption import Costs, give_back, victims
 from scheduling.resources import Demand, demands
-from scheduling.search import find
-from scheduling.shapes import Choice, Shape, Unit
+from scheduling.search import Fill, find
+from scheduling.shapes import Choice, Pool, Shape, Unit
 from scheduling.snapshot import Claim, Running
+from scheduling.sparing import Candidates, Freed, Price, Tally, fewest, freed_by, spare_most
 from scheduling.topology import bits, pick
 from scheduling.virtual import Seat, Share, seats
 
@@ -29,6 +30,8 @@ NodeIds = frozenset[str] | None
 
 Owed = Mapping[int, int]
 """Virtual leaves (a mask by cell node) that others are to have."""
+
+_NOTHING: Freed = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class Desk:
     now: int
     holdable: dict[int, bool] = field(default_factory=dict)
     blocked: bool = False
+    _candidates: dict[str, Candidates] = field(default_factory=dict)
     views: hived.Views = field(default_factory=dict)
 
     # Inside the quota
@@ -121,7 +125,7 @@ class Desk:
         """HiveD's own choice of virtual leaves; only the hardware for them is Berth's."""
         layout = self.ledger.layout
         nodes = layout.all_nodes() if ask.nodes is None else layout.mask_of(ask.nodes)
-        below = lower(job, self.running, self.claimants)
+        below = set(self.candidates(job.vc).below(job.priority))
         for over in (None, below.__contains__) if ask.inside else (None,):
             found = [
                 hived.seats(self.ledger, self.views, job.vc, pool.name, pool.parts, nodes, over) for pool in unit.pools
@@ -158,12 +162,12 @@ class Desk:
         return all(pool.leaves <= self.ledger.quota_free(job.vc, pool.chain) for pool in unit.pools)
 
     def seats(
-        self, job: Job, unit: Unit, over: Callable[[str], bool] | None = None, banned: int = 0, owed: Owed | None = None
+        self, job: Job, unit: Unit, freed: Freed = _NOTHING, banned: int = 0, owed: Owed | None = None
     ) -> list[Seat] | None:
-        """Virtual leaves for the unit, from the virtual cluster's own cells alone."""
+        """Virtual leaves for the unit, from the virtual cluster's own cells alone; those `freed` count as free."""
         found: list[Seat] = []
         for pool in unit.pools:
-            share = Share(self.ledger, job.vc, pool.name, over, banned, dict(owed or {}))
+            share = Share(self.ledger, job.vc, pool.name, freed, banned, dict(owed or {}))
             seated = seats(share, pool.parts)
             if seated is None:
                 return None
@@ -173,8 +177,9 @@ class Desk:
     def _in_quota(self, job: Job, unit: Unit, allowed: int, over: frozenset[str], ask: "Ask") -> Mapped | None:
         """Hardware for the unit's virtual leaves; other leaves are tried where the hardware fails."""
         banned = 0
+        freed = freed_by(self.ledger, job.vc, over) if over else _NOTHING
         while True:
-            found = self.seats(job, unit, over.__contains__ if over else None, banned, ask.owed)
+            found = self.seats(job, unit, freed, banned, ask.owed)
             if found is None:
                 return None
             alone = len(found) == 1 and not unit.others
@@ -194,39 +199,61 @@ class Desk:
         """Cells of strictly lower priorities too: the fewest jobs, and those whose work is the least loss."""
         if self.lowest(job.vc) >= job.priority:
             return None
-        candidates = lower(job, self.running, self.claimants)
-        if not candidates or not unit.pools:
+        chosen = self._fewest(job, unit, ask) if unit.pools else None
+        if chosen is None:
             return None
-        order = sorted(candidates, key=self._price)
-
-        def enough(chosen: set[str]) -> bool:
-            return self.seats(job, unit, chosen.__contains__, 0, ask.owed) is not None
-
-        if not enough(candidates):
-            return None
-        chosen = spare_most(order, enough)
         self.ledger.begin()
         try:
-            chosen |= self._give_up(chosen) & candidates
+            chosen |= self._give_up(chosen)
             lazy = self._set_aside(chosen)
             mapped = self._in_quota(job, unit, allowed, frozenset(chosen - lazy), ask)
         finally:
             self.ledger.take_back()
         return self._answer(job, mapped, frozenset(lazy)) if mapped is not None else None
 
-    def _price(self, job: str) -> tuple[bool, int, int, int, str]:
-        """What goes first: a mere claimant, then outside its minimum run time, lower priority, less lost work."""
-        running = self.running.get(job)
+    def _fewest(self, job: Job, unit: Unit, ask: "Ask") -> set[str] | None:
+        order = self.candidates(job.vc).below(job.priority)
+        if not order:
+            return None
+        if all(len(pool.parts) == 1 for pool in unit.pools):
+            tally = Tally(self.ledger, job.vc, unit.pools, ask.owed or {})
+            return fewest(order, self.ledger.holding[job.vc], tally)
+
+        def enough(chosen: set[str]) -> bool:
+            return self.seats(job, unit, freed_by(self.ledger, job.vc, chosen), 0, ask.owed) is not None
+
+        return spare_most(order, enough)
+
+    def candidates(self, vc: str) -> Candidates:
+        """Who of the virtual cluster may lose virtual leaves to a higher priority."""
+        if vc not in self._candidates:
+            self._candidates[vc] = Candidates(self.ledger, vc, self._worth)
+        return self._candidates[vc]
+
+    def _worth(self, name: str) -> tuple[Price, int] | None:
+        """The price and the priority of a job that runs, or that (cheaper) merely claims; None: it stays."""
+        running = self.running.get(name)
         if running is None:
-            return (False, -1, self.claimants[job].priority, 0, job)
-        protected, _, counted, lost, _ = self.costs.of(job)
-        return (protected, running.job.priority, counted, lost, job)
+            claimant = self.claimants.get(name)
+            return None if claimant is None else ((False, -1, claimant.priority, 0, name), claimant.priority)
+        if not running.job.preemptible:
+            return None
+        protected, _, counted, lost, _ = self.costs.of(name)
+        return (protected, running.job.priority, counted, lost, name), running.job.priority
+
+    def has_right(self, job: Job, pools: Iterable[Pool], owed: Owed) -> bool:
+        """Whether there are virtual leaves for these tasks, were all lower priorities gone."""
+        below, priority = self.candidates(job.vc), job.priority
+        mine = tuple(pools)
+        if owed or any(len(pool.parts) > 1 for pool in mine):
+            return self.seats(job, Unit(mine, (), ()), below.freed_below(priority), 0, owed) is not None
+        return all(below.fits(pool, priority) for pool in mine)
 
     def _give_up(self, chosen: Iterable[str]) -> set[str]:
         """Claims of the chosen are given up; answers with the victims who have their virtual cells again by it."""
         claims = [self.claims[name][leaf] for name in sorted(chosen) for leaf in sorted(self.claims.get(name, ()))]
         for claim in claims:
-            self.ledger.unclaim(claim.claimant, claim.leaf)
+            self.ledger.unclaim(claim.claimant, [claim.leaf])
         return give_back(self.ledger, self.running, claims)
 
     def _set_aside(self, chosen: Iterable[str]) -> set[str]:
@@ -262,6 +289,8 @@ class Desk:
     def _losers(self, job: Job, mapped: Mapped) -> set[str]:
         """Claimants of lower priority whose claimed leaves or virtual leaves the placement takes."""
         ledger, found = self.ledger, set[str]()
+        if not self.claims:
+            return found
         for use in (use for placement in mapped.placements for use in placement.leaves):
             number, bit = ledger.layout.leaf_at[use.leaf]
             if ledger.claimed[number] >> bit & 1:
@@ -301,12 +330,28 @@ class Desk:
         return [_on_loan(layout, demand, task, number, leaves) for demand, task, number, leaves in found]
 
     def _lent(self, job: Job, unit: Unit, allowed: int) -> list[TaskPlacement]:
+        """On loan beside the virtual cluster's own jobs where that is possible: from there only its own jobs take
+        it, and it can move in. Else wherever it fits tightest."""
         ground = Ground(self.ledger, job, allowed & self._nodes_of(unit), self.costs, evict=False)
-        bins = Idle(ground, -1)
         parts = tuple(part.modestly() for part in unit.parts)
-        fills = find(bins, parts)
+        fills = find(Idle(ground, -1), parts)
         if fills is None:
             return []
+        homes = 0 if job.opportunistic else self._homes(job.vc, unit)
+        return self._on_loan(parts, (find(Idle(ground, homes), parts) if homes else None) or fills)
+
+    def _homes(self, vc: str, unit: Unit) -> int:
+        """Nodes that lie wholly in quota cells of the virtual cluster now."""
+        layout, found = self.ledger.layout, 0
+        for number in (one for pool in unit.pools for one in layout.quotas_of.get((vc, pool.chain), ())):
+            place = self.ledger.place[number]
+            if place is not None and place.upper >= 0:
+                found |= layout.uppers[place.upper].nodes
+            elif place is not None and layout.quotas[number].shape.width == len(layout.leaf_ids[place.node]):
+                found |= 1 << place.node
+        return found
+
+    def _on_loan(self, parts: tuple[Demand, ...], fills: list[Fill]) -> list[TaskPlacement]:
         layout, placed = self.ledger.layout, []
         free: dict[int, int] = {}
         tasks = {id(part): iter(part.tasks) for part in parts}

@@ -4,6 +4,7 @@ Each reason is true by a what-if: the obstacle it names blocks the job even wher
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from scheduling.cells import NodeState
 from scheduling.decisions import Code, Reason
@@ -115,6 +116,7 @@ def preempting(victims: Sequence[str], leaves: int) -> Reason:
     return Reason(Code.PREEMPTING, numbers, f"waits for job {first}{more} to leave {kept} kept for it")
 
 
+@lru_cache(maxsize=1 << 14)
 def order(ahead: int, by_priority: int, by_share: int) -> Reason:
     """Jobs of the same team that want the same SKU come first and wait themselves."""
     by_submission = ahead - by_priority - by_share

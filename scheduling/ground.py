@@ -1,15 +1,15 @@
 """One job on its way onto hardware: the leaves, CPU and memory that it takes, and who must leave for it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.layout import LeafAt
 from scheduling.ledger import Ledger, PlacementConflict
-from scheduling.preemption import Costs
+from scheduling.preemption import Cost, Costs, Loss
 from scheduling.resources import Demand, Room
 from scheduling.search import Bins, Group, find
-from scheduling.topology import bits
+from scheduling.topology import Sizes, bits
 from scheduling.virtual import Seat
 
 Task = tuple[str, TaskRef]
@@ -53,6 +53,12 @@ class Ground:
             self.leaves, self.taken, self.spent = before
         return done
 
+    def forget(self) -> None:
+        """Nothing is placed yet; for a job of one task."""
+        self.leaves.clear()
+        self.taken.clear()
+        self.spent.clear()
+
     def doomed_on(self, number: int) -> int:
         """Leaves of a node that doomed tasks hold."""
         if not self.doomed:
@@ -69,6 +75,18 @@ class Ground:
             if seat is not None and ledger.layout.loose_cells >> seat[0] & 1 and ledger.owner_of(seat) != self.job.id:
                 free |= 1 << bit
         return free
+
+    def price(self, number: int, mask: int, count: int) -> tuple[Cost, int]:
+        """At what cost `count` held leaves in the mask can be taken back on a node, and which are then free."""
+        held = mask & self.ledger.busy[number] & ~self.doomed_on(number)
+        return self.costs.cheapest(self.ledger, number, held, count, self._gone())
+
+    def least_first(self, nodes: int, losses: Callable[[int], Iterable[Loss]]) -> Iterator[Loss]:
+        """All `losses` on these nodes, the least first."""
+        return self.costs.least_first(self.ledger, nodes, losses, self._gone())
+
+    def _gone(self) -> set[str]:
+        return {job for job, _ in self.taken if self.costs.is_gang(job)}
 
     def pay(self, number: int, mask: int, demands: Iterable[Demand]) -> bool:
         """The holders of these leaves leave; whether the node then has the CPU and memory for one task of each."""
@@ -153,10 +171,14 @@ class Ground:
         Raises PlacementConflict where the trees or safety forbid it.
         """
         ledger = self.ledger
+        losers: dict[tuple[str, int], int] = {}
         for bit in pairs.values():
             before = ledger.seat_at.get(number << 8 | bit)
             if before is not None:
-                ledger.unseat(ledger.owner_of(before), before[0], 1 << before[1])
+                key = ledger.owner_of(before), before[0]
+                losers[key] = losers.get(key, 0) | 1 << before[1]
+        for (owner, other), mask in losers.items():
+            ledger.unseat(owner, other, mask)
         if not self.alone or ledger.layout.quotas[ledger.layout.cell_quota[cell]].loose:
             ledger.seat(self.job.id, number, cell, pairs)
         self.leaves[seat.task] = (number, sorted((bit, (cell, virtual)) for virtual, bit in pairs.items()))
@@ -200,7 +222,7 @@ class Idle(Bins):
         self._ground = ground
         ledger = ground.ledger
         self._allowed = ground.allowed & nodes
-        groups = []
+        found: dict[tuple[Sizes, int], int] = {}
         for (shape, bound, _, busy, blocked), members in ledger.groups.items():
             members &= self._allowed
             if not members:
@@ -208,11 +230,14 @@ class Idle(Bins):
             sizes = ledger.shapes[shape].sizes
             free = ledger.shapes[shape].full & ~blocked & ~(bound if unbound else 0)
             if not ground.doomed:
-                groups.append(Group(sizes, free & ~busy, members))
+                key = sizes, free & ~busy
+                found[key] = found.get(key, 0) | members
                 continue
             for number in bits(members):
                 mine = ledger.full[number] & ~blocked & (ground.unbound_on(number) if unbound else -1)
-                groups.append(Group(sizes, mine & ~(busy & ~ground.doomed_on(number)), 1 << number))
+                key = sizes, mine & ~(busy & ~ground.doomed_on(number))
+                found[key] = found.get(key, 0) | 1 << number
+        groups = [Group(sizes, free, members) for (sizes, free), members in found.items()]
         super().__init__(groups, ground.ledger.layout.mask_of(ground.job.warm_nodes))
 
     def room(self, number: int, free: int) -> Room:

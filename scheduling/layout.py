@@ -108,8 +108,10 @@ class Layout:
         self.quotas: list[Quota] = []
         self.quota_at: dict[str, int] = {}
         self.cell_quota: list[int] = []
+        self.cell_pool: list[str] = []
         self.loose_cells = 0
         self._virtual: dict[str, LeafAt | None] = {}
+        self._addresses: dict[int, list[str]] = {}
         self.quotas_of: dict[tuple[str, str], list[int]] = {}
         self.pins: dict[tuple[str, str], list[int]] = {}
         self.owned: dict[tuple[str, str], int] = {}
@@ -142,9 +144,11 @@ class Layout:
 
     def virtual_leaf(self, address: str) -> LeafAt | None:
         """The cell node and the bit of a virtual leaf; None when there is no such cell (any more)."""
-        if address not in self._virtual:
-            self._virtual[address] = self._virtual_leaf(address)
-        return self._virtual[address]
+        try:
+            return self._virtual[address]
+        except KeyError:
+            found = self._virtual[address] = self._virtual_leaf(address)
+            return found
 
     def _virtual_leaf(self, address: str) -> LeafAt | None:
         root, _, last = address.rpartition("/")
@@ -162,8 +166,13 @@ class Layout:
 
     def virtual_address(self, cell: int, bit: int) -> str:
         """The address of a virtual leaf."""
-        quota = self.quotas[self.cell_quota[cell]]
-        return f"{quota.address}/{(cell - quota.first) * quota.shape.width + bit}"
+        known = self._addresses.get(cell)
+        if known is None:
+            quota = self.quotas[self.cell_quota[cell]]
+            first = (cell - quota.first) * quota.shape.width
+            known = self._addresses[cell] = [f"{quota.address}/{first + one}" for one in range(quota.shape.width)]
+            self._virtual.update((address, (cell, one)) for one, address in enumerate(known))
+        return known[bit]
 
     # Nodes and the cells above them
 
@@ -294,6 +303,7 @@ class Layout:
         self.quotas.append(quota)
         self.quota_at[quota.address] = quota.number
         self.cell_quota.extend([quota.number] * quota.count)
+        self.cell_pool.extend([quota.pinned or quota.chain] * quota.count)
         key = (quota.vc, quota.chain)
         if quota.loose:
             self.loose_cells |= 1 << quota.first

@@ -5,17 +5,15 @@ released merges by itself. `slack` of a cell type is what HiveD's safety rests o
 type less those owed to quota cells that are not bound yet. A free cell may be split only while its type has slack.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from scheduling.books import Books
 from scheduling.jobs import LeafUse, TaskPlacement
 from scheduling.layout import Layout, LeafAt, Quota, Spot
 from scheduling.search import UNLIMITED
-from scheduling.topology import bits, free_cells, whole_around
-
-CellKind = tuple[str, str]
-"""A cell type in a chain: (chain, type)."""
+from scheduling.slack import CellKind, first_slack
+from scheduling.topology import bits, whole_around
 
 
 class PlacementConflict(RuntimeError):
@@ -31,7 +29,7 @@ class Ledger(Books):
 
     def __init__(self, layout: Layout) -> None:
         super().__init__(layout)
-        self.slack = _first_slack(layout, self.full)
+        self.slack = first_slack(layout, self.full)
         self.whole_owed = {quota.chain for quota in layout.quotas if not quota.loose}
         for quota in layout.quotas:
             if quota.pinned_at is not None:
@@ -76,6 +74,11 @@ class Ledger(Books):
     def borrows(self, number: int, placement: TaskPlacement) -> bool:
         """Whether a task on this node is there on loan now, whatever it was when it came."""
         return bool(self.lent[number] & self.mask_of(placement))
+
+    def holder(self, leaf: str) -> str | None:
+        """The job that runs on this leaf."""
+        number, bit = self.layout.leaf_at[leaf]
+        return next((job for job, own in self.held[number].items() if own >> bit & 1), None)
 
     def holders(self, number: int, mask: int) -> list[str]:
         """Jobs that hold some of these leaves."""
@@ -163,13 +166,7 @@ class Ledger(Books):
         if number is not None:
             self.leave(number, job, placement)
         uses = self._here(placement.leaves)
-        seats: dict[int, int] = {}
-        for at, _ in uses:
-            seat = self.seat_of(job, at)
-            if seat is not None:
-                seats[seat[0]] = seats.get(seat[0], 0) | 1 << seat[1]
-        for cell, mask in seats.items():
-            self.unseat(job, cell, mask)
+        self._unseat_all(job, [at for at, _ in uses])
         for node, mask in _masks([at for at, _ in uses]).items():
             if self.lent[node] & mask:
                 self.set_lent(node, self.lent[node] & mask, False)
@@ -177,8 +174,7 @@ class Ledger(Books):
 
     def lend(self, job: str, placement: TaskPlacement) -> None:
         """Demotion: the guaranteed leaves of a task become borrowed where they are."""
-        for at, _ in self._here(placement.leaves):
-            self._evict(job, at)
+        self._evict(job, [at for at, _ in self._here(placement.leaves)])
 
     def unlend(self, job: str, placement: TaskPlacement) -> None:
         """Promotion: the borrowed leaves of a task lie in the virtual leaves that the placement names now."""
@@ -193,47 +189,53 @@ class Ledger(Books):
 
     # Claims
 
-    def claim(self, job: str, leaf: LeafUse) -> None:
-        """Keep a leaf and its virtual leaf for a job; who held either by right (`make_way`) has it no more.
+    def claim(self, job: str, uses: Sequence[LeafUse]) -> None:
+        """Keep leaves and their virtual leaves for a job; who held them by right (`make_way`) has them no more.
 
-        Without effect on a leaf that the cluster no longer has.
+        Without effect on leaves that the cluster no longer has.
         """
-        at = self.layout.leaf_at.get(leaf.leaf)
-        if at is None:
-            return
-        self.set_claimed(at[0], 1 << at[1], True)
-        virtual = self.layout.virtual_leaf(leaf.virtual_cell or "")
-        if virtual is not None:
-            self._seat_all(job, [(at, virtual)])
+        here = self._here(uses)
+        for node, mask in _masks([at for at, _ in here]).items():
+            self.set_claimed(node, mask, True)
+        self._seat_all(job, here)
 
-    def unclaim(self, job: str, leaf: str) -> None:
-        """Give a claim up."""
-        at = self.layout.leaf_at.get(leaf)
-        if at is None:
-            return
-        seat = self.seat_of(job, at)
-        if seat is not None:
-            self.unseat(job, seat[0], 1 << seat[1])
-        self.set_claimed(at[0], 1 << at[1], False)
+    def unclaim(self, job: str, leaves: Iterable[str]) -> None:
+        """Give claims up."""
+        here = [self.layout.leaf_at[leaf] for leaf in leaves if leaf in self.layout.leaf_at]
+        self._unseat_all(job, here)
+        for node, mask in _masks(here).items():
+            self.set_claimed(node, mask, False)
 
-    def make_way(self, leaf: LeafUse) -> None:
-        """Whoever holds this leaf, or its virtual leaf on another, has no right to it any more: it is on loan."""
-        at = self.layout.leaf_at.get(leaf.leaf)
-        if at is None:
-            return
-        seat = self.seat_at.get(at[0] << 8 | at[1])
-        if seat is not None:
-            self._evict(self.owner_of(seat), at)
-        virtual = self.layout.virtual_leaf(leaf.virtual_cell or "")
-        if virtual is not None and self.used[virtual[0]] >> virtual[1] & 1:
-            self._evict(self.owner_of(virtual), self.physical_of(*virtual))
+    def make_way(self, uses: Sequence[LeafUse]) -> None:
+        """Whoever holds these leaves, or their virtual leaves on others, has no right to them any more: they are on
+        loan."""
+        losers: dict[str, list[LeafAt]] = {}
+        for at, virtual in self._here(uses):
+            seat = self.seat_at.get(at[0] << 8 | at[1])
+            if seat is not None:
+                losers.setdefault(self.owner_of(seat), []).append(at)
+            if virtual is not None and virtual != seat and self.used[virtual[0]] >> virtual[1] & 1:
+                losers.setdefault(self.owner_of(virtual), []).append(self.physical_of(*virtual))
+        for loser, leaves in losers.items():
+            self._evict(loser, leaves)
 
-    def _evict(self, victim: str, at: LeafAt) -> None:
-        seat = self.seat_of(victim, at)
-        if seat is not None:
-            self.unseat(victim, seat[0], 1 << seat[1])
-            if self.busy[at[0]] >> at[1] & 1:
-                self.set_lent(at[0], 1 << at[1], True)
+    def _evict(self, victim: str, leaves: Iterable[LeafAt]) -> None:
+        """What of these leaves the job has by right it has on loan from now on, or no more where it claims only."""
+        mine = [at for at in dict.fromkeys(leaves) if self.seat_of(victim, at) is not None]
+        self._unseat_all(victim, mine)
+        for node, mask in _masks(mine).items():
+            if self.busy[node] & mask:
+                self.set_lent(node, self.busy[node] & mask, True)
+
+    def _unseat_all(self, job: str, leaves: Iterable[LeafAt]) -> None:
+        """The virtual leaves that the job has on these leaves are its own no more."""
+        seats: dict[int, int] = {}
+        for at in leaves:
+            seat = self.seat_of(job, at)
+            if seat is not None:
+                seats[seat[0]] = seats.get(seat[0], 0) | 1 << seat[1]
+        for cell, mask in seats.items():
+            self.unseat(job, cell, mask)
 
     # Virtual leaves on physical ones
 
@@ -376,7 +378,7 @@ class Ledger(Books):
             return [(number, self.full[number]) for number in bits(self.layout.uppers[spot.upper].nodes)]
         return [(spot.node, (1 << size) - 1 << spot.base)]
 
-    def _here(self, uses: tuple[LeafUse, ...]) -> list[tuple[LeafAt, LeafAt | None]]:
+    def _here(self, uses: Sequence[LeafUse]) -> list[tuple[LeafAt, LeafAt | None]]:
         """The leaves that the cluster has, with their virtual leaves where their quota has them."""
         layout = self.layout
         return [
@@ -391,25 +393,3 @@ def _masks(leaves: list[LeafAt]) -> dict[int, int]:
     for number, bit in leaves:
         masks[number] = masks.get(number, 0) | 1 << bit
     return masks
-
-
-def _first_slack(layout: Layout, full: list[int]) -> dict[CellKind, int]:
-    """For every cell type that a quota names, or that theirs are made of: all cells less those owed."""
-    slack: dict[CellKind, int] = {}
-    for quota in layout.quotas:
-        kind, count = quota.cell_type, quota.leaves if quota.loose else 1
-        while True:
-            slack[quota.chain, kind] = slack.get((quota.chain, kind), 0) - count
-            made_of = layout.types.get(kind)
-            if made_of is None:
-                break
-            kind, count = made_of.child, count * made_of.child_count
-    for number, shape in enumerate(layout.shapes):
-        for name, count in zip(shape.names, free_cells(shape.sizes, full[number]), strict=True):
-            if (layout.chains[number], name) in slack:
-                slack[layout.chains[number], name] += count
-    for upper in layout.uppers:
-        key = (layout.chains[next(bits(upper.nodes))], upper.cell_type) if upper.nodes else ("", "")
-        if key in slack:
-            slack[key] += 1
-    return slack

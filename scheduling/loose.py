@@ -6,6 +6,7 @@ from itertools import chain
 
 from scheduling.ground import Ground, Idle
 from scheduling.layout import Quota, Spot
+from scheduling.preemption import Loss
 from scheduling.resources import Demand
 from scheduling.search import find
 from scheduling.topology import bits, pick
@@ -74,9 +75,9 @@ def _give_up(ground: Ground, seats: list[Seat]) -> None:
     """What other jobs have of these virtual leaves is theirs no more."""
     ledger = ground.ledger
     for seat in seats:
-        taken = seat.leaves & ledger.used[seat.cell]
-        for virtual in bits(taken):
-            ledger.unseat(ledger.owner_of((seat.cell, virtual)), seat.cell, 1 << virtual)
+        for owner, mask in list(ledger.owners[seat.cell].items()) if seat.leaves & ledger.used[seat.cell] else ():
+            if mask & seat.leaves:
+                ledger.unseat(owner, seat.cell, mask & seat.leaves)
 
 
 def _free(ground: Ground, number: int) -> int:
@@ -133,30 +134,42 @@ def _leaf_by_leaf(ground: Ground, nodes: int, demand: Demand) -> Iterator[tuple[
     ledger, ranked = ground.ledger, []
     for number in bits(nodes & ground.allowed):
         usable = ledger.healthy[number] & ~ledger.claimed[number] & ground.unbound_on(number)
-        held = ledger.busy[number] & ~ground.doomed_on(number)
         for bit in bits(usable):
-            paid, _ = ground.costs.cheapest(ledger, number, held & 1 << bit, 1)
+            paid, _ = ground.price(number, 1 << bit, 1)
             ranked.append((len(ledger.split_by(Spot(number, bit), 1)), paid, number, bit))
     for _, _, number, bit in sorted(ranked):
         yield number, 1 << bit
 
 
-def _choices(ground: Ground, nodes: int, demand: Demand) -> list[tuple[int, int]]:
-    """Nodes with the leaves to take there: the fewest taken back, the least loss, the tightest fit."""
-    ledger = ground.ledger
-    ranked = []
+def _choices(ground: Ground, nodes: int, demand: Demand) -> Iterator[tuple[int, int]]:
+    """Nodes with the leaves to take there: where nothing is taken back, the tightest fit first; then where the loss
+    is least, of equals where the fewest are taken back, then the tightest fit."""
+    ledger, calm, held = ground.ledger, 0, 0
     for (shape, bound, _, busy, blocked), members in ledger.groups.items():
-        sizes = ledger.shapes[shape].sizes
+        members &= nodes & ground.allowed
         sound = ledger.shapes[shape].full & ~blocked
-        if (sound if ground.doomed else sound & ~bound).bit_count() < demand.gpus:
-            continue
-        for number in bits(members & nodes & ground.allowed):
-            usable = sound & ground.unbound_on(number)
-            free = usable & ~(busy & ~ground.doomed_on(number))
-            some = min(demand.gpus, free.bit_count())
-            picked = pick(sizes, free, some) if some else None
-            paid, more = ground.costs.cheapest(ledger, number, usable & ~free, demand.gpus - some)
-            mine = (picked.bits if picked else 0) | more
-            if mine.bit_count() == demand.gpus:
-                ranked.append((demand.gpus - some, paid, free.bit_count(), number, mine))
-    return [(number, mine) for _, _, _, number, mine in sorted(ranked)]
+        if ground.doomed:
+            alike = [(sound & ground.unbound_on(one), _free(ground, one), 1 << one) for one in bits(members)]
+        else:
+            alike = [(sound & ~bound, sound & ~bound & ~busy, members)]
+        for usable, free, where in alike:
+            if free.bit_count() >= demand.gpus:
+                calm |= where
+            elif usable.bit_count() >= demand.gpus:
+                held |= where
+    fits = sorted((_free(ground, number).bit_count(), number) for number in bits(calm))
+    places = ((number, mine) for _, number in fits for *_, mine in _losses(ground, demand, number))
+    yield from places
+    yield from ((number, mine) for *_, number, mine in ground.least_first(held, partial(_losses, ground, demand)))
+
+
+def _losses(ground: Ground, demand: Demand, number: int) -> Iterator[Loss]:
+    """The leaves of a node for a task, free ones first; none where they lie too far apart."""
+    ledger = ground.ledger
+    free = _free(ground, number)
+    usable = ledger.healthy[number] & ~ledger.claimed[number] & ground.unbound_on(number)
+    evicted = max(0, demand.gpus - free.bit_count())
+    paid, more = ground.price(number, usable & ~free, evicted)
+    picked = pick(ledger.layout.shapes[number].sizes, free | more, demand.gpus)
+    if picked is not None:
+        yield paid, (evicted, free.bit_count()), number, picked.bits

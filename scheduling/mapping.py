@@ -7,13 +7,16 @@ virtual placement in the same way.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from operator import or_
+from typing import NamedTuple
 
 from scheduling import hived
 from scheduling.ground import Ground, Task
 from scheduling.jobs import TaskPlacement
 from scheduling.layout import Quota, Spot
 from scheduling.loose import place_loose
+from scheduling.preemption import NOTHING, Cost, Loss
 from scheduling.resources import Demand
 from scheduling.topology import Match, bits, free_blocks
 from scheduling.virtual import Seat
@@ -111,9 +114,15 @@ def _both(first: Callable[[], bool], then: Callable[[], bool]) -> bool:
     return first() and then()
 
 
-Ranked = tuple[tuple[int, ...], int, int, int, int]
-"""A sort of free cell: its rank, the lowest node (plus 1), where in the node it begins, the nodes (a mask), and how
-many leaves would be taken back there."""
+class Ranked(NamedTuple):
+    """A sort of free cell: its rank (faulty, larger cells split, borrowed leaves), the lowest node (plus 1), where in
+    the node it begins, the nodes (a mask), and how many leaves would be taken back there."""
+
+    rank: tuple[int, int, int]
+    lowest: int
+    base: int
+    members: int
+    evicted: int
 
 
 class Hardware:
@@ -137,7 +146,17 @@ class Hardware:
             return any(self.ground.attempt(partial(_both, way, then)) for way in ways)
         ((cell, mine),) = cells.items()
         spots = iter([place]) if place is not None else self._spots(wanted(mine).bit_count())
+        if self.ground.alone:
+            return self._alone(cell, spots, mine)
         return any(self.ground.attempt(partial(_both, partial(self._at, cell, spot, mine), then)) for spot in spots)
+
+    def _alone(self, cell: int, spots: Iterator[Spot], mine: list[Seat]) -> bool:
+        """The same for the only seat: nothing comes after it, and nothing has changed where a spot will not do."""
+        for spot in spots:
+            if self._at(cell, spot, mine):
+                return True
+            self.ground.forget()
+        return False
 
     # Cells above the node
 
@@ -200,43 +219,40 @@ class Hardware:
     def _evicted(self, number: int, need: int) -> int:
         return max(0, need - self.ledger.idle(number).bit_count())
 
+    def _loss(self, number: int, block: int, evicted: int) -> Cost:
+        usable = block & self.ledger.healthy[number] & ~self.ledger.claimed[number]
+        return self.ground.price(number, usable, evicted)[0] if evicted else NOTHING
+
     def _nodes(self, nodes: int, need: int) -> list[Spot]:
         """Whole nodes for a cell node, those where least is taken back first."""
         ranked = []
         for number in bits(nodes & self.ground.allowed):
             usable = self.ledger.healthy[number] & ~self.ledger.claimed[number]
             if usable.bit_count() >= need:
-                lent = self.ledger.lent[number].bit_count()
-                ranked.append((self._evicted(number, need), lent, number))
-        return [Spot(number, 0) for _, _, number in sorted(ranked)]
+                lent, evicted = self.ledger.lent[number].bit_count(), self._evicted(number, need)
+                ranked.append((self._loss(number, usable, evicted), evicted, lent, number))
+        return [Spot(number, 0) for *_, number in sorted(ranked)]
 
     # Cells of at most a node
 
     def _spots(self, need: int) -> Iterator[Spot]:
-        """Free physical cells of the quota cell's type, in the order to try them: the fewest leaves taken back,
-        none faulty, the fewest larger cells split, the fewest borrowed leaves in it. HiveD has an order of its own.
+        """Free physical cells of the quota cell's type, in the order to try them: those from which nothing is taken
+        back, without faults, that split the fewest larger cells, with the fewest borrowed leaves; then those from
+        which least is taken back. HiveD has an order of its own.
         """
         if self.hived:
             yield from hived.spots(self.ledger, self.quota, self.ground.allowed)
             return
         ranked = self._ranked(need)
-        ranked.sort(key=lambda one: one[:2])
-        place = 0
-        while place < len(ranked):
-            first, evicted = ranked[place][0], ranked[place][4]
-            alike = [one for one in ranked[place:] if one[0] == first]
-            place += len(alike)
-            if evicted:
-                yield from self._by_loss(alike)
-            else:
-                for _, _, base, members, _ in alike:
-                    yield from self._least_split(base, members)
+        for _, _, base, members, _ in sorted(one for one in ranked if not one.evicted):
+            yield from self._least_split(base, members)
+        yield from self._by_loss([one for one in ranked if one.evicted])
 
-    def _ranked(self, need: int) -> "list[Ranked]":
+    def _ranked(self, need: int) -> list[Ranked]:
         """Every sort of free cell that is large enough."""
         ledger, size, kind = self.ledger, self.quota.shape.width, self.quota.cell_type
         nodes = self.ground.allowed & ledger.layout.nodes_of_chain.get(self.quota.chain, 0)
-        found: list[Ranked] = []
+        found = []
         for (shape, bound, lent, busy, blocked), members in ledger.groups.items():
             members &= nodes
             if not members or kind not in ledger.shapes[shape].names:
@@ -249,21 +265,22 @@ class Hardware:
                     continue
                 evicted = max(0, need - (block & ~blocked & ~busy).bit_count())
                 many, faulty = (lent & block).bit_count(), int(usable < size)
-                rank = (evicted, faulty, split, many)
-                found.append((rank, (members & -members).bit_length(), base, members, evicted))
+                rank = (faulty, split, many)
+                found.append(Ranked(rank, (members & -members).bit_length(), base, members, evicted))
         return found
 
-    def _by_loss(self, alike: "list[Ranked]") -> Iterator[Spot]:
-        """Cells from which equally many leaves are taken back, the least loss first."""
+    def _by_loss(self, sorts: list[Ranked]) -> Iterator[Spot]:
+        """Cells from which leaves are taken back, the least loss first."""
         size = self.quota.shape.width
-        ranked = []
-        for _, _, base, members, evicted in alike:
-            block = (1 << size) - 1 << base
-            for number in bits(members):
-                held = block & self.ledger.busy[number]
-                paid, _ = self.ground.costs.cheapest(self.ledger, number, held, evicted)
-                ranked.append((paid, number, base))
-        for _, number, base in sorted(ranked):
+
+        def losses(number: int) -> Iterator[Loss]:
+            for one in sorts:
+                if one.members >> number & 1:
+                    block = (1 << size) - 1 << one.base
+                    yield self._loss(number, block, one.evicted), one.rank, number, one.base
+
+        nodes = reduce(or_, (one.members for one in sorts), 0)
+        for _, _, number, base in self.ground.least_first(nodes, losses):
             if self.ledger.safe(Spot(number, base), size):
                 yield Spot(number, base)
 
@@ -304,11 +321,15 @@ class Hardware:
         """Bits of the node for the virtual leaves; those that a job holds stay where they are."""
         ledger, ground = self.ledger, self.ground
         number, base = spot.node, spot.base
+        block = (1 << self.quota.shape.width) - 1
+        if not ledger.pairs[cell]:
+            cheap = ledger.healthy[number] & ~ledger.claimed[number] & ~ledger.busy[number]
+            if leaves & cheap >> base & block == leaves:
+                return {bit: bit + base for bit in bits(leaves)}
         pairs = {virtual: bit - base for virtual, bit in ledger.pairs[cell].items()}
         held = {virtual: bit for virtual, bit in pairs.items() if leaves >> virtual & 1}
         if any(not ledger.healthy[number] >> base + bit & 1 for bit in held.values()):
             return None
-        block = (1 << self.quota.shape.width) - 1
         seated = sum(1 << bit for bit in pairs.values())
         usable = (ledger.healthy[number] & ~ledger.claimed[number]) >> base & block & ~seated
         cheap = usable & ~((ledger.busy[number] & ~ground.doomed_on(number)) >> base)
@@ -317,10 +338,24 @@ class Hardware:
         if alike and new & cheap == new:
             found: dict[int, int] | None = {virtual: virtual for virtual in bits(new)}
         else:
-            found = Match(self.quota.shape.sizes, pairs, usable if ground.evict else cheap, cheap, self.hived).run(new)
+            found = self._cheapest_match(number, base, new, pairs, (usable if ground.evict else cheap, cheap))
         if found is None:
             return None
         return {virtual: bit + base for virtual, bit in (held | found).items()}
+
+    def _cheapest_match(
+        self, number: int, base: int, new: int, pairs: dict[int, int], leaves: tuple[int, int]
+    ) -> dict[int, int] | None:
+        """Leaves of a block for the new virtual ones: those that cost least together, if they can be matched."""
+        usable, cheap = leaves
+        missing = new.bit_count() - cheap.bit_count()
+        sizes = self.quota.shape.sizes
+        if missing > 0 and not self.hived:
+            _, mine = self.ground.price(number, usable << base, missing)
+            found = Match(sizes, pairs, cheap | mine >> base & usable, cheap).run(new)
+            if found is not None:
+                return found
+        return Match(sizes, pairs, usable, cheap, self.hived).run(new)
 
 
 def wanted(seats: list[Seat]) -> int:

@@ -5,11 +5,16 @@ Jobs that wait and guaranteed jobs that run on loan stand in one queue: quota is
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterator
-from heapq import heapify, heappop, heappush, heapreplace
+from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heapreplace
 
 from scheduling.jobs import Job
+from scheduling.shapes import Shape
 
 OrderKey = tuple[int, int, str]
+
+Entry = tuple[int, int, str, Job]
+"""A job behind its order key."""
 
 
 def submission(job: Job) -> OrderKey:
@@ -17,13 +22,50 @@ def submission(job: Job) -> OrderKey:
     return (job.submitted_ms, job.order_id, job.id)
 
 
+Rank = tuple[int, OrderKey]
+"""The place of a job where no shares count."""
+
+
+def rank(job: Job) -> Rank:
+    """Before whom the job comes: priority, then submission."""
+    return -job.priority, submission(job)
+
+
+@dataclass(slots=True)
+class Bucket:
+    """Jobs of equal priority, user and shape, that all may want a loan or do not, in the order of submission."""
+
+    priority: int
+    user: str
+    shape: Shape
+    wants_loan: bool
+    entries: list[Entry] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[str, int, bool]:
+        """What tells it from others of its priority."""
+        return self.user, self.shape.number, self.wants_loan
+
+    def only(self, entries: list[Entry]) -> "Bucket":
+        """The same with these jobs."""
+        return replace(self, entries=entries)
+
+
+Levels = dict[int, dict[tuple[str, int, bool], Bucket]]
+"""Buckets by priority and key."""
+
+
 class Queue:
-    """The jobs of one virtual cluster, kept in buckets of equal priority, user and shape."""
+    """The jobs of one virtual cluster.
+
+    `version` counts all changes, `front` those that matter to whoever is not behind `hold_up`.
+    """
 
     def __init__(self) -> None:
-        self.version = 0
-        self._buckets: dict[tuple[int, str, int], list[Job]] = {}
-        self._where: dict[str, tuple[tuple[int, str, int], OrderKey]] = {}
+        self.version = self.front = 0
+        self._levels: Levels = {}
+        self._where: dict[str, tuple[Bucket, Entry]] = {}
+        self._held_up: tuple[Rank, frozenset[str]] | None = None
 
     def __len__(self) -> int:
         return len(self._where)
@@ -31,85 +73,130 @@ class Queue:
     def __contains__(self, job_id: str) -> bool:
         return job_id in self._where
 
-    def add(self, job: Job, user: str, shape: int) -> None:
+    def add(self, job: Job, user: str, shape: Shape, *, wants_loan: bool = True) -> None:
         """Enter a job under the user whose share counts (empty: nobody's); in place of an earlier one of its id."""
         self.remove(job.id)
-        self.version += 1
-        key = (job.priority, user, shape)
-        self._where[job.id] = key, submission(job)
-        insort(self._buckets.setdefault(key, []), job, key=submission)
+        fresh = Bucket(job.priority, user, shape, wants_loan)
+        bucket = self._levels.setdefault(job.priority, {}).setdefault(fresh.key, fresh)
+        entry = (*submission(job), job)
+        insort(bucket.entries, entry)
+        self._where[job.id] = bucket, entry
+        self._changed(bucket, entry)
 
     def remove(self, job_id: str) -> None:
         """Take a job out; without effect where it is not."""
         known = self._where.pop(job_id, None)
         if known is None:
             return
-        self.version += 1
-        key, place = known
-        bucket = self._buckets[key]
-        del bucket[bisect_left(bucket, place, key=submission)]
-        if not bucket:
-            del self._buckets[key]
+        bucket, entry = known
+        del bucket.entries[bisect_left(bucket.entries, entry[:3])]
+        if not bucket.entries:
+            level = self._levels[bucket.priority]
+            del level[bucket.key]
+            if not level:
+                del self._levels[bucket.priority]
+        self._changed(bucket, entry)
 
-    def walk(self, share: Callable[[str], float], first: Collection[str] = ()) -> "Walk":
-        """Through the queue in order; `share` gives a user's share, jobs in `first` lead their priority."""
-        return Walk(self._buckets, share, first)
+    def hold_up(self, behind: tuple[Rank, frozenset[str]] | None) -> None:
+        """Whoever comes behind this place and stands in these chains only is passed over, and changes no `front`."""
+        self._held_up = behind
+
+    def _changed(self, bucket: Bucket, entry: Entry) -> None:
+        self.version += 1
+        held, chains = self._held_up, bucket.shape.chains
+        self.front += held is None or (-bucket.priority, entry[:3]) <= held[0] or not chains or not chains <= held[1]
+
+    def walk(self, share: Callable[[str], float], first: Collection[str] = (), *, wanting_loan: bool = False) -> "Walk":
+        """Through the queue in order; `share` gives a user's share, jobs in `first` lead their priority.
+
+        `wanting_loan`: only those that may want one.
+        """
+        leading: dict[int, list[tuple[Bucket, Entry]]] = {}
+        for bucket, entry in (self._where[name] for name in first if name in self._where):
+            leading.setdefault(bucket.priority, []).append((bucket, entry))
+        return Walk(_wanting_loan(self._levels) if wanting_loan else self._levels, share, leading)
+
+
+def _wanting_loan(levels: Levels) -> Levels:
+    some = {number: {key: one for key, one in level.items() if one.wants_loan} for number, level in levels.items()}
+    return {number: level for number, level in some.items() if level}
+
+
+_LEADS = (False,), (False, True)
 
 
 class Walk:
-    """An iterator over a queue that may pass over all that is left of a bucket.
+    """An iterator over a queue; `shape` is that of the last job, and all that is left of its bucket may be passed over.
 
     A user's share is asked for again after each of the user's jobs, since a start changes it.
     """
 
     def __init__(
         self,
-        buckets: dict[tuple[int, str, int], list[Job]],
+        levels: Levels,
         share: Callable[[str], float],
-        first: Collection[str],
+        leading: dict[int, list[tuple[Bucket, Entry]]],
     ) -> None:
+        self._last: Bucket
+        self._levels = levels
         self._share = share
-        self._first = first
-        if first:
-            buckets = {
-                key: sorted(jobs, key=lambda job: (job.id not in first, submission(job)))
-                for key, jobs in buckets.items()
-            }
-        self._buckets = buckets
-        self._at = dict.fromkeys(buckets, 0)
-        self._heap = [self._rank(key, jobs[0]) for key, jobs in buckets.items()]
-        heapify(self._heap)
-        self._last: tuple[int, str, int] | None = None
+        self._leading = leading
+        self._ahead = [(priority, lead) for priority in sorted(levels) for lead in _LEADS[priority in leading]]
+        self._heap: list[tuple[float, Entry, int]] = []
+        self._buckets: list[Bucket] = []
+        self._at: list[int] = []
 
     def __iter__(self) -> Iterator[Job]:
         return self
 
     def __next__(self) -> Job:
-        while self._heap:
-            rank, key = self._heap[0]
-            jobs, at = self._buckets[key], self._at[key]
-            fresh = self._rank(key, jobs[at])
-            if fresh[0] != rank:
-                heapreplace(self._heap, fresh)
+        while True:
+            if not self._heap:
+                self._next_level()
                 continue
-            self._last = key
-            heappop(self._heap)
-            self._at[key] = at + 1
-            if at + 1 < len(jobs):
-                heappush(self._heap, self._rank(key, jobs[at + 1]))
-            return jobs[at]
-        raise StopIteration
+            share, entry, number = self._heap[0]
+            bucket = self._last = self._buckets[number]
+            fresh = self._share(bucket.user)
+            if fresh != share:
+                heapreplace(self._heap, (fresh, entry, number))
+                continue
+            at = self._at[number] = self._at[number] + 1
+            if at < len(bucket.entries):
+                heapreplace(self._heap, (share, bucket.entries[at], number))
+            else:
+                heappop(self._heap)
+            return entry[3]
+
+    @property
+    def shape(self) -> Shape:
+        """That of the last job."""
+        return self._last.shape
 
     def pass_over(self) -> None:
         """Leave out what is left of the bucket that the last job came from."""
-        if self._last is not None:
-            self._heap = [one for one in self._heap if one[1] != self._last]
-            heapify(self._heap)
+        self._heap = [one for one in self._heap if self._buckets[one[2]] is not self._last]
+        heapify(self._heap)
 
-    def _rank(
-        self, key: tuple[int, str, int], job: Job
-    ) -> tuple[tuple[int, bool, float, OrderKey], tuple[int, str, int]]:
-        return (-job.priority, job.id not in self._first, self._share(key[1]), submission(job)), key
+    def _next_level(self) -> None:
+        """The jobs of the next lower priority; first those that lead it."""
+        if not self._ahead:
+            raise StopIteration
+        priority, lead = self._ahead.pop()
+        leading = self._leading.get(priority, [])
+        if lead:
+            self._buckets = [one.only([entry]) for one, entry in leading]
+        else:
+            taken = {id(bucket) for bucket, _ in leading}
+            entries = [entry for _, entry in leading]
+            every = self._levels[priority].values()
+            apart = [
+                one.only([entry for entry in one.entries if entry not in entries]) if id(one) in taken else one
+                for one in every
+            ]
+            self._buckets = [one for one in apart if one.entries]
+        self._at = [0] * len(self._buckets)
+        self._heap = [(self._share(one.user), one.entries[0], number) for number, one in enumerate(self._buckets)]
+        heapify(self._heap)
 
 
 def merged(walks: dict[str, Iterator[Job]]) -> Iterator[Job]:

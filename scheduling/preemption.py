@@ -4,19 +4,35 @@ Across virtual clusters only what is borrowed is taken back: first from the virt
 weighted borrowed share, there the least lost work. Inside one, strictly lower priorities are.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from functools import reduce
+from heapq import heappop, heappush, merge
+from math import inf
+from operator import or_
 
 from scheduling.decisions import Victim
 from scheduling.fairness import DominantShares
-from scheduling.jobs import Job, TaskRef
+from scheduling.jobs import TaskRef
 from scheduling.ledger import Ledger, PlacementConflict
 from scheduling.snapshot import Claim, Running
 from scheduling.topology import bits
 
-Cost = tuple[bool, int, int, int, str]
-"""What a victim costs: inside its minimum run time; less its virtual cluster's borrowed share; lost work in GPU
-milliseconds, as it counts and then as it is; its id. The smallest goes first."""
+Cost = tuple[bool, float, int, int, int]
+"""What victims cost: whether one is inside its minimum run time; less the smallest share on loan that the virtual
+cluster of one of them has; lost work in GPU milliseconds, as it counts and then as it is; the GPUs that end with them.
+The smallest goes first."""
+
+NOTHING: Cost = (False, -inf, 0, 0, 0)
+"""What it costs to end nobody, or whoever is on the way out already."""
+
+Loss = tuple[Cost, tuple[int, ...], int, int]
+"""Leaves to take back on a node: what that costs, a rank among equals, the node, and a mask or where a cell begins."""
+
+Payer = tuple[int, int, int, str, int]
+"""A running job: what the least part of it costs (lost work, as it counts and as it is; GPUs), its id, its nodes (a
+mask)."""
 
 
 class Costs:
@@ -27,17 +43,26 @@ class Costs:
         self._borrowed = borrowed
         self._now = now
         self._cap = unsaved_cap_ms
-        self._lost: dict[str, tuple[bool, int, int]] = {}
+        self._lost: dict[str, tuple[bool, int, int, int]] = {}
+        self._payers: dict[tuple[bool, str], list[Payer]] | None = None
+        self._going = 0
+        self._over: set[str] = set()
 
-    def of(self, job: str) -> Cost:
-        """The cost of a running job (of all of it)."""
-        known = self._lost.get(job)
+    def of(self, job: str, leaves: int | None = None) -> Cost:
+        """The cost of a running job: of all of it, or of `leaves` where it is no gang and only they are taken.
+
+        Who is on the way out already costs nothing more.
+        """
         running = self._running.get(job)
-        if running is None:
-            return (False, 0, 0, 0, job)
+        if running is None or running.tasks[0].leaving and running.job.gang:
+            return NOTHING
+        known = self._lost.get(job)
         if known is None:
             known = self._lost[job] = (self._protected(running), *self._work(running))
-        return (known[0], -self._borrowed.key(running.job.vc), known[1], known[2], job)
+        protected, gpus, counted, lost = known
+        if leaves is not None and not running.job.gang and gpus:
+            gpus, counted, lost = leaves, counted * leaves // gpus, lost * leaves // gpus
+        return protected, -self._borrowed.key(running.job.vc), counted, lost, gpus
 
     def is_gang(self, job: str) -> bool:
         """Whether all tasks of the running job end together."""
@@ -57,32 +82,113 @@ class Costs:
     def _protected(self, running: Running) -> bool:
         return any(self._now - task.started_ms < running.job.min_run_ms for task in running.tasks)
 
-    def _work(self, running: Running) -> tuple[int, int]:
-        """GPU milliseconds since the last checkpoint, or since the start: up to the cap where none was made, and all.
+    def _work(self, running: Running) -> tuple[int, int, int]:
+        """The job's GPUs, and its GPU milliseconds since the last checkpoint, or since the start: up to the cap where
+        none was made, and all.
 
-        Without the second, long runs beyond the cap would be alike, and an id would choose among them.
+        Without the last, long runs beyond the cap would be alike, and an id would choose among them.
         """
-        counted = lost = 0
+        gpus = counted = lost = 0
         for task in running.tasks:
             since = max(0, self._now - max(task.checkpoint_ms or 0, task.started_ms))
             capped = since if task.checkpoint_ms is not None else min(since, self._cap)
+            gpus += len(task.placement.leaves)
             counted += capped * len(task.placement.leaves)
             lost += since * len(task.placement.leaves)
-        return counted, lost
+        return gpus, counted, lost
 
-    def cheapest(self, ledger: Ledger, number: int, mask: int, count: int) -> tuple[tuple[Cost, ...], int]:
-        """Of the held leaves in the mask `count` whose holders cost least, and these holders' costs."""
-        holders = sorted((self.of(job), own & mask) for job, own in ledger.held[number].items() if own & mask)
-        paid: list[Cost] = []
-        taken = 0
+    def cheapest(
+        self, ledger: Ledger, number: int, mask: int, count: int, gone: Collection[str] = ()
+    ) -> tuple[Cost, int]:
+        """The holders of at least `count` leaves in the mask that cost least together: their cost, their leaves there.
+
+        Whoever is `gone` already costs nothing. The leaves of one holder are taken or left as a whole.
+        """
+        holders = [
+            (NOTHING if job in gone else self.of(job, (own & mask).bit_count()), own & mask)
+            for job, own in sorted(ledger.held[number].items())
+            if own & mask
+        ]
+        if count == 1 and holders:
+            return min(holders, key=lambda one: one[0])
+        best: dict[int, tuple[Cost, int]] = {0: (NOTHING, 0)}
         for cost, own in holders:
-            if taken.bit_count() >= count:
-                break
-            paid.append(cost)
-            for bit in bits(own):
-                if taken.bit_count() < count:
-                    taken |= 1 << bit
-        return tuple(paid), taken
+            for had, (paid, leaves) in sorted(best.items(), reverse=True):
+                has = min(count, had + own.bit_count())
+                total = _together(paid, cost)
+                if has > had and (has not in best or total < best[has][0]):
+                    best[has] = total, leaves | own
+        return best.get(count, (NOTHING, 0))
+
+    def leaves(self, ledger: Ledger, job: str) -> None:
+        """The end of this job is ordered now: what nobody has claimed of its GPUs costs nothing more."""
+        if self._payers is not None and self.of(job) == NOTHING:
+            self._over.add(job)
+            self._going |= _unclaimed(ledger, self._running[job])
+
+    def least_first(
+        self, ledger: Ledger, nodes: int, losses: Callable[[int], Iterable[Loss]], gone: Iterable[str] = ()
+    ) -> Iterator[Loss]:
+        """All `losses` on these nodes, the least first, found as they are asked for: the job that costs least is the
+        first to be looked at wherever it runs, then the next. No set of victims costs less than one of them.
+        """
+        found: list[Loss] = []
+        for bound, own in self._in_order(ledger, gone):
+            for number in bits(own & nodes):
+                for loss in losses(number):
+                    heappush(found, loss)
+            nodes &= ~own
+            while found and found[0][0] <= bound:
+                yield heappop(found)
+        yield from sorted([*found, *(loss for number in bits(nodes) for loss in losses(number))])
+
+    def _in_order(self, ledger: Ledger, gone: Iterable[str]) -> Iterator[tuple[Cost, int]]:
+        """What running jobs cost at least, and all their nodes; those that cost least first, before them all who is
+        on the way out."""
+        if self._payers is None:
+            self._payers = self._listed(ledger)
+        yield NOTHING, reduce(or_, (_unclaimed(ledger, self._running[job]) for job in gone), self._going)
+        alike: dict[tuple[bool, float], list[list[Payer]]] = {}
+        for (protected, vc), known in self._payers.items():
+            while known and known[-1][3] in self._over:
+                known.pop()
+            alike.setdefault((protected, -self._borrowed.key(vc)), []).append(known)
+        for (protected, share), some in sorted(alike.items()):
+            for counted, lost, gpus, _, nodes in merge(*map(reversed, some)):
+                yield (protected, share, counted, lost, gpus), nodes
+
+    def _listed(self, ledger: Ledger) -> dict[tuple[bool, str], list[Payer]]:
+        """Who runs at the first look, those last that cost least; in one virtual cluster the order stays, whatever is
+        lent meanwhile."""
+        found: dict[tuple[bool, str], list[Payer]] = {}
+        for name, running in self._running.items():
+            cost = self.of(name, 1)
+            if cost == NOTHING:
+                self._going |= _unclaimed(ledger, running)
+            else:
+                nodes = sum(1 << number for number in _numbers(ledger, running))
+                found.setdefault((cost[0], running.job.vc), []).append((*cost[2:], name, nodes))
+        for some in found.values():
+            some.sort(reverse=True)
+        return found
+
+
+def _numbers(ledger: Ledger, running: Running) -> set[int]:
+    """The nodes where it holds GPUs."""
+    position = ledger.layout.position
+    places = (one.placement.node for one in running.tasks if one.placement.leaves)
+    return {position[one] for one in places if one in position}
+
+
+def _unclaimed(ledger: Ledger, running: Running) -> int:
+    """The nodes (a mask) where it holds GPUs that nobody has claimed."""
+    held, claimed, name = ledger.held, ledger.claimed, running.job.id
+    return sum(1 << one for one in _numbers(ledger, running) if held[one].get(name, 0) & ~claimed[one])
+
+
+def _together(one: Cost, other: Cost) -> Cost:
+    """What two sets of victims cost together: of their virtual clusters the one with the smaller share counts."""
+    return one[0] or other[0], max(one[1], other[1]), one[2] + other[2], one[3] + other[3], one[4] + other[4]
 
 
 def victims(running: Mapping[str, Running], taken: Iterable[tuple[str, TaskRef]]) -> tuple[Victim, ...]:
@@ -109,45 +215,7 @@ def give_back(ledger: Ledger, running: Mapping[str, Running], claims: Iterable[C
             uses = tuple(use for use in task.placement.leaves if use.leaf == claim.leaf and use.virtual_cell)
             if not uses:
                 continue
-            ledger.begin()
-            try:
+            with suppress(PlacementConflict), ledger.all_or_nothing():
                 ledger.unlend(claim.victim or "", replace(task.placement, leaves=uses))
-            except PlacementConflict:
-                ledger.take_back()
-            else:
-                ledger.keep()
                 regained.add(claim.victim or "")
     return regained
-
-
-def lower(job: Job, running: Mapping[str, Running], claimants: Mapping[str, Job]) -> set[str]:
-    """Jobs of the same virtual cluster that this one may take cells from: strictly lower in priority.
-
-    Running ones that are preemptible, and those that only claim cells so far.
-    """
-    found = {
-        one.job.id
-        for one in running.values()
-        if one.job.vc == job.vc and one.job.priority < job.priority and one.job.preemptible
-    }
-    return found | {one.id for one in claimants.values() if one.vc == job.vc and one.priority < job.priority}
-
-
-def spare_most(order: Sequence[str], enough: Callable[[set[str]], bool]) -> set[str]:
-    """The smallest set found of the jobs in `order` (those to be taken first come first) that is `enough`.
-
-    First the shortest beginning of the order that is enough, then without each job that is not needed, the
-    dearest first. The whole order is known to be enough.
-    """
-    low, high = 1, len(order)
-    while low < high:
-        middle = (low + high) // 2
-        if enough(set(order[:middle])):
-            high = middle
-        else:
-            low = middle + 1
-    chosen = set(order[:low])
-    for job in reversed(order[: low - 1]):
-        if enough(chosen - {job}):
-            chosen.discard(job)
-    return chosen

@@ -28,6 +28,8 @@ def promote(
     tasks = {task for part in unit.parts for task in part.tasks}
     placements = [task.placement for task in running.tasks if task.placement.task in tasks]
     quotas = {ledger.layout.cell_quota[seat.cell] for seat in fresh}
+    if _needs_more(ledger, job.vc, placements, quotas):
+        return None
     kept = _whole(ledger, job.vc, quotas)
     ledger.begin()
     try:
@@ -35,6 +37,26 @@ def promote(
         return named if named is not None and _whole(ledger, job.vc, set()) >= kept else None
     finally:
         ledger.take_back()
+
+
+def _needs_more(ledger: Ledger, vc: str, placements: Sequence[TaskPlacement], fresh: set[int]) -> bool:
+    """A quick look: whether some task lies where the virtual cluster has no cell yet, though a fresh placement would
+    begin none: then fewer whole cells would be left."""
+    if any(not ledger.seated[quota] for quota in fresh):
+        return False
+    layout = ledger.layout
+    for placement in (one for one in placements if one.leaves):
+        number = layout.position.get(placement.node, -1)
+        numbers = layout.quotas_of.get((vc, layout.chains[number]), ()) if number >= 0 else ()
+        if not any(_may_take_in(ledger, layout.quotas[one], number) for one in numbers):
+            return True
+    return False
+
+
+def _may_take_in(ledger: Ledger, quota: Quota, number: int) -> bool:
+    """Whether the quota cell is in use and may lie on this node, or is single leaves, which lie anywhere."""
+    place = ledger.place[quota.number]
+    return quota.loose or place is not None and (place.upper >= 0 or place.node == number)
 
 
 def _whole(ledger: Ledger, vc: str, touched: set[int]) -> tuple[int, ...]:

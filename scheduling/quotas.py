@@ -8,12 +8,14 @@ from scheduling.caps import cap_passed, is_capped, within_caps
 from scheduling.deciding import desk_of
 from scheduling.decisions import Preempt, Start
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
-from scheduling.ordering import merged
+from scheduling.ordering import merged, rank
 from scheduling.promotion import promote
 from scheduling.reservation import reserve
 from scheduling.shapes import CPU_CHAIN, Choice, Shape, Unit
 from scheduling.snapshot import Claim, Running
 from scheduling.state import Late, Line, Trial, on_loan
+
+_NO_CHAINS: frozenset[str] = frozenset()
 
 
 class Quotas:
@@ -23,9 +25,11 @@ class Quotas:
         self.trial = trial
         self.state = trial.state
         self.lines: dict[str, Line] = {}
-        self._backfill_on = trial.state.desk.ledger.layout.policy.backfill
-        self._no_backfill: set[int] = set()
-        self._hardware: set[str] = set()
+        policy = trial.state.desk.ledger.layout.policy
+        self._backfill_on, self._promotion_on = policy.backfill, policy.promotion
+        self._no_backfill: set[tuple[int, frozenset[str]]] = set()
+        self._blocked: set[str] = set()  # where nodes failed a job that had cells
+        self._unmoved: set[str] = set()  # where a job cannot move in where it is
         self._last_in_line = ""
 
     def claimants(self) -> None:
@@ -92,7 +96,7 @@ class Quotas:
         steady = not told and not self.trial.fair and not self._backfill_on
         for vc in sorted(state.queues):
             self.lines[vc] = Line()
-            if not steady or state.memory.quiet.get((vc, "")) not in (self._signature(vc, 0), self._signature(vc, 1)):
+            if not steady or not self._is_quiet(vc):
                 walks[vc] = self._line(vc, told)
         self._all(merged(walks), told)
         for name in sorted(state.claims):
@@ -100,10 +104,12 @@ class Quotas:
                 self._convert(name)
         modest = {late.job.vc for late in self.trial.late if late.shape.modest}
         for vc in walks if steady else ():
-            if vc in self.trial.busy or vc in modest:
-                state.memory.quiet.pop((vc, ""), None)
+            quiet = vc not in self.trial.busy and vc not in modest
+            state.queues[vc].hold_up(self.lines[vc].held_up if quiet else None)
+            if quiet:
+                state.memory.quiet[vc, ""] = self._signature(vc, vc in self._blocked, vc in self._unmoved)
             else:
-                state.memory.quiet[vc, ""] = self._signature(vc, int(vc in self._hardware))
+                state.memory.quiet.pop((vc, ""), None)
 
     def _all(self, jobs: Iterator[Job], told: bool) -> None:
         """Jobs without GPUs last: what they use is no team's share, and may be taken back."""
@@ -117,25 +123,58 @@ class Quotas:
             if told or self._backfill_on or CPU_CHAIN not in self.lines[job.vc].held:
                 self._turn(job)
 
-    def _signature(self, vc: str, hardware: int) -> tuple[int, ...]:
-        """What the turn of a virtual cluster depends on: its queue, its quota, and the nodes where they failed it."""
+    def _is_quiet(self, vc: str) -> bool:
+        """Whether the last turn of the virtual cluster led to nothing, and would again."""
+        known = self.state.memory.quiet.get((vc, ""))
+        return known is not None and known == self._signature(vc, bool(known[0]), bool(known[1]))
+
+    def _signature(self, vc: str, blocked: bool, unmoved: bool) -> tuple[int, ...]:
+        """What the turn of a virtual cluster depends on: its queue, its quota; the nodes where they failed it; and
+        what is bound there where somebody could not move in."""
         ledger = self.state.desk.ledger
-        given_back = ledger.given_back if hardware else 0
-        return (self.state.queues[vc].version, ledger.freed.get(vc, 0), hardware, given_back)
+        nodes = ledger.given_back if blocked else 0, ledger.binding if unmoved else 0
+        return (blocked, unmoved, *nodes, self.state.queues[vc].front, ledger.freed.get(vc, 0))
 
     def _line(self, vc: str, told: bool) -> Iterator[Job]:
         """The queue of a virtual cluster; without reasons to tell, without those who are held up anyway."""
         state, line = self.state, self.lines[vc]
-        walk = state.queues[vc].walk(lambda user: self.trial.share(vc, user), state.reservations)
+        walk = state.queues[vc].walk(self.trial.shares_of(vc), state.reservations)
+        capped = is_capped(state, vc)
         for job in walk:
-            if told or (self._backfill_on and line.kept):
+            shape = walk.shape
+            if not line.held >= shape.chains or not self._stands_back(job, shape, line):
                 yield job
-            elif line.held and state.shapes.of(job).chains <= line.held:
-                walk.pass_over()
+            elif not told:
+                if not self._backfill_on:
+                    walk.pass_over()
+            elif capped or job.paused or job.after or job.id in state.claims or job.id in state.running:
+                yield job
             else:
-                yield job
+                self.trial.late.append(Late(job, shape, (), self._join(job, shape.chains)))
+
+    def _stands_back(self, job: Job, shape: Shape, line: Line) -> bool:
+        """Whether nothing can come of the turn of a job that is held up: it may not start beside the first, either."""
+        if not self._backfill_on or not line.kept:
+            return True
+        return (shape.number, self._early(job, shape, line)) in self._no_backfill
+
+    def _early(self, job: Job, shape: Shape, line: Line) -> frozenset[str]:
+        """The chains whose kept cells the job leaves by its time limit before they are needed."""
+        if job.time_limit_ms is None:
+            return _NO_CHAINS
+        ends = self.trial.now + job.time_limit_ms
+        kept = ((chain, line.kept[chain].at_ms) for chain in shape.chains & line.kept.keys())
+        return frozenset(chain for chain, at in kept if at is not None and ends <= at)
 
     def _turn(self, job: Job) -> None:
+        line = self.lines[job.vc]
+        held = len(line.held)
+        self._see_to(job)
+        if len(line.held) > held:
+            place = max(rank(job), line.held_up[0]) if line.held_up else rank(job)
+            line.held_up = place, frozenset(line.held)
+
+    def _see_to(self, job: Job) -> None:
         state = self.state
         if job.id in state.claims:
             self._convert(job.id)
@@ -144,7 +183,7 @@ class Quotas:
             return
         running = state.running.get(job.id)
         lent = running is not None and any(on_loan(task) for task in running.tasks)
-        behind = self._move_in(running) if running is not None and lent else set[str]()
+        behind = self._move_in(running, job) if running is not None and lent and self._promotion_on else set[str]()
         waiting = self.trial.left.get(job.id, state.waiting.get(job.id))
         if waiting is not None:
             self._ask(waiting)
@@ -176,7 +215,7 @@ class Quotas:
         self.state.desk.blocked = False
         answer = self._first(job, free, line.owed)
         if self.state.desk.blocked:
-            self._hardware.add(job.vc)
+            self._blocked.add(job.vc)
         if answer is None and len(free) < len(shape.choices):
             answer = self._backfill(job, shape, line)
         if answer is None:
@@ -197,20 +236,22 @@ class Quotas:
 
     def _backfill(self, job: Job, shape: Shape, line: Line) -> Start | Preempt | None:
         """Beside a reservation: on cells that it does not need, or all the time before it."""
-        if not self._backfill_on or shape.number in self._no_backfill:
+        key = shape.number, self._early(job, shape, line)
+        if not self._backfill_on or key in self._no_backfill:
             return None
         ends = None if job.time_limit_ms is None else self.trial.now + job.time_limit_ms
+        alike = not is_capped(self.state, job.vc)
         for choice in within_caps(self.state, job, shape.choices):
             if any(chain in line.held and chain not in line.kept for chain in choice.chains):
                 continue
             answer = self._beside(job, choice, line, ends)
             if isinstance(answer, Preempt) and ends is not None:  # it starts when the last victim is gone
                 later = ends + max(victim.grace_ms for victim in answer.victims)
-                answer = self._beside(job, choice, line, later)
+                answer, alike = self._beside(job, choice, line, later), False
             if answer is not None:
                 return answer
-        if ends is None:
-            self._no_backfill.add(shape.number)
+        if alike:
+            self._no_backfill.add(key)
         return None
 
     def _beside(self, job: Job, choice: Choice, line: Line, ends: int | None) -> Start | Preempt | None:
@@ -235,7 +276,7 @@ class Quotas:
                     break
         line.held |= shape.chains
 
-    def _move_in(self, running: Running) -> set[str]:
+    def _move_in(self, running: Running, job: Job) -> set[str]:
         """Promotion in place; where it cannot be, the cells that the job would have stay its own. Answers with the
         chains where it could not be."""
         state, line = self.state, self.lines[running.job.vc]
@@ -248,7 +289,8 @@ class Quotas:
         behind: set[str] = set()
         groups = [lent] if running.job.gang else [(task,) for task in lent]
         for tasks in groups:
-            shape = state.shapes.of(replace(running.job, wanted=tasks, gang=True))
+            alike = job.gang and job.wanted == tasks
+            shape = state.shapes.of(job if alike else replace(running.job, wanted=tasks, gang=True))
             choice = next((one for one in shape.choices if self._lies_in(running, one)), None)
             if choice is None or not line.held.isdisjoint(choice.chains):
                 continue
@@ -267,7 +309,7 @@ class Quotas:
             if seats is None and not self._could_move_in(running.job, shape, unit):
                 continue
             if seats is not None:
-                self._hardware.add(running.job.vc)
+                self._unmoved.add(running.job.vc)
             behind |= choice.chains
             if seats is None:
                 line.held |= choice.chains

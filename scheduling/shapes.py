@@ -82,10 +82,21 @@ class Shapes:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._known: dict[object, Shape] = {}
+        self._of_job: dict[str, tuple[Job, Shape]] = {}
         self._count = 0
 
     def of(self, job: Job) -> Shape:
         """The job's shape."""
+        known = self._of_job.get(job.id)
+        if known is not None and known[0] is job:
+            return known[1]
+        shape = self._of_alike(job)
+        if len(self._of_job) >= 4 * self.LIMIT:
+            self._of_job.clear()
+        self._of_job[job.id] = job, shape
+        return shape
+
+    def _of_alike(self, job: Job) -> Shape:
         key = (
             job.vc, job.roles, job.wanted, job.gang, job.opportunistic,
             job.avoid_nodes, job.only_nodes, job.warm_nodes,

@@ -1,14 +1,16 @@
 """What a pass over the jobs reads, and what it changes on the way: the engine's own maps, on trial."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple
 
 from scheduling.cells import Order
 from scheduling.deciding import Desk
 from scheduling.decisions import Demotion, Preempt, Promotion, Reason, Start
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.lending import Loans
-from scheduling.ordering import Queue
+from scheduling.ordering import Queue, Rank
 from scheduling.preemption import give_back
 from scheduling.reservation import Reservation
 from scheduling.shapes import Choice, Shape, Shapes
@@ -19,9 +21,11 @@ from scheduling.usage import Shares, amounts_of
 @dataclass(slots=True)
 class Line:
     """One virtual cluster's queue as the pass goes through it: which chains an earlier job holds up, and for whom
-    cells are kept. `owed` are virtual leaves of earlier jobs that run on loan and cannot move into them yet."""
+    cells are kept. `owed` are virtual leaves of earlier jobs that run on loan and cannot move into them yet.
+    `held_up`: from which place on who wants only these chains is passed over."""
 
     held: set[str] = field(default_factory=set)
+    held_up: tuple[Rank, frozenset[str]] | None = None
     kept: dict[str, Reservation] = field(default_factory=dict)
     owed: dict[int, int] = field(default_factory=dict)
     ahead: "Ahead" = field(default_factory=lambda: Ahead())
@@ -53,8 +57,7 @@ class Ahead:
         return ahead, higher, ahead - higher - alike
 
 
-@dataclass(frozen=True, slots=True)
-class Late:
+class Late(NamedTuple):
     """A job that does not start: the choices that nobody ahead holds up, who is ahead (all, by priority, by
     share), and its reason where that is known already."""
 
@@ -121,6 +124,10 @@ class Trial:
         """The user's share, where it decides the order."""
         return self.state.shares.of(vc, user) if self.fair else 0.0
 
+    def shares_of(self, vc: str) -> Callable[[str], float]:
+        """The share of a user of the virtual cluster."""
+        return partial(self.state.shares.of, vc) if self.fair else _nothing
+
     def carry_out(self, answer: Start | Preempt) -> Job | None:
         """What is left of the job after it."""
         for leaf in answer.releases:
@@ -139,7 +146,7 @@ class Trial:
     def _rest(self, answer: Start | Preempt) -> Job | None:
         placed = {placement.task for placement in answer.placements}
         rest = tuple(task for task in answer.job.wanted if task not in placed)
-        left = self.left[answer.job.id] = replace(answer.job, wanted=rest) if rest else None
+        left = self.left[answer.job.id] = answer.job.wanting(rest) if rest else None
         return left
 
     def charge(self, job: Job, placement: TaskPlacement) -> None:
@@ -169,15 +176,16 @@ class Trial:
                 self.charge(job, placement)
             tasks.append(RunningTask(placement, self.now))
         before = state.running.get(job.id)
-        state.running[job.id] = Running(replace(job, wanted=()), (*(before.tasks if before else ()), *tasks))
+        state.running[job.id] = Running(job.wanting(()), (*(before.tasks if before else ()), *tasks))
         self.starts.append(start)
         return self._rest(start)
 
     def _convert(self, name: str, tasks: set[TaskRef]) -> None:
         """The job's claims for these tasks have done their work."""
         claims = self.state.claims.get(name, {})
-        for leaf in [leaf for leaf, claim in claims.items() if claim.task in tasks]:
-            self.state.desk.ledger.unclaim(name, leaf)
+        used = [leaf for leaf, claim in claims.items() if claim.task in tasks]
+        self.state.desk.ledger.unclaim(name, used)
+        for leaf in used:
             del claims[leaf]
         if not claims:
             self.state.claims.pop(name, None)
@@ -186,9 +194,8 @@ class Trial:
     def give_up(self, name: str) -> None:
         """All claims of a job are released, and their victims have their virtual cells until they are gone."""
         claims = self.state.claims.pop(name)
-        for leaf in sorted(claims):
-            self.state.desk.ledger.unclaim(name, leaf)
-            self.releases.append(leaf)
+        self.state.desk.ledger.unclaim(name, claims)
+        self.releases += claims
         self.state.claimants.pop(name, None)
         give_back(self.state.desk.ledger, self.state.running, (claims[leaf] for leaf in sorted(claims)))
 
@@ -205,6 +212,10 @@ class Trial:
         tasks = tuple(replace(task, placement=new.get(task.placement.task, task.placement)) for task in running.tasks)
         state.running[job.id] = replace(running, tasks=tasks)
         self.promotions.append(Promotion(job.id, placements))
+
+
+def _nothing(user: str) -> float:
+    return 0.0
 
 
 def merged_by_job(preemptions: Iterable[Preempt]) -> tuple[Preempt, ...]:
@@ -235,14 +246,10 @@ def claim_all(state: State, answer: Preempt) -> None:
     mine: dict[str, Claim] = {}
     for placement in answer.placements:
         for use in placement.leaves:
-            at = ledger.layout.leaf_at[use.leaf]
-            victim = next((job for job, mask in ledger.held[at[0]].items() if mask >> at[1] & 1), None)
-            mine[use.leaf] = Claim(use.leaf, name, victim, use.virtual_cell or "", placement.task)
+            mine[use.leaf] = Claim(use.leaf, name, ledger.holder(use.leaf), use.virtual_cell or "", placement.task)
     uses = [LeafUse(claim.leaf, claim.virtual_cell, Standing.GUARANTEED) for claim in mine.values()]
-    for use in uses:
-        ledger.make_way(use)
-    for use in uses:
-        ledger.claim(name, use)
+    ledger.make_way(uses)
+    ledger.claim(name, uses)
     state.claims[name] = state.claims.get(name, {}) | mine
     state.claimants[name] = answer.job
     for gone in answer.victims:
@@ -250,12 +257,17 @@ def claim_all(state: State, answer: Preempt) -> None:
         for task in running.tasks:
             if task.placement.task in gone.tasks:
                 state.loans.leave(running.job, task.placement)
-        state.running[gone.job] = replace(
-            running,
-            tasks=tuple(
-                replace(task, leaving=task.leaving or task.placement.task in gone.tasks) for task in running.tasks
-            ),
-        )
+        state.running[gone.job] = leaving(running, gone.tasks)
+        state.desk.costs.leaves(ledger, gone.job)
+
+
+def leaving(running: Running, going: Collection[TaskRef]) -> Running:
+    """The same job with the end of these tasks ordered."""
+    tasks = (
+        RunningTask(one.placement, one.started_ms, one.checkpoint_ms, one.leaving or one.placement.task in going)
+        for one in running.tasks
+    )
+    return Running(running.job, tuple(tasks))
 
 
 def lent(running: Running, now: int | None = None) -> Running:

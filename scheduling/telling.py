@@ -1,14 +1,14 @@
 """The reasons of all jobs that a pass leaves waiting, with the numbers that hold after it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from scheduling import explain
 from scheduling.deciding import NodeIds
 from scheduling.decisions import Code, Reason, Wait
 from scheduling.health import doomed_in
 from scheduling.jobs import Job
-from scheduling.preemption import lower
 from scheduling.shapes import Choice, Pool, Shape, Unit
 from scheduling.state import Late, Line, State, Trial
 
@@ -107,15 +107,7 @@ def right_missing(state: State, job: Job, shape: Shape, owed: Mapping[int, int])
 
 def _quota_missing(state: State, job: Job, unit: Unit, owed: Mapping[int, int]) -> Reason | None:
     """Why the job has no right to cells now, not even to those of lower priorities."""
-    desk = state.desk
-    below = lower(job, desk.running, desk.claimants) if desk.lowest(job.vc) < job.priority else set[str]()
-
-    def fit(pools: Iterable[Pool], owed: Mapping[int, int]) -> bool:
-        return (
-            desk.seats(job, Unit(tuple(pools), (), unit.tasks), below.__contains__ if below else None, 0, owed)
-            is not None
-        )
-
+    fit = partial(state.desk.has_right, job)
     if fit(unit.pools, owed):
         return None
     for pool in unit.pools:

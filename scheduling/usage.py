@@ -8,8 +8,7 @@ every quota: they have an account of their own, which orders only jobs without G
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from math import fsum, log
+from math import exp2, fsum, log
 
 from scheduling.cells import Cluster
 from scheduling.fairness import Amounts
@@ -30,13 +29,8 @@ DIGITS = 12
 Account = tuple[str, str]
 """A virtual cluster and a user of it."""
 
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """Amounts that a job's tasks hold since the same moment (ms)."""
-
-    amounts: Amounts
-    started_ms: int
+Since = dict[int, dict[str, int]]
+"""What is held, by the moment (ms) since when."""
 
 
 def amounts_of(placement: TaskPlacement, leaf_types: Mapping[str, str]) -> dict[str, int]:
@@ -122,12 +116,14 @@ class Book:
     """Who holds what since when, and what has been: kept up as things happen, asked once per pass.
 
     Past use is one row for each user and resource: rows of earlier hours are folded into the newest by the
-    half-life, which weighs the same. A book made from `rows()` and the running jobs is equal to this one.
+    half-life, which weighs the same. What is held are sums. A book made from `rows()` and the running jobs is equal
+    to this one.
     """
 
     def __init__(self, cluster: Cluster, usage: Iterable[Usage] = ()) -> None:
         self.half_life_ms = cluster.policy.half_life_ms
-        self.held: dict[Account, dict[str, tuple[Held, ...]]] = {}
+        self.held: dict[Account, Since] = {}
+        self._of_job: dict[str, tuple[Account, Since]] = {}
         self.past: dict[Account, dict[str, Usage]] = {}
         self.reconfigure(cluster)
         for row in sorted(usage, key=_of_row):
@@ -140,15 +136,25 @@ class Book:
 
     def update(self, job: Job, tasks: Iterable[RunningTask]) -> None:
         """These are the job's placed tasks now; none when it has ended."""
-        groups: dict[int, dict[str, int]] = {}
+        groups: Since = {}
         for task in tasks:
-            sums = groups.setdefault(task.since_ms, {})
-            for resource, amount in amounts_of(task.placement, self._leaf_types).items():
-                sums[resource] = sums.get(resource, 0) + amount
-        account = self.held.setdefault((job.vc, job.user), {})
-        account[job.id] = tuple(Held(groups[started], started) for started in sorted(groups) if groups[started])
-        if not account[job.id]:
-            del account[job.id]
+            amounts = amounts_of(task.placement, self._leaf_types)
+            if amounts:
+                _add(groups.setdefault(task.since_ms, {}), amounts, 1)
+        before = self._of_job.pop(job.id, None)
+        if before is not None:
+            self._sum_up(*before, -1)
+        if groups:
+            self._of_job[job.id] = (job.vc, job.user), groups
+            self._sum_up((job.vc, job.user), groups, 1)
+
+    def _sum_up(self, account: Account, groups: Since, sign: int) -> None:
+        held = self.held.setdefault(account, {})
+        for started, amounts in groups.items():
+            sums = held.setdefault(started, {})
+            _add(sums, amounts, sign)
+            if not any(sums.values()):
+                del held[started]
 
     def ended(self, job: Job, task: RunningTask, now: int) -> None:
         """A task of the job ends, or goes on on loan, at this moment (ms); what it used inside the quota is noted."""
@@ -191,7 +197,8 @@ class Shares:
     def __init__(self, book: Book, now: int) -> None:
         self._book = book
         self._now = now
-        self._added: dict[Account, list[Amounts]] = {}
+        self._base: dict[Account, dict[str, float]] = {}
+        self._added: dict[Account, dict[str, int]] = {}
         self._known: dict[Account, tuple[float, float]] = {}
 
     def of(self, vc: str, user: str, *, loose: bool = False) -> float:
@@ -204,27 +211,43 @@ class Shares:
 
     def add(self, vc: str, user: str, amounts: Amounts) -> None:
         """The user gets this in the pass that goes on."""
-        self._added.setdefault((vc, user), []).append(amounts)
+        _add(self._added.setdefault((vc, user), {}), amounts, 1)
         self._known.pop((vc, user), None)
 
     def _work_out(self, account: Account) -> tuple[float, float]:
+        base = self._base.get(account)
+        if base is None:
+            base = self._base[account] = self._until_now(account)
+        added, weight = self._added.get(account, {}), self._weight(self._now)
+        owned = self._book.owned.get(account[0], {})
+        share = loose = 0.0
+        for one in {*base, *added}:
+            if owned.get(one):
+                part = round((base.get(one, 0.0) + added.get(one, 0) * weight) / owned[one], DIGITS)
+                if one in LOOSE:
+                    loose = max(loose, part)
+                else:
+                    share = max(share, part)
+        return share, loose
+
+    def _until_now(self, account: Account) -> dict[str, float]:
+        """Each resource, times the part of the whole weighted past it was held for."""
         parts: dict[str, list[float]] = {}
-        for amounts, weight in self._weighed(account):
+        for started, amounts in self._book.held.get(account, {}).items():
+            weight = self._weight(started)
             for resource, amount in amounts.items():
                 parts.setdefault(resource, []).append(amount * weight)
-        owned = self._book.owned.get(account[0], {})
-        whole = {one: round(fsum(found) / owned[one], DIGITS) for one, found in parts.items() if owned.get(one)}
-        loose = max((part for one, part in whole.items() if one in LOOSE), default=0.0)
-        return max((part for one, part in whole.items() if one not in LOOSE), default=0.0), loose
-
-    def _weighed(self, account: Account) -> Iterator[tuple[Amounts, float]]:
-        """Amounts and what part of the whole weighted past they were held for; of past rows, per millisecond."""
         half_life, now = self._book.half_life_ms, self._now
-        for held in self._book.held.get(account, {}).values():
-            for one in held:
-                yield one.amounts, 1 - 0.5 ** (max(now - one.started_ms, HOUR_MS) / half_life)
-        for amounts in self._added.get(account, ()):
-            yield amounts, 1 - 0.5 ** (HOUR_MS / half_life)
         for row in self._book.past.get(account, {}).values():
             age = max(0, now - row.hour_ms - HOUR_MS // 2)
-            yield {row.resource: row.amount}, log(2) / half_life * 0.5 ** (age / half_life)
+            parts.setdefault(row.resource, []).append(row.amount * log(2) / half_life * 0.5 ** (age / half_life))
+        return {resource: fsum(found) for resource, found in parts.items()}
+
+    def _weight(self, started_ms: int) -> float:
+        """What part of the whole weighted past has passed since then; an hour at least."""
+        return 1.0 - exp2(-max(self._now - started_ms, HOUR_MS) / self._book.half_life_ms)
+
+
+def _add(sums: dict[str, int], amounts: Amounts, sign: int) -> None:
+    for resource, amount in amounts.items():
+        sums[resource] = sums.get(resource, 0) + sign * amount

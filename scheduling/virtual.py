@@ -4,7 +4,7 @@ Chosen from the virtual cluster's own cells and guaranteed jobs alone, so that w
 (`docs/scheduling.md`, the guarantee). Cells of different size are used best-fit.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scheduling.jobs import TaskRef
@@ -28,38 +28,41 @@ class Seat:
 class Share:
     """What a job may look at: the quota cells of a virtual cluster in one chain, or one pinned cell (`pool`).
 
-    `over` says of a job that holds virtual leaves whether they count as free (a lower priority's); `banned` are
-    cell nodes that cannot be used now.
+    `freed` are virtual leaves (a mask by cell node) that count as free though lower priorities have them; `banned`
+    are cell nodes that cannot be used now.
     """
 
     ledger: Ledger
     vc: str
     pool: str
-    over: Callable[[str], bool] | None = None
+    freed: Mapping[int, int] = field(default_factory=dict)
     banned: int = 0
     taken: dict[int, int] = field(default_factory=dict)
 
     def free(self, cell: int) -> int:
         """Free virtual leaves of a cell node."""
         ledger = self.ledger
-        used = ledger.used[cell]
-        if self.over is not None:
-            for job, mask in ledger.owners[cell].items():
-                if self.over(job):
-                    used &= ~mask
+        used = ledger.used[cell] & ~self.freed.get(cell, 0)
         quota = ledger.layout.quotas[ledger.layout.cell_quota[cell]]
         return (1 << quota.shape.width) - 1 & ~used & ~self.taken.get(cell, 0)
 
     def groups(self) -> list[Group]:
         """The cell nodes but for the loose one, alike ones together."""
-        found: list[Group] = []
-        for (sizes, used), members in self.ledger.cell_groups.get((self.vc, self.pool), {}).items():
-            members &= ~self.banned & ~self.ledger.layout.loose_cells
-            if members and (self.over is None or not used) and not self.taken:
-                found.append(Group(sizes, (1 << sizes[-1]) - 1 & ~used, members))
-            elif members:
-                found.extend(self._one_by_one(sizes, members))
-        return found
+        known = self.ledger.cell_groups.get((self.vc, self.pool), {})
+        hidden = self.banned | self.ledger.layout.loose_cells
+        special = 0
+        for cell in {*self.freed, *self.taken}:
+            special |= 1 << cell
+        found: dict[tuple[Sizes, int], int] = {}
+        for (sizes, used), members in known.items():
+            alike = members & ~hidden & ~special
+            if alike:
+                found[sizes, (1 << sizes[-1]) - 1 & ~used] = alike
+        for (sizes, _), members in known.items() if special else ():
+            for cell in bits(members & special & ~hidden):
+                key = sizes, self.free(cell)
+                found[key] = found.get(key, 0) | 1 << cell
+        return [Group(sizes, free, members) for (sizes, free), members in found.items()]
 
     def loose(self) -> list[int]:
         """Cell nodes of single leaves that are tied to no place."""
@@ -67,10 +70,6 @@ class Share:
         for members in self.ledger.cell_groups.get((self.vc, self.pool), {}).values():
             found.extend(bits(members & ~self.banned & self.ledger.layout.loose_cells))
         return sorted(found)
-
-    def _one_by_one(self, sizes: Sizes, members: int) -> Iterator[Group]:
-        for cell in bits(members):
-            yield Group(sizes, self.free(cell), 1 << cell)
 
 
 def seats(share: Share, parts: Sequence[Demand]) -> list[Seat] | None:
@@ -98,11 +97,9 @@ def _cells_only(share: Share, parts: Sequence[Demand]) -> list[Seat] | None:
 
 def _in_cells(share: Share, groups: list[Group], fills: list[Fill]) -> list[Seat]:
     shape: dict[int, tuple[Sizes, int]] = {}
-    wanted = {fill.bin for fill in fills}
-    for group in groups:
-        for cell in wanted:
-            if group.members >> cell & 1:
-                shape[cell] = (group.sizes, group.free)
+    for cell in {fill.bin for fill in fills}:
+        group = next(group for group in groups if group.members >> cell & 1)
+        shape[cell] = group.sizes, group.free
     found = []
     tasks = {id(fill.demand): iter(fill.demand.tasks) for fill in fills}
     for fill in sorted(fills, key=lambda one: -one.demand.gpus):

@@ -25,9 +25,11 @@ class Action(StrEnum):
     JOB_READ = "job.read"  # name, command, logs, events: everything but secrets
     JOB_STOP = "job.stop"
     JOB_MOVE = "job.move"  # a waiting one, into another VC
+    JOB_PAUSE = "job.pause"  # hold a waiting one back, and let it go on
     JOB_SUBMIT = "job.submit"  # into a VC
     VC_READ = "vc.read"  # quota and usage
     VC_CAP = "vc.cap"  # what one user may hold, and whether jobs borrow by default
+    VC_MEMBERS = "vc.members"  # who is in it, in which role
     VC_CONFIGURE = "vc.configure"  # weight, limits of lending, priority classes, rights to jobs that are not preempted
     CLUSTER_CONFIGURE = "cluster.configure"  # cells and quotas
     NODE_READ = "node.read"
@@ -39,9 +41,11 @@ ALLOWED: Mapping[Action, frozenset[Relation]] = {
     Action.JOB_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.MEMBER, R.OWNER}),
     Action.JOB_STOP: frozenset({R.ADMIN, R.LEAD, R.OWNER}),
     Action.JOB_MOVE: frozenset({R.ADMIN, R.LEAD, R.OWNER}),
+    Action.JOB_PAUSE: frozenset({R.ADMIN, R.LEAD, R.OWNER}),
     Action.JOB_SUBMIT: frozenset({R.ADMIN, R.LEAD, R.MEMBER}),
     Action.VC_READ: frozenset(R),
     Action.VC_CAP: frozenset({R.ADMIN, R.LEAD}),
+    Action.VC_MEMBERS: frozenset({R.ADMIN, R.LEAD}),
     Action.VC_CONFIGURE: frozenset({R.ADMIN}),
     Action.CLUSTER_CONFIGURE: frozenset({R.ADMIN}),
     Action.NODE_READ: frozenset(R),

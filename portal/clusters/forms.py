@@ -7,9 +7,9 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from portal.clusters.models import VirtualCluster
-from portal.clusters.services import CAPS
-from portal.clusters.states import Borrow, NodeIntent
+from portal.clusters.models import Sku, VirtualCluster
+from portal.clusters.services import CAPS, Limit
+from portal.clusters.states import Borrow, NodeIntent, VcRole
 from portal.common.priorities import PRIORITY_CLASSES
 
 _TEXT = {"class": "form-control"}
@@ -22,6 +22,12 @@ def _gpus(label: Any, help_text: Any) -> forms.IntegerField:
     return forms.IntegerField(
         label=label, help_text=help_text, required=False, min_value=0, max_value=MOST, widget=forms.NumberInput(_TEXT)
     )
+
+
+_LOANS = {
+    "max_borrow": _("%(sku)s: GPUs it may have on loan"),
+    "max_lend": _("%(sku)s: idle GPUs of its own that it lends"),
+}
 
 
 class IntentForm(forms.Form):
@@ -70,6 +76,42 @@ class RulesForm(forms.Form):
         if not every:
             for name in self.fields.keys() - CAPS:
                 del self.fields[name]
+
+
+class LoanForm(forms.Form):
+    """How much of each SKU a virtual cluster may borrow and lends; empty: no limit."""
+
+    def __init__(self, data: Any, *, vc: VirtualCluster) -> None:
+        super().__init__(data)
+        self.skus = list(Sku.objects.order_by("name"))
+        now = {limit.sku_id: limit for limit in vc.loan_limits.all()}
+        for sku in self.skus:
+            limit = now.get(sku.pk)
+            for name, label in _LOANS.items():
+                field = self.fields[f"{name}-{sku.pk}"] = _gpus(label % {"sku": sku.name}, _("Empty: no limit."))
+                field.initial = getattr(limit, name, None)
+
+    @property
+    def limits(self) -> list[Limit]:
+        """The limits as typed, of the SKUs that have one."""
+        typed = self.cleaned_data
+        every = [Limit(sku.name, typed[f"max_borrow-{sku.pk}"], typed[f"max_lend-{sku.pk}"]) for sku in self.skus]
+        return [one for one in every if one.max_borrow is not None or one.max_lend is not None]
+
+    @property
+    def changed(self) -> bool:
+        """Whether a limit differs from that of now."""
+        return any(self.cleaned_data[name] != field.initial for name, field in self.fields.items())
+
+
+class MemberForm(forms.Form):
+    """Somebody's role in a virtual cluster."""
+
+    name = forms.CharField(label=_("Name"), max_length=150, widget=forms.TextInput(_TEXT))
+    kind = forms.ChoiceField(
+        label=_("Is a"), choices=[("user", _("User")), ("group", _("Group"))], widget=forms.Select(_SELECT)
+    )
+    role = forms.ChoiceField(label=_("Role"), choices=VcRole.choices, widget=forms.Select(_SELECT))
 
 
 class FirmRightForm(forms.Form):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from asgiref.sync import async_to_sync
@@ -23,10 +23,15 @@ def announce(kind: str, payload: Mapping[str, Any]) -> None:
     ``kind`` is ``job`` (payload: ``id``, ``vc`` and ``user``, as ids), ``node`` (``name``) or ``queue``.
     Never raises: one try, at most half a second, then a line in our log.
     """
+    announce_all(kind, [payload])
+
+
+def announce_all(kind: str, payloads: Iterable[Mapping[str, Any]]) -> None:
+    """The same for several of one kind, in one message."""
     try:
-        async_to_sync(_send)({"type": MESSAGE, "kind": kind, "payload": dict(payload)})
+        async_to_sync(_send)({"type": MESSAGE, "kind": kind, "payloads": [dict(payload) for payload in payloads]})
     except Exception as error:  # whatever is wrong with the broker must not undo what was just committed
-        log.warning("live event of kind %s not sent: %r", kind, error)
+        log.warning("live events of kind %s not sent: %r", kind, error)
 
 
 async def _send(message: dict[str, Any]) -> None:

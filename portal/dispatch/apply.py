@@ -3,12 +3,15 @@ plan saw it; what is not, is skipped and decided again by the next cycle."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby, islice
+from typing import TypeVar
 
 import scheduling
 from portal.dispatch.guard import Guard
+from portal.dispatch.jobs import tasks_read
 from portal.dispatch.reservations import reservations_write
 from portal.dispatch.snapshot import Loaded
 from portal.dispatch.waits import waits_told
@@ -16,14 +19,21 @@ from portal.jobs.models import Job
 from portal.jobs.services import (
     Leaf,
     Placed,
+    Starting,
     Taken,
-    attempt_start,
+    attempts_start,
     claims_release,
     job_demote,
     job_preempt,
     job_promote,
+    waits_due,
     waits_write,
 )
+
+STARTED_TOGETHER = 100
+"""Jobs that are started in one transaction: more would hold their rows too long."""
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -48,26 +58,37 @@ class _Applying:
         self.loaded, self.now = loaded, now
         self.guard = Guard(loaded.nodes, loaded.versions)
         self.running = {running.job.id: running for running in loaded.snapshot.running}
+        self.tasks: dict[tuple[str, str, int], int] = {}
 
     def apply(self, plan: scheduling.Plan) -> Applied:
+        answered = [one.job.id for one in plan.starts] + [one.job.id for one in plan.preemptions]
+        answered += [one.job for one in plan.promotions]
+        self.tasks = tasks_read([self.loaded.jobs[job] for job in answered])
         # 1. Claims that nobody needs any more: to give them up only makes room.
         self._release((*plan.releases,), stale=self.loaded.claims.stale)
         # 2. What loses its right in place.
         demoted = [self._demote(one) for one in plan.demotions]
         # 3. What is taken back, what starts, and what moves into its quota, maybe into cells that these have left.
         preempted = [self._preempt(one) for one in plan.preemptions]
-        started = [self._start(one) for one in plan.starts]
+        started = self._start_all(plan.starts)
         promoted = [self._promote(one) for one in plan.promotions]
         # 4. What the next plan shall know, and what people shall.
         reservations_write(jobs=[self.loaded.jobs[one] for one in plan.reservations], read=self.loaded.reserved)
         taking = {one.job.id for one, done in zip(plan.preemptions, preempted, strict=True) if done}
-        waits = tuple(wait for wait in plan.waits if wait.job.id not in taking)  # those were told when they claimed
-        reasons = waits_write(waits=waits_told(replace(plan, waits=waits), self.loaded), now=self.now)
+        reasons = self._tell([wait for wait in plan.waits if wait.job.id not in taking])
         every = [*demoted, *promoted, *preempted, *started]
         return Applied(
             started=sum(started), preempted=sum(preempted), promoted=sum(promoted), demoted=sum(demoted),
             skipped=every.count(False), reasons=reasons,
         )  # fmt: skip
+
+    def _tell(self, waits: Sequence[scheduling.Wait]) -> int:
+        """Store the reasons that are due; those who take GPUs back were told when they claimed them."""
+        loaded = self.loaded
+        codes = {loaded.jobs[wait.job.id]: str(wait.reason.code) for wait in waits}
+        codes |= {job: held.code for job, held in loaded.held_back.items()}
+        due = waits_due(codes=codes, told=loaded.told, now=self.now)
+        return waits_write(waits=waits_told(waits, loaded, due), now=self.now)
 
     def _release(self, leaves: Iterable[str], stale: Iterable[int] = ()) -> None:
         rows = [self.loaded.claims.rows[leaf] for leaf in leaves if leaf in self.loaded.claims.rows]
@@ -122,20 +143,37 @@ class _Applying:
             touched=touched | self._nodes_of(preempt.demotes),
         )
 
-    def _start(self, start: scheduling.Start) -> bool:
-        job = self.loaded.jobs[start.job.id]
+    def _start_all(self, starts: Sequence[scheduling.Start]) -> list[bool]:
+        """In their order; those that take nothing from anybody together."""
+        done: list[bool] = []
+        for alone, group in groupby(starts, key=lambda one: bool(one.demotes or one.releases)):
+            for some in batched(group, 1 if alone else STARTED_TOGETHER):
+                done += self._start(some)
+        return done
+
+    def _start(self, starts: Sequence[scheduling.Start]) -> list[bool]:
+        """In one transaction; where somebody was there first with one of them, the halves are tried for themselves."""
+        jobs = [self.loaded.jobs[start.job.id] for start in starts]
 
         def work() -> None:
-            self._make_way(start)
-            attempt_start(job=_row(job), placed=self._placed(start.job.id, start.placements), now=self.now)
+            for start in starts:
+                self._make_way(start)
+            rows = Job.objects.select_related("user", "vc").defer("config").in_bulk(jobs)
+            placed = [tuple(self._placed(start.job.id, start.placements)) for start in starts]
+            made = [Starting(rows[job], places) for job, places in zip(jobs, placed, strict=True)]
+            attempts_start(starts=made, now=self.now)
 
-        return self.guard.carry_out(
-            f"start of job {job}",
+        carried_out = self.guard.carry_out(
+            f"start of jobs {', '.join(map(str, jobs))}",
             work,
-            jobs=[job, *self._rows(start.demotes)],
-            placed_on={place.node for place in start.placements},
-            touched=self._nodes_of(start.demotes),
+            jobs=[*jobs, *(row for start in starts for row in self._rows(start.demotes))],
+            placed_on={place.node for start in starts for place in start.placements},
+            touched={node for start in starts for node in self._nodes_of(start.demotes)},
         )
+        if carried_out or len(starts) == 1:
+            return [carried_out] * len(starts)
+        half = len(starts) // 2
+        return [*self._start(starts[:half]), *self._start(starts[half:])]
 
     def _make_way(self, answer: scheduling.Preempt | scheduling.Start) -> None:
         """What others lose by it: claims, and the right by which they run."""
@@ -174,7 +212,7 @@ class _Applying:
         loaded = self.loaded
         return [
             Placed(
-                task_id=loaded.tasks[(job, place.role, place.index)],
+                task_id=self.tasks[(job, place.role, place.index)],
                 role=place.role,
                 index=place.index,
                 node_id=loaded.nodes[place.node],
@@ -190,3 +228,10 @@ class _Applying:
 
 def _row(job: int) -> Job:
     return Job.objects.select_related("user", "vc").get(pk=job)
+
+
+def batched(items: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
+    """The items in groups of this size, the last one perhaps smaller."""
+    rest = iter(items)
+    while group := tuple(islice(rest, size)):
+        yield group

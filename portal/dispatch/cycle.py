@@ -8,6 +8,7 @@ import socket
 import time
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 
 from django.conf import settings
 
@@ -31,7 +32,9 @@ class Cycle:
     """What one cycle did; durations in ms."""
 
     applied: Applied
+    reconcile_ms: float
     load_ms: float
+    restore_ms: float
     plan_ms: float
     apply_ms: float
 
@@ -45,22 +48,25 @@ def cycle_run(*, now: datetime, holder: str = HOLDER) -> Cycle | None:
         # 2. A change from here on asks for another look.
         scheduler_flag_clear()
         # 3. Set right what a lost message or a killed process left undone.
+        times = [time.perf_counter()]
         nodes_lose(now=now)
         quota_changes_apply(now=now)
         jobs_reconcile(now=now)
         failpoint("cycle.reconciled")
         # 4. Read rows at one moment, decide with no transaction open, carry out decision by decision.
-        begin = time.perf_counter()
+        times.append(time.perf_counter())
         loaded = load(now=now)
-        read = time.perf_counter()
-        plan = Engine.restore(loaded.snapshot).plan(int(now.timestamp() * 1000))
-        planned = time.perf_counter()
+        times.append(time.perf_counter())
+        engine = Engine.restore(loaded.snapshot)
+        times.append(time.perf_counter())
+        plan = engine.plan(int(now.timestamp() * 1000))
+        times.append(time.perf_counter())
         failpoint("cycle.planned")
         with failpoint_statements("apply"):
             applied = apply(plan=plan, loaded=loaded, now=now)
         # 5. Where everybody stands, for the pages.
         queue_keep((loaded.jobs[wait.job.id], wait.place) for wait in plan.waits)
-        done = time.perf_counter()
-        return Cycle(applied, (read - begin) * 1000, (planned - read) * 1000, (done - planned) * 1000)
+        times.append(time.perf_counter())
+        return Cycle(applied, *((end - begin) * 1000 for begin, end in pairwise(times)))
     finally:
         lease_release(holder=holder, now=now)

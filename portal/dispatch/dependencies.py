@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from portal.jobs.models import Job
-from portal.jobs.selectors.labels import JobLabel, label_read
+from portal.jobs.selectors.labels import JobLabel
 from portal.jobs.states import JOB_OVER, JobState
 
 
@@ -32,12 +32,11 @@ class Dependencies:
     broken: dict[int, HeldBack]
 
 
-def dependencies(jobs: Iterable[Job]) -> Dependencies:
-    """What each of these live jobs waits for.
+def dependencies(wanted: Mapping[int, Sequence[JobLabel]]) -> Dependencies:
+    """What each of these live jobs (row ids) waits for, which names these others.
 
     A name without a run means the newest run. One query, whatever the number of jobs; none without dependencies.
     """
-    wanted = {job.pk: _labels(job) for job in jobs}
     meant = _meant({label for labels in wanted.values() for label in labels})
     result = Dependencies({}, {}, {})
     for job_id, labels in wanted.items():
@@ -50,10 +49,6 @@ def dependencies(jobs: Iterable[Job]) -> Dependencies:
         if bad is not None:
             result.broken[job_id] = _broken(bad)
     return result
-
-
-def _labels(job: Job) -> list[JobLabel]:
-    return [label_read(text, user=job.user.username) for text in job.spec["berth"].get("after") or ()]
 
 
 def _meant(labels: set[JobLabel]) -> dict[JobLabel, Job]:

@@ -12,6 +12,7 @@ from django.db.models import Exists, F, IntegerField, OuterRef, Subquery, Sum
 from django.db.models.functions import Coalesce
 
 from portal.dispatch.models import StartEstimate
+from portal.dispatch.shares import shares_find
 from portal.dispatch.snapshot import load
 from portal.jobs.models import JobAttempt, TaskRole
 from portal.jobs.outlook import Score, StartRange, Starts, starts_keep
@@ -43,6 +44,7 @@ def starts_estimate(*, now: datetime, seconds: float) -> int:
     ranges = _ranges(found, loaded.jobs)
     _store(ranges, now)
     _score(now)
+    shares_find(snapshot=loaded.snapshot, now_ms=_ms(now))
     starts_keep(Starts(_ms(now), ranges, scores()))
     return len(ranges)
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 
 from django.db import IntegrityError, OperationalError, transaction
+from django.db.models import F, Q
 
 from portal.clusters.models import Node
 from portal.clusters.states import NodeHealth, NodeIntent
 from portal.common.failpoint import failpoint
-from portal.jobs.services import NoPortLeft, Overtaken, jobs_hold
+from portal.jobs.services import NoPortLeft, Overtaken, jobs_hold, nodes_hold
 
 log = logging.getLogger(__name__)
 
@@ -36,13 +38,14 @@ class Guard:
     ) -> bool:
         """``work`` in a transaction that holds these jobs' rows and has raised the versions of these nodes; those of
         ``placed_on`` must be open and well. False: somebody was there first, and nothing is changed."""
-        names = sorted({*placed_on, *touched}, key=self._nodes.__getitem__)
+        names = {*placed_on, *touched}
         try:
             with transaction.atomic():
                 failpoint("apply.begin")
                 jobs_hold(jobs)
-                for name in names:
-                    self._claim(name, well=name in placed_on)
+                nodes_hold(self._nodes[name] for name in names)
+                self._claim(names - {*placed_on}, well=False)
+                self._claim({*placed_on}, well=True)
                 failpoint("apply.nodes")
                 work()
                 failpoint("apply.rows")
@@ -58,9 +61,15 @@ class Guard:
             self._versions[name] += 1
         return True
 
-    def _claim(self, name: str, *, well: bool) -> None:
-        rows = Node.objects.filter(name=name, placement_version=self._versions[name])
+    def _claim(self, names: Collection[str], *, well: bool) -> None:
+        if not names:
+            return
+        by_version: dict[int, list[int]] = defaultdict(list)
+        for name in names:
+            by_version[self._versions[name]].append(self._nodes[name])
+        as_read = (Q(placement_version=version, pk__in=ids) for version, ids in by_version.items())
+        rows = Node.objects.filter(Q(*as_read, _connector=Q.OR))
         if well:
             rows = rows.filter(intent=NodeIntent.OPEN, health=NodeHealth.HEALTHY)
-        if not rows.update(placement_version=self._versions[name] + 1):
+        if rows.update(placement_version=F("placement_version") + 1) != len(names):
             raise Overtaken

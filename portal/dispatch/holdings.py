@@ -24,7 +24,8 @@ class Placed(NamedTuple):
     """A task attempt that holds its place, as its row has it."""
 
     id: UUID
-    task: int
+    role: str
+    number: int  # the task's index in its role
     job: int
     node: int
     cpu_milli: int
@@ -56,12 +57,12 @@ class Holdings:
 
     def __init__(self, now: datetime) -> None:
         self._now = now
-        columns = [name if name != "job" else "job_attempt__job" for name in Placed._fields]
-        rows = TaskAttempt.objects.filter(released_at__isnull=True).values_list(*columns)
+        columns = ["id", "task__role__name", "task__index", "job_attempt__job", *Placed._fields[4:]]
+        rows = TaskAttempt.objects.filter(released_at__isnull=True).order_by().values_list(*columns)
         self._rows = [Placed(*row) for row in rows]
         self._held: dict[UUID, list[tuple[int, str, str]]] = defaultdict(list)
         self._since: dict[UUID, datetime] = {}
-        live = Allocation.objects.filter(released_at__isnull=True)
+        live = Allocation.objects.filter(released_at__isnull=True).order_by()
         named = ("task_attempt", "leaf", "virtual_cell", "standing", "since")
         for attempt, gpu, cell, standing, since in live.values_list(*named):
             self._held[attempt].append((gpu, cell, standing))
@@ -85,13 +86,12 @@ class Holdings:
         node_names = {node.pk: name for name, node in cluster.nodes.items()}
         by_job: dict[int, list[scheduling.RunningTask]] = defaultdict(list)
         for row in self._placed:
-            ref = jobs.refs[row.task]
             uses = tuple(
                 scheduling.LeafUse(cluster.leaf_ids[gpu], cell or None, scheduling.Standing(standing))
                 for gpu, cell, standing in sorted(self._held[row.id])
             )
             place = scheduling.TaskPlacement(
-                ref.role, ref.index, node_names[row.node], uses, row.cpu_milli, row.memory_mb
+                row.role, row.number, node_names[row.node], uses, row.cpu_milli, row.memory_mb
             )
             by_job[row.job].append(self._task(row, place))
         return tuple(
@@ -109,23 +109,22 @@ class Holdings:
             right_ms=_ms(self._since[row.id]) if row.id in self._since else None,
         )
 
-    def attempts(self, jobs: JobRows) -> dict[tuple[str, str, int], UUID]:
+    def attempts(self) -> dict[tuple[str, str, int], UUID]:
         """The runs of placed tasks, by job (engine id), role and index."""
-        return {(job_key(row.job), *jobs.refs[row.task]): row.id for row in self._placed}
+        return {(job_key(row.job), row.role, row.number): row.id for row in self._placed}
 
     def claims(self, jobs: JobRows, cluster: ClusterRows) -> Claims:
         """The claims of live jobs; of a job that can not have one of its leaves any more none."""
         holders = {gpu: row.job for row in self._placed for gpu, _, _ in self._held[row.id]}
-        rows = list(
-            Claim.objects.order_by("leaf_id").values_list("id", "leaf_id", "claimant_id", "task_id", "virtual_cell")
-        )
+        columns = ("id", "leaf_id", "claimant_id", "task__role__name", "task__index", "virtual_cell")
+        rows = list(Claim.objects.order_by("leaf_id").values_list(*columns))
         gone = {
             claimant
-            for _, gpu, claimant, _, _ in rows
+            for _, gpu, claimant, *_ in rows
             if claimant not in jobs.jobs or cluster.gpus.get(cluster.leaf_ids.get(gpu, "")) != gpu
         }
         live, keys = [], {}
-        for key, gpu, claimant, task, cell in rows:
+        for key, gpu, claimant, role, index, cell in rows:
             if claimant not in gone:
                 leaf, victim = cluster.leaf_ids[gpu], holders.get(gpu)
                 keys[leaf] = key
@@ -135,7 +134,7 @@ class Holdings:
                         claimant=job_key(claimant),
                         victim=job_key(victim) if victim is not None else None,
                         virtual_cell=cell,
-                        task=jobs.refs[task],
+                        task=scheduling.TaskRef(role, index),
                     )
                 )
         return Claims(tuple(live), keys, tuple(key for key, _, claimant, *_ in rows if claimant in gone))

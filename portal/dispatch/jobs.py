@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import NamedTuple
 
 from django.conf import settings
+from django.db.models import Q
 
 import scheduling
 from portal.clusters.models import VirtualCluster
 from portal.clusters.selectors import firm_rights
-from portal.dispatch.dependencies import HeldBack, dependencies, job_key
+from portal.dispatch.dependencies import Dependencies, HeldBack, dependencies, job_key
+from portal.dispatch.facts import Facts, facts_of, facts_read
 from portal.jobs.models import Job, Task, TaskRole
-from portal.jobs.services import grace_seconds
+from portal.jobs.services import Told, grace_seconds
 from portal.jobs.states import JOB_LIVE, JobState, TaskState
 
 DRAFT = "draft"
@@ -24,14 +27,39 @@ NEWEST = 1 << 63
 """An order id after that of every row."""
 
 
+class JobRow(NamedTuple):
+    """What may change of a job, as its row has it."""
+
+    pk: int
+    vc_id: int
+    user_id: int
+    user: str
+    state: str
+    priority: int
+    gang: bool
+    paused: bool
+    submitted_at: datetime
+    not_before: datetime | None
+    avoid_nodes: list[str]
+
+    @property
+    def may_start(self) -> bool:
+        """A gang is placed whole, from WAITING; any other job may place more tasks while some run."""
+        return self.state == JobState.WAITING or (not self.gang and self.state in {JobState.STARTING, JobState.RUNNING})
+
+    @property
+    def waits_whole(self) -> bool:
+        """Whether all its tasks wait, so that their rows need not be read."""
+        return self.gang and self.state == JobState.WAITING
+
+
 @dataclass(frozen=True, slots=True)
 class JobRows:
     """The live jobs for the engine, and what its ids are called in the database."""
 
     jobs: dict[int, scheduling.Job]  # by row id
     waiting: tuple[scheduling.Job, ...]
-    tasks: dict[tuple[str, str, int], int]  # (engine job id, role, index) -> row id
-    refs: dict[int, scheduling.TaskRef]  # task row id -> its name in its job
+    told: dict[int, Told]  # row id -> what people were last told of why it waits
     held_back: dict[int, HeldBack]  # row id -> why it is not in the order
     waits_for: dict[int, str]  # row id -> its unfinished dependencies, in words
 
@@ -46,124 +74,164 @@ def draft_read(
 ) -> scheduling.Job | HeldBack:
     """A job that is not stored, as the engine would have it, last of all that were submitted at its moment; or why it
     would not be in the order."""
+    user, row = draft.user.username, _row_of(draft)
+    facts = facts_of(
+        roles, submitted_at=now, user=user, berth=draft.spec["berth"], lazy=bool(draft.spec.get("lazy_preemption"))
+    )
+    needs = dependencies({row.pk: facts.after})
+    if row.pk in needs.broken:
+        return needs.broken[row.pk]
     reader = _Reader(now, {draft.vc_id: draft.vc.name}, nodes)
-    reader.roles[draft.pk] = [_role(role) for role in roles]
-    reader.wanted[draft.pk] = list(scheduling.all_tasks(tuple(reader.roles[draft.pk])))
-    reader.firm = reader._firm([draft])
-    needs = dependencies([draft])
-    if draft.pk in needs.broken:
-        return needs.broken[draft.pk]
-    return replace(reader._job(draft, needs.after[draft.pk]), id=DRAFT, order_id=NEWEST)
+    firm = reader.firm([(row, facts)])
+    job = reader.job(row, facts, facts.tasks, needs.after[row.pk], preemptible=row.pk not in firm)
+    return replace(job, id=DRAFT, order_id=NEWEST)
+
+
+def _row_of(draft: Job) -> JobRow:
+    columns = {name: getattr(draft, name) for name in JobRow._fields if name not in {"pk", "user"}}
+    return JobRow(pk=0, user=draft.user.username, **columns)
+
+
+class _Kept(NamedTuple):
+    """An engine's job and what it was made from."""
+
+    row: JobRow
+    facts: Facts
+    job: scheduling.Job
+
+
+_kept: tuple[object, dict[int, _Kept]] = (None, {})
+"""The simple jobs of the last reading, and under which defaults and limits they were made."""
 
 
 class _Reader:
     def __init__(self, now: datetime, vc_names: Mapping[int, str], nodes: frozenset[str]) -> None:
         self.now, self.vc_names, self.nodes = now, vc_names, nodes
         self.borrow = dict(VirtualCluster.objects.values_list("id", "default_borrow"))
-        self.roles: dict[int, list[scheduling.Role]] = defaultdict(list)
-        self.wanted: dict[int, list[scheduling.TaskRef]] = defaultdict(list)
-        self.tasks: dict[tuple[str, str, int], int] = {}
-        self.refs: dict[int, scheduling.TaskRef] = {}
+        self.max_min_run_s = settings.MAX_MIN_RUN_S
+        limits = settings.MAX_MIN_RUN_S, settings.MAX_GRACE_S, settings.DEFAULT_GRACE_S
+        self.rules = vc_names, self.borrow, limits
 
     def read(self) -> JobRows:
-        rows = {job.pk: job for job in Job.objects.filter(state__in=JOB_LIVE).select_related("user")}
-        self._read_tasks(list(rows))
-        self.firm = self._firm(rows.values())
-        needs = dependencies(rows.values())
+        rows, told = _rows_read()
+        facts = facts_read({key: row.submitted_at for key, row in rows.items()})
+        needs = dependencies({key: facts[key].after for key in rows if facts[key].after})
+        jobs = self._jobs(rows, facts, needs)
         held_back = needs.broken | {
-            row.pk: _backoff(row) for row in rows.values() if row.not_before and row.not_before > self.now
+            key: _backoff(row) for key, row in rows.items() if row.not_before and row.not_before > self.now
         }
-        jobs = {key: self._job(row, needs.after[key]) for key, row in rows.items()}
-        waiting = [
-            jobs[row.pk] for row in rows.values() if jobs[row.pk].wanted and row.pk not in held_back and _may_start(row)
-        ]
+        waiting = [job for key, job in jobs.items() if job.wanted and key not in held_back and rows[key].may_start]
         return JobRows(
             jobs=jobs,
             waiting=tuple(sorted(waiting, key=lambda job: job.id)),
-            tasks=self.tasks,
-            refs=self.refs,
+            told=told,
             held_back=held_back,
             waits_for=needs.words,
         )
 
-    def _read_tasks(self, jobs: list[int]) -> None:
-        role_names: dict[int, tuple[int, str]] = {}
-        for role in TaskRole.objects.filter(job__in=jobs).select_related("sku").order_by("job_id", "position"):
-            role_names[role.pk] = (role.job_id, role.name)
-            self.roles[role.job_id].append(_role(role))
-        rows = Task.objects.filter(job__in=jobs).order_by("role__position", "index")
-        for task_id, role_id, index, state in rows.values_list("id", "role_id", "index", "state"):
-            job_id, name = role_names[role_id]
-            ref = self.refs[task_id] = scheduling.TaskRef(name, index)
-            self.tasks[(job_key(job_id), name, index)] = task_id
-            if state == TaskState.WAITING:
-                self.wanted[job_id].append(ref)
+    def _jobs(
+        self, rows: Mapping[int, JobRow], facts: Mapping[int, Facts], needs: Dependencies
+    ) -> dict[int, scheduling.Job]:
+        """Made anew only where something has changed, as it has of few."""
+        global _kept
+        before = _kept[1] if _kept[0] == self.rules else {}
+        kept: dict[int, _Kept] = {}
+        firm = self.firm((row, facts[key]) for key, row in rows.items() if facts[key].firm)
+        wanted = _wanted(rows)
+        jobs = {}
+        for key, row in rows.items():
+            own, last = facts[key], before.get(key)
+            tasks = own.tasks if row.waits_whole else tuple(wanted.get(key, ()))
+            if last is not None and last.facts is own and last.row == row and last.job.wanted == tasks:
+                kept[key], jobs[key] = last, last.job
+                continue
+            jobs[key] = self.job(row, own, tasks, needs.after.get(key, ()), preemptible=key not in firm)
+            if own.simple:
+                kept[key] = _Kept(row, own, jobs[key])
+        _kept = self.rules, kept
+        return jobs
 
-    def _job(self, row: Job, after: tuple[str, ...]) -> scheduling.Job:
-        berth = row.spec["berth"]
-        only = berth.get("nodes_only") or None
-        never = frozenset(berth.get("nodes_not") or ())
-        allowed = (frozenset(only) if only else self.nodes) - never if only or never else None
-        preemptible = row.pk not in self.firm
-        min_run_s = min(berth.get("min_run_time_s") or 0, settings.MAX_MIN_RUN_S)
+    def job(
+        self,
+        row: JobRow,
+        facts: Facts,
+        wanted: tuple[scheduling.TaskRef, ...],
+        after: tuple[str, ...],
+        *,
+        preemptible: bool,
+    ) -> scheduling.Job:
+        """The job as the engine has it."""
+        allowed = (facts.only_nodes or self.nodes) - facts.not_nodes if facts.only_nodes or facts.not_nodes else None
         return scheduling.Job(
             id=job_key(row.pk),
             vc=self.vc_names[row.vc_id],
-            user=row.user.username,
+            user=row.user,
             priority=row.priority,
-            roles=tuple(self.roles[row.pk]),
+            roles=facts.roles,
             submitted_ms=_ms(row.submitted_at),
             order_id=row.pk,
-            wanted=tuple(self.wanted[row.pk]),
+            wanted=wanted,
             gang=row.gang,
-            time_limit_ms=(berth.get("time_limit_s") or 0) * 1000 or None,
-            min_run_ms=min_run_s * 1000,
-            grace_ms=grace_seconds(berth.get("grace_period_s")) * 1000,
-            lazy_preemption=bool(row.spec.get("lazy_preemption")),
+            time_limit_ms=facts.time_limit_ms,
+            min_run_ms=min(facts.min_run_s, self.max_min_run_s) * 1000,
+            grace_ms=grace_seconds(facts.grace_s) * 1000,
+            lazy_preemption=facts.lazy,
             preemptible=preemptible,
-            borrow=self._borrow(row, berth.get("borrow"), preemptible),
+            borrow=self._borrow(row, facts.borrow, preemptible),
             avoid_nodes=frozenset(row.avoid_nodes),
             only_nodes=allowed,
             after=after,
+            paused=row.paused,
         )
 
-    def _firm(self, rows: Iterable[Job]) -> frozenset[int]:
-        """The jobs that are never preempted: they asked for it, and their user's right covers them and those before."""
+    def firm(self, asking: Iterable[tuple[JobRow, Facts]]) -> frozenset[int]:
+        """Of these jobs, which ask for it, those never preempted: their user's right covers them and those before."""
         left = firm_rights(now=self.now)
         firm = set()
-        for row in sorted(rows, key=lambda row: row.pk):
+        for row, facts in sorted(asking, key=lambda one: one[0].pk):
             key = (row.vc_id, row.user_id)
-            gpus = sum(role.count * role.gpus for role in self.roles[row.pk])
-            if row.spec["berth"].get("preemptible") is False and gpus <= left.get(key, 0):
-                left[key] -= gpus
+            if facts.firm and facts.gpus <= left.get(key, 0):
+                left[key] -= facts.gpus
                 firm.add(row.pk)
         return frozenset(firm)
 
-    def _borrow(self, row: Job, said: str | None, preemptible: bool) -> scheduling.Borrow:
+    def _borrow(self, row: JobRow, said: str | None, preemptible: bool) -> scheduling.Borrow:
         """What the job says, else its team's default; one that is never preempted holds nothing on loan."""
         return scheduling.Borrow(said or self.borrow[row.vc_id]) if preemptible else scheduling.Borrow.NEVER
 
 
-def _role(role: TaskRole) -> scheduling.Role:
-    return scheduling.Role(
-        name=role.name,
-        count=role.instances,
-        gpus=role.gpus,
-        cpu_milli=role.cpu_milli,
-        memory_mb=role.memory_mb,
-        sku=role.sku.name if role.sku else None,
-        pinned_cell=role.pinned_cell or None,
-        affinity_group=role.affinity_group or None,
-    )
+def _rows_read() -> tuple[dict[int, JobRow], dict[int, Told]]:
+    columns = ["id", "vc_id", "user_id", "user__username", *JobRow._fields[4:], "waiting_code", "waiting_written_at"]
+    split = len(JobRow._fields)
+    rows, told = {}, {}
+    for found in Job.objects.filter(state__in=JOB_LIVE).order_by().values_list(*columns):
+        row = JobRow(*found[:split])
+        rows[row.pk] = row
+        if row.state == JobState.WAITING:
+            told[row.pk] = Told(*found[split:])
+    return rows, told
 
 
-def _may_start(job: Job) -> bool:
-    # A gang is placed whole, from WAITING; any other job may place more tasks while some run.
-    return job.state == JobState.WAITING or (not job.gang and job.state in {JobState.STARTING, JobState.RUNNING})
+def _wanted(rows: Mapping[int, JobRow]) -> dict[int, list[scheduling.TaskRef]]:
+    """The tasks that wait, of jobs that are no waiting gangs: of those all wait."""
+    wanted: dict[int, list[scheduling.TaskRef]] = defaultdict(list)
+    partly = ~Q(job__gang=True, job__state=JobState.WAITING)
+    tasks = Task.objects.filter(partly, job__state__in=JOB_LIVE, state=TaskState.WAITING)
+    found = tasks.order_by("role__position", "index").values_list("job_id", "role__name", "index")
+    for job, role, index in found:
+        if job in rows:
+            wanted[job].append(scheduling.TaskRef(role, index))
+    return wanted
 
 
-def _backoff(job: Job) -> HeldBack:
-    return HeldBack("backoff", f"it is tried again at {job.not_before:%H:%M:%S} UTC")
+def tasks_read(jobs: Collection[int]) -> dict[tuple[str, str, int], int]:
+    """The rows of these jobs' tasks, by job (engine id), role and index. One query; none without jobs."""
+    rows = Task.objects.filter(job__in=jobs).order_by().values_list("job_id", "role__name", "index", "id")
+    return {(job_key(job), role, index): key for job, role, index, key in rows} if jobs else {}
+
+
+def _backoff(row: JobRow) -> HeldBack:
+    return HeldBack("backoff", f"it is tried again at {row.not_before:%H:%M:%S} UTC")
 
 
 def _ms(moment: datetime) -> int:

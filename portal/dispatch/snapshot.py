@@ -15,6 +15,7 @@ from portal.dispatch.holdings import Claims, Holdings, demotions_read
 from portal.dispatch.jobs import jobs_read
 from portal.dispatch.reservations import Reserved, reservations_read
 from portal.jobs.selectors import usage_folded
+from portal.jobs.services import Told
 
 HOUR_MS = 3_600_000
 
@@ -25,13 +26,13 @@ class Loaded:
 
     snapshot: scheduling.Snapshot
     jobs: dict[str, int]  # engine id -> row id
-    tasks: dict[tuple[str, str, int], int]  # (engine job id, role, index) -> row id
-    attempts: dict[tuple[str, str, int], UUID]  # the same of placed tasks -> id of the task attempt
+    attempts: dict[tuple[str, str, int], UUID]  # (engine job id, role, index) of a placed task -> its attempt's id
     nodes: dict[str, int]  # node name -> row id
     versions: dict[str, int]  # node name -> placement_version as read
     leaves: dict[str, int]  # leaf id -> GPU row id
     claims: Claims
     reserved: Reserved
+    told: dict[int, Told] = field(default_factory=dict)  # row id -> what was last told of why it waits
     held_back: dict[int, HeldBack] = field(default_factory=dict)  # row id -> why it is not in the order
     waits_for: dict[int, str] = field(default_factory=dict)  # row id -> its unfinished dependencies, in words
 
@@ -64,13 +65,13 @@ def read(*, now: datetime) -> Loaded:
     return Loaded(
         snapshot=snapshot,
         jobs={job_key(key): key for key in jobs.jobs},
-        tasks=jobs.tasks,
-        attempts=holdings.attempts(jobs),
+        attempts=holdings.attempts(),
         nodes={name: node.pk for name, node in cluster.nodes.items()},
         versions={name: node.placement_version for name, node in cluster.nodes.items()},
         leaves=cluster.gpus,
         claims=claims,
         reserved=reserved,
+        told=jobs.told,
         held_back=jobs.held_back,
         waits_for=jobs.waits_for,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 import scheduling
 from portal.dispatch.snapshot import Loaded
@@ -20,12 +20,17 @@ _JOB_NUMBERS = {"job", "first"}
 """Under these names its numbers hold a job's id."""
 
 
-def waits_told(plan: scheduling.Plan, loaded: Loaded) -> list[Waiting]:
-    """A reason for every waiting job. The engine knows jobs by number; people know them by name."""
-    taking = [loaded.jobs[wait.job.id] for wait in plan.waits if wait.reason.code is scheduling.Code.PREEMPTING]
+def waits_told(waits: Iterable[scheduling.Wait], loaded: Loaded, due: Container[int]) -> list[Waiting]:
+    """The reasons of the jobs that are due. The engine knows jobs by number; people know them by name."""
+    wanted = [wait for wait in waits if loaded.jobs[wait.job.id] in due]
+    taking = [loaded.jobs[wait.job.id] for wait in wanted if wait.reason.code is scheduling.Code.PREEMPTING]
     words = _preempting(taking) if taking else {}
-    names = Names(loaded.jobs, (wait.reason for wait in plan.waits))
-    return [*(_told(wait, loaded, words, names) for wait in plan.waits), *_held_back(loaded)]
+    names = Names(loaded.jobs, (wait.reason for wait in wanted))
+    held_back = ((job, held) for job, held in loaded.held_back.items() if job in due)
+    return [
+        *(_told(wait, loaded, words, names) for wait in wanted),
+        *(Waiting(job_id=job, code=held.code, message=held.message) for job, held in held_back),
+    ]
 
 
 class Names:
@@ -75,7 +80,3 @@ def _preempting(jobs: Iterable[int]) -> dict[int, str]:
         if (preemptor := told[0].preemptor) is not None:
             words[job] = preempting_words(job=preemptor, told=told)
     return words
-
-
-def _held_back(loaded: Loaded) -> list[Waiting]:
-    return [Waiting(job_id=job_id, code=held.code, message=held.message) for job_id, held in loaded.held_back.items()]

@@ -41,13 +41,13 @@ class EventsConsumer(SignedInConsumer):
 
     async def berth_event(self, event: dict[str, Any]) -> None:
         """From the channel layer. Never waits for the browser: the layer's own queue has no bound."""
-        payload = event["payload"]
-        if event["kind"] == "job" and not self.sight.covers(user_id=payload["user"], vc_id=payload["vc"]):
-            return
-        try:
-            self._waiting.put_nowait({"kind": event["kind"], **payload})
-        except asyncio.QueueFull:
-            self.skipped = True
+        for payload in event["payloads"]:
+            if event["kind"] == "job" and not self.sight.covers(user_id=payload["user"], vc_id=payload["vc"]):
+                continue
+            try:
+                self._waiting.put_nowait({"kind": event["kind"], **payload})
+            except asyncio.QueueFull:
+                self.skipped = True
 
     async def _send_all(self) -> None:
         while True:

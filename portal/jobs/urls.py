@@ -10,6 +10,8 @@ urlpatterns = [
     path("jobs/<int:job_id>", views.job_page, name="job"),
     path("jobs/<int:job_id>/stop", views.job_stop_page, name="job-stop"),
     path("jobs/<int:job_id>/move", views.job_move_page, name="job-move"),
+    path("jobs/<int:job_id>/pause", views.job_pause_page, name="job-pause"),
+    path("jobs/<int:job_id>/resume", views.job_resume_page, name="job-resume"),
     path("queue", views.queue, name="queue"),
     path("submit", views.submit, name="submit"),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -13,7 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from portal.accounts.models import User
 from portal.accounts.pages import PageRequest
@@ -40,7 +41,7 @@ from portal.jobs.selectors import (
     task_attempt_visible,
 )
 from portal.jobs.selectors.pages import JobFilter, TasksPage, job_counts, jobs_found, tasks_found
-from portal.jobs.services import job_change_vc, job_stop, job_submit
+from portal.jobs.services import job_change_vc, job_pause, job_resume, job_stop, job_submit
 from portal.jobs.spec import PRIORITY_CLASSES, Problem, SpecInvalid
 from portal.jobs.states import JOB_LIVE, JobState
 
@@ -145,11 +146,13 @@ def _job_context(request: PageRequest, job: Job) -> dict[str, Any]:
     shown = _log_shown(request, job, tasks)
     sight = job_sight(user=request.user, action=Action.JOB_STOP)
     moves = job_sight(user=request.user, action=Action.JOB_MOVE)
+    pauses = job_sight(user=request.user, action=Action.JOB_PAUSE)
     events = job_events(job=job)
     return {
         "job": job,
         "live": job.state in JOB_LIVE,
         "may_stop": job.state in JOB_LIVE and sight.covers(user_id=job.user_id, vc_id=job.vc_id),
+        "may_pause": job.state == JobState.WAITING and pauses.covers(user_id=job.user_id, vc_id=job.vc_id),
         "may_move": job.state == JobState.WAITING and moves.covers(user_id=job.user_id, vc_id=job.vc_id),
         "priority": PRIORITY_WORDS.get(job.priority, str(job.priority)),
         "place": queue_places(jobs=[job]).get(job.pk),
@@ -199,6 +202,29 @@ def job_stop_page(request: PageRequest, job_id: int) -> HttpResponse:
         return render(request, "jobs/stop.html", {"job": job})
     try:
         job_stop(job=job, actor=request.user, now=timezone.now())
+    except Conflict as conflict:
+        messages.warning(request, conflict.detail)
+    return redirect("job", job_id=job.pk)
+
+
+@login_required
+@require_POST
+def job_pause_page(request: PageRequest, job_id: int) -> HttpResponse:
+    """Holds a waiting job back."""
+    return _hold(request, job_id, job_pause)
+
+
+@login_required
+@require_POST
+def job_resume_page(request: PageRequest, job_id: int) -> HttpResponse:
+    """Lets a paused job go on."""
+    return _hold(request, job_id, job_resume)
+
+
+def _hold(request: PageRequest, job_id: int, change: Callable[..., Job]) -> HttpResponse:
+    job = job_with_right(user=request.user, job_id=job_id, action=Action.JOB_PAUSE)
+    try:
+        change(job=job, actor=request.user.username, now=timezone.now())
     except Conflict as conflict:
         messages.warning(request, conflict.detail)
     return redirect("job", job_id=job.pk)

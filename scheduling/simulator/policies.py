@@ -33,6 +33,7 @@ class Settings:
     work_kept: a preempted job goes on for the price of a restart; else it begins anew.
     quota_in_gpus: shares are numbers of GPUs, whatever cells the cluster's quotas name.
     grace_ms: what a victim is given before it is gone.
+    promotion: who runs on loan moves into its quota in its turn; else it stays on loan to its end.
     restart_cost: that price, in ms of run time by the job's GPUs.
     """
 
@@ -42,7 +43,12 @@ class Settings:
     work_kept: bool = True
     quota_in_gpus: bool = False
     grace_ms: int = 0
+    promotion: bool = True
     restart_cost: Callable[[int], int] = restart_cost
+
+
+NEVER_SAVED_MS = 1 << 62
+"""Where all work of a victim is lost, all of it counts when victims are chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +111,13 @@ def _run(made: list[World], trace: Sequence[TraceJob], settings: Settings, ended
 
 def worlds(cluster: Cluster, trace: Sequence[TraceJob], settings: Settings) -> Iterator[World]:
     """The clusters to run: one for each virtual cluster where it is alone, else one."""
-    policy = Policy(order=settings.order, backfill=settings.backfill, lending=settings.sharing != Sharing.QUOTA)
+    policy = Policy(
+        order=settings.order,
+        backfill=settings.backfill,
+        lending=settings.sharing != Sharing.QUOTA,
+        promotion=settings.promotion,
+        unsaved_cap_ms=Policy().unsaved_cap_ms if settings.work_kept else NEVER_SAVED_MS,
+    )
     if settings.sharing == Sharing.PRIVATE:
         for vc in cluster.virtual_clusters:
             yield _world(alone(cluster, vc), [job for job in trace if job.vc == vc.id], settings, policy)

@@ -11,11 +11,11 @@ from django.test import Client
 
 from portal.accounts.models import User
 from portal.accounts.rights import ALLOWED, Action
-from portal.clusters.models import QuotaChange
+from portal.clusters.models import Membership, QuotaChange
 from portal.clusters.selectors import quota_lines
 from portal.clusters.services import quota_change_create
 from portal.jobs.models import Job
-from tests.support.cast import HOST, Api, cast_of
+from tests.support.cast import HOST, Api, cast_of, person
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World, job_file
 
@@ -25,9 +25,11 @@ RIGHTS = {
     "job.read": "admin auditor lead member owner",
     "job.stop": "admin lead owner",
     "job.move": "admin lead owner",
+    "job.pause": "admin lead owner",
     "job.submit": "admin lead member",
     "vc.read": "admin auditor lead member owner other",
     "vc.cap": "admin lead",
+    "vc.members": "admin lead",
     "vc.configure": "admin",
     "cluster.configure": "admin",
     "node.read": "admin auditor lead member owner other",
@@ -61,6 +63,8 @@ CASES = {
     "job_task_list": Case("job.read", "GET", "jobs/{job}/tasks"),
     "job_log": Case("job.read", "GET", "jobs/{running}/logs"),
     "job_move": Case("job.move", "POST", "jobs/{job}/move", {"vc": "vision"}),
+    "job_pause": Case("job.pause", "POST", "jobs/{job}/pause"),
+    "job_resume": Case("job.pause", "POST", "jobs/{job}/resume"),
     "job_stop": Case("job.stop", "POST", "jobs/{job}/stop"),
     "job_submit": Case("job.submit", "POST", "jobs", job_file(name="second"), 400),
     "job_validate": Case("job.submit", "POST", "validate", job_file(name="second")),
@@ -72,6 +76,12 @@ CASES = {
     "node": Case("node.read", "GET", "nodes/gpu01"),
     "sku_list": Case("node.read", "GET", "skus"),
     "virtual_cluster_set_rules": Case("vc.cap", "PATCH", "virtual-clusters/vision", {"user_gpus": 9}, 403),
+    "member_list": Case("vc.members", "GET", "virtual-clusters/vision/members", None, 403),
+    "member_set": Case(
+        "vc.members", "POST", "virtual-clusters/vision/members", {"name": "nobody", "role": "member"}, 403
+    ),
+    "member_remove": Case("vc.members", "DELETE", "virtual-clusters/vision/members/{extra}", None, 403),
+    "user_share_list": Case("vc.read", "GET", "virtual-clusters/vision/shares"),
     "firm_right_set": Case(
         "vc.configure", "PUT", "virtual-clusters/vision/firm-rights/alice", {"gpus": 1, "last_day": "2999-01-01"}, 403
     ),
@@ -98,6 +108,7 @@ class Scene:
     running: Job
     waiting: Job
     change: QuotaChange
+    extra: Membership
 
 
 @pytest.fixture
@@ -111,7 +122,9 @@ def scene(db: None) -> Scene:
     change = quota_change_create(
         lines=quota_lines(), starts_at=later, ends_at=None, reason="", actor="root", now=world.now
     )
-    return Scene(cast_of(world.vc, world.user), running, waiting, change)
+    people = cast_of(world.vc, world.user)
+    extra = Membership.objects.create(vc=world.vc, user=person("extra"), role="member")
+    return Scene(people, running, waiting, change, extra)
 
 
 def may(person: str, action: str) -> bool:
@@ -149,7 +162,9 @@ def test_each_person_gets_what_the_table_gives_and_no_more(scene: Scene, person:
 
 
 def path_of(case: Case, scene: Scene) -> str:
-    return case.path.format(job=scene.waiting.pk, running=scene.running.pk, change=scene.change.pk)
+    return case.path.format(
+        job=scene.waiting.pk, running=scene.running.pk, change=scene.change.pk, extra=scene.extra.pk
+    )
 
 
 def kind_of(case: Case) -> str:

@@ -124,7 +124,7 @@ class BrowserJourneys:
         site.page.get_by_role("button", name=re.compile(r"taskRoles\.worker\.instances:\d+")).click()
         expect(site.editor).to_be_focused()
         expect(site.page.locator(".cm-activeLine")).to_contain_text("instances: many")
-        site.editor.fill(good)
+        site.replace_file(good)
         expect(site.page.get_by_text("This file is valid.")).to_be_visible(timeout=SLOW_MS)
         expect(site.page.locator("[data-job-problems] li")).to_have_count(0)
 

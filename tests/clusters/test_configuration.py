@@ -114,7 +114,9 @@ def test_what_is_exported_reads_back_as_the_same_cluster(world: World, name: str
 
 
 def test_the_reference_schedulers_own_configuration_is_refused_only_for_its_machine_in_two_chains(world: World) -> None:
-    assert set(faults(CASES["design"], world).values()) == {"1.0.0.2 is in several chains; here a machine is in one"}
+    assert set(faults(CASES["design"], world).values()) == {
+        "1.0.0.2 stands in the chains 3-DGX1-P100-NODE and CT1-NODE; here a machine stands in one"
+    }
     assert not Node.objects.exists()
 
 

@@ -126,6 +126,7 @@ def test_nobody_else_changes_anything(world: World, who: str) -> None:
     browser = Browser(cast_of(world.vc, world.user)[who])
     assert {browser.get(f"{VC}/{page}").status for page in ("quota", "rules")} == {403}
     posts = [f"{VC}/quota", f"{VC}/rules", f"{VC}/firm-rights", f"{VC}/firm-rights/alice/end"]
+    posts += [f"{VC}/members", f"{VC}/members/1/remove"]
     posts += [f"/quota-changes/{change.pk}/withdraw", "/cluster/nodes/gpu01/topology"]
     assert {browser.send(path, form="/profile").status for path in posts} == {403}
     assert FirmRight.objects.exists()

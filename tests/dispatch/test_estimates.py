@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from portal.dispatch.estimates import run_times, scores, starts_estimate
 from portal.dispatch.models import StartEstimate
-from portal.jobs.models import Job, JobAttempt
+from portal.jobs.models import Job, JobAttempt, TaskAttempt
 from portal.jobs.outlook import Score, starts_read
 from portal.jobs.selectors import job_forecast
 from portal.jobs.services import job_stop
@@ -101,15 +101,14 @@ def test_without_limits_and_with_too_few_runs_there_is_no_estimate_yet(world: Wo
 
 
 def test_an_estimate_that_says_the_same_again_is_no_new_one(world: World) -> None:
-    first = busy(world)
+    busy(world)
     world.submit()
     world.cycle()
     now = timezone.now()
     estimate(world, now)
     estimate(world, now + timedelta(seconds=30))
     assert StartEstimate.objects.count() == 1
-    spec = {**first.spec, "berth": {**first.spec["berth"], "time_limit_s": 36_000}}
-    Job.objects.filter(pk=first.pk).update(spec=spec)
+    TaskAttempt.objects.update(started_at=now - timedelta(minutes=40))
     estimate(world, now + timedelta(seconds=60))
     assert StartEstimate.objects.count() == 2
 

@@ -73,14 +73,15 @@ def test_a_borrower_comes_into_its_quota_where_it_is(world: World, teams: Teams)
     assert guest.events.get(code="promoted").message == "Its 2 GPUs are inside the quota of language from now on."
 
 
-def test_where_gpus_are_free_elsewhere_a_preemptor_needs_not_wait_for_its_victim(world: World, teams: Teams) -> None:
-    """Its quota is in use, but not all GPUs: the victim leaves in its grace, on loan."""
+def test_a_preemptor_gets_its_victims_very_gpus_though_others_are_idle(world: World, teams: Teams) -> None:
+    """Who leaves follows from the team's own cells; the idle GPUs are other teams'."""
     low = submitted(world, teams["alice"], TWO, name="low")
     world.settle()
     high = submitted(world, teams["bob"], TWO, name="high", extras=PROD)
     world.cycle()
     world.cycle()
-    assert (held(low), held(high)) == (["borrowed"] * 2, ["guaranteed"] * 2)
+    assert (held(low), held(high)) == (["borrowed"] * 2, [])
+    assert set(Claim.objects.values_list("claimant", "victim", "leaf__node__name")) == {(high.pk, low.pk, "gpu01")}
     world.settle()
     assert states(low, high) == [JobState.WAITING, JobState.RUNNING]
 

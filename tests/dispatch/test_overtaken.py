@@ -115,7 +115,7 @@ def demoting(world: World, teams: Teams) -> Case:
 
 
 def everything(world: World, teams: Teams) -> Case:
-    """A job loses its right, another gets it, one is preempted, one starts."""
+    """A job loses its right, one is preempted, one starts, another gets the right."""
     down = running(world, teams["alice"], {0: "gpu01/0"}, name="down")
     up = running(world, teams["bob"], {0: "gpu01/1"}, borrowed=True, name="up")
     low = running(world, teams["carol"], {0: "gpu02/0"}, borrowed=True, name="low")
@@ -124,9 +124,9 @@ def everything(world: World, teams: Teams) -> Case:
     loaded = read()
     return loaded, [
         {"demotions": [Demote(str(down.pk), str(up.pk))]},
-        {"promotions": [Promotion(str(up.pk), placements(up, {0: "gpu01/1"}))]},
         {"preemptions": [preempt(loaded, high, {0: "gpu02/0"}, {low: (0,)})]},
         {"starts": [start(loaded, new, {0: "gpu02/1"})]},
+        {"promotions": [Promotion(str(up.pk), placements(up, {0: "gpu01/1"}))]},
     ]
 
 

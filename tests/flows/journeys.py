@@ -39,7 +39,7 @@ class Journeys:
         first = user.run(TRAINER, gpu=all_gpus, name="first")
         user.wait_line(first, "training")
         gang = user.run(COUNT, instances=2, gpu=1, name="gang")
-        waiting = user.wait_for(gang, lambda job: job["waiting"] and job["waiting"]["code"])["waiting"]
+        waiting = user.wait_for(gang, lambda job: job["waiting"] and job["waiting"]["place"])["waiting"]
         assert (waiting["code"], waiting["place"]) == ("quota", 1)
         assert f"{all_gpus} of {all_gpus}" in waiting["message"]
         assert user.task_attempts(first)[0]["state"] == "running"

@@ -1,13 +1,16 @@
-"""OpenPAI's lab 6, its eight job files as they are, on two nodes with one GPU each; what needs preemption left out.
+"""OpenPAI's lab 6: its experiments with its eight job files as they are, on two nodes with one GPU each.
 
-The image of that name is made here: its `examples/mnist/main.py` trains nothing and prints like the real one.
+The cluster comes from configurations in HiveD's form: first one node for each of two virtual clusters, then both for
+one. The image of that name is made here: its `examples/mnist/main.py` trains nothing and prints like the real one.
 """
 
 import io
 import tarfile
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,41 +32,46 @@ given = parser.parse_args()
 for epoch in range(1, given.epochs + 1):
     print(f"Train Epoch: {epoch} [0/60000 (0%)] batches of {given.batch_size} at {given.lr}", flush=True)
 """
-QUOTAS = """
+CLUSTER = """
+physicalCluster:
+  skuTypes:
+    K80: {gpu: 1, cpu: 2, memory: 4096Mi}
+  cellTypes:
+    K80-NODE: {childCellType: K80, childCellNumber: 1, isNodeLevel: true}
+    K80-NODE-POOL: {childCellType: K80-NODE, childCellNumber: 2}
+  physicalCells:
+  - cellType: K80-NODE-POOL
+    cellChildren:
+    - cellAddress: carol
+    - cellAddress: dan
+virtualClusters:
+"""
+MEMBERS = """
 from django.utils import timezone
 from portal.accounts.models import User
-from portal.clusters.models import CellType, VirtualCluster
-from portal.clusters.services import member_set, quota_set, vc_create
-now, wanted = timezone.now(), {wanted}
-for name in wanted:
-    if not VirtualCluster.objects.filter(name=name).exists():
-        member_set(vc=vc_create(name=name, now=now), user=User.objects.get(username="alice"), role="member", now=now)
-for vc in sorted(VirtualCluster.objects.all(), key=lambda vc: wanted.get(vc.name, 0)):
-    quota_set(vc=vc, cell_type=CellType.objects.get(child__isnull=True), count=wanted.get(vc.name, 0), now=now)
+from portal.clusters.models import VirtualCluster
+from portal.clusters.services import member_set
+for vc in VirtualCluster.objects.filter(name__in=("default", "vc1")):
+    member_set(vc=vc, user=User.objects.get(username="alice"), role="member", now=timezone.now())
 """
 
 
 @pytest.fixture(scope="module")
-def lab(services: Services, postgres: PostgresServer, running_docker: DockerEngine) -> Iterator[Person]:
-    """Alice, with a virtual cluster `vc1` and another `default`, of one GPU each."""
+def two_vcs(services: Services, postgres: PostgresServer, running_docker: DockerEngine) -> Iterator[Person]:
+    """Alice, a member of `vc1` and of `default`, which have a node each."""
     agents = [
-        Agent(name="node1", gpus="simulated:1xK80-12GB", ports="23000-23499"),
-        Agent(name="node2", gpus="simulated:1xK80-12GB", ports="23500-23999"),
+        Agent(name="carol", gpus="simulated:1xK80-12GB", ports="23000-23499"),
+        Agent(name="dan", gpus="simulated:1xK80-12GB", ports="23500-23999"),
     ]
     url = postgres.create_database(f"lab6_{len(services.stacks)}")
     made = Stack(services, database_url=url, docker_url=running_docker.url, agents=agents)
     with closing(made):
         make_image(running_docker)
         made.start()
-        share(made, {"vc1": 1, "default": 1})
+        share(made, vc1=1, default=1)
+        made.manage("shell", "--verbosity=0", "-c", MEMBERS)
         yield Person(made, "alice", "vc1")
     running_docker.remove_containers()
-
-
-@pytest.fixture(autouse=True)
-def _ended(lab: Person) -> Iterator[None]:
-    yield
-    lab.clear()
 
 
 def make_image(engine: DockerEngine) -> None:
@@ -80,9 +88,28 @@ def make_image(engine: DockerEngine) -> None:
         container.remove()
 
 
-def share(stack: Stack, wanted: dict[str, int]) -> None:
-    """Give each virtual cluster so many of the GPUs, the smallest shares first."""
-    stack.manage("shell", "--verbosity=0", "-c", QUOTAS.format(wanted=wanted))
+def share(stack: Stack, **nodes: int) -> None:
+    """Make the lab's configuration the cluster's, with so many nodes for each virtual cluster."""
+    cell = "K80-NODE-POOL.K80-NODE"
+    lines = [f"  {vc}: {{virtualCells: [{{cellType: {cell}, cellNumber: {count}}}]}}" for vc, count in nodes.items()]
+    file = stack.folder / "cluster.yaml"
+    file.write_text(CLUSTER + "\n".join(lines))
+    said = stack.manage("cluster", "import", str(file))
+    assert said.startswith(f"Done: 2 nodes, {len(nodes)} virtual clusters")
+
+
+@pytest.fixture(scope="module")
+def one_vc(two_vcs: Person) -> Person:
+    """The lab's second cluster, from here on: both nodes are the quota of `default`."""
+    share(two_vcs.stack, default=2)
+    return two_vcs
+
+
+@pytest.fixture
+def lab(two_vcs: Person) -> Iterator[Person]:
+    """The lab as the last test left it, without jobs."""
+    yield two_vcs
+    two_vcs.clear()
 
 
 def config(number: int) -> str:
@@ -93,45 +120,67 @@ def trained(lab: Person, job: int, task: int = 0) -> bool:
     return "Train Epoch: 1 [0/60000 (0%)] batches of 64 at 0.01" in lab.log_lines(job, task)
 
 
-def test_a_job_trains_in_its_virtual_cluster(lab: Person) -> None:
-    job = lab.submit(config(0))
-    assert lab.wait(job, "succeeded")["vc"] == "vc1"
-    assert trained(lab, job)
+def only(lab: Person, job: int) -> dict[str, Any]:
+    """The newest attempt of a job's only task."""
+    (task,) = lab.task_attempts(job)
+    return task
 
 
-def test_a_prod_job_comes_before_a_test_job_that_waited_longer(lab: Person) -> None:
-    holds, test = lab.submit(config(1)), lab.submit(config(1))
-    lab.wait(holds, "running")
+def test_vc_safety_jobs_of_a_virtual_cluster_run_one_at_a_time_on_its_one_node(lab: Person) -> None:
+    jobs = [lab.submit(config(0)) for _ in range(3)]
+    for job in jobs:
+        assert lab.wait(job, "succeeded")["vc"] == "vc1"
+        assert trained(lab, job)
+    tasks = [only(lab, job) for job in jobs]
+    assert len({task["node"] for task in tasks}) == 1, "the other team's node stays idle"
+    assert all(first["ended_at"] <= then["started_at"] for first, then in pairwise(tasks))
+
+
+def test_preemption_a_prod_job_takes_the_node_of_a_test_job_which_runs_again_after_it(lab: Person) -> None:
+    test = lab.submit(config(1))
+    lab.wait(test, "running")
     prod = lab.submit(config(2))
-    waiting = lab.wait_for(prod, lambda job: job["waiting"] and job["waiting"]["code"])["waiting"]
-    assert (waiting["code"], waiting["place"]) == ("quota", 1)
-    assert lab.job(test)["waiting"]["place"] == 2
-    lab.stop(holds)
     lab.wait(prod, "running")
-    assert lab.job(test)["state"] == "waiting"
+    lab.wait_for(test, lambda job: job["waiting"] and job["waiting"]["code"] == "quota")
+    assert [one["end_reason"] for one in lab.attempts(test)] == ["preempted"]
+    lab.stop(prod)
+    again = lab.wait(test, "running")
+    assert again["retries"] == 1, "the platform's retry: the file allows none of the user's"
+    assert trained(lab, prod)
+    assert only(lab, test)["node"] == only(lab, prod)["node"]
 
 
-def test_an_opportunistic_job_waits_for_a_gpu_that_is_owed_to_no_team_and_borrows_it(lab: Person) -> None:
-    prod, oppo = lab.submit(config(3)), lab.submit(config(4))
+def test_opportunistic_a_job_borrows_the_other_teams_node_until_that_team_needs_it(lab: Person) -> None:
+    prod = lab.submit(config(3))
     lab.wait(prod, "running")
-    lab.wait_for(oppo, lambda job: job["waiting"] and job["waiting"]["message"])
-    share(lab.stack, {"vc1": 1, "default": 0})
+    oppo = lab.submit(config(4))
     lab.wait(oppo, "running")
-    standings = [lab.task_attempts(job)[0]["gpus"][0]["standing"] for job in (prod, oppo)]
-    assert standings == ["guaranteed", "borrowed"]
+    assert [only(lab, job)["gpus"][0]["standing"] for job in (prod, oppo)] == ["guaranteed", "borrowed"]
+    assert only(lab, prod)["node"] != only(lab, oppo)["node"]
+    lent = only(lab, oppo)["node"]
+
+    owners = lab.submit(config(1).replace("virtualCluster: vc1", "virtualCluster: default"))
+    lab.wait(owners, "running")
+    assert only(lab, owners)["node"] == lent
+    lab.wait_for(oppo, lambda job: job["waiting"] and job["waiting"]["code"])
+    assert lab.job(prod)["state"] == "running"
 
 
-def test_a_gang_waits_for_both_gpus_and_an_incremental_job_takes_the_one_there_is(lab: Person) -> None:
-    share(lab.stack, {"vc1": 0, "default": 2})
+@pytest.mark.usefixtures("one_vc")
+def test_gang_both_tasks_wait_and_start_together_when_the_running_job_ends(lab: Person) -> None:
     holds, gang = lab.submit(config(5)), lab.submit(config(6))
     lab.wait(holds, "running")
     waiting = lab.wait_for(gang, lambda job: job["waiting"] and job["waiting"]["code"])["waiting"]
     assert waiting["code"] == "quota"
     assert "1 of 2" in waiting["message"]
+    assert not any(task["attempts"] for task in lab.tasks(gang))
     lab.stop(holds)
     lab.wait(gang, "succeeded")
-    assert {task["node"] for task in lab.task_attempts(gang)} == {"node1", "node2"}
+    assert {task["node"] for task in lab.task_attempts(gang)} == {"carol", "dan"}
 
+
+@pytest.mark.usefixtures("one_vc")
+def test_incremental_a_job_that_is_no_gang_starts_one_task_on_the_free_node(lab: Person) -> None:
     holds = lab.submit(config(5))
     lab.wait(holds, "running")
     incremental = lab.submit(config(7))
@@ -140,9 +189,17 @@ def test_a_gang_waits_for_both_gpus_and_an_incremental_job_takes_the_one_there_i
     assert lab.job(holds)["state"] == "running"
 
 
-def test_a_gang_larger_than_the_virtual_cluster_is_refused(lab: Person) -> None:
-    share(lab.stack, {"vc1": 0, "default": 2})
-    text = config(6).replace("instances: 2", "instances: 4")
-    answer = lab.http.post("/jobs", content=text, headers={"Content-Type": "application/yaml"})
+@pytest.mark.usefixtures("one_vc")
+def test_over_quota_a_larger_gang_is_refused_and_single_tasks_run_two_at_a_time(lab: Person) -> None:
+    four = config(6).replace("instances: 2", "instances: 4")
+    answer = lab.http.post("/jobs", content=four, headers={"Content-Type": "application/yaml"})
     assert answer.status_code == 400
     assert "exceeds maximum 2" in answer.text
+    single = (
+        config(7)
+        .replace("instances: 2", "instances: 4")
+        .replace("--batch-size 64\n", "--batch-size 64\n    - sleep 5m\n")
+    )
+    job = lab.submit(single)
+    lab.wait_for(job, lambda _: sum(trained(lab, job, task) for task in range(4)) == 2)
+    assert [bool(task["attempts"]) for task in lab.tasks(job)] == [True, True, False, False]

@@ -2,14 +2,25 @@
 
 from dataclasses import replace
 
-from scheduling import Borrow, Engine, Plan, Rules, Start, TaskRef
+from scheduling import Borrow, Engine, Job, Plan, Rules, Start, TaskRef
 from tests.scheduling.builders import carry_out, cluster, engine, job, node, role, running, with_rules
+from tests.scheduling.simulator.traces import equal_nodes
 
 HOUR = 3_600_000
 
 
 def victims_of(plan: Plan) -> list[str]:
     return sorted(victim.job for one in plan.preemptions for victim in one.victims)
+
+
+def borrower(name: str, gpus: int = 1, *, vc: str = "vision", order: int = 0) -> Job:
+    """A job of one task that starts on loan where its team's quota is not free yet."""
+    return job(name, role(gpus=gpus, sku=None), vc=vc, order=order, borrow=Borrow.AUTO)
+
+
+def where(made: Engine, name: str) -> set[str]:
+    """The nodes that a running job is on."""
+    return {task.placement.node for one in made.snapshot().running if one.job.id == name for task in one.tasks}
 
 
 # Inside a team
@@ -142,6 +153,34 @@ def test_of_a_team_the_borrower_that_loses_least_pays() -> None:
     made.advance(HOUR)
     made.submit(job("mine"))
     assert victims_of(made.plan(2 * HOUR)) == ["new"]
+
+
+def test_in_the_teams_own_cell_too_the_borrower_that_loses_least_pays() -> None:
+    made = running(equal_nodes(2, 4, vision=1, speech=1), borrower("mine", 2), borrower("theirs", 4, vc="speech"))
+    made.submit(borrower("old", vc="speech", order=1))
+    made.advance(0)
+    made.submit(borrower("new", vc="speech", order=2))
+    made.advance(HOUR)
+    made.submit(borrower("more", order=3))
+    assert victims_of(made.plan(2 * HOUR)) == ["new"]
+
+
+def test_who_leaves_anyway_leaves_for_all() -> None:
+    lent = job("single", vc="speech", priority=-1)
+    made = running(cluster(node("a", 4), node("b", 1), vision=5, speech=0), lent)
+    made.submit(job("gang", role(gpus=3), vc="speech", priority=-1))
+    made.advance(2 * HOUR)
+    for number in range(4):
+        made.submit(job(f"mine{number}", order=number))
+    assert set(victims_of(made.plan(2 * HOUR + 1))) == {"gang"}
+
+
+def test_a_borrower_lies_beside_its_teams_own_jobs_where_only_they_may_take_its_place() -> None:
+    made = running(equal_nodes(3, 4, vision=1, speech=1), borrower("theirs", 2, vc="speech"), borrower("mine"))
+    made.submit(replace(borrower("wide", 4, order=1), borrow=Borrow.NEVER))
+    made.submit(borrower("small", order=2))
+    made.advance(0)
+    assert where(made, "small") == where(made, "mine")
 
 
 def test_what_a_team_borrowed_beyond_its_quota_is_taken_and_what_is_its_own_is_not() -> None:

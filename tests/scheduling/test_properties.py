@@ -168,7 +168,7 @@ def test_nobody_passes_a_waiting_job_of_the_same_team_and_sku(
     plan = lived(replace(described, policy=Policy(backfill=False)), waiting, ends).plan(0)
     for wait in [one for one in plan.waits if one.reason.code is not Code.PREEMPTING]:
         for start in plan.starts:
-            if start.job.vc != wait.job.vc or start.job.opportunistic != wait.job.opportunistic:
+            if start.job.vc != wait.job.vc or start.job.opportunistic or wait.job.opportunistic:
                 continue
             used = {start.job.role(one.role).sku or sku_at(described, one.node) for one in start.placements
                     if one.leaves}  # fmt: skip

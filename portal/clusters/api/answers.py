@@ -137,6 +137,27 @@ class VirtualClusterDetailAnswer(VirtualClusterAnswer):
     firm_rights = FirmRightAnswer(many=True)
 
 
+class MemberAnswer(Answer):
+    """Somebody in a virtual cluster: a user or a group."""
+
+    id = serializers.IntegerField()
+    user = serializers.CharField(source="user.username", allow_null=True, default=None)
+    group = serializers.CharField(source="group.name", allow_null=True, default=None)
+    role = serializers.ChoiceField(VcRole.choices)
+
+
+class UserShareAnswer(serializers.Serializer[Any]):
+    """A user's part of the quota of late, and jobs."""
+
+    user = serializers.CharField()
+    share = serializers.FloatField(
+        allow_null=True,
+        help_text="0: nothing, 1: all of the quota all of the time; older use weighs less; null: unknown",
+    )
+    running = serializers.IntegerField(help_text="jobs")
+    waiting = serializers.IntegerField(help_text="jobs")
+
+
 class CellTypeAnswer(serializers.Serializer[Any]):
     """A unit of topology, of which quotas can be made."""
 

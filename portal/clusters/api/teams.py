@@ -13,18 +13,36 @@ from rest_framework.response import Response
 
 from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
-from portal.clusters.api.answers import CLASSES, VirtualClusterAnswer, VirtualClusterDetailAnswer
+from portal.clusters.api.answers import (
+    CLASSES,
+    MemberAnswer,
+    UserShareAnswer,
+    VirtualClusterAnswer,
+    VirtualClusterDetailAnswer,
+)
 from portal.clusters.models import VirtualCluster
 from portal.clusters.selectors import (
+    jobs_seen,
+    user_shares,
     vc_detail,
     vc_get,
+    vc_members,
     vc_restrict,
     vc_roles,
     vc_shares,
     vc_with_right,
 )
-from portal.clusters.services import CAPS, Limit, firm_right_end, firm_right_set, loan_limits_set, vc_set_rules
-from portal.clusters.states import Borrow
+from portal.clusters.services import (
+    CAPS,
+    Limit,
+    firm_right_end,
+    firm_right_set,
+    loan_limits_set,
+    membership_end,
+    membership_set,
+    vc_set_rules,
+)
+from portal.clusters.states import Borrow, VcRole
 from portal.common.pagination import ByName
 from portal.common.serializers import Body, Text, Whole
 
@@ -54,6 +72,12 @@ class RulesBody(Body):
 class FirmRightBody(Body):
     gpus = Whole(min_value=1, max_value=MOST)
     last_day = serializers.DateField()
+
+
+class MemberBody(Body):
+    name = Text(max_length=150)
+    kind = serializers.ChoiceField(["user", "group"], default="user")
+    role = serializers.ChoiceField(VcRole.choices)
 
 
 class VirtualClustersView(ApiView):
@@ -101,6 +125,56 @@ class VirtualClusterView(ApiView):
         shares, roles = vc_shares(vcs=[vc]), vc_roles(user=self.user)
         described = _vc(vc, shares[vc.pk], roles.get(vc.pk)) | vc_detail(vc=vc)
         return Response(VirtualClusterDetailAnswer(described).data)
+
+
+class MembersView(ApiView):
+    """Who is in a virtual cluster."""
+
+    pagination_class = None
+
+    @extend_schema(operation_id="member_list", responses=MemberAnswer(many=True))
+    def get(self, request: Request, name: str) -> Response:
+        """Its users and groups, leads first. For its leads and administrators."""
+        vc = vc_with_right(user=self.user, name=name, action=Action.VC_MEMBERS)
+        return self._answer(vc)
+
+    @extend_schema(operation_id="member_set", request=MemberBody, responses=MemberAnswer(many=True))
+    def post(self, request: Request, name: str) -> Response:
+        """Gives a user or a group a role, in place of an earlier one. For its leads and administrators."""
+        vc = vc_with_right(user=self.user, name=name, action=Action.VC_MEMBERS)
+        body = self.body(MemberBody)
+        membership_set(
+            vc=vc, name=body["name"], group=body["kind"] == "group", role=body["role"], now=timezone.now(),
+            actor=self.user.username,
+        )  # fmt: skip
+        return self._answer(vc)
+
+    def _answer(self, vc: VirtualCluster) -> Response:
+        return Response(MemberAnswer(vc_members(vc=vc), many=True).data)
+
+
+class MemberView(ApiView):
+    """Somebody in a virtual cluster."""
+
+    @extend_schema(operation_id="member_remove", responses={204: None})
+    def delete(self, request: Request, name: str, member_id: int) -> Response:
+        """Takes somebody out; what runs goes on. For its leads and administrators."""
+        vc = vc_with_right(user=self.user, name=name, action=Action.VC_MEMBERS)
+        membership_end(vc=vc, membership_id=member_id, now=timezone.now(), actor=self.user.username)
+        return Response(status=204)
+
+
+class SharesView(ApiView):
+    """Fair share in a virtual cluster."""
+
+    pagination_class = None
+
+    @extend_schema(operation_id="user_share_list", responses=UserShareAnswer(many=True))
+    def get(self, request: Request, name: str) -> Response:
+        """Each user's part of the quota of late, the smaller first, as equal jobs of theirs take turns. For those who
+        may see the virtual cluster's jobs; others find nobody."""
+        vc = vc_get(user=self.user, name=name)
+        return Response(UserShareAnswer(user_shares(vc=vc) if jobs_seen(user=self.user, vc=vc) else [], many=True).data)
 
 
 class FirmRightView(ApiView):

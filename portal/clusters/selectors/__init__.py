@@ -12,6 +12,7 @@ from portal.clusters.selectors.details import (
     vc_members,
 )
 from portal.clusters.selectors.engine import ClusterRows, cluster_read, rules_read
+from portal.clusters.selectors.fairness import UserShare, user_shares
 from portal.clusters.selectors.hardware import GivenUp
 from portal.clusters.selectors.loads import GpuPlace, Holder, NodeLoad, node_loads
 from portal.clusters.selectors.quotas import quota_lines
@@ -21,6 +22,7 @@ from portal.clusters.selectors.visible import (
     JobSight,
     cluster_right,
     job_sight,
+    jobs_seen,
     may,
     memberships_of,
     node_get,
@@ -45,6 +47,7 @@ __all__ = [
     "NodeLoad",
     "SkuShare",
     "SkuTotal",
+    "UserShare",
     "cell_types",
     "change_lines",
     "cluster_read",
@@ -52,6 +55,7 @@ __all__ = [
     "firm_rights",
     "highest_class",
     "job_sight",
+    "jobs_seen",
     "lines_named",
     "may",
     "memberships_of",
@@ -63,6 +67,7 @@ __all__ = [
     "quota_lines",
     "rules_read",
     "sku_totals",
+    "user_shares",
     "vc_detail",
     "vc_events",
     "vc_get",

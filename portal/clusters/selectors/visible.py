@@ -15,6 +15,7 @@ from portal.common.errors import Denied, NotFound
 
 _VC_REFUSALS = {
     Action.VC_CAP: "Only a lead of the virtual cluster or an administrator may change this.",
+    Action.VC_MEMBERS: "Only a lead of the virtual cluster or an administrator may change who is in it.",
     Action.VC_CONFIGURE: "Only an administrator may change this.",
 }
 _ROLES = {Relation.LEAD: VcRole.LEAD, Relation.MEMBER: VcRole.MEMBER}
@@ -122,3 +123,8 @@ def job_sight(*, user: User, action: Action = Action.JOB_READ) -> JobSight:
 def may(*, user: User, vc: VirtualCluster, action: Action) -> bool:
     """Whether the user may do this to the VC."""
     return vc_restrict(user=user, action=action).filter(pk=vc.pk).exists()
+
+
+def jobs_seen(*, user: User, vc: VirtualCluster) -> bool:
+    """Whether the user may see the jobs of this VC, and so who is in it."""
+    return job_sight(user=user).covers(user_id=0, vc_id=vc.pk)

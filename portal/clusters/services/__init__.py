@@ -15,7 +15,7 @@ from portal.clusters.services.quotas import (
 from portal.clusters.services.reports import node_report
 from portal.clusters.services.rules import CAPS, Limit, firm_right_end, firm_right_set, loan_limits_set, vc_set_rules
 from portal.clusters.services.silence import lane_pulse, nodes_lose
-from portal.clusters.services.teams import member_set, vc_create
+from portal.clusters.services.teams import member_set, membership_end, membership_set, vc_create
 from portal.clusters.services.topology import topology_take
 from portal.clusters.services.versions import cluster_version
 
@@ -33,6 +33,8 @@ __all__ = [
     "lines_resolve",
     "loan_limits_set",
     "member_set",
+    "membership_end",
+    "membership_set",
     "node_add",
     "node_event",
     "node_report",

@@ -77,9 +77,14 @@ def _name_faults(found: scheduling.Cluster) -> Iterator[Fault]:
         if len(name) > length or not re.search(NAME_RULE, name):
             message = f"{name[:80]} is no name: letters, digits, dot, dash and underscore, at most {length}"
             yield Fault(path, message, "name")
+    chains: dict[str, list[str]] = defaultdict(list)
+    for node in found.nodes:
+        chains[config.machine(node)].append(node.chain)
     for node in found.nodes:
         if "@" in node.id:
-            message = f"{config.machine(node)} is in several chains; here a machine is in one"
+            machine = config.machine(node)
+            named = " and ".join(sorted(chains[machine]))
+            message = f"{machine} stands in the chains {named}; here a machine stands in one"
             yield Fault(f"physicalCluster.physicalCells.{node.id}", message, "several_chains")
 
 

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 
 from portal.clusters.models import Node, ReportsLane
 from portal.clusters.services.health import health_move
@@ -36,10 +37,12 @@ def nodes_lose(*, now: datetime) -> list[Node]:
     if lane is None or now - lane.last_pulse_at > LANE_GAP:
         return []
     limit = timedelta(seconds=settings.NODE_LOST_AFTER_S)
-    nodes = list(Node.objects.filter(health=NodeHealth.HEALTHY))
-    silent = [node for node in nodes if now - max(node.last_report_at or lane.open_since, lane.open_since) > limit]
-    if len(silent) * 2 > len(nodes):
-        _silent_together(silent, len(nodes), now)
+    if now - lane.open_since <= limit:
+        return []
+    nodes = Node.objects.filter(health=NodeHealth.HEALTHY)
+    silent = list(nodes.filter(Q(last_report_at__lt=now - limit) | Q(last_report_at=None)))
+    if silent and len(silent) * 2 > (count := nodes.count()):
+        _silent_together(silent, count, now)
         return []
     return [node for node in silent if _lose(node, now)]
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
+from django.contrib.auth.models import Group
 from django.db import transaction
+from django.db.models import QuerySet
 
 from portal.accounts.models import User
 from portal.clusters.models import Membership, VcEvent, VirtualCluster
-from portal.common.errors import Conflict
+from portal.common.errors import Conflict, Fault, Invalid, NotFound
 
 
 def vc_create(*, name: str, description: str = "", now: datetime, actor: str = "") -> VirtualCluster:
@@ -27,3 +30,33 @@ def member_set(*, vc: VirtualCluster, user: User, role: str, now: datetime, acto
         Membership.objects.update_or_create(vc=vc, user=user, defaults={"role": role})
         message = f"{user.username} is {role} of {vc.name}."
         VcEvent.objects.create(vc=vc, at=now, code="member", message=message, actor=actor)
+
+
+def membership_set(*, vc: VirtualCluster, name: str, group: bool, role: str, now: datetime, actor: str) -> None:
+    """Give a user, or a group, of that name a role, in place of an earlier one. Raises Invalid for one that is not
+    there."""
+    kind = "group" if group else "user"
+    who: Group | User | None = (Group.objects.filter(name=name) if group else _users(name)).first()
+    if who is None:
+        raise Invalid([Fault("name", f"there is no {kind} {name}", "unknown")])
+    with transaction.atomic():
+        which: dict[str, Any] = {"vc": vc, kind: who}
+        Membership.objects.update_or_create(**which, defaults={"role": role})
+        message = f"{'Group ' if group else ''}{name} is {role} of {vc.name}."
+        VcEvent.objects.create(vc=vc, at=now, code="member", message=message, actor=actor)
+
+
+def membership_end(*, vc: VirtualCluster, membership_id: int, now: datetime, actor: str) -> None:
+    """Take somebody out of the team; what runs goes on. Raises NotFound."""
+    row = vc.memberships.select_related("user", "group").filter(pk=membership_id).first()
+    if row is None:
+        raise NotFound("membership", membership_id)
+    name = row.user.username if row.user else f"Group {row.group}"
+    with transaction.atomic():
+        row.delete()
+        message = f"{name} is not in {vc.name} any more."
+        VcEvent.objects.create(vc=vc, at=now, code="member", message=message, actor=actor)
+
+
+def _users(name: str) -> QuerySet[User]:
+    return User.objects.filter(username=name, is_active=True)

@@ -14,21 +14,30 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action, allowed_everywhere
-from portal.clusters.forms import FirmRightForm, RulesForm
+from portal.clusters.forms import FirmRightForm, LoanForm, MemberForm, RulesForm
 from portal.clusters.models import VirtualCluster
 from portal.clusters.selectors import (
     change_lines,
+    jobs_seen,
     may,
     quota_changes,
+    user_shares,
     vc_detail,
     vc_events,
     vc_get,
     vc_members,
-    vc_roles,
     vc_shares,
     vc_with_right,
 )
-from portal.clusters.services import firm_right_end, firm_right_set, vc_set_rules
+from portal.clusters.services import (
+    firm_right_end,
+    firm_right_set,
+    loan_limits_set,
+    membership_end,
+    membership_set,
+    vc_set_rules,
+)
+from portal.clusters.states import VcRole
 from portal.common.errors import Invalid, NotFound
 
 
@@ -36,21 +45,31 @@ from portal.common.errors import Invalid, NotFound
 @require_safe
 def virtual_cluster(request: PageRequest, name: str) -> HttpResponse:
     """One virtual cluster."""
-    vc = vc_get(user=request.user, name=name)
-    return _page(request, vc, FirmRightForm())
+    return _page(request, vc_get(user=request.user, name=name))
 
 
-def _page(request: PageRequest, vc: VirtualCluster, form: FirmRightForm, status: int = 200) -> HttpResponse:
+def _page(
+    request: PageRequest,
+    vc: VirtualCluster,
+    *,
+    right: FirmRightForm | None = None,
+    member: MemberForm | None = None,
+    status: int = 200,
+) -> HttpResponse:
     user = request.user
-    known = vc_roles(user=user).get(vc.pk) or allowed_everywhere(user, Action.JOB_READ)
+    known = jobs_seen(user=user, vc=vc)
     changes = [(row, change_lines(row)) for row in quota_changes().filter(lines__vc=vc).distinct()]
     context: dict[str, Any] = {
         "vc": vc,
         "shares": vc_shares(vcs=[vc])[vc.pk],
         "members": vc_members(vc=vc) if known else None,
+        "users": user_shares(vc=vc) if known else None,
         "changes": changes,
         "events": vc_events(vc=vc),
-        "form": form,
+        "right_form": right or FirmRightForm(auto_id="right-%s"),
+        "member_form": member or MemberForm(auto_id="member-%s"),
+        "roles": VcRole.choices,
+        "may_members": may(user=user, vc=vc, action=Action.VC_MEMBERS),
         "may_cap": may(user=user, vc=vc, action=Action.VC_CAP),
         "may_configure": allowed_everywhere(user, Action.VC_CONFIGURE),
         **vc_detail(vc=vc),
@@ -61,15 +80,52 @@ def _page(request: PageRequest, vc: VirtualCluster, form: FirmRightForm, status:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def virtual_cluster_rules(request: PageRequest, name: str) -> HttpResponse:
-    """Changes the rules: a lead what one user may hold, an administrator all of them."""
+    """Changes the rules: a lead what one user may hold, an administrator all of them and the limits of lending."""
     vc = vc_with_right(user=request.user, name=name, action=Action.VC_CAP)
     every = allowed_everywhere(request.user, Action.VC_CONFIGURE)
-    form = RulesForm(request.POST if request.method == "POST" else None, vc=vc, every=every)
-    if form.is_valid():
-        vc_set_rules(vc=vc, changes=form.cleaned_data, now=timezone.now(), actor=request.user.username)
+    data = request.POST if request.method == "POST" else None
+    form, loans = RulesForm(data, vc=vc, every=every), LoanForm(data, vc=vc) if every else None
+    if form.is_valid() and (loans is None or loans.is_valid()):
+        now, actor = timezone.now(), request.user.username
+        if loans is not None and loans.changed:
+            loan_limits_set(vc=vc, limits=loans.limits, now=now, actor=actor)
+        vc_set_rules(vc=vc, changes=form.cleaned_data, now=now, actor=actor)
         messages.success(request, _("The rules of %(vc)s are changed.") % {"vc": vc.name})
         return redirect("vc", name=vc.name)
-    return render(request, "clusters/rules.html", {"vc": vc, "form": form}, status=400 if form.errors else 200)
+    wrong = form.errors or (loans and loans.errors)
+    context = {"vc": vc, "form": form, "loans": loans}
+    return render(request, "clusters/rules.html", context, status=400 if wrong else 200)
+
+
+@login_required
+@require_POST
+def member_add(request: PageRequest, name: str) -> HttpResponse:
+    """Gives somebody a role, in place of an earlier one."""
+    vc = vc_with_right(user=request.user, name=name, action=Action.VC_MEMBERS)
+    form = MemberForm(request.POST, auto_id="member-%s")
+    if form.is_valid():
+        typed = form.cleaned_data
+        try:
+            membership_set(
+                vc=vc, name=typed["name"], group=typed["kind"] == "group", role=typed["role"], now=timezone.now(),
+                actor=request.user.username,
+            )  # fmt: skip
+        except Invalid as error:
+            for fault in error.faults:
+                form.add_error(fault.path, fault.message)
+        else:
+            messages.success(request, _("%(name)s is in %(vc)s now.") % {"name": typed["name"], "vc": vc.name})
+            return redirect("vc", name=vc.name)
+    return _page(request, vc, member=form, status=400)
+
+
+@login_required
+@require_POST
+def member_remove(request: PageRequest, name: str, membership_id: int) -> HttpResponse:
+    """Takes somebody out of it."""
+    vc = vc_with_right(user=request.user, name=name, action=Action.VC_MEMBERS)
+    membership_end(vc=vc, membership_id=membership_id, now=timezone.now(), actor=request.user.username)
+    return redirect("vc", name=vc.name)
 
 
 @login_required
@@ -77,7 +133,7 @@ def virtual_cluster_rules(request: PageRequest, name: str) -> HttpResponse:
 def firm_right_give(request: PageRequest, name: str) -> HttpResponse:
     """Gives a user the right to jobs that are never preempted."""
     vc = vc_with_right(user=request.user, name=name, action=Action.VC_CONFIGURE)
-    form = FirmRightForm(request.POST)
+    form = FirmRightForm(request.POST, auto_id="right-%s")
     if form.is_valid():
         try:
             firm_right_set(vc=vc, **form.cleaned_data, now=timezone.now(), actor=request.user.username)
@@ -88,7 +144,7 @@ def firm_right_give(request: PageRequest, name: str) -> HttpResponse:
             form.add_error("username", error.detail)
         else:
             return redirect("vc", name=vc.name)
-    return _page(request, vc, form, status=400)
+    return _page(request, vc, right=form, status=400)
 
 
 @login_required

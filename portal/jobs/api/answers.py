@@ -11,6 +11,10 @@ from nodes.protocol import ContainerState
 from portal.common.serializers import Answer, FaultAnswer
 from portal.jobs.models import Standing
 from portal.jobs.states import AttemptState, EndReason, JobState, TaskState
+from scheduling import Code
+
+WAITING_CODES = ", ".join([*Code, "backoff"])
+"""Why a job may wait: the scheduler's words, and a retry that comes later."""
 
 STATES_OF_CONTAINERS = [str(state) for state in ContainerState]
 
@@ -82,7 +86,10 @@ class MovedAnswer(serializers.Serializer[Any]):
 class WaitingAnswer(serializers.Serializer[Any]):
     """Why a job waits."""
 
-    code = serializers.CharField(allow_blank=True, help_text="for programs; empty: the scheduler has not looked yet")
+    code = serializers.CharField(
+        allow_blank=True, help_text=f"for programs: {WAITING_CODES}; empty: the scheduler has not looked yet"
+    )
+    paused = serializers.BooleanField(help_text="held back by a person until it is resumed")
     message = serializers.CharField(allow_blank=True, help_text="in words")
     numbers = FreeObject(help_text="the numbers behind it")
     place = serializers.IntegerField(

@@ -52,7 +52,7 @@ from portal.jobs.selectors import (
     jobs_listed,
     queue_places,
 )
-from portal.jobs.services import job_change_vc, job_check, job_hints, job_stop, job_submit
+from portal.jobs.services import job_change_vc, job_check, job_hints, job_pause, job_resume, job_stop, job_submit
 from portal.jobs.spec import SpecInvalid
 
 SUBMIT_KEY = re.compile(r"[\x21-\x7e]{0,100}")
@@ -126,6 +126,7 @@ def _waiting(job: Job) -> dict[str, Any] | None:
         return None
     return {
         "code": job.waiting_code,
+        "paused": job.paused,
         "message": job.waiting_message,
         "numbers": job.waiting_numbers,
         "place": queue_places(jobs=[job]).get(job.pk),
@@ -170,6 +171,37 @@ class MoveView(ApiView):
         except SpecInvalid as error:
             raise faults_of(error) from error
         return Response(MovedAnswer(job).data)
+
+
+class PauseView(ApiView):
+    """Holding a waiting job back."""
+
+    scope = Scope.SUBMIT
+    problems = (409,)
+
+    @extend_schema(operation_id="job_pause", request=None, responses={200: JobDetailAnswer})
+    def post(self, request: Request, job_id: int) -> Response:
+        """Lets a waiting job wait without a turn: it does not start, holds nobody up, and gives up cells that are kept
+        for it. Paused already: no change; 409 when it does not wait. For its owner, leads of its virtual cluster and
+        administrators."""
+        job = job_with_right(user=self.user, job_id=job_id, action=Action.JOB_PAUSE)
+        job_pause(job=job, actor=self.user.username, now=timezone.now())
+        return Response(_detail(job_listed(user=self.user, job_id=job_id)))
+
+
+class ResumeView(ApiView):
+    """Letting a paused job go on."""
+
+    scope = Scope.SUBMIT
+    problems = (409,)
+
+    @extend_schema(operation_id="job_resume", request=None, responses={200: JobDetailAnswer})
+    def post(self, request: Request, job_id: int) -> Response:
+        """Gives a paused job its turn again, by its old time of submission. Not paused: no change; 409 when it does not
+        wait. For its owner, leads of its virtual cluster and administrators."""
+        job = job_with_right(user=self.user, job_id=job_id, action=Action.JOB_PAUSE)
+        job_resume(job=job, actor=self.user.username, now=timezone.now())
+        return Response(_detail(job_listed(user=self.user, job_id=job_id)))
 
 
 class ConfigView(ApiView):

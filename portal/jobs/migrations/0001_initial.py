@@ -48,6 +48,10 @@ class Migration(migrations.Migration):
                     models.CharField(blank=True, help_text="Idempotency-Key of the submission", max_length=100),
                 ),
                 ("submitted_at", models.DateTimeField()),
+                (
+                    "paused",
+                    models.BooleanField(default=False, help_text="held by its owner or a lead: it does not start"),
+                ),
                 ("not_before", models.DateTimeField(blank=True, help_text="a retry waits until then", null=True)),
                 ("started_at", models.DateTimeField(blank=True, help_text="first time it ran", null=True)),
                 ("ended_at", models.DateTimeField(blank=True, null=True)),

@@ -27,6 +27,7 @@ class Job(models.Model):
     submit_key = models.CharField(max_length=100, blank=True, help_text="Idempotency-Key of the submission")
 
     submitted_at = models.DateTimeField()
+    paused = models.BooleanField(default=False, help_text="held by its owner or a lead: it does not start")
     not_before = models.DateTimeField(null=True, blank=True, help_text="a retry waits until then")
     started_at = models.DateTimeField(null=True, blank=True, help_text="first time it ran")
     ended_at = models.DateTimeField(null=True, blank=True)

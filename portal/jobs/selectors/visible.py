@@ -15,6 +15,7 @@ from portal.jobs.models import Job, TaskAttempt
 _REFUSALS = {
     Action.JOB_STOP: "Only its owner, a lead of its virtual cluster or an administrator may stop a job.",
     Action.JOB_MOVE: "Only its owner, a lead of its virtual cluster or an administrator may move a job.",
+    Action.JOB_PAUSE: "Only its owner, a lead of its virtual cluster or an administrator may pause a job.",
 }
 
 

@@ -1,19 +1,22 @@
 """Writing jobs: submit, stop, and what nodes report. Each service is one transaction or several whole ones."""
 
 from portal.jobs.services.admission import job_check, job_hints
-from portal.jobs.services.attempts import attempt_end, attempt_run_when_prepared, attempt_start
+from portal.jobs.services.attempts import attempt_end, attempt_run_when_prepared
 from portal.jobs.services.claims import claims_release
 from portal.jobs.services.holding import job_demote, job_promote
 from portal.jobs.services.moves import job_hold, jobs_hold
 from portal.jobs.services.moving import job_change_vc
-from portal.jobs.services.orders import desired_build, desired_send, nodes_bump
+from portal.jobs.services.orders import desired_build, desired_send, nodes_bump, nodes_hold
+from portal.jobs.services.pausing import job_pause, job_resume
 from portal.jobs.services.placing import Leaf, NoPortLeft, Overtaken, Placed
 from portal.jobs.services.preempt import PREEMPTING, Taken, job_preempt, preempting_words
 from portal.jobs.services.reports import attempt_log_done, container_report, containers_report
 from portal.jobs.services.specs import grace_seconds
+from portal.jobs.services.starting import Starting, attempts_start
 from portal.jobs.services.stop import job_stop
 from portal.jobs.services.submit import job_draft, job_submit
-from portal.jobs.services.upkeep import Waiting, jobs_reconcile, node_tasks_lose, waits_write
+from portal.jobs.services.upkeep import jobs_reconcile, node_tasks_lose
+from portal.jobs.services.waits import Told, Waiting, waits_due, waits_write
 from portal.jobs.services.words import job_of_others
 
 __all__ = [
@@ -22,12 +25,14 @@ __all__ = [
     "NoPortLeft",
     "Overtaken",
     "Placed",
+    "Starting",
     "Taken",
+    "Told",
     "Waiting",
     "attempt_end",
     "attempt_log_done",
     "attempt_run_when_prepared",
-    "attempt_start",
+    "attempts_start",
     "claims_release",
     "container_report",
     "containers_report",
@@ -41,14 +46,18 @@ __all__ = [
     "job_hints",
     "job_hold",
     "job_of_others",
+    "job_pause",
     "job_preempt",
     "job_promote",
+    "job_resume",
     "job_stop",
     "job_submit",
     "jobs_hold",
     "jobs_reconcile",
     "node_tasks_lose",
     "nodes_bump",
+    "nodes_hold",
     "preempting_words",
+    "waits_due",
     "waits_write",
 ]

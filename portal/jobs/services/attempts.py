@@ -1,166 +1,27 @@
-"""The life of a job attempt: placed, started together, ended once through one door."""
+"""The life of a job attempt that has been placed: started together, ended once through one door."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Max, Q
+from django.db.models import OuterRef, Q, Subquery
 
 from nodes.protocol import ContainerState, Phase, StopReason
 from portal.clusters.models import Node
-from portal.jobs.models import Allocation, Job, JobAttempt, Task, TaskAttempt
-from portal.jobs.services.claims import claims_convert
-from portal.jobs.services.environment import MASTER_PORT_LABEL, PAI_PORTS
-from portal.jobs.services.moves import attempt_move, job_event, job_hold, job_move, tasks_move
+from portal.common.moves import sources
+from portal.jobs.models import JobAttempt, JobEvent, TaskAttempt
+from portal.jobs.services.moves import attempt_move, job_hold, job_move, jobs_announce
 from portal.jobs.services.orders import nodes_bump
-from portal.jobs.services.placing import NoPortLeft, Overtaken, Placed
+from portal.jobs.services.placing import Overtaken
 from portal.jobs.spec import JobSpec
-from portal.jobs.states import AttemptState, EndReason, JobState, TaskState
+from portal.jobs.states import ATTEMPT_MOVES, AttemptState, EndReason, JobState
 
 LIVE = Q(lost_at__isnull=True) & ~Q(state=str(ContainerState.TERMINATED))
 """Task attempts that still decide something."""
-
-
-def attempt_start(*, job: Job, placed: Sequence[Placed], now: datetime) -> JobAttempt:
-    """Turn a decision into rows and orders; the caller's transaction has checked the nodes' versions.
-
-    Raises Overtaken when the job or a task is not waiting any more, or another has claimed a leaf; IntegrityError
-    when a leaf has a holder.
-    """
-    claims_convert(job=job, placed=placed)
-    attempt = _attempt_open(job, now)
-    waiting = Task.objects.filter(pk__in=[place.task_id for place in placed])
-    if tasks_move(waiting, TaskState.STARTING) != len(placed):
-        raise Overtaken
-    rows = _task_attempts_make(job, attempt, placed, now)
-    TaskAttempt.objects.bulk_create(rows)
-    Allocation.objects.bulk_create(_allocations(rows, placed, now))
-    generations = nodes_bump({row.node_id for row in rows})
-    for node_id, generation in generations.items():
-        TaskAttempt.objects.filter(node_id=node_id, phase_since=0).update(phase_since=generation)
-    names = ", ".join(Node.objects.filter(pk__in=generations).order_by("name").values_list("name", flat=True))
-    job_event(
-        job=job, job_attempt=attempt, code="placed", now=now,
-        message=f"Attempt {attempt.number}: {len(rows)} task{'s' * (len(rows) != 1)} placed on {names}.",
-    )  # fmt: skip
-    _hint_split_gpus(job, attempt, placed, now)
-    return attempt
-
-
-def _hint_split_gpus(job: Job, attempt: JobAttempt, placed: Sequence[Placed], now: datetime) -> None:
-    beside = Counter((place.role, place.node_id) for place in placed if len(place.leaves) == 1)
-    for (role, _), count in sorted(beside.items()):
-        if count > 1:
-            message = (
-                f"{count} tasks of {role} with one GPU each share a node: containers have no NVLink between them. "
-                f"One task with {count} GPUs would."
-            )
-            job_event(job=job, job_attempt=attempt, code="hint", message=message, now=now)
-
-
-def _attempt_open(job: Job, now: datetime) -> JobAttempt:
-    live = job.attempts.exclude(state=AttemptState.ENDED).first()
-    if live is not None:
-        if job.gang or live.state == AttemptState.ENDING:
-            raise Overtaken
-        return live
-    number = job.attempts.count() + 1
-    moved = job_move(
-        job, JobState.STARTING, now=now, code="starting", message=f"Attempt {number} starts.",
-        retries=number - 1, waiting_code="", waiting_message="", waiting_numbers={},
-    )  # fmt: skip
-    if not moved:
-        raise Overtaken
-    return JobAttempt.objects.create(job=job, number=number, created_at=now)
-
-
-def _task_attempts_make(job: Job, attempt: JobAttempt, placed: Sequence[Placed], now: datetime) -> list[TaskAttempt]:
-    spec = JobSpec.from_json(job.spec)
-    numbers = dict(
-        TaskAttempt.objects.filter(task__in=[place.task_id for place in placed])
-        .values_list("task")
-        .annotate(newest=Max("number"))
-    )
-    ports = _ports_choose(spec, placed)
-    waits_for = _still_writing(job)
-    pinned = {place.task_id: attempt.digests.get(spec.role(place.role).image.uri, "") for place in placed}
-    return [
-        TaskAttempt(
-            task_id=place.task_id,
-            job_attempt=attempt,
-            number=numbers.get(place.task_id, 0) + 1,
-            node_id=place.node_id,
-            phase=_first_phase(spec, pinned[place.task_id]),
-            pinned_digest=pinned[place.task_id],
-            cpu_milli=place.cpu_milli,
-            memory_mb=place.memory_mb,
-            ports=ports[place.task_id],
-            waits_for=waits_for,
-            created_at=now,
-        )
-        for place in placed
-    ]
-
-
-def _first_phase(spec: JobSpec, pinned: str) -> Phase:
-    """A task that waits for no other, and whose digest need not be agreed on any more, runs as soon as it can."""
-    return Phase.RUN if spec.task_count == 1 or pinned else Phase.PREPARE
-
-
-def _still_writing(job: Job) -> str:
-    """An earlier task attempt of the job that was given up with its node and may still write its folder."""
-    row = (
-        TaskAttempt.objects.filter(task__job=job, lost_at__isnull=False, released_at__isnull=True)
-        .select_related("job_attempt", "node")
-        .order_by("-created_at")
-        .first()
-    )
-    return f"attempt {row.job_attempt.number} on {row.node.name}" if row else ""
-
-
-def _ports_choose(spec: JobSpec, placed: Sequence[Placed]) -> dict[int, dict[str, list[int]]]:
-    """Free ports of each task's node: what its role declares, OpenPAI's own labels, and the master's."""
-    nodes = Node.objects.in_bulk({place.node_id for place in placed})
-    held: dict[int, set[int]] = defaultdict(set)
-    rows = TaskAttempt.objects.filter(node_id__in=nodes, released_at__isnull=True).values_list("node_id", "ports")
-    for node_id, ports in rows:
-        held[node_id].update(port for numbers in ports.values() for port in numbers)
-    first = (spec.roles[0].name, 0)
-    chosen: dict[int, dict[str, list[int]]] = {}
-    for place in placed:
-        wanted = dict.fromkeys(PAI_PORTS, 1) | dict(spec.role(place.role).resources.ports)
-        if (place.role, place.index) == first and spec.task_count > 1:
-            wanted[MASTER_PORT_LABEL] = 1
-        chosen[place.task_id] = _ports_take(nodes[place.node_id], held[place.node_id], wanted)
-    return chosen
-
-
-def _ports_take(node: Node, held: set[int], wanted: dict[str, int]) -> dict[str, list[int]]:
-    free = (port for port in range(node.port_first, node.port_last + 1) if port not in held)
-    taken = {label: [port for _, port in zip(range(count), free, strict=False)] for label, count in wanted.items()}
-    if any(len(taken[label]) < count for label, count in wanted.items()):
-        raise NoPortLeft(node.name, sum(wanted.values()))
-    held.update(port for ports in taken.values() for port in ports)
-    return taken
-
-
-def _allocations(rows: list[TaskAttempt], placed: Sequence[Placed], now: datetime) -> list[Allocation]:
-    return [
-        Allocation(
-            task_attempt=row,
-            leaf_id=leaf.gpu_id,
-            virtual_cell=leaf.virtual_cell,
-            standing=leaf.standing,
-            since=now,
-            created_at=now,
-        )
-        for row, place in zip(rows, placed, strict=True)
-        for leaf in place.leaves
-    ]
 
 
 # ---------------------------------------------------------------- starting together
@@ -216,14 +77,15 @@ def attempt_digest_note(*, row: TaskAttempt) -> None:
         JobAttempt.objects.filter(pk=attempt.pk).update(digests={**attempt.digests, image: row.digest})
 
 
-def _phase_order(rows: Iterable[TaskAttempt], phase: Phase) -> bool:
-    by_node: dict[int, list[TaskAttempt]] = defaultdict(list)
-    for row in rows:
-        by_node[row.node_id].append(row)
-    for node_id, generation in nodes_bump(by_node).items():
-        ids = [row.pk for row in by_node[node_id]]
-        TaskAttempt.objects.filter(pk__in=ids).update(phase=phase, phase_since=generation)
-    return bool(by_node)
+def _phase_order(rows: Iterable[TaskAttempt], phase: Phase, **columns: Any) -> bool:
+    """Of those that are not told more already; three queries, however many there are."""
+    ids = {row.pk: row.node_id for row in rows}
+    nodes_bump(ids.values())
+    before = [Phase.PREPARE] if phase is Phase.RUN else [Phase.PREPARE, Phase.RUN]
+    generation = Node.objects.filter(pk=OuterRef("node")).values("generation")
+    ordered = TaskAttempt.objects.filter(pk__in=ids, phase__in=before) if ids else TaskAttempt.objects.none()
+    ordered.update(phase=phase, phase_since=Subquery(generation), **columns)
+    return bool(ids)
 
 
 def attempt_running(*, attempt: JobAttempt, now: datetime) -> None:
@@ -270,13 +132,33 @@ def attempt_end(
     return attempt_is_first
 
 
+def attempts_end(
+    *,
+    attempts: Sequence[JobAttempt],
+    reason: EndReason,
+    message: str,
+    now: datetime,
+    stop: StopReason,
+    grace_s: int,
+) -> None:
+    """The same for several at once, inside the caller's transaction, which holds their jobs' rows. Raises Overtaken
+    when one of them ends already."""
+    keys = [attempt.pk for attempt in attempts]
+    going_on = JobAttempt.objects.filter(pk__in=keys, state__in=sources(ATTEMPT_MOVES, AttemptState.ENDING))
+    if going_on.update(state=AttemptState.ENDING, end_reason=reason, end_message=message) != len(keys):
+        raise Overtaken
+    JobEvent.objects.bulk_create(
+        JobEvent(job_id=one.job_id, job_attempt=one, at=now, code=f"ending_{reason}", message=message)
+        for one in attempts
+    )
+    jobs_announce([one.job for one in attempts])
+    live = TaskAttempt.objects.filter(LIVE, job_attempt__in=keys)
+    tasks_stop(live, reason=stop, message=message, grace_s=grace_s)
+
+
 def tasks_stop(rows: Iterable[TaskAttempt], *, reason: StopReason, message: str, grace_s: int | None = None) -> None:
     """Order these task attempts to stop, inside the caller's transaction; those ordered before keep their reason."""
     grace = settings.DEFAULT_GRACE_S if grace_s is None else grace_s
-    by_node: dict[int, list[TaskAttempt]] = defaultdict(list)
-    for row in rows:
-        by_node[row.node_id].append(row)
-    for node_id, generation in nodes_bump(by_node).items():
-        TaskAttempt.objects.filter(
-            pk__in=[row.pk for row in by_node[node_id]], phase__in=[Phase.PREPARE, Phase.RUN]
-        ).update(phase=Phase.STOP, phase_since=generation, stop_reason=reason, stop_message=message, stop_grace_s=grace)
+    running = [row for row in rows if row.phase in {Phase.PREPARE, Phase.RUN}]
+    stops = {"stop_reason": reason, "stop_message": message, "stop_grace_s": grace}
+    _phase_order(running, Phase.STOP, **stops)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+
+from django.db.models import Q
 
 from portal.jobs.models import Allocation, Claim, Job, Task
 from portal.jobs.services.placing import Overtaken, Placed
@@ -47,7 +49,7 @@ def claims_make(*, job: Job, placed: Sequence[Placed], now: datetime) -> None:
 
 
 def _check_waiting(job: Job, placed: Sequence[Placed]) -> None:
-    if not Job.objects.filter(pk=job.pk, state__in=_MAY_CLAIM[job.gang]).exists():
+    if not Job.objects.filter(pk=job.pk, paused=False, state__in=_MAY_CLAIM[job.gang]).exists():
         raise Overtaken
     if job.attempts.filter(state=AttemptState.ENDING).exists():
         raise Overtaken
@@ -56,13 +58,17 @@ def _check_waiting(job: Job, placed: Sequence[Placed]) -> None:
         raise Overtaken
 
 
-def claims_convert(*, job: Job, placed: Sequence[Placed]) -> None:
-    """The job starts: its claims for these tasks have done their work. Raises Overtaken where another job has
-    claimed one of the leaves."""
-    leaves = [leaf.gpu_id for place in placed for leaf in place.leaves]
-    if Claim.objects.filter(leaf__in=leaves).exclude(claimant=job).exists():
+def claims_convert(starts: Mapping[int, Sequence[Placed]]) -> None:
+    """These jobs (row ids) start: their claims for these tasks have done their work. Raises Overtaken where another
+    job has claimed one of the leaves."""
+    own = {leaf.gpu_id: job for job, placed in starts.items() for place in placed for leaf in place.leaves}
+    tasks = {place.task_id for placed in starts.values() for place in placed}
+    claims = Claim.objects.filter(Q(leaf__in=own) | Q(task__in=tasks)).order_by()
+    found = list(claims.values_list("pk", "leaf_id", "claimant_id", "task_id"))
+    if any(own.get(leaf, claimant) != claimant for _, leaf, claimant, _ in found):
         raise Overtaken
-    Claim.objects.filter(claimant=job, task__in=[place.task_id for place in placed]).delete()
+    if done := [key for key, _, _, task in found if task in tasks]:
+        Claim.objects.filter(pk__in=done).delete()
 
 
 def claims_release(*, claims: Collection[int]) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
-from portal.common.live import announce
+from portal.common.live import announce_all
 from portal.common.moves import sources
 from portal.common.wake import scheduler_wake
 from portal.jobs.models import Claim, Job, JobAttempt, JobEvent, Task, TaskAttempt
@@ -64,8 +64,14 @@ def jobs_hold(job_ids: Iterable[int]) -> None:
 
 def job_announce(job: Job) -> None:
     """A hint to open pages, on commit; they read the rows again."""
-    payload = {"id": job.pk, "vc": job.vc_id, "user": job.user_id}
-    transaction.on_commit(lambda: announce("job", payload))
+    jobs_announce([job])
+
+
+def jobs_announce(jobs: Iterable[Job]) -> None:
+    """The same for several jobs at once."""
+    payloads = [{"id": job.pk, "vc": job.vc_id, "user": job.user_id} for job in jobs]
+    if payloads:
+        transaction.on_commit(lambda: announce_all("job", payloads))
 
 
 def job_move(job: Job, to: JobState, *, now: datetime, code: str, message: str, actor: str = "", **fields: Any) -> bool:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Collection, Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -27,26 +31,51 @@ from nodes.protocol import (
 from portal.clusters.models import Node
 from portal.common.wake import task_send
 from portal.jobs.models import TaskAttempt
-from portal.jobs.services.specs import AttemptFacts, attempt_facts, container_spec
+from portal.jobs.services.specs import attempts_facts, container_spec
 
 log = logging.getLogger(__name__)
 
 EXPIRES_S = 15
+NEEDS_SPEC = {Phase.PREPARE, Phase.RUN}
+
+
+def nodes_hold(node_ids: Iterable[int]) -> None:
+    """Hold several nodes' rows until the transaction ends, in the order of their ids, so that two never deadlock."""
+    ids = set(node_ids)
+    if len(ids) > 1:
+        list(Node.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk").values_list("pk"))
+
+
+class _Changed(threading.local):
+    """The nodes whose lists changed in the transaction that goes on: each is sent once, however often it changed."""
+
+    def __init__(self) -> None:
+        self.nodes: set[int] = set()
+
+
+_changed = _Changed()
 
 
 def nodes_bump(node_ids: Iterable[int]) -> dict[int, int]:
-    """Raise the generation of what these nodes shall have, in id order (so that two writers never deadlock);
-    on commit each gets its new list at once. Returns node id -> new generation."""
+    """Raise the generation of what these nodes shall have; on commit each gets its new list at once. Returns node
+    id -> new generation."""
     ids = sorted(set(node_ids))
-    for node_id in ids:
-        Node.objects.filter(pk=node_id).update(generation=F("generation") + 1)
-    transaction.on_commit(lambda: _send_all(ids))
+    if not ids:
+        return {}
+    nodes_hold(ids)
+    Node.objects.filter(pk__in=ids).update(generation=F("generation") + 1)
+    _changed.nodes.update(ids)
+    transaction.on_commit(_send_changed)
     return dict(Node.objects.filter(pk__in=ids).values_list("pk", "generation"))
 
 
-def _send_all(ids: Iterable[int]) -> None:
-    for node_id in ids:
-        desired_send(node_id=node_id)
+def _send_changed() -> None:
+    # What a transaction left behind that was undone is sent as well: a list too many does no harm.
+    ids = sorted(_changed.nodes)
+    _changed.nodes.clear()
+    if ids:
+        for node, desired in desired_lists(nodes=list(Node.objects.filter(pk__in=ids).order_by("pk"))):
+            _send(node, desired)
 
 
 def desired_send(*, node_id: int, answers: int = 0, specs_known: Collection[str] = ()) -> bool:
@@ -55,7 +84,10 @@ def desired_send(*, node_id: int, answers: int = 0, specs_known: Collection[str]
     ``specs_known``: hashes the node said it holds; specs it does not name go along, sealed.
     """
     node = Node.objects.get(pk=node_id)
-    desired = desired_build(node=node, answers=answers, specs_known=specs_known)
+    return _send(node, desired_build(node=node, answers=answers, specs_known=specs_known))
+
+
+def _send(node: Node, desired: Desired) -> bool:
     body = envelope_seal(
         settings.PORTAL_KEY,
         Envelope(
@@ -71,57 +103,78 @@ def desired_send(*, node_id: int, answers: int = 0, specs_known: Collection[str]
 
 def desired_build(*, node: Node, answers: int = 0, specs_known: Collection[str] = ()) -> Desired:
     """The node's list as its rows say."""
-    rows = (
-        TaskAttempt.objects.filter(node=node, removed_at__isnull=True)
-        .select_related("task__role", "node", "job_attempt__job__user", "job_attempt__job__vc")
-        .prefetch_related("allocations__leaf")
-        .order_by("created_at", "id")
+    ((_, desired),) = desired_lists(nodes=[node], answers=answers, specs_known=specs_known)
+    return desired
+
+
+def desired_lists(
+    *, nodes: Sequence[Node], answers: int = 0, specs_known: Collection[str] = ()
+) -> list[tuple[Node, Desired]]:
+    """The lists of several nodes; a fixed number of queries, however many nodes and tasks there are."""
+    there = TaskAttempt.objects.filter(node__in=nodes, removed_at__isnull=True)
+    _specs_store(
+        list(
+            there.filter(phase__in=NEEDS_SPEC, spec_hash="")
+            .select_related("task__role", "node", "job_attempt__job__user", "job_attempt__job__vc")
+            .defer("job_attempt__job__config", "node__inventory")
+            .prefetch_related("allocations__leaf")
+        )
     )
-    facts: dict[int, AttemptFacts] = {}
-    orders = tuple(_order(row, facts, specs_known) for row in rows)
+    by_node: dict[int, list[Order]] = defaultdict(list)
+    for row in there.order_by("created_at", "id").values_list("node_id", *_Row._fields):
+        by_node[row[0]].append(_order(_Row(*row[1:]), specs_known))
+    return [(node, _desired(node, by_node[node.pk], answers)) for node in nodes]
+
+
+class _Row(NamedTuple):
+    """What an order wants of a task attempt's row."""
+
+    id: UUID
+    phase: str
+    phase_since: int
+    spec_hash: str
+    spec_sealed: str
+    archived_to: int
+    stop_reason: str
+    stop_grace_s: int
+    stop_message: str
+
+
+def _desired(node: Node, orders: Iterable[Order], answers: int) -> Desired:
     return Desired(
         cluster=settings.CLUSTER_NAME,
         node=node.name,
         generation=node.generation,
-        orders=orders,
+        orders=tuple(orders),
         answers=answers,
         node_lost_after_s=settings.NODE_LOST_AFTER_S,
     )
 
 
-def _order(row: TaskAttempt, facts: dict[int, AttemptFacts], specs_known: Collection[str]) -> Order:
-    needs_spec = row.phase in {Phase.PREPARE, Phase.RUN}
-    if needs_spec and not row.spec_hash:
-        _spec_store(row, _shared(facts, row))
+def _order(row: _Row, specs_known: Collection[str]) -> Order:
+    wanted = row.phase in NEEDS_SPEC and row.spec_hash not in specs_known
     return Order(
-        attempt=str(row.pk),
+        attempt=str(row.id),
         phase=Phase(row.phase),
         spec_hash=row.spec_hash,
         since=row.phase_since,
         archived=row.archived_to,
-        spec=row.spec_sealed if needs_spec and row.spec_hash not in specs_known else None,
+        spec=row.spec_sealed if wanted else None,
         stop=_stop(row),
     )
 
 
-def _shared(facts: dict[int, AttemptFacts], row: TaskAttempt) -> AttemptFacts:
-    if row.job_attempt_id not in facts:
-        facts[row.job_attempt_id] = attempt_facts(row.job_attempt)
-    return facts[row.job_attempt_id]
-
-
-def _spec_store(row: TaskAttempt, shared: AttemptFacts) -> None:
+def _specs_store(rows: Sequence[TaskAttempt]) -> None:
     # Made once and kept: what it is made of (addresses, siblings' ports) may change while the container lives.
-    encoded = encode(container_spec(shared, row))
-    digest, sealed = spec_digest(encoded), PortalKey.seal_for(row.node.public_key, encoded)
-    written = TaskAttempt.objects.filter(pk=row.pk, spec_hash="").update(spec_hash=digest, spec_sealed=sealed)
-    if written:
-        row.spec_hash, row.spec_sealed = digest, sealed
-    else:
-        row.refresh_from_db(fields=["spec_hash", "spec_sealed"])
+    facts = attempts_facts({row.job_attempt for row in rows})
+    for row in rows:
+        encoded = encode(container_spec(facts[row.job_attempt_id], row))
+        row.spec_hash, row.spec_sealed = spec_digest(encoded), PortalKey.seal_for(row.node.public_key, encoded)
+    # Who was there first with one of them wins: what is sent is read again.
+    TaskAttempt.objects.filter(spec_hash="").bulk_update(rows, ["spec_hash", "spec_sealed"], batch_size=100)
 
 
-def _stop(row: TaskAttempt) -> Stop | None:
+def _stop(row: _Row) -> Stop | None:
     if not row.stop_reason:
         return None
     return Stop(reason=StopReason(row.stop_reason), grace_s=row.stop_grace_s, message=row.stop_message)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import groupby
 from uuid import UUID
 
 from nodes.protocol import Phase, StopReason
-from portal.jobs.models import Allocation, Job, Preemption, Standing, TaskAttempt
-from portal.jobs.services.attempts import LIVE, attempt_end, tasks_stop
+from portal.jobs.models import Allocation, Job, JobAttempt, Preemption, Standing, TaskAttempt
+from portal.jobs.services.attempts import LIVE, attempts_end, tasks_stop
 from portal.jobs.services.claims import claims_make
 from portal.jobs.services.holding import rights_lose
 from portal.jobs.services.moves import job_announce, job_event
@@ -39,42 +41,63 @@ def job_preempt(*, job: Job, placed: Sequence[Placed], victims: Sequence[Taken],
     when the job waits no more.
     """
     claims_make(job=job, placed=placed, now=now)
-    told = [made for taken in victims if (made := _victim_end(taken, job, now)) is not None]
+    told = _victims_end(victims, job, now)
     leaves = [leaf for place in placed for leaf in place.leaves]
     rights_lose(leaves=[leaf.gpu_id for leaf in leaves], virtual_cells=[leaf.virtual_cell for leaf in leaves], now=now)
     if told:
         _tell(job, told, now)
 
 
-def _victim_end(taken: Taken, job: Job, now: datetime) -> Preemption | None:
+def _victims_end(victims: Sequence[Taken], job: Job, now: datetime) -> list[Preemption]:
+    """Tell those that go on to end; the gangs among them as a whole, and equal ones together."""
+    grace = {attempt: taken.grace_s for taken in victims for attempt in taken.task_attempts}
     rows = list(
-        TaskAttempt.objects.filter(
-            LIVE, pk__in=taken.task_attempts, phase__in=[Phase.PREPARE, Phase.RUN], job_attempt__end_reason=""
-        ).select_related("task__role", "job_attempt__job__user", "job_attempt__job__vc")
+        TaskAttempt.objects.filter(LIVE, pk__in=grace, phase__in=[Phase.PREPARE, Phase.RUN], job_attempt__end_reason="")
+        .select_related("task__role", "job_attempt__job__user", "job_attempt__job__vc")
+        .order_by("job_attempt_id", "id")
     )
-    if not rows:
-        return None
-    attempt = rows[0].job_attempt
-    leaves = Allocation.objects.filter(task_attempt__in=[row.pk for row in rows], released_at__isnull=True)
-    own = leaves.filter(standing=Standing.GUARANTEED).exists()
-    why = "which has a higher priority" if own else "which is owed the GPUs that it had on loan"
-    message = f"Preempted by {job_named(job, to=attempt.job)}, {why}."
-    if attempt.job.gang:
-        attempt_end(
-            attempt=attempt, reason=EndReason.PREEMPTED, message=message, now=now, stop=StopReason.PREEMPTED,
-            grace_s=taken.grace_s,
+    held, own = _held(rows)
+    told, gangs = [], defaultdict(list)
+    for attempt, group in groupby(rows, key=lambda row: row.job_attempt):
+        tasks = list(group)
+        why = "which has a higher priority" if attempt.pk in own else "which is owed the GPUs that it had on loan"
+        message = f"Preempted by {job_named(job, to=attempt.job)}, {why}."
+        grace_s = grace[tasks[0].pk]
+        if attempt.job.gang:
+            gangs[message, grace_s].append(attempt)
+        else:
+            _tasks_end(attempt, tasks, message, grace_s, now)
+        told.append(_preemption(job, attempt, tasks, held[attempt.pk], now, grace_s))
+    for (message, grace_s), attempts in gangs.items():
+        attempts_end(
+            attempts=attempts, reason=EndReason.PREEMPTED, message=message, now=now, stop=StopReason.PREEMPTED,
+            grace_s=grace_s,
         )  # fmt: skip
-    else:
-        tasks_stop(rows, reason=StopReason.PREEMPTED, message=message, grace_s=taken.grace_s)
-        for row in rows:
-            job_event(
-                job=attempt.job, job_attempt=attempt, task_attempt=row, code="task_preempted", now=now,
-                message=f"Task {row.task.role.name}/{row.task.index}: {message}",
-            )  # fmt: skip
-    return Preemption.objects.create(
-        preemptor=job, victim=attempt, tasks=len(rows), gpus=leaves.count(), at=now,
-        deadline=now + timedelta(seconds=taken.grace_s),
-    )  # fmt: skip
+    return Preemption.objects.bulk_create(told)
+
+
+def _held(rows: Sequence[TaskAttempt]) -> tuple[Counter[int], set[int]]:
+    """By job attempt the GPUs that these tasks hold, and the attempts that hold some inside their quota."""
+    leaves = Allocation.objects.filter(task_attempt__in=[row.pk for row in rows], released_at__isnull=True)
+    found = list(leaves.order_by().values_list("task_attempt__job_attempt", "standing"))
+    return Counter(key for key, _ in found), {key for key, standing in found if standing == Standing.GUARANTEED}
+
+
+def _tasks_end(attempt: JobAttempt, rows: Sequence[TaskAttempt], message: str, grace_s: int, now: datetime) -> None:
+    tasks_stop(rows, reason=StopReason.PREEMPTED, message=message, grace_s=grace_s)
+    for row in rows:
+        job_event(
+            job=attempt.job, job_attempt=attempt, task_attempt=row, code="task_preempted", now=now,
+            message=f"Task {row.task.role.name}/{row.task.index}: {message}",
+        )  # fmt: skip
+
+
+def _preemption(
+    job: Job, attempt: JobAttempt, tasks: Sequence[TaskAttempt], gpus: int, now: datetime, grace_s: int
+) -> Preemption:
+    return Preemption(
+        preemptor=job, victim=attempt, tasks=len(tasks), gpus=gpus, at=now, deadline=now + timedelta(seconds=grace_s)
+    )
 
 
 def _tell(job: Job, told: Sequence[Preemption], now: datetime) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -35,38 +36,44 @@ class AttemptFacts:
     job_storage: Storage | None
 
 
-def attempt_facts(attempt: JobAttempt) -> AttemptFacts:
-    """Load what the specs of this attempt's tasks are made of: a fixed number of queries."""
+def attempts_facts(attempts: Collection[JobAttempt]) -> dict[int, AttemptFacts]:
+    """What the specs of these attempts' tasks are made of, by the attempts' ids; two queries, none for none."""
+    if not attempts:
+        return {}
+    storages = {storage.name: storage for storage in Storage.objects.all()}
+    job_storage = next((storage for storage in storages.values() if storage.jobs), None)
+    placed: dict[int, list[TaskAttempt]] = defaultdict(list)
+    rows = TaskAttempt.objects.filter(job_attempt__in=attempts).order_by("number")
+    columns = ("job_attempt", "number", "ports", "task__index", "task__role__name", "node__address")
+    for row in rows.select_related("task__role", "node").only(*columns):
+        placed[row.job_attempt_id].append(row)
+    return {
+        attempt.pk: _facts(attempt, placed[attempt.pk], storages=storages, job_storage=job_storage)
+        for attempt in attempts
+    }
+
+
+def _facts(attempt: JobAttempt, placed: Iterable[TaskAttempt], **shared: Any) -> AttemptFacts:
     job = attempt.job
     spec = JobSpec.from_json(job.spec)
-    storages = {storage.name: storage for storage in Storage.objects.all()}
     return AttemptFacts(
-        job=job,
-        attempt=attempt,
-        spec=spec,
-        secrets=unseal(job.secrets_sealed),
-        peers=_peers(attempt, spec),
-        storages=storages,
-        job_storage=next((storage for storage in storages.values() if storage.jobs), None),
+        job=job, attempt=attempt, spec=spec, secrets=unseal(job.secrets_sealed), peers=_peers(placed, spec), **shared
     )
 
 
-def _peers(attempt: JobAttempt, spec: JobSpec) -> tuple[Peer, ...]:
-    newest: dict[tuple[str, int], TaskAttempt] = {}
-    rows = TaskAttempt.objects.filter(job_attempt=attempt).select_related("task__role", "node").order_by("number")
-    for row in rows:
-        newest[row.task.role.name, row.task.index] = row
+def _peers(placed: Iterable[TaskAttempt], spec: JobSpec) -> tuple[Peer, ...]:
+    newest = {(row.task.role.name, row.task.index): row for row in placed}
     peers, rank = [], 0
     for role in spec.roles:
         for index in range(role.instances):
-            placed = newest.get((role.name, index))
+            row = newest.get((role.name, index))
             peers.append(
                 Peer(
                     role=role.name,
                     index=index,
                     rank=rank,
-                    address=placed.node.address if placed else "",
-                    ports={label: tuple(ports) for label, ports in placed.ports.items()} if placed else {},
+                    address=row.node.address if row else "",
+                    ports={label: tuple(ports) for label, ports in row.ports.items()} if row else {},
                     gpus=role.resources.gpu,
                 )
             )

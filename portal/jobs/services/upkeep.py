@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,8 +13,7 @@ from django.db.models import F
 from nodes.protocol import ContainerState, Phase, StopReason
 from portal.clusters.models import Node
 from portal.clusters.states import NodeHealth
-from portal.common.live import announce
-from portal.jobs.models import Job, JobAttempt, TaskAttempt
+from portal.jobs.models import JobAttempt, TaskAttempt
 from portal.jobs.services.attempts import (
     LIVE,
     attempt_end,
@@ -24,26 +22,25 @@ from portal.jobs.services.attempts import (
 )
 from portal.jobs.services.drain import nodes_drain
 from portal.jobs.services.holding import task_attempt_uncharge
-from portal.jobs.services.moves import job_announce, job_event, job_hold, jobs_hold
+from portal.jobs.services.moves import job_event, job_hold
 from portal.jobs.services.outcomes import attempt_decide, task_attempt_ended
 from portal.jobs.services.reports import attempt_log_done
 from portal.jobs.services.specs import grace_seconds
 from portal.jobs.spec import JobSpec
-from portal.jobs.states import AttemptState, EndReason, JobState
+from portal.jobs.states import AttemptState, EndReason
 
 NOT_PREPARED = [ContainerState.ACCEPTED, ContainerState.PULLING]
 NOT_STARTED = [*NOT_PREPARED, ContainerState.PREPARED]
-REASON_REWRITE = timedelta(minutes=1)
-ANNOUNCED_SINGLY = 50
-"""Beyond so many changed reasons open pages are told once that the queue moved."""
 
 
 def jobs_reconcile(*, now: datetime) -> None:
     """Do again, from the rows alone, whatever a lost message or a killed process left undone."""
     _lost_nodes(now)
     nodes_drain(now=now)
-    starting = {"tasks__phase__in": [Phase.PREPARE, Phase.RUN], "tasks__state__in": NOT_STARTED}
-    for attempt in _attempts(state__in=[AttemptState.STARTING, AttemptState.RUNNING], **starting):
+    holding = TaskAttempt.objects.filter(released_at__isnull=True)
+    starting = holding.filter(phase__in=[Phase.PREPARE, Phase.RUN], state__in=NOT_STARTED)
+    live = [AttemptState.STARTING, AttemptState.RUNNING]
+    for attempt in _attempts(state__in=live, pk__in=starting.values("job_attempt")):
         _starting(attempt, now)
     for attempt in _attempts(state=AttemptState.ENDING):
         with transaction.atomic():
@@ -54,7 +51,9 @@ def jobs_reconcile(*, now: datetime) -> None:
 
 
 def _attempts(**condition: Any) -> Iterable[JobAttempt]:
-    return JobAttempt.objects.filter(**condition).select_related("job__user").distinct().order_by("id")
+    # The keys first, since a row with its whole job is large: mostly there is none of these.
+    keys = list(JobAttempt.objects.filter(**condition).order_by().values_list("pk", flat=True))
+    return JobAttempt.objects.filter(pk__in=keys).select_related("job__user").order_by("id") if keys else ()
 
 
 def _lost_nodes(now: datetime) -> None:
@@ -100,15 +99,20 @@ def _starting(attempt: JobAttempt, now: datetime) -> None:
 
 
 def _time_limits(now: datetime) -> None:
-    running = _attempts(state=AttemptState.RUNNING, job__spec__berth__time_limit_s__gt=0)
-    for attempt in running:
-        spec = JobSpec.from_json(attempt.job.spec)
-        limit = spec.berth.time_limit_s
-        if limit is not None and attempt.started_at and now - attempt.started_at >= timedelta(seconds=limit):
-            attempt_end(
-                attempt=attempt, reason=EndReason.TIME_LIMIT, message=f"Its time limit of {limit} s was reached.",
-                now=now, stop=StopReason.TIME_LIMIT, grace_s=grace_seconds(spec.berth.grace_period_s),
-            )  # fmt: skip
+    # SQLite takes a null for more than nothing.
+    running = JobAttempt.objects.filter(state=AttemptState.RUNNING, job__spec__berth__time_limit_s__gt=0).order_by()
+    over = [
+        key
+        for key, began, limit in running.values_list("pk", "started_at", "job__spec__berth__time_limit_s")
+        if began is not None and limit is not None and now - began >= timedelta(seconds=limit)
+    ]
+    for attempt in _attempts(pk__in=over) if over else ():
+        berth = JobSpec.from_json(attempt.job.spec).berth
+        attempt_end(
+            attempt=attempt, reason=EndReason.TIME_LIMIT, now=now, stop=StopReason.TIME_LIMIT,
+            message=f"Its time limit of {berth.time_limit_s} s was reached.",
+            grace_s=grace_seconds(berth.grace_period_s),
+        )  # fmt: skip
 
 
 def _logs_done() -> None:
@@ -117,41 +121,3 @@ def _logs_done() -> None:
     ).exclude(phase=Phase.REMOVE)
     for row in rows.select_related("job_attempt"):
         attempt_log_done(row=row)
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """Why a job waits, as the plan said."""
-
-    job_id: int
-    code: str
-    message: str
-    numbers: dict[str, Any] = field(default_factory=dict)
-
-
-def waits_write(*, waits: Iterable[Waiting], now: datetime) -> int:
-    """Store reasons whose code changed, or that are older than a minute; how many were written."""
-    by_id = {wait.job_id: wait for wait in waits}
-    stale = Job.objects.filter(pk__in=by_id, state=JobState.WAITING).only(
-        "id", "waiting_code", "waiting_message", "waiting_numbers", "waiting_written_at", "vc_id", "user_id"
-    )
-    changed = []
-    for job in stale:
-        wait = by_id[job.pk]
-        fresh = job.waiting_written_at is not None and now - job.waiting_written_at < REASON_REWRITE
-        if job.waiting_code == wait.code and (fresh or job.waiting_message == wait.message):
-            continue
-        job.waiting_code, job.waiting_message = wait.code, wait.message
-        job.waiting_numbers, job.waiting_written_at = wait.numbers, now
-        changed.append(job)
-    if not changed:
-        return 0
-    columns = ["waiting_code", "waiting_message", "waiting_numbers", "waiting_written_at"]
-    with transaction.atomic():
-        jobs_hold([job.pk for job in changed])
-        Job.objects.bulk_update(changed, columns, batch_size=500)
-        if len(changed) <= ANNOUNCED_SINGLY:
-            for job in changed:
-                job_announce(job)
-        transaction.on_commit(lambda: announce("queue", {}))
-    return len(changed)

@@ -11,7 +11,7 @@ from portal.clusters.services import member_set, vc_create
 from portal.dispatch.estimates import starts_estimate
 from portal.dispatch.models import StartEstimate
 from portal.jobs.models import Job
-from tests.support.cast import person
+from tests.support.cast import Api, person
 from tests.support.pages import Browser
 from tests.support.world import World
 
@@ -98,3 +98,13 @@ def test_a_waiting_job_shows_how_good_past_estimates_were(waiting: list[Job], br
     starts_estimate(now=now, seconds=60)
     text = browser.get(f"/jobs/{waiting[1].pk}").text
     assert "Of the last 20 estimates, 95 % started by the later time; half were off by at most 0 s." in text
+
+
+def test_a_longer_queue_takes_no_more_queries(world: World, waiting: list[Job], browser: Browser) -> None:
+    api = Api(world.user)
+    before = browser.queries("/queue")
+    for number in range(6):
+        world.submit(name=f"more-{number}", gpu=8)
+    world.cycle()
+    assert browser.queries("/queue") == before
+    assert len(api.get("queue")["results"]) == len(waiting) + 6

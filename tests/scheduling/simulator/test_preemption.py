@@ -1,8 +1,8 @@
 """Lending and taking back, on traces small enough to be worked by hand."""
 
 from scheduling.jobs import Standing
-from scheduling.simulator import Happening, Moment, Result, Sharing, timeline
-from tests.scheduling.simulator.traces import equal_nodes, of, row, run, times
+from scheduling.simulator import Happening, Moment, Result, Settings, Sharing, simulate, timeline
+from tests.scheduling.simulator.traces import equal_nodes, of, row, run, times, trace
 
 HALVES = equal_nodes(2, 1, vision=1, speech=1)
 RECLAIM = (row("v1", 0, 100), row("v2", 0, 100), row("s1", 30, 50, vc="speech"))
@@ -51,6 +51,13 @@ def test_a_borrower_is_promoted_where_it_is_when_its_turn_comes() -> None:
         (157, Happening.FINISH, None),
     ]
     assert [one.cause for one in result.events if one.happening is Happening.PREEMPT] == ["s1"]
+
+
+def test_without_promotion_a_borrower_stays_on_loan_and_keeps_no_turn() -> None:
+    settings = Settings(quota_in_gpus=True, promotion=False)
+    result = simulate(HALVES, trace(HALVES, *RECLAIM, row("v3", 90, 10)), settings)
+    assert [one.happening for one in result.events if one.job.id == "v2"].count(Happening.PROMOTE) == 0
+    assert times(result)["v3"] == [(100, 110)]
 
 
 def test_the_timeline_tells_the_borrowed_gpus_apart() -> None:

@@ -43,6 +43,9 @@ class Command(BaseCommand):
         parser.add_argument(
             "--preemption", choices=["keep", "restart"], default="keep", help="work kept, or lost and run again"
         )
+        parser.add_argument(
+            "--promotion", choices=["on", "off"], default="on", help="whether borrowers move into their quota in turn"
+        )
         parser.add_argument("--quota", choices=["node", "gpu"], default="node", help="what a share is made of")
         parser.add_argument("--grace", type=float, default=0.0, metavar="SECONDS", help="before a victim is gone")
         parser.add_argument("--out", type=Path, metavar="FILE", help="figures and jobs as JSON")
@@ -96,6 +99,7 @@ def _settings(options: dict[str, Any]) -> Settings:
         work_kept=options["preemption"] == "keep",
         quota_in_gpus=options["quota"] == "gpu",
         grace_ms=round(options["grace"] * 1000),
+        promotion=options["promotion"] == "on",
     )
 
 

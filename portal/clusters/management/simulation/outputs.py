@@ -36,6 +36,7 @@ def told_settings(settings: Settings) -> dict[str, Any]:
         "order": settings.order.value,
         "backfill": "on" if settings.backfill else "off",
         "preemption": "keep" if settings.work_kept else "restart",
+        "promotion": "on" if settings.promotion else "off",
         "quota": "gpu" if settings.quota_in_gpus else "node",
         "grace_s": settings.grace_ms / 1000,
     }

@@ -1,0 +1,98 @@
+"""What never changes of a job once it is submitted, kept from one reading to the next: its file and its roles."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import scheduling
+from portal.jobs.models import Job, TaskRole
+from portal.jobs.selectors.labels import JobLabel, label_read
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """``submitted_at`` tells the job from one of another database that had its id."""
+
+    submitted_at: datetime
+    roles: tuple[scheduling.Role, ...]
+    tasks: tuple[scheduling.TaskRef, ...]
+    gpus: int
+    time_limit_ms: int | None
+    min_run_s: int
+    grace_s: int | None
+    lazy: bool
+    firm: bool  # asks never to be preempted
+    borrow: str | None
+    only_nodes: frozenset[str]
+    not_nodes: frozenset[str]
+    after: tuple[JobLabel, ...]
+
+    @property
+    def simple(self) -> bool:
+        """Whether the job's own row says everything about it: no right, no other job and no list of nodes matters."""
+        return not (self.firm or self.after or self.only_nodes or self.not_nodes)
+
+
+_kept: dict[int, Facts] = {}
+
+
+def facts_read(rows: Mapping[int, datetime]) -> dict[int, Facts]:
+    """Of these jobs, by row id with the time of their submission; two queries for those that are new, else none."""
+    global _kept
+    found = {key: kept for key, at in rows.items() if (kept := _kept.get(key)) and kept.submitted_at == at}
+    if missing := rows.keys() - found.keys():
+        found |= _read(missing)
+    _kept = found
+    return found
+
+
+def _read(jobs: Iterable[int]) -> dict[int, Facts]:
+    wanted = list(jobs)
+    roles: dict[int, list[TaskRole]] = defaultdict(list)
+    for role in TaskRole.objects.filter(job__in=wanted).select_related("sku").order_by("job_id", "position"):
+        roles[role.job_id].append(role)
+    rows = Job.objects.filter(pk__in=wanted).order_by()
+    columns = ("id", "submitted_at", "user__username", "spec__berth", "spec__lazy_preemption")
+    return {
+        key: facts_of(roles[key], submitted_at=at, user=user, berth=berth, lazy=bool(lazy))
+        for key, at, user, berth, lazy in rows.values_list(*columns)
+    }
+
+
+def facts_of(
+    roles: Sequence[TaskRole], *, submitted_at: datetime, user: str, berth: Mapping[str, Any], lazy: bool
+) -> Facts:
+    """The facts of one job; ``berth``: what its file says under ``extras.berth``."""
+    described = tuple(_role(role) for role in roles)
+    return Facts(
+        submitted_at=submitted_at,
+        roles=described,
+        tasks=tuple(scheduling.all_tasks(described)),
+        gpus=sum(role.count * role.gpus for role in described),
+        time_limit_ms=(berth.get("time_limit_s") or 0) * 1000 or None,
+        min_run_s=berth.get("min_run_time_s") or 0,
+        grace_s=berth.get("grace_period_s"),
+        lazy=lazy,
+        firm=berth.get("preemptible") is False,
+        borrow=berth.get("borrow"),
+        only_nodes=frozenset(berth.get("nodes_only") or ()),
+        not_nodes=frozenset(berth.get("nodes_not") or ()),
+        after=tuple(label_read(text, user=user) for text in berth.get("after") or ()),
+    )
+
+
+def _role(role: TaskRole) -> scheduling.Role:
+    return scheduling.Role(
+        name=role.name,
+        count=role.instances,
+        gpus=role.gpus,
+        cpu_milli=role.cpu_milli,
+        memory_mb=role.memory_mb,
+        sku=role.sku.name if role.sku else None,
+        pinned_cell=role.pinned_cell or None,
+        affinity_group=role.affinity_group or None,
+    )

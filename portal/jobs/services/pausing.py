@@ -1,0 +1,43 @@
+"""A waiting job is held back for a while, and let go on."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+
+from portal.common.errors import Conflict
+from portal.common.live import announce
+from portal.common.wake import scheduler_wake
+from portal.jobs.models import Claim, Job
+from portal.jobs.services.moves import job_event, job_hold
+from portal.jobs.states import JobState
+
+
+def job_pause(*, job: Job, actor: str, now: datetime) -> Job:
+    """Let the job wait without a turn; cells that were kept for it are free. Paused already: no change.
+
+    Raises Conflict when it does not wait.
+    """
+    return _set(job, True, "paused", f"Paused by {actor}.", actor, now)
+
+
+def job_resume(*, job: Job, actor: str, now: datetime) -> Job:
+    """Give a paused job its turn again, by its old time of submission. Not paused: no change. Raises Conflict when it
+    does not wait."""
+    return _set(job, False, "resumed", f"Resumed by {actor}.", actor, now)
+
+
+def _set(job: Job, paused: bool, code: str, message: str, actor: str, now: datetime) -> Job:
+    with transaction.atomic():
+        job_hold(job.pk)
+        if not Job.objects.filter(pk=job.pk, state=JobState.WAITING).exists():
+            raise Conflict(f"{job.label} does not wait; only a waiting job can be {code}.")
+        if Job.objects.filter(pk=job.pk, paused=not paused).update(paused=paused):
+            if paused:
+                Claim.objects.filter(claimant=job).delete()
+            job_event(job=job, code=code, message=message, now=now, actor=actor)
+            transaction.on_commit(scheduler_wake)
+            transaction.on_commit(lambda: announce("queue", {}))
+    job.refresh_from_db(fields=["state", "paused"])
+    return job

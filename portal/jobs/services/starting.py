@@ -1,0 +1,209 @@
+"""Decisions to start jobs become rows and orders: of many jobs together, so that a start costs no query of its own."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Count, Max, OuterRef, Subquery
+
+from nodes.protocol import Phase
+from portal.clusters.models import Node
+from portal.common.moves import sources
+from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Task, TaskAttempt
+from portal.jobs.services.claims import claims_convert
+from portal.jobs.services.environment import MASTER_PORT_LABEL, PAI_PORTS
+from portal.jobs.services.moves import jobs_announce, tasks_move
+from portal.jobs.services.orders import nodes_bump
+from portal.jobs.services.placing import NoPortLeft, Overtaken, Placed
+from portal.jobs.spec import JobSpec
+from portal.jobs.states import JOB_MOVES, AttemptState, JobState, TaskState
+
+
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """A job, with user and VC loaded, and where its tasks go."""
+
+    job: Job
+    placed: tuple[Placed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """The attempt in which the tasks run."""
+
+    job: Job
+    placed: tuple[Placed, ...]
+    attempt: JobAttempt
+    spec: JobSpec
+
+
+def attempts_start(*, starts: Sequence[Starting], now: datetime) -> list[JobAttempt]:
+    """All of them or none; the caller's transaction holds the jobs' rows and has checked the nodes' versions.
+
+    Raises Overtaken when a job or a task is not waiting any more, or another has claimed a leaf; IntegrityError when a
+    leaf has a holder; NoPortLeft.
+    """
+    claims_convert({start.job.pk: start.placed for start in starts})
+    begun, events = _attempts_open(starts, now)
+    placed = [place for one in begun for place in one.placed]
+    waiting = Task.objects.filter(pk__in=[place.task_id for place in placed])
+    if tasks_move(waiting, TaskState.STARTING) != len(placed):
+        raise Overtaken
+    nodes = Node.objects.defer("inventory").in_bulk({place.node_id for place in placed})
+    rows = TaskAttempt.objects.bulk_create(_task_attempts(begun, nodes, now))
+    Allocation.objects.bulk_create(_allocations(rows, placed, now))
+    generations = nodes_bump(nodes)
+    generation = Node.objects.filter(pk=OuterRef("node")).values("generation")
+    TaskAttempt.objects.filter(node__in=generations, phase_since=0).update(phase_since=Subquery(generation))
+    events += [event for one in begun for event in _events(one, nodes, now)]
+    JobEvent.objects.bulk_create(events)
+    jobs_announce([start.job for start in starts])
+    return [one.attempt for one in begun]
+
+
+# ---------------------------------------------------------------- the attempts
+
+
+def _attempts_open(starts: Sequence[Starting], now: datetime) -> tuple[list[_Begun], list[JobEvent]]:
+    """The attempts, new ones but for the further tasks of a job that runs, and the events of the new ones."""
+    attempts = JobAttempt.objects.filter(job__in=[start.job.pk for start in starts]).order_by()
+    live = {attempt.job_id: attempt for attempt in attempts.exclude(state=AttemptState.ENDED)}
+    before = dict(attempts.values_list("job").annotate(count=Count("pk")))
+    if any(one.state == AttemptState.ENDING for one in live.values()):
+        raise Overtaken
+    if any(start.job.gang for start in starts if start.job.pk in live):
+        raise Overtaken
+    fresh = {start.job.pk: start.job for start in starts if start.job.pk not in live}
+    made = [JobAttempt(job=job, number=before.get(key, 0) + 1, created_at=now) for key, job in fresh.items()]
+    _jobs_move(made)
+    for attempt in JobAttempt.objects.bulk_create(made):
+        live[attempt.job_id] = attempt
+    begun = [_Begun(start.job, start.placed, live[start.job.pk], JobSpec.from_json(start.job.spec)) for start in starts]
+    return begun, [_event(one, "starting", f"Attempt {one.number} starts.", now, of_attempt=False) for one in made]
+
+
+def _jobs_move(attempts: Iterable[JobAttempt]) -> None:
+    by_number: dict[int, list[int]] = defaultdict(list)
+    for attempt in attempts:
+        by_number[attempt.number].append(attempt.job_id)
+        attempt.job.state, attempt.job.retries = JobState.STARTING, attempt.number - 1
+    for number, jobs in by_number.items():
+        waiting = Job.objects.filter(pk__in=jobs, paused=False, state__in=sources(JOB_MOVES, JobState.STARTING))
+        moved = waiting.update(
+            state=JobState.STARTING, retries=number - 1, waiting_code="", waiting_message="", waiting_numbers={}
+        )
+        if moved != len(jobs):
+            raise Overtaken
+
+
+# ---------------------------------------------------------------- the tasks
+
+
+def _task_attempts(begun: Sequence[_Begun], nodes: Mapping[int, Node], now: datetime) -> list[TaskAttempt]:
+    tasks = [place.task_id for one in begun for place in one.placed]
+    runs = TaskAttempt.objects.filter(task__in=tasks).order_by()
+    numbers = dict(runs.values_list("task").annotate(newest=Max("number")))
+    ports = _ports_choose(begun, nodes)
+    waits_for = _still_writing([one.job.pk for one in begun])
+    return [
+        TaskAttempt(
+            task_id=place.task_id,
+            job_attempt=one.attempt,
+            number=numbers.get(place.task_id, 0) + 1,
+            node_id=place.node_id,
+            phase=_first_phase(one.spec, digest),
+            pinned_digest=digest,
+            cpu_milli=place.cpu_milli,
+            memory_mb=place.memory_mb,
+            ports=ports[place.task_id],
+            waits_for=waits_for.get(one.job.pk, ""),
+            created_at=now,
+        )
+        for one in begun
+        for place in one.placed
+        for digest in [one.attempt.digests.get(one.spec.role(place.role).image.uri, "")]
+    ]
+
+
+def _first_phase(spec: JobSpec, pinned: str) -> Phase:
+    """A task that waits for no other, and whose digest need not be agreed on any more, runs as soon as it can."""
+    return Phase.RUN if spec.task_count == 1 or pinned else Phase.PREPARE
+
+
+def _still_writing(jobs: Sequence[int]) -> dict[int, str]:
+    """By job the newest earlier task attempt that was given up with its node and may still write the job's folder."""
+    rows = TaskAttempt.objects.filter(task__job__in=jobs, lost_at__isnull=False, released_at__isnull=True)
+    found = rows.order_by("created_at").values_list("task__job", "job_attempt__number", "node__name")
+    return {job: f"attempt {number} on {node}" for job, number, node in found}
+
+
+def _allocations(rows: Iterable[TaskAttempt], placed: Sequence[Placed], now: datetime) -> Iterator[Allocation]:
+    for row, place in zip(rows, placed, strict=True):
+        for leaf in place.leaves:
+            yield Allocation(
+                task_attempt=row,
+                leaf_id=leaf.gpu_id,
+                virtual_cell=leaf.virtual_cell,
+                standing=leaf.standing,
+                since=now,
+                created_at=now,
+            )
+
+
+# ---------------------------------------------------------------- their ports
+
+
+def _ports_choose(begun: Sequence[_Begun], nodes: Mapping[int, Node]) -> dict[int, dict[str, list[int]]]:
+    """Free ports of each task's node: what its role declares, OpenPAI's own labels, and the master's."""
+    held: dict[int, set[int]] = defaultdict(set)
+    rows = TaskAttempt.objects.filter(node__in=nodes, released_at__isnull=True).order_by()
+    for node_id, ports in rows.values_list("node_id", "ports"):
+        held[node_id].update(port for numbers in ports.values() for port in numbers)
+    return {
+        place.task_id: _ports_take(nodes[place.node_id], held[place.node_id], _ports_wanted(one.spec, place))
+        for one in begun
+        for place in one.placed
+    }
+
+
+def _ports_wanted(spec: JobSpec, place: Placed) -> dict[str, int]:
+    wanted = dict.fromkeys(PAI_PORTS, 1) | dict(spec.role(place.role).resources.ports)
+    if (place.role, place.index) == (spec.roles[0].name, 0) and spec.task_count > 1:
+        wanted[MASTER_PORT_LABEL] = 1
+    return wanted
+
+
+def _ports_take(node: Node, held: set[int], wanted: dict[str, int]) -> dict[str, list[int]]:
+    free = (port for port in range(node.port_first, node.port_last + 1) if port not in held)
+    taken = {label: [port for _, port in zip(range(count), free, strict=False)] for label, count in wanted.items()}
+    if any(len(taken[label]) < count for label, count in wanted.items()):
+        raise NoPortLeft(node.name, sum(wanted.values()))
+    held.update(port for ports in taken.values() for port in ports)
+    return taken
+
+
+# ---------------------------------------------------------------- what people read
+
+
+def _events(one: _Begun, nodes: Mapping[int, Node], now: datetime) -> Iterator[JobEvent]:
+    names = ", ".join(sorted({nodes[place.node_id].name for place in one.placed}))
+    count = len(one.placed)
+    message = f"Attempt {one.attempt.number}: {count} task{'s' * (count != 1)} placed on {names}."
+    yield _event(one.attempt, "placed", message, now)
+    beside = Counter((place.role, place.node_id) for place in one.placed if len(place.leaves) == 1)
+    for (role, _), count in sorted(beside.items()):
+        if count > 1:
+            message = (
+                f"{count} tasks of {role} with one GPU each share a node: containers have no NVLink between them. "
+                f"One task with {count} GPUs would."
+            )
+            yield _event(one.attempt, "hint", message, now)
+
+
+def _event(attempt: JobAttempt, code: str, message: str, now: datetime, *, of_attempt: bool = True) -> JobEvent:
+    return JobEvent(
+        job_id=attempt.job_id, job_attempt=attempt if of_attempt else None, at=now, code=code, message=message
+    )

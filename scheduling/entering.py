@@ -1,0 +1,77 @@
+"""Who runs and who claims, entered into an empty ledger: after a restore, or when the cluster has changed."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from scheduling.claims import Claims
+from scheduling.decisions import Demotion
+from scheduling.jobs import LeafUse, Standing, TaskPlacement
+from scheduling.layout import Layout
+from scheduling.ledger import Ledger, PlacementConflict
+from scheduling.ordering import submission
+from scheduling.snapshot import Running
+from scheduling.state import lent
+
+
+def entered(layout: Layout, running: dict[str, Running], claims: Claims) -> tuple[Ledger, dict[str, Demotion]]:
+    """The ledger with all of them in it, and who has fallen: guaranteed jobs whose virtual cells are no longer to be
+    had are on loan from now on, in `running` too. Of several it is those of lower priority and later submission.
+    """
+    ledger, fallen = Ledger(layout), dict[str, Demotion]()
+    leaves = {claim.leaf for claim in claims.all()}
+    virtual = {claim.virtual_cell for claim in claims.all()}
+    for one in sorted(running.values(), key=lambda one: (-one.job.priority, submission(one.job))):
+        name = one.job.id
+        if not _hold_all(ledger, name, [_without(task.placement, leaves, virtual) for task in one.tasks]):
+            fallen[name] = Demotion(name, "quota")
+            running[name] = lent(one)
+            for task in running[name].tasks:
+                ledger.hold(name, task.placement)
+    _claim_all(ledger, claims)
+    return ledger, fallen
+
+
+def _hold_all(ledger: Ledger, job: str, placements: Iterable[TaskPlacement]) -> bool:
+    """All tasks of a job with the virtual cells they have; nothing of it when these are not to be had."""
+    layout = ledger.layout
+    ledger.begin()
+    try:
+        for placement in placements:
+            gone = any(
+                use.virtual_cell is not None and layout.virtual_leaf(use.virtual_cell) is None
+                for use in placement.leaves
+                if use.leaf in layout.leaf_at
+            )
+            if gone:
+                raise PlacementConflict(placement.node)
+            ledger.hold(job, placement)
+    except PlacementConflict:
+        ledger.take_back()
+        return False
+    ledger.keep()
+    return True
+
+
+def _claim_all(ledger: Ledger, claims: Claims) -> None:
+    """Each claim with its virtual leaf, where that is to be had."""
+    for claimant in sorted(claims):
+        for claim in claims.of(claimant).values():
+            ledger.begin()
+            try:
+                ledger.claim(claimant, [LeafUse(claim.leaf, claim.virtual_cell, Standing.GUARANTEED)])
+            except PlacementConflict:
+                ledger.take_back()
+                ledger.claim(claimant, [LeafUse(claim.leaf, None, Standing.GUARANTEED)])
+            else:
+                ledger.keep()
+
+
+def _without(placement: TaskPlacement, leaves: set[str], virtual: set[str]) -> TaskPlacement:
+    """The place of a task without the virtual cells that others have claimed."""
+    if not leaves:
+        return placement
+    uses = tuple(
+        LeafUse(use.leaf, None, Standing.BORROWED) if use.leaf in leaves or use.virtual_cell in virtual else use
+        for use in placement.leaves
+    )
+    return replace(placement, leaves=uses)

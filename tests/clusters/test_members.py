@@ -1,0 +1,112 @@
+"""Who is in a virtual cluster, what it lends and borrows, and whose turn it is: on its page and by REST."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from django.utils import timezone
+
+from portal.accounts.models import ClusterRole
+from portal.clusters.models import LoanLimit, Membership, Sku
+from portal.clusters.services import member_set
+from portal.dispatch.estimates import starts_estimate
+from tests.support.cast import Api, person
+from tests.support.pages import Browser
+from tests.support.world import World
+
+pytestmark = pytest.mark.django_db
+VC = "/virtual-clusters/vision"
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.node("gpu01", gpus=4)
+    return made
+
+
+@pytest.fixture
+def lead(world: World) -> Browser:
+    who = person("lena")
+    member_set(vc=world.vc, user=who, role="lead", now=world.now)
+    return Browser(who)
+
+
+def roles(world: World) -> dict[str, str]:
+    rows = Membership.objects.filter(vc=world.vc).select_related("user", "group")
+    return {str(row.user.username if row.user else row.group): row.role for row in rows}
+
+
+def test_a_lead_adds_people_and_groups_changes_roles_and_removes(world: World, lead: Browser) -> None:
+    person("bob")
+    Group.objects.create(name="students")
+    page = lead.send(f"{VC}/members", form=VC, name="bob", kind="user", role="member")
+    assert "bob is in vision now." in page.text
+    lead.send(f"{VC}/members", form=VC, name="students", kind="group", role="member")
+    lead.send(f"{VC}/members", form=VC, name="alice", kind="user", role="lead")
+    assert roles(world) == {"alice": "lead", "bob": "member", "lena": "lead", "students": "member"}
+    row = Membership.objects.get(user__username="bob")
+    page = lead.send(f"{VC}/members/{row.pk}/remove", form=VC)
+    assert "bob is not in vision any more." in page.text
+    assert "bob" not in roles(world)
+
+
+def test_somebody_who_is_not_there_is_named_beside_the_field(world: World, lead: Browser) -> None:
+    page = lead.send(f"{VC}/members", form=VC, name="ghost", kind="group", role="member")
+    assert (page.status, "there is no group ghost" in page.text) == (400, True)
+
+
+def test_by_rest_members_are_listed_set_and_removed(world: World, lead: Browser) -> None:
+    person("bob")
+    api = Api(Membership.objects.get(role="lead").user)
+    answer = api.call("POST", "virtual-clusters/vision/members", {"name": "bob", "role": "lead"})
+    assert [(row["user"], row["role"]) for row in answer.json()] == [
+        ("bob", "lead"), ("lena", "lead"), ("alice", "member"),
+    ]  # fmt: skip
+    assert api.call("DELETE", f"virtual-clusters/vision/members/{answer.json()[0]['id']}").status_code == 204
+    assert [row["user"] for row in api.get("virtual-clusters/vision/members")] == ["lena", "alice"]
+    refused = api.call("POST", "virtual-clusters/vision/members", {"name": "ghost", "role": "lead"})
+    assert (refused.status_code, refused.json()["errors"][0]["path"]) == (400, "name")
+
+
+def test_an_administrator_sets_what_it_borrows_and_lends_with_its_rules(world: World, lead: Browser) -> None:
+    admin, sku = Browser(person("root", ClusterRole.ADMIN)), Sku.objects.get()
+    rules: dict[str, Any] = {
+        "default_borrow": "never", "member_class": "prod", "lead_class": "crit", "weight": 2,
+        f"max_borrow-{sku.pk}": 2, f"max_lend-{sku.pk}": "",
+    }  # fmt: skip
+    page = admin.send(f"{VC}/rules", **rules)
+    assert "borrows at most 2, lends without limit" in page.text
+    assert admin.send(f"{VC}/rules", **{**rules, f"max_borrow-{sku.pk}": -1}).status == 400
+    assert LoanLimit.objects.get().max_borrow == 2
+    admin.send(f"{VC}/rules", **{**rules, f"max_borrow-{sku.pk}": ""})
+    assert not LoanLimit.objects.exists()
+    assert "Lending" not in lead.get(f"{VC}/rules").text
+
+
+def test_whose_turn_it_is_stands_on_its_page_with_bars(world: World, lead: Browser) -> None:
+    world.submit(gpu=3)
+    world.submit(gpu=3)
+    world.settle()
+    assert "not known yet" in lead.get(VC).text
+    starts_estimate(now=timezone.now(), seconds=5)
+    page = lead.get(VC)
+    assert "alice 0.3 % 1 1" in page.text
+    (row,) = Api(world.user).get("virtual-clusters/vision/shares")
+    assert (row["user"], row["running"], row["waiting"]) == ("alice", 1, 1)
+    assert 0 < row["share"] < 0.01
+    assert Api(person("stranger")).get("virtual-clusters/vision/shares") == []
+
+
+def test_more_people_jobs_and_events_take_no_more_queries(world: World, lead: Browser) -> None:
+    world.submit()
+    world.settle()
+    before = lead.queries(VC)
+    for number in range(5):
+        member_set(vc=world.vc, user=person(f"p{number}"), role="member", now=world.now)
+        Group.objects.create(name=f"g{number}").vc_memberships.create(vc=world.vc, role="member")
+        world.submit(name=f"more-{number}")
+    world.settle()
+    assert lead.queries(VC) == before

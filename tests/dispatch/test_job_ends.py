@@ -1,0 +1,139 @@
+"""How a job ends: by itself, by its tasks, by a person, by its time limit, and when it is tried again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from nodes.protocol import Cause, Exit, Phase, StopReason
+from portal.common.errors import Conflict
+from portal.jobs.models import Allocation, JobEvent
+from portal.jobs.services import job_stop
+from portal.jobs.states import EndReason, JobState
+from tests.support.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_failing_task_fails_the_job_and_stops_its_siblings(world: World) -> None:
+    one, two = world.node("gpu01", gpus=1), world.node("gpu02", gpus=1)
+    job = world.submit(instances=2)
+    world.settle()
+    one.finish(code=3)
+    (order,) = two.desired().orders
+    assert order.phase is Phase.STOP
+    assert order.stop is not None
+    assert order.stop.reason is StopReason.SIBLING
+    job.refresh_from_db()
+    assert job.state == JobState.RUNNING, "the other container still ends"
+    two.obey()
+    job.refresh_from_db()
+    assert job.state == JobState.FAILED
+    assert "worker/0 failed on gpu01: exit status 3" in job.end_message
+    assert job.exit_code == 3
+    ended = JobEvent.objects.get(code="attempt_ended")
+    assert ended.message == f"Attempt 1 ended: {job.end_message}"
+
+
+@pytest.mark.parametrize(
+    ("retries", "code", "states"),
+    [
+        (0, 1, [JobState.FAILED]),
+        (1, 1, [JobState.WAITING, JobState.FAILED]),
+        (-1, 1, [JobState.WAITING, JobState.WAITING]),
+        (-2, 0, [JobState.WAITING, JobState.WAITING]),
+        (0, 143, [JobState.WAITING, JobState.WAITING]),
+        (5, 127, [JobState.FAILED]),
+    ],
+)
+def test_retries_follow_the_job_file_and_the_exit_status(
+    world: World, retries: int, code: int, states: list[JobState]
+) -> None:
+    node = world.node("gpu01")
+    job = world.submit(jobRetryCount=retries)
+    seen = []
+    for _ in states:
+        job.not_before = None
+        job.save(update_fields=["not_before"])
+        world.settle()
+        node.finish(code=code)
+        job.refresh_from_db()
+        seen.append(job.state)
+    assert seen == states
+
+
+def test_a_retry_after_a_failure_waits_a_little_and_says_until_when(world: World) -> None:
+    node = world.node("gpu01")
+    job = world.submit(jobRetryCount=1)
+    world.settle()
+    node.finish(code=1)
+    world.cycle()
+    job.refresh_from_db()
+    assert (job.state, job.waiting_code) == (JobState.WAITING, "backoff")
+    world.cycle(now=timezone.now() + timedelta(seconds=60))
+    job.refresh_from_db()
+    assert job.state == JobState.STARTING
+
+
+def test_a_stop_while_waiting_ends_the_job_at_once(world: World) -> None:
+    world.node("gpu01", gpus=1)
+    world.submit()
+    job = world.submit()
+    world.cycle()
+    job_stop(job=job, actor=world.user, now=timezone.now())
+    job.refresh_from_db()
+    assert (job.state, job.end_message) == (JobState.STOPPED, "Stopped by alice.")
+    with pytest.raises(Conflict, match="is over already"):
+        job_stop(job=job, actor=world.user, now=timezone.now())
+
+
+def test_a_stop_while_running_asks_the_containers_and_waits_for_their_end(world: World) -> None:
+    node = world.node("gpu01")
+    job = world.submit(berth={"gracePeriod": 7})
+    world.settle()
+    job_stop(job=job, actor=world.user, now=timezone.now())
+    job.refresh_from_db()
+    assert job.state == JobState.STOPPING
+    (order,) = node.desired().orders
+    assert order.stop is not None
+    assert (order.phase, order.stop.grace_s, order.stop.reason) == (Phase.STOP, 7, StopReason.USER)
+    job_stop(job=job, actor=world.user, now=timezone.now())
+    node.obey()
+    job.refresh_from_db()
+    assert job.state == JobState.STOPPED
+    assert not Allocation.objects.filter(released_at__isnull=True).exists()
+
+
+def test_an_image_that_is_not_there_fails_the_job_with_its_cause(world: World) -> None:
+    node = world.node("gpu01")
+    job = world.submit()
+    world.cycle()
+    (order,) = node.desired().orders
+    node.end(order, Exit(cause=Cause.IMAGE_MISSING, message="pull access denied"))
+    node.report()
+    job.refresh_from_db()
+    assert job.state == JobState.FAILED
+    assert "its image was not found" in job.end_message
+    assert "pull access denied" in job.end_message
+
+
+def test_a_job_succeeds_as_soon_as_enough_tasks_did(world: World) -> None:
+    one, two = world.node("gpu01", gpus=1), world.node("gpu02", gpus=1)
+    job = world.submit(instances=2, role={"completion": {"minSucceededInstances": 1}})
+    world.settle()
+    one.finish()
+    two.obey()
+    job.refresh_from_db()
+    assert job.state == JobState.SUCCEEDED
+
+
+def test_a_time_limit_stops_the_job(world: World) -> None:
+    node = world.node("gpu01")
+    job = world.submit(berth={"timeLimit": "1m"})
+    world.settle()
+    world.cycle(now=timezone.now() + timedelta(seconds=61))
+    node.obey()
+    job.refresh_from_db()
+    assert (job.state, job.end_reason) == (JobState.FAILED, EndReason.TIME_LIMIT)

@@ -1,0 +1,57 @@
+"""Many jobs that start in one cycle: together, and each as if it were alone."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from portal.jobs.models import Allocation, Job, TaskAttempt
+from portal.jobs.services import job_stop
+from tests.dispatch.plans import carry_out, read, start
+from tests.support.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+def jobs_of(world: World, count: int) -> list[Job]:
+    return [world.submit(name=f"job-{number}") for number in range(count)]
+
+
+def queries_to_start(jobs: list[Job], first: int) -> int:
+    loaded = read()
+    starts = [start(loaded, job, {0: f"gpu01/{first + place}"}) for place, job in enumerate(jobs)]
+    with CaptureQueriesContext(connection) as captured:
+        assert carry_out(loaded, starts=starts).started == len(jobs)
+    return len(captured)
+
+
+def test_many_starts_take_no_more_queries_than_few(world: World) -> None:
+    world.node("gpu01", gpus=8)
+    few = queries_to_start(jobs_of(world, 2), 0)
+    assert queries_to_start(jobs_of(world, 6), 2) <= few
+
+
+def test_of_jobs_that_start_together_one_that_was_stopped_since_is_left_out(world: World) -> None:
+    world.node("gpu01", gpus=8)
+    jobs = jobs_of(world, 5)
+    loaded = read()
+    job_stop(job=jobs[2], actor=world.user, now=timezone.now())
+    starts = [start(loaded, job, {0: f"gpu01/{place}"}) for place, job in enumerate(jobs)]
+    done = carry_out(loaded, starts=starts)
+    assert (done.started, done.skipped) == (4, 1)
+    states = [Job.objects.get(pk=job.pk).state for job in jobs]
+    assert states == ["starting", "starting", "stopped", "starting", "starting"]
+    assert sorted(Allocation.objects.values_list("leaf__index", flat=True)) == [0, 1, 3, 4]
+
+
+def test_each_has_ports_of_its_own_and_its_own_history(world: World) -> None:
+    world.node("gpu01", gpus=8)
+    jobs = jobs_of(world, 3)
+    queries_to_start(jobs, 0)
+    ports = [port for row in TaskAttempt.objects.all() for held in row.ports.values() for port in held]
+    assert len(ports) == len(set(ports)) == 6
+    for job in jobs:
+        told = list(job.events.values_list("code", "message"))[-2:]
+        assert told == [("starting", "Attempt 1 starts."), ("placed", "Attempt 1: 1 task placed on gpu01.")]
