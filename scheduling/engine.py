@@ -11,6 +11,7 @@ from scheduling.borrowing import may_borrow
 from scheduling.caps import cap_passed, is_capped, within_caps
 from scheduling.cells import Cluster, Node
 from scheduling.claims import Claims
+from scheduling.collecting import paused
 from scheduling.deciding import Desk, NodeIds
 from scheduling.decisions import Demotion, Plan, Preempt, Promotion, Start, Wait
 from scheduling.entering import entered
@@ -63,7 +64,7 @@ class Engine:
         name = start.job.id
         self._release(start.releases)
         for demoted in start.demotes:
-            self.demote(Demotion(demoted, name))
+            self.demote(Demotion(demoted, name), start.at_ms)
         self._check_start(start)
         with self._ledger.all_or_nothing():
             self._ledger.unclaim(name, self._claimed_for(start))
@@ -100,7 +101,7 @@ class Engine:
         name = preempt.job.id
         self._release(preempt.releases)
         for demoted in preempt.demotes:
-            self.demote(Demotion(demoted, name))
+            self.demote(Demotion(demoted, name), preempt.at_ms)
         self._claim_all(name, self._claims_of(preempt))
         for gone in preempt.victims:
             self.leave(gone.job, gone.tasks)
@@ -116,26 +117,32 @@ class Engine:
             running, tasks=tuple(replace(one, checkpoint_ms=at_ms) for one in running.tasks)
         )
 
-    def promote(self, promotion: Promotion) -> None:
-        """Borrowed tasks of a job are inside its quota from now on. Raises PlacementConflict, UnknownJob."""
+    def promote(self, promotion: Promotion, now: int | None = None) -> None:
+        """Borrowed tasks of a job are inside its quota from now (ms) on. Raises PlacementConflict, UnknownJob."""
         running = self._runs(promotion.job)
         with self._ledger.all_or_nothing():
             for placement in promotion.placements:
                 self._ledger.unlend(promotion.job, placement)
         new = {placement.task: placement for placement in promotion.placements}
-        tasks = tuple(replace(one, placement=new.get(one.placement.task, one.placement)) for one in running.tasks)
+        tasks = tuple(
+            replace(one, placement=new[one.placement.task], right_ms=now) if one.placement.task in new else one
+            for one in running.tasks
+        )
         self._roster.set_running(replace(running, tasks=tasks))
         if not any(use.virtual_cell is None for task in tasks for use in task.placement.leaves):
             self._roster.demotions.pop(promotion.job, None)
 
-    def demote(self, demotion: Demotion) -> None:
-        """A running job is on loan from now on. Raises UnknownJob."""
+    def demote(self, demotion: Demotion, now: int | None = None) -> None:
+        """A running job is on loan from now (ms) on; what it used until then counts. Raises UnknownJob."""
         running = self._runs(demotion.job)
         for task in running.tasks:
             self._ledger.lend(demotion.job, task.placement)
         self._fallen.pop(demotion.job, None)
         self._roster.demotions[demotion.job] = demotion
-        self._roster.set_running(lent(running))
+        if now is not None:
+            for task in running.tasks:
+                self._roster.book.ended(running.job, task, now)
+        self._roster.set_running(lent(running, now))
 
     def note(self, usage: Usage) -> None:
         """A task that ended used this much; it counts against its user for a while."""
@@ -184,7 +191,8 @@ class Engine:
         """All decisions of this moment (ms), each as if those before it were carried out."""
         self._ledger.begin()
         try:
-            return make_plan(self._state(now), now, told=True, fallen=self._fallen)
+            with paused():
+                return make_plan(self._state(now), now, told=True, fallen=self._fallen)
         finally:
             self._ledger.take_back()
 
@@ -195,7 +203,8 @@ class Engine:
         """
         self._ledger.begin()
         try:
-            plan = make_plan(self._state(now), now, told=False, fallen=self._fallen)
+            with paused():
+                plan = make_plan(self._state(now), now, told=False, fallen=self._fallen)
         except BaseException:
             self._ledger.take_back()
             raise
@@ -217,14 +226,14 @@ class Engine:
         for leaf in plan.releases:
             self.release(leaf)
         for demotion in plan.demotions:
-            self.demote(demotion)
+            self.demote(demotion, plan.at_ms)
         for answer in plan.answers:
             if isinstance(answer, Start):
                 self.start(answer)
             else:
                 self.preempt(answer)
         for promotion in plan.promotions:
-            self.promote(promotion)
+            self.promote(promotion, plan.at_ms)
         self._reservations = plan.reservations
 
     def explain(self, job_id: str, now: int) -> Start | Preempt | Wait:
@@ -262,7 +271,8 @@ class Engine:
     def restore(cls, snapshot: Snapshot) -> "Engine":
         """The engine that has this snapshot. Raises PlacementConflict when two tasks hold one leaf."""
         engine = cls.__new__(cls)
-        engine._load(snapshot)
+        with paused():
+            engine._load(snapshot)
         return engine
 
     # Keeping the books

@@ -11,13 +11,20 @@ from scheduling.jobs import Job, TaskPlacement, TaskRef
 class RunningTask:
     """A task that holds its place, since when (ms), and when its work was last saved (None: never).
 
-    `leaving`: its end is ordered; it holds its cells until it is gone.
+    `leaving`: its end is ordered; it holds its cells until it is gone. `right_ms`: since when it holds them by its
+    present right, after a promotion or demotion (None: since it started).
     """
 
     placement: TaskPlacement
     started_ms: int
     checkpoint_ms: int | None = None
     leaving: bool = False
+    right_ms: int | None = None
+
+    @property
+    def since_ms(self) -> int:
+        """From when on what it uses counts as what it is now: inside the quota, or on loan."""
+        return self.started_ms if self.right_ms is None else max(self.started_ms, self.right_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -270,12 +270,13 @@ def leaving(running: Running, going: Collection[TaskRef]) -> Running:
     return Running(running.job, tuple(tasks))
 
 
-def lent(running: Running) -> Running:
-    """The same job with all its leaves borrowed."""
+def lent(running: Running, now: int | None = None) -> Running:
+    """The same job with all its leaves borrowed; those that were not are so from `now` on."""
     tasks = []
     for task in running.tasks:
         leaves = tuple(LeafUse(use.leaf, None, Standing.BORROWED) for use in task.placement.leaves)
-        tasks.append(replace(task, placement=replace(task.placement, leaves=leaves)))
+        right = task.right_ms if task.placement.leaves == leaves else now
+        tasks.append(replace(task, placement=replace(task.placement, leaves=leaves), right_ms=right))
     return replace(running, tasks=tuple(tasks))
 
 

@@ -140,7 +140,7 @@ class Book:
         for task in tasks:
             amounts = amounts_of(task.placement, self._leaf_types)
             if amounts:
-                _add(groups.setdefault(task.started_ms, {}), amounts, 1)
+                _add(groups.setdefault(task.since_ms, {}), amounts, 1)
         before = self._of_job.pop(job.id, None)
         if before is not None:
             self._sum_up(*before, -1)
@@ -157,9 +157,9 @@ class Book:
                 del held[started]
 
     def ended(self, job: Job, task: RunningTask, now: int) -> None:
-        """A task of the job ends at this moment (ms); what it used inside the quota is noted."""
+        """A task of the job ends, or goes on on loan, at this moment (ms); what it used inside the quota is noted."""
         amounts = amounts_of(task.placement, self._leaf_types)
-        for row in hourly(job.vc, job.user, amounts, task.started_ms, now):
+        for row in hourly(job.vc, job.user, amounts, task.since_ms, now):
             self.note(row)
 
     def note(self, row: Usage) -> None:

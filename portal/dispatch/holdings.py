@@ -61,9 +61,12 @@ class Holdings:
         rows = TaskAttempt.objects.filter(released_at__isnull=True).order_by().values_list(*columns)
         self._rows = [Placed(*row) for row in rows]
         self._held: dict[UUID, list[tuple[int, str, str]]] = defaultdict(list)
+        self._since: dict[UUID, datetime] = {}
         live = Allocation.objects.filter(released_at__isnull=True).order_by()
-        for attempt, gpu, cell, standing in live.values_list("task_attempt", "leaf", "virtual_cell", "standing"):
+        named = ("task_attempt", "leaf", "virtual_cell", "standing", "since")
+        for attempt, gpu, cell, standing, since in live.values_list(*named):
             self._held[attempt].append((gpu, cell, standing))
+            self._since[attempt] = max(since, self._since.get(attempt, since))
 
     def given_up(self) -> GivenUp:
         """GPUs, CPU and memory of tasks that were given up."""
@@ -103,6 +106,7 @@ class Holdings:
             started_ms=_ms(row.started_at or row.created_at),
             checkpoint_ms=_ms(min(saved, self._now)) if saved else None,
             leaving=row.phase in LEAVING,
+            right_ms=_ms(self._since[row.id]) if row.id in self._since else None,
         )
 
     def attempts(self) -> dict[tuple[str, str, int], UUID]:

@@ -122,16 +122,24 @@ def carry_out(made: Engine, now: int = 0) -> Plan:
     """Plan, and do everything that the plan says; victims are gone at once and wait again."""
     plan = made.plan(now)
     made.carry_out(plan)
+    gone: dict[str, set[TaskRef]] = {}
     for preemption in plan.preemptions:
         for victim in preemption.victims:
-            give_back(made, victim.job, victim.tasks)
+            gone.setdefault(victim.job, set()).update(victim.tasks)
+    for name, tasks in sorted(gone.items()):
+        give_back(made, name, tuple(sorted(tasks)))
     return plan
 
 
 def give_back(made: Engine, name: str, tasks: tuple[TaskRef, ...]) -> None:
-    """Running tasks of a job lose their places and wait again where they stood before."""
+    """Running tasks of a job lose their places and wait again where they stood before; two may have taken the same."""
     state = made.snapshot()
-    job = next(one.job for one in state.running if one.job.id == name)
+    running = next((one for one in state.running if one.job.id == name), None)
+    there = {task.placement.task for task in running.tasks} if running else set()
+    tasks = tuple(task for task in tasks if task in there)
+    if running is None or not tasks:
+        return
+    job = running.job
     waiting = next((one.wanted for one in state.waiting if one.id == name), ())
     made.finish(name, tasks)
     made.submit(replace(job, wanted=tuple(sorted({*waiting, *tasks}))))

@@ -107,7 +107,7 @@ class Player:
                 del self._since[name, task.placement.task]
                 amounts = amounts_of(task.placement, leaf_types)
                 if not state.job.opportunistic:
-                    for row in hourly(state.job.vc, state.job.user, amounts, task.started_ms, now):
+                    for row in hourly(state.job.vc, state.job.user, amounts, task.since_ms, now):
                         self.made.note(row)
 
     def _decide(self, now: int) -> None:

@@ -49,7 +49,7 @@ def watch(made: Engine, plan: Plan) -> None:
     found = [
         Doomed(vc.id, chain, cell_type, cells)
         for vc in made.snapshot().cluster.virtual_clusters
-        for chain in sorted({owned for owner, owned in made._layout.quotas_of if owner == vc.id})
+        for chain in sorted({owned for owner, owned in made._ledger.layout.quotas_of if owner == vc.id})
         for cell_type, cells in doomed_in(made._ledger, vc.id, chain).items()
     ]
     assert tuple(sorted(found)) == doomed(made.snapshot())

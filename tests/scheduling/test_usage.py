@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduling import (
+    Borrow,
     CellType,
     Cluster,
     LeafUse,
@@ -199,3 +200,17 @@ def test_rows_folded_into_one_weigh_what_they_weighed(rows: list[Usage]) -> None
         assert share(book, user) == pytest.approx(
             max(parts["A100"] / 4, parts[CPU] / 64_000) * 0.6931471805599453 / half_life, abs=1e-8
         )
+
+
+def test_what_ran_on_loan_counts_from_the_moment_it_moves_into_the_quota_and_until_it_falls_out() -> None:
+    described = replace(cluster(node("n0", 2), vision=1, speech=1), policy=Policy(backfill=False))
+    made = running(described, job("first", user="bob"))
+    made.submit(job("mover", user="alice", borrow=Borrow.AUTO, lazy=True))
+    made.advance(0)
+    made.finish("first", now=10 * HOUR_MS)
+    assert [one.job for one in made.advance(10 * HOUR_MS).promotions] == ["mover"]
+    made.submit(job("high", user="carol", priority=99))
+    assert [one.demotes for one in made.advance(12 * HOUR_MS).starts] == [("mover",)]
+    made.finish("mover", now=20 * HOUR_MS)
+    mine = [row for row in made.snapshot().usage if (row.user, row.resource) == ("alice", "A100")]
+    assert sum(row.amount for row in mine) == pytest.approx(2 * HOUR_MS, rel=0.01)
