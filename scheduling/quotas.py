@@ -142,7 +142,8 @@ class Quotas:
         capped = is_capped(state, vc)
         for job in walk:
             shape = walk.shape
-            if not line.held >= shape.chains or not self._stands_back(job, shape, line):
+            # What is left of a job may be tasks without GPUs alone: they want no chain, and nobody holds them up.
+            if not shape.chains or not line.held >= shape.chains or not self._stands_back(job, shape, line):
                 yield job
             elif not told:
                 if not self._backfill_on:
