@@ -5,24 +5,22 @@ Nothing here leaves the ledger changed.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
 
 from scheduling import hived
 from scheduling.decisions import Preempt, Start
 from scheduling.fairness import DominantShares
 from scheduling.ground import Ground, Idle, Task
-from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
-from scheduling.layout import Layout
+from scheduling.idle import on_loan, on_these
+from scheduling.jobs import Job, TaskPlacement
 from scheduling.ledger import Ledger
 from scheduling.mapping import Mapped, map_seats
 from scheduling.preemption import Costs, give_back, victims
-from scheduling.resources import Demand, demands
-from scheduling.search import Fill, find
+from scheduling.resources import demands
+from scheduling.search import find
 from scheduling.shapes import Choice, Pool, Shape, Unit
 from scheduling.snapshot import Claim, Running
 from scheduling.sparing import Candidates, Freed, Price, Tally, fewest, freed_by, spare_most
-from scheduling.topology import bits, pick
+from scheduling.topology import bits
 from scheduling.virtual import Seat, Share, seats
 
 NodeIds = frozenset[str] | None
@@ -310,7 +308,8 @@ class Desk:
         units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
         for unit in units:
             found = self._lent_as_hived(unit, nodes) if self.ledger.layout.policy.hived else []
-            found = found or self._lent(job, unit, self.preferred(job, unit, allowed))
+            ground = Ground(self.ledger, job, self.preferred(job, unit, allowed), self.costs, evict=False)
+            found = found or on_loan(ground, unit)
             if found:
                 return Start(job, tuple(found), self.now)
         return None
@@ -327,49 +326,7 @@ class Desk:
         mask = layout.all_nodes() if nodes is None else layout.mask_of(nodes)
         (pool,) = unit.pools
         found = hived.on_loan(self.ledger, self.views, pool.chain, pool.parts, mask) or []
-        return [_on_loan(layout, demand, task, number, leaves) for demand, task, number, leaves in found]
-
-    def _lent(self, job: Job, unit: Unit, allowed: int) -> list[TaskPlacement]:
-        """On loan beside the virtual cluster's own jobs where that is possible: from there only its own jobs take
-        it, and it can move in. Else wherever it fits tightest."""
-        ground = Ground(self.ledger, job, allowed & self._nodes_of(unit), self.costs, evict=False)
-        parts = tuple(part.modestly() for part in unit.parts)
-        fills = find(Idle(ground, -1), parts)
-        if fills is None:
-            return []
-        homes = 0 if job.opportunistic else self._homes(job.vc, unit)
-        return self._on_loan(parts, (find(Idle(ground, homes), parts) if homes else None) or fills)
-
-    def _homes(self, vc: str, unit: Unit) -> int:
-        """Nodes that lie wholly in quota cells of the virtual cluster now."""
-        layout, found = self.ledger.layout, 0
-        for number in (one for pool in unit.pools for one in layout.quotas_of.get((vc, pool.chain), ())):
-            place = self.ledger.place[number]
-            if place is not None and place.upper >= 0:
-                found |= layout.uppers[place.upper].nodes
-            elif place is not None and layout.quotas[number].shape.width == len(layout.leaf_ids[place.node]):
-                found |= 1 << place.node
-        return found
-
-    def _on_loan(self, parts: tuple[Demand, ...], fills: list[Fill]) -> list[TaskPlacement]:
-        layout, placed = self.ledger.layout, []
-        free: dict[int, int] = {}
-        tasks = {id(part): iter(part.tasks) for part in parts}
-        for fill in sorted(fills, key=lambda one: -one.demand.gpus):
-            for _ in range(fill.count):
-                left = free.get(fill.bin, self.ledger.idle(fill.bin))
-                picked = pick(layout.shapes[fill.bin].sizes, left, fill.demand.gpus) if fill.demand.gpus else None
-                mine = picked.bits if picked else 0
-                free[fill.bin] = left & ~mine
-                placed.append(_on_loan(layout, fill.demand, next(tasks[id(fill.demand)]), fill.bin, mine))
-        return placed
-
-    def _nodes_of(self, unit: Unit) -> int:
-        """Nodes of the chains that the unit's GPUs come from; tasks without GPUs go anywhere."""
-        if unit.others:
-            return -1
-        of_chain = self.ledger.layout.nodes_of_chain
-        return reduce(or_, (of_chain.get(pool.chain, 0) for pool in unit.pools), 0)
+        return [on_these(layout, demand, task, number, leaves) for demand, task, number, leaves in found]
 
     def roomy(self, choice: Choice, gang: bool) -> bool:
         """A quick look: whether idle leaves could hold the largest tasks of a gang, or the smallest task."""
@@ -401,13 +358,6 @@ class Desk:
         rest = allowed & ~self.idle.layout.mask_of(job.avoid_nodes)
         ground = Ground(self.idle, job, rest, self.costs, evict=False)
         return rest if find(Idle(ground, -1), unit.parts) is not None else allowed
-
-
-def _on_loan(layout: Layout, demand: Demand, task: TaskRef, number: int, leaves: int) -> TaskPlacement:
-    """A task on these leaves of a node, outside every quota."""
-    ids = layout.leaf_ids[number]
-    uses = tuple(LeafUse(ids[bit], None, Standing.BORROWED) for bit in bits(leaves))
-    return TaskPlacement(*task, layout.nodes[number].id, uses, demand.cpu_milli, demand.memory_mb)
 
 
 def _alone(answer: Start | Preempt) -> bool:

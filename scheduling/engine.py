@@ -11,6 +11,7 @@ from scheduling.borrowing import may_borrow
 from scheduling.caps import cap_passed, is_capped, within_caps
 from scheduling.cells import Cluster, Node
 from scheduling.claims import Claims
+from scheduling.collecting import paused
 from scheduling.deciding import Desk, NodeIds
 from scheduling.decisions import Demotion, Plan, Preempt, Promotion, Start, Wait
 from scheduling.entering import entered
@@ -190,7 +191,8 @@ class Engine:
         """All decisions of this moment (ms), each as if those before it were carried out."""
         self._ledger.begin()
         try:
-            return make_plan(self._state(now), now, told=True, fallen=self._fallen)
+            with paused():
+                return make_plan(self._state(now), now, told=True, fallen=self._fallen)
         finally:
             self._ledger.take_back()
 
@@ -201,7 +203,8 @@ class Engine:
         """
         self._ledger.begin()
         try:
-            plan = make_plan(self._state(now), now, told=False, fallen=self._fallen)
+            with paused():
+                plan = make_plan(self._state(now), now, told=False, fallen=self._fallen)
         except BaseException:
             self._ledger.take_back()
             raise
@@ -268,7 +271,8 @@ class Engine:
     def restore(cls, snapshot: Snapshot) -> "Engine":
         """The engine that has this snapshot. Raises PlacementConflict when two tasks hold one leaf."""
         engine = cls.__new__(cls)
-        engine._load(snapshot)
+        with paused():
+            engine._load(snapshot)
         return engine
 
     # Keeping the books

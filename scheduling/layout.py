@@ -84,6 +84,8 @@ class Layout:
             if node.shape and node.shape not in self.types:
                 self.types[node.shape] = CellType(node.shape, node.cell_type, len(node.leaves), node_level=True)
         self.nodes: list[Node] = sorted(cluster.nodes, key=lambda node: node.id)
+        self._shape_of: dict[str, Shape] = {}
+        self._types_of: dict[str, set[str]] = {}
         self.position = {node.id: number for number, node in enumerate(self.nodes)}
         self.shapes: list[Shape] = []
         self.chains: list[str] = []
@@ -207,6 +209,8 @@ class Layout:
 
     def shape_of(self, cell_type: str) -> Shape:
         """The levels of a cell of this type, from a leaf up."""
+        if cell_type in self._shape_of:
+            return self._shape_of[cell_type]
         names = [cell_type]
         counts = []
         while (kind := self.types.get(names[-1])) is not None:
@@ -215,7 +219,8 @@ class Layout:
         sizes = [1]
         for count in reversed(counts):
             sizes.append(sizes[-1] * count)
-        return Shape(tuple(sizes), tuple(reversed(names)))
+        shape = self._shape_of[cell_type] = Shape(tuple(sizes), tuple(reversed(names)))
+        return shape
 
     def _add_uppers(self) -> None:
         for upper in self.cluster.upper_cells:
@@ -267,11 +272,12 @@ class Layout:
 
     def types_of(self, chain: str) -> set[str]:
         """Names of the cell types in a chain."""
-        names: set[str] = set()
-        for number in bits(self.nodes_of_chain.get(chain, 0)):
-            names.update(name for name in self.shapes[number].names if name)
-            names.update(self.uppers[upper].cell_type for upper in self.above[number])
-        return names
+        if chain not in self._types_of:
+            numbers = list(bits(self.nodes_of_chain.get(chain, 0)))
+            names = {name for shape in {self.shapes[one] for one in numbers} for name in shape.names if name}
+            uppers = {upper for one in numbers for upper in self.above[one]}
+            self._types_of[chain] = names | {self.uppers[upper].cell_type for upper in uppers}
+        return self._types_of[chain]
 
     def _add_line(self, vc: str, chain: str, cell_type: str, count: int) -> None:
         name = cell_type if self.chain_with(cell_type) == chain else f"{chain}:{cell_type}"

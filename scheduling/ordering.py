@@ -126,7 +126,8 @@ _LEADS = (False,), (False, True)
 
 
 class Walk:
-    """An iterator over a queue; `shape` is that of the last job, and all that is left of its bucket may be passed over.
+    """An iterator over a queue. `shape` is that of the last job, `rank` the share of its user; all that is left of its
+    bucket may be passed over.
 
     A user's share is asked for again after each of the user's jobs, since a start changes it.
     """
@@ -137,6 +138,8 @@ class Walk:
         share: Callable[[str], float],
         leading: dict[int, list[tuple[Bucket, Entry]]],
     ) -> None:
+        self.shape: Shape
+        self.rank = 0.0
         self._last: Bucket
         self._levels = levels
         self._share = share
@@ -160,17 +163,13 @@ class Walk:
             if fresh != share:
                 heapreplace(self._heap, (fresh, entry, number))
                 continue
+            self.shape, self.rank = bucket.shape, share
             at = self._at[number] = self._at[number] + 1
             if at < len(bucket.entries):
                 heapreplace(self._heap, (share, bucket.entries[at], number))
             else:
                 heappop(self._heap)
             return entry[3]
-
-    @property
-    def shape(self) -> Shape:
-        """That of the last job."""
-        return self._last.shape
 
     def pass_over(self) -> None:
         """Leave out what is left of the bucket that the last job came from."""

@@ -140,10 +140,11 @@ class Quotas:
         state, line = self.state, self.lines[vc]
         walk = state.queues[vc].walk(self.trial.shares_of(vc), state.reservations)
         capped = is_capped(state, vc)
+        held, ahead, late = line.held, line.ahead, self.trial.late
         for job in walk:
             shape = walk.shape
             # What is left of a job may be tasks without GPUs alone: they want no chain, and nobody holds them up.
-            if not shape.chains or not line.held >= shape.chains or not self._stands_back(job, shape, line):
+            if not shape.chains or not shape.chains <= held or not self._stands_back(job, shape, line):
                 yield job
             elif not told:
                 if not self._backfill_on:
@@ -151,13 +152,14 @@ class Quotas:
             elif capped or job.paused or job.after or job.id in state.claims or job.id in state.running:
                 yield job
             else:
-                self.trial.late.append(Late(job, shape, (), self._join(job, shape.chains)))
+                late.append(Late(job, shape, (), ahead.join(job.priority, walk.rank, shape.chains)))
 
     def _stands_back(self, job: Job, shape: Shape, line: Line) -> bool:
         """Whether nothing can come of the turn of a job that is held up: it may not start beside the first, either."""
         if not self._backfill_on or not line.kept:
             return True
-        return (shape.number, self._early(job, shape, line)) in self._no_backfill
+        early = _NO_CHAINS if job.time_limit_ms is None else self._early(job, shape, line)
+        return (shape.number, early) in self._no_backfill
 
     def _early(self, job: Job, shape: Shape, line: Line) -> frozenset[str]:
         """The chains whose kept cells the job leaves by its time limit before they are needed."""

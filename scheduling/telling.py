@@ -29,9 +29,10 @@ class Teller:
     def waits(self) -> tuple[Wait, ...]:
         """One wait for each job that does not start, in the order of the pass, then those that are taking cells."""
         told = []
+        left, claims = self._trial.left, self._state.claims
         for late in self._trial.late:
-            job = self._trial.left.get(late.job.id, late.job)
-            if job is None or job.id in self._state.claims:
+            job = left.get(late.job.id, late.job)
+            if job is None or job.id in claims:
                 continue  # of a job that takes cells that is the reason
             place = late.ahead[0] + 1 if late.ahead is not None else None
             told.append(Wait(job, late.reason or self._reason(late), place))

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.db.models import TextField
+from django.db.models.functions import Cast
+
 import scheduling
 from portal.jobs.models import Job, TaskRole
 from portal.jobs.selectors.labels import JobLabel, label_read
@@ -15,9 +18,10 @@ from portal.jobs.selectors.labels import JobLabel, label_read
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """``submitted_at`` tells the job from one of another database that had its id."""
+    """``stamp``, the text of its submission's time, tells the job from one of another database that had its id."""
 
-    submitted_at: datetime
+    stamp: str
+    submitted_ms: int
     roles: tuple[scheduling.Role, ...]
     tasks: tuple[scheduling.TaskRef, ...]
     gpus: int
@@ -37,14 +41,17 @@ class Facts:
         return not (self.firm or self.after or self.only_nodes or self.not_nodes)
 
 
+STAMP = Cast("submitted_at", TextField())
+"""As the database writes it: ten thousand texts are read in a third of the time of as many moments."""
+
 _kept: dict[int, Facts] = {}
 
 
-def facts_read(rows: Mapping[int, datetime]) -> dict[int, Facts]:
-    """Of these jobs, by row id with the time of their submission; two queries for those that are new, else none."""
+def facts_read(stamps: Mapping[int, str]) -> dict[int, Facts]:
+    """Of these jobs, by row id with their stamps; two queries for those that are new, else none."""
     global _kept
-    found = {key: kept for key, at in rows.items() if (kept := _kept.get(key)) and kept.submitted_at == at}
-    if missing := rows.keys() - found.keys():
+    found = {key: kept for key, stamp in stamps.items() if (kept := _kept.get(key)) and kept.stamp == stamp}
+    if missing := stamps.keys() - found.keys():
         found |= _read(missing)
     _kept = found
     return found
@@ -56,20 +63,21 @@ def _read(jobs: Iterable[int]) -> dict[int, Facts]:
     for role in TaskRole.objects.filter(job__in=wanted).select_related("sku").order_by("job_id", "position"):
         roles[role.job_id].append(role)
     rows = Job.objects.filter(pk__in=wanted).order_by()
-    columns = ("id", "submitted_at", "user__username", "spec__berth", "spec__lazy_preemption")
+    columns = ("id", STAMP, "submitted_at", "user__username", "spec__berth", "spec__lazy_preemption")
     return {
-        key: facts_of(roles[key], submitted_at=at, user=user, berth=berth, lazy=bool(lazy))
-        for key, at, user, berth, lazy in rows.values_list(*columns)
+        key: facts_of(roles[key], stamp=stamp, submitted_at=at, user=user, berth=berth, lazy=bool(lazy))
+        for key, stamp, at, user, berth, lazy in rows.values_list(*columns)
     }
 
 
 def facts_of(
-    roles: Sequence[TaskRole], *, submitted_at: datetime, user: str, berth: Mapping[str, Any], lazy: bool
+    roles: Sequence[TaskRole], *, stamp: str, submitted_at: datetime, user: str, berth: Mapping[str, Any], lazy: bool
 ) -> Facts:
     """The facts of one job; ``berth``: what its file says under ``extras.berth``."""
     described = tuple(_role(role) for role in roles)
     return Facts(
-        submitted_at=submitted_at,
+        stamp=stamp,
+        submitted_ms=int(submitted_at.timestamp() * 1000),
         roles=described,
         tasks=tuple(scheduling.all_tasks(described)),
         gpus=sum(role.count * role.gpus for role in described),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,19 +10,23 @@ from datetime import datetime
 from typing import NamedTuple
 
 from django.conf import settings
-from django.db.models import Q
+from django.db.models import Q, TextField
+from django.db.models.functions import Cast
 
 import scheduling
 from portal.clusters.models import VirtualCluster
 from portal.clusters.selectors import firm_rights
 from portal.dispatch.dependencies import Dependencies, HeldBack, dependencies, job_key
-from portal.dispatch.facts import Facts, facts_of, facts_read
+from portal.dispatch.facts import STAMP, Facts, facts_of, facts_read
 from portal.jobs.models import Job, Task, TaskRole
-from portal.jobs.services import Told, grace_seconds
+from portal.jobs.services import grace_seconds
 from portal.jobs.states import JOB_LIVE, JobState, TaskState
 
 DRAFT = "draft"
 """The engine's id of a job that is not stored."""
+
+NOBODY = "[]"
+"""No nodes, as JSON."""
 
 NEWEST = 1 << 63
 """An order id after that of every row."""
@@ -38,9 +43,9 @@ class JobRow(NamedTuple):
     priority: int
     gang: bool
     paused: bool
-    submitted_at: datetime
     not_before: datetime | None
-    avoid_nodes: list[str]
+    stamp: str
+    avoid_nodes: str  # a JSON list, mostly empty
 
     @property
     def may_start(self) -> bool:
@@ -59,7 +64,7 @@ class JobRows:
 
     jobs: dict[int, scheduling.Job]  # by row id
     waiting: tuple[scheduling.Job, ...]
-    told: dict[int, Told]  # row id -> what people were last told of why it waits
+    told: dict[int, str]  # row id of a waiting job -> the code that is stored of why it waits
     held_back: dict[int, HeldBack]  # row id -> why it is not in the order
     waits_for: dict[int, str]  # row id -> its unfinished dependencies, in words
 
@@ -76,7 +81,12 @@ def draft_read(
     would not be in the order."""
     user, row = draft.user.username, _row_of(draft)
     facts = facts_of(
-        roles, submitted_at=now, user=user, berth=draft.spec["berth"], lazy=bool(draft.spec.get("lazy_preemption"))
+        roles,
+        stamp="",
+        submitted_at=now,
+        user=user,
+        berth=draft.spec["berth"],
+        lazy=bool(draft.spec.get("lazy_preemption")),
     )
     needs = dependencies({row.pk: facts.after})
     if row.pk in needs.broken:
@@ -88,8 +98,9 @@ def draft_read(
 
 
 def _row_of(draft: Job) -> JobRow:
-    columns = {name: getattr(draft, name) for name in JobRow._fields if name not in {"pk", "user"}}
-    return JobRow(pk=0, user=draft.user.username, **columns)
+    same = ("vc_id", "user_id", "state", "priority", "gang", "paused", "not_before")
+    columns = {name: getattr(draft, name) for name in same}
+    return JobRow(pk=0, user=draft.user.username, stamp="", avoid_nodes=NOBODY, **columns)
 
 
 class _Kept(NamedTuple):
@@ -114,7 +125,7 @@ class _Reader:
 
     def read(self) -> JobRows:
         rows, told = _rows_read()
-        facts = facts_read({key: row.submitted_at for key, row in rows.items()})
+        facts = facts_read({key: row.stamp for key, row in rows.items()})
         needs = dependencies({key: facts[key].after for key in rows if facts[key].after})
         jobs = self._jobs(rows, facts, needs)
         held_back = needs.broken | {
@@ -168,7 +179,7 @@ class _Reader:
             user=row.user,
             priority=row.priority,
             roles=facts.roles,
-            submitted_ms=_ms(row.submitted_at),
+            submitted_ms=facts.submitted_ms,
             order_id=row.pk,
             wanted=wanted,
             gang=row.gang,
@@ -178,7 +189,7 @@ class _Reader:
             lazy_preemption=facts.lazy,
             preemptible=preemptible,
             borrow=self._borrow(row, facts.borrow, preemptible),
-            avoid_nodes=frozenset(row.avoid_nodes),
+            avoid_nodes=frozenset(json.loads(row.avoid_nodes)) if row.avoid_nodes != NOBODY else frozenset(),
             only_nodes=allowed,
             after=after,
             paused=row.paused,
@@ -200,15 +211,16 @@ class _Reader:
         return scheduling.Borrow(said or self.borrow[row.vc_id]) if preemptible else scheduling.Borrow.NEVER
 
 
-def _rows_read() -> tuple[dict[int, JobRow], dict[int, Told]]:
-    columns = ["id", "vc_id", "user_id", "user__username", *JobRow._fields[4:], "waiting_code", "waiting_written_at"]
-    split = len(JobRow._fields)
+def _rows_read() -> tuple[dict[int, JobRow], dict[int, str]]:
+    avoid = Cast("avoid_nodes", TextField())
+    plain = ("id", "vc_id", "user_id", "user__username", *JobRow._fields[4:9])
     rows, told = {}, {}
-    for found in Job.objects.filter(state__in=JOB_LIVE).order_by().values_list(*columns):
-        row = JobRow(*found[:split])
+    live = Job.objects.filter(state__in=JOB_LIVE).order_by()
+    for found in live.values_list(*plain, STAMP, avoid, "waiting_code"):
+        row = JobRow(*found[:-1])
         rows[row.pk] = row
         if row.state == JobState.WAITING:
-            told[row.pk] = Told(*found[split:])
+            told[row.pk] = found[-1]
     return rows, told
 
 
@@ -232,7 +244,3 @@ def tasks_read(jobs: Collection[int]) -> dict[tuple[str, str, int], int]:
 
 def _backoff(row: JobRow) -> HeldBack:
     return HeldBack("backoff", f"it is tried again at {row.not_before:%H:%M:%S} UTC")
-
-
-def _ms(moment: datetime) -> int:
-    return int(moment.timestamp() * 1000)

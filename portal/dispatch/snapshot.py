@@ -15,7 +15,6 @@ from portal.dispatch.holdings import Claims, Holdings, demotions_read
 from portal.dispatch.jobs import jobs_read
 from portal.dispatch.reservations import Reserved, reservations_read
 from portal.jobs.selectors import usage_folded
-from portal.jobs.services import Told
 
 HOUR_MS = 3_600_000
 
@@ -32,7 +31,7 @@ class Loaded:
     leaves: dict[str, int]  # leaf id -> GPU row id
     claims: Claims
     reserved: Reserved
-    told: dict[int, Told] = field(default_factory=dict)  # row id -> what was last told of why it waits
+    told: dict[int, str] = field(default_factory=dict)  # row id -> the code that is stored of why it waits
     held_back: dict[int, HeldBack] = field(default_factory=dict)  # row id -> why it is not in the order
     waits_for: dict[int, str] = field(default_factory=dict)  # row id -> its unfinished dependencies, in words
 

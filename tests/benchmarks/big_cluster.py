@@ -106,11 +106,12 @@ class Submitter:
     def __init__(self) -> None:
         from portal.accounts.models import User
         from portal.clusters.models import VirtualCluster
+        from portal.jobs.models import Job
 
         self._users = {user.username: user for user in User.objects.all()}
         self._vcs = {vc.name: vc for vc in VirtualCluster.objects.all()}
         self._drafts: dict[Shape, tuple[Job, list[TaskRole]]] = {}
-        self._run = 0
+        self._run = Job.objects.count()
 
     def submit(self, wishes: Iterable[Wish]) -> None:
         from portal.jobs.models import Job, Task, TaskRole

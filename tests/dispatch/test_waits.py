@@ -7,36 +7,47 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from portal.jobs.models import Job
-from portal.jobs.services import Told, waits_due
-from portal.jobs.services.waits import LEAST_STALE, MOST_CHANGED
+from portal.jobs.services import waits_due
+from portal.jobs.services.waits import MOST_CHANGED
 from tests.support.world import World
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
-
-def told(code: str, seconds_ago: float) -> Told:
-    return Told(code, NOW - timedelta(seconds=seconds_ago))
+pytestmark = pytest.mark.django_db
 
 
-def test_a_reason_is_due_when_its_code_changes_or_a_minute_has_passed() -> None:
-    codes = {1: "quota", 2: "quota", 3: "quota", 4: "order", 5: "order"}
-    before = {1: told("quota", 59), 2: told("quota", 61), 3: told("order", 1), 4: Told("", None)}
-    assert waits_due(codes=codes, told=before, now=NOW) == {2, 3, 4}, "5 does not wait any more"
+def waiting(world: World, count: int, code: str, *, seconds_ago: float) -> list[int]:
+    """Waiting jobs that were told this reason so long ago, each a second before the one before it."""
+    jobs = [world.submit(name=f"job-{number}").pk for number in range(count)]
+    for place, job in enumerate(jobs):
+        at = NOW - timedelta(seconds=seconds_ago + place)
+        Job.objects.filter(pk=job).update(waiting_code=code, waiting_written_at=at)
+    return jobs
+
+
+def test_a_reason_is_due_when_its_code_changes_or_a_minute_has_passed(world: World) -> None:
+    world.node("gpu01", gpus=1)
+    fresh, *_, old = waiting(world, 3, "quota", seconds_ago=58.5)
+    (other,) = waiting(world, 1, "order", seconds_ago=1)
+    codes = dict.fromkeys((fresh, old, other), "quota") | {9999: "quota"}
+    told = {fresh: "quota", old: "quota", other: "order"}
+    assert waits_due(codes=codes, told=told, now=NOW) == {old, other}, "9999 does not wait any more"
 
 
 def test_of_very_many_new_reasons_the_first_of_the_queue_are_due_first() -> None:
     jobs = range(3 * MOST_CHANGED)
-    due = waits_due(codes=dict.fromkeys(jobs, "order"), told=dict.fromkeys(jobs, Told("", None)), now=NOW)
+    due = waits_due(codes=dict.fromkeys(jobs, "order"), told=dict.fromkeys(jobs, ""), now=NOW)
     assert due == set(range(MOST_CHANGED))
 
 
-def test_of_many_old_reasons_a_part_is_due_in_each_cycle_the_oldest_first() -> None:
-    before = {job: told("order", 61 + job) for job in range(10 * LEAST_STALE)}
-    due = waits_due(codes=dict.fromkeys(before, "order"), told=before, now=NOW)
-    assert due == set(range(9 * LEAST_STALE, 10 * LEAST_STALE))
+def test_of_many_old_reasons_the_oldest_are_due_first(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("portal.jobs.services.waits.LEAST_STALE", 2)
+    world.node("gpu01", gpus=1)
+    jobs = waiting(world, 5, "order", seconds_ago=61)
+    codes = dict.fromkeys(jobs, "order")
+    assert waits_due(codes=codes, told=codes, now=NOW) == set(jobs[-2:])
 
 
-@pytest.mark.django_db
 def test_a_reason_that_says_the_same_after_a_minute_is_news_to_nobody(world: World) -> None:
     world.node("gpu01", gpus=1)
     world.submit(name="first")

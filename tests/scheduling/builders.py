@@ -122,9 +122,12 @@ def carry_out(made: Engine, now: int = 0) -> Plan:
     """Plan, and do everything that the plan says; victims are gone at once and wait again."""
     plan = made.plan(now)
     made.carry_out(plan)
+    gone: dict[str, set[TaskRef]] = {}
     for preemption in plan.preemptions:
         for victim in preemption.victims:
-            give_back(made, victim.job, victim.tasks)
+            gone.setdefault(victim.job, set()).update(victim.tasks)
+    for name, tasks in sorted(gone.items()):
+        give_back(made, name, tuple(sorted(tasks)))
     return plan
 
 

@@ -1,5 +1,6 @@
 """What happened goes in, decisions come out, and the whole state is plain data."""
 
+import gc
 from dataclasses import replace
 
 import pytest
@@ -198,3 +199,16 @@ def test_a_snapshot_in_which_two_tasks_hold_one_gpu_is_refused() -> None:
     state = Snapshot(ONE, running=tuple(Running(job(name), (task,)) for name, task in zip("xy", tasks, strict=True)))
     with pytest.raises(PlacementConflict):
         Engine.restore(state)
+
+
+def test_a_pass_leaves_the_collector_of_garbage_as_it_was() -> None:
+    made = engine(cluster(node("n1", 1), vision=1), job("a"))
+    assert gc.isenabled()
+    made.plan(0)
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        made.advance(0)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

@@ -224,6 +224,18 @@ def test_a_task_without_gpus_starts_in_the_same_plan_as_the_job_that_frees_the_r
     assert [start.job.id for start in carry_out(made).starts] == ["gpu", "cpu"]
 
 
+def test_equal_holes_are_filled_from_the_first_node_whatever_ran_there_before() -> None:
+    described = cluster(node("a", 4, sick=(0,)), node("b", 4, sick=(1,)), vision=0)
+    fresh, used = engine(described), engine(described, job("gone", role(), priority=-1, only=("a",)))
+    carry_out(used)
+    used.finish("gone")
+    gang = job("gang", role(count=2, gpus=3), priority=-1)
+    for made in (fresh, used):
+        answer = made.decide(gang, 0)
+        assert isinstance(answer, Start)
+        assert [(one.index, one.node) for one in answer.placements] == [(0, "a"), (1, "b")]
+
+
 def test_the_order_in_which_nodes_became_free_decides_nothing() -> None:
     described = cluster(node("a", 2), node("b", 2), vision=4)
     jobs = [job(f"{name}{index}", only=(name,), order=index) for name in "ab" for index in range(2)]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.db import connection, transaction
 
@@ -27,13 +27,6 @@ ANNOUNCED_SINGLY = 50
 """Beyond so many changed reasons open pages are told once that the queue moved."""
 
 
-class Told(NamedTuple):
-    """The code of the reason that is stored of a waiting job, and since when."""
-
-    code: str
-    written_at: datetime | None
-
-
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """Why a job waits, as the plan said."""
@@ -44,20 +37,14 @@ class Waiting:
     numbers: dict[str, Any] = field(default_factory=dict)
 
 
-def waits_due(*, codes: Mapping[int, str], told: Mapping[int, Told], now: datetime) -> set[int]:
+def waits_due(*, codes: Mapping[int, str], told: Mapping[int, str], now: datetime) -> set[int]:
     """Of the waiting jobs (row id -> code of today's reason) those whose reason is to be stored: first those with
-    another code than was told, in their order, then those that were told longest ago."""
-    changed = [job for job, code in codes.items() if job in told and told[job].code != code]
-    stale = [
-        (at, job)
-        for job, code in codes.items()
-        if job in told
-        and told[job].code == code
-        and ((at := told[job].written_at) is None or now - at >= REASON_REWRITE)
-    ]
-    stale.sort(key=lambda one: (one[0] or now, one[1]))
+    another code than was told, in their order, then those that were told longest ago. One query."""
+    changed = [job for job, code in codes.items() if job in told and told[job] != code]
     share = max(LEAST_STALE, len(codes) // STALE_CYCLES)
-    return {*changed[:MOST_CHANGED], *(job for _, job in stale[:share])}
+    old = Job.objects.filter(state=JobState.WAITING, waiting_written_at__lte=now - REASON_REWRITE)
+    stale = old.order_by("waiting_written_at", "pk").values_list("pk", flat=True)[:share]
+    return {*changed[:MOST_CHANGED], *(job for job in stale if job in codes)}
 
 
 def waits_write(*, waits: Iterable[Waiting], now: datetime) -> int:

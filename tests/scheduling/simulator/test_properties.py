@@ -1,10 +1,12 @@
 """What holds for every trace: the books of a simulation, and what lending may not take from anybody."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling import Cluster
+from scheduling import Cluster, Engine, Plan
 from scheduling.simulator import Outcome, Result, Settings, Sharing, TraceJob, compare, simulate
+from scheduling.simulator.loop import Loop, restart_cost
+from scheduling.simulator.policies import worlds
 from tests.scheduling.simulator.traces import equal_nodes, row, times, trace
 
 CLUSTER = equal_nodes(4, 4, vision=2, speech=1)
@@ -23,6 +25,7 @@ def rows(draw: st.DrawFn, *, each: int | str = "", priorities: tuple[int, ...] =
     return made
 
 
+@settings(deadline=None)
 @given(
     rows(priorities=(-1, 10, 100)),
     st.sampled_from([Sharing.PRIVATE, Sharing.CAPACITY, Sharing.FIFO]),
@@ -61,6 +64,7 @@ def _check_nodes(result: Result) -> None:
         assert 0 <= held[node] <= 4
 
 
+@settings(deadline=None)
 @given(rows(each=1))
 def test_lending_by_gpu_count_starts_nobody_later_than_alone(lines: list[str]) -> None:
     jobs = trace(CLUSTER, *lines)
@@ -78,6 +82,7 @@ def _late(result: Result, alone: Result) -> dict[str, tuple[int | None, int | No
     }
 
 
+@settings(deadline=None)
 @given(rows(priorities=(0, 10, 100)))
 def test_whole_nodes_on_common_hardware_are_as_good_as_ones_own(lines: list[str]) -> None:
     jobs = trace(CLUSTER, *lines)
@@ -85,6 +90,27 @@ def test_whole_nodes_on_common_hardware_are_as_good_as_ones_own(lines: list[str]
     assert times(shared) == times(alone)
 
 
+class Doubtful(Engine):
+    """An engine that at each moment asks another, which knows nothing but its rows."""
+
+    def advance(self, now: int) -> Plan:
+        fresh = Engine.restore(self.snapshot()).advance(now)
+        assert super().advance(now) == fresh
+        return fresh
+
+
+@settings(deadline=None)
+@given(rows(priorities=(-1, 10, 10, 100)), st.booleans(), st.sampled_from([0, 5_000]))
+def test_what_an_engine_remembers_of_earlier_moments_changes_nothing(
+    lines: list[str], quota_in_gpus: bool, grace_ms: int
+) -> None:
+    settings = Settings(quota_in_gpus=quota_in_gpus, grace_ms=grace_ms)
+    (world,) = worlds(CLUSTER, trace(CLUSTER, *lines), settings)
+    outcomes = Loop(Doubtful(world.cluster), world.jobs, restart_cost=restart_cost, ended=lambda: None).run()
+    assert all(one.finish_ms is not None for one in outcomes)
+
+
+@settings(deadline=None)
 @given(rows(priorities=(-1, 0, 10, 100)))
 def test_equal_traces_give_equal_histories(lines: list[str]) -> None:
     jobs = trace(CLUSTER, *lines)

@@ -1,0 +1,70 @@
+"""A place on idle cells for a job that borrows: taken from nobody."""
+
+from functools import reduce
+from operator import or_
+
+from scheduling.ground import Ground, Idle
+from scheduling.jobs import LeafUse, Standing, TaskPlacement, TaskRef
+from scheduling.layout import Layout
+from scheduling.ledger import Ledger
+from scheduling.resources import Demand
+from scheduling.search import Fill, find
+from scheduling.shapes import Unit
+from scheduling.topology import bits, pick
+
+
+def on_loan(ground: Ground, unit: Unit) -> list[TaskPlacement]:
+    """Places for all tasks of the unit, wherever they fit tightest; none where there is no room.
+
+    A job that may move into its quota goes first to nodes of its own virtual cluster's cells: only that one's jobs
+    take leaves back there, and it can move in.
+    """
+    ledger = ground.ledger
+    ground.allowed &= _nodes_of(ledger, unit)
+    parts = tuple(part.modestly() for part in unit.parts)
+    fills = find(Idle(ground, -1), parts)
+    if fills is None:
+        return []
+    homes = 0 if ground.job.opportunistic or unit.others else _homes(ledger, ground.job.vc, unit)
+    return _placed(ledger, parts, (find(Idle(ground, homes), parts) if homes else None) or fills)
+
+
+def _nodes_of(ledger: Ledger, unit: Unit) -> int:
+    """Nodes of the chains that the unit's GPUs come from; tasks without GPUs go anywhere."""
+    if unit.others:
+        return -1
+    of_chain = ledger.layout.nodes_of_chain
+    return reduce(or_, (of_chain.get(pool.chain, 0) for pool in unit.pools), 0)
+
+
+def _homes(ledger: Ledger, vc: str, unit: Unit) -> int:
+    """Nodes that lie wholly in quota cells of the virtual cluster now."""
+    layout, found = ledger.layout, 0
+    for number in (one for pool in unit.pools for one in layout.quotas_of.get((vc, pool.chain), ())):
+        place = ledger.place[number]
+        if place is not None and place.upper >= 0:
+            found |= layout.uppers[place.upper].nodes
+        elif place is not None and layout.quotas[number].shape.width == len(layout.leaf_ids[place.node]):
+            found |= 1 << place.node
+    return found
+
+
+def _placed(ledger: Ledger, parts: tuple[Demand, ...], fills: list[Fill]) -> list[TaskPlacement]:
+    layout, placed = ledger.layout, []
+    free: dict[int, int] = {}
+    tasks = {id(part): iter(part.tasks) for part in parts}
+    for fill in sorted(fills, key=lambda one: -one.demand.gpus):
+        for _ in range(fill.count):
+            left = free.get(fill.bin, ledger.idle(fill.bin))
+            picked = pick(layout.shapes[fill.bin].sizes, left, fill.demand.gpus) if fill.demand.gpus else None
+            mine = picked.bits if picked else 0
+            free[fill.bin] = left & ~mine
+            placed.append(on_these(layout, fill.demand, next(tasks[id(fill.demand)]), fill.bin, mine))
+    return placed
+
+
+def on_these(layout: Layout, demand: Demand, task: TaskRef, number: int, leaves: int) -> TaskPlacement:
+    """A task on these leaves (a mask) of a node, outside every quota."""
+    ids = layout.leaf_ids[number]
+    uses = tuple(LeafUse(ids[bit], None, Standing.BORROWED) for bit in bits(leaves))
+    return TaskPlacement(*task, layout.nodes[number].id, uses, demand.cpu_milli, demand.memory_mb)
