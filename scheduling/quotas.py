@@ -148,7 +148,8 @@ class Quotas:
         held, ahead, late = line.held, line.ahead, self.trial.late
         for job in walk:
             shape = walk.shape
-            if not shape.chains <= held or not self._stands_back(job, shape, line):
+            # What is left of a job may be tasks without GPUs alone: they want no chain, and nobody holds them up.
+            if not shape.chains or not shape.chains <= held or not self._stands_back(job, shape, line):
                 yield job
             elif not told:
                 if not self._backfill_on:
