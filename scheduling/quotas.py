@@ -48,19 +48,24 @@ class Quotas:
         job, claims = self.state.waiting[name], self.state.claims[name]
         held = {claim.task for claim in claims.values() if claim.victim is not None}
         ready = tuple(one for one in self._claimed(job, claims) or () if one.task not in held)
-        if ready and not (job.gang and held) and self._powered(ready):
-            self.trial.start(Start(job, ready, self.trial.now), charged=True)
+        powered = self._powered(ready)
+        if powered and not (job.gang and (held or len(powered) < len(ready))):
+            self.trial.start(Start(job, powered, self.trial.now), charged=True)
 
-    def _powered(self, placements: tuple[TaskPlacement, ...]) -> bool:
-        """Whether the nodes have the CPU and memory: those who use it on loan may still be leaving."""
+    def _powered(self, placements: tuple[TaskPlacement, ...]) -> tuple[TaskPlacement, ...]:
+        """Those for which the nodes have the CPU and memory, one beside the other: who uses it on loan may still be
+        leaving, and tasks that were given cells one by one may not all find enough."""
         ledger = self.state.desk.ledger
-        left: dict[int, list[int]] = {}
+        left: dict[int, tuple[int, int]] = {}
+        found = []
         for placement in placements:
             number = ledger.layout.position[placement.node]
-            amounts = left.setdefault(number, [ledger.cpu[number], ledger.memory[number]])
-            amounts[0] -= placement.cpu_milli
-            amounts[1] -= placement.memory_mb
-        return all(cpu >= 0 and memory >= 0 for cpu, memory in left.values())
+            cpu, memory = left.get(number, (ledger.cpu[number], ledger.memory[number]))
+            cpu, memory = cpu - placement.cpu_milli, memory - placement.memory_mb
+            if cpu >= 0 and memory >= 0:
+                left[number] = cpu, memory
+                found.append(placement)
+        return tuple(found)
 
     def _usable(self, claims: Mapping[str, Claim]) -> bool:
         ledger = self.state.desk.ledger
@@ -143,7 +148,8 @@ class Quotas:
         held, ahead, late = line.held, line.ahead, self.trial.late
         for job in walk:
             shape = walk.shape
-            if not shape.chains <= held or not self._stands_back(job, shape, line):
+            # What is left of a job may be tasks without GPUs alone: they want no chain, and nobody holds them up.
+            if not shape.chains or not shape.chains <= held or not self._stands_back(job, shape, line):
                 yield job
             elif not told:
                 if not self._backfill_on:

@@ -2,6 +2,7 @@
 
 from scheduling import Code, Plan
 from tests.scheduling.builders import carry_out, cluster, engine, job, node, role, running, wait_of
+from tests.scheduling.playing import run_to_the_end
 
 ONE = cluster(node("a"), vision=2, speech=2)
 
@@ -168,3 +169,10 @@ def test_tasks_that_need_not_start_together_do_not_wait_for_each_others_quota() 
     plan = made.plan(0)
     assert [placement.role for placement in plan.starts[0].placements] == ["large"]
     assert [(wait.job.wanted[0].role, wait.reason.code) for wait in plan.waits] == [("small", Code.QUOTA)]
+
+
+def test_tasks_without_gpus_that_are_left_of_a_job_start_when_there_is_cpu_for_them() -> None:
+    described = cluster(node("a", 4, cpu=5, keep_cpu=1, keep_memory=0), vision=3)
+    roles = (role("loader", 2, 0, sku=None), role("trainer", 1, 1, sku=None))
+    run = run_to_the_end(engine(described), [(0, job("mixed", *roles, gang=False))], {"mixed": 3})
+    assert run.began == {"mixed": [0, 0, 3]}

@@ -49,3 +49,13 @@ def test_cells_of_a_claim_that_is_withdrawn_are_their_holders_until_they_leave()
     assert next_plan(made, 1).starts == ()
     made.finish("low")
     assert [one.job.id for one in made.advance(2).starts] == ["later"]
+
+
+def test_of_tasks_that_took_cells_one_by_one_those_start_that_find_cpu() -> None:
+    described = cluster(node("a", 2, cpu=5), vision=2)
+    made = running(described, *(job(f"low{number}", priority=1) for number in range(2)))
+    made.submit(job("high", role(count=2, cpu=4), priority=9, gang=False))
+    made.advance(0)
+    made.finish("low0")
+    made.finish("low1")
+    assert [len(one.placements) for one in made.advance(1).starts] == [1]
