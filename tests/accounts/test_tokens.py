@@ -102,6 +102,8 @@ NEEDS = {
     ("POST", "jobs"): Scope.SUBMIT,
     ("POST", "jobs/1/stop"): Scope.SUBMIT,
     ("POST", "jobs/1/move"): Scope.SUBMIT,
+    ("POST", "jobs/1/pause"): Scope.SUBMIT,
+    ("POST", "jobs/1/resume"): Scope.SUBMIT,
     ("POST", "validate"): Scope.READ,
     ("POST", "estimates"): Scope.READ,
 }
