@@ -10,12 +10,6 @@ from tests.support.services import SERVICES, Services
 pytest_plugins = ["tests.support.fixtures"]
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("berth")
-    group.addoption("--kinds-file", help="pass the table of what ran on to a later run, or take it from an earlier one")
-    group.addoption("--kinds-label", help="what to call this run's kinds in the later run's table")
-
-
 def pytest_configure(config: pytest.Config) -> None:
     services = Services()
     config.stash[SERVICES] = services

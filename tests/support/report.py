@@ -1,8 +1,6 @@
 """What ran, by kind, at the end of a test run; and what could not run, which is a failure unless allowed."""
 
-import json
 from collections import Counter, defaultdict
-from pathlib import Path
 
 import pytest
 
@@ -23,7 +21,7 @@ def kind_of(item: pytest.Item) -> str:
 
 
 class Report:
-    """Counts outcomes and seconds by kind. With `--kinds-file`, adds what an earlier run wrote there."""
+    """Counts outcomes and seconds by kind."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
@@ -71,23 +69,13 @@ class Report:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self.outcomes:
             return
-        rows = [self._row(kind, kind) for kind in KINDS if self.outcomes[kind]]
-        path = self.config.getoption("kinds_file")
-        if path and Path(path).exists():
-            rows += json.loads(Path(path).read_text())
-        label = self.config.getoption("kinds_label")
-        if path and label:
-            rows = [self._row(kind, f"{kind} {label}") for kind in KINDS if self.outcomes[kind]]
-            Path(path).write_text(json.dumps(rows))
         write = terminalreporter.write_line
         terminalreporter.section("what ran")
         write(f"{'kind':<28}{'passed':>8}{'failed':>8}{'seconds':>10}")
-        for name, passed, failed, seconds in rows:
-            write(f"{name:<28}{passed:>8}{failed:>8}{seconds:>10.1f}")
+        for kind in (one for one in KINDS if self.outcomes[one]):
+            passed, failed = self.outcomes[kind]["passed"], self.outcomes[kind]["failed"]
+            write(f"{kind:<28}{passed:>8}{failed:>8}{self.seconds[kind]:>10.1f}")
         for reason, count in self.not_possible.items():
             write(f"could not run {count} tests: {reason}")
         for reason, count in self.left_out.items():
             write(f"left out {count} tests: {reason}")
-
-    def _row(self, kind: str, name: str) -> tuple[str, int, int, float]:
-        return name, self.outcomes[kind]["passed"], self.outcomes[kind]["failed"], self.seconds[kind]
