@@ -76,8 +76,10 @@ class Queue:
     def add(self, job: Job, user: str, shape: Shape, *, wants_loan: bool = True) -> None:
         """Enter a job under the user whose share counts (empty: nobody's); in place of an earlier one of its id."""
         self.remove(job.id)
-        fresh = Bucket(job.priority, user, shape, wants_loan)
-        bucket = self._levels.setdefault(job.priority, {}).setdefault(fresh.key, fresh)
+        level, key = self._levels.setdefault(job.priority, {}), (user, shape.number, wants_loan)
+        bucket = level.get(key)
+        if bucket is None:
+            bucket = level[key] = Bucket(job.priority, user, shape, wants_loan)
         entry = (*submission(job), job)
         insort(bucket.entries, entry)
         self._where[job.id] = bucket, entry
