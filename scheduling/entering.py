@@ -34,21 +34,19 @@ def entered(layout: Layout, running: dict[str, Running], claims: Claims) -> tupl
 def _hold_all(ledger: Ledger, job: str, placements: Iterable[TaskPlacement]) -> bool:
     """All tasks of a job with the virtual cells they have; nothing of it when these are not to be had."""
     layout = ledger.layout
-    ledger.begin()
     try:
-        for placement in placements:
-            gone = any(
-                use.virtual_cell is not None and layout.virtual_leaf(use.virtual_cell) is None
-                for use in placement.leaves
-                if use.leaf in layout.leaf_at
-            )
-            if gone:
-                raise PlacementConflict(placement.node)
-            ledger.hold(job, placement)
+        with ledger.all_or_nothing():
+            for placement in placements:
+                gone = any(
+                    use.virtual_cell is not None and layout.virtual_leaf(use.virtual_cell) is None
+                    for use in placement.leaves
+                    if use.leaf in layout.leaf_at
+                )
+                if gone:
+                    raise PlacementConflict(placement.node)
+                ledger.hold(job, placement)
     except PlacementConflict:
-        ledger.take_back()
         return False
-    ledger.keep()
     return True
 
 
@@ -56,14 +54,11 @@ def _claim_all(ledger: Ledger, claims: Claims) -> None:
     """Each claim with its virtual leaf, where that is to be had."""
     for claimant in sorted(claims):
         for claim in claims.of(claimant).values():
-            ledger.begin()
             try:
-                ledger.claim(claimant, [LeafUse(claim.leaf, claim.virtual_cell, Standing.GUARANTEED)])
+                with ledger.all_or_nothing():
+                    ledger.claim(claimant, [LeafUse(claim.leaf, claim.virtual_cell, Standing.GUARANTEED)])
             except PlacementConflict:
-                ledger.take_back()
                 ledger.claim(claimant, [LeafUse(claim.leaf, None, Standing.GUARANTEED)])
-            else:
-                ledger.keep()
 
 
 def _without(placement: TaskPlacement, leaves: set[str], virtual: set[str]) -> TaskPlacement:

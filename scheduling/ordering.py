@@ -67,9 +67,6 @@ class Queue:
         self._where: dict[str, tuple[Bucket, Entry]] = {}
         self._held_up: tuple[Rank, frozenset[str]] | None = None
 
-    def __len__(self) -> int:
-        return len(self._where)
-
     def __contains__(self, job_id: str) -> bool:
         return job_id in self._where
 

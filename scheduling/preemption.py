@@ -120,7 +120,7 @@ class Costs:
                     best[has] = total, leaves | own
         return best.get(count, (NOTHING, 0))
 
-    def leaves(self, ledger: Ledger, job: str) -> None:
+    def told_to_leave(self, ledger: Ledger, job: str) -> None:
         """The end of this job is ordered now: what nobody has claimed of its GPUs costs nothing more."""
         if self._payers is not None and self.of(job) == NOTHING:
             self._over.add(job)

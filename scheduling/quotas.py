@@ -15,8 +15,6 @@ from scheduling.shapes import CPU_CHAIN, Choice, Shape, Unit
 from scheduling.snapshot import Claim, Running
 from scheduling.state import Late, Line, Trial, on_loan
 
-_NO_CHAINS: frozenset[str] = frozenset()
-
 
 class Quotas:
     """Claimants whose victims are gone start; then everybody's turn, in order."""
@@ -163,13 +161,12 @@ class Quotas:
         """Whether nothing can come of the turn of a job that is held up: it may not start beside the first, either."""
         if not self._backfill_on or not line.kept:
             return True
-        early = _NO_CHAINS if job.time_limit_ms is None else self._early(job, shape, line)
-        return (shape.number, early) in self._no_backfill
+        return (shape.number, self._early(job, shape, line)) in self._no_backfill
 
     def _early(self, job: Job, shape: Shape, line: Line) -> frozenset[str]:
         """The chains whose kept cells the job leaves by its time limit before they are needed."""
         if job.time_limit_ms is None:
-            return _NO_CHAINS
+            return frozenset()
         ends = self.trial.now + job.time_limit_ms
         kept = ((chain, line.kept[chain].at_ms) for chain in shape.chains & line.kept.keys())
         return frozenset(chain for chain, at in kept if at is not None and ends <= at)

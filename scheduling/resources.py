@@ -92,12 +92,3 @@ def demands(job: Job, sku: str) -> tuple[Demand, ...]:
     ]
     found.sort(key=lambda demand: (-demand.gpus, -demand.cpu_milli, -demand.memory_mb, demand.tasks))
     return tuple(found)
-
-
-def gpus_by_type(parts: tuple[Demand, ...]) -> dict[str, int]:
-    """GPUs that the demands need together, by cell type."""
-    need: dict[str, int] = {}
-    for demand in parts:
-        if demand.gpus:
-            need[demand.cell_type] = need.get(demand.cell_type, 0) + demand.gpus * demand.count
-    return need

@@ -258,7 +258,7 @@ def claim_all(state: State, answer: Preempt) -> None:
             if task.placement.task in gone.tasks:
                 state.loans.leave(running.job, task.placement)
         state.running[gone.job] = leaving(running, gone.tasks)
-        state.desk.costs.leaves(ledger, gone.job)
+        state.desk.costs.told_to_leave(ledger, gone.job)
 
 
 def leaving(running: Running, going: Collection[TaskRef]) -> Running:
