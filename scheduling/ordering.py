@@ -67,9 +67,6 @@ class Queue:
         self._where: dict[str, tuple[Bucket, Entry]] = {}
         self._held_up: tuple[Rank, frozenset[str]] | None = None
 
-    def __contains__(self, job_id: str) -> bool:
-        return job_id in self._where
-
     def add(self, job: Job, user: str, shape: Shape, *, wants_loan: bool = True) -> None:
         """Enter a job under the user whose share counts (empty: nobody's); in place of an earlier one of its id."""
         self.remove(job.id)
