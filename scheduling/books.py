@@ -22,11 +22,10 @@ class Books:
 
     Per node: `busy` (held by a task), `lent` (held without a virtual leaf), `claimed`, `bound` (inside a physical
     cell that belongs to a quota cell now), `held` (mask by job), its `tasks`, CPU and memory left. Per cell node:
-    `used`, `owners` (mask by job: holders and claimants), `pairs` (physical bit by virtual bit), `home` (where it
-    lies).
-    Per quota cell: `place` (its physical cell) and `seated` (its leaves in use). Per chain: `holes`, the number
-    of open nodes by their idle leaves. `freed` counts what was given back to each
-    quota, `given_back` what was on the nodes. Per virtual cluster: `holding`, the virtual leaves (a mask by cell
+    `used`, `owners` (mask by job: holders and claimants), `pairs` (by virtual bit the key of its physical leaf: the
+    node's number times 256, plus the bit), `home` (where it lies). `seat_at` is the inverse of all pairs.
+    Per quota cell: `place` (its physical cell) and `seated` (its leaves in use). `freed` counts what was given back to
+    each quota, `given_back` what was on the nodes. Per virtual cluster: `holding`, the virtual leaves (a mask by cell
     node) of each job that has some, and, where somebody wants to know (`stirred`), the jobs for which that changed.
     `binding` names what is bound to what: the same number, the same bindings.
     """
@@ -76,17 +75,49 @@ class Books:
         """The nodes by what is alike in them, anew."""
         layout = self.layout
         numbers = {shape: number for number, shape in enumerate(self.shapes)}
-        self.groups: dict[GroupKey, int] = {}
-        self.holes = {chain: [0] * (max(map(len, layout.leaf_ids)) + 1) for chain in layout.nodes_of_chain}
+        self._groups: dict[GroupKey, int] = {}
+        self._holes = {chain: [0] * (max(map(len, layout.leaf_ids)) + 1) for chain in layout.nodes_of_chain}
         self._keys: list[GroupKey] = []
+        self._moved: set[int] = set()
         for number, shape in enumerate(layout.shapes):
             blocked = self.full[number] & ~self.healthy[number] | self.claimed[number]
             key = (numbers[shape], self.bound[number], self.lent[number], self.busy[number], blocked)
             self._keys.append(key)
-            self.groups[key] = self.groups.get(key, 0) | 1 << number
+            self._groups[key] = self._groups.get(key, 0) | 1 << number
             if self.open_nodes >> number & 1:
                 idle = self.full[number] & ~self.busy[number] & ~blocked
-                self.holes[layout.chains[number]][idle.bit_count()] += 1
+                self._holes[layout.chains[number]][idle.bit_count()] += 1
+
+    @property
+    def groups(self) -> dict[GroupKey, int]:
+        """The nodes (a mask) that are alike."""
+        self._regroup()
+        return self._groups
+
+    @property
+    def holes(self) -> dict[str, list[int]]:
+        """How many open nodes of each chain have how many idle leaves."""
+        self._regroup()
+        return self._holes
+
+    def _regroup(self) -> None:
+        """Only when somebody looks: most steps come several to a node, or are taken back before."""
+        for number in self._moved:
+            self._regroup_node(number)
+        self._moved.clear()
+
+    def _regroup_node(self, number: int) -> None:
+        old = self._keys[number]
+        blocked = self.full[number] & ~self.healthy[number] | self.claimed[number]
+        new = (old[0], self.bound[number], self.lent[number], self.busy[number], blocked)
+        if new != old:
+            self._keys[number] = new
+            _move(self._groups, old, new, 1 << number)
+            if self.open_nodes >> number & 1:
+                full = self.full[number]
+                holes = self._holes[self.layout.chains[number]]
+                holes[(full & ~old[3] & ~old[4]).bit_count()] -= 1
+                holes[(full & ~new[3] & ~blocked).bit_count()] += 1
 
     # Trials
 
@@ -157,7 +188,7 @@ class Books:
         """A job holds these leaves."""
         self.busy[number] |= mask
         self.held[number][job] = self.held[number].get(job, 0) | mask
-        self._regroup(number)
+        self._moved.add(number)
         self._did(self.give, number, job, mask)
 
     def give(self, number: int, job: str, mask: int) -> None:
@@ -165,7 +196,7 @@ class Books:
         self.busy[number] &= ~mask
         _drop(self.held[number], job, mask)
         self.mark_freed()
-        self._regroup(number)
+        self._moved.add(number)
         self._did(self.take, number, job, mask)
 
     def set_lent(self, number: int, mask: int, lent: bool) -> None:
@@ -173,7 +204,7 @@ class Books:
         self.lent[number] = self.lent[number] | mask if lent else self.lent[number] & ~mask
         if not lent:
             self.mark_freed()
-        self._regroup(number)
+        self._moved.add(number)
         self._did(self.set_lent, number, mask, not lent)
 
     def set_claimed(self, number: int, mask: int, claimed: bool) -> None:
@@ -181,7 +212,7 @@ class Books:
         self.claimed[number] = self.claimed[number] | mask if claimed else self.claimed[number] & ~mask
         if not claimed:
             self.mark_freed()
-        self._regroup(number)
+        self._moved.add(number)
         self._did(self.set_claimed, number, mask, not claimed)
 
     def set_bound(self, number: int, mask: int, bound: bool) -> None:
@@ -195,45 +226,40 @@ class Books:
             self.mark_freed()
         self._bindings += 1
         self._set_binding(self._bindings)
-        self._regroup(number)
+        self._moved.add(number)
         self._did(self.set_bound, number, mask, not bound)
 
     def _set_binding(self, binding: int) -> None:
         before, self.binding = self.binding, binding
         self._did(self._set_binding, before)
 
-    def _regroup(self, number: int) -> None:
-        old = self._keys[number]
-        blocked = self.full[number] & ~self.healthy[number] | self.claimed[number]
-        new = (old[0], self.bound[number], self.lent[number], self.busy[number], blocked)
-        if new != old:
-            self._keys[number] = new
-            _move(self.groups, old, new, 1 << number)
-            if self.open_nodes >> number & 1:
-                full = self.full[number]
-                holes = self.holes[self.layout.chains[number]]
-                holes[(full & ~old[3] & ~old[4]).bit_count()] -= 1
-                holes[(full & ~new[3] & ~blocked).bit_count()] += 1
-
     # Steps on quota cells
 
-    def use(self, job: str, cell: int, mask: int) -> None:
-        """A job has these virtual leaves."""
+    def use(self, job: str, cell: int, mask: int, keys: Mapping[int, int]) -> None:
+        """A job has these virtual leaves, on physical ones: their keys by virtual bit."""
         owners = self.owners[cell]
         owners[job] = owners.get(job, 0) | mask
-        self._set_used(job, cell, self.used[cell] | mask, -mask.bit_count())
-        self._did(self.unuse, job, cell, mask)
+        self.pairs[cell].update(keys)
+        for virtual, key in keys.items():
+            self.seat_at[key] = (cell, virtual)
+        self._set_used(job, cell, self.used[cell] | mask, -len(keys))
+        self._did(self.unuse, job, cell, mask, keys)
 
-    def unuse(self, job: str, cell: int, mask: int) -> None:
+    def unuse(self, job: str, cell: int, mask: int, keys: Mapping[int, int]) -> None:
         """A job has these virtual leaves no more."""
         _drop(self.owners[cell], job, mask)
-        quota = self._set_used(job, cell, self.used[cell] & ~mask, mask.bit_count())
+        pairs = self.pairs[cell]
+        for virtual, key in keys.items():
+            del pairs[virtual]
+            del self.seat_at[key]
+        quota = self._set_used(job, cell, self.used[cell] & ~mask, len(keys))
         self.mark_freed(quota.vc)
-        self._did(self.use, job, cell, mask)
+        self._did(self.use, job, cell, mask, keys)
 
     def _set_used(self, job: str, cell: int, used: int, freed: int) -> Quota:
         quota = self.layout.quotas[self.layout.cell_quota[cell]]
         vc, sizes = quota.vc, quota.shape.sizes
+        self.seated[quota.number] -= freed
         self.free_leaves[vc, quota.chain] += freed
         if vc in self.stirred:
             self.stirred[vc].add(job)
@@ -249,21 +275,6 @@ class Books:
         self.used[cell] = used
         return quota
 
-    def pair(self, cell: int, pairs: Mapping[int, int], keys: Mapping[int, int]) -> None:
-        """Virtual leaves lie on physical ones: their bits in the node, and the leaves' keys in the cluster."""
-        self.pairs[cell].update(pairs)
-        for virtual, key in keys.items():
-            self.seat_at[key] = (cell, virtual)
-        self._did(self.unpair, cell, pairs, keys)
-
-    def unpair(self, cell: int, pairs: Mapping[int, int], keys: Mapping[int, int]) -> None:
-        """They lie there no more."""
-        mine = self.pairs[cell]
-        for virtual, key in keys.items():
-            del mine[virtual]
-            del self.seat_at[key]
-        self._did(self.pair, cell, pairs, keys)
-
     def set_home(self, cell: int, home: Spot | None) -> None:
         """Where on the nodes the cell node lies."""
         before, self.home[cell] = self.home[cell], home
@@ -273,11 +284,6 @@ class Books:
         """The physical cell of a quota cell."""
         before, self.place[quota] = self.place[quota], place
         self._did(self.set_place, quota, before)
-
-    def count_seat(self, quota: int, change: int) -> None:
-        """So many more leaves of the quota cell are in use."""
-        self.seated[quota] += change
-        self._did(self.count_seat, quota, -change)
 
 
 def _drop(masks: dict[str, int], job: str, mask: int) -> None:

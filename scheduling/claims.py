@@ -1,7 +1,6 @@
 """Which leaf is kept for whom: at most one claim on a leaf, found by its leaf, its claimant and its victim."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from scheduling.snapshot import Claim
 
@@ -57,4 +56,4 @@ class Claims:
         name = self._claimant.get(leaf)
         claim = self.by_claimant[name][leaf] if name is not None else None
         if claim is not None and claim.victim == victim:
-            self.by_claimant[claim.claimant][leaf] = replace(claim, victim=None)
+            self.by_claimant[claim.claimant][leaf] = claim._replace(victim=None)

@@ -277,8 +277,10 @@ class Desk:
 
     def _answer(self, job: Job, mapped: Mapped, lazy: frozenset[str]) -> Start | Preempt:
         """Start when nobody has to leave, else Preempt. A lazy one on a wanted leaf is demoted and has to leave."""
-        gone = victims(self.running, (one for one in mapped.taken if one[0] in self.running))
-        releases = tuple(sorted(leaf for one in self._losers(job, mapped) for leaf in self.claims.get(one, ())))
+        taken = [one for one in mapped.taken if one[0] in self.running]
+        gone = victims(self.running, taken) if taken else ()
+        losers = self._losers(job, mapped) if self.claims else ()
+        releases = tuple(sorted(leaf for one in losers for leaf in self.claims.get(one, ())))
         demotes = tuple(sorted(lazy))
         if gone:
             return Preempt(job, mapped.placements, gone, self.now, demotes, releases)
@@ -287,8 +289,6 @@ class Desk:
     def _losers(self, job: Job, mapped: Mapped) -> set[str]:
         """Claimants of lower priority whose claimed leaves or virtual leaves the placement takes."""
         ledger, found = self.ledger, set[str]()
-        if not self.claims:
-            return found
         for use in (use for placement in mapped.placements for use in placement.leaves):
             number, bit = ledger.layout.leaf_at[use.leaf]
             if ledger.claimed[number] >> bit & 1:

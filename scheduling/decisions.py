@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from scheduling.jobs import Job, TaskPlacement, TaskRef
 
@@ -31,8 +32,7 @@ class Code(StrEnum):
     LEASE = "lease"
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(NamedTuple):
     """The one dominant reason of a wait: a code, the numbers behind it, and a sentence for people."""
 
     code: Code
@@ -40,8 +40,7 @@ class Reason:
     sentence: str
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(NamedTuple):
     """Start these tasks of the job now: all that wait (a gang), or those that fit.
 
     `demotes` are jobs that become borrowed by it (they allow lazy preemption), `releases` claims that others lose
@@ -55,8 +54,7 @@ class Start:
     releases: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Victim:
+class Victim(NamedTuple):
     """Tasks of a running job that must end, and its grace in ms."""
 
     job: str
@@ -64,8 +62,7 @@ class Victim:
     grace_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Preempt:
+class Preempt(NamedTuple):
     """Take the victims' cells for the job, which starts at `placements` when they are gone.
 
     Whoever applies it claims every leaf of `placements` for the job and orders the victims to end, in one
@@ -81,8 +78,7 @@ class Preempt:
     releases: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(NamedTuple):
     """The job (what of it does not start) waits, and why.
 
     `place` is its place, from 1, among the waiting jobs of its virtual cluster that want the same SKU;

@@ -62,7 +62,8 @@ class Engine:
     def start(self, start: Start) -> None:
         """The placed tasks run. Raises PlacementConflict when a cell or a task of it is taken already."""
         name = start.job.id
-        self._release(start.releases)
+        if start.releases:
+            self._release(start.releases)
         for demoted in start.demotes:
             self.demote(Demotion(demoted, name), start.at_ms)
         self._check_start(start)
@@ -113,8 +114,8 @@ class Engine:
     def saved(self, job_id: str, at_ms: int) -> None:
         """A running job saved its work. Raises UnknownJob."""
         running = self._runs(job_id)
-        self._roster.running[job_id] = replace(
-            running, tasks=tuple(replace(one, checkpoint_ms=at_ms) for one in running.tasks)
+        self._roster.running[job_id] = running._replace(
+            tasks=tuple(one._replace(checkpoint_ms=at_ms) for one in running.tasks)
         )
 
     def promote(self, promotion: Promotion, now: int | None = None) -> None:
@@ -125,10 +126,10 @@ class Engine:
                 self._ledger.unlend(promotion.job, placement)
         new = {placement.task: placement for placement in promotion.placements}
         tasks = tuple(
-            replace(one, placement=new[one.placement.task], right_ms=now) if one.placement.task in new else one
+            one._replace(placement=new[one.placement.task], right_ms=now) if one.placement.task in new else one
             for one in running.tasks
         )
-        self._roster.set_running(replace(running, tasks=tasks))
+        self._roster.set_running(running._replace(tasks=tasks))
         if not any(use.virtual_cell is None for task in tasks for use in task.placement.leaves):
             self._roster.demotions.pop(promotion.job, None)
 
@@ -366,7 +367,9 @@ class Engine:
 
     def _claimed_for(self, start: Start) -> list[str]:
         claims = self._claims.of(start.job.id)
-        tasks = {placement.task for placement in start.placements} if claims else ()
+        if not claims:
+            return []
+        tasks = {placement.task for placement in start.placements}
         return [claim.leaf for claim in claims.values() if claim.task in tasks]
 
     def _note_all(self, plan: Plan) -> None:
@@ -393,7 +396,7 @@ class Engine:
         running = self._roster.running.get(name)
         placed = {task.placement.task for task in running.tasks} if running else set()
         for placement in start.placements:
-            if placement.task in placed:
+            if placed and placement.task in placed:
                 raise PlacementConflict(f"{name}/{placement.role}/{placement.index}")
             for use in placement.leaves:
                 if self._claims.claimant(use.leaf) not in (None, name):

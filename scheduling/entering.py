@@ -1,7 +1,6 @@
 """Who runs and who claims, entered into an empty ledger: after a restore, or when the cluster has changed."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from scheduling.claims import Claims
 from scheduling.decisions import Demotion
@@ -69,4 +68,4 @@ def _without(placement: TaskPlacement, leaves: set[str], virtual: set[str]) -> T
         LeafUse(use.leaf, None, Standing.BORROWED) if use.leaf in leaves or use.virtual_cell in virtual else use
         for use in placement.leaves
     )
-    return replace(placement, leaves=uses)
+    return placement._replace(leaves=uses)

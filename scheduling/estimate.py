@@ -220,7 +220,7 @@ class _Run:
         if state.job.gang and state.placed:
             return  # its other tasks leave as well; it waits again when the last is gone
         try:
-            self._engine.submit(replace(state.job, wanted=tuple(sorted(state.wanted))))
+            self._engine.submit(state.job._replace(wanted=tuple(sorted(state.wanted))))
         except JobRefused:
             state.wanted.clear()  # the cluster has changed since: it could not start again
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
-from scheduling.layout import LeafAt
 from scheduling.ledger import Ledger, PlacementConflict
 from scheduling.preemption import Cost, Costs, Loss
 from scheduling.resources import Demand, Room
@@ -34,7 +33,7 @@ class Ground:
     evict: bool = True
     alone: bool = False
     swap: bool = False
-    leaves: dict[TaskRef, tuple[int, list[tuple[int, LeafAt]]]] = field(default_factory=dict)
+    leaves: dict[TaskRef, tuple[int, list[tuple[int, int]]]] = field(default_factory=dict)
     taken: set[Task] = field(default_factory=set)
     spent: dict[int, tuple[int, int]] = field(default_factory=dict)
 
@@ -90,19 +89,20 @@ class Ground:
 
     def pay(self, number: int, mask: int, demands: Iterable[Demand]) -> bool:
         """The holders of these leaves leave; whether the node then has the CPU and memory for one task of each."""
-        cpu, memory = 0, 0
-        entitled = True
-        reserve_cpu, reserve_memory = self.ledger.layout.reserves[number]
+        held = mask & self.ledger.busy[number]
+        for job in self.ledger.holders(number, held) if held else ():
+            self._leave(job, number, mask)
+        cpu, memory = self.spent.get(number, (0, 0))
         for demand in demands:
             cpu += demand.cpu_milli
             memory += demand.memory_mb
-            entitled &= demand.cpu_milli <= reserve_cpu * demand.gpus
-            entitled &= demand.memory_mb <= reserve_memory * demand.gpus
-        for job in self.ledger.holders(number, mask & self.ledger.busy[number]):
-            self._leave(job, number, mask)
-        spent = self.spent.get(number, (0, 0))
-        self.spent[number] = spent[0] + cpu, spent[1] + memory
-        return self._suffices(number) or (self.evict and entitled and self._make_room(number))
+        self.spent[number] = cpu, memory
+        return self._suffices(number) or (self.evict and self._entitled(number, demands) and self._make_room(number))
+
+    def _entitled(self, number: int, demands: Iterable[Demand]) -> bool:
+        """Whether no task wants more CPU and memory of the node than its GPUs' share."""
+        cpu, memory = self.ledger.layout.reserves[number]
+        return all(one.cpu_milli <= cpu * one.gpus and one.memory_mb <= memory * one.gpus for one in demands)
 
     def _leave(self, job: str, number: int, mask: int) -> None:
         """Tasks of the job with leaves in the mask, and of a gang all on this node, leave."""
@@ -165,12 +165,12 @@ class Ground:
                 return True
         return False
 
-    def sit(self, number: int, cell: int, pairs: dict[int, int], seat: Seat) -> None:
+    def sit(self, number: int, pairs: dict[int, int], seat: Seat) -> None:
         """The seat's virtual leaves onto these bits of the node; who held one by right holds it so no more.
 
         Raises PlacementConflict where the trees or safety forbid it.
         """
-        ledger = self.ledger
+        ledger, cell = self.ledger, seat.cell
         losers: dict[tuple[str, int], int] = {}
         for bit in pairs.values():
             before = ledger.seat_at.get(number << 8 | bit)
@@ -181,16 +181,14 @@ class Ground:
             ledger.unseat(owner, other, mask)
         if not self.alone or ledger.layout.quotas[ledger.layout.cell_quota[cell]].loose:
             ledger.seat(self.job.id, number, cell, pairs)
-        self.leaves[seat.task] = (number, sorted((bit, (cell, virtual)) for virtual, bit in pairs.items()))
+        self.leaves[seat.task] = number, sorted([(bit, virtual) for virtual, bit in pairs.items()])
 
     def placement(self, seat: Seat) -> TaskPlacement:
         """The guaranteed place of a seated task."""
         layout = self.ledger.layout
         number, mine = self.leaves[seat.task]
-        uses = tuple(
-            LeafUse(layout.leaf_ids[number][bit], layout.virtual_address(*virtual), Standing.GUARANTEED)
-            for bit, virtual in mine
-        )
+        ids, cells, right = layout.leaf_ids[number], layout.virtual_addresses(seat.cell), Standing.GUARANTEED
+        uses = tuple([LeafUse(ids[bit], cells[virtual], right) for bit, virtual in mine])
         role, index = seat.task
         demand = seat.demand
         return TaskPlacement(role, index, layout.nodes[number].id, uses, demand.cpu_milli, demand.memory_mb)

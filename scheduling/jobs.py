@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from operator import attrgetter
 from typing import NamedTuple
 
 OPPORTUNISTIC = -1
@@ -48,8 +47,7 @@ class Role:
     affinity_group: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """A job and those of its tasks that wait now (`wanted`); times are ms since the epoch or durations in ms.
 
     A gang wants all its tasks or none; a job that is not a gang may want some while others run.
@@ -86,9 +84,8 @@ class Job:
         return self.priority <= OPPORTUNISTIC
 
     def wanting(self, tasks: tuple[TaskRef, ...]) -> "Job":
-        """The same job with these tasks waiting. Made for every start, where `replace` would take several times as
-        long."""
-        return Job(*(*_UP_TO_WANTED(self), tasks, *_AFTER_WANTED(self)))
+        """The same job with these tasks waiting."""
+        return self._replace(wanted=tasks)
 
     def role(self, name: str) -> Role:
         """The role of this name; KeyError when the job has none."""
@@ -98,18 +95,12 @@ class Job:
         raise KeyError(name)
 
 
-_NAMES = tuple(Job.__dataclass_fields__)
-_UP_TO_WANTED = attrgetter(*_NAMES[: _NAMES.index("wanted")])
-_AFTER_WANTED = attrgetter(*_NAMES[_NAMES.index("wanted") + 1 :])
-
-
 def all_tasks(roles: tuple[Role, ...]) -> tuple[TaskRef, ...]:
     """Every task of these roles, in the order of the roles."""
     return tuple(TaskRef(role.name, index) for role in roles for index in range(role.count))
 
 
-@dataclass(frozen=True, slots=True)
-class LeafUse:
+class LeafUse(NamedTuple):
     """A leaf cell in use: guaranteed in a virtual cell (its address), or borrowed (None)."""
 
     leaf: str
@@ -117,12 +108,11 @@ class LeafUse:
     standing: Standing
 
 
-@dataclass(frozen=True, slots=True)
-class TaskPlacement:
+class TaskPlacement(NamedTuple):
     """A task's place: its node, its leaf cells there, its CPU (milli-cores) and memory (MB)."""
 
     role: str
-    index: int
+    index: int  # type: ignore[assignment]  # as in TaskRef
     node: str
     leaves: tuple[LeafUse, ...]
     cpu_milli: int

@@ -168,13 +168,17 @@ class Layout:
 
     def virtual_address(self, cell: int, bit: int) -> str:
         """The address of a virtual leaf."""
+        return self.virtual_addresses(cell)[bit]
+
+    def virtual_addresses(self, cell: int) -> list[str]:
+        """The addresses of all virtual leaves of a cell node."""
         known = self._addresses.get(cell)
         if known is None:
             quota = self.quotas[self.cell_quota[cell]]
             first = (cell - quota.first) * quota.shape.width
             known = self._addresses[cell] = [f"{quota.address}/{first + one}" for one in range(quota.shape.width)]
             self._virtual.update((address, (cell, one)) for one, address in enumerate(known))
-        return known[bit]
+        return known
 
     # Nodes and the cells above them
 

@@ -5,7 +5,7 @@ released merges by itself. `slack` of a cell type is what HiveD's safety rests o
 type less those owed to quota cells that are not bound yet. A free cell may be split only while its type has slack.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from scheduling.books import Books
@@ -139,8 +139,8 @@ class Ledger(Books):
 
     def physical_of(self, cell: int, virtual: int) -> LeafAt:
         """The physical leaf that a virtual leaf lies on."""
-        home, bit = self.home[cell], self.pairs[cell][virtual]
-        return (bit >> 8, bit & 255) if home is None else (home.node, bit)
+        key = self.pairs[cell][virtual]
+        return key >> 8, key & 255
 
     # Tasks
 
@@ -149,43 +149,42 @@ class Ledger(Books):
         number = self.layout.position.get(placement.node)
         if number is not None:
             self.arrive(number, job, placement)
-        uses = self._here(placement.leaves)
-        for node, mask in _masks([at for at, _ in uses]).items():
+        leaves, lent, seats = self._sorted(placement.leaves)
+        for node, mask in leaves.items():
             taken = self.busy[node] & mask
             if taken:
                 raise PlacementConflict(self.layout.leaf_ids[node][next(bits(taken))])
             self.take(node, job, mask)
-        lent = _masks([at for at, virtual in uses if virtual is None])
         for node, mask in lent.items():
             self.set_lent(node, mask, True)
-        self._seat_all(job, uses)
+        for (node, cell), pairs in seats.items():
+            self.seat(job, node, cell, pairs)
 
     def release(self, job: str, placement: TaskPlacement) -> None:
         """Take a task out again. A virtual leaf that another job has claimed meanwhile stays claimed."""
         number = self.layout.position.get(placement.node)
         if number is not None:
             self.leave(number, job, placement)
-        uses = self._here(placement.leaves)
-        self._unseat_all(job, [at for at, _ in uses])
-        for node, mask in _masks([at for at, _ in uses]).items():
+        leaves, _, _ = self._sorted(placement.leaves)
+        self._unseat_all(job, leaves)
+        for node, mask in leaves.items():
             if self.lent[node] & mask:
                 self.set_lent(node, self.lent[node] & mask, False)
             self.give(node, job, mask)
 
     def lend(self, job: str, placement: TaskPlacement) -> None:
         """Demotion: the guaranteed leaves of a task become borrowed where they are."""
-        self._evict(job, [at for at, _ in self._here(placement.leaves)])
+        self._evict(
+            job, [(node, bit) for node, mask in self._sorted(placement.leaves)[0].items() for bit in bits(mask)]
+        )
 
     def unlend(self, job: str, placement: TaskPlacement) -> None:
         """Promotion: the borrowed leaves of a task lie in the virtual leaves that the placement names now."""
-        uses = [
-            (at, virtual)
-            for at, virtual in self._here(placement.leaves)
-            if virtual is not None and self.lent[at[0]] >> at[1] & 1
-        ]
-        for node, mask in _masks([at for at, _ in uses]).items():
-            self.set_lent(node, mask, False)
-        self._seat_all(job, uses)
+        for (node, cell), pairs in self._sorted(placement.leaves)[2].items():
+            mine = {virtual: bit for virtual, bit in pairs.items() if self.lent[node] >> bit & 1}
+            if mine:
+                self.set_lent(node, sum(1 << bit for bit in mine.values()), False)
+                self.seat(job, node, cell, mine)
 
     # Claims
 
@@ -194,23 +193,27 @@ class Ledger(Books):
 
         Without effect on leaves that the cluster no longer has.
         """
-        here = self._here(uses)
-        for node, mask in _masks([at for at, _ in here]).items():
+        leaves, _, seats = self._sorted(uses)
+        for node, mask in leaves.items():
             self.set_claimed(node, mask, True)
-        self._seat_all(job, here)
+        for (node, cell), pairs in seats.items():
+            self.seat(job, node, cell, pairs)
 
     def unclaim(self, job: str, leaves: Iterable[str]) -> None:
         """Give claims up."""
-        here = [self.layout.leaf_at[leaf] for leaf in leaves if leaf in self.layout.leaf_at]
+        here = _masks(self.layout.leaf_at[leaf] for leaf in leaves if leaf in self.layout.leaf_at)
         self._unseat_all(job, here)
-        for node, mask in _masks(here).items():
+        for node, mask in here.items():
             self.set_claimed(node, mask, False)
 
     def make_way(self, uses: Sequence[LeafUse]) -> None:
         """Whoever holds these leaves, or their virtual leaves on others, has no right to them any more: they are on
         loan."""
         losers: dict[str, list[LeafAt]] = {}
-        for at, virtual in self._here(uses):
+        for leaf, address, _ in uses:
+            at, virtual = self.layout.leaf_at.get(leaf), self.layout.virtual_leaf(address) if address else None
+            if at is None:
+                continue
             seat = self.seat_at.get(at[0] << 8 | at[1])
             if seat is not None:
                 losers.setdefault(self.owner_of(seat), []).append(at)
@@ -221,19 +224,20 @@ class Ledger(Books):
 
     def _evict(self, victim: str, leaves: Iterable[LeafAt]) -> None:
         """What of these leaves the job has by right it has on loan from now on, or no more where it claims only."""
-        mine = [at for at in dict.fromkeys(leaves) if self.seat_of(victim, at) is not None]
+        mine = _masks(at for at in leaves if self.seat_of(victim, at) is not None)
         self._unseat_all(victim, mine)
-        for node, mask in _masks(mine).items():
+        for node, mask in mine.items():
             if self.busy[node] & mask:
                 self.set_lent(node, self.busy[node] & mask, True)
 
-    def _unseat_all(self, job: str, leaves: Iterable[LeafAt]) -> None:
-        """The virtual leaves that the job has on these leaves are its own no more."""
+    def _unseat_all(self, job: str, leaves: Mapping[int, int]) -> None:
+        """The virtual leaves that the job has on these leaves (a mask by node) are its own no more."""
         seats: dict[int, int] = {}
-        for at in leaves:
-            seat = self.seat_of(job, at)
-            if seat is not None:
-                seats[seat[0]] = seats.get(seat[0], 0) | 1 << seat[1]
+        for node, mask in leaves.items():
+            for bit in bits(mask):
+                seat = self.seat_of(job, (node, bit))
+                if seat is not None:
+                    seats[seat[0]] = seats.get(seat[0], 0) | 1 << seat[1]
         for cell, mask in seats.items():
             self.unseat(job, cell, mask)
 
@@ -245,31 +249,28 @@ class Ledger(Books):
         Raises PlacementConflict where the trees or safety forbid it.
         """
         quota = self.layout.quotas[self.layout.cell_quota[cell]]
-        wanted = sum(1 << virtual for virtual in pairs)
-        leaves = sum(1 << bit for bit in pairs.values())
+        wanted = leaves = 0
+        keys: dict[int, int] = {}
+        for virtual, bit in pairs.items():
+            wanted |= 1 << virtual
+            leaves |= 1 << bit
+            keys[virtual] = number << 8 | bit
         fits = not self.used[cell] & wanted and (
             self._seat_loose(quota, number, leaves)
             if quota.loose
-            else self._seat_in_cell(quota, number, leaves, cell) and self._consistent(quota, cell, pairs)
+            else self._seat_in_cell(quota, number, leaves, cell) and self._consistent(quota, cell, keys)
         )
         if not fits:
             raise PlacementConflict(self.layout.virtual_address(cell, next(iter(pairs))))
-        keys = {virtual: number << 8 | bit for virtual, bit in pairs.items()}
-        self.pair(cell, keys if quota.loose else pairs, keys)
-        self.use(job, cell, wanted)
-        self.count_seat(quota.number, len(pairs))
+        self.use(job, cell, wanted, keys)
 
     def unseat(self, job: str, cell: int, virtual: int) -> None:
         """It has these virtual leaves (a mask) no more; cells around are unbound when nothing else lies in them."""
         quota = self.layout.quotas[self.layout.cell_quota[cell]]
-        mine = {one: self.pairs[cell][one] for one in bits(virtual)}
-        home = self.home[cell]
-        keys = mine if home is None else {one: home.node << 8 | bit for one, bit in mine.items()}
-        self.unuse(job, cell, virtual)
-        self.unpair(cell, mine, keys)
-        self.count_seat(quota.number, -len(mine))
+        keys = {one: self.pairs[cell][one] for one in bits(virtual)}
+        self.unuse(job, cell, virtual, keys)
         if quota.loose:
-            for number, mask in _masks([(key >> 8, key & 255) for key in keys.values()]).items():
+            for number, mask in _masks((key >> 8, key & 255) for key in keys.values()).items():
                 self._unbind_leaves(number, mask)
             return
         if not self.pairs[cell]:
@@ -277,15 +278,6 @@ class Ledger(Books):
         place = self.place[quota.number]
         if not self.seated[quota.number] and not quota.pinned and place is not None:
             self._unbind(quota, place)
-
-    def _seat_all(self, job: str, uses: Sequence[tuple[LeafAt, LeafAt | None]]) -> None:
-        """The leaves with their virtual leaves, those of one cell node on one node together."""
-        together: dict[tuple[int, int], dict[int, int]] = {}
-        for at, virtual in uses:
-            if virtual is not None:
-                together.setdefault((at[0], virtual[0]), {})[virtual[1]] = at[1]
-        for (number, cell), pairs in together.items():
-            self.seat(job, number, cell, pairs)
 
     def _seat_loose(self, quota: Quota, number: int, leaves: int) -> bool:
         if self.layout.chains[number] != quota.chain or self.bound[number] & leaves:
@@ -336,13 +328,13 @@ class Ledger(Books):
         """Whether old and new pairs agree on which cell lies in which, at every level inside the node."""
         home = self.home[cell]
         assert home is not None
-        pairs = self.pairs[cell] | new
-        if all(virtual + home.base == bit for virtual, bit in pairs.items()):
+        pairs, first = self.pairs[cell] | new, home.node << 8 | home.base
+        if {key - virtual for virtual, key in pairs.items()} == {first}:
             return True
         for size in quota.shape.sizes[:-1]:
             lies: dict[int, int] = {}
-            for virtual, bit in pairs.items():
-                if lies.setdefault(virtual // size, bit // size) != bit // size:
+            for virtual, key in pairs.items():
+                if lies.setdefault(virtual // size, (key & 255) // size) != (key & 255) // size:
                     return False
             if len(set(lies.values())) < len(lies):
                 return False
@@ -378,17 +370,28 @@ class Ledger(Books):
             return [(number, self.full[number]) for number in bits(self.layout.uppers[spot.upper].nodes)]
         return [(spot.node, (1 << size) - 1 << spot.base)]
 
-    def _here(self, uses: Sequence[LeafUse]) -> list[tuple[LeafAt, LeafAt | None]]:
-        """The leaves that the cluster has, with their virtual leaves where their quota has them."""
-        layout = self.layout
-        return [
-            (layout.leaf_at[use.leaf], layout.virtual_leaf(use.virtual_cell) if use.virtual_cell is not None else None)
-            for use in uses
-            if use.leaf in layout.leaf_at
-        ]
+    def _sorted(self, uses: Sequence[LeafUse]) -> tuple[dict[int, int], dict[int, int], dict[LeafAt, dict[int, int]]]:
+        """The leaves that the cluster has, and those of them on loan (masks by node); the others' bits by virtual bit
+        for each node and cell node."""
+        leaf_at, virtual_leaf = self.layout.leaf_at, self.layout.virtual_leaf
+        leaves: dict[int, int] = {}
+        lent: dict[int, int] = {}
+        seats: dict[LeafAt, dict[int, int]] = {}
+        for leaf, address, _ in uses:
+            at = leaf_at.get(leaf)
+            if at is None:
+                continue
+            node, bit = at
+            leaves[node] = leaves.get(node, 0) | 1 << bit
+            virtual = None if address is None else virtual_leaf(address)
+            if virtual is None:
+                lent[node] = lent.get(node, 0) | 1 << bit
+            else:
+                seats.setdefault((node, virtual[0]), {})[virtual[1]] = bit
+        return leaves, lent, seats
 
 
-def _masks(leaves: list[LeafAt]) -> dict[int, int]:
+def _masks(leaves: Iterable[LeafAt]) -> dict[int, int]:
     masks: dict[int, int] = {}
     for number, bit in leaves:
         masks[number] = masks.get(number, 0) | 1 << bit

@@ -114,7 +114,7 @@ def _unsafe(ground: Ground, plan: list[tuple[int, Seat]]) -> int:
 def _sit(ground: Ground, number: int, mask: int, seat: Seat) -> bool:
     if not ground.pay(number, mask, [seat.demand]):
         return False
-    ground.sit(number, seat.cell, dict(zip(bits(seat.leaves), bits(mask), strict=True)), seat)
+    ground.sit(number, dict(zip(bits(seat.leaves), bits(mask), strict=True)), seat)
     return True
 
 

@@ -6,7 +6,6 @@ virtual placement in the same way.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial, reduce
 from operator import or_
 from typing import NamedTuple
@@ -22,16 +21,14 @@ from scheduling.topology import Match, bits, free_blocks
 from scheduling.virtual import Seat
 
 
-@dataclass(frozen=True, slots=True)
-class Mapped:
+class Mapped(NamedTuple):
     """Where the tasks go, and which running tasks must leave."""
 
     placements: tuple[TaskPlacement, ...]
     taken: frozenset[Task]
 
 
-@dataclass(frozen=True, slots=True)
-class Blocked:
+class Blocked(NamedTuple):
     """No hardware for these cell nodes (a mask); 0 where no other choice of virtual leaves would help."""
 
     cells: int
@@ -41,9 +38,19 @@ def map_seats(ground: Ground, seats: list[Seat], others: tuple[Demand, ...]) -> 
     """Hardware for all seats and for the tasks without GPUs (`others`); the ledger is left as it was."""
     ground.ledger.begin()
     try:
-        return _map(ground, seats, others)
+        return _map_one(ground, seats[0]) if ground.alone else _map(ground, seats, others)
     finally:
         ground.ledger.take_back()
+
+
+def _map_one(ground: Ground, seat: Seat) -> Mapped | Blocked:
+    """The only seat: nothing comes after it, so the first hardware that will do is the answer."""
+    layout = ground.ledger.layout
+    quota = layout.quotas[layout.cell_quota[seat.cell]]
+    placed = place_loose(ground, quota, [seat]) if quota.loose else Hardware(ground, quota).place_one(seat)
+    if not placed:
+        return Blocked(1 << seat.cell)
+    return Mapped((ground.placement(seat),), frozenset(ground.taken))
 
 
 def _map(ground: Ground, seats: list[Seat], others: tuple[Demand, ...]) -> Mapped | Blocked:
@@ -146,14 +153,15 @@ class Hardware:
             return any(self.ground.attempt(partial(_both, way, then)) for way in ways)
         ((cell, mine),) = cells.items()
         spots = iter([place]) if place is not None else self._spots(wanted(mine).bit_count())
-        if self.ground.alone:
-            return self._alone(cell, spots, mine)
         return any(self.ground.attempt(partial(_both, partial(self._at, cell, spot, mine), then)) for spot in spots)
 
-    def _alone(self, cell: int, spots: Iterator[Spot], mine: list[Seat]) -> bool:
-        """The same for the only seat: nothing comes after it, and nothing has changed where a spot will not do."""
-        for spot in spots:
-            if self._at(cell, spot, mine):
+    def place_one(self, seat: Seat) -> bool:
+        """The same for the only seat: nothing has changed where a spot will not do."""
+        if self.quota.upper:
+            return self.place([seat], _done)
+        place = self.ledger.place[self.quota.number]
+        for spot in self._spots(seat.leaves.bit_count()) if place is None else (place,):
+            if self._at(seat.cell, spot, [seat]):
                 return True
             self.ground.forget()
         return False
@@ -314,7 +322,7 @@ class Hardware:
         if not self.ground.pay(spot.node, mask, [seat.demand for seat in seats]):
             return False
         for seat in seats:
-            self.ground.sit(spot.node, cell, {one: found[one] for one in bits(seat.leaves)}, seat)
+            self.ground.sit(spot.node, {one: found[one] for one in bits(seat.leaves)}, seat)
         return True
 
     def _match(self, cell: int, spot: Spot, leaves: int) -> dict[int, int] | None:
@@ -326,7 +334,7 @@ class Hardware:
             cheap = ledger.healthy[number] & ~ledger.claimed[number] & ~ledger.busy[number]
             if leaves & cheap >> base & block == leaves:
                 return {bit: bit + base for bit in bits(leaves)}
-        pairs = {virtual: bit - base for virtual, bit in ledger.pairs[cell].items()}
+        pairs = {virtual: (key & 255) - base for virtual, key in ledger.pairs[cell].items()}
         held = {virtual: bit for virtual, bit in pairs.items() if leaves >> virtual & 1}
         if any(not ledger.healthy[number] >> base + bit & 1 for bit in held.values()):
             return None

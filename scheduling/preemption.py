@@ -6,7 +6,6 @@ weighted borrowed share, there the least lost work. Inside one, strictly lower p
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import reduce
 from heapq import heappop, heappush, merge
 from math import inf
@@ -216,6 +215,6 @@ def give_back(ledger: Ledger, running: Mapping[str, Running], claims: Iterable[C
             if not uses:
                 continue
             with suppress(PlacementConflict), ledger.all_or_nothing():
-                ledger.unlend(claim.victim or "", replace(task.placement, leaves=uses))
+                ledger.unlend(claim.victim or "", task.placement._replace(leaves=uses))
                 regained.add(claim.victim or "")
     return regained

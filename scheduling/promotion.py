@@ -5,7 +5,6 @@ cluster keeps as many whole free cells as a fresh placement would leave it.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from scheduling.deciding import Desk, Owed
 from scheduling.jobs import LeafUse, Standing, TaskPlacement
@@ -87,7 +86,7 @@ def _seat_all(
             for use, at in zip(placement.leaves, leaves, strict=True)
             if at is not None
         )
-        found.append(replace(placement, leaves=uses))
+        found.append(placement._replace(leaves=uses))
     return tuple(sorted(found, key=lambda one: one.task))
 
 
@@ -151,7 +150,7 @@ def _virtual_for(ledger: Ledger, quota: Quota, leaves: list[LeafAt], owed: Owed)
     without = [cell for cell in cells if ledger.home[cell] is None and not owed.get(cell, 0)]
     for cell in at_home or without[:1]:
         free = (1 << width) - 1 & ~ledger.used[cell] & ~owed.get(cell, 0)
-        inverse = {bit - base: virtual for virtual, bit in ledger.pairs[cell].items()}
+        inverse = {(key & 255) - base: virtual for virtual, key in ledger.pairs[cell].items()}
         wanted = sum(1 << at[1] - base for at in leaves)
         match = Match(quota.shape.sizes, inverse, free, free).run(wanted)
         if match is not None:

@@ -1,7 +1,6 @@
 """The first half of a pass: guaranteed jobs inside their quota, each virtual cluster in its own order."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from scheduling import explain
 from scheduling.caps import cap_passed, is_capped, within_caps
@@ -89,7 +88,7 @@ class Quotas:
         rest = [task for task in job.wanted if task not in uses and not job.role(task.role).gpus]
         if not job.gang or not rest:
             return tuple(found)
-        more = self.state.desk.without_gpus(replace(job, wanted=tuple(rest)))
+        more = self.state.desk.without_gpus(job._replace(wanted=tuple(rest)))
         return None if more is None else (*found, *more)
 
     def turns(self, told: bool) -> None:
@@ -295,7 +294,7 @@ class Quotas:
         groups = [lent] if running.job.gang else [(task,) for task in lent]
         for tasks in groups:
             alike = job.gang and job.wanted == tasks
-            shape = state.shapes.of(job if alike else replace(running.job, wanted=tasks, gang=True))
+            shape = state.shapes.of(job if alike else running.job._replace(wanted=tasks, gang=True))
             choice = next((one for one in shape.choices if self._lies_in(running, one)), None)
             if choice is None or not line.held.isdisjoint(choice.chains):
                 continue

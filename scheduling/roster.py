@@ -1,7 +1,6 @@
 """The jobs beside the cells: who runs, who waits in which queue, and the sums that follow from it."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from scheduling.cells import Order
 from scheduling.claims import Claims
@@ -95,7 +94,7 @@ class Roster:
         job = self.waiting.get(name)
         if job is None:
             return
-        left = tuple(task for task in job.wanted if task not in tasks)
+        left = tuple([task for task in job.wanted if task not in tasks])
         if left:
             self.waiting[name] = job.wanting(left)
             self._place_in_queue(name)
@@ -106,7 +105,7 @@ class Roster:
         """Who waits for the end of this job waits for it no more."""
         for other in sorted(self._followers.pop(name, ())):
             job = self.waiting[other]
-            self.enqueue(replace(job, after=tuple(one for one in job.after if one != name)))
+            self.enqueue(job._replace(after=tuple(one for one in job.after if one != name)))
 
     def _follow(self, job: Job) -> None:
         for one in job.after:
@@ -138,7 +137,9 @@ class Roster:
     def add_running(self, job: Job, tasks: Iterable[RunningTask]) -> None:
         """These tasks of a job run beside what runs of it already."""
         before = self.running.get(job.id)
-        every = sorted([*(before.tasks if before else ()), *tasks], key=lambda task: task.placement.task)
+        every = [*(before.tasks if before else ()), *tasks]
+        if len(every) > 1:
+            every.sort(key=lambda task: task.placement.task)
         self.set_running(Running(job.wanting(()), tuple(every)))
 
     def set_running(self, running: Running) -> None:
@@ -162,4 +163,8 @@ class Roster:
 
 
 def _on_loan(running: Running) -> bool:
-    return any(use.virtual_cell is None for task in running.tasks for use in task.placement.leaves)
+    for task in running.tasks:
+        for _, address, _ in task.placement.leaves:
+            if address is None:
+                return True
+    return False

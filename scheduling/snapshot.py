@@ -1,14 +1,14 @@
 """Everything the engine knows, as plain data: `Engine.restore` reads it, `Engine.snapshot` writes it."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from scheduling.cells import Cluster
 from scheduling.decisions import Demotion
 from scheduling.jobs import Job, TaskPlacement, TaskRef
 
 
-@dataclass(frozen=True, slots=True)
-class RunningTask:
+class RunningTask(NamedTuple):
     """A task that holds its place, since when (ms), and when its work was last saved (None: never).
 
     `leaving`: its end is ordered; it holds its cells until it is gone. `right_ms`: since when it holds them by its
@@ -27,16 +27,14 @@ class RunningTask:
         return self.started_ms if self.right_ms is None else max(self.started_ms, self.right_ms)
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(NamedTuple):
     """A job with its placed tasks; a job that is not a gang may wait for others at the same time."""
 
     job: Job
     tasks: tuple[RunningTask, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """A leaf cell kept for one task of a job (`claimant`) while the last holder (`victim`, None: gone) leaves it.
 
     The claims of a job are its placement: it starts there, in these virtual cells, when all victims are gone.

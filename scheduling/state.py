@@ -1,7 +1,7 @@
 """What a pass over the jobs reads, and what it changes on the way: the engine's own maps, on trial."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -209,8 +209,8 @@ class Trial:
                 state.loans.book(job, task.placement, -1)
         for placement in placements:
             state.desk.ledger.unlend(job.id, placement)
-        tasks = tuple(replace(task, placement=new.get(task.placement.task, task.placement)) for task in running.tasks)
-        state.running[job.id] = replace(running, tasks=tasks)
+        tasks = tuple(task._replace(placement=new.get(task.placement.task, task.placement)) for task in running.tasks)
+        state.running[job.id] = running._replace(tasks=tasks)
         self.promotions.append(Promotion(job.id, placements))
 
 
@@ -229,9 +229,8 @@ def merged_by_job(preemptions: Iterable[Preempt]) -> tuple[Preempt, ...]:
         victims = {victim.job: victim for victim in before.victims}
         for victim in one.victims:
             tasks = {*victim.tasks, *(victims[victim.job].tasks if victim.job in victims else ())}
-            victims[victim.job] = replace(victim, tasks=tuple(sorted(tasks)))
-        found[one.job.id] = replace(
-            before,
+            victims[victim.job] = victim._replace(tasks=tuple(sorted(tasks)))
+        found[one.job.id] = before._replace(
             placements=(*before.placements, *one.placements),
             victims=tuple(victims[name] for name in sorted(victims)),
             demotes=(*before.demotes, *one.demotes),
@@ -276,8 +275,8 @@ def lent(running: Running, now: int | None = None) -> Running:
     for task in running.tasks:
         leaves = tuple(LeafUse(use.leaf, None, Standing.BORROWED) for use in task.placement.leaves)
         right = task.right_ms if task.placement.leaves == leaves else now
-        tasks.append(replace(task, placement=replace(task.placement, leaves=leaves), right_ms=right))
-    return replace(running, tasks=tuple(tasks))
+        tasks.append(task._replace(placement=task.placement._replace(leaves=leaves), right_ms=right))
+    return running._replace(tasks=tuple(tasks))
 
 
 def on_loan(task: RunningTask) -> bool:

@@ -1,7 +1,6 @@
 """The reasons of all jobs that a pass leaves waiting, with the numbers that hold after it."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 
 from scheduling import explain
@@ -194,7 +193,7 @@ def _fits(state: State, job: Job, choice: Choice, nodes: NodeIds) -> explain.Fit
     """What-ifs by the engine's own placement: a free cell may lie where no other may be split."""
 
     def fits(served: bool) -> bool:
-        asked = replace(job, avoid_nodes=frozenset()) if served else job
+        asked = job._replace(avoid_nodes=frozenset()) if served else job
         with state.desk.ledger.as_if(served=served):
             return state.desk.guaranteed(asked, choice, nodes) is not None
 

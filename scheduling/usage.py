@@ -37,8 +37,10 @@ def amounts_of(placement: TaskPlacement, leaf_types: Mapping[str, str]) -> dict[
     """What a placed task uses, as shares count it; empty for a task on borrowed cells."""
     if not placement.leaves:
         return {LOOSE_CPU: placement.cpu_milli, LOOSE_MEMORY: placement.memory_mb}
-    if any(use.standing is not Standing.GUARANTEED for use in placement.leaves):
-        return {}
+    right = Standing.GUARANTEED
+    for _, _, standing in placement.leaves:
+        if standing is not right:
+            return {}
     cell_type = leaf_types.get(placement.leaves[0].leaf, "")
     return {cell_type: len(placement.leaves), CPU: placement.cpu_milli, MEMORY: placement.memory_mb}
 

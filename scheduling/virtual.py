@@ -6,6 +6,7 @@ Chosen from the virtual cluster's own cells and guaranteed jobs alone, so that w
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from scheduling.jobs import TaskRef
 from scheduling.ledger import Ledger
@@ -14,8 +15,7 @@ from scheduling.search import Bins, Fill, Group, find
 from scheduling.topology import Sizes, bits, lowest, pick
 
 
-@dataclass(frozen=True, slots=True)
-class Seat:
+class Seat(NamedTuple):
     """Virtual leaves (bits of a cell node) for one task."""
 
     task: TaskRef
@@ -48,6 +48,10 @@ class Share:
 
     def groups(self) -> list[Group]:
         """The cell nodes but for the loose one, alike ones together."""
+        return [Group(sizes, free, members) for (sizes, free), members in self.alike().items()]
+
+    def alike(self) -> dict[tuple[Sizes, int], int]:
+        """The same as masks, by their block sizes and their free leaves."""
         known = self.ledger.cell_groups.get((self.vc, self.pool), {})
         hidden = self.banned | self.ledger.layout.loose_cells
         special = 0
@@ -62,7 +66,7 @@ class Share:
             for cell in bits(members & special & ~hidden):
                 key = sizes, self.free(cell)
                 found[key] = found.get(key, 0) | 1 << cell
-        return [Group(sizes, free, members) for (sizes, free), members in found.items()]
+        return found
 
     def loose(self) -> list[int]:
         """Cell nodes of single leaves that are tied to no place."""
@@ -88,11 +92,28 @@ def seats(share: Share, parts: Sequence[Demand]) -> list[Seat] | None:
 
 
 def _cells_only(share: Share, parts: Sequence[Demand]) -> list[Seat] | None:
+    if len(parts) == 1 and parts[0].count == 1:
+        return _tightest(share, parts[0])
     groups = share.groups()
     if not groups:
         return None
     fills = find(Bins(groups), parts)
     return None if fills is None else _in_cells(share, groups, fills)
+
+
+def _tightest(share: Share, demand: Demand) -> list[Seat] | None:
+    """One task: what `find` would answer, read off the masks."""
+    best: tuple[tuple[int, tuple[int, ...], int], int] | None = None
+    for (sizes, free), members in share.alike().items():
+        found = pick(sizes, free, demand.gpus)
+        if found is not None:
+            rank = found.level, found.fit, members & -members
+            if best is None or rank < best[0]:
+                best = rank, found.bits
+    if best is None:
+        return None
+    (_, _, lowest_cell), leaves = best
+    return [Seat(demand.tasks[0], demand, lowest_cell.bit_length() - 1, leaves)]
 
 
 def _in_cells(share: Share, groups: list[Group], fills: list[Fill]) -> list[Seat]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
@@ -94,7 +94,7 @@ def draft_read(
     reader = _Reader(now, {draft.vc_id: draft.vc.name}, nodes)
     firm = reader.firm([(row, facts)])
     job = reader.job(row, facts, facts.tasks, needs.after[row.pk], preemptible=row.pk not in firm)
-    return replace(job, id=DRAFT, order_id=NEWEST)
+    return job._replace(id=DRAFT, order_id=NEWEST)
 
 
 def _row_of(draft: Job) -> JobRow:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -136,8 +135,8 @@ def starting_in_the_place_of_another(world: World, teams: Teams) -> Case:
     high = submitted(world, teams["bob"], {0: "gpu01/1"}, name="high", extras=PROD)
     loaded = read()
     (place,) = placements(high, {0: "gpu01/1"})
-    taken = replace(place, leaves=(replace(place.leaves[0], virtual_cell="vision/gpu01/0"),))
-    answer = replace(start(loaded, high, {0: "gpu01/1"}), placements=(taken,), demotes=(str(lazy.pk),))
+    taken = place._replace(leaves=(place.leaves[0]._replace(virtual_cell="vision/gpu01/0"),))
+    answer = start(loaded, high, {0: "gpu01/1"})._replace(placements=(taken,), demotes=(str(lazy.pk),))
     return loaded, [{"starts": [answer]}]
 
 
@@ -214,7 +213,7 @@ def test_a_virtual_cell_that_somebody_still_holds_is_given_to_nobody(world: Worl
     first = running(world, teams["alice"], {0: "gpu01/0"}, name="first")
     second = running(world, teams["bob"], {0: "gpu01/1"}, borrowed=True, name="second")
     (place,) = placements(second, {0: "gpu01/1"})
-    taken = replace(place, leaves=(replace(place.leaves[0], virtual_cell="vision/gpu01/0"),))
+    taken = place._replace(leaves=(place.leaves[0]._replace(virtual_cell="vision/gpu01/0"),))
     loaded = read()
     assert carry_out(loaded, promotions=[Promotion(str(second.pk), (taken,))]).skipped == 1
     done = carry_out(

@@ -142,7 +142,7 @@ def give_back(made: Engine, name: str, tasks: tuple[TaskRef, ...]) -> None:
     job = running.job
     waiting = next((one.wanted for one in state.waiting if one.id == name), ())
     made.finish(name, tasks)
-    made.submit(replace(job, wanted=tuple(sorted({*waiting, *tasks}))))
+    made.submit(job._replace(wanted=tuple(sorted({*waiting, *tasks}))))
 
 
 def running(described: Cluster, *jobs: Job) -> Engine:

@@ -197,7 +197,7 @@ def worlds(draw: st.DrawFn, mix: Mix = ANY, described: st.SearchStrategy[Cluster
     cluster = draw(clusters() if described is None else described)
     arrivals, lasts = [], {}
     for number in range(draw(st.integers(1, mix.most))):
-        job = replace(draw(jobs(cluster, mix)), id=f"j{number:02}", order_id=number)
+        job = draw(jobs(cluster, mix))._replace(id=f"j{number:02}", order_id=number)
         if refusals(cluster, job):
             continue
         arrivals.append((job.submitted_ms, job))

@@ -1,7 +1,7 @@
 """An event loop that plays jobs through an engine to their end: starts, ends, preemptions, and what became of all."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from scheduling import Engine, Job, Plan, Start, TaskRef, Victim
@@ -83,7 +83,7 @@ class Player:
 
     def _wait(self, name: str, tasks: tuple[TaskRef, ...]) -> None:
         every = self._waiting[name] = self._waiting.get(name, set()) | set(tasks)
-        self.made.submit(replace(self._jobs[name], wanted=tuple(sorted(every))))
+        self.made.submit(self._jobs[name]._replace(wanted=tuple(sorted(every))))
 
     def _end(self, now: int, number: int, name: str, tasks: tuple[TaskRef, ...]) -> None:
         """The tasks are through, or (victims) out of their grace; without effect where they were ended before."""

@@ -64,14 +64,14 @@ REFUSED: dict[str, tuple[Job, str, str]] = {
     "a job that waits for itself": (job("j", after=("j",)), "after", "the job waits for itself"),
     "no tasks": (job("j", role(count=0)), "wanted", "the job asks for no task"),
     "a task asked for twice": (
-        replace(job("j"), wanted=(TaskRef("worker", 0), TaskRef("worker", 0))), "wanted",
+        job("j")._replace(wanted=(TaskRef("worker", 0), TaskRef("worker", 0))), "wanted",
         "the job asks for a task twice",
     ),
     "a pinned cell, which nobody has": (
         job("j", replace(role(), pinned_cell="rack1")), "pinned_cell", "team vision has no pinned cell rack1",
     ),
     "tasks that no role has": (
-        replace(job("j"), wanted=(TaskRef("worker", 1),)), "wanted",
+        job("j")._replace(wanted=(TaskRef("worker", 1),)), "wanted",
         "the job asks for tasks that its roles do not have",
     ),
 }  # fmt: skip

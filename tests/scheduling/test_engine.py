@@ -80,7 +80,7 @@ def test_a_start_that_conflicts_half_way_leaves_nothing_behind() -> None:
     made.start(a_start("first", "a:1", 0))
     good, bad = a_start("x", "a:0", 1).placements[0], a_start("x", "a:1", 2).placements[0]
     with pytest.raises(PlacementConflict):
-        made.start(Start(job("x", role(count=2)), (good, replace(bad, index=1)), 0))
+        made.start(Start(job("x", role(count=2)), (good, bad._replace(index=1)), 0))
     made.start(a_start("y", "a:0", 1))
 
 
@@ -185,7 +185,7 @@ def test_a_snapshot_comes_back_as_it_went_in() -> None:
     placement = TaskPlacement("worker", 0, "a", (LeafUse("a:2", "vision/A100/1", Standing.GUARANTEED),), 1000, 1024)
     state = Snapshot(
         ONE,
-        running=(Running(replace(job("r"), wanted=()), (RunningTask(placement, 5, 7),)),),
+        running=(Running(job("r")._replace(wanted=()), (RunningTask(placement, 5, 7),)),),
         waiting=(job("w1"), job("w2", priority=100)),
         claims=(a_claim("a:3", "w2", "r"),),
         demotions=(Demotion("r", "w2"),),

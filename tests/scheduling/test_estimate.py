@@ -26,7 +26,7 @@ def one_gpu(*waiting: Job) -> Snapshot:
     """A GPU on which `first` runs since 0, and who waits for it."""
     made = running(cluster(node("n0", 1), vision=1), job("first"))
     for number, one in enumerate(waiting, start=1):
-        made.submit(replace(one, order_id=number))
+        made.submit(one._replace(order_id=number))
     return made.snapshot()
 
 
@@ -57,7 +57,7 @@ def test_below_twenty_comparable_runs_and_without_limits_there_is_no_estimate_ye
 def test_time_limits_alone_give_an_estimate_within_them() -> None:
     state = one_gpu(job("second"))
     (first,) = state.running
-    limited = replace(state, running=(replace(first, job=replace(first.job, time_limit_ms=10 * HOUR)),))
+    limited = replace(state, running=(first._replace(job=first.job._replace(time_limit_ms=10 * HOUR)),))
     found = estimates(limited, 2 * HOUR, RunTimes())["second"]
     assert found.p50_ms == pytest.approx(6 * HOUR, abs=HOUR / 2)
     assert found.p90_ms == pytest.approx(9.2 * HOUR, abs=HOUR / 2)
@@ -70,7 +70,7 @@ def test_what_waits_for_a_job_that_nobody_can_judge_has_no_estimate_though_other
     lists = RunTimes([*past(*[60] * 20)])
     state = made.snapshot()
     strange = [
-        replace(one, job=replace(one.job, vc="gone", user="x")) for one in state.running if one.job.id != "known"
+        one._replace(job=one.job._replace(vc="gone", user="x")) for one in state.running if one.job.id != "known"
     ]
     state = replace(state, running=(state.running[0], *strange))
     assert estimates(state, 0, lists) == {"second": Estimate(HOUR, HOUR)}
@@ -99,7 +99,7 @@ def test_a_job_is_compared_with_those_that_ran_longer_than_it_has() -> None:
 
 
 def test_nobody_runs_beyond_the_limit() -> None:
-    runs, limited = RunTimes(past(*[600] * 20)), replace(job("a"), time_limit_ms=HOUR)
+    runs, limited = RunTimes(past(*[600] * 20)), job("a")._replace(time_limit_ms=HOUR)
     assert runs.of(limited, 0, 0.9) == HOUR
     assert runs.of(limited, HOUR + 5, 0.9) == HOUR + 6, "its end is being waited for"
 
@@ -107,8 +107,8 @@ def test_nobody_runs_beyond_the_limit() -> None:
 def test_a_task_that_leaves_is_gone_after_its_grace() -> None:
     state = one_gpu(job("second"))
     (first,) = state.running
-    leaving = tuple(replace(task, leaving=True) for task in first.tasks)
-    state = replace(state, running=(replace(first, job=replace(first.job, grace_ms=30_000), tasks=leaving),))
+    leaving = tuple(task._replace(leaving=True) for task in first.tasks)
+    state = replace(state, running=(first._replace(job=first.job._replace(grace_ms=30_000), tasks=leaving),))
     assert estimates(state, 7, RunTimes()) == {"second": Estimate(30_007, 30_007)}
 
 
@@ -216,7 +216,7 @@ def test_what_if_says_what_would_become_of_one_job_more_and_changes_nothing() ->
 def test_what_if_says_that_a_job_would_take_back_the_cells_of_a_lower_one() -> None:
     state = one_gpu()
     (first,) = state.running
-    state = replace(state, running=(replace(first, job=replace(first.job, grace_ms=30_000)),))
+    state = replace(state, running=(first._replace(job=first.job._replace(grace_ms=30_000)),))
     found = what_if(state, job("mine", priority=100), 0, ALWAYS_AN_HOUR)
     assert isinstance(found.answer, Preempt)
     assert found.estimate == Estimate(30_000, 30_000)
@@ -226,14 +226,14 @@ def test_who_is_preempted_waits_again_at_its_old_place() -> None:
     """After the one for whom cells are kept already, and before those who came later."""
     state = one_gpu(job("second"), job("third"), job("urgent", priority=100))
     (first,) = state.running
-    state = replace(state, running=(replace(first, job=replace(first.job, grace_ms=30_000)),))
+    state = replace(state, running=(first._replace(job=first.job._replace(grace_ms=30_000)),))
     found = estimates(state, 0, ALWAYS_AN_HOUR)
     starts = {"urgent": 30_000, "second": 30_000 + HOUR, "third": 30_000 + 3 * HOUR}
     assert found == {name: Estimate(at, at) for name, at in starts.items()}
 
 
 def test_who_was_told_to_leave_for_another_waits_again_when_it_is_gone() -> None:
-    made = running(cluster(node("n0", 1), vision=1), replace(job("first"), grace_ms=30_000))
+    made = running(cluster(node("n0", 1), vision=1), job("first")._replace(grace_ms=30_000))
     made.submit(job("urgent", priority=100))
     made.advance(0)
     made.submit(job("second", order=1))

@@ -1,7 +1,5 @@
 """Whom a job takes cells from: enough and no more, and those whose loss costs least."""
 
-from dataclasses import replace
-
 from scheduling import Borrow, Engine, Job, Plan, Rules, Start, TaskRef
 from tests.scheduling.builders import carry_out, cluster, engine, job, node, role, running, with_rules
 from tests.scheduling.simulator.traces import equal_nodes
@@ -177,7 +175,7 @@ def test_who_leaves_anyway_leaves_for_all() -> None:
 
 def test_a_borrower_lies_beside_its_teams_own_jobs_where_only_they_may_take_its_place() -> None:
     made = running(equal_nodes(3, 4, vision=1, speech=1), borrower("theirs", 2, vc="speech"), borrower("mine"))
-    made.submit(replace(borrower("wide", 4, order=1), borrow=Borrow.NEVER))
+    made.submit(borrower("wide", 4, order=1)._replace(borrow=Borrow.NEVER))
     made.submit(borrower("small", order=2))
     made.advance(0)
     assert where(made, "small") == where(made, "mine")
@@ -271,6 +269,6 @@ def test_tasks_of_a_job_that_is_no_gang_are_taken_one_by_one_as_they_are_needed(
 
 
 def test_the_grace_of_a_victim_is_told() -> None:
-    made = running(cluster(node("a", 1), vision=1), replace(job("lent", priority=-1), grace_ms=30_000))
+    made = running(cluster(node("a", 1), vision=1), job("lent", priority=-1)._replace(grace_ms=30_000))
     made.submit(job("mine"))
     assert made.plan(0).preemptions[0].victims[0].grace_ms == 30_000

@@ -194,7 +194,7 @@ def test_everything_that_was_accepted_runs_when_jobs_end(described: Cluster, wai
 
 def runs_on_the_idle_cluster(described: Cluster, one: Job) -> bool:
     """Not so for tasks without GPUs that need what is kept for the GPUs while these idle."""
-    pieces = [one] if one.gang else [replace(one, wanted=(task,)) for task in one.wanted]
+    pieces = [one] if one.gang else [one._replace(wanted=(task,)) for task in one.wanted]
     return all(isinstance(Engine(described).decide(piece, 0), Start) for piece in pieces)
 
 
@@ -203,7 +203,7 @@ def runs_on_the_idle_cluster(described: Cluster, one: Job) -> bool:
 def test_single_gpu_jobs_inside_the_quota_start_at_once_whatever_the_other_team_runs(
     described: Cluster, theirs: list[Job], mine: str
 ) -> None:
-    made = lived(described, [replace(one, vc=next(vc for vc in VCS if vc != mine)) for one in theirs], [])
+    made = lived(described, [one._replace(vc=next(vc for vc in VCS if vc != mine)) for one in theirs], [])
     carry_out(made)
     state = made.snapshot()
     roomy = Engine.restore(with_plenty(state))

@@ -24,7 +24,7 @@ def hundred(quotas: dict[str, int], rules: dict[str, Rules]) -> Cluster:
 def jobs_of(team: str, count: int, *, name: str = "used", user: str = "alice") -> list[Job]:
     """So many jobs of one GPU that start on loan where their team has no quota left."""
     return [
-        replace(job(f"{team}-{name}-{user}-{number:03}", vc=team, user=user, order=number), borrow=Borrow.AUTO)
+        job(f"{team}-{name}-{user}-{number:03}", vc=team, user=user, order=number)._replace(borrow=Borrow.AUTO)
         for number in range(count)
     ]
 
@@ -106,7 +106,7 @@ def test_two_users_share_a_queue_by_halves() -> None:
     made = capacity()
     for user in ("one", "two"):
         for one in jobs_of("B", 10, user=user):
-            made.submit(replace(one, borrow=Borrow.NEVER))
+            made.submit(one._replace(borrow=Borrow.NEVER))
     made.advance(0)
     assert (held(made, "B", "one"), held(made, "B", "two")) == (5, 5)
 

@@ -202,7 +202,7 @@ def capped(world: World) -> World:
     arrivals = []
     for number, (at, job) in enumerate(world.arrivals):
         after = (first,) if number % 5 == 3 else ()
-        arrivals.append((at, replace(job, paused=number % 7 == 5, after=after)))
+        arrivals.append((at, job._replace(paused=number % 7 == 5, after=after)))
     return replace(world, cluster=replace(world.cluster, virtual_clusters=teams), arrivals=tuple(arrivals))
 
 

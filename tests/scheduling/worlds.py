@@ -62,7 +62,7 @@ def jobs(draw: st.DrawFn, lowest: int = -1) -> Job:
 
 def named(drawn: list[Job]) -> list[Job]:
     """The jobs with ids and order ids of their own."""
-    return [replace(one, id=f"j{number:02}", order_id=number) for number, one in enumerate(drawn)]
+    return [one._replace(id=f"j{number:02}", order_id=number) for number, one in enumerate(drawn)]
 
 
 def ordered(one: Job) -> tuple[int, int, int, str]:

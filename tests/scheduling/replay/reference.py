@@ -103,8 +103,8 @@ class Reference:
             for use in placement.leaves:
                 found = self.grid.find(use.virtual_cell) if use.virtual_cell else None
                 cell = mapper.give(use.leaf, Kind(found[0].cell_type, found[0].pinned)) if found else None
-                uses.append(replace(use, virtual_cell=cell or use.virtual_cell))
-            made.append(replace(placement, leaves=tuple(uses)))
+                uses.append(use._replace(virtual_cell=cell or use.virtual_cell))
+            made.append(placement._replace(leaves=tuple(uses)))
         return tuple(made)
 
     def finish(self, job_id: str) -> None:
@@ -112,7 +112,7 @@ class Reference:
         self.running.pop(job_id, None)
         self.waiting.pop(job_id, None)
         self.claims = {
-            leaf: replace(one, victim=None) if one.victim == job_id else one
+            leaf: one._replace(victim=None) if one.victim == job_id else one
             for leaf, one in self.claims.items()
             if one.claimant != job_id
         }
@@ -128,8 +128,8 @@ class Reference:
         tasks = []
         for task in running.tasks:
             uses = tuple(LeafUse(use.leaf, None, Standing.BORROWED) for use in task.placement.leaves)
-            tasks.append(replace(task, placement=replace(task.placement, leaves=uses)))
-        self.running[demotion.job] = replace(running, tasks=tuple(tasks))
+            tasks.append(task._replace(placement=task.placement._replace(leaves=uses)))
+        self.running[demotion.job] = running._replace(tasks=tuple(tasks))
 
     def set_node(self, node: Node) -> None:
         nodes = tuple(node if one.id == node.id else one for one in self.cluster.nodes)
