@@ -56,24 +56,25 @@ class Borrowing:
 
     def _wanting(self, walk: Walk, opportunistic: bool, told: bool) -> Iterator[Job]:
         state = self.state
-        for job in walk:
+        for job, shape, _ in walk:
             left = self.trial.left.get(job.id, state.waiting.get(job.id))
             if left is None or job.id in state.claims:
                 continue
             if not opportunistic and (left.borrow is not Borrow.AUTO or not state.desk.ledger.layout.policy.lending):
                 continue
+            mine = shape if left is job else state.shapes.of(left)
             reason = explain.hold(left, state.desk.ledger.layout)
             if reason is None and not opportunistic:
-                reason = cap_passed(state, left, state.shapes.of(left))
+                reason = cap_passed(state, left, mine)
             if reason is not None:
                 if opportunistic:
-                    self.trial.late.append(Late(left, state.shapes.of(left), (), None, reason))
-            elif not self._no_loan_for(state.shapes.of(left)):
+                    self.trial.late.append(Late(left, mine, (), None, reason))
+            elif not self._no_loan_for(mine):
                 yield left
             elif told:
                 self._stays(left)
-            else:
-                walk.pass_over()
+            elif mine is shape:
+                walk.passed.add(shape.number)
 
     def _no_loan_for(self, shape: Shape) -> bool:
         """Whether a job of this shape found no loan, and nothing was given back since."""

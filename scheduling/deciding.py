@@ -19,7 +19,7 @@ from scheduling.resources import demands
 from scheduling.search import find
 from scheduling.shapes import Choice, Pool, Shape, Unit
 from scheduling.snapshot import Claim, Running
-from scheduling.sparing import Candidates, Freed, Price, Tally, fewest, freed_by, spare_most
+from scheduling.sparing import Candidates, Freed, Price, Tally, fewest, fits, free_counts, freed_by, spare_most
 from scheduling.topology import bits
 from scheduling.virtual import Seat, Share, seats
 
@@ -60,6 +60,7 @@ class Desk:
     holdable: dict[int, bool] = field(default_factory=dict)
     blocked: bool = False
     _candidates: dict[str, Candidates] = field(default_factory=dict)
+    _came: dict[str, int] = field(default_factory=dict)
     views: hived.Views = field(default_factory=dict)
 
     # Inside the quota
@@ -241,11 +242,27 @@ class Desk:
 
     def has_right(self, job: Job, pools: Iterable[Pool], owed: Owed) -> bool:
         """Whether there are virtual leaves for these tasks, were all lower priorities gone."""
-        below, priority = self.candidates(job.vc), job.priority
-        mine = tuple(pools)
+        mine, below = tuple(pools), self._below(job)
         if owed or any(len(pool.parts) > 1 for pool in mine):
-            return self.seats(job, Unit(mine, (), ()), below.freed_below(priority), 0, owed) is not None
-        return all(below.fits(pool, priority) for pool in mine)
+            freed = below.freed_below(job.priority) if below is not None else _NOTHING
+            return self.seats(job, Unit(mine, (), ()), freed, 0, owed) is not None
+        if below is None:
+            return all(fits(pool, free_counts(self.ledger, job.vc, pool.name, _NOTHING)) for pool in mine)
+        return all(below.fits(pool, job.priority) for pool in mine)
+
+    def count_below(self, job: Job) -> int:
+        """How many jobs of its virtual cluster the job may take virtual leaves from."""
+        below = self._below(job)
+        return len(below.below(job.priority)) if below is not None else 0
+
+    def _below(self, job: Job) -> Candidates | None:
+        """Who of its virtual cluster may lose virtual leaves; None where nobody is of lower priority."""
+        lowest = min(self.lowest(job.vc), self._came.get(job.vc, job.priority))
+        return self.candidates(job.vc) if lowest < job.priority else None
+
+    def came(self, job: Job) -> None:
+        """The job runs inside its quota or claims cells since this pass, of which `lowest` does not know."""
+        self._came[job.vc] = min(job.priority, self._came.get(job.vc, job.priority))
 
     def _give_up(self, chosen: Iterable[str]) -> set[str]:
         """Claims of the chosen are given up; answers with the victims who have their virtual cells again by it."""

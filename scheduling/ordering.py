@@ -5,16 +5,16 @@ Jobs that wait and guaranteed jobs that run on loan stand in one queue: quota is
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heapreplace
+from typing import NamedTuple
 
 from scheduling.jobs import Job
 from scheduling.shapes import Shape
 
 OrderKey = tuple[int, int, str]
 
-Entry = tuple[int, int, str, Job]
-"""A job behind its order key."""
+Entry = tuple[int, int, str, Job, Shape]
+"""A job and its shape behind its order key."""
 
 
 def submission(job: Job) -> OrderKey:
@@ -31,28 +31,13 @@ def rank(job: Job) -> Rank:
     return -job.priority, submission(job)
 
 
-@dataclass(slots=True)
-class Bucket:
-    """Jobs of equal priority, user and shape, that all may want a loan or do not, in the order of submission."""
+class Bucket(NamedTuple):
+    """Jobs of equal priority and user that all may want a loan or do not, in the order of submission."""
 
     priority: int
     user: str
-    shape: Shape
     wants_loan: bool
-    entries: list[Entry] = field(default_factory=list)
-
-    @property
-    def key(self) -> tuple[str, int, bool]:
-        """What tells it from others of its priority."""
-        return self.user, self.shape.number, self.wants_loan
-
-    def only(self, entries: list[Entry]) -> "Bucket":
-        """The same with these jobs."""
-        return replace(self, entries=entries)
-
-
-Levels = dict[int, dict[tuple[str, int, bool], Bucket]]
-"""Buckets by priority and key."""
+    entries: list[Entry]
 
 
 class Queue:
@@ -63,18 +48,18 @@ class Queue:
 
     def __init__(self) -> None:
         self.version = self.front = 0
-        self._levels: Levels = {}
+        self._levels: dict[int, dict[tuple[str, bool], Bucket]] = {}
         self._where: dict[str, tuple[Bucket, Entry]] = {}
         self._held_up: tuple[Rank, frozenset[str]] | None = None
 
     def add(self, job: Job, user: str, shape: Shape, *, wants_loan: bool = True) -> None:
         """Enter a job under the user whose share counts (empty: nobody's); in place of an earlier one of its id."""
         self.remove(job.id)
-        level, key = self._levels.setdefault(job.priority, {}), (user, shape.number, wants_loan)
+        level, key = self._levels.setdefault(job.priority, {}), (user, wants_loan)
         bucket = level.get(key)
         if bucket is None:
-            bucket = level[key] = Bucket(job.priority, user, shape, wants_loan)
-        entry = (*submission(job), job)
+            bucket = level[key] = Bucket(job.priority, user, wants_loan, [])
+        entry = (*submission(job), job, shape)
         insort(bucket.entries, entry)
         self._where[job.id] = bucket, entry
         self._changed(bucket, entry)
@@ -88,7 +73,7 @@ class Queue:
         del bucket.entries[bisect_left(bucket.entries, entry[:3])]
         if not bucket.entries:
             level = self._levels[bucket.priority]
-            del level[bucket.key]
+            del level[bucket.user, bucket.wants_loan]
             if not level:
                 del self._levels[bucket.priority]
         self._changed(bucket, entry)
@@ -99,7 +84,7 @@ class Queue:
 
     def _changed(self, bucket: Bucket, entry: Entry) -> None:
         self.version += 1
-        held, chains = self._held_up, bucket.shape.chains
+        held, chains = self._held_up, entry[4].chains
         self.front += held is None or (-bucket.priority, entry[:3]) <= held[0] or not chains or not chains <= held[1]
 
     def walk(self, share: Callable[[str], float], first: Collection[str] = (), *, wanting_loan: bool = False) -> "Walk":
@@ -110,88 +95,53 @@ class Queue:
         leading: dict[int, list[tuple[Bucket, Entry]]] = {}
         for bucket, entry in (self._where[name] for name in first if name in self._where):
             leading.setdefault(bucket.priority, []).append((bucket, entry))
-        return Walk(_wanting_loan(self._levels) if wanting_loan else self._levels, share, leading)
+        levels: list[list[Bucket]] = []
+        for priority in sorted(self._levels, reverse=True):
+            buckets = [one for one in self._levels[priority].values() if one.wants_loan or not wanting_loan]
+            levels += _led(buckets, leading[priority]) if priority in leading else [buckets]
+        return Walk(levels, share)
 
 
-def _wanting_loan(levels: Levels) -> Levels:
-    some = {number: {key: one for key, one in level.items() if one.wants_loan} for number, level in levels.items()}
-    return {number: level for number, level in some.items() if level}
-
-
-_LEADS = (False,), (False, True)
+def _led(buckets: list[Bucket], leading: list[tuple[Bucket, Entry]]) -> list[list[Bucket]]:
+    """Those that lead their priority, then the others of it."""
+    ahead = {entry[2] for _, entry in leading}
+    rest = [one._replace(entries=[entry for entry in one.entries if entry[2] not in ahead]) for one in buckets]
+    return [[one._replace(entries=[entry]) for one, entry in leading], [one for one in rest if one.entries]]
 
 
 class Walk:
-    """An iterator over a queue. `shape` is that of the last job, `rank` the share of its user; all that is left of its
-    bucket may be passed over.
+    """Over a queue in order: each job, its shape and its user's share. Shapes (by number) that are `passed` on the way
+    are left out from there on.
 
     A user's share is asked for again after each of the user's jobs, since a start changes it.
     """
 
-    def __init__(
-        self,
-        levels: Levels,
-        share: Callable[[str], float],
-        leading: dict[int, list[tuple[Bucket, Entry]]],
-    ) -> None:
-        self.shape: Shape
-        self.rank = 0.0
-        self._last: Bucket
+    def __init__(self, levels: list[list[Bucket]], share: Callable[[str], float]) -> None:
+        self.passed: set[int] = set()
         self._levels = levels
         self._share = share
-        self._leading = leading
-        self._ahead = [(priority, lead) for priority in sorted(levels) for lead in _LEADS[priority in leading]]
-        self._heap: list[tuple[float, Entry, int]] = []
-        self._buckets: list[Bucket] = []
-        self._at: list[int] = []
 
-    def __iter__(self) -> Iterator[Job]:
-        return self
-
-    def __next__(self) -> Job:
-        while True:
-            if not self._heap:
-                self._next_level()
-                continue
-            share, entry, number = self._heap[0]
-            bucket = self._last = self._buckets[number]
-            fresh = self._share(bucket.user)
-            if fresh != share:
-                heapreplace(self._heap, (fresh, entry, number))
-                continue
-            self.shape, self.rank = bucket.shape, share
-            at = self._at[number] = self._at[number] + 1
-            if at < len(bucket.entries):
-                heapreplace(self._heap, (share, bucket.entries[at], number))
-            else:
-                heappop(self._heap)
-            return entry[3]
-
-    def pass_over(self) -> None:
-        """Leave out what is left of the bucket that the last job came from."""
-        self._heap = [one for one in self._heap if self._buckets[one[2]] is not self._last]
-        heapify(self._heap)
-
-    def _next_level(self) -> None:
-        """The jobs of the next lower priority; first those that lead it."""
-        if not self._ahead:
-            raise StopIteration
-        priority, lead = self._ahead.pop()
-        leading = self._leading.get(priority, [])
-        if lead:
-            self._buckets = [one.only([entry]) for one, entry in leading]
-        else:
-            taken = {id(bucket) for bucket, _ in leading}
-            entries = [entry for _, entry in leading]
-            every = self._levels[priority].values()
-            apart = [
-                one.only([entry for entry in one.entries if entry not in entries]) if id(one) in taken else one
-                for one in every
-            ]
-            self._buckets = [one for one in apart if one.entries]
-        self._at = [0] * len(self._buckets)
-        self._heap = [(self._share(one.user), one.entries[0], number) for number, one in enumerate(self._buckets)]
-        heapify(self._heap)
+    def __iter__(self) -> Iterator[tuple[Job, Shape, float]]:
+        ask, passed = self._share, self.passed
+        for buckets in self._levels:
+            users = [one.user for one in buckets]
+            rest = [iter(one.entries) for one in buckets]
+            heap = [(ask(user), next(rest[number]), number) for number, user in enumerate(users)]
+            heapify(heap)
+            while heap:
+                share, entry, number = heap[0]
+                fresh = ask(users[number])
+                if fresh != share:
+                    heapreplace(heap, (fresh, entry, number))
+                    continue
+                for following in rest[number]:
+                    if following[4].number not in passed:
+                        heapreplace(heap, (share, following, number))
+                        break
+                else:
+                    heappop(heap)
+                if entry[4].number not in passed:
+                    yield entry[3], entry[4], share
 
 
 def merged(walks: dict[str, Iterator[Job]]) -> Iterator[Job]:

@@ -14,6 +14,8 @@ from scheduling.shapes import CPU_CHAIN, Choice, Shape, Unit
 from scheduling.snapshot import Claim, Running
 from scheduling.state import Late, Line, Trial, on_loan
 
+_NEVER = frozenset[str]()
+
 
 class Quotas:
     """Claimants whose victims are gone start; then everybody's turn, in order."""
@@ -143,29 +145,29 @@ class Quotas:
         walk = state.queues[vc].walk(self.trial.shares_of(vc), state.reservations)
         capped = is_capped(state, vc)
         held, ahead, late = line.held, line.ahead, self.trial.late
-        for job in walk:
-            shape = walk.shape
+        for job, shape, share in walk:
             # What is left of a job may be tasks without GPUs alone: they want no chain, and nobody holds them up.
             if not shape.chains or not shape.chains <= held or not self._stands_back(job, shape, line):
                 yield job
             elif not told:
                 if not self._backfill_on:
-                    walk.pass_over()
+                    walk.passed.add(shape.number)
             elif capped or job.paused or job.after or job.id in state.claims or job.id in state.running:
                 yield job
             else:
-                late.append(Late(job, shape, (), ahead.join(job.priority, walk.rank, shape.chains)))
+                late.append(Late(job, shape, (), ahead.join(job.priority, share, shape.chains)))
 
     def _stands_back(self, job: Job, shape: Shape, line: Line) -> bool:
         """Whether nothing can come of the turn of a job that is held up: it may not start beside the first, either."""
         if not self._backfill_on or not line.kept:
             return True
-        return (shape.number, self._early(job, shape, line)) in self._no_backfill
+        early = _NEVER if job.time_limit_ms is None else self._early(job, shape, line)
+        return (shape.number, early) in self._no_backfill
 
     def _early(self, job: Job, shape: Shape, line: Line) -> frozenset[str]:
         """The chains whose kept cells the job leaves by its time limit before they are needed."""
         if job.time_limit_ms is None:
-            return frozenset()
+            return _NEVER
         ends = self.trial.now + job.time_limit_ms
         kept = ((chain, line.kept[chain].at_ms) for chain in shape.chains & line.kept.keys())
         return frozenset(chain for chain, at in kept if at is not None and ends <= at)
@@ -260,6 +262,8 @@ class Quotas:
 
     def _beside(self, job: Job, choice: Choice, line: Line, ends: int | None) -> Start | Preempt | None:
         """Where the job may go if it has ended by then."""
+        if job.gang and not self.state.desk.enough_quota(job, choice.units[0]):
+            return None
         avoid = dict(line.owed)
         for chain in choice.chains & line.kept.keys():
             for cell, mask in line.kept[chain].leaves_alone(ends).items():

@@ -45,9 +45,8 @@ class Candidates:
         self._refresh()
         key = pool.name, priority
         if key not in self._counts:
-            self._counts[key] = _free_counts(self._ledger, self._vc, pool.name, self._freed_below(priority))
-        (part,) = pool.parts
-        return sum(free // part.gpus * cells for free, cells in self._counts[key].items()) >= part.count
+            self._counts[key] = free_counts(self._ledger, self._vc, pool.name, self._freed_below(priority))
+        return fits(pool, self._counts[key])
 
     def freed_below(self, priority: int) -> Freed:
         """What all lower priorities have."""
@@ -87,7 +86,13 @@ def freed_by(ledger: Ledger, vc: str, names: Iterable[str]) -> Freed:
     return freed
 
 
-def _free_counts(ledger: Ledger, vc: str, pool: str, freed: Freed) -> dict[int, int]:
+def fits(pool: Pool, counts: Mapping[int, int]) -> bool:
+    """Whether the pool's tasks, equal ones, have cells, of which there are so many with so many free leaves."""
+    (part,) = pool.parts
+    return sum(free // part.gpus * cells for free, cells in counts.items()) >= part.count
+
+
+def free_counts(ledger: Ledger, vc: str, pool: str, freed: Freed) -> dict[int, int]:
     """How many cell nodes of a pool have how many free leaves, when these are freed."""
     special = sum(1 << cell for cell in freed)
     counts: dict[int, int] = {}

@@ -31,30 +31,50 @@ class Line:
     ahead: "Ahead" = field(default_factory=lambda: Ahead())
 
 
+@dataclass(slots=True)
+class Passed:
+    """Waiting jobs of some chains that were passed: all, those of higher priority, and by share those of the priority
+    whose turn it is. `near` are these counts of all who share a chain with them, their own too."""
+
+    near: "list[Passed]"
+    all: int = 0
+    higher: int = 0
+    alike: dict[float, int] = field(default_factory=dict)
+
+
 class Ahead:
     """Counts of waiting jobs that were passed, by the chains that they want."""
 
     def __init__(self) -> None:
-        self._passed: dict[frozenset[str], int] = {}
-        self._higher: dict[frozenset[str], int] = {}
-        self._alike: dict[tuple[frozenset[str], float], int] = {}
+        self._passed: dict[frozenset[str], Passed] = {}
         self._priority: int | None = None
 
     def join(self, priority: int, share: float, chains: frozenset[str]) -> tuple[int, int, int]:
         """The next job in order waits: how many ahead share a chain; of them by priority; and by share."""
         if priority != self._priority:
-            self._higher = self._passed.copy()
-            self._alike.clear()
             self._priority = priority
+            for one in self._passed.values():
+                one.higher = one.all
+                one.alike.clear()
+        mine = self._passed.get(chains) or self._first_of(chains)
         ahead = higher = alike = 0
-        for passed, count in self._passed.items():
-            if passed & chains:
-                ahead += count
-                higher += self._higher.get(passed, 0)
-                alike += self._alike.get((passed, share), 0)
-        self._passed[chains] = self._passed.get(chains, 0) + 1
-        self._alike[chains, share] = self._alike.get((chains, share), 0) + 1
+        for one in mine.near:
+            ahead += one.all
+            higher += one.higher
+            alike += one.alike.get(share, 0)
+        mine.all += 1
+        mine.alike[share] = mine.alike.get(share, 0) + 1
         return ahead, higher, ahead - higher - alike
+
+    def _first_of(self, chains: frozenset[str]) -> Passed:
+        mine = Passed([])
+        for others, one in self._passed.items():
+            if not chains.isdisjoint(others):
+                mine.near.append(one)
+                one.near.append(mine)
+        mine.near.append(mine)
+        self._passed[chains] = mine
+        return mine
 
 
 class Late(NamedTuple):
@@ -138,6 +158,7 @@ class Trial:
         if isinstance(answer, Start):
             return self.start(answer)
         self.preemptions.append(answer)
+        self.state.desk.came(answer.job)
         claim_all(self.state, answer)
         for placement in answer.placements:
             self.charge(answer.job, placement)
@@ -167,6 +188,7 @@ class Trial:
     def start(self, start: Start, *, charged: bool = False) -> Job | None:
         """The tasks run; answers with what is left of the job. Who took cells before is `charged` already."""
         state, job = self.state, start.job
+        state.desk.came(job)
         self._convert(job.id, {placement.task for placement in start.placements})
         tasks = []
         for placement in start.placements:

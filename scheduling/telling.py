@@ -23,6 +23,7 @@ class Teller:
         self._state = trial.state
         self._lines = lines
         self._right: dict[tuple[int, int], Reason | None] = {}
+        self._alike: dict[tuple[int, int], Reason | None] = {}
         self._room: dict[tuple[int, int], Reason] = {}
 
     def waits(self) -> tuple[Wait, ...]:
@@ -30,11 +31,11 @@ class Teller:
         told = []
         left, claims = self._trial.left, self._state.claims
         for late in self._trial.late:
-            job = left.get(late.job.id, late.job)
+            asked, _, _, ahead, reason = late
+            job = left.get(asked.id, asked)
             if job is None or job.id in claims:
                 continue  # of a job that takes cells that is the reason
-            place = late.ahead[0] + 1 if late.ahead is not None else None
-            told.append(Wait(job, late.reason or self._reason(late), place))
+            told.append(Wait(job, reason or self._reason(late), ahead[0] + 1 if ahead is not None else None))
         for name in sorted(self._state.claims):
             job = self._state.waiting.get(name)
             if job is not None:
@@ -50,11 +51,10 @@ class Teller:
         return alone(self._state, job, self._state.shapes.of(job), None)
 
     def _reason(self, late: Late) -> Reason:
-        number = late.shape.number
-        known = number, late.job.priority
-        if known not in self._right:
-            self._right[known] = right_missing(self._state, late.job, late.shape, {})
-        missing = self._right[known]
+        number, priority = late.shape.number, late.job.priority
+        if (number, priority) not in self._right:
+            self._right[number, priority] = self._right_missing(late)
+        missing = self._right[number, priority]
         if missing is not None:
             return missing
         line = self._lines.get(late.job.vc)
@@ -66,6 +66,13 @@ class Teller:
         if key not in self._room:
             self._room[key] = room_missing(self._state, late.job, late.choices or late.shape.choices, None)
         return self._room[key]
+
+    def _right_missing(self, late: Late) -> Reason | None:
+        """The same for all priorities whose cells the job may take from as many."""
+        known = late.shape.number, self._state.desk.count_below(late.job)
+        if known not in self._alike:
+            self._alike[known] = right_missing(self._state, late.job, late.shape, {})
+        return self._alike[known]
 
     def _held_up(self, late: Late, line: Line) -> Reason | None:
         """The order: who is ahead keeps the job from its chains, or from the cells that are left."""
