@@ -143,19 +143,20 @@ class Quotas:
         """The queue of a virtual cluster; without reasons to tell, without those who are held up anyway."""
         state, line = self.state, self.lines[vc]
         walk = state.queues[vc].walk(self.trial.shares_of(vc), state.reservations)
-        capped = is_capped(state, vc)
-        held, ahead, late = line.held, line.ahead, self.trial.late
+        capped, held, claims, running = is_capped(state, vc), line.held, state.claims, state.running
+        join, is_late = line.ahead.join, self.trial.late.append
         for job, shape, share in walk:
             # What is left of a job may be tasks without GPUs alone: they want no chain, and nobody holds them up.
-            if not shape.chains or not shape.chains <= held or not self._stands_back(job, shape, line):
+            chains = shape.chains
+            if not chains or not chains <= held or not self._stands_back(job, shape, line):
                 yield job
             elif not told:
                 if not self._backfill_on:
                     walk.passed.add(shape.number)
-            elif capped or job.paused or job.after or job.id in state.claims or job.id in state.running:
+            elif capped or job.paused or job.after or job.id in claims or job.id in running:
                 yield job
             else:
-                late.append(Late(job, shape, (), ahead.join(job.priority, share, shape.chains)))
+                is_late(Late(job, shape, (), join(job.priority, share, chains)))
 
     def _stands_back(self, job: Job, shape: Shape, line: Line) -> bool:
         """Whether nothing can come of the turn of a job that is held up: it may not start beside the first, either."""

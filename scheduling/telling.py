@@ -29,13 +29,14 @@ class Teller:
     def waits(self) -> tuple[Wait, ...]:
         """One wait for each job that does not start, in the order of the pass, then those that are taking cells."""
         told = []
-        left, claims = self._trial.left, self._state.claims
+        left, claims, right = self._trial.left, self._state.claims, self._right
         for late in self._trial.late:
-            asked, _, _, ahead, reason = late
+            asked, shape, _, ahead, reason = late
             job = left.get(asked.id, asked)
             if job is None or job.id in claims:
                 continue  # of a job that takes cells that is the reason
-            told.append(Wait(job, reason or self._reason(late), ahead[0] + 1 if ahead is not None else None))
+            reason = reason or right.get((shape.number, job.priority)) or self._reason(late)
+            told.append(Wait(job, reason, ahead[0] + 1 if ahead is not None else None))
         for name in sorted(self._state.claims):
             job = self._state.waiting.get(name)
             if job is not None:
