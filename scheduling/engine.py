@@ -388,8 +388,8 @@ class Engine:
         for leaf in self._claimed_for(start):
             self._claims.drop(leaf)
         tasks = [RunningTask(placement, start.at_ms) for placement in start.placements]
-        self._roster.add_running(start.job, tasks)
         self._roster.no_longer_wanted(start.job.id, {placement.task for placement in start.placements})
+        self._roster.add_running(start.job, tasks)
 
     def _check_start(self, start: Start) -> None:
         name = start.job.id

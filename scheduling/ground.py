@@ -179,7 +179,8 @@ class Ground:
                 losers[key] = losers.get(key, 0) | 1 << before[1]
         for (owner, other), mask in losers.items():
             ledger.unseat(owner, other, mask)
-        if not self.alone or ledger.layout.quotas[ledger.layout.cell_quota[cell]].loose:
+        quota = ledger.layout.quotas[ledger.layout.cell_quota[cell]]
+        if not self.alone or quota.loose and quota.chain in ledger.whole_owed:  # else nothing could forbid it
             ledger.seat(self.job.id, number, cell, pairs)
         self.leaves[seat.task] = number, sorted([(bit, virtual) for virtual, bit in pairs.items()])
 

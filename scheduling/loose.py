@@ -22,7 +22,18 @@ def place_loose(ground: Ground, quota: Quota, seats: list[Seat]) -> bool:
     """
     rest = [seat for seat in seats if not _in_place(ground, seat)]
     ways = (False, True) if ground.doomed else (False,)
+    if ground.alone and rest and _at_once(ground, quota, rest[0]):
+        return True
     return not rest or any(ground.attempt(partial(_place, ground, quota, rest, swap)) for swap in ways)
+
+
+def _at_once(ground: Ground, quota: Quota, seat: Seat) -> bool:
+    """The only task, where nobody's leaves are wanted: what `_place` finds first."""
+    if ground.doomed or seat.leaves & ground.ledger.used[seat.cell]:
+        return False
+    nodes = ground.ledger.layout.nodes_of_chain.get(quota.chain, 0)
+    fills = find(Idle(ground, nodes, unbound=True), (seat.demand,))
+    return fills is not None and ground.attempt(partial(_sit_idle, ground, [(fills[0].bin, seat)]))
 
 
 def _in_place(ground: Ground, seat: Seat) -> bool:

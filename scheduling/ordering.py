@@ -32,12 +32,22 @@ def rank(job: Job) -> Rank:
 
 
 class Bucket(NamedTuple):
-    """Jobs of equal priority and user that all may want a loan or do not, in the order of submission."""
+    """Jobs of equal priority and user that all may want a loan or do not, in the order of submission; and how many of
+    them there are of each shape (by number)."""
 
     priority: int
     user: str
     wants_loan: bool
     entries: list[Entry]
+    shapes: dict[int, int]
+
+    def following(self, entries: Iterator[Entry], passed: set[int]) -> Entry | None:
+        """The next of these entries whose shape is not passed."""
+        if not passed:
+            return next(entries, None)
+        if self.shapes.keys() <= passed:
+            return None
+        return next((entry for entry in entries if entry[4].number not in passed), None)
 
 
 class Queue:
@@ -58,9 +68,10 @@ class Queue:
         level, key = self._levels.setdefault(job.priority, {}), (user, wants_loan)
         bucket = level.get(key)
         if bucket is None:
-            bucket = level[key] = Bucket(job.priority, user, wants_loan, [])
+            bucket = level[key] = Bucket(job.priority, user, wants_loan, [], {})
         entry = (*submission(job), job, shape)
         insort(bucket.entries, entry)
+        bucket.shapes[shape.number] = bucket.shapes.get(shape.number, 0) + 1
         self._where[job.id] = bucket, entry
         self._changed(bucket, entry)
 
@@ -71,6 +82,9 @@ class Queue:
             return
         bucket, entry = known
         del bucket.entries[bisect_left(bucket.entries, entry[:3])]
+        bucket.shapes[entry[4].number] -= 1
+        if not bucket.shapes[entry[4].number]:
+            del bucket.shapes[entry[4].number]
         if not bucket.entries:
             level = self._levels[bucket.priority]
             del level[bucket.user, bucket.wants_loan]
@@ -134,12 +148,11 @@ class Walk:
                 if fresh != share:
                     heapreplace(heap, (fresh, entry, number))
                     continue
-                for following in rest[number]:
-                    if following[4].number not in passed:
-                        heapreplace(heap, (share, following, number))
-                        break
-                else:
+                following = buckets[number].following(rest[number], passed)
+                if following is None:
                     heappop(heap)
+                else:
+                    heapreplace(heap, (share, following, number))
                 if entry[4].number not in passed:
                     yield entry[3], entry[4], share
 
