@@ -87,11 +87,17 @@ class ScriptedNode:
         """Send what it has."""
         return report_take(text=self.report_text(), now=now or timezone.now())
 
-    def obey(self, *, now: datetime | None = None) -> None:
-        """Carry the list out: what shall be prepared is prepared, what shall run runs, stops and removals are done."""
+    def obey(self, *, now: datetime | None = None) -> bool:
+        """Carry the list out: what shall be prepared is prepared, what shall run runs, stops and removals are done.
+        True when that changed anything."""
+        before = self._states()
         for order in self.desired().orders:
             self.carry_out(order)
         self.report(now=now)
+        return self._states() != before
+
+    def _states(self) -> dict[str, ContainerState]:
+        return {attempt: container.state for attempt, container in self.containers.items()}
 
     def carry_out(self, order: Order) -> None:
         if order.phase is Phase.PREPARE:
