@@ -202,24 +202,16 @@ class Engine:
 
         A plan that only starts and preempts has changed the ledger as it is to be: that is kept.
         """
-        self._ledger.begin()
-        try:
-            with paused():
+        with paused():
+            as_it_is = False
+            self._ledger.begin()
+            try:
                 plan = make_plan(self._state(now), now, told=False, fallen=self._fallen)
-        except BaseException:
-            self._ledger.take_back()
-            raise
-        if (
-            plan.releases
-            or plan.demotions
-            or plan.promotions
-            or any(one.demotes or one.releases for one in plan.answers)
-        ):
-            self._ledger.take_back()
-            self.carry_out(plan)
-        else:
-            self._ledger.keep()
-            self._note_all(plan)
+                changes = any(one.demotes or one.releases for one in plan.answers)
+                as_it_is = not (changes or plan.releases or plan.demotions or plan.promotions)
+            finally:
+                (self._ledger.keep if as_it_is else self._ledger.take_back)()
+            (self._note_all if as_it_is else self.carry_out)(plan)
         return plan
 
     def carry_out(self, plan: Plan) -> None:
@@ -397,7 +389,7 @@ class Engine:
         placed = {task.placement.task for task in running.tasks} if running else set()
         for placement in start.placements:
             if placed and placement.task in placed:
-                raise PlacementConflict(f"{name}/{placement.role}/{placement.index}")
+                raise PlacementConflict(f"{name}/{placement.task.role}/{placement.task.index}")
             for use in placement.leaves:
                 if self._claims.claimant(use.leaf) not in (None, name):
                     raise PlacementConflict(use.leaf)

@@ -72,7 +72,8 @@ class DominantShares:
         return min(names, key=lambda name: (-self.key(name), name))
 
     def _settle(self, name: str) -> None:
-        parts = (amount * self._unit.get(resource, 0) for resource, amount in self._held[name].items())
+        unit = self._unit
+        parts = [amount * unit.get(resource, 0) for resource, amount in self._held[name].items()]
         numerator, denominator = self._weights.get(name, (1, 1))
         self._keys[name] = max(parts, default=0) * denominator * (self._scale // numerator)
 

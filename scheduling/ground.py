@@ -190,9 +190,8 @@ class Ground:
         number, mine = self.leaves[seat.task]
         ids, cells, right = layout.leaf_ids[number], layout.virtual_addresses(seat.cell), Standing.GUARANTEED
         uses = tuple([LeafUse(ids[bit], cells[virtual], right) for bit, virtual in mine])
-        role, index = seat.task
         demand = seat.demand
-        return TaskPlacement(role, index, layout.nodes[number].id, uses, demand.cpu_milli, demand.memory_mb)
+        return TaskPlacement(seat.task, layout.nodes[number].id, uses, demand.cpu_milli, demand.memory_mb)
 
     def without_gpus(self, parts: tuple[Demand, ...]) -> list[TaskPlacement] | None:
         """Places for tasks without GPUs, which take nothing back from anybody."""
@@ -203,9 +202,8 @@ class Ground:
         found = []
         for fill in fills:
             for _ in range(fill.count):
-                role, index = next(tasks[id(fill.demand)])
-                node = self.ledger.layout.nodes[fill.bin].id
-                found.append(TaskPlacement(role, index, node, (), fill.demand.cpu_milli, fill.demand.memory_mb))
+                task, node = next(tasks[id(fill.demand)]), self.ledger.layout.nodes[fill.bin].id
+                found.append(TaskPlacement(task, node, (), fill.demand.cpu_milli, fill.demand.memory_mb))
         return found
 
 

@@ -67,4 +67,4 @@ def on_these(layout: Layout, demand: Demand, task: TaskRef, number: int, leaves:
     """A task on these leaves (a mask) of a node, outside every quota."""
     ids = layout.leaf_ids[number]
     uses = tuple(LeafUse(ids[bit], None, Standing.BORROWED) for bit in bits(leaves))
-    return TaskPlacement(*task, layout.nodes[number].id, uses, demand.cpu_milli, demand.memory_mb)
+    return TaskPlacement(task, layout.nodes[number].id, uses, demand.cpu_milli, demand.memory_mb)

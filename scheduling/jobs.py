@@ -111,14 +111,13 @@ class LeafUse(NamedTuple):
 class TaskPlacement(NamedTuple):
     """A task's place: its node, its leaf cells there, its CPU (milli-cores) and memory (MB)."""
 
-    role: str
-    index: int  # type: ignore[assignment]  # as in TaskRef
+    task: TaskRef
     node: str
     leaves: tuple[LeafUse, ...]
     cpu_milli: int
     memory_mb: int
 
     @property
-    def task(self) -> TaskRef:
-        """The task that is placed."""
-        return TaskRef(self.role, self.index)
+    def role(self) -> str:
+        """The name of its role."""
+        return self.task.role

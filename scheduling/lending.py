@@ -68,7 +68,7 @@ class Loans:
 
     def amounts(self, job: Job, placement: TaskPlacement) -> Amounts:
         """What a task has on loan: nothing for one inside its quota."""
-        lent = sum([use.virtual_cell is None for use in placement.leaves])
+        lent = [address for _, address, _ in placement.leaves].count(None)
         if not lent and (placement.leaves or not job.opportunistic):
             return {}
         amounts = {CPU: placement.cpu_milli, MEMORY: placement.memory_mb}

@@ -86,7 +86,7 @@ class Quotas:
             role = job.role(task.role)
             mine.sort(key=lambda use: layout.leaf_at[use.leaf])
             node = layout.nodes[layout.leaf_at[mine[0].leaf][0]].id
-            found.append(TaskPlacement(*task, node, tuple(mine), role.cpu_milli, role.memory_mb))
+            found.append(TaskPlacement(task, node, tuple(mine), role.cpu_milli, role.memory_mb))
         rest = [task for task in job.wanted if task not in uses and not job.role(task.role).gpus]
         if not job.gang or not rest:
             return tuple(found)

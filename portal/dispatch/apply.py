@@ -212,9 +212,9 @@ class _Applying:
         loaded = self.loaded
         return [
             Placed(
-                task_id=self.tasks[(job, place.role, place.index)],
-                role=place.role,
-                index=place.index,
+                task_id=self.tasks[(job, *place.task)],
+                role=place.task.role,
+                index=place.task.index,
                 node_id=loaded.nodes[place.node],
                 cpu_milli=place.cpu_milli,
                 memory_mb=place.memory_mb,

@@ -91,7 +91,7 @@ class Holdings:
                 for gpu, cell, standing in sorted(self._held[row.id])
             )
             place = scheduling.TaskPlacement(
-                row.role, row.number, node_names[row.node], uses, row.cpu_milli, row.memory_mb
+                scheduling.TaskRef(row.role, row.number), node_names[row.node], uses, row.cpu_milli, row.memory_mb
             )
             by_job[row.job].append(self._task(row, place))
         return tuple(

@@ -38,7 +38,7 @@ def placements(job: Job, places: Places, *, borrowed: bool = False) -> tuple[Tas
 
 def _placement(job: Job, index: int, leaves: list[str], borrowed: bool) -> TaskPlacement:
     uses = tuple(_use(job, leaf, borrowed) for leaf in leaves)
-    return TaskPlacement("worker", index, leaves[0].split("/")[0], uses, 1000, 1024)
+    return TaskPlacement(TaskRef("worker", index), leaves[0].split("/")[0], uses, 1000, 1024)
 
 
 def _use(job: Job, leaf: str, borrowed: bool) -> LeafUse:

@@ -28,7 +28,7 @@ ONE = cluster(node("a"), vision=4)
 
 def a_start(name: str, leaf: str, number: int) -> Start:
     use = LeafUse(leaf, f"vision/A100/{number}", Standing.GUARANTEED)
-    return Start(job(name), (TaskPlacement("worker", 0, "a", (use,), 1000, 1024),), 0)
+    return Start(job(name), (TaskPlacement(TaskRef("worker", 0), "a", (use,), 1000, 1024),), 0)
 
 
 def test_planning_changes_nothing() -> None:
@@ -80,7 +80,7 @@ def test_a_start_that_conflicts_half_way_leaves_nothing_behind() -> None:
     made.start(a_start("first", "a:1", 0))
     good, bad = a_start("x", "a:0", 1).placements[0], a_start("x", "a:1", 2).placements[0]
     with pytest.raises(PlacementConflict):
-        made.start(Start(job("x", role(count=2)), (good, bad._replace(index=1)), 0))
+        made.start(Start(job("x", role(count=2)), (good, bad._replace(task=TaskRef("worker", 1))), 0))
     made.start(a_start("y", "a:0", 1))
 
 
@@ -182,7 +182,9 @@ def test_the_claims_of_a_job_that_is_over_are_gone() -> None:
 
 
 def test_a_snapshot_comes_back_as_it_went_in() -> None:
-    placement = TaskPlacement("worker", 0, "a", (LeafUse("a:2", "vision/A100/1", Standing.GUARANTEED),), 1000, 1024)
+    placement = TaskPlacement(
+        TaskRef("worker", 0), "a", (LeafUse("a:2", "vision/A100/1", Standing.GUARANTEED),), 1000, 1024
+    )
     state = Snapshot(
         ONE,
         running=(Running(job("r")._replace(wanted=()), (RunningTask(placement, 5, 7),)),),

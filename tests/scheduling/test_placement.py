@@ -233,7 +233,7 @@ def test_equal_holes_are_filled_from_the_first_node_whatever_ran_there_before() 
     for made in (fresh, used):
         answer = made.decide(gang, 0)
         assert isinstance(answer, Start)
-        assert [(one.index, one.node) for one in answer.placements] == [(0, "a"), (1, "b")]
+        assert [(one.task.index, one.node) for one in answer.placements] == [(0, "a"), (1, "b")]
 
 
 def test_the_order_in_which_nodes_became_free_decides_nothing() -> None:

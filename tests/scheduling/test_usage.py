@@ -16,6 +16,7 @@ from scheduling import (
     RunningTask,
     Standing,
     TaskPlacement,
+    TaskRef,
     Usage,
     VirtualCluster,
 )
@@ -35,7 +36,7 @@ def ran(started: int, *gpus: int, cpu: int = 0, memory: int = 0, borrowed: bool 
     """A task on these GPUs of n0 since then."""
     standing = Standing.BORROWED if borrowed else Standing.GUARANTEED
     leaves = tuple(LeafUse(f"n0:{gpu}", None if borrowed else f"vision/A100/{gpu}", standing) for gpu in gpus)
-    return RunningTask(TaskPlacement("worker", gpus[0] if gpus else 0, "n0", leaves, cpu, memory), started)
+    return RunningTask(TaskPlacement(TaskRef("worker", gpus[0] if gpus else 0), "n0", leaves, cpu, memory), started)
 
 
 def past(user: str, gpu_hours: float, ago: int, resource: str = "A100") -> Usage:

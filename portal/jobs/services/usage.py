@@ -9,7 +9,7 @@ from django.db.models import Case, F, Value, When
 
 from portal.jobs.models import Allocation, TaskAttempt, Usage, UsageMark
 from portal.jobs.selectors.usage import past_days
-from scheduling import LeafUse, Standing, TaskPlacement
+from scheduling import LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.usage import HOUR_MS, amounts_of, hourly
 
 
@@ -27,7 +27,7 @@ def usage_charge(*, row: TaskAttempt, until: datetime) -> None:
     uses = [
         LeafUse(str(number), cell or None, Standing(standing)) for number, (_, cell, standing, _) in enumerate(held)
     ]
-    amounts = amounts_of(TaskPlacement("", 0, "", tuple(uses), row.cpu_milli, row.memory_mb), leaves)
+    amounts = amounts_of(TaskPlacement(TaskRef("", 0), "", tuple(uses), row.cpu_milli, row.memory_mb), leaves)
     # Not before its placement, whatever the node's clock says of its start.
     began = max([row.started_at or row.created_at, row.created_at, *(since for *_, since in held)])
     job = row.job_attempt.job

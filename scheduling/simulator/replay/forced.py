@@ -36,7 +36,7 @@ class Place:
             LeafUse(leaf, cell, Standing.BORROWED if cell is None else Standing.GUARANTEED)
             for leaf, cell in zip(self.leaves, cells, strict=True)
         )
-        return TaskPlacement(*self.task, self.node, tuple(uses), 0, 0)
+        return TaskPlacement(self.task, self.node, tuple(uses), 0, 0)
 
 
 @dataclass(frozen=True, slots=True)

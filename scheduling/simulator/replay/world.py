@@ -139,7 +139,7 @@ class World:
             use = LeafUse(one.leaf, one.virtual_cell, Standing.GUARANTEED)
             tasks.setdefault(one.task, []).append(use)
         placements = tuple(
-            TaskPlacement(*task, self.node_of(uses[0].leaf), tuple(uses), 0, 0) for task, uses in sorted(tasks.items())
+            TaskPlacement(task, self.node_of(uses[0].leaf), tuple(uses), 0, 0) for task, uses in sorted(tasks.items())
         )
         victims = frozenset(one.victim for one in claims if one.victim is not None)
         return Answer("preempt" if victims else "bind", job, placements, request.tasks()[0], victims)

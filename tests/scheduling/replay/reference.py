@@ -224,7 +224,7 @@ class Reference:
             uses = tuple(
                 LeafUse(leaf, cell, Standing.GUARANTEED if cell else Standing.BORROWED) for leaf, cell in leaves
             )
-            placements.append(TaskPlacement(*left[size].pop(0), self.node_of[uses[0].leaf], uses, 0, 0))
+            placements.append(TaskPlacement(left[size].pop(0), self.node_of[uses[0].leaf], uses, 0, 0))
         return placements
 
     # Section 5: which nodes, which leaves
