@@ -68,7 +68,8 @@ class Engine:
             self.demote(Demotion(demoted, name), start.at_ms)
         self._check_start(start)
         with self._ledger.all_or_nothing():
-            self._ledger.unclaim(name, self._claimed_for(start))
+            if name in self._claims:
+                self._ledger.unclaim(name, self._claimed_for(start))
             for placement in start.placements:
                 self._ledger.hold(name, placement)
         self._note_start(start)
@@ -359,8 +360,6 @@ class Engine:
 
     def _claimed_for(self, start: Start) -> list[str]:
         claims = self._claims.of(start.job.id)
-        if not claims:
-            return []
         tasks = {placement.task for placement in start.placements}
         return [claim.leaf for claim in claims.values() if claim.task in tasks]
 
@@ -377,7 +376,7 @@ class Engine:
         self._reservations = plan.reservations
 
     def _note_start(self, start: Start) -> None:
-        for leaf in self._claimed_for(start):
+        for leaf in self._claimed_for(start) if start.job.id in self._claims else ():
             self._claims.drop(leaf)
         tasks = [RunningTask(placement, start.at_ms) for placement in start.placements]
         self._roster.no_longer_wanted(start.job.id, {placement.task for placement in start.placements})

@@ -33,7 +33,7 @@ class Ledger(Books):
         self.whole_owed = {quota.chain for quota in layout.quotas if not quota.loose}
         for quota in layout.quotas:
             if quota.pinned_at is not None:
-                self._bind(quota, quota.pinned_at)
+                self._bind(quota, quota.pinned_at, at_any_cost=True)
 
     def all_in_service(self) -> "Ledger":
         """Every node open and every leaf healthy from now on; answers with itself."""
@@ -285,11 +285,7 @@ class Ledger(Books):
         if quota.chain not in self.whole_owed:
             self.set_bound(number, leaves, True)
             return True
-        for bit in bits(leaves):
-            if not self.safe(Spot(number, bit), 1):
-                return False
-            self._bind(quota, Spot(number, bit))
-        return True
+        return all(self._bind(quota, Spot(number, bit)) for bit in bits(leaves))
 
     def _unbind_leaves(self, number: int, leaves: int) -> None:
         chain = self.layout.chains[number]
@@ -304,18 +300,17 @@ class Ledger(Books):
     def _seat_in_cell(self, quota: Quota, number: int, leaves: int, cell: int) -> bool:
         size = quota.shape.width
         base = ((leaves & -leaves).bit_length() - 1) // size * size
+        place = self.place[quota.number]
         if leaves & ~((1 << size) - 1 << base):
             return False
-        place = self.place[quota.number]
         if place is None:
             place = self.spot_around(quota, number, base)
-            if place is None or not self.is_free(place, size) or not self.safe(place, size):
+            if place is None or not self.is_free(place, size) or not self._bind(quota, place):
                 return False
-            self._bind(quota, place)
-        elif place.upper >= 0:
-            if not self.layout.uppers[place.upper].nodes >> number & 1:
+        elif place.upper < 0:
+            if (place.node, place.base) != (number, base):
                 return False
-        elif place.node != number or place.base != base:
+        elif not self.layout.uppers[place.upper].nodes >> number & 1:
             return False
         home, spot = self.home[cell], Spot(number, base)
         if home is None:
@@ -342,14 +337,19 @@ class Ledger(Books):
 
     # Physical cells of quota cells
 
-    def _bind(self, quota: Quota, spot: Spot) -> None:
+    def _bind(self, quota: Quota, spot: Spot, *, at_any_cost: bool = False) -> bool:
+        """Bind the free cell, if it is safe."""
         size = 1 if quota.loose else quota.shape.width
-        for kind in self.split_by(spot, size):
+        split = self.split_by(spot, size)
+        if not at_any_cost and any(self.slack.get(kind, 1) < 1 for kind in split):
+            return False
+        for kind in split:
             self._change_slack(kind, -1)
         for number, mask in self._leaves_of(spot, size):
             self.set_bound(number, mask, True)
         if not quota.loose:
             self.set_place(quota.number, spot)
+        return True
 
     def _unbind(self, quota: Quota, spot: Spot) -> None:
         size = 1 if quota.loose else quota.shape.width

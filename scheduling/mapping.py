@@ -161,10 +161,24 @@ class Hardware:
             return self.place([seat], _done)
         place = self.ledger.place[self.quota.number]
         for spot in self._spots(seat.leaves.bit_count()) if place is None else (place,):
-            if self._at(seat.cell, spot, [seat]):
+            if self._idles(seat, spot) or self._at(seat.cell, spot, [seat]):
                 return True
             self.ground.forget()
         return False
+
+    def _idles(self, seat: Seat, spot: Spot) -> bool:
+        """Whether the only seat's very leaves idle there, beside enough CPU and memory: nearly always so, and then there
+        is nothing to match and nobody to leave."""
+        ledger, ground, number = self.ledger, self.ground, spot.node
+        if not ground.allowed >> number & 1 or seat.leaves << spot.base & ~ledger.idle(number):
+            return False
+        first = number << 8 | spot.base
+        for virtual, key in ledger.pairs[seat.cell].items():
+            if key - virtual != first:
+                return False
+        cpu, memory = ground.left(number)
+        ground.leaves[seat.task] = number, [(bit + spot.base, bit) for bit in bits(seat.leaves)]
+        return seat.demand.cpu_milli <= cpu and seat.demand.memory_mb <= memory
 
     # Cells above the node
 
