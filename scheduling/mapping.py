@@ -167,8 +167,8 @@ class Hardware:
         return False
 
     def _idles(self, seat: Seat, spot: Spot) -> bool:
-        """Whether the only seat's very leaves idle there, beside enough CPU and memory: nearly always so, and then there
-        is nothing to match and nobody to leave."""
+        """Whether the only seat's very leaves idle there, beside enough CPU and memory: nearly always so, and then
+        there is nothing to match and nobody to leave."""
         ledger, ground, number = self.ledger, self.ground, spot.node
         if not ground.allowed >> number & 1 or seat.leaves << spot.base & ~ledger.idle(number):
             return False
