@@ -110,7 +110,7 @@ class Engine:
 
     def leave(self, job_id: str, tasks: Iterable[TaskRef]) -> None:
         """The end of these running tasks is ordered; they hold their cells until `finish`. Raises UnknownJob."""
-        self._roster.set_running(leaving(self._runs(job_id), set(tasks)))
+        self._roster.set_leaving(leaving(self._runs(job_id), set(tasks)))
 
     def saved(self, job_id: str, at_ms: int) -> None:
         """A running job saved its work. Raises UnknownJob."""

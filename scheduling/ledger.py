@@ -13,7 +13,7 @@ from scheduling.jobs import LeafUse, TaskPlacement
 from scheduling.layout import Layout, LeafAt, Quota, Spot
 from scheduling.search import UNLIMITED
 from scheduling.slack import CellKind, first_slack
-from scheduling.topology import bits, whole_around
+from scheduling.topology import agrees, bits, whole_around
 
 
 class PlacementConflict(RuntimeError):
@@ -68,8 +68,11 @@ class Ledger(Books):
 
     def mask_of(self, placement: TaskPlacement) -> int:
         """The leaves of a task on its node."""
-        at = self.layout.leaf_at
-        return sum(1 << at[use.leaf][1] for use in placement.leaves if use.leaf in at)
+        at, mask = self.layout.leaf_at, 0
+        for leaf, _, _ in placement.leaves:
+            if leaf in at:
+                mask |= 1 << at[leaf][1]
+        return mask
 
     def borrows(self, number: int, placement: TaskPlacement) -> bool:
         """Whether a task on this node is there on loan now, whatever it was when it came."""
@@ -321,18 +324,15 @@ class Ledger(Books):
 
     def _consistent(self, quota: Quota, cell: int, new: dict[int, int]) -> bool:
         """Whether old and new pairs agree on which cell lies in which, at every level inside the node."""
-        home = self.home[cell]
+        home, every = self.home[cell], self.pairs[cell] | new
         assert home is not None
-        pairs, first = self.pairs[cell] | new, home.node << 8 | home.base
-        if {key - virtual for virtual, key in pairs.items()} == {first}:
+        if {key - virtual for virtual, key in every.items()} == {home.node << 8 | home.base}:
             return True
-        for size in quota.shape.sizes[:-1]:
-            lies: dict[int, int] = {}
-            for virtual, key in pairs.items():
-                if lies.setdefault(virtual // size, (key & 255) // size) != (key & 255) // size:
-                    return False
-            if len(set(lies.values())) < len(lies):
+        pairs = {virtual: key & 255 for virtual, key in self.pairs[cell].items()}
+        for virtual, key in new.items():
+            if not agrees(quota.shape.sizes, pairs, virtual, key & 255):
                 return False
+            pairs[virtual] = key & 255
         return True
 
     # Physical cells of quota cells

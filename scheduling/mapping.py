@@ -17,7 +17,7 @@ from scheduling.layout import Quota, Spot
 from scheduling.loose import place_loose
 from scheduling.preemption import NOTHING, Cost, Loss
 from scheduling.resources import Demand
-from scheduling.topology import Match, bits, free_blocks
+from scheduling.topology import Match, Sizes, agrees, bits, free_blocks
 from scheduling.virtual import Seat
 
 
@@ -374,10 +374,18 @@ class Hardware:
         sizes = self.quota.shape.sizes
         if missing > 0 and not self.hived:
             _, mine = self.ground.price(number, usable << base, missing)
-            found = Match(sizes, pairs, cheap | mine >> base & usable, cheap).run(new)
+            found = _match(sizes, pairs, new, cheap | mine >> base & usable, cheap)
             if found is not None:
                 return found
         return Match(sizes, pairs, usable, cheap, self.hived).run(new)
+
+
+def _match(sizes: Sizes, pairs: dict[int, int], new: int, free: int, cheap: int) -> dict[int, int] | None:
+    """The new virtual leaves onto free leaves of a block; one leaf onto one is but a question."""
+    if new.bit_count() == 1 == free.bit_count():
+        virtual, physical = new.bit_length() - 1, free.bit_length() - 1
+        return {virtual: physical} if agrees(sizes, pairs, virtual, physical) else None
+    return Match(sizes, pairs, free, cheap).run(new)
 
 
 def wanted(seats: list[Seat]) -> int:

@@ -142,6 +142,13 @@ class Roster:
             every.sort(key=lambda task: task.placement.task)
         self.set_running(Running(job.wanting(()), tuple(every)))
 
+    def set_leaving(self, running: Running) -> None:
+        """Some tasks of a running job are told to leave; nothing else of it changes."""
+        self.running[running.job.id] = running
+        for task in running.tasks:
+            if task.leaving:
+                self.loans.leave(running.job, task.placement)
+
     def set_running(self, running: Running) -> None:
         """A running job's tasks and places as they are now; without tasks it runs no more."""
         name = running.job.id

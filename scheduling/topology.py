@@ -4,7 +4,7 @@ A node's leaves are the bits of an integer in the order of its tree, so that the
 blocks of equal size. `sizes` are these block sizes from a single leaf up to the whole cell, such as (1, 2, 4, 8).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -119,6 +119,17 @@ def free_blocks(sizes: Sizes, free: int, size: int) -> tuple[tuple[int, int], ..
         if _around(free, base, size).bit_count() == size:
             found.append((len(whole_around(sizes, free, base, size)), base))
     return tuple(sorted(found))
+
+
+def agrees(sizes: Sizes, pairs: Mapping[int, int], virtual: int, physical: int) -> bool:
+    """Whether this virtual leaf may lie on this physical one beside the pairs that lie already: at each level in one
+    cell with just those whose virtual leaves are in one cell with it."""
+    for size in sizes[:-1]:
+        here, there = virtual // size, physical // size
+        for one, other in pairs.items():
+            if (one // size == here) != (other // size == there):
+                return False
+    return True
 
 
 class Match:
