@@ -293,6 +293,7 @@ class Engine:
         running, claims, loans = roster.running, self._claims.by_claimant, roster.loans
         if to_change:
             running, claims, loans = running.copy(), self._claims.copy(), loans.copy()
+        loans.set_own_apart(self._ledger)
         claimants = {name: roster.waiting[name] for name in claims if name in roster.waiting}
         self._ledger.stirred.clear()
         costs = Costs(running, loans.shares, now, terrain.layout.policy.unsaved_cap_ms)

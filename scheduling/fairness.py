@@ -34,6 +34,7 @@ class DominantShares:
         self._weights = {name: (weight.numerator, weight.denominator) for name, weight in exact.items()}
         self._scale = lcm(*(numerator for numerator, _ in self._weights.values()))
         self._held: dict[str, dict[str, int]] = {}
+        self._apart: dict[str, Amounts] = {}
         self._keys: dict[str, int] = {}
 
     def copy(self) -> "DominantShares":
@@ -41,7 +42,7 @@ class DominantShares:
         twin = object.__new__(DominantShares)
         twin._whole, twin._unit, twin._weights, twin._scale = self._whole, self._unit, self._weights, self._scale
         twin._held = {name: held.copy() for name, held in self._held.items()}
-        twin._keys = self._keys.copy()
+        twin._apart, twin._keys = self._apart.copy(), self._keys.copy()
         return twin
 
     def take(self, name: str, amounts: Amounts) -> None:
@@ -54,6 +55,12 @@ class DominantShares:
     def give(self, name: str, amounts: Amounts) -> None:
         """The claimant gives these amounts back."""
         self.take(name, {resource: -amount for resource, amount in amounts.items()})
+
+    def set_apart(self, name: str, amounts: Amounts) -> None:
+        """Of what the claimant holds, these amounts do not count from now on, and no others."""
+        if self._apart.get(name, {}) != amounts:
+            self._apart[name] = amounts
+            self._settle(name)
 
     def key(self, name: str) -> int:
         """The weighted dominant share as a whole number, to be compared with others of the same object."""
@@ -72,10 +79,11 @@ class DominantShares:
         return min(names, key=lambda name: (-self.key(name), name))
 
     def _settle(self, name: str) -> None:
-        unit = self._unit
-        parts = [amount * unit.get(resource, 0) for resource, amount in self._held[name].items()]
+        unit, apart = self._unit, self._apart.get(name, {})
+        held = self._held.get(name, {})
+        parts = [(amount - apart.get(one, 0)) * unit.get(one, 0) for one, amount in held.items()]
         numerator, denominator = self._weights.get(name, (1, 1))
-        self._keys[name] = max(parts, default=0) * denominator * (self._scale // numerator)
+        self._keys[name] = max(0, max(parts, default=0)) * denominator * (self._scale // numerator)
 
 
 def turns(shares: DominantShares, queues: Mapping[str, Iterable[Item]]) -> Iterator[tuple[str, Item]]:

@@ -29,6 +29,7 @@ class Loans:
         self.by_vc: dict[tuple[str, str], int] = {}
         self.by_type: dict[str, int] = {}
         self._leaving: set[tuple[str, TaskRef]] = set()
+        self._returning: dict[str, dict[str, int]] = {}
         for one in running.values():
             for task in one.tasks:
                 self.book(one.job, task.placement, 1)
@@ -42,6 +43,7 @@ class Loans:
         twin.shares = self.shares.copy()
         twin.by_vc, twin.by_type = self.by_vc.copy(), self.by_type.copy()
         twin._leaving = self._leaving.copy()
+        twin._returning = {vc: amounts.copy() for vc, amounts in self._returning.items()}
         return twin
 
     def book(self, job: Job, placement: TaskPlacement, sign: int) -> None:
@@ -53,7 +55,7 @@ class Loans:
         if one in self._leaving:
             self._leaving.discard(one)
         else:
-            self.shares.take(job.vc, {name: sign * amount for name, amount in amounts.items()})
+            self._share(job, {name: sign * amount for name, amount in amounts.items()})
         for kind, count in amounts.items():
             if kind not in (CPU, MEMORY):
                 self.by_vc[job.vc, kind] = self.by_vc.get((job.vc, kind), 0) + sign * count
@@ -64,7 +66,28 @@ class Loans:
         amounts = self.amounts(job, placement)
         if amounts and (job.id, placement.task) not in self._leaving:
             self._leaving.add((job.id, placement.task))
-            self.shares.give(job.vc, amounts)
+            self._share(job, {name: -amount for name, amount in amounts.items()})
+
+    def _share(self, job: Job, amounts: Amounts) -> None:
+        self.shares.take(job.vc, amounts)
+        if not job.opportunistic:
+            returning = self._returning.setdefault(job.vc, {})
+            for name, amount in amounts.items():
+                returning[name] = returning.get(name, 0) + amount
+
+    def set_own_apart(self, ledger: Ledger) -> None:
+        """A virtual cluster's share on loan is what it has beyond its own idle quota: while jobs that may move into
+        that run elsewhere, others may have what is its own, and it owes nobody for it."""
+        for vc, returning in self._returning.items():
+            own: dict[str, int] = {}
+            for kind in returning.keys() - {CPU, MEMORY}:
+                idle = sum(ledger.quota_free(vc, chain) for chain in self._layout.chains_of(kind))
+                own[kind] = min(returning[kind], idle)
+            gpus = sum(returning[kind] for kind in own)
+            if gpus:
+                part = sum(own.values())
+                own |= {name: returning[name] * part // gpus for name in (CPU, MEMORY)}
+            self.shares.set_apart(vc, own)
 
     def amounts(self, job: Job, placement: TaskPlacement) -> Amounts:
         """What a task has on loan: nothing for one inside its quota."""

@@ -90,6 +90,17 @@ def test_what_was_given_back_counts_no_more() -> None:
     assert shares.share("a") == 0
 
 
+def test_what_is_set_apart_does_not_count_until_something_else_is() -> None:
+    shares = DominantShares({"gpu": 8, "cpu": 64})
+    shares.set_apart("a", {"gpu": 3})
+    shares.take("a", {"gpu": 4, "cpu": 4})
+    assert shares.share("a") == Fraction(1, 8)
+    shares.give("a", {"gpu": 2})
+    assert shares.share("a") == Fraction(4, 64), "what is left is less than that"
+    shares.set_apart("a", {})
+    assert shares.share("a") == Fraction(2, 8)
+
+
 def test_nobody_has_a_part_of_what_is_not_there() -> None:
     shares = DominantShares({"A100": 4, "H100": 0})
     shares.take("a", {"H100": 2, "V100": 3, "A100": 1})

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scheduling import Borrow, Cluster, Engine, Plan, Policy, Rules
+from scheduling import Borrow, CellType, Cluster, Engine, Plan, Policy, QuotaLine, Rules, VirtualCluster
 from scheduling.jobs import Job
-from tests.scheduling.builders import cluster, job, node
+from tests.scheduling.builders import cluster, job, node, role
 
 EXAMPLES = Path(__file__).parents[3] / "shared/traces/worked_examples.json"
 YARN = {case["name"]: case for case in json.loads(EXAMPLES.read_text())["yarn_capacity_preemption"]["flat"]}
@@ -126,3 +126,24 @@ def test_each_queue_gets_its_own_whenever_it_asks_and_gives_back_what_was_idle()
         made.advance(1000)
         assert held(made, team) == count
     assert held(made, "A") == 10
+
+
+def test_a_team_owes_nobody_for_a_loan_as_large_as_its_own_idle_quota() -> None:
+    """Of `a` two GPUs are on loan beside four idle ones of its own, which it cannot move to; of `c` one, beyond all it
+    has. What `b` wants back is taken from `c`."""
+    boxes = Cluster(
+        tuple(node(f"n{number}", 4, shape="box") for number in range(3)),
+        tuple(VirtualCluster(team, (QuotaLine("box", 1),)) for team in "abc"),
+        cell_types=(CellType("box", "A100", 4, node_level=True),),
+    )
+    made = Engine(boxes)
+    for number, (team, name, gpus) in enumerate(
+        [("a", "own", 4), ("b", "first", 1), ("c", "whole", 4), ("a", "lent", 2), ("c", "more", 1)]
+    ):
+        made.submit(job(name, role(gpus=gpus), vc=team, order=number, borrow=Borrow.AUTO))
+        made.advance(number)
+    made.finish("own")
+    assert not made.advance(10).promotions, "the node it runs on is b's"
+    made.submit(job("second", vc="b", order=10))
+    (preempt,) = made.advance(11).preemptions
+    assert [victim.job for victim in preempt.victims] == ["more"]
