@@ -173,7 +173,8 @@ class Engine:
             return Wait(job, reason)
         state = self._state(now, to_change=False)
         shape = self._terrain.shapes.of(job)
-        reason = None if job.opportunistic else cap_passed(state, job, shape)
+        limits = not job.opportunistic and is_capped(state, job.vc)
+        reason = cap_passed(state, job, shape) if limits else None
         if reason is not None:
             return Wait(job, reason)
         if job.opportunistic:
@@ -181,9 +182,8 @@ class Engine:
             choices = (one for one in apart(shape.choices, job.gang) if not limited or may_borrow(state, job, one))
             answers: Iterator[Start | Preempt | None] = (state.desk.borrowed(job, one, nodes) for one in choices)
         else:
-            ask = partial(state.desk.guaranteed, job, nodes=nodes, may_preempt=may_preempt)
-            one = is_capped(state, job.vc)
-            answers = (ask(choice, one=one) for choice in within_caps(state, job, shape.choices))
+            ask = partial(state.desk.guaranteed, job, nodes=nodes, may_preempt=may_preempt, one=limits)
+            answers = map(ask, within_caps(state, job, shape.choices) if limits else shape.choices)
         for answer in answers:
             if answer is not None:
                 return answer
