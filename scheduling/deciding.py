@@ -186,7 +186,7 @@ class Desk:
             ground = Ground(self.ledger, job, allowed, self.costs, doomed, ask.evict, alone)
             mapped = map_seats(ground, found, unit.others)
             if isinstance(mapped, Mapped):
-                return Mapped(mapped.placements, mapped.taken | doomed)
+                return Mapped(mapped.placements, mapped.taken | doomed) if doomed else mapped
             self.blocked = True
             if not mapped.cells:
                 return None

@@ -111,8 +111,9 @@ class Plan:
     """All decisions of one pass, each made as if those before it were carried out.
 
     The order of carrying out: `releases` (claims that nobody needs any more, by leaf), `demotions` (of jobs whose
-    quota is gone; those that a start or a preemption brings stand with it), `preemptions`, `starts`, then
-    `promotions` (into virtual cells that a demotion may just have left). `reservations` replaces the snapshot's.
+    quota is gone), what the starts and preemptions release and demote (it may make room for any of them),
+    `preemptions`, `starts`, then `promotions` (into virtual cells that a demotion may just have left). `reservations`
+    replaces the snapshot's.
     """
 
     at_ms: int

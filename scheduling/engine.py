@@ -62,14 +62,10 @@ class Engine:
     def start(self, start: Start) -> None:
         """The placed tasks run. Raises PlacementConflict when a cell or a task of it is taken already."""
         name = start.job.id
-        if start.releases:
-            self._release(start.releases)
-        for demoted in start.demotes:
-            self.demote(Demotion(demoted, name), start.at_ms)
+        self._give_way(start)
         self._check_start(start)
         with self._ledger.all_or_nothing():
-            if name in self._claims:
-                self._ledger.unclaim(name, self._claimed_for(start))
+            self._ledger.unclaim(name, self._claimed_for(start) if name in self._claims else ())
             for placement in start.placements:
                 self._ledger.hold(name, placement)
         self._note_start(start)
@@ -101,12 +97,16 @@ class Engine:
     def preempt(self, preempt: Preempt) -> None:
         """The victims are told to leave and their cells are claimed."""
         name = preempt.job.id
-        self._release(preempt.releases)
-        for demoted in preempt.demotes:
-            self.demote(Demotion(demoted, name), preempt.at_ms)
+        self._give_way(preempt)
         self._claim_all(name, self._claims_of(preempt))
         for gone in preempt.victims:
             self.leave(gone.job, gone.tasks)
+
+    def _give_way(self, answer: Start | Preempt) -> None:
+        """Claims that the answer releases are given up, whom it demotes is on loan."""
+        self._release(answer.releases)
+        for demoted in answer.demotes:
+            self.demote(Demotion(demoted, answer.job.id), answer.at_ms)
 
     def leave(self, job_id: str, tasks: Iterable[TaskRef]) -> None:
         """The end of these running tasks is ordered; they hold their cells until `finish`. Raises UnknownJob."""
@@ -173,7 +173,8 @@ class Engine:
             return Wait(job, reason)
         state = self._state(now, to_change=False)
         shape = self._terrain.shapes.of(job)
-        reason = None if job.opportunistic else cap_passed(state, job, shape)
+        limits = not job.opportunistic and is_capped(state, job.vc)
+        reason = cap_passed(state, job, shape) if limits else None
         if reason is not None:
             return Wait(job, reason)
         if job.opportunistic:
@@ -181,9 +182,8 @@ class Engine:
             choices = (one for one in apart(shape.choices, job.gang) if not limited or may_borrow(state, job, one))
             answers: Iterator[Start | Preempt | None] = (state.desk.borrowed(job, one, nodes) for one in choices)
         else:
-            ask = partial(state.desk.guaranteed, job, nodes=nodes, may_preempt=may_preempt)
-            one = is_capped(state, job.vc)
-            answers = (ask(choice, one=one) for choice in within_caps(state, job, shape.choices))
+            ask = partial(state.desk.guaranteed, job, nodes=nodes, may_preempt=may_preempt, one=limits)
+            answers = map(ask, within_caps(state, job, shape.choices) if limits else shape.choices)
         for answer in answers:
             if answer is not None:
                 return answer
@@ -221,6 +221,8 @@ class Engine:
             self.release(leaf)
         for demotion in plan.demotions:
             self.demote(demotion, plan.at_ms)
+        for answer in plan.answers:
+            self._give_way(answer)
         for answer in plan.answers:
             if isinstance(answer, Start):
                 self.start(answer)
@@ -347,6 +349,8 @@ class Engine:
     def _release(self, leaves: Iterable[str]) -> None:
         """Give up these claims; then the victims that are still there have their virtual cells again."""
         given_up = [claim for claim in map(self._claims.drop, leaves) if claim is not None]
+        if not given_up:
+            return
         for claim in given_up:
             self._ledger.unclaim(claim.claimant, [claim.leaf])
             self._roster.rank(claim.claimant)
@@ -378,7 +382,8 @@ class Engine:
 
     def _note_start(self, start: Start) -> None:
         for leaf in self._claimed_for(start) if start.job.id in self._claims else ():
-            self._claims.drop(leaf)
+            claim = self._claims.drop(leaf)
+            self._roster.lose([claim.virtual_cell] if claim is not None else (), start.at_ms)
         tasks = [RunningTask(placement, start.at_ms) for placement in start.placements]
         self._roster.no_longer_wanted(start.job.id, {placement.task for placement in start.placements})
         self._roster.add_running(start.job, tasks)

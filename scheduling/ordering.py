@@ -43,8 +43,6 @@ class Bucket(NamedTuple):
 
     def following(self, entries: Iterator[Entry], passed: set[int]) -> Entry | None:
         """The next of these entries whose shape is not passed."""
-        if not passed:
-            return next(entries, None)
         if self.shapes.keys() <= passed:
             return None
         return next((entry for entry in entries if entry[4].number not in passed), None)
@@ -148,7 +146,7 @@ class Walk:
                 if fresh != share:
                     heapreplace(heap, (fresh, entry, number))
                     continue
-                following = buckets[number].following(rest[number], passed)
+                following = buckets[number].following(rest[number], passed) if passed else next(rest[number], None)
                 if following is None:
                     heappop(heap)
                 else:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from scheduling.cells import Order
 from scheduling.claims import Claims
 from scheduling.decisions import Demotion
-from scheduling.jobs import Borrow, Job, TaskRef
+from scheduling.jobs import Borrow, Job, LeafUse, Standing, TaskRef
 from scheduling.layout import Layout
 from scheduling.lending import Loans
 from scheduling.ordering import Queue
@@ -61,7 +61,9 @@ class Roster:
         self._stands: dict[str, Queue] = {}
         self.loans = Loans(layout, self.running)
         self.ranks = Ranks()
+        self._leaving: dict[str, str] = {}
         for running in self.running.values():
+            self._note_leaving(running)
             self.ranks.set(running.job.id, running.job)
             self.book.update(running.job, running.tasks)
         for name in self.claims:
@@ -145,9 +147,33 @@ class Roster:
     def set_leaving(self, running: Running) -> None:
         """Some tasks of a running job are told to leave; nothing else of it changes."""
         self.running[running.job.id] = running
+        self._note_leaving(running)
         for task in running.tasks:
             if task.leaving:
                 self.loans.leave(running.job, task.placement)
+
+    def lose(self, cells: Iterable[str], now: int) -> None:
+        """Another job runs in these virtual cells: who had them and is still leaving is on loan from now (ms) on."""
+        taken = frozenset(cells) & self._leaving.keys()
+        for name in sorted({self._leaving[cell] for cell in taken}):
+            job, tasks = self.running[name]
+            self.set_running(Running(job, tuple(self._without(job, task, taken, now) for task in tasks)))
+
+    def _without(self, job: Job, task: RunningTask, cells: frozenset[str], now: int) -> RunningTask:
+        place = task.placement
+        if cells.isdisjoint(use.virtual_cell for use in place.leaves):
+            return task
+        self.book.ended(job, task, now)
+        lost = LeafUse("", None, Standing.BORROWED)
+        leaves = tuple(lost._replace(leaf=use.leaf) if use.virtual_cell in cells else use for use in place.leaves)
+        return task._replace(placement=place._replace(leaves=leaves), right_ms=now)
+
+    def _note_leaving(self, running: Running) -> None:
+        """The virtual cells of tasks that are told to leave."""
+        for task in running.tasks:
+            for use in task.placement.leaves if task.leaving else ():
+                if use.virtual_cell is not None:
+                    self._leaving[use.virtual_cell] = running.job.id
 
     def set_running(self, running: Running) -> None:
         """A running job's tasks and places as they are now; without tasks it runs no more."""
@@ -155,6 +181,9 @@ class Roster:
         before = self.running.get(name)
         for task in before.tasks if before else ():
             self.loans.book(running.job, task.placement, -1)
+            for use in task.placement.leaves if task.leaving else ():
+                self._leaving.pop(use.virtual_cell or "", None)
+        self._note_leaving(running)
         for task in running.tasks:
             self.loans.book(running.job, task.placement, 1)
             if task.leaving:

@@ -1,7 +1,7 @@
 """What of a job its placement depends on: which cells its tasks need, in which chains it may find them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 from scheduling.jobs import Job, Role, TaskRef
@@ -14,16 +14,18 @@ CPU_CHAIN = ""
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Tasks (equal ones together) that take cells of one chain, or of one pinned cell (`name` is its id then)."""
+    """Tasks (equal ones together) that take cells of one chain, or of one pinned cell (`name` is its id then).
+
+    `leaves` are the GPUs that the tasks need together.
+    """
 
     name: str
     chain: str
     parts: tuple[Demand, ...]
+    leaves: int = field(init=False)
 
-    @property
-    def leaves(self) -> int:
-        """GPUs that the tasks need together."""
-        return sum(part.gpus * part.count for part in self.parts)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "leaves", sum(part.gpus * part.count for part in self.parts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,9 +34,9 @@ class Line:
 @dataclass(slots=True)
 class Passed:
     """Waiting jobs of some chains that were passed: all, those of higher priority, and by share those of the priority
-    whose turn it is. `near` are these counts of all who share a chain with them, their own too."""
+    whose turn it is. `near` are the chains of all who share one with them, their own too."""
 
-    near: "list[Passed]"
+    near: list[frozenset[str]]
     all: int = 0
     higher: int = 0
     alike: dict[float, int] = field(default_factory=dict)
@@ -58,7 +58,8 @@ class Ahead:
                 one.alike.clear()
         mine = self._passed.get(chains) or self._first_of(chains)
         ahead = higher = alike = 0
-        for one in mine.near:
+        for others in mine.near:
+            one = self._passed[others]
             ahead += one.all
             higher += one.higher
             alike += one.alike.get(share, 0)
@@ -67,13 +68,10 @@ class Ahead:
         return ahead, higher, ahead - higher - alike
 
     def _first_of(self, chains: frozenset[str]) -> Passed:
-        mine = Passed([])
-        for others, one in self._passed.items():
-            if not chains.isdisjoint(others):
-                mine.near.append(one)
-                one.near.append(mine)
-        mine.near.append(mine)
-        self._passed[chains] = mine
+        near = [others for others in self._passed if not chains.isdisjoint(others)]
+        for others in near:
+            self._passed[others].near.append(chains)
+        mine = self._passed[chains] = Passed([*near, chains])
         return mine
 
 

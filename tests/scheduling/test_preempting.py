@@ -191,6 +191,31 @@ def test_what_a_team_borrowed_beyond_its_quota_is_taken_and_what_is_its_own_is_n
     assert victims_of(made.plan(9)) == ["c6", "c7"]
 
 
+def test_who_gives_way_does_so_before_anybody_takes_cells() -> None:
+    """`gang` needs the virtual cells that `lazy` leaves for `high`, and a node kept whole by that."""
+    described = cluster(node("a", 4, shape="box"), node("b", 4, shape="box"), vision={"box": 1}, speech=3)
+    lazy = job("lazy", role(count=3), vc="speech", lazy=True)
+    made = running(described, lazy, borrower("lent", vc="speech", order=3))
+    made.submit(job("idle", role(gpus=2), vc="vision", priority=-1))
+    made.advance(1)
+    made.submit(job("high", vc="speech", priority=20))
+    made.submit(job("gang", role(count=2), vc="speech", order=2))
+    plan = made.advance(2)
+    assert [(one.job.id, one.demotes) for one in plan.starts] == [("high", ("lazy",))]
+    assert victims_of(plan) == ["idle"]
+
+
+def test_who_still_leaves_has_no_right_to_cells_in_which_another_runs() -> None:
+    made = running(cluster(node("a", 1), node("b", 3), vision=3), job("small", grace=30_000))
+    made.submit(job("large", role(gpus=3), priority=20))
+    made.advance(1)
+    assert where(made, "large") == set()
+    made.advance(2)
+    assert [where(made, name) for name in ("small", "large")] == [{"a"}, {"b"}]
+    assert made.plan(3) == Engine.restore(made.snapshot()).plan(3)
+    assert made.plan(3).demotions == ()
+
+
 # Claims
 
 

@@ -78,7 +78,7 @@ class ScriptedNode:
 
     def sign(self, report: Report, *, sender: str | None = None) -> str:
         envelope = Envelope(
-            sender=sender or self.name, to="portal", kind="report", expires_ms=int(time.time() * 1000) + 30_000,
+            sender=sender or self.name, to="portal", kind="report", expires_ms=report.sent_ms + 30_000,
             body=encode(report).decode(),
         )  # fmt: skip
         return envelope_seal(self.key, envelope)
