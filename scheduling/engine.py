@@ -18,7 +18,7 @@ from scheduling.entering import entered
 from scheduling.hived import Views
 from scheduling.jobs import Job, LeafUse, Standing, TaskRef
 from scheduling.ledger import PlacementConflict
-from scheduling.planning import make_plan
+from scheduling.planning import Overtaken, make_plan
 from scheduling.preemption import Costs, give_back
 from scheduling.roster import Roster
 from scheduling.shapes import apart
@@ -203,6 +203,13 @@ class Engine:
 
         A plan that only starts and preempts has changed the ledger as it is to be: that is kept.
         """
+        try:
+            return self._advance(now)
+        except Overtaken:
+            self._memory = Memory()
+            return self._advance(now)
+
+    def _advance(self, now: int) -> Plan:
         with paused():
             as_it_is = False
             self._ledger.begin()
@@ -300,17 +307,9 @@ class Engine:
         self._ledger.stirred.clear()
         costs = Costs(running, loans.shares, now, terrain.layout.policy.unsaved_cap_ms)
         desk = Desk(
-            self._ledger,
-            terrain.idle,
-            running,
-            claims,
-            claimants,
-            costs,
-            roster.ranks.lowest,
-            now,
-            terrain.holdable,
+            self._ledger, terrain.idle, running, claims, claimants, costs, roster.ranks.lowest, now, terrain.holdable,
             views=self._views,
-        )
+        )  # fmt: skip
         return State(
             desk, terrain.shapes, roster.book.shares(now), loans, roster.queues, roster.opportunistic, running,
             roster.waiting, claims, claimants, roster.demotions, self._reservations,

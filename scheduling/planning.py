@@ -9,10 +9,14 @@ from scheduling.state import State, Trial, merged_by_job
 from scheduling.telling import Teller
 
 
+class Overtaken(Exception):
+    """What was remembered of earlier passes no longer holds: the pass begins anew without it."""
+
+
 def make_plan(state: State, now: int, *, told: bool, fallen: Mapping[str, Demotion]) -> Plan:
     """The plan of one moment (ms). The state is changed on the way and is the caller's to take back.
 
-    The reasons of waiting jobs are worked out only when `told`. `fallen` jobs have lost their quota.
+    The reasons of waiting jobs are worked out only when `told`. `fallen` jobs have lost their quota. Raises Overtaken.
     """
     trial = Trial(state, now)
     quotas, borrowing = Quotas(trial), Borrowing(trial)
@@ -22,6 +26,8 @@ def make_plan(state: State, now: int, *, told: bool, fallen: Mapping[str, Demoti
     #    is, who waits starts or preempts. Who cannot holds up the later ones of his chains, except those that
     #    cannot delay him.
     quotas.turns(told)
+    if quotas.was_wrong():
+        raise Overtaken
     # 3. Idle cells on loan: the virtual cluster with the smallest weighted share on loan is next.
     borrowing.turns(told)
     borrowing.modest()

@@ -30,6 +30,7 @@ class Quotas:
         self._blocked: set[str] = set()  # where nodes failed a job that had cells
         self._unmoved: set[str] = set()  # where a job cannot move in where it is
         self._last_in_line = ""
+        self._skipped: set[str] = set()  # whose turn would lead to nothing, as far as they know
 
     def claimants(self) -> None:
         """Those that have taken cells give up where a node failed; the others count as if they had them."""
@@ -100,7 +101,9 @@ class Quotas:
         steady = not told and not self.trial.fair and not self._backfill_on
         for vc in sorted(state.queues):
             self.lines[vc] = Line()
-            if not steady or not self._is_quiet(vc):
+            if steady and self._is_quiet(vc):
+                self._skipped.add(vc)
+            else:
                 walks[vc] = self._line(vc, told)
         self._all(merged(walks), told)
         for name in sorted(state.claims):
@@ -114,6 +117,12 @@ class Quotas:
                 state.memory.quiet[vc, ""] = self._signature(vc, vc in self._blocked, vc in self._unmoved)
             else:
                 state.memory.quiet.pop((vc, ""), None)
+
+    def was_wrong(self) -> bool:
+        """Whether somebody lost a place that was skipped: a job on loan that is told to leave holds up its queue no
+        more."""
+        victims = (self.state.running[gone.job].job for one in self.trial.preemptions for gone in one.victims)
+        return any(job.vc in self._skipped and not job.opportunistic for job in victims)
 
     def _all(self, jobs: Iterator[Job], told: bool) -> None:
         """Jobs without GPUs last: what they use is no team's share, and may be taken back."""

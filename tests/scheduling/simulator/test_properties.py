@@ -1,6 +1,6 @@
 """What holds for every trace: the books of a simulation, and what lending may not take from anybody."""
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scheduling import Cluster, Engine, Plan
@@ -90,6 +90,21 @@ def test_whole_nodes_on_common_hardware_are_as_good_as_ones_own(lines: list[str]
     assert times(shared) == times(alone)
 
 
+HEAD_PREEMPTED = [
+    "j0,0,vision,,1,,,,,36,,-1",
+    "j1,0,vision,,1,,,,,0,,-1",
+    "j2,0,vision,,1,,,,,0,,-1",
+    "j3,2,speech,,4,,,,,3,,10",
+    "j4,0,vision,,1,,,,,0,,-1",
+    "j5,2,speech,,1,,,,,34,,10",
+    "j6,33,vision,,1,,,,,2,,100",
+    "j7,0,vision,,8,,,,,34,,10",
+    "j8,0,vision,,1,,,,,0,,-1",
+    "j9,1,speech,,1,,,,,35,,10",
+]
+"""At 35 s vision takes the places of j3, which runs on loan and holds up the queue of speech: j5 may move in."""
+
+
 class Doubtful(Engine):
     """An engine that at each moment asks another, which knows nothing but its rows."""
 
@@ -101,6 +116,8 @@ class Doubtful(Engine):
 
 @settings(deadline=None)
 @given(rows(priorities=(-1, 10, 10, 100)), st.booleans(), st.sampled_from([0, 5_000]))
+@example(lines=HEAD_PREEMPTED, quota_in_gpus=False, grace_ms=0)
+@example(lines=HEAD_PREEMPTED, quota_in_gpus=False, grace_ms=5_000)
 def test_what_an_engine_remembers_of_earlier_moments_changes_nothing(
     lines: list[str], quota_in_gpus: bool, grace_ms: int
 ) -> None:
