@@ -99,9 +99,10 @@ class Quotas:
         state = self.state
         walks: dict[str, Iterator[Job]] = {}
         steady = not told and not self.trial.fair and not self._backfill_on
+        starting = self._starting()
         for vc in sorted(state.queues):
             self.lines[vc] = Line()
-            if steady and self._is_quiet(vc):
+            if steady and vc not in starting and self._is_quiet(vc):
                 self._skipped.add(vc)
             else:
                 walks[vc] = self._line(vc, told)
@@ -117,6 +118,15 @@ class Quotas:
                 state.memory.quiet[vc, ""] = self._signature(vc, vc in self._blocked, vc in self._unmoved)
             else:
                 state.memory.quiet.pop((vc, ""), None)
+
+    def _starting(self) -> set[str]:
+        """The virtual clusters of those whose cells have become free: they start in their turn."""
+        waiting = self.state.waiting
+        return {
+            waiting[name].vc
+            for name, claims in self.state.claims.items()
+            if name in waiting and any(claim.victim is None for claim in claims.values())
+        }
 
     def was_wrong(self) -> bool:
         """Whether somebody lost a place that was skipped: a job on loan that is told to leave holds up its queue no
