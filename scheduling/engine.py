@@ -15,6 +15,7 @@ from scheduling.collecting import paused
 from scheduling.deciding import Desk, NodeIds
 from scheduling.decisions import Demotion, Plan, Preempt, Promotion, Start, Wait
 from scheduling.entering import entered
+from scheduling.following import caught_up
 from scheduling.hived import Views
 from scheduling.jobs import Job, LeafUse, Standing, TaskRef
 from scheduling.ledger import PlacementConflict
@@ -274,6 +275,15 @@ class Engine:
         with paused():
             engine._load(snapshot)
         return engine
+
+    def follow(self, snapshot: Snapshot) -> None:
+        """Be what `restore` would make of this snapshot, for the price of what differs. Raises PlacementConflict."""
+        with paused():
+            same = not self._fallen and snapshot.cluster == self._terrain.layout.cluster
+            if same and caught_up(self._roster, self._ledger, snapshot):
+                self._reservations, self._memory = snapshot.reservations, Memory()
+            else:
+                self._load(snapshot)
 
     # Keeping the books
 

@@ -22,7 +22,7 @@ def entered(layout: Layout, running: dict[str, Running], claims: Claims) -> tupl
     virtual = {claim.virtual_cell for claim in claims.all()}
     for one in sorted(running.values(), key=lambda one: (-one.job.priority, submission(one.job))):
         name = one.job.id
-        if not _hold_all(ledger, name, [_without(task.placement, leaves, virtual) for task in one.tasks]):
+        if not _hold_all(ledger, name, [without(task.placement, leaves, virtual) for task in one.tasks]):
             fallen[name] = Demotion(name, "quota")
             running[name] = lent(one)
             for task in running[name].tasks:
@@ -61,7 +61,7 @@ def _claim_all(ledger: Ledger, claims: Claims) -> None:
                 ledger.claim(claimant, [LeafUse(claim.leaf, None, Standing.GUARANTEED)])
 
 
-def _without(placement: TaskPlacement, leaves: set[str], virtual: set[str]) -> TaskPlacement:
+def without(placement: TaskPlacement, leaves: set[str], virtual: set[str]) -> TaskPlacement:
     """The place of a task without the virtual cells that others have claimed."""
     if not leaves:
         return placement
