@@ -18,7 +18,7 @@ from scheduling.entering import entered
 from scheduling.following import caught_up
 from scheduling.hived import Views
 from scheduling.jobs import Job, LeafUse, Standing, TaskRef
-from scheduling.ledger import PlacementConflict
+from scheduling.ledger import Ledger, PlacementConflict
 from scheduling.planning import make_plan
 from scheduling.preemption import Costs, give_back
 from scheduling.roster import Roster
@@ -47,6 +47,9 @@ class Engine:
     `reconfigure`; `decide`, `plan` and `explain` answer and change nothing. `advance` plans and carries the plan
     out here. Every answer follows from the snapshot and the arguments alone: not from history, a clock or chance.
     """
+
+    _ledger: Ledger
+    _fallen: dict[str, Demotion]
 
     def __init__(self, cluster: Cluster) -> None:
         self._load(Snapshot(cluster))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby, islice
 from typing import TypeVar
+from uuid import UUID
 
 import scheduling
 from portal.dispatch.guard import Guard
@@ -26,6 +27,7 @@ from portal.jobs.services import (
     job_demote,
     job_preempt,
     job_promote,
+    orders_together,
     waits_due,
     waits_write,
 )
@@ -64,14 +66,15 @@ class _Applying:
         answered = [one.job.id for one in plan.starts] + [one.job.id for one in plan.preemptions]
         answered += [one.job for one in plan.promotions]
         self.tasks = tasks_read([self.loaded.jobs[job] for job in answered])
-        # 1. Claims that nobody needs any more: to give them up only makes room.
-        self._release((*plan.releases,), stale=self.loaded.claims.stale)
-        # 2. What loses its right in place.
-        demoted = [self._demote(one) for one in plan.demotions]
-        # 3. What is taken back, what starts, and what moves into its quota, maybe into cells that these have left.
-        preempted = [self._preempt(one) for one in plan.preemptions]
-        started = self._start_all(plan.starts)
-        promoted = [self._promote(one) for one in plan.promotions]
+        with orders_together():
+            # 1. Claims that nobody needs any more: to give them up only makes room.
+            self._release((*plan.releases,), stale=self.loaded.claims.stale)
+            # 2. What loses its right in place.
+            demoted = [self._demote(one) for one in plan.demotions]
+            # 3. What is taken back, what starts, and what moves into its quota, maybe into cells that these have left.
+            preempted = [self._preempt(one) for one in plan.preemptions]
+            started = self._start_all(plan.starts)
+            promoted = [self._promote(one) for one in plan.promotions]
         # 4. What the next plan shall know, and what people shall.
         reservations_write(jobs=[self.loaded.jobs[one] for one in plan.reservations], read=self.loaded.reserved)
         taking = {one.job.id for one, done in zip(plan.preemptions, preempted, strict=True) if done}
@@ -110,7 +113,7 @@ class _Applying:
         for job in jobs:
             job_demote(
                 job=_row(self.loaded.jobs[job]),
-                task_attempts=[self.loaded.attempts[(job, *task.placement.task)] for task in self._tasks(job)],
+                task_attempts=[self._attempt(job, task.placement.task) for task in self._tasks(job)],
                 cause=cause,
                 by=_row(by) if by else None,
                 now=self.now,
@@ -189,6 +192,10 @@ class _Applying:
         running = self.running.get(job)
         return running.tasks if running else ()
 
+    def _attempt(self, job: str, task: scheduling.TaskRef) -> UUID:
+        """The run of a placed task."""
+        return UUID(self.loaded.attempts[(job, *task)])
+
     def _nodes_of(self, jobs: Iterable[str]) -> set[str]:
         """Where the jobs' placed tasks are."""
         return {task.placement.node for job in jobs for task in self._tasks(job)}
@@ -204,7 +211,7 @@ class _Applying:
     def _taken(self, victim: scheduling.Victim) -> Taken:
         return Taken(
             job_id=self.loaded.jobs[victim.job],
-            task_attempts=tuple(self.loaded.attempts[(victim.job, *task)] for task in victim.tasks),
+            task_attempts=tuple(self._attempt(victim.job, task) for task in victim.tasks),
             grace_s=-(-victim.grace_ms // 1000),
         )
 

@@ -21,6 +21,7 @@ from portal.dispatch.snapshot import load
 from portal.jobs.outlook import queue_keep
 from portal.jobs.services import jobs_reconcile
 from scheduling import Engine, Snapshot
+from scheduling.collecting import paused
 
 log = logging.getLogger(__name__)
 
@@ -58,29 +59,34 @@ def cycle_run(*, now: datetime, holder: str = HOLDER) -> Cycle | None:
     if not lease_take(holder=holder, now=now, seconds=settings.LEASE_SECONDS):
         return None
     try:
-        # 2. A change from here on asks for another look.
-        scheduler_flag_clear()
-        # 3. Set right what a lost message or a killed process left undone.
-        times = [time.perf_counter()]
-        nodes_lose(now=now)
-        quota_changes_apply(now=now)
-        jobs_reconcile(now=now)
-        failpoint("cycle.reconciled")
-        # 4. Read rows at one moment, decide with no transaction open, carry out decision by decision.
-        times.append(time.perf_counter())
-        loaded = load(now=now)
-        times.append(time.perf_counter())
-        engine = _engine(loaded.snapshot)
-        times.append(time.perf_counter())
-        plan = engine.plan(int(now.timestamp() * 1000))
-        times.append(time.perf_counter())
-        failpoint("cycle.planned")
-        with failpoint_statements("apply"):
-            applied = apply(plan=plan, loaded=loaded, now=now)
-        # 5. Where everybody stands, for the pages.
-        queue_keep((loaded.jobs[wait.job.id], wait.place) for wait in plan.waits)
-        _kept[:] = [engine]
-        times.append(time.perf_counter())
-        return Cycle(applied, *((end - begin) * 1000 for begin, end in pairwise(times)))
+        with paused():
+            return _cycle(now)
     finally:
         lease_release(holder=holder, now=now)
+
+
+def _cycle(now: datetime) -> Cycle:
+    # 2. A change from here on asks for another look.
+    scheduler_flag_clear()
+    # 3. Set right what a lost message or a killed process left undone.
+    times = [time.perf_counter()]
+    nodes_lose(now=now)
+    quota_changes_apply(now=now)
+    jobs_reconcile(now=now)
+    failpoint("cycle.reconciled")
+    # 4. Read rows at one moment, decide with no transaction open, carry out decision by decision.
+    times.append(time.perf_counter())
+    loaded = load(now=now)
+    times.append(time.perf_counter())
+    engine = _engine(loaded.snapshot)
+    times.append(time.perf_counter())
+    plan = engine.plan(int(now.timestamp() * 1000))
+    times.append(time.perf_counter())
+    failpoint("cycle.planned")
+    with failpoint_statements("apply"):
+        applied = apply(plan=plan, loaded=loaded, now=now)
+    # 5. Where everybody stands, for the pages.
+    queue_keep((loaded.jobs[wait.job.id], wait.place) for wait in plan.waits)
+    _kept[:] = [engine]
+    times.append(time.perf_counter())
+    return Cycle(applied, *((end - begin) * 1000 for begin, end in pairwise(times)))

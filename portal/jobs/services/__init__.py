@@ -6,7 +6,7 @@ from portal.jobs.services.claims import claims_release
 from portal.jobs.services.holding import job_demote, job_promote
 from portal.jobs.services.moves import job_hold, jobs_hold
 from portal.jobs.services.moving import job_change_vc
-from portal.jobs.services.orders import desired_build, desired_send, nodes_bump, nodes_hold
+from portal.jobs.services.orders import desired_build, desired_send, nodes_bump, nodes_hold, orders_together
 from portal.jobs.services.pausing import job_pause, job_resume
 from portal.jobs.services.placing import Leaf, NoPortLeft, Overtaken, Placed
 from portal.jobs.services.preempt import PREEMPTING, Taken, job_preempt, preempting_words
@@ -56,6 +56,7 @@ __all__ = [
     "node_tasks_lose",
     "nodes_bump",
     "nodes_hold",
+    "orders_together",
     "preempting_words",
     "waits_due",
     "waits_write",

@@ -6,7 +6,8 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 from uuid import UUID
 
@@ -29,6 +30,7 @@ from nodes.protocol import (
     spec_digest,
 )
 from portal.clusters.models import Node
+from portal.common.bulk import rows_update
 from portal.common.wake import task_send
 from portal.jobs.models import TaskAttempt
 from portal.jobs.services.specs import attempts_facts, container_spec
@@ -47,10 +49,12 @@ def nodes_hold(node_ids: Iterable[int]) -> None:
 
 
 class _Changed(threading.local):
-    """The nodes whose lists changed in the transaction that goes on: each is sent once, however often it changed."""
+    """The nodes whose lists changed in the transaction that goes on, or in several (``orders_together``): each is sent
+    once, however often it changed."""
 
     def __init__(self) -> None:
         self.nodes: set[int] = set()
+        self.together = False
 
 
 _changed = _Changed()
@@ -69,12 +73,27 @@ def nodes_bump(node_ids: Iterable[int]) -> dict[int, int]:
     return dict(Node.objects.filter(pk__in=ids).values_list("pk", "generation"))
 
 
+@contextmanager
+def orders_together() -> Iterator[None]:
+    """The lists that change in the transactions of this block are sent at its end: one that several of them changed
+    only once. Killed before, the nodes' next reports ask for them."""
+    _changed.together = True
+    try:
+        yield
+    finally:
+        _changed.together = False
+    _send_changed()
+
+
 def _send_changed() -> None:
+    if _changed.together:
+        return
     # What a transaction left behind that was undone is sent as well: a list too many does no harm.
     ids = sorted(_changed.nodes)
     _changed.nodes.clear()
     if ids:
-        for node, desired in desired_lists(nodes=list(Node.objects.filter(pk__in=ids).order_by("pk"))):
+        nodes = Node.objects.filter(pk__in=ids).defer("inventory").order_by("pk")
+        for node, desired in desired_lists(nodes=list(nodes)):
             _send(node, desired)
 
 
@@ -171,7 +190,8 @@ def _specs_store(rows: Sequence[TaskAttempt]) -> None:
         encoded = encode(container_spec(facts[row.job_attempt_id], row))
         row.spec_hash, row.spec_sealed = spec_digest(encoded), PortalKey.seal_for(row.node.public_key, encoded)
     # Who was there first with one of them wins: what is sent is read again.
-    TaskAttempt.objects.filter(spec_hash="").bulk_update(rows, ["spec_hash", "spec_sealed"], batch_size=100)
+    new = [(row.pk, row.spec_hash, row.spec_sealed) for row in rows]
+    rows_update(TaskAttempt, ("spec_hash", "spec_sealed"), new, only={"spec_hash": ""})
 
 
 def _stop(row: _Row) -> Stop | None:
