@@ -20,18 +20,23 @@ def pytest_configure(config: pytest.Config) -> None:
         import django
 
         django.setup()
+        from tests.support.emptying import quick_flush
+
         quick_passwords()
+        quick_flush()
         config.option.reuse_db = True  # the server and its folder go with the run: nothing to drop
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what runs once on each database, so that `-m database` can choose it.
+    """Mark what runs once on each database and what makes things fail, so that `-m` can choose it.
 
     The scheduler's cycle reads in a transaction of its own kind, which PostgreSQL refuses inside a test's: whoever
     has a World to run it in gets real transactions.
     """
     for item in items:
+        if "faults" in item.path.parts:
+            item.add_marker("faults")
         if uses_database(item):
             item.add_marker("database")
             if isinstance(item, pytest.Function) and has_world(item):

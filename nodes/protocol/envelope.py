@@ -26,11 +26,11 @@ class EnvelopeForged(EnvelopeRejected):
 
 
 class EnvelopeExpired(EnvelopeRejected):
-    """It came too late; ``late_ms`` says by how much, by the reader's clock."""
+    """It came too late by the reader's clock. ``body`` is the sender's all the same, to learn of its clock from."""
 
-    def __init__(self, late_ms: int) -> None:
+    def __init__(self, late_ms: int, body: bytes) -> None:
         super().__init__(f"the message expired {late_ms} ms ago by this machine's clock")
-        self.late_ms = late_ms
+        self.body = body
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def envelope_open(text: str, *, public: str, sender: str, to: str, kind: str, no
             f"a {envelope.kind} from {envelope.sender} to {envelope.to}, expected a {kind} from {sender} to {to}"
         )
     if envelope.expires_ms < now_ms:
-        raise EnvelopeExpired(now_ms - envelope.expires_ms)
+        raise EnvelopeExpired(now_ms - envelope.expires_ms, envelope.body.encode())
     return envelope.body.encode()
 
 

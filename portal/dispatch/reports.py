@@ -9,9 +9,9 @@ from datetime import datetime
 import msgspec
 from django.conf import settings
 
-from nodes.protocol import EnvelopeRejected, Report, decode, envelope_open, envelope_sender
+from nodes.protocol import EnvelopeExpired, EnvelopeRejected, Report, decode, envelope_open, envelope_sender
 from portal.clusters.models import Node
-from portal.clusters.services import node_report
+from portal.clusters.services import node_report, node_report_late
 from portal.common.samples import sample_keep
 from portal.jobs.services import containers_report, desired_send
 
@@ -26,15 +26,16 @@ def report_take(*, text: str, now: datetime) -> bool:
         if node is None:
             log.warning("report of %r refused: no such node", sender)
             return False
-        body = envelope_open(
-            text, public=node.public_key, sender=node.name, to="portal", kind="report", now_ms=int(time.time() * 1000)
-        )
-        report = decode(body, Report)
+        report, late = _opened(text, node)
     except (EnvelopeRejected, msgspec.MsgspecError) as error:
         log.warning("report refused: %s", error)
         return False
     if report.cluster != settings.CLUSTER_NAME or report.node != node.name:
         log.warning("report of %s refused: it speaks for %s of %s", node.name, report.node, report.cluster)
+        return False
+    if late:
+        log.warning("report of %s refused: %s", node.name, late)
+        node_report_late(node=node, report=report, now=now)
         return False
     if not node_report(node=node, report=report, now=now):
         return False
@@ -43,3 +44,13 @@ def report_take(*, text: str, now: datetime) -> bool:
         sample_keep(node=node.name, sample=report.sample)
     desired_send(node_id=node.pk, answers=report.seq, specs_known=report.specs_known)
     return True
+
+
+def _opened(text: str, node: Node) -> tuple[Report, EnvelopeExpired | None]:
+    """What the node signed, and by how much that came too late. Raises EnvelopeRejected, MsgspecError."""
+    now_ms = int(time.time() * 1000)
+    try:
+        body = envelope_open(text, public=node.public_key, sender=node.name, to="portal", kind="report", now_ms=now_ms)
+    except EnvelopeExpired as late:
+        return decode(late.body, Report), late
+    return decode(body, Report), None

@@ -48,6 +48,20 @@ def test_a_wrong_clock_is_said_on_the_node_with_its_cure(world: World, ahead_s: 
     assert codes() == ["clock_wrong", "clock_right"]
 
 
+def test_a_clock_so_far_behind_that_reports_have_expired_when_they_come_is_said_and_nothing_else_is_believed(
+    world: World,
+) -> None:
+    node = world.node("gpu01")
+    heard = Node.objects.get().last_report_at
+    for _ in range(9):
+        text = node.report_text(sent_ms=int((time.time() - 60) * 1000))
+        assert not report_take(text=text, now=timezone.now())
+    assert not report_take(text=text, now=timezone.now()), "the same again"
+    assert "9 s behind" in Api(world.user).get("nodes/gpu01")["clock_fault"]
+    assert codes() == ["clock_wrong"]
+    assert Node.objects.get().last_report_at == heard
+
+
 def test_reports_that_waited_in_the_queue_are_no_wrong_clock(world: World) -> None:
     node = world.node("gpu01")
     for late_s in (20, 15, 10, 5, 0):

@@ -68,6 +68,8 @@ def main() -> None:
     import django
 
     django.setup()
+    import portal.dispatch.cycle  # noqa: F401 - once here, not in every child
+
     loops: list[int] = []
     for line in sys.stdin:
         wanted = line.strip()

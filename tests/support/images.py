@@ -31,8 +31,9 @@ COMMANDS = """
     head tail wc grep sed tr sort uniq cut tee dd true false test printf echo yes nproc timeout sha256sum md5sum
     find xargs ps kill df du mktemp readlink realpath basename dirname tar gzip stty base64 setsid
 """
+# What is compiled stays: containers of the tests may not keep what they compile, and each would do it anew.
 UNWANTED = shutil.ignore_patterns(
-    "__pycache__", "test", "tests", "idlelib", "turtledemo", "ensurepip", "lib2to3", "*.a", "site-packages"
+    "test", "tests", "idlelib", "turtledemo", "ensurepip", "lib2to3", "*.a", "site-packages"
 )
 
 
@@ -105,7 +106,7 @@ def build_torch(root: Path) -> None:
     build_python(root)
     packages = torch_packages()
     target = root / "usr/local/lib/torch-packages"
-    shutil.copytree(packages, target, ignore=shutil.ignore_patterns("include", "__pycache__", "*.a"))
+    shutil.copytree(packages, target, ignore=shutil.ignore_patterns("include", "*.a"))
     torchrun = root / "usr/local/bin/torchrun"
     torchrun.write_text("#!/usr/local/bin/python3\nfrom torch.distributed.run import main\n\nmain()\n")
     torchrun.chmod(0o755)

@@ -78,7 +78,7 @@ class ScriptedNode:
 
     def sign(self, report: Report, *, sender: str | None = None) -> str:
         envelope = Envelope(
-            sender=sender or self.name, to="portal", kind="report", expires_ms=int(time.time() * 1000) + 30_000,
+            sender=sender or self.name, to="portal", kind="report", expires_ms=report.sent_ms + 30_000,
             body=encode(report).decode(),
         )  # fmt: skip
         return envelope_seal(self.key, envelope)
@@ -87,11 +87,17 @@ class ScriptedNode:
         """Send what it has."""
         return report_take(text=self.report_text(), now=now or timezone.now())
 
-    def obey(self, *, now: datetime | None = None) -> None:
-        """Carry the list out: what shall be prepared is prepared, what shall run runs, stops and removals are done."""
+    def obey(self, *, now: datetime | None = None) -> bool:
+        """Carry the list out: what shall be prepared is prepared, what shall run runs, stops and removals are done.
+        True when that changed anything."""
+        before = self._states()
         for order in self.desired().orders:
             self.carry_out(order)
         self.report(now=now)
+        return self._states() != before
+
+    def _states(self) -> dict[str, ContainerState]:
+        return {attempt: container.state for attempt, container in self.containers.items()}
 
     def carry_out(self, order: Order) -> None:
         if order.phase is Phase.PREPARE:

@@ -1,8 +1,11 @@
 """The services of one test run: made when it begins, started at first use, ended with it."""
 
+import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -16,6 +19,8 @@ from tests.support.processes import Process
 from tests.support.redis_server import RedisServer
 
 SERVICES = pytest.StashKey["Services"]()
+RUNS_AT_ONCE, PORTS_OF_A_RUN = 3, 3000
+"""Agents give their tasks fixed ranges of ports: each run on this machine has its own, below the kernel's own."""
 
 
 class ShowsItsLogs(Protocol):
@@ -37,6 +42,17 @@ class Services:
         self.docker = DockerEngine(self.folder / "docker", self.guard)
         self.stacks: list[ShowsItsLogs] = []
         self._made = 0
+
+    @cached_property
+    def ports_shift(self) -> int:
+        """How far this run's agents are from the ports they name; held by a lock that ends with the process."""
+        for number in range(RUNS_AT_ONCE):
+            self._ports = Path(tempfile.gettempdir(), f"berth-test-ports-{number}").open("w")  # noqa: SIM115
+            with suppress(BlockingIOError):
+                fcntl.flock(self._ports, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return number * PORTS_OF_A_RUN
+            self._ports.close()
+        raise pytest.UsageError(f"{RUNS_AT_ONCE} test runs with agents are going on here: wait until one has ended")
 
     def database_url(self) -> str:
         if parts.database() == "sqlite":

@@ -201,6 +201,9 @@ class Stack:
         made = self._services.new_process(name, command, self.folder, dict(env or self.environment))
         self.processes[name] = made
 
+    def _ports(self, agent: Agent) -> str:
+        return "-".join(str(int(port) + self._services.ports_shift) for port in agent.ports.split("-"))
+
     def _agent_env(self, agent: Agent, portal_public_key: str) -> dict[str, str]:
         """What an agent gets: nothing of the portal's environment but what it is told by its own options."""
         options = {
@@ -213,7 +216,7 @@ class Stack:
             "GPUS": agent.gpus,
             "ADDRESS": "127.0.0.1",
             "INTERFACE": "lo",
-            "PORT_RANGE": agent.ports,
+            "PORT_RANGE": self._ports(agent),
             "MOUNT_ROOTS": str(self.jobs_root),
             "HOME_DIR": str(self._state(agent) / "homes"),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +12,7 @@ from django.utils import timezone
 from portal.accounts.models import User
 from portal.clusters.models import CellType, Gpu, VirtualCluster
 from portal.clusters.services import lane_pulse, member_set, quota_set, vc_create
+from portal.dispatch.apply import Applied
 from portal.dispatch.cycle import Cycle, cycle_run
 from portal.jobs.models import Job
 from portal.jobs.services import job_submit
@@ -46,11 +48,12 @@ class World:
         return done
 
     def settle(self) -> None:
-        """Cycles and obedient nodes until nothing more moves."""
+        """Cycles and obedient nodes until nothing more moves, four at most."""
         for _ in range(4):
-            self.cycle()
-            for node in self.nodes.values():
-                node.obey()
+            applied = self.cycle().applied
+            moved = [node.obey() for node in self.nodes.values()]
+            if not any(moved) and replace(applied, skipped=0, reasons=0) == Applied():
+                break
 
 
 def job_file(

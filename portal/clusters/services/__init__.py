@@ -12,7 +12,7 @@ from portal.clusters.services.quotas import (
     quota_set,
     quotas_set,
 )
-from portal.clusters.services.reports import node_report
+from portal.clusters.services.reports import node_report, node_report_late
 from portal.clusters.services.rules import CAPS, Limit, firm_right_end, firm_right_set, loan_limits_set, vc_set_rules
 from portal.clusters.services.silence import lane_pulse, nodes_lose
 from portal.clusters.services.teams import member_set, membership_end, membership_set, vc_create
@@ -38,6 +38,7 @@ __all__ = [
     "node_add",
     "node_event",
     "node_report",
+    "node_report_late",
     "node_set_intent",
     "nodes_lose",
     "quota_change_check",

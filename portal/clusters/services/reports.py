@@ -19,19 +19,29 @@ from portal.common.wake import scheduler_wake
 
 def node_report(*, node: Node, report: Report, now: datetime) -> bool:
     """Take in what a report says of the node itself. False: an older or repeated one, to be left alone whole."""
-    fresh = Q(boot__lt=report.boot) | Q(boot=report.boot, seq__lt=report.seq)
-    skew = skew_after(before_ms=node.clock_skew_ms, sent_ms=report.sent_ms, now_ms=int(now.timestamp() * 1000))
     with transaction.atomic():
-        taken = Node.objects.filter(fresh, pk=node.pk).update(
-            boot=report.boot, seq=report.seq, last_report_at=now, clock_skew_ms=skew
-        )
-        if not taken:
+        if not _taken(node, report, now, last_report_at=now):
             return False
         if node.health != NodeHealth.HEALTHY:
             _heard_again(node, now)
-        _clock_take(node, skew, now)
         _inventory_take(node, report.inventory, now)
     return True
+
+
+def node_report_late(*, node: Node, report: Report, now: datetime) -> None:
+    """Learn from a report that had expired when it came what it says of the node's clock, and nothing else."""
+    with transaction.atomic():
+        _taken(node, report, now)
+
+
+def _taken(node: Node, report: Report, now: datetime, **more: datetime) -> bool:
+    """Whether the report is newer than all before; then the clock is judged by it."""
+    fresh = Q(boot__lt=report.boot) | Q(boot=report.boot, seq__lt=report.seq)
+    skew = skew_after(before_ms=node.clock_skew_ms, sent_ms=report.sent_ms, now_ms=int(now.timestamp() * 1000))
+    taken = Node.objects.filter(fresh, pk=node.pk).update(boot=report.boot, seq=report.seq, clock_skew_ms=skew, **more)
+    if taken:
+        _clock_take(node, skew, now)
+    return bool(taken)
 
 
 def _heard_again(node: Node, now: datetime) -> None:
