@@ -157,13 +157,13 @@ class _Reader:
         if rules != self.rules:
             last = _Reading(facts=last.facts)
         found = _rows_read()
-        new = [key for key, row in found.items() if last.found.get(key) != row]
-        if new or len(found) != len(last.found):
-            last = self._next(last, found, new)
+        if found != last.found:
+            last = self._next(last, found)
         _kept[:] = [(self.rules, last)]
         return last
 
-    def _next(self, last: _Reading, found: dict[int, tuple[Any, ...]], new: Sequence[int]) -> _Reading:
+    def _next(self, last: _Reading, found: dict[int, tuple[Any, ...]]) -> _Reading:
+        new = [key for key, row in found.items() if last.found.get(key) != row]
         rows = {key: row for key, row in last.rows.items() if key in found}
         rows |= {key: JobRow(*found[key][:-1]) for key in new}
         facts = {key: own for key, own in last.facts.items() if key in rows and own.stamp == rows[key].stamp}
