@@ -16,12 +16,13 @@ from portal.jobs.services.moves import jobs_announce
 from portal.jobs.states import JobState
 
 REASON_REWRITE = timedelta(minutes=1)
-MOST_CHANGED = 1000
+MOST_CHANGED = 500
 """Reasons of another code that one cycle stores; the rest is for the next ones."""
 
 LEAST_STALE = 100
-STALE_CYCLES = 30
-"""What is older than a minute is stored again in so many cycles, so that many jobs do not come due in one."""
+STALE_CYCLES = 50
+"""What is older than a minute is stored again in so many cycles of a second, so that many jobs do not come due in
+one, and all of them are told about once a minute."""
 
 ANNOUNCED_SINGLY = 50
 """Beyond so many changed reasons open pages are told once that the queue moved."""
