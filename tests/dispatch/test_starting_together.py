@@ -62,7 +62,7 @@ def test_each_has_ports_of_its_own_and_its_own_history(world: World) -> None:
 def test_a_node_is_sent_its_list_once_however_many_transactions_of_a_cycle_change_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("portal.dispatch.apply.STARTED_TOGETHER", 1)
+    monkeypatch.setattr("portal.dispatch.apply.TOGETHER", 1)
     world.node("gpu01", gpus=8)
     jobs = jobs_of(world, 3)
     sent = redis_once().llen(node_queue("gpu01"))
