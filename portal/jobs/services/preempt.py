@@ -59,11 +59,7 @@ def jobs_preempt(*, wants: Sequence[Preempting], now: datetime) -> None:
 
 def _victims_end(wants: Sequence[Preempting], now: datetime) -> list[Preemption]:
     """Tell those that go on to end, each for the first that names it; gangs as a whole, and equal ones together."""
-    taken: dict[UUID, tuple[int, Job, int]] = {}
-    for number, one in enumerate(wants):
-        for victim in one.victims:
-            for attempt in victim.task_attempts:
-                taken.setdefault(attempt, (number, one.job, victim.grace_s))
+    taken = _by_first(wants)
     rows = TaskAttempt.objects.filter(
         LIVE, pk__in=taken, phase__in=[Phase.PREPARE, Phase.RUN], job_attempt__end_reason=""
     ).select_related("task__role", "job_attempt__job__user", "job_attempt__job__vc")
@@ -87,6 +83,16 @@ def _victims_end(wants: Sequence[Preempting], now: datetime) -> list[Preemption]
             grace_s=grace_s,
         )  # fmt: skip
     return Preemption.objects.bulk_create(told)
+
+
+def _by_first(wants: Sequence[Preempting]) -> dict[UUID, tuple[int, Job, int]]:
+    """By task attempt the first job that wants it to end, that job's place in the list, and the grace."""
+    taken: dict[UUID, tuple[int, Job, int]] = {}
+    for number, one in enumerate(wants):
+        for victim in one.victims:
+            for attempt in victim.task_attempts:
+                taken.setdefault(attempt, (number, one.job, victim.grace_s))
+    return taken
 
 
 def _held(rows: Sequence[TaskAttempt]) -> tuple[Counter[UUID], set[UUID]]:
