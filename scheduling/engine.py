@@ -14,10 +14,11 @@ from scheduling.claims import Claims
 from scheduling.collecting import paused
 from scheduling.deciding import Desk, NodeIds
 from scheduling.decisions import Demotion, Plan, Preempt, Promotion, Start, Wait
-from scheduling.entering import entered
+from scheduling.entering import check_start, entered
+from scheduling.following import caught_up
 from scheduling.hived import Views
 from scheduling.jobs import Job, LeafUse, Standing, TaskRef
-from scheduling.ledger import PlacementConflict
+from scheduling.ledger import Ledger
 from scheduling.planning import Overtaken, make_plan
 from scheduling.preemption import Costs, give_back
 from scheduling.roster import Roster
@@ -47,6 +48,9 @@ class Engine:
     out here. Every answer follows from the snapshot and the arguments alone: not from history, a clock or chance.
     """
 
+    _ledger: Ledger
+    _fallen: dict[str, Demotion]
+
     def __init__(self, cluster: Cluster) -> None:
         self._load(Snapshot(cluster))
 
@@ -63,7 +67,7 @@ class Engine:
         """The placed tasks run. Raises PlacementConflict when a cell or a task of it is taken already."""
         name = start.job.id
         self._give_way(start)
-        self._check_start(start)
+        check_start(start, self._roster.running.get(name), self._claims)
         with self._ledger.all_or_nothing():
             self._ledger.unclaim(name, self._claimed_for(start) if name in self._claims else ())
             for placement in start.placements:
@@ -115,9 +119,8 @@ class Engine:
     def saved(self, job_id: str, at_ms: int) -> None:
         """A running job saved its work. Raises UnknownJob."""
         running = self._runs(job_id)
-        self._roster.running[job_id] = running._replace(
-            tasks=tuple(one._replace(checkpoint_ms=at_ms) for one in running.tasks)
-        )
+        tasks = tuple(one._replace(checkpoint_ms=at_ms) for one in running.tasks)
+        self._roster.running[job_id] = running._replace(tasks=tasks)
 
     def promote(self, promotion: Promotion, now: int | None = None) -> None:
         """Borrowed tasks of a job are inside its quota from now (ms) on. Raises PlacementConflict, UnknownJob."""
@@ -278,6 +281,15 @@ class Engine:
             engine._load(snapshot)
         return engine
 
+    def follow(self, snapshot: Snapshot) -> None:
+        """Be what `restore` would make of this snapshot, for the price of what differs. Raises PlacementConflict."""
+        with paused():
+            same = not self._fallen and snapshot.cluster == self._terrain.layout.cluster
+            if same and caught_up(self._roster, self._ledger, snapshot):
+                self._reservations, self._memory = snapshot.reservations, Memory()
+            else:
+                self._load(snapshot)
+
     # Keeping the books
 
     def _load(self, snapshot: Snapshot) -> None:
@@ -386,14 +398,3 @@ class Engine:
         tasks = [RunningTask(placement, start.at_ms) for placement in start.placements]
         self._roster.no_longer_wanted(start.job.id, {placement.task for placement in start.placements})
         self._roster.add_running(start.job, tasks)
-
-    def _check_start(self, start: Start) -> None:
-        name = start.job.id
-        running = self._roster.running.get(name)
-        placed = {task.placement.task for task in running.tasks} if running else set()
-        for placement in start.placements:
-            if placed and placement.task in placed:
-                raise PlacementConflict(f"{name}/{placement.task.role}/{placement.task.index}")
-            for use in placement.leaves:
-                if self._claims.claimant(use.leaf) not in (None, name):
-                    raise PlacementConflict(use.leaf)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from scheduling.claims import Claims
-from scheduling.decisions import Demotion
+from scheduling.decisions import Demotion, Start
 from scheduling.jobs import LeafUse, Standing, TaskPlacement
 from scheduling.layout import Layout
 from scheduling.ledger import Ledger, PlacementConflict
@@ -21,13 +21,25 @@ def entered(layout: Layout, running: dict[str, Running], claims: Claims) -> tupl
     virtual = {claim.virtual_cell for claim in claims.all()}
     for one in sorted(running.values(), key=lambda one: (-one.job.priority, submission(one.job))):
         name = one.job.id
-        if not _hold_all(ledger, name, [_without(task.placement, leaves, virtual) for task in one.tasks]):
+        if not _hold_all(ledger, name, [without(task.placement, leaves, virtual) for task in one.tasks]):
             fallen[name] = Demotion(name, "quota")
             running[name] = lent(one)
             for task in running[name].tasks:
                 ledger.hold(name, task.placement)
     _claim_all(ledger, claims)
     return ledger, fallen
+
+
+def check_start(start: Start, running: Running | None, claims: Claims) -> None:
+    """Raises PlacementConflict where a task of it runs already, or a leaf is another's claim."""
+    name = start.job.id
+    placed = {task.placement.task for task in running.tasks} if running else set()
+    for placement in start.placements:
+        if placed and placement.task in placed:
+            raise PlacementConflict(f"{name}/{placement.task.role}/{placement.task.index}")
+        for use in placement.leaves:
+            if claims.claimant(use.leaf) not in (None, name):
+                raise PlacementConflict(use.leaf)
 
 
 def _hold_all(ledger: Ledger, job: str, placements: Iterable[TaskPlacement]) -> bool:
@@ -60,7 +72,7 @@ def _claim_all(ledger: Ledger, claims: Claims) -> None:
                 ledger.claim(claimant, [LeafUse(claim.leaf, None, Standing.GUARANTEED)])
 
 
-def _without(placement: TaskPlacement, leaves: set[str], virtual: set[str]) -> TaskPlacement:
+def without(placement: TaskPlacement, leaves: set[str], virtual: set[str]) -> TaskPlacement:
     """The place of a task without the virtual cells that others have claimed."""
     if not leaves:
         return placement

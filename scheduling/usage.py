@@ -126,8 +126,12 @@ class Book:
         self.half_life_ms = cluster.policy.half_life_ms
         self.held: dict[Account, Since] = {}
         self._of_job: dict[str, tuple[Account, Since]] = {}
-        self.past: dict[Account, dict[str, Usage]] = {}
         self.reconfigure(cluster)
+        self.begin(usage)
+
+    def begin(self, usage: Iterable[Usage]) -> None:
+        """This is all past use."""
+        self.past: dict[Account, dict[str, Usage]] = {}
         for row in sorted(usage, key=_of_row):
             self.note(row)
 

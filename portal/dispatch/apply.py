@@ -3,11 +3,12 @@ plan saw it; what is not, is skipped and decided again by the next cycle."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby, islice
 from typing import TypeVar
+from uuid import UUID
 
 import scheduling
 from portal.dispatch.guard import Guard
@@ -19,21 +20,24 @@ from portal.jobs.models import Job
 from portal.jobs.services import (
     Leaf,
     Placed,
+    Preempting,
     Starting,
     Taken,
     attempts_start,
     claims_release,
     job_demote,
-    job_preempt,
     job_promote,
+    jobs_preempt,
+    orders_together,
     waits_due,
     waits_write,
 )
 
-STARTED_TOGETHER = 100
-"""Jobs that are started in one transaction: more would hold their rows too long."""
+TOGETHER = 100
+"""Jobs that are started, or for which GPUs are taken back, in one transaction: more would hold their rows too long."""
 
 T = TypeVar("T")
+A = TypeVar("A", scheduling.Preempt, scheduling.Start)
 
 
 @dataclass(slots=True)
@@ -64,14 +68,15 @@ class _Applying:
         answered = [one.job.id for one in plan.starts] + [one.job.id for one in plan.preemptions]
         answered += [one.job for one in plan.promotions]
         self.tasks = tasks_read([self.loaded.jobs[job] for job in answered])
-        # 1. Claims that nobody needs any more: to give them up only makes room.
-        self._release((*plan.releases,), stale=self.loaded.claims.stale)
-        # 2. What loses its right in place.
-        demoted = [self._demote(one) for one in plan.demotions]
-        # 3. What is taken back, what starts, and what moves into its quota, maybe into cells that these have left.
-        preempted = [self._preempt(one) for one in plan.preemptions]
-        started = self._start_all(plan.starts)
-        promoted = [self._promote(one) for one in plan.promotions]
+        with orders_together():
+            # 1. Claims that nobody needs any more: to give them up only makes room.
+            self._release((*plan.releases,), stale=self.loaded.claims.stale)
+            # 2. What loses its right in place.
+            demoted = [self._demote(one) for one in plan.demotions]
+            # 3. What is taken back, what starts, and what moves into its quota, maybe into cells that these have left.
+            preempted = self._together(plan.preemptions, self._preempt)
+            started = self._together(plan.starts, self._start)
+            promoted = [self._promote(one) for one in plan.promotions]
         # 4. What the next plan shall know, and what people shall.
         reservations_write(jobs=[self.loaded.jobs[one] for one in plan.reservations], read=self.loaded.reserved)
         taking = {one.job.id for one, done in zip(plan.preemptions, preempted, strict=True) if done}
@@ -110,7 +115,7 @@ class _Applying:
         for job in jobs:
             job_demote(
                 job=_row(self.loaded.jobs[job]),
-                task_attempts=[self.loaded.attempts[(job, *task.placement.task)] for task in self._tasks(job)],
+                task_attempts=[self._attempt(job, task.placement.task) for task in self._tasks(job)],
                 cause=cause,
                 by=_row(by) if by else None,
                 now=self.now,
@@ -125,34 +130,38 @@ class _Applying:
         nodes = {place.node for place in promotion.placements}
         return self.guard.carry_out(f"promotion of job {job}", work, jobs=[job], touched=nodes)
 
-    def _preempt(self, preempt: scheduling.Preempt) -> bool:
-        job = self.loaded.jobs[preempt.job.id]
-        victims = [self._taken(victim) for victim in preempt.victims]
-
-        def work() -> None:
-            self._make_way(preempt)
-            placed = self._placed(preempt.job.id, preempt.placements)
-            job_preempt(job=_row(job), placed=placed, victims=victims, now=self.now)
-
-        touched = {node for victim in preempt.victims for node in self._nodes_of_victim(victim)}
-        return self.guard.carry_out(
-            f"preemption for job {job}",
-            work,
-            jobs=[job, *(victim.job_id for victim in victims), *self._rows(preempt.demotes)],
-            placed_on={place.node for place in preempt.placements},
-            touched=touched | self._nodes_of(preempt.demotes),
-        )
-
-    def _start_all(self, starts: Sequence[scheduling.Start]) -> list[bool]:
-        """In their order; those that take nothing from anybody together."""
+    def _together(self, answers: Sequence[A], carry_out: Callable[[Sequence[A]], bool]) -> list[bool]:
+        """Carry out answers in their order, those that take nothing from third parties together."""
         done: list[bool] = []
-        for alone, group in groupby(starts, key=lambda one: bool(one.demotes or one.releases)):
-            for some in batched(group, 1 if alone else STARTED_TOGETHER):
-                done += self._start(some)
+        for alone, group in groupby(answers, key=lambda one: bool(one.demotes or one.releases)):
+            for some in batched(group, 1 if alone else TOGETHER):
+                done += _halving(some, carry_out)
         return done
 
-    def _start(self, starts: Sequence[scheduling.Start]) -> list[bool]:
-        """In one transaction; where somebody was there first with one of them, the halves are tried for themselves."""
+    def _preempt(self, preempts: Sequence[scheduling.Preempt]) -> bool:
+        """In one transaction."""
+        jobs = [self.loaded.jobs[preempt.job.id] for preempt in preempts]
+        victims = [[self._taken(victim) for victim in preempt.victims] for preempt in preempts]
+
+        def work() -> None:
+            for preempt in preempts:
+                self._make_way(preempt)
+            rows = Job.objects.select_related("user", "vc").defer("config").in_bulk(jobs)
+            placed = [self._placed(preempt.job.id, preempt.placements) for preempt in preempts]
+            every = zip(jobs, placed, victims, strict=True)
+            jobs_preempt(wants=[Preempting(rows[job], places, ends) for job, places, ends in every], now=self.now)
+
+        touched = {node for one in preempts for victim in one.victims for node in self._nodes_of_victim(victim)}
+        return self.guard.carry_out(
+            f"preemption for jobs {', '.join(map(str, jobs))}",
+            work,
+            jobs=[*jobs, *(one.job_id for some in victims for one in some), *self._demoted(preempts)],
+            placed_on={place.node for preempt in preempts for place in preempt.placements},
+            touched=touched | {node for preempt in preempts for node in self._nodes_of(preempt.demotes)},
+        )
+
+    def _start(self, starts: Sequence[scheduling.Start]) -> bool:
+        """In one transaction."""
         jobs = [self.loaded.jobs[start.job.id] for start in starts]
 
         def work() -> None:
@@ -163,17 +172,16 @@ class _Applying:
             made = [Starting(rows[job], places) for job, places in zip(jobs, placed, strict=True)]
             attempts_start(starts=made, now=self.now)
 
-        carried_out = self.guard.carry_out(
+        return self.guard.carry_out(
             f"start of jobs {', '.join(map(str, jobs))}",
             work,
-            jobs=[*jobs, *(row for start in starts for row in self._rows(start.demotes))],
+            jobs=[*jobs, *self._demoted(starts)],
             placed_on={place.node for start in starts for place in start.placements},
             touched={node for start in starts for node in self._nodes_of(start.demotes)},
         )
-        if carried_out or len(starts) == 1:
-            return [carried_out] * len(starts)
-        half = len(starts) // 2
-        return [*self._start(starts[:half]), *self._start(starts[half:])]
+
+    def _demoted(self, answers: Iterable[scheduling.Preempt | scheduling.Start]) -> list[int]:
+        return [row for answer in answers for row in self._rows(answer.demotes)]
 
     def _make_way(self, answer: scheduling.Preempt | scheduling.Start) -> None:
         """What others lose by it: claims, and the right by which they run."""
@@ -188,6 +196,10 @@ class _Applying:
     def _tasks(self, job: str) -> tuple[scheduling.RunningTask, ...]:
         running = self.running.get(job)
         return running.tasks if running else ()
+
+    def _attempt(self, job: str, task: scheduling.TaskRef) -> UUID:
+        """The run of a placed task."""
+        return UUID(self.loaded.attempts[(job, *task)])
 
     def _nodes_of(self, jobs: Iterable[str]) -> set[str]:
         """Where the jobs' placed tasks are."""
@@ -204,7 +216,7 @@ class _Applying:
     def _taken(self, victim: scheduling.Victim) -> Taken:
         return Taken(
             job_id=self.loaded.jobs[victim.job],
-            task_attempts=tuple(self.loaded.attempts[(victim.job, *task)] for task in victim.tasks),
+            task_attempts=tuple(self._attempt(victim.job, task) for task in victim.tasks),
             grace_s=-(-victim.grace_ms // 1000),
         )
 
@@ -228,6 +240,14 @@ class _Applying:
 
 def _row(job: int) -> Job:
     return Job.objects.select_related("user", "vc").get(pk=job)
+
+
+def _halving(answers: Sequence[A], carry_out: Callable[[Sequence[A]], bool]) -> list[bool]:
+    """All together; where somebody was there first with one of them, the halves for themselves."""
+    if (done := carry_out(answers)) or len(answers) == 1:
+        return [done] * len(answers)
+    halves = answers[: len(answers) // 2], answers[len(answers) // 2 :]
+    return [one for half in halves for one in _halving(half, carry_out)]
 
 
 def batched(items: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:

@@ -20,7 +20,8 @@ from portal.dispatch.lease import lease_release, lease_take
 from portal.dispatch.snapshot import load
 from portal.jobs.outlook import queue_keep
 from portal.jobs.services import jobs_reconcile
-from scheduling import Engine
+from scheduling import Engine, Snapshot
+from scheduling.collecting import paused
 
 log = logging.getLogger(__name__)
 
@@ -39,34 +40,53 @@ class Cycle:
     apply_ms: float
 
 
+_kept: list[Engine] = []
+"""The engine of the last cycle, while no cycle runs. Rows are the truth: it is what saves work, never an answer."""
+
+
+def _engine(snapshot: Snapshot) -> Engine:
+    try:
+        engine = _kept.pop()
+    except IndexError:
+        return Engine.restore(snapshot)
+    engine.follow(snapshot)
+    return engine
+
+
 def cycle_run(*, now: datetime, holder: str = HOLDER) -> Cycle | None:
     """One cycle, or None while another scheduler holds the lease. Killed at any point, nothing is lost."""
     # 1. One scheduler works at a time; correctness does not rest on it.
     if not lease_take(holder=holder, now=now, seconds=settings.LEASE_SECONDS):
         return None
     try:
-        # 2. A change from here on asks for another look.
-        scheduler_flag_clear()
-        # 3. Set right what a lost message or a killed process left undone.
-        times = [time.perf_counter()]
-        nodes_lose(now=now)
-        quota_changes_apply(now=now)
-        jobs_reconcile(now=now)
-        failpoint("cycle.reconciled")
-        # 4. Read rows at one moment, decide with no transaction open, carry out decision by decision.
-        times.append(time.perf_counter())
-        loaded = load(now=now)
-        times.append(time.perf_counter())
-        engine = Engine.restore(loaded.snapshot)
-        times.append(time.perf_counter())
-        plan = engine.plan(int(now.timestamp() * 1000))
-        times.append(time.perf_counter())
-        failpoint("cycle.planned")
-        with failpoint_statements("apply"):
-            applied = apply(plan=plan, loaded=loaded, now=now)
-        # 5. Where everybody stands, for the pages.
-        queue_keep((loaded.jobs[wait.job.id], wait.place) for wait in plan.waits)
-        times.append(time.perf_counter())
-        return Cycle(applied, *((end - begin) * 1000 for begin, end in pairwise(times)))
+        with paused():
+            return _cycle(now)
     finally:
         lease_release(holder=holder, now=now)
+
+
+def _cycle(now: datetime) -> Cycle:
+    # 2. A change from here on asks for another look.
+    scheduler_flag_clear()
+    # 3. Set right what a lost message or a killed process left undone.
+    times = [time.perf_counter()]
+    nodes_lose(now=now)
+    quota_changes_apply(now=now)
+    jobs_reconcile(now=now)
+    failpoint("cycle.reconciled")
+    # 4. Read rows at one moment, decide with no transaction open, carry out decision by decision.
+    times.append(time.perf_counter())
+    loaded = load(now=now)
+    times.append(time.perf_counter())
+    engine = _engine(loaded.snapshot)
+    times.append(time.perf_counter())
+    plan = engine.plan(int(now.timestamp() * 1000))
+    times.append(time.perf_counter())
+    failpoint("cycle.planned")
+    with failpoint_statements("apply"):
+        applied = apply(plan=plan, loaded=loaded, now=now)
+    # 5. Where everybody stands, for the pages.
+    queue_keep((loaded.jobs[wait.job.id], wait.place) for wait in plan.waits)
+    _kept[:] = [engine]
+    times.append(time.perf_counter())
+    return Cycle(applied, *((end - begin) * 1000 for begin, end in pairwise(times)))

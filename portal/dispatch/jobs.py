@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.db.models import Q, TextField
+from django.db.models import TextField
 from django.db.models.functions import Cast
 
 import scheduling
@@ -67,6 +68,7 @@ class JobRows:
     told: dict[int, str]  # row id of a waiting job -> the code that is stored of why it waits
     held_back: dict[int, HeldBack]  # row id -> why it is not in the order
     waits_for: dict[int, str]  # row id -> its unfinished dependencies, in words
+    ids: dict[str, int]  # engine id -> row id
 
 
 def jobs_read(*, now: datetime, vc_names: Mapping[int, str], nodes: frozenset[str]) -> JobRows:
@@ -103,16 +105,23 @@ def _row_of(draft: Job) -> JobRow:
     return JobRow(pk=0, user=draft.user.username, stamp="", avoid_nodes=NOBODY, **columns)
 
 
-class _Kept(NamedTuple):
-    """An engine's job and what it was made from."""
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The rows of all live jobs, and what was made of them. Of ``plain`` jobs row and facts say everything; the others
+    also depend on the time, on their tasks, on other jobs or on rights, and are made anew each time."""
 
-    row: JobRow
-    facts: Facts
-    job: scheduling.Job
+    found: dict[int, tuple[Any, ...]] = field(default_factory=dict)  # as the database gave them
+    rows: dict[int, JobRow] = field(default_factory=dict)
+    told: dict[int, str] = field(default_factory=dict)
+    facts: dict[int, Facts] = field(default_factory=dict)
+    plain: dict[int, scheduling.Job] = field(default_factory=dict)
+    others: tuple[int, ...] = ()
+    waiting: tuple[scheduling.Job, ...] = ()  # of the plain ones
+    ids: dict[str, int] = field(default_factory=dict)
 
 
-_kept: tuple[object, dict[int, _Kept]] = (None, {})
-"""The simple jobs of the last reading, and under which defaults and limits they were made."""
+_kept: list[tuple[object, _Reading]] = []
+"""The last reading, and under which defaults and limits it was made."""
 
 
 class _Reader:
@@ -124,43 +133,74 @@ class _Reader:
         self.rules = vc_names, self.borrow, limits
 
     def read(self) -> JobRows:
-        rows, told = _rows_read()
-        facts = facts_read({key: row.stamp for key, row in rows.items()})
-        needs = dependencies({key: facts[key].after for key in rows if facts[key].after})
-        jobs = self._jobs(rows, facts, needs)
+        reading = self._reading()
+        facts = {key: reading.facts[key] for key in reading.others}
+        rows = {key: reading.rows[key] for key in reading.others}
+        needs = dependencies({key: own.after for key, own in facts.items() if own.after})
+        jobs = self._others(rows, facts, needs)
         held_back = needs.broken | {
             key: _backoff(row) for key, row in rows.items() if row.not_before and row.not_before > self.now
         }
         waiting = [job for key, job in jobs.items() if job.wanted and key not in held_back and rows[key].may_start]
         return JobRows(
-            jobs=jobs,
-            waiting=tuple(sorted(waiting, key=lambda job: job.id)),
-            told=told,
+            jobs=reading.plain | jobs,
+            waiting=_by_id([*reading.waiting, *waiting]) if waiting else reading.waiting,
+            told=reading.told,
             held_back=held_back,
             waits_for=needs.words,
+            ids=reading.ids,
         )
 
-    def _jobs(
+    def _reading(self) -> _Reading:
+        """Only what has changed since the last one is looked at, as it has of few."""
+        rules, last = _kept[0] if _kept else (None, _Reading())
+        if rules != self.rules:
+            last = _Reading(facts=last.facts)
+        found = _rows_read()
+        if found != last.found:
+            last = self._next(last, found)
+        _kept[:] = [(self.rules, last)]
+        return last
+
+    def _next(self, last: _Reading, found: dict[int, tuple[Any, ...]]) -> _Reading:
+        new = [key for key, row in found.items() if last.found.get(key) != row]
+        rows = {key: row for key, row in last.rows.items() if key in found}
+        rows |= {key: JobRow(*found[key][:-1]) for key in new}
+        facts = {key: own for key, own in last.facts.items() if key in rows and own.stamp == rows[key].stamp}
+        facts |= facts_read(rows.keys() - facts.keys())
+        plain = {key: job for key, job in last.plain.items() if key in rows}
+        for key in new:
+            row, own = rows[key], facts[key]
+            if not (own.simple and row.gang and row.not_before is None):
+                plain.pop(key, None)
+            elif key not in plain or last.rows.get(key) != row or last.facts.get(key) is not own:
+                plain[key] = self.job(row, own, own.tasks if row.waits_whole else (), (), preemptible=True)
+        return _Reading(
+            found=found,
+            rows=rows,
+            told={key: row[-1] for key, row in found.items() if rows[key].state == JobState.WAITING},
+            facts=facts,
+            plain=plain,
+            others=tuple(key for key in rows if key not in plain),
+            waiting=_by_id(job for job in plain.values() if job.wanted),
+            ids={job_key(key): key for key in rows},
+        )
+
+    def _others(
         self, rows: Mapping[int, JobRow], facts: Mapping[int, Facts], needs: Dependencies
     ) -> dict[int, scheduling.Job]:
-        """Made anew only where something has changed, as it has of few."""
-        global _kept
-        before = _kept[1] if _kept[0] == self.rules else {}
-        kept: dict[int, _Kept] = {}
         firm = self.firm((row, facts[key]) for key, row in rows.items() if facts[key].firm)
-        wanted = _wanted(rows)
-        jobs = {}
-        for key, row in rows.items():
-            own, last = facts[key], before.get(key)
-            tasks = own.tasks if row.waits_whole else tuple(wanted.get(key, ()))
-            if last is not None and last.facts is own and last.row == row and last.job.wanted == tasks:
-                kept[key], jobs[key] = last, last.job
-                continue
-            jobs[key] = self.job(row, own, tasks, needs.after.get(key, ()), preemptible=key not in firm)
-            if own.simple:
-                kept[key] = _Kept(row, own, jobs[key])
-        _kept = self.rules, kept
-        return jobs
+        wanted = _wanted([key for key, row in rows.items() if not row.gang])
+        return {
+            key: self.job(
+                row,
+                facts[key],
+                facts[key].tasks if row.waits_whole else tuple(wanted.get(key, ())),
+                needs.after.get(key, ()),
+                preemptible=key not in firm,
+            )
+            for key, row in rows.items()
+        }
 
     def job(
         self,
@@ -211,27 +251,24 @@ class _Reader:
         return scheduling.Borrow(said or self.borrow[row.vc_id]) if preemptible else scheduling.Borrow.NEVER
 
 
-def _rows_read() -> tuple[dict[int, JobRow], dict[int, str]]:
+def _rows_read() -> dict[int, tuple[Any, ...]]:
+    """By id: the columns of a ``JobRow``, and the code that is stored of why the job waits."""
     avoid = Cast("avoid_nodes", TextField())
     plain = ("id", "vc_id", "user_id", "user__username", *JobRow._fields[4:9])
-    rows, told = {}, {}
     live = Job.objects.filter(state__in=JOB_LIVE).order_by()
-    for found in live.values_list(*plain, STAMP, avoid, "waiting_code"):
-        row = JobRow(*found[:-1])
-        rows[row.pk] = row
-        if row.state == JobState.WAITING:
-            told[row.pk] = found[-1]
-    return rows, told
+    return {found[0]: found for found in live.values_list(*plain, STAMP, avoid, "waiting_code")}
 
 
-def _wanted(rows: Mapping[int, JobRow]) -> dict[int, list[scheduling.TaskRef]]:
-    """The tasks that wait, of jobs that are no waiting gangs: of those all wait."""
+def _by_id(jobs: Iterable[scheduling.Job]) -> tuple[scheduling.Job, ...]:
+    return tuple(sorted(jobs, key=attrgetter("id")))
+
+
+def _wanted(jobs: Collection[int]) -> dict[int, list[scheduling.TaskRef]]:
+    """The tasks that wait of jobs that are no gangs: of a gang all wait or none. One query; none without jobs."""
     wanted: dict[int, list[scheduling.TaskRef]] = defaultdict(list)
-    partly = ~Q(job__gang=True, job__state=JobState.WAITING)
-    tasks = Task.objects.filter(partly, job__state__in=JOB_LIVE, state=TaskState.WAITING)
-    found = tasks.order_by("role__position", "index").values_list("job_id", "role__name", "index")
-    for job, role, index in found:
-        if job in rows:
+    if jobs:
+        tasks = Task.objects.filter(job__in=jobs, state=TaskState.WAITING).order_by("role__position", "index")
+        for job, role, index in tasks.values_list("job_id", "role__name", "index"):
             wanted[job].append(scheduling.TaskRef(role, index))
     return wanted
 

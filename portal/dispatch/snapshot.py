@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from uuid import UUID
 
 from django.db import connection, transaction
 
 import scheduling
 from portal.clusters.selectors import ClusterRows, cluster_read
-from portal.dispatch.dependencies import HeldBack, job_key
+from portal.dispatch.dependencies import HeldBack
 from portal.dispatch.holdings import Claims, Holdings, demotions_read
 from portal.dispatch.jobs import jobs_read
 from portal.dispatch.reservations import Reserved, reservations_read
@@ -25,7 +24,7 @@ class Loaded:
 
     snapshot: scheduling.Snapshot
     jobs: dict[str, int]  # engine id -> row id
-    attempts: dict[tuple[str, str, int], UUID]  # (engine job id, role, index) of a placed task -> its attempt's id
+    attempts: dict[tuple[str, str, int], str]  # (engine job id, role, index) of a placed task -> its attempt's id
     nodes: dict[str, int]  # node name -> row id
     versions: dict[str, int]  # node name -> placement_version as read
     leaves: dict[str, int]  # leaf id -> GPU row id
@@ -47,7 +46,7 @@ def load(*, now: datetime) -> Loaded:
 
 def read(*, now: datetime) -> Loaded:
     """The same inside a transaction of the caller's."""
-    holdings = Holdings(now)
+    holdings = Holdings()
     cluster = cluster_read(given_up=holdings.given_up())
     jobs = jobs_read(now=now, vc_names=cluster.vc_names, nodes=frozenset(cluster.nodes))
     claims = holdings.claims(jobs, cluster)
@@ -63,7 +62,7 @@ def read(*, now: datetime) -> Loaded:
     )
     return Loaded(
         snapshot=snapshot,
-        jobs={job_key(key): key for key in jobs.jobs},
+        jobs=jobs.ids,
         attempts=holdings.attempts(),
         nodes={name: node.pk for name, node in cluster.nodes.items()},
         versions={name: node.placement_version for name, node in cluster.nodes.items()},

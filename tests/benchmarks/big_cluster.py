@@ -162,7 +162,7 @@ def placed_run() -> None:
     Job.objects.filter(state=JobState.STARTING).update(state=JobState.RUNNING, started_at=since)
     JobAttempt.objects.filter(state=AttemptState.STARTING).update(state=AttemptState.RUNNING, started_at=since)
     Task.objects.filter(state=TaskState.STARTING).update(state=TaskState.RUNNING)
-    live = TaskAttempt.objects.filter(phase__in=[Phase.PREPARE, Phase.RUN], ended_at=None)
+    live = TaskAttempt.objects.filter(phase__in=[Phase.PREPARE, Phase.RUN], ended_at=None, started_at=None)
     live.update(phase=Phase.RUN, state=ContainerState.RUNNING, started_at=since)
 
 

@@ -7,6 +7,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from nodes.protocol import node_queue
+from portal.common.wake import redis_once
 from portal.jobs.models import Allocation, Job, TaskAttempt
 from portal.jobs.services import job_stop
 from tests.dispatch.plans import carry_out, read, start
@@ -55,3 +57,14 @@ def test_each_has_ports_of_its_own_and_its_own_history(world: World) -> None:
     for job in jobs:
         told = list(job.events.values_list("code", "message"))[-2:]
         assert told == [("starting", "Attempt 1 starts."), ("placed", "Attempt 1: 1 task placed on gpu01.")]
+
+
+def test_a_node_is_sent_its_list_once_however_many_transactions_of_a_cycle_change_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("portal.dispatch.apply.TOGETHER", 1)
+    world.node("gpu01", gpus=8)
+    jobs = jobs_of(world, 3)
+    sent = redis_once().llen(node_queue("gpu01"))
+    queries_to_start(jobs, 0)
+    assert redis_once().llen(node_queue("gpu01")) == sent + 1

@@ -1,6 +1,7 @@
 """After every event of random worlds: the books are right, a restored engine goes on alike, nothing goes round."""
 
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import TypeVar
 
@@ -16,8 +17,9 @@ from tests.scheduling.playing import Player
 Row = TypeVar("Row")
 
 
-def watch(made: Engine, carried_out: Plan) -> None:
-    """What must hold of an engine that has just carried a plan out, its victims still in place."""
+def watch(follower: Engine, made: Engine, carried_out: Plan) -> None:
+    """What must hold of an engine that has just carried a plan out, its victims still in place. `follower` is one that
+    learns of everything from snapshots, as a tick does."""
     now, state = carried_out.at_ms, made.snapshot()
     check_amounts(state)
     again = Engine.restore(state)
@@ -28,6 +30,9 @@ def watch(made: Engine, carried_out: Plan) -> None:
     assert books_of(made) == before
     assert again.plan(now) == plan
     assert Engine.restore(shuffled(state, Random(now))).plan(now) == plan
+    follower.follow(replace(shuffled(state, Random(now)), cluster=state.cluster))
+    assert (follower.snapshot(), books_of(follower)) == (state, before)
+    assert follower.plan(now) == plan
     check_told(made, plan)
     assert again.advance(now) == replace(plan, waits=())
 
@@ -52,7 +57,7 @@ def shuffled(state: Snapshot, chance: Random) -> Snapshot:
 
 def check_world(world: World) -> None:
     made = Engine(world.cluster)
-    run = Player(made, world.lasts, watch).play(world.arrivals)
+    run = Player(made, world.lasts, partial(watch, Engine(world.cluster))).play(world.arrivals)
     state = made.snapshot()
     assert (state.running, state.claims) == ((), ())
     assert books_of(made) == books_of(Engine(world.cluster))

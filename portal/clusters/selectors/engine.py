@@ -56,6 +56,13 @@ def cluster_read(*, given_up: GivenUp | None = None, lines: Lines | None = None)
     return _Reader(given_up or GivenUp(), quota_lines() if lines is None else lines).read()
 
 
+_Made = tuple[tuple[object, ...], scheduling.Node]
+"""A node and what it was made from."""
+
+_nodes: dict[str, _Made] = {}
+"""The nodes of the last reading, by name."""
+
+
 class _Reader:
     def __init__(self, given_up: GivenUp, lines: Lines) -> None:
         self.given_up, self.lines = given_up, lines
@@ -69,7 +76,7 @@ class _Reader:
         upper = self._upper_cells()
         vcs = list(VirtualCluster.objects.order_by("name"))
         cluster = _cluster(
-            nodes=tuple(self._node(node, leaves) for node in self.nodes),
+            nodes=self._nodes(leaves),
             virtual_clusters=self._virtual_clusters(vcs),
             cell_types=tuple(
                 scheduling.CellType(row.name, self.type_names[row.child_id], row.child_count, row.is_node_level)
@@ -91,10 +98,22 @@ class _Reader:
 
     # The hardware
 
-    def _node(self, node: NodeRow, found: Leaves) -> scheduling.Node:
+    def _nodes(self, found: Leaves) -> tuple[scheduling.Node, ...]:
+        """Those of the last reading where nothing of them has changed."""
+        made = {node.name: self._node(node, found, _nodes.get(node.name)) for node in self.nodes}
+        _nodes.clear()
+        _nodes.update(made)
+        return tuple(node for _, node in made.values())
+
+    def _node(self, node: NodeRow, found: Leaves, last: _Made | None) -> _Made:
         leaves = found.of(node, self.leaf_names[node.shape_id]) if node.shape_id else ()
-        cpu_milli, memory_mb = self.given_up.amounts.get(node.pk, (0, 0))
-        return scheduling.Node(
+        shape = self.type_names[node.shape_id] if node.shape_id else ""
+        given_up = self.given_up.amounts.get(node.pk, (0, 0))
+        facts = (node.description, leaves, shape, given_up, settings.GPU_RESERVE_PERCENT)
+        if last is not None and last[0] == facts:
+            return last
+        cpu_milli, memory_mb = given_up
+        return facts, scheduling.Node(
             id=node.name,
             cpu_milli=max(node.cpu_milli - cpu_milli, 0),
             memory_mb=max(node.memory_mb - memory_mb, 0),
@@ -103,7 +122,7 @@ class _Reader:
             sku=leaves[0].cell_type if leaves else "",
             reserve_cpu_milli=_reserve(node.cpu_milli, len(leaves)),
             reserve_memory_mb=_reserve(node.memory_mb, len(leaves)),
-            shape=self.type_names[node.shape_id] if node.shape_id else "",
+            shape=shape,
             chain=node.chain,
         )
 

@@ -3,13 +3,15 @@ not change."""
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from django.db.models import Q
+from django.db.models import Q, TextField
+from django.db.models.functions import Cast
 
 import scheduling
 from portal.clusters.models import CellType, Gpu, Node
@@ -34,20 +36,33 @@ class NodeRow(NamedTuple):
     name: str
     intent: str
     health: str
-    placement_version: int
     sku_id: int | None
     cpu_milli: int
     memory_mb: int
     shape_id: int | None
-    slots: list[int]
+    slots: tuple[int, ...]
     upper_id: int | None
     chain: str
+    placement_version: int
+
+    @property
+    def description(self) -> tuple[object, ...]:
+        """All of it but the version, which changes with every decision."""
+        return self[:-1]
 
 
 def node_rows() -> list[NodeRow]:
     """All nodes by name; one query."""
-    rows = Node.objects.order_by("name").values_list("id", *NodeRow._fields[1:])
-    return [NodeRow(*row) for row in rows]
+    columns = [Cast("slots", TextField()) if name == "slots" else name for name in NodeRow._fields[1:]]
+    rows = Node.objects.order_by("name").values_list("id", *columns)
+    slots = NodeRow._fields.index("slots")
+    return [NodeRow._make((*row[:slots], _slots(row[slots]), *row[slots + 1 :])) for row in rows]
+
+
+@lru_cache(maxsize=NODES_KEPT)
+def _slots(text: str) -> tuple[int, ...]:
+    """Equal nodes have equal lists."""
+    return tuple(json.loads(text))
 
 
 @dataclass(slots=True)
@@ -63,25 +78,50 @@ class Leaves:
         """Those of one node, in the order of its tree."""
         well = self.well.get(node.pk, set())
         out = frozenset() if len(well) == len(node.slots) else frozenset(node.slots) - well
-        return _leaves(node.name, tuple(node.slots), leaf_type, out)
+        return _leaves(node.name, node.slots, leaf_type, out)
+
+
+class _GpuRows(NamedTuple):
+    """What leaves are made from: the nodes' names, and (id, node, slot) of GPUs that are well, that are not, and that
+    are given up."""
+
+    names: dict[int, str]
+    plain: list[tuple[int, int, int | None]]
+    others: list[tuple[int, int, int | None]]
+    given_up: list[tuple[int, int, int | None]]
+
+
+_last: list[tuple[_GpuRows, Leaves]] = []
 
 
 def leaves_read(nodes: Iterable[NodeRow], given_up: frozenset[int]) -> Leaves:
-    """Two queries, whatever the number of GPUs."""
-    names = {node.pk: node.name for node in nodes}
+    """Three queries, whatever the number of GPUs; those of the last reading where the rows are the same."""
+    placed = Gpu.objects.filter(slot__isnull=False).values_list("id", "node_id", "slot")
+    rows = _GpuRows(
+        names={node.pk: node.name for node in nodes},
+        plain=list(placed.filter(present=True, fault="").order_by()),
+        others=list(placed.filter(Q(present=False) | ~Q(fault="")).order_by("-present", "-id")),
+        given_up=list(placed.filter(pk__in=given_up).order_by()),
+    )
+    for before, leaves in list(_last):
+        if before == rows:
+            return leaves
+    found = _leaves_of(rows)
+    _last[:] = [(rows, found)]
+    return found
+
+
+def _leaves_of(rows: _GpuRows) -> Leaves:
     found = Leaves()
-    placed = Gpu.objects.filter(slot__isnull=False).order_by("-present", "-id")
-    plain = placed.filter(present=True, fault="").values_list("id", "node_id", "slot")
-    others = placed.filter(Q(present=False) | ~Q(fault="")).values_list("id", "node_id", "slot")
-    for gpu, node, slot in plain:
-        _enter(found, gpu, f"{names[node]}/{slot}")
+    for gpu, node, slot in sorted(rows.plain, reverse=True):
+        _enter(found, gpu, f"{rows.names[node]}/{slot}")
         found.well[node].add(slot or 0)
-    for gpu, node, slot in others:
-        leaf = f"{names[node]}/{slot}"
+    for gpu, node, slot in rows.others:
+        leaf = f"{rows.names[node]}/{slot}"
         _enter(found, gpu, leaf)
         if found.gpus[leaf] == gpu:
             found.well[node].discard(slot or 0)
-    for node, slot in placed.filter(pk__in=given_up).values_list("node_id", "slot"):
+    for _, node, slot in rows.given_up:
         found.well[node].discard(slot or 0)
     return found
 

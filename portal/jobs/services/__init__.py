@@ -6,10 +6,10 @@ from portal.jobs.services.claims import claims_release
 from portal.jobs.services.holding import job_demote, job_promote
 from portal.jobs.services.moves import job_hold, jobs_hold
 from portal.jobs.services.moving import job_change_vc
-from portal.jobs.services.orders import desired_build, desired_send, nodes_bump, nodes_hold
+from portal.jobs.services.orders import desired_build, desired_send, nodes_bump, nodes_hold, orders_together
 from portal.jobs.services.pausing import job_pause, job_resume
 from portal.jobs.services.placing import Leaf, NoPortLeft, Overtaken, Placed
-from portal.jobs.services.preempt import PREEMPTING, Taken, job_preempt, preempting_words
+from portal.jobs.services.preempt import PREEMPTING, Preempting, Taken, jobs_preempt, preempting_words
 from portal.jobs.services.reports import attempt_log_done, container_report, containers_report
 from portal.jobs.services.specs import grace_seconds
 from portal.jobs.services.starting import Starting, attempts_start
@@ -25,6 +25,7 @@ __all__ = [
     "NoPortLeft",
     "Overtaken",
     "Placed",
+    "Preempting",
     "Starting",
     "Taken",
     "Waiting",
@@ -46,16 +47,17 @@ __all__ = [
     "job_hold",
     "job_of_others",
     "job_pause",
-    "job_preempt",
     "job_promote",
     "job_resume",
     "job_stop",
     "job_submit",
     "jobs_hold",
+    "jobs_preempt",
     "jobs_reconcile",
     "node_tasks_lose",
     "nodes_bump",
     "nodes_hold",
+    "orders_together",
     "preempting_words",
     "waits_due",
     "waits_write",

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from django.db.models import Q
 
-from portal.jobs.models import Allocation, Claim, Job, Task
+from portal.jobs.models import Allocation, Claim, Job, JobAttempt, Task
 from portal.jobs.services.placing import Overtaken, Placed
 from portal.jobs.states import AttemptState, JobState, TaskState
 
@@ -18,22 +18,21 @@ _MAY_CLAIM = {
 """By gang: a gang claims as a whole, any other job also while some of its tasks run."""
 
 
-def claims_make(*, job: Job, placed: Sequence[Placed], now: datetime) -> None:
-    """Keep the leaves of ``placed`` for the job: in place of all claims on them, and of its own for these tasks.
+def claims_make(wants: Sequence[tuple[Job, Sequence[Placed]]], *, now: datetime) -> None:
+    """Keep the leaves of these places for each job: in place of all claims on them, and of its own for these tasks.
 
-    Inside the caller's transaction, which has checked the nodes' versions. Raises Overtaken when the job or one of
-    the tasks does not wait any more.
+    Inside the caller's transaction, which has checked the nodes' versions. Raises Overtaken when one of the jobs or
+    tasks does not wait any more; IntegrityError when two want one leaf.
     """
-    _check_waiting(job, placed)
-    tasks = [place.task_id for place in placed]
-    leaves = [leaf.gpu_id for place in placed for leaf in place.leaves]
-    Claim.objects.filter(leaf__in=leaves).delete()
-    Claim.objects.filter(claimant=job, task__in=tasks).delete()
-    holders = dict(
-        Allocation.objects.filter(leaf__in=leaves, released_at__isnull=True).values_list(
-            "leaf", "task_attempt__job_attempt__job"
-        )
-    )
+    _check_waiting([job for job, _ in wants])
+    places = [place for _, placed in wants for place in placed]
+    tasks = {place.task_id for place in places}
+    if Task.objects.filter(pk__in=tasks, state=TaskState.WAITING).count() != len(tasks):
+        raise Overtaken
+    leaves = [leaf.gpu_id for place in places for leaf in place.leaves]
+    Claim.objects.filter(Q(leaf__in=leaves) | Q(task__in=tasks)).delete()
+    held = Allocation.objects.filter(leaf__in=leaves, released_at__isnull=True).order_by()
+    holders = dict(held.values_list("leaf", "task_attempt__job_attempt__job"))
     Claim.objects.bulk_create(
         Claim(
             leaf_id=leaf.gpu_id,
@@ -43,18 +42,18 @@ def claims_make(*, job: Job, placed: Sequence[Placed], now: datetime) -> None:
             victim_id=holders.get(leaf.gpu_id),
             created_at=now,
         )
+        for job, placed in wants
         for place in placed
         for leaf in place.leaves
     )
 
 
-def _check_waiting(job: Job, placed: Sequence[Placed]) -> None:
-    if not Job.objects.filter(pk=job.pk, paused=False, state__in=_MAY_CLAIM[job.gang]).exists():
+def _check_waiting(jobs: Sequence[Job]) -> None:
+    keys = {job.pk for job in jobs}
+    may = Q(gang=True, state__in=_MAY_CLAIM[True]) | Q(gang=False, state__in=_MAY_CLAIM[False])
+    if Job.objects.filter(may, pk__in=keys, paused=False).count() != len(keys):
         raise Overtaken
-    if job.attempts.filter(state=AttemptState.ENDING).exists():
-        raise Overtaken
-    tasks = {place.task_id for place in placed}
-    if Task.objects.filter(pk__in=tasks, state=TaskState.WAITING).count() != len(tasks):
+    if JobAttempt.objects.filter(job__in=keys, state=AttemptState.ENDING).exists():
         raise Overtaken
 
 

@@ -22,7 +22,7 @@ def task_attempt_release(*, row: TaskAttempt, now: datetime) -> None:
     """Its last process is gone: CPU, memory, ports and GPUs are free again, and what it took is charged."""
     freed = TaskAttempt.objects.filter(pk=row.pk, released_at__isnull=True).update(released_at=now)
     if freed and row.lost_at is None:
-        usage_charge(row=row, until=now)
+        usage_charge(rows=[row], until=now)
     Allocation.objects.filter(task_attempt=row, released_at__isnull=True).update(released_at=now)
     if freed:
         transaction.on_commit(scheduler_wake)
@@ -30,7 +30,7 @@ def task_attempt_release(*, row: TaskAttempt, now: datetime) -> None:
 
 def task_attempt_uncharge(*, row: TaskAttempt, now: datetime) -> None:
     """Given up with its node: it holds its GPUs there until they are seen free, but its team's quota no more."""
-    usage_charge(row=row, until=now)
+    usage_charge(rows=[row], until=now)
     _borrowed([row], now)
 
 
@@ -70,8 +70,7 @@ def job_demote(*, job: Job, task_attempts: Collection[UUID], cause: str, by: Job
     )
     if not rows:
         raise Overtaken
-    for row in rows:
-        usage_charge(row=row, until=now)
+    usage_charge(rows=rows, until=now)
     count = _borrowed(rows, now)
     Demotion.objects.update_or_create(job=job, defaults={"cause": cause, "created_at": now})
     words = f"{job_named(by, to=job)} is owed their quota" if by else cause
@@ -85,8 +84,10 @@ def rights_lose(*, leaves: Collection[int], virtual_cells: Collection[str], now:
     lost = Allocation.objects.filter(
         Q(leaf__in=leaves) | Q(virtual_cell__in=virtual_cells), released_at__isnull=True, standing=Standing.GUARANTEED
     )
-    for row in TaskAttempt.objects.filter(pk__in=lost.values("task_attempt")).select_related("job_attempt__job"):
-        usage_charge(row=row, until=now)
+    rows = TaskAttempt.objects.filter(pk__in=lost.values("task_attempt")).select_related("job_attempt__job")
+    columns = ("started_at", "created_at", "cpu_milli", "memory_mb", "job_attempt__job__vc", "job_attempt__job__user")
+    if losers := list(rows.only(*columns)):
+        usage_charge(rows=losers, until=now)
     lost.update(virtual_cell="", standing=Standing.BORROWED, since=now)
 
 

@@ -6,13 +6,14 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from nodes.protocol import (
     DESIRED_TASK,
@@ -29,9 +30,10 @@ from nodes.protocol import (
     spec_digest,
 )
 from portal.clusters.models import Node
+from portal.common.bulk import rows_update
 from portal.common.wake import task_send
-from portal.jobs.models import TaskAttempt
-from portal.jobs.services.specs import attempts_facts, container_spec
+from portal.jobs.models import Allocation, JobAttempt, TaskAttempt
+from portal.jobs.services.specs import HeldGpu, attempts_facts, container_spec
 
 log = logging.getLogger(__name__)
 
@@ -47,10 +49,12 @@ def nodes_hold(node_ids: Iterable[int]) -> None:
 
 
 class _Changed(threading.local):
-    """The nodes whose lists changed in the transaction that goes on: each is sent once, however often it changed."""
+    """The nodes whose lists changed in the transaction that goes on, or in several (``orders_together``): each is sent
+    once, however often it changed."""
 
     def __init__(self) -> None:
         self.nodes: set[int] = set()
+        self.together = False
 
 
 _changed = _Changed()
@@ -69,12 +73,27 @@ def nodes_bump(node_ids: Iterable[int]) -> dict[int, int]:
     return dict(Node.objects.filter(pk__in=ids).values_list("pk", "generation"))
 
 
+@contextmanager
+def orders_together() -> Iterator[None]:
+    """The lists that change in the transactions of this block are sent at its end: one that several of them changed
+    only once. Killed before, the nodes' next reports ask for them."""
+    _changed.together = True
+    try:
+        yield
+    finally:
+        _changed.together = False
+    _send_changed()
+
+
 def _send_changed() -> None:
+    if _changed.together:
+        return
     # What a transaction left behind that was undone is sent as well: a list too many does no harm.
     ids = sorted(_changed.nodes)
     _changed.nodes.clear()
     if ids:
-        for node, desired in desired_lists(nodes=list(Node.objects.filter(pk__in=ids).order_by("pk"))):
+        nodes = Node.objects.filter(pk__in=ids).defer("inventory").order_by("pk")
+        for node, desired in desired_lists(nodes=list(nodes)):
             _send(node, desired)
 
 
@@ -112,14 +131,7 @@ def desired_lists(
 ) -> list[tuple[Node, Desired]]:
     """The lists of several nodes; a fixed number of queries, however many nodes and tasks there are."""
     there = TaskAttempt.objects.filter(node__in=nodes, removed_at__isnull=True)
-    _specs_store(
-        list(
-            there.filter(phase__in=NEEDS_SPEC, spec_hash="")
-            .select_related("task__role", "node", "job_attempt__job__user", "job_attempt__job__vc")
-            .defer("job_attempt__job__config", "node__inventory")
-            .prefetch_related("allocations__leaf")
-        )
-    )
+    _specs_store(there.filter(phase__in=NEEDS_SPEC, spec_hash=""), {node.pk: node for node in nodes})
     by_node: dict[int, list[Order]] = defaultdict(list)
     for row in there.order_by("created_at", "id").values_list("node_id", *_Row._fields):
         by_node[row[0]].append(_order(_Row(*row[1:]), specs_known))
@@ -164,14 +176,31 @@ def _order(row: _Row, specs_known: Collection[str]) -> Order:
     )
 
 
-def _specs_store(rows: Sequence[TaskAttempt]) -> None:
+def _specs_store(wanted: QuerySet[TaskAttempt], nodes: Mapping[int, Node]) -> None:
     # Made once and kept: what it is made of (addresses, siblings' ports) may change while the container lives.
-    facts = attempts_facts({row.job_attempt for row in rows})
+    columns = ("job_attempt", "node", "pinned_digest", "ports", "waits_for", "task__index", "task__role__name")
+    rows = list(wanted.select_related("task__role").only(*columns))
+    if not rows:
+        return
+    running = JobAttempt.objects.filter(pk__in={row.job_attempt_id for row in rows})
+    attempts = running.select_related("job__user", "job__vc").defer("job__config").in_bulk()
+    facts, gpus = attempts_facts([*attempts.values()]), _gpus([row.pk for row in rows])
+    new = []
     for row in rows:
-        encoded = encode(container_spec(facts[row.job_attempt_id], row))
-        row.spec_hash, row.spec_sealed = spec_digest(encoded), PortalKey.seal_for(row.node.public_key, encoded)
+        row.node = nodes[row.node_id]
+        encoded = encode(container_spec(facts[row.job_attempt_id], row, gpus[row.pk]))
+        new.append((row.pk, spec_digest(encoded), PortalKey.seal_for(row.node.public_key, encoded)))
     # Who was there first with one of them wins: what is sent is read again.
-    TaskAttempt.objects.filter(spec_hash="").bulk_update(rows, ["spec_hash", "spec_sealed"], batch_size=100)
+    rows_update(TaskAttempt, ("spec_hash", "spec_sealed"), new, only={"spec_hash": ""})
+
+
+def _gpus(attempts: Collection[UUID]) -> dict[UUID, list[HeldGpu]]:
+    """What each of these task attempts was given, in the order of the GPUs' indices."""
+    held: dict[UUID, list[HeldGpu]] = defaultdict(list)
+    rows = Allocation.objects.filter(task_attempt__in=attempts).order_by("leaf__index")
+    for key, number, uuid in rows.values_list("task_attempt", "leaf__index", "leaf__uuid"):
+        held[key].append(HeldGpu(number, uuid))
+    return held
 
 
 def _stop(row: _Row) -> Stop | None:

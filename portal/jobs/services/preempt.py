@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 from uuid import UUID
 
 from nodes.protocol import Phase, StopReason
+from portal.common.bulk import rows_update
 from portal.jobs.models import Allocation, Job, JobAttempt, Preemption, Standing, TaskAttempt
 from portal.jobs.services.attempts import LIVE, attempts_end, tasks_stop
 from portal.jobs.services.claims import claims_make
 from portal.jobs.services.holding import rights_lose
-from portal.jobs.services.moves import job_announce, job_event
+from portal.jobs.services.moves import job_event
 from portal.jobs.services.placing import Placed
 from portal.jobs.services.words import gpus_named, job_named, jobs_named
 from portal.jobs.states import EndReason, JobState
@@ -32,42 +33,50 @@ class Taken:
     grace_s: int
 
 
-def job_preempt(*, job: Job, placed: Sequence[Placed], victims: Sequence[Taken], now: datetime) -> None:
-    """Claim the leaves of ``placed`` for the job and tell the victims to end, all in the caller's transaction, which
-    holds every job's row and has checked the nodes' versions.
+@dataclass(frozen=True, slots=True)
+class Preempting:
+    """A job, with user and VC loaded, the places that it is owed, and who must end for them."""
 
-    Who holds what is claimed holds it on loan from now on, so that the job may also start where GPUs are free at once.
+    job: Job
+    placed: Sequence[Placed]
+    victims: Sequence[Taken]
+
+
+def jobs_preempt(*, wants: Sequence[Preempting], now: datetime) -> None:
+    """Claim the leaves for each job and tell the victims to end, all in the caller's transaction, which holds every
+    job's row and has checked the nodes' versions.
+
+    Who holds what is claimed holds it on loan from now on, so that the jobs may also start where GPUs are free at once.
     A victim that ends already, or has ended, is told nothing: its GPUs are claimed all the same. Raises Overtaken
-    when the job waits no more.
+    when one of the jobs waits no more.
     """
-    claims_make(job=job, placed=placed, now=now)
-    told = _victims_end(victims, job, now)
-    leaves = [leaf for place in placed for leaf in place.leaves]
+    claims_make([(one.job, one.placed) for one in wants], now=now)
+    told = _victims_end(wants, now)
+    leaves = [leaf for one in wants for place in one.placed for leaf in place.leaves]
     rights_lose(leaves=[leaf.gpu_id for leaf in leaves], virtual_cells=[leaf.virtual_cell for leaf in leaves], now=now)
-    if told:
-        _tell(job, told, now)
+    _tell([one.job for one in wants], told, now)
 
 
-def _victims_end(victims: Sequence[Taken], job: Job, now: datetime) -> list[Preemption]:
-    """Tell those that go on to end; the gangs among them as a whole, and equal ones together."""
-    grace = {attempt: taken.grace_s for taken in victims for attempt in taken.task_attempts}
-    rows = list(
-        TaskAttempt.objects.filter(LIVE, pk__in=grace, phase__in=[Phase.PREPARE, Phase.RUN], job_attempt__end_reason="")
-        .select_related("task__role", "job_attempt__job__user", "job_attempt__job__vc")
-        .order_by("job_attempt_id", "id")
-    )
-    held, own = _held(rows)
+def _victims_end(wants: Sequence[Preempting], now: datetime) -> list[Preemption]:
+    """Tell those that go on to end, each for the first that names it; gangs as a whole, and equal ones together."""
+    taken = _by_first(wants)
+    rows = TaskAttempt.objects.filter(
+        LIVE, pk__in=taken, phase__in=[Phase.PREPARE, Phase.RUN], job_attempt__end_reason=""
+    ).select_related("task__role", "job_attempt__job__user", "job_attempt__job__vc")
+    ordered = sorted(rows, key=lambda row: (row.job_attempt_id, taken[row.pk][0], row.pk))
+    held, own = _held(ordered)
     told, gangs = [], defaultdict(list)
-    for attempt, group in groupby(rows, key=lambda row: row.job_attempt):
+    for (attempt, _), group in groupby(ordered, key=lambda row: (row.job_attempt, taken[row.pk][0])):
         tasks = list(group)
-        why = "which has a higher priority" if attempt.pk in own else "which is owed the GPUs that it had on loan"
+        _, job, grace_s = taken[tasks[0].pk]
+        by_right = any(row.pk in own for row in tasks)
+        why = "which has a higher priority" if by_right else "which is owed the GPUs that it had on loan"
         message = f"Preempted by {job_named(job, to=attempt.job)}, {why}."
-        grace_s = grace[tasks[0].pk]
         if attempt.job.gang:
             gangs[message, grace_s].append(attempt)
         else:
             _tasks_end(attempt, tasks, message, grace_s, now)
-        told.append(_preemption(job, attempt, tasks, held[attempt.pk], now, grace_s))
+        told.append(_preemption(job, attempt, tasks, sum(held[row.pk] for row in tasks), now, grace_s))
     for (message, grace_s), attempts in gangs.items():
         attempts_end(
             attempts=attempts, reason=EndReason.PREEMPTED, message=message, now=now, stop=StopReason.PREEMPTED,
@@ -76,10 +85,20 @@ def _victims_end(victims: Sequence[Taken], job: Job, now: datetime) -> list[Pree
     return Preemption.objects.bulk_create(told)
 
 
-def _held(rows: Sequence[TaskAttempt]) -> tuple[Counter[int], set[int]]:
-    """By job attempt the GPUs that these tasks hold, and the attempts that hold some inside their quota."""
+def _by_first(wants: Sequence[Preempting]) -> dict[UUID, tuple[int, Job, int]]:
+    """By task attempt the first job that wants it to end, that job's place in the list, and the grace."""
+    taken: dict[UUID, tuple[int, Job, int]] = {}
+    for number, one in enumerate(wants):
+        for victim in one.victims:
+            for attempt in victim.task_attempts:
+                taken.setdefault(attempt, (number, one.job, victim.grace_s))
+    return taken
+
+
+def _held(rows: Sequence[TaskAttempt]) -> tuple[Counter[UUID], set[UUID]]:
+    """How many GPUs each of these task attempts holds, and which hold some inside their quota."""
     leaves = Allocation.objects.filter(task_attempt__in=[row.pk for row in rows], released_at__isnull=True)
-    found = list(leaves.order_by().values_list("task_attempt__job_attempt", "standing"))
+    found = list(leaves.order_by().values_list("task_attempt", "standing"))
     return Counter(key for key, _ in found), {key for key, standing in found if standing == Standing.GUARANTEED}
 
 
@@ -100,14 +119,26 @@ def _preemption(
     )
 
 
-def _tell(job: Job, told: Sequence[Preemption], now: datetime) -> None:
-    message = preempting_words(job=job, told=told)
-    job_event(job=job, code=PREEMPTING, message=f"{message}.", now=now)
-    Job.objects.filter(pk=job.pk, state=JobState.WAITING).update(
-        waiting_code=PREEMPTING, waiting_message=message, waiting_written_at=now,
-        waiting_numbers={"gpus": sum(one.gpus for one in told), "victims": len(told)},
-    )  # fmt: skip
-    job_announce(job)
+def _tell(jobs: Sequence[Job], preemptions: Iterable[Preemption], now: datetime) -> None:
+    """Each job whom it waits for; those of whom nobody had to be told wait for nobody new."""
+    by_job = defaultdict(list)
+    for one in preemptions:
+        by_job[one.preemptor_id].append(one)
+    waits = []
+    for job in (one for one in jobs if one.pk in by_job):
+        told = by_job[job.pk]
+        message = preempting_words(job=job, told=told)
+        job_event(job=job, code=PREEMPTING, message=f"{message}.", now=now)
+        waits.append((job.pk, message, {"gpus": sum(one.gpus for one in told), "victims": len(told)}))
+    if not waits:
+        return
+    rows_update(
+        Job,
+        ("waiting_message", "waiting_numbers"),
+        waits,
+        every={"waiting_code": PREEMPTING, "waiting_written_at": now},
+        only={"state": JobState.WAITING},
+    )
 
 
 def preempting_words(*, job: Job, told: Sequence[Preemption]) -> str:

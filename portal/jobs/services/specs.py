@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 
@@ -42,18 +42,27 @@ def attempts_facts(attempts: Collection[JobAttempt]) -> dict[int, AttemptFacts]:
         return {}
     storages = {storage.name: storage for storage in Storage.objects.all()}
     job_storage = next((storage for storage in storages.values() if storage.jobs), None)
-    placed: dict[int, list[TaskAttempt]] = defaultdict(list)
+    placed: dict[int, list[_Placed]] = defaultdict(list)
     rows = TaskAttempt.objects.filter(job_attempt__in=attempts).order_by("number")
-    columns = ("job_attempt", "number", "ports", "task__index", "task__role__name", "node__address")
-    for row in rows.select_related("task__role", "node").only(*columns):
-        placed[row.job_attempt_id].append(row)
+    columns = ("job_attempt", "task__role__name", "task__index", "node__address", "ports")
+    for attempt, *row in rows.values_list(*columns):
+        placed[attempt].append(_Placed(*row))
     return {
         attempt.pk: _facts(attempt, placed[attempt.pk], storages=storages, job_storage=job_storage)
         for attempt in attempts
     }
 
 
-def _facts(attempt: JobAttempt, placed: Iterable[TaskAttempt], **shared: Any) -> AttemptFacts:
+class _Placed(NamedTuple):
+    """A task attempt as its siblings see it."""
+
+    role: str
+    number: int
+    address: str
+    ports: dict[str, list[int]]
+
+
+def _facts(attempt: JobAttempt, placed: Iterable[_Placed], **shared: Any) -> AttemptFacts:
     job = attempt.job
     spec = JobSpec.from_json(job.spec)
     return AttemptFacts(
@@ -61,8 +70,8 @@ def _facts(attempt: JobAttempt, placed: Iterable[TaskAttempt], **shared: Any) ->
     )
 
 
-def _peers(placed: Iterable[TaskAttempt], spec: JobSpec) -> tuple[Peer, ...]:
-    newest = {(row.task.role.name, row.task.index): row for row in placed}
+def _peers(placed: Iterable[_Placed], spec: JobSpec) -> tuple[Peer, ...]:
+    newest = {(row.role, row.number): row for row in placed}
     peers, rank = [], 0
     for role in spec.roles:
         for index in range(role.instances):
@@ -72,7 +81,7 @@ def _peers(placed: Iterable[TaskAttempt], spec: JobSpec) -> tuple[Peer, ...]:
                     role=role.name,
                     index=index,
                     rank=rank,
-                    address=row.node.address if row else "",
+                    address=row.address if row else "",
                     ports={label: tuple(ports) for label, ports in row.ports.items()} if row else {},
                     gpus=role.resources.gpu,
                 )
@@ -86,11 +95,17 @@ def grace_seconds(wanted: int | None) -> int:
     return min(settings.DEFAULT_GRACE_S if wanted is None else wanted, settings.MAX_GRACE_S)
 
 
-def container_spec(facts: AttemptFacts, row: TaskAttempt) -> ContainerSpec:
-    """The spec of one task attempt; ``row`` comes with task, role, node and its GPUs loaded."""
+class HeldGpu(NamedTuple):
+    """A GPU of a task attempt."""
+
+    number: int
+    uuid: str
+
+
+def container_spec(facts: AttemptFacts, row: TaskAttempt, gpus: Sequence[HeldGpu]) -> ContainerSpec:
+    """The spec of one task attempt; ``row`` comes with task, role and node loaded, its GPUs are in their order."""
     role = facts.spec.role(row.task.role.name)
     job, user = facts.job, facts.job.user
-    gpus = sorted((allocation.leaf for allocation in row.allocations.all()), key=lambda leaf: leaf.index)
     profile = facts.spec.berth.profile or job.vc.default_profile
     # Also under the root profile: folders on storages belong to the user, whoever works in the container.
     uid, gid = user.uid or NOBODY, user.gid or NOBODY
@@ -101,7 +116,7 @@ def container_spec(facts: AttemptFacts, row: TaskAttempt) -> ContainerSpec:
     env = environment(
         Facts(
             spec=facts.spec, user=user.username, run=job.run, attempt=facts.attempt.number, me=me, peers=facts.peers,
-            interface=row.node.interface, gpu_indices=[leaf.index for leaf in gpus], job_dir=job_dir,
+            interface=row.node.interface, gpu_indices=[gpu.number for gpu in gpus], job_dir=job_dir,
             workdir=WORKDIR, grace_s=grace,
         )
     )  # fmt: skip
@@ -114,7 +129,7 @@ def container_spec(facts: AttemptFacts, row: TaskAttempt) -> ContainerSpec:
         digest=row.pinned_digest or None,
         script=render_script(role, facts.secrets),
         env=env,
-        gpus=tuple(leaf.uuid for leaf in gpus),
+        gpus=tuple(gpu.uuid for gpu in gpus),
         limits=_limits(role),
         profile=profile,
         uid=uid,

@@ -6,11 +6,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID, uuid4
 
 from django.db.models import Count, Max, OuterRef, Subquery
 
 from nodes.protocol import Phase
 from portal.clusters.models import Node
+from portal.common.bulk import rows_insert
 from portal.common.moves import sources
 from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Task, TaskAttempt
 from portal.jobs.services.claims import claims_convert
@@ -53,13 +56,14 @@ def attempts_start(*, starts: Sequence[Starting], now: datetime) -> list[JobAtte
     if tasks_move(waiting, TaskState.STARTING) != len(placed):
         raise Overtaken
     nodes = Node.objects.defer("inventory").in_bulk({place.node_id for place in placed})
-    rows = TaskAttempt.objects.bulk_create(_task_attempts(begun, nodes, now))
-    Allocation.objects.bulk_create(_allocations(rows, placed, now))
+    rows = _task_attempts(begun, nodes, now)
+    rows_insert(TaskAttempt, _Row._fields, rows)
+    rows_insert(Allocation, _Hold._fields, _allocations(rows, placed, now))
     generations = nodes_bump(nodes)
     generation = Node.objects.filter(pk=OuterRef("node")).values("generation")
     TaskAttempt.objects.filter(node__in=generations, phase_since=0).update(phase_since=Subquery(generation))
     events += [event for one in begun for event in _events(one, nodes, now)]
-    JobEvent.objects.bulk_create(events)
+    rows_insert(JobEvent, _Event._fields, events)
     jobs_announce([start.job for start in starts])
     return [one.attempt for one in begun]
 
@@ -67,7 +71,7 @@ def attempts_start(*, starts: Sequence[Starting], now: datetime) -> list[JobAtte
 # ---------------------------------------------------------------- the attempts
 
 
-def _attempts_open(starts: Sequence[Starting], now: datetime) -> tuple[list[_Begun], list[JobEvent]]:
+def _attempts_open(starts: Sequence[Starting], now: datetime) -> tuple[list[_Begun], list[_Event]]:
     """The attempts, new ones but for the further tasks of a job that runs, and the events of the new ones."""
     attempts = JobAttempt.objects.filter(job__in=[start.job.pk for start in starts]).order_by()
     live = {attempt.job_id: attempt for attempt in attempts.exclude(state=AttemptState.ENDED)}
@@ -102,19 +106,37 @@ def _jobs_move(attempts: Iterable[JobAttempt]) -> None:
 # ---------------------------------------------------------------- the tasks
 
 
-def _task_attempts(begun: Sequence[_Begun], nodes: Mapping[int, Node], now: datetime) -> list[TaskAttempt]:
+class _Row(NamedTuple):
+    """A new task attempt."""
+
+    id: UUID
+    task: int
+    job_attempt: int
+    number: int
+    node: int
+    phase: str
+    pinned_digest: str
+    cpu_milli: int
+    memory_mb: int
+    ports: dict[str, list[int]]
+    waits_for: str
+    created_at: datetime
+
+
+def _task_attempts(begun: Sequence[_Begun], nodes: Mapping[int, Node], now: datetime) -> list[_Row]:
     tasks = [place.task_id for one in begun for place in one.placed]
     runs = TaskAttempt.objects.filter(task__in=tasks).order_by()
     numbers = dict(runs.values_list("task").annotate(newest=Max("number")))
     ports = _ports_choose(begun, nodes)
     waits_for = _still_writing([one.job.pk for one in begun])
     return [
-        TaskAttempt(
-            task_id=place.task_id,
-            job_attempt=one.attempt,
+        _Row(
+            id=uuid4(),
+            task=place.task_id,
+            job_attempt=one.attempt.pk,
             number=numbers.get(place.task_id, 0) + 1,
-            node_id=place.node_id,
-            phase=_first_phase(one.spec, digest),
+            node=place.node_id,
+            phase=str(_first_phase(one.spec, digest)),
             pinned_digest=digest,
             cpu_milli=place.cpu_milli,
             memory_mb=place.memory_mb,
@@ -140,17 +162,23 @@ def _still_writing(jobs: Sequence[int]) -> dict[int, str]:
     return {job: f"attempt {number} on {node}" for job, number, node in found}
 
 
-def _allocations(rows: Iterable[TaskAttempt], placed: Sequence[Placed], now: datetime) -> Iterator[Allocation]:
-    for row, place in zip(rows, placed, strict=True):
-        for leaf in place.leaves:
-            yield Allocation(
-                task_attempt=row,
-                leaf_id=leaf.gpu_id,
-                virtual_cell=leaf.virtual_cell,
-                standing=leaf.standing,
-                since=now,
-                created_at=now,
-            )
+class _Hold(NamedTuple):
+    """A new allocation."""
+
+    task_attempt: UUID
+    leaf: int
+    virtual_cell: str
+    standing: str
+    since: datetime
+    created_at: datetime
+
+
+def _allocations(rows: Iterable[_Row], placed: Sequence[Placed], now: datetime) -> list[_Hold]:
+    return [
+        _Hold(row.id, leaf.gpu_id, leaf.virtual_cell, leaf.standing, since=now, created_at=now)
+        for row, place in zip(rows, placed, strict=True)
+        for leaf in place.leaves
+    ]
 
 
 # ---------------------------------------------------------------- their ports
@@ -188,7 +216,7 @@ def _ports_take(node: Node, held: set[int], wanted: dict[str, int]) -> dict[str,
 # ---------------------------------------------------------------- what people read
 
 
-def _events(one: _Begun, nodes: Mapping[int, Node], now: datetime) -> Iterator[JobEvent]:
+def _events(one: _Begun, nodes: Mapping[int, Node], now: datetime) -> Iterator[_Event]:
     names = ", ".join(sorted({nodes[place.node_id].name for place in one.placed}))
     count = len(one.placed)
     message = f"Attempt {one.attempt.number}: {count} task{'s' * (count != 1)} placed on {names}."
@@ -203,7 +231,15 @@ def _events(one: _Begun, nodes: Mapping[int, Node], now: datetime) -> Iterator[J
             yield _event(one.attempt, "hint", message, now)
 
 
-def _event(attempt: JobAttempt, code: str, message: str, now: datetime, *, of_attempt: bool = True) -> JobEvent:
-    return JobEvent(
-        job_id=attempt.job_id, job_attempt=attempt if of_attempt else None, at=now, code=code, message=message
-    )
+def _event(attempt: JobAttempt, code: str, message: str, now: datetime, *, of_attempt: bool = True) -> _Event:
+    return _Event(attempt.job_id, attempt.pk if of_attempt else None, now, code, message)
+
+
+class _Event(NamedTuple):
+    """A new event."""
+
+    job: int
+    job_attempt: int | None
+    at: datetime
+    code: str
+    message: str

@@ -27,7 +27,7 @@ from portal.jobs.services.outcomes import attempt_decide, task_attempt_ended
 from portal.jobs.services.reports import attempt_log_done
 from portal.jobs.services.specs import grace_seconds
 from portal.jobs.spec import JobSpec
-from portal.jobs.states import AttemptState, EndReason
+from portal.jobs.states import JOB_LIVE, AttemptState, EndReason, JobState
 
 NOT_PREPARED = [ContainerState.ACCEPTED, ContainerState.PULLING]
 NOT_STARTED = [*NOT_PREPARED, ContainerState.PREPARED]
@@ -99,8 +99,9 @@ def _starting(attempt: JobAttempt, now: datetime) -> None:
 
 
 def _time_limits(now: datetime) -> None:
-    # SQLite takes a null for more than nothing.
-    running = JobAttempt.objects.filter(state=AttemptState.RUNNING, job__spec__berth__time_limit_s__gt=0).order_by()
+    # SQLite takes a null for more than nothing. The jobs' state, so that no file of the many that wait is looked into.
+    going = JobAttempt.objects.filter(state=AttemptState.RUNNING, job__state__in=JOB_LIVE - {JobState.WAITING})
+    running = going.filter(job__spec__berth__time_limit_s__gt=0).order_by()
     over = [
         key
         for key, began, limit in running.values_list("pk", "started_at", "job__spec__berth__time_limit_s")

@@ -2,42 +2,72 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
 
-from django.db.models import Case, F, Value, When
+from django.db.models import F
 
+import scheduling
+from portal.common.bulk import rows_add
 from portal.jobs.models import Allocation, TaskAttempt, Usage, UsageMark
 from portal.jobs.selectors.usage import past_days
 from scheduling import LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.usage import HOUR_MS, amounts_of, hourly
 
 
-def usage_charge(*, row: TaskAttempt, until: datetime) -> None:
-    """Add what a task attempt has taken by its present right up to ``until``; inside the transaction that ends it.
-
-    ``row`` comes with its job attempt and job. The scheduler's own rule says what counts.
+def usage_charge(*, rows: Collection[TaskAttempt], until: datetime) -> None:
+    """Add what these task attempts have taken by their present right up to ``until``; inside the transaction that ends
+    it. They come with job attempt and job. A fixed number of queries. The scheduler's own rule says what counts.
     """
-    held = list(
-        Allocation.objects.filter(task_attempt=row, released_at__isnull=True).values_list(
-            "leaf__cell_type__name", "virtual_cell", "standing", "since"
-        )
-    )
-    leaves = {str(number): leaf_type for number, (leaf_type, *_) in enumerate(held)}
-    uses = [
-        LeafUse(str(number), cell or None, Standing(standing)) for number, (_, cell, standing, _) in enumerate(held)
-    ]
+    held: dict[UUID, list[_Held]] = defaultdict(list)
+    live = Allocation.objects.filter(task_attempt__in=[row.pk for row in rows], released_at__isnull=True).order_by()
+    columns = ("task_attempt", "leaf__cell_type__name", "virtual_cell", "standing", "since")
+    for key, *columns_of in live.values_list(*columns):
+        held[key].append(_Held(*columns_of))
+    taken: Counter[_Key] = Counter()
+    for row in rows:
+        job = row.job_attempt.job
+        for one in _taken(row, held[row.pk], until):
+            taken[_Key(job.vc_id, job.user_id, one.resource, one.hour_ms // HOUR_MS)] += one.amount
+    if taken:
+        _add(taken)
+        _mark(min(key.hour for key in taken), until)
+
+
+class _Held(NamedTuple):
+    """A GPU of a task attempt."""
+
+    leaf_type: str
+    virtual_cell: str
+    standing: str
+    since: datetime
+
+
+class _Key(NamedTuple):
+    """Of what an amount is."""
+
+    vc_id: int
+    user_id: int
+    resource: str
+    hour: int
+
+
+def _taken(row: TaskAttempt, held: Sequence[_Held], until: datetime) -> Iterable[scheduling.Usage]:
+    leaves = {str(number): one.leaf_type for number, one in enumerate(held)}
+    uses = [LeafUse(str(number), one.virtual_cell or None, Standing(one.standing)) for number, one in enumerate(held)]
     amounts = amounts_of(TaskPlacement(TaskRef("", 0), "", tuple(uses), row.cpu_milli, row.memory_mb), leaves)
     # Not before its placement, whatever the node's clock says of its start.
-    began = max([row.started_at or row.created_at, row.created_at, *(since for *_, since in held)])
-    job = row.job_attempt.job
-    by_resource: dict[str, dict[int, int]] = defaultdict(dict)
-    for one in hourly("", "", amounts, _ms(began), _ms(until)):
-        by_resource[one.resource][one.hour_ms // HOUR_MS] = one.amount
-    for resource in sorted(by_resource):
-        _add(job.vc_id, job.user_id, resource, by_resource[resource])
-    if by_resource:
-        _mark(min(min(hours) for hours in by_resource.values()), until)
+    began = max([row.started_at or row.created_at, row.created_at, *(one.since for one in held)])
+    return hourly("", "", amounts, _ms(began), _ms(until))
+
+
+def _add(taken: Mapping[_Key, int]) -> None:
+    """In the order of the keys, so that of two who add neither waits for the other for ever."""
+    rows = [(*key, amount) for key, amount in sorted(taken.items())]
+    rows_add(Usage, ("vc_id", "user_id", "resource", "hour"), "amount", rows)
 
 
 def _mark(first: int, until: datetime) -> None:
@@ -45,19 +75,6 @@ def _mark(first: int, until: datetime) -> None:
     UsageMark.objects.get_or_create(id=1)
     if first < past_days(until + timedelta(hours=1)):
         UsageMark.objects.update(version=F("version") + 1)
-
-
-def _add(vc_id: int, user_id: int, resource: str, amounts: dict[int, int]) -> None:
-    """Two queries, however long the task ran: one whole hour's amount is that of every other."""
-    Usage.objects.bulk_create(
-        [Usage(vc_id=vc_id, user_id=user_id, resource=resource, hour=hour, amount=0) for hour in sorted(amounts)],
-        ignore_conflicts=True,
-    )
-    first, last = min(amounts), max(amounts)
-    ends = [When(hour=hour, then=Value(amounts[hour])) for hour in {first, last}]
-    whole = next((amount for hour, amount in amounts.items() if first < hour < last), 0)
-    hours = Usage.objects.filter(vc=vc_id, user=user_id, resource=resource, hour__range=(first, last))
-    hours.update(amount=F("amount") + Case(*ends, default=Value(whole)))
 
 
 def _ms(moment: datetime) -> int:

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 
+from portal.common.bulk import rows_update
 from portal.common.live import announce
 from portal.jobs.models import Job
 from portal.jobs.services.moves import jobs_announce
 from portal.jobs.states import JobState
 
 REASON_REWRITE = timedelta(minutes=1)
-MOST_CHANGED = 1000
+MOST_CHANGED = 500
 """Reasons of another code that one cycle stores; the rest is for the next ones."""
 
 LEAST_STALE = 100
-STALE_CYCLES = 30
-"""What is older than a minute is stored again in so many cycles, so that many jobs do not come due in one."""
+STALE_CYCLES = 50
+"""What is older than a minute is stored again in so many cycles of a second, so that many jobs do not come due in
+one, and all of them are told about once a minute."""
 
 ANNOUNCED_SINGLY = 50
 """Beyond so many changed reasons open pages are told once that the queue moved."""
@@ -52,32 +53,30 @@ def waits_write(*, waits: Iterable[Waiting], now: datetime) -> int:
     by_id = {wait.job_id: wait for wait in waits}
     if not by_id:
         return 0
-    waiting = Job.objects.filter(pk__in=by_id, state=JobState.WAITING).order_by("pk")
-    rows = list(waiting.only("id", "vc_id", "user_id", "waiting_code", "waiting_message"))
-    changed = [job for job in rows if _said(job) != (by_id[job.pk].code, by_id[job.pk].message)]
     with transaction.atomic():
-        # Row by row in the order of their ids, as whoever holds several jobs does.
-        _store([by_id[job.pk] for job in rows], now)
+        changed = _store(by_id, now)
         if len(changed) <= ANNOUNCED_SINGLY:
-            jobs_announce(changed)
+            jobs_announce(Job(id=job, vc_id=vc, user_id=user) for job, vc, user in changed)
         if changed:
             transaction.on_commit(lambda: announce("queue", {}))
     return len(changed)
 
 
-def _said(job: Job) -> tuple[str, str]:
-    return job.waiting_code, job.waiting_message
-
-
-_UPDATE = """UPDATE jobs_job SET waiting_code = %s, waiting_message = %s, waiting_numbers = %s, waiting_written_at = %s
-WHERE id = %s AND state = %s"""
-"""The ORM's way to give each row its own values costs a hundred times as much, and thousands of jobs may wait."""
-
-
-def _store(waits: Sequence[Waiting], now: datetime) -> None:
-    at = connection.ops.adapt_datetimefield_value(now)
-    rows = [
-        (wait.code, wait.message, json.dumps(wait.numbers), at, wait.job_id, str(JobState.WAITING)) for wait in waits
+def _store(waits: Mapping[int, Waiting], now: datetime) -> list[tuple[int, int, int]]:
+    """The jobs (with virtual cluster and user) of which a word changed."""
+    # Held in the order of their ids, as by whoever holds several jobs.
+    waiting = Job.objects.select_for_update(no_key=True).filter(pk__in=waits, state=JobState.WAITING).order_by("pk")
+    found = list(waiting.values_list("id", "vc_id", "user_id", "waiting_code", "waiting_message"))
+    new = [waits[job] for job, *_ in found]
+    rows_update(
+        Job,
+        ("waiting_code", "waiting_message", "waiting_numbers"),
+        [(wait.job_id, wait.code, wait.message, wait.numbers) for wait in new],
+        every={"waiting_written_at": now},
+        only={"state": JobState.WAITING},
+    )
+    return [
+        (job, vc, user)
+        for (job, vc, user, *said), wait in zip(found, new, strict=True)
+        if said != [wait.code, wait.message]
     ]
-    with connection.cursor() as cursor:
-        cursor.executemany(_UPDATE, rows)

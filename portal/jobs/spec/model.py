@@ -209,5 +209,5 @@ class JobSpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], *, secrets: Mapping[str, Any] | None = None) -> Self:
-        """The inverse of `to_json`; raises `TypeError` or `KeyError` on data of another shape."""
+        """The inverse of `to_json`; raises `msgspec.ValidationError` on data of another shape."""
         return codec.decode(cls, {**data, "secrets": dict(secrets or {})})

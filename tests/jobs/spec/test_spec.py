@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from portal.jobs.spec import BerthExtras, Completion, JobSpec, StorageMount, parse
@@ -108,12 +109,9 @@ def test_a_spec_of_another_release_is_still_read() -> None:
     assert JobSpec.from_json({**data, "unheard_of": 1}) == spec()
 
 
-@pytest.mark.parametrize(
-    ("damage", "error"),
-    [({"priority_class": "urgent"}, TypeError), ({"roles": [{"name": "x"}]}, KeyError)],
-)
-def test_a_damaged_spec_is_not_read(damage: dict[str, Any], error: type[Exception]) -> None:
-    with pytest.raises(error):
+@pytest.mark.parametrize("damage", [{"priority_class": "urgent"}, {"roles": [{"name": "x"}]}])
+def test_a_damaged_spec_is_not_read(damage: dict[str, Any]) -> None:
+    with pytest.raises(msgspec.ValidationError):
         JobSpec.from_json({**spec().to_json(), **damage})
 
 

@@ -1,0 +1,104 @@
+"""Many rows, each with values of its own, in one statement: the ORM's way to it costs many times as much.
+
+The values travel as one parameter, a JSON list of rows: thousands of parameters take longer to be put into a statement
+than the database needs for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from django.db import connection
+from django.db.models import AutoField, CharField, IntegerField, JSONField, Model, TextField
+
+Rows = Sequence[Sequence[Any]]
+
+
+def rows_update(
+    model: type[Model],
+    columns: Sequence[str],
+    rows: Rows,
+    *,
+    every: Mapping[str, Any] | None = None,
+    only: Mapping[str, Any],
+) -> None:
+    """Each of ``rows`` is a key and the values of these columns in the row that has it; all get what is in ``every``.
+    Rows that are not as ``only`` says stay as they are."""
+    own = [model._meta.pk, *_fields(model, columns)]
+    alike, wanted = _fields(model, every or {}), _fields(model, only)
+    table = model._meta.db_table
+    key, *values = [f"{field.column} = {_new(field, number)}" for number, field in enumerate(own)]
+    setting = ", ".join([*(f"{field.column} = %s" for field in alike), *values])
+    where = " AND ".join(f"{table}.{one}" for one in [key, *(f"{field.column} = %s" for field in wanted)])
+    sql = f"UPDATE {table} SET {setting} FROM {_listed()} AS new WHERE {where}"  # noqa: S608
+    _execute(sql, [*_values(alike, (every or {}).values()), _text(own, rows), *_values(wanted, only.values())])
+
+
+def rows_insert(model: type[Model], columns: Sequence[str], rows: Rows) -> None:
+    """New rows with these values; the other columns have what the model gives them."""
+    own = _fields(model, columns)
+    others = [one for one in model._meta.concrete_fields if one not in own and not isinstance(one, AutoField)]
+    into = ", ".join(field.column for field in (*own, *others))
+    chosen = [_new(field, number) for number, field in enumerate(own)] + [_typed(field, "%s") for field in others]
+    sql = f"INSERT INTO {model._meta.db_table} ({into}) SELECT {', '.join(chosen)} FROM {_listed()} AS new"  # noqa: S608
+    _execute(sql, [*_values(others, [field.get_default() for field in others]), _text(own, rows)])
+
+
+def rows_add(model: type[Model], key: Sequence[str], amount: str, rows: Rows) -> None:
+    """Each of ``rows`` is a unique key and what is added to the amount under it; without such a row it is the first."""
+    own, table = _fields(model, [*key, amount]), model._meta.db_table
+    chosen = ", ".join(_new(field, number) for number, field in enumerate(own))
+    into = [field.column for field in own]
+    # WHERE, since SQLite takes ON for a join's where a table is selected from without it.
+    sql = (
+        f"INSERT INTO {table} ({', '.join(into)}) SELECT {chosen} FROM {_listed()} AS new WHERE true "  # noqa: S608
+        f"ON CONFLICT ({', '.join(into[:-1])}) DO UPDATE SET {into[-1]} = {table}.{into[-1]} + excluded.{into[-1]}"
+    )
+    _execute(sql, [_text(own, rows)])
+
+
+def _fields(model: type[Model], names: Collection[str]) -> list[Any]:
+    return [model._meta.get_field(name) for name in names]
+
+
+def _execute(sql: str, values: Sequence[Any]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+
+
+def _values(fields: Sequence[Any], values: Iterable[Any]) -> list[Any]:
+    return [_value(field, value) for field, value in zip(fields, values, strict=True)]
+
+
+def _value(field: Any, value: Any) -> Any:
+    return json.dumps(value) if isinstance(field, JSONField) else field.get_db_prep_save(value, connection)
+
+
+def _text(fields: Sequence[Any], rows: Rows) -> str:
+    """Texts and numbers are what they are; only columns of other kinds are gone through."""
+    if not rows:
+        return "[]"
+    columns = [
+        column if isinstance(field, CharField | TextField | IntegerField) else [_value(field, one) for one in column]
+        for field, column in zip(fields, zip(*rows, strict=True), strict=True)
+    ]
+    return json.dumps(list(zip(*columns, strict=True)), default=str)
+
+
+def _listed() -> str:
+    """The rows of a JSON list, each as ``value``."""
+    return "json_array_elements(CAST(%s AS json))" if connection.vendor == "postgresql" else "json_each(%s)"
+
+
+def _new(field: Any, number: int) -> str:
+    """A column of such a row."""
+    if connection.vendor == "postgresql":
+        return _typed(field, f"(new.value ->> {number})")
+    return f"json_extract(new.value, '$[{number}]')"
+
+
+def _typed(field: Any, value: str) -> str:
+    """SQLite has no types to be told, and would make a number of a time."""
+    return f"CAST({value} AS {field.db_type(connection)})" if connection.vendor == "postgresql" else value
