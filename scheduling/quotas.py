@@ -110,9 +110,9 @@ class Quotas:
         for name in sorted(state.claims):
             if name not in self.trial.left:
                 self._convert(name)
-        modest = {late.job.vc for late in self.trial.late if late.shape.modest}
+        modest, robbed = {late.job.vc for late in self.trial.late if late.shape.modest}, self._robbed()
         for vc in walks if steady else ():
-            quiet = vc not in self.trial.busy and vc not in modest
+            quiet = vc not in self.trial.busy and vc not in modest and vc not in robbed
             state.queues[vc].hold_up(self.lines[vc].held_up if quiet else None)
             if quiet:
                 state.memory.quiet[vc, ""] = self._signature(vc, vc in self._blocked, vc in self._unmoved)
@@ -129,10 +129,13 @@ class Quotas:
         }
 
     def was_wrong(self) -> bool:
-        """Whether somebody lost a place that was skipped: a job on loan that is told to leave holds up its queue no
-        more."""
+        """Whether somebody lost a place that was skipped."""
+        return not self._skipped.isdisjoint(self._robbed())
+
+    def _robbed(self) -> set[str]:
+        """The virtual clusters of jobs that are told to leave: who was on loan holds up its queue no more."""
         victims = (self.state.running[gone.job].job for one in self.trial.preemptions for gone in one.victims)
-        return any(job.vc in self._skipped and not job.opportunistic for job in victims)
+        return {job.vc for job in victims if not job.opportunistic}
 
     def _all(self, jobs: Iterator[Job], told: bool) -> None:
         """Jobs without GPUs last: what they use is no team's share, and may be taken back."""
