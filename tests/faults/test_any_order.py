@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from django.core.management import call_command
+from django.db import connection
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,6 +14,7 @@ from portal.dispatch.reports import report_take
 from portal.jobs.models import Allocation, Job, JobEvent, TaskAttempt
 from portal.jobs.services import desired_build
 from portal.jobs.states import JOB_OVER
+from tests.support.emptying import database_empty
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World
 
@@ -85,7 +86,7 @@ def test_any_order_of_messages_ends_in_the_same_rows(db: None, steps: list[tuple
         _calm_down(world, wires, job)
         _assert_as_if_undisturbed(job, code)
     finally:
-        call_command("flush", interactive=False, verbosity=0)
+        database_empty(connection)
 
 
 def _calm_down(world: World, wires: list[Wire], job: Job) -> None:

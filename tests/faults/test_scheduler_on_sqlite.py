@@ -12,4 +12,5 @@ def stack(embedded_stack: Stack) -> Stack:
 
 
 class TestOnSqlite(SchedulerFaults):
-    pass
+    # All of them die on PostgreSQL, and on both databases in tests/dispatch/test_overtaken.py.
+    step = 3
