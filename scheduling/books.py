@@ -16,6 +16,10 @@ GroupKey = tuple[int, int, int, int, int]
 """What is alike in nodes of one group: the number of their shape, and the masks of their leaves that are bound,
 lent, busy, and blocked (faulty or claimed)."""
 
+KEY_SHIFT = 18
+KEY_MASK = (1 << KEY_SHIFT) - 1
+"""A leaf's key is its node's number above its bit there; a node has room for all leaves that can be configured."""
+
 
 class Books:
     """Nodes, quota cells and cell nodes go by the layout's numbers; masks are of leaves.
@@ -23,7 +27,7 @@ class Books:
     Per node: `busy` (held by a task), `lent` (held without a virtual leaf), `claimed`, `bound` (inside a physical
     cell that belongs to a quota cell now), `held` (mask by job), its `tasks`, CPU and memory left. Per cell node:
     `used`, `owners` (mask by job: holders and claimants), `pairs` (by virtual bit the key of its physical leaf: the
-    node's number times 256, plus the bit), `home` (where it lies). `seat_at` is the inverse of all pairs.
+    node's number above the bit), `home` (where it lies). `seat_at` is the inverse of all pairs.
     Per quota cell: `place` (its physical cell) and `seated` (its leaves in use). `freed` counts what was given back to
     each quota, `given_back` what was on the nodes. Per virtual cluster: `holding`, the virtual leaves (a mask by cell
     node) of each job that has some, and, where somebody wants to know (`stirred`), the jobs for which that changed.

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from scheduling.books import KEY_SHIFT
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.ledger import Ledger, PlacementConflict
 from scheduling.preemption import Cost, Costs, Loss
@@ -70,7 +71,7 @@ class Ground:
         ledger = self.ledger
         free = ledger.full[number] & ~ledger.bound[number]
         for bit in bits(self.doomed_on(number) & ledger.bound[number]) if self.swap else ():
-            seat = ledger.seat_at.get(number << 8 | bit)
+            seat = ledger.seat_at.get(number << KEY_SHIFT | bit)
             if seat is not None and ledger.layout.loose_cells >> seat[0] & 1 and ledger.owner_of(seat) != self.job.id:
                 free |= 1 << bit
         return free
@@ -173,7 +174,7 @@ class Ground:
         ledger, cell = self.ledger, seat.cell
         losers: dict[tuple[str, int], int] = {}
         for bit in pairs.values():
-            before = ledger.seat_at.get(number << 8 | bit)
+            before = ledger.seat_at.get(number << KEY_SHIFT | bit)
             if before is not None:
                 key = ledger.owner_of(before), before[0]
                 losers[key] = losers.get(key, 0) | 1 << before[1]

@@ -8,7 +8,7 @@ type less those owed to quota cells that are not bound yet. A free cell may be s
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from scheduling.books import Books
+from scheduling.books import KEY_MASK, KEY_SHIFT, Books
 from scheduling.jobs import LeafUse, TaskPlacement
 from scheduling.layout import Layout, LeafAt, Quota, Spot
 from scheduling.search import UNLIMITED
@@ -131,7 +131,7 @@ class Ledger(Books):
 
     def seat_of(self, job: str, at: LeafAt) -> LeafAt | None:
         """The virtual leaf that the job holds or claims on this physical leaf."""
-        seat = self.seat_at.get(at[0] << 8 | at[1])
+        seat = self.seat_at.get(at[0] << KEY_SHIFT | at[1])
         if seat is not None and self.owners[seat[0]].get(job, 0) >> seat[1] & 1:
             return seat
         return None
@@ -143,7 +143,7 @@ class Ledger(Books):
     def physical_of(self, cell: int, virtual: int) -> LeafAt:
         """The physical leaf that a virtual leaf lies on."""
         key = self.pairs[cell][virtual]
-        return key >> 8, key & 255
+        return key >> KEY_SHIFT, key & KEY_MASK
 
     # Tasks
 
@@ -217,7 +217,7 @@ class Ledger(Books):
             at, virtual = self.layout.leaf_at.get(leaf), self.layout.virtual_leaf(address) if address else None
             if at is None:
                 continue
-            seat = self.seat_at.get(at[0] << 8 | at[1])
+            seat = self.seat_at.get(at[0] << KEY_SHIFT | at[1])
             if seat is not None:
                 losers.setdefault(self.owner_of(seat), []).append(at)
             if virtual is not None and virtual != seat and self.used[virtual[0]] >> virtual[1] & 1:
@@ -257,7 +257,7 @@ class Ledger(Books):
         for virtual, bit in pairs.items():
             wanted |= 1 << virtual
             leaves |= 1 << bit
-            keys[virtual] = number << 8 | bit
+            keys[virtual] = number << KEY_SHIFT | bit
         fits = not self.used[cell] & wanted and (
             self._seat_loose(quota, number, leaves)
             if quota.loose
@@ -273,7 +273,7 @@ class Ledger(Books):
         keys = {one: self.pairs[cell][one] for one in bits(virtual)}
         self.unuse(job, cell, virtual, keys)
         if quota.loose:
-            for number, mask in _masks((key >> 8, key & 255) for key in keys.values()).items():
+            for number, mask in _masks((key >> KEY_SHIFT, key & KEY_MASK) for key in keys.values()).items():
                 self._unbind_leaves(number, mask)
             return
         if not self.pairs[cell]:
@@ -326,13 +326,13 @@ class Ledger(Books):
         """Whether old and new pairs agree on which cell lies in which, at every level inside the node."""
         home, every = self.home[cell], self.pairs[cell] | new
         assert home is not None
-        if {key - virtual for virtual, key in every.items()} == {home.node << 8 | home.base}:
+        if {key - virtual for virtual, key in every.items()} == {home.node << KEY_SHIFT | home.base}:
             return True
-        pairs = {virtual: key & 255 for virtual, key in self.pairs[cell].items()}
+        pairs = {virtual: key & KEY_MASK for virtual, key in self.pairs[cell].items()}
         for virtual, key in new.items():
-            if not agrees(quota.shape.sizes, pairs, virtual, key & 255):
+            if not agrees(quota.shape.sizes, pairs, virtual, key & KEY_MASK):
                 return False
-            pairs[virtual] = key & 255
+            pairs[virtual] = key & KEY_MASK
         return True
 
     # Physical cells of quota cells

@@ -11,6 +11,7 @@ from operator import or_
 from typing import NamedTuple
 
 from scheduling import hived
+from scheduling.books import KEY_MASK, KEY_SHIFT
 from scheduling.ground import Ground, Task
 from scheduling.jobs import TaskPlacement
 from scheduling.layout import Quota, Spot
@@ -172,7 +173,7 @@ class Hardware:
         ledger, ground, number = self.ledger, self.ground, spot.node
         if not ground.allowed >> number & 1 or seat.leaves << spot.base & ~ledger.idle(number):
             return False
-        first = number << 8 | spot.base
+        first = number << KEY_SHIFT | spot.base
         for virtual, key in ledger.pairs[seat.cell].items():
             if key - virtual != first:
                 return False
@@ -348,7 +349,7 @@ class Hardware:
             cheap = ledger.healthy[number] & ~ledger.claimed[number] & ~ledger.busy[number]
             if leaves & cheap >> base & block == leaves:
                 return {bit: bit + base for bit in bits(leaves)}
-        pairs = {virtual: (key & 255) - base for virtual, key in ledger.pairs[cell].items()}
+        pairs = {virtual: (key & KEY_MASK) - base for virtual, key in ledger.pairs[cell].items()}
         held = {virtual: bit for virtual, bit in pairs.items() if leaves >> virtual & 1}
         if any(not ledger.healthy[number] >> base + bit & 1 for bit in held.values()):
             return None

@@ -6,6 +6,7 @@ cluster keeps as many whole free cells as a fresh placement would leave it.
 
 from collections.abc import Sequence
 
+from scheduling.books import KEY_MASK
 from scheduling.deciding import Desk, Owed
 from scheduling.jobs import LeafUse, Standing, TaskPlacement
 from scheduling.layout import LeafAt, Quota
@@ -150,7 +151,7 @@ def _virtual_for(ledger: Ledger, quota: Quota, leaves: list[LeafAt], owed: Owed)
     without = [cell for cell in cells if ledger.home[cell] is None and not owed.get(cell, 0)]
     for cell in at_home or without[:1]:
         free = (1 << width) - 1 & ~ledger.used[cell] & ~owed.get(cell, 0)
-        inverse = {(key & 255) - base: virtual for virtual, key in ledger.pairs[cell].items()}
+        inverse = {(key & KEY_MASK) - base: virtual for virtual, key in ledger.pairs[cell].items()}
         wanted = sum(1 << at[1] - base for at in leaves)
         match = Match(quota.shape.sizes, inverse, free, free).run(wanted)
         if match is not None:

@@ -47,7 +47,7 @@ def report_take(*, text: str, now: datetime) -> bool:
 
 
 def _opened(text: str, node: Node) -> tuple[Report, EnvelopeExpired | None]:
-    """What the node signed, and by how much that came too late. Raises EnvelopeRejected, MsgspecError."""
+    """What the node signed and, where that came too late, what says so. Raises EnvelopeRejected, MsgspecError."""
     now_ms = int(time.time() * 1000)
     try:
         body = envelope_open(text, public=node.public_key, sender=node.name, to="portal", kind="report", now_ms=now_ms)

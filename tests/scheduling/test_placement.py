@@ -245,3 +245,11 @@ def test_the_order_in_which_nodes_became_free_decides_nothing() -> None:
     made.submit(job("gang", role(count=2)))
     assert made.plan(0) == Engine.restore(made.snapshot()).plan(0)
     assert [one.node for one in made.plan(0).starts[0].placements] == ["a", "b"]
+
+
+def test_a_node_may_have_more_leaves_than_fit_a_byte() -> None:
+    big = cluster(node("n0", 300, cpu=600, memory=600), node("n1", 300, cpu=600, memory=600), vision=600)
+    made = engine(big, *(job(f"j{number:03}", order=number) for number in range(600)))
+    starts = made.advance(1).starts
+    assert len({use.leaf for start in starts for place in start.placements for use in place.leaves}) == 600
+    assert Engine.restore(made.snapshot()).snapshot() == made.snapshot()

@@ -47,11 +47,10 @@ class Services:
     def ports_shift(self) -> int:
         """How far this run's agents are from the ports they name; held by a lock that ends with the process."""
         for number in range(RUNS_AT_ONCE):
-            self._ports = Path(tempfile.gettempdir(), f"berth-test-ports-{number}").open("w")  # noqa: SIM115
-            with suppress(BlockingIOError):
+            with suppress(BlockingIOError, PermissionError):  # taken, perhaps by another user's run
+                self._ports = Path(tempfile.gettempdir(), f"berth-test-ports-{number}").open("a")  # noqa: SIM115
                 fcntl.flock(self._ports, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return number * PORTS_OF_A_RUN
-            self._ports.close()
         raise pytest.UsageError(f"{RUNS_AT_ONCE} test runs with agents are going on here: wait until one has ended")
 
     def database_url(self) -> str:
