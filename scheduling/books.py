@@ -4,12 +4,11 @@ What the steps mean is the ledger's matter. While a trial is open every step is 
 `take_back` undoes them in reverse.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from scheduling.jobs import TaskPlacement, TaskRef
-from scheduling.layout import Layout, Quota, Spot
+from scheduling.layout import Layout, LeafAt, Quota, Spot
 from scheduling.topology import Sizes
 
 GroupKey = tuple[int, int, int, int, int]
@@ -144,16 +143,9 @@ class Books:
         if not self._trials:
             self._journal.clear()
 
-    @contextmanager
-    def all_or_nothing(self) -> Iterator[None]:
-        """What is done here stays, unless it raises."""
-        self.begin()
-        try:
-            yield
-        except BaseException:
-            self.take_back()
-            raise
-        self.keep()
+    def all_or_nothing(self) -> "AllOrNothing":
+        """What is done within it stays, unless it raises."""
+        return AllOrNothing(self)
 
     def _did(self, undo: Callable[..., None], *args: Any) -> None:
         if self._trials and not self._undoing:
@@ -290,6 +282,21 @@ class Books:
         self._did(self.set_place, quota, before)
 
 
+class AllOrNothing:
+    """A trial that is kept when it ends as it should. Starts come by the ten thousand: no generator."""
+
+    __slots__ = ("_books",)
+
+    def __init__(self, books: Books) -> None:
+        self._books = books
+
+    def __enter__(self) -> None:
+        self._books.begin()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        (self._books.keep if kind is None else self._books.take_back)()
+
+
 def _drop(masks: dict[str, int], job: str, mask: int) -> None:
     left = masks.get(job, 0) & ~mask
     if left:
@@ -307,3 +314,20 @@ def _move(groups: dict[Any, int], old: Any, new: Any, bit: int) -> None:
     else:
         del groups[old]
     groups[new] = groups.get(new, 0) | bit
+
+
+def lies_straight(keys: Mapping[int, int], spot: Spot) -> bool:
+    """Whether virtual leaves lie on physical ones (keys by virtual bit) in the order of both, from the spot on."""
+    first = spot.node << KEY_SHIFT | spot.base
+    for virtual, key in keys.items():  # noqa: SIM110 - a generator takes longer than the few leaves of a node
+        if key - virtual != first:
+            return False
+    return True
+
+
+def masks_of(leaves: Iterable[LeafAt]) -> dict[int, int]:
+    """These leaves as masks by node (or cell node)."""
+    masks: dict[int, int] = {}
+    for number, bit in leaves:
+        masks[number] = masks.get(number, 0) | 1 << bit
+    return masks

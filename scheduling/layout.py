@@ -1,6 +1,6 @@
 """What of a cluster does not change while jobs come and go: nodes, cells and virtual cells by number."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from scheduling.cells import CellType, Cluster, Node, NodeState, VirtualCluster
@@ -12,20 +12,20 @@ LeafAt = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a node is made of: block sizes in leaves and the names of the cell types, from a leaf up."""
+    """What a node is made of: block sizes in leaves and the names of the cell types, from a leaf up.
+
+    `width` is the number of leaves, `full` has them all; none for a node without GPUs, which has a shape all the same.
+    """
 
     sizes: Sizes
     names: tuple[str, ...]
+    width: int = field(init=False, compare=False)
+    full: int = field(init=False, compare=False)
 
-    @property
-    def width(self) -> int:
-        """Number of leaves."""
-        return self.sizes[-1]
-
-    @property
-    def full(self) -> int:
-        """All leaves; none for a node without GPUs, which has a shape all the same."""
-        return (1 << self.sizes[-1]) - 1 if self.names[0] else 0
+    def __post_init__(self) -> None:
+        width = self.sizes[-1]
+        object.__setattr__(self, "width", width)
+        object.__setattr__(self, "full", (1 << width) - 1 if self.names[0] else 0)
 
 
 @dataclass(slots=True)

@@ -91,7 +91,9 @@ class Loans:
 
     def amounts(self, job: Job, placement: TaskPlacement) -> Amounts:
         """What a task has on loan: nothing for one inside its quota."""
-        lent = [address for _, address, _ in placement.leaves].count(None)
+        lent = 0
+        for _, address, _ in placement.leaves:
+            lent += address is None
         if not lent and (placement.leaves or not job.opportunistic):
             return {}
         amounts = {CPU: placement.cpu_milli, MEMORY: placement.memory_mb}

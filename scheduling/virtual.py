@@ -55,11 +55,13 @@ class Share:
         known = self.ledger.cell_groups.get((self.vc, self.pool), {})
         hidden = self.banned | self.ledger.layout.loose_cells
         special = 0
-        for cell in {*self.freed, *self.taken}:
-            special |= 1 << cell
+        if self.freed or self.taken:
+            for cell in {*self.freed, *self.taken}:
+                special |= 1 << cell
+        apart = hidden | special
         found: dict[tuple[Sizes, int], int] = {}
         for (sizes, used), members in known.items():
-            alike = members & ~hidden & ~special
+            alike = members & ~apart if apart else members
             if alike:
                 found[sizes, (1 << sizes[-1]) - 1 & ~used] = alike
         for (sizes, _), members in known.items() if special else ():
@@ -71,6 +73,8 @@ class Share:
     def loose(self) -> list[int]:
         """Cell nodes of single leaves that are tied to no place."""
         found: list[int] = []
+        if not self.ledger.layout.loose_cells:
+            return found
         for members in self.ledger.cell_groups.get((self.vc, self.pool), {}).values():
             found.extend(bits(members & ~self.banned & self.ledger.layout.loose_cells))
         return sorted(found)
@@ -82,9 +86,8 @@ def seats(share: Share, parts: Sequence[Demand]) -> list[Seat] | None:
     Tasks of one GPU go to loose leaves first, others to cells that hold them whole; what finds no room there goes
     to the other kind.
     """
-    single = all(demand.gpus == 1 for demand in parts)
-    ways = (_loose_only, _cells_only, _mixed) if single else (_cells_only, _loose_only, _mixed)
-    for way in ways:
+    single = parts[0].gpus == 1  # the largest is the first
+    for way in (_loose_only, _cells_only, _mixed) if single else (_cells_only, _loose_only, _mixed):
         found = way(share, parts)
         if found is not None:
             return found
@@ -105,6 +108,8 @@ def _tightest(share: Share, demand: Demand) -> list[Seat] | None:
     """One task: what `find` would answer, read off the masks."""
     best: tuple[tuple[int, tuple[int, ...], int], int] | None = None
     for (sizes, free), members in share.alike().items():
+        if free.bit_count() < demand.gpus:
+            continue
         found = pick(sizes, free, demand.gpus)
         if found is not None:
             rank = found.level, found.fit, members & -members
@@ -134,8 +139,10 @@ def _in_cells(share: Share, groups: list[Group], fills: list[Fill]) -> list[Seat
 
 
 def _loose_only(share: Share, parts: Sequence[Demand]) -> list[Seat] | None:
-    found = []
     free = {cell: share.free(cell) for cell in share.loose()}
+    if not free:
+        return None
+    found = []
     for demand in parts:
         for task in demand.tasks:
             cell = next((one for one, mask in free.items() if mask.bit_count() >= demand.gpus), None)
