@@ -29,12 +29,14 @@ class Basis:
     def desk(self, now: int) -> Desk:
         """For a question that changes nothing: the books themselves."""
         roster, claims = self.roster, self.claims.by_claimant
+        roster.loans.set_own_apart(self.ledger)
         return self._desk(now, roster.running, claims, self._claimants(claims), roster.loans)
 
     def state(self, now: int, reservations: Collection[str], memory: Memory, *, to_change: bool = True) -> State:
         """What a pass works on: it changes the ledger in a trial, and maps of its own. Not `to_change`: the books."""
         terrain, roster = self.terrain, self.roster
         running, claims, loans = roster.running, self.claims.by_claimant, roster.loans
+        loans.set_own_apart(self.ledger)
         if to_change:
             running, claims, loans = running.copy(), self.claims.copy(), loans.copy()
         claimants = self._claimants(claims)
@@ -58,7 +60,6 @@ class Basis:
         loans: Loans,
     ) -> Desk:
         terrain, ledger = self.terrain, self.ledger
-        loans.set_own_apart(ledger)
         ledger.stirred.clear()
         costs = Costs(running, loans.shares, now, terrain.layout.policy.unsaved_cap_ms)
         return Desk(

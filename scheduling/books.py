@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from scheduling.jobs import TaskPlacement, TaskRef
-from scheduling.layout import Layout, LeafAt, Quota, Spot
+from scheduling.layout import Layout, LeafAt, Spot
 from scheduling.topology import Sizes
 
 GroupKey = tuple[int, int, int, int, int]
@@ -30,7 +30,8 @@ class Books:
     Per quota cell: `place` (its physical cell) and `seated` (its leaves in use). `freed` counts what was given back to
     each quota, `given_back` what was on the nodes. Per virtual cluster: `holding`, the virtual leaves (a mask by cell
     node) of each job that has some, and, where somebody wants to know (`stirred`), the jobs for which that changed.
-    `binding` names what is bound to what: the same number, the same bindings.
+    `binding` names what is bound to what: the same number, the same bindings. So does `virtual_state` with what is used
+    of the virtual leaves of each virtual cluster.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -60,7 +61,10 @@ class Books:
         self.stirred: dict[str, set[str]] = {}
         self.freed: dict[str, int] = {}
         self.given_back = 0
+        self.virtual_state = dict.fromkeys(layout.virtual_clusters, 0)
+        self._virtual_states = 0
         self.binding = 0
+        self._homes: dict[tuple[str, str], tuple[int, int]] = {}
         self._bindings = 0
         self._journal: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._trials: list[int] = []
@@ -229,30 +233,46 @@ class Books:
         before, self.binding = self.binding, binding
         self._did(self._set_binding, before)
 
+    def homes(self, vc: str, chain: str) -> int:
+        """The nodes (a mask) where cells of the virtual cluster's quota lie that are tied to a place; without pinned
+        ones. Worked out once for each `binding`."""
+        known = self._homes.get((vc, chain))
+        if known is None or known[0] != self.binding:
+            known = self._homes[vc, chain] = self.binding, self._work_out_homes(vc, chain)
+        return known[1]
+
+    def _work_out_homes(self, vc: str, chain: str) -> int:
+        nodes = 0
+        for place in (self.place[number] for number in self.layout.quotas_of.get((vc, chain), ())):
+            if place is not None:
+                nodes |= self.layout.uppers[place.upper].nodes if place.upper >= 0 else 1 << place.node
+        return nodes
+
     # Steps on quota cells
 
-    def use(self, job: str, cell: int, mask: int, keys: Mapping[int, int]) -> None:
-        """A job has these virtual leaves, on physical ones: their keys by virtual bit."""
+    def use(self, job: str, cell: int, mask: int, keys: Mapping[int, int], state: int | None = None) -> None:
+        """A job has these virtual leaves, on physical ones: their keys by virtual bit. `state`: as it was before."""
         owners = self.owners[cell]
         owners[job] = owners.get(job, 0) | mask
         self.pairs[cell].update(keys)
         for virtual, key in keys.items():
             self.seat_at[key] = (cell, virtual)
-        self._set_used(job, cell, self.used[cell] | mask, -len(keys))
-        self._did(self.unuse, job, cell, mask, keys)
+        before = self._set_used(job, cell, self.used[cell] | mask, -len(keys), state)
+        self._did(self.unuse, job, cell, mask, keys, before)
 
-    def unuse(self, job: str, cell: int, mask: int, keys: Mapping[int, int]) -> None:
-        """A job has these virtual leaves no more."""
+    def unuse(self, job: str, cell: int, mask: int, keys: Mapping[int, int], state: int | None = None) -> None:
+        """A job has these virtual leaves no more. `state`: as it was before."""
         _drop(self.owners[cell], job, mask)
         pairs = self.pairs[cell]
         for virtual, key in keys.items():
             del pairs[virtual]
             del self.seat_at[key]
-        quota = self._set_used(job, cell, self.used[cell] & ~mask, len(keys))
-        self.mark_freed(quota.vc)
-        self._did(self.use, job, cell, mask, keys)
+        before = self._set_used(job, cell, self.used[cell] & ~mask, len(keys), state)
+        self.mark_freed(self.layout.quotas[self.layout.cell_quota[cell]].vc)
+        self._did(self.use, job, cell, mask, keys, before)
 
-    def _set_used(self, job: str, cell: int, used: int, freed: int) -> Quota:
+    def _set_used(self, job: str, cell: int, used: int, freed: int, state: int | None) -> int:
+        """Answers with the virtual cluster's state before."""
         quota = self.layout.quotas[self.layout.cell_quota[cell]]
         vc, sizes = quota.vc, quota.shape.sizes
         self.seated[quota.number] -= freed
@@ -269,7 +289,11 @@ class Books:
         pool = self.layout.cell_pool[cell]
         _move(self.cell_groups[vc, pool], (sizes, self.used[cell]), (sizes, used), 1 << cell)
         self.used[cell] = used
-        return quota
+        before = self.virtual_state[vc]
+        if state is None:
+            self._virtual_states += 1
+        self.virtual_state[vc] = self._virtual_states if state is None else state
+        return before
 
     def set_home(self, cell: int, home: Spot | None) -> None:
         """Where on the nodes the cell node lies."""

@@ -28,15 +28,23 @@ def promote(
     tasks = {task for part in unit.parts for task in part.tasks}
     placements = [task.placement for task in running.tasks if task.placement.task in tasks]
     quotas = {ledger.layout.cell_quota[seat.cell] for seat in fresh}
-    if _needs_more(ledger, job.vc, placements, quotas):
+    if any(_is_elsewhere(ledger, job.vc, one) for one in placements) or _needs_more(ledger, job.vc, placements, quotas):
         return None
-    kept = _whole(ledger, job.vc, quotas)
     ledger.begin()
     try:
         named = _seat_all(ledger, job.id, job.vc, placements, owed)
-        return named if named is not None and _whole(ledger, job.vc, set()) >= kept else None
+        left = _whole(ledger, job.vc, set()) if named is not None else ()
     finally:
         ledger.take_back()
+    return named if named is not None and left >= _whole(ledger, job.vc, quotas) else None
+
+
+def _is_elsewhere(ledger: Ledger, vc: str, placement: TaskPlacement) -> bool:
+    """A quick look: whether a leaf of the task lies in the cell of another virtual cluster, as it mostly does."""
+    number = ledger.layout.position.get(placement.node, -1)
+    if number < 0 or not ledger.bound[number] or ledger.homes(vc, ledger.layout.chains[number]) >> number & 1:
+        return False
+    return bool(ledger.bound[number] & ledger.mask_of(placement))
 
 
 def _needs_more(ledger: Ledger, vc: str, placements: Sequence[TaskPlacement], fresh: set[int]) -> bool:
@@ -47,27 +55,18 @@ def _needs_more(ledger: Ledger, vc: str, placements: Sequence[TaskPlacement], fr
     layout = ledger.layout
     for placement in (one for one in placements if one.leaves):
         number = layout.position.get(placement.node, -1)
-        numbers = layout.quotas_of.get((vc, layout.chains[number]), ()) if number >= 0 else ()
-        if not any(_may_take_in(ledger, layout.quotas[one], number) for one in numbers):
+        key = vc, layout.chains[number] if number >= 0 else ""
+        if number < 0 or not (key in layout.loose_owners or ledger.homes(*key) >> number & 1):
             return True
     return False
-
-
-def _may_take_in(ledger: Ledger, quota: Quota, number: int) -> bool:
-    """Whether the quota cell is in use and may lie on this node, or is single leaves, which lie anywhere."""
-    place = ledger.place[quota.number]
-    return quota.loose or place is not None and (place.upper >= 0 or place.node == number)
 
 
 def _whole(ledger: Ledger, vc: str, touched: set[int]) -> tuple[int, ...]:
     """Free quota cells of the virtual cluster, by size, the largest first; `touched` ones count as used."""
     counts: dict[int, int] = {}
-    for (owner, _), numbers in ledger.layout.quotas_of.items():
-        for number in numbers if owner == vc else ():
-            quota = ledger.layout.quotas[number]
-            if not quota.loose:
-                free = not ledger.seated[number] and number not in touched
-                counts[quota.leaves] = counts.get(quota.leaves, 0) + free
+    for quota in ledger.layout.placed_quotas.get(vc, ()):
+        free = not ledger.seated[quota.number] and quota.number not in touched
+        counts[quota.leaves] = counts.get(quota.leaves, 0) + free
     return tuple(counts[size] for size in sorted(counts, reverse=True))
 
 
@@ -95,24 +94,31 @@ def _seat(ledger: Ledger, job: str, vc: str, leaves: list[LeafAt], owed: Owed) -
     """Virtual leaves for one task's leaves, in the smallest cell that can take them; entered in the ledger."""
     if not leaves:
         return {}
-    chain = ledger.layout.chains[leaves[0][0]]
-    quotas = [ledger.layout.quotas[number] for number in ledger.layout.quotas_of.get((vc, chain), ())]
     single = len(leaves) == 1
+    quotas = _candidates(ledger, vc, leaves)
     quotas.sort(key=lambda one: (one.loose != single, one.leaves, not ledger.seated[one.number], one.number))
-    tried: set[tuple[str, bool]] = set()
     for quota in quotas:
-        empty = not ledger.seated[quota.number]
-        home = ledger.home[quota.first]
-        if home is not None and quota.count == 1 and home.node != leaves[0][0]:
-            continue  # it lies on another node
-        if empty and (quota.cell_type, quota.loose) in tried:
-            continue  # empty cells of one type are alike
         found = _virtual_for(ledger, quota, leaves, owed)
         if found is not None and _enter(ledger, job, found):
             return found
-        if empty:
-            tried.add((quota.cell_type, quota.loose))
     return None
+
+
+def _candidates(ledger: Ledger, vc: str, leaves: list[LeafAt]) -> list[Quota]:
+    """Quota cells that lie on the leaves' node already; and where no leaf is bound, single leaves and one empty cell of
+    each type, since these are alike."""
+    layout, node = ledger.layout, leaves[0][0]
+    bound = any(ledger.bound[node] >> bit & 1 for _, bit in leaves)
+    found, types = [], set()
+    for quota in (layout.quotas[number] for number in layout.quotas_of.get((vc, layout.chains[node]), ())):
+        place = ledger.place[quota.number]
+        if place is not None:
+            if place.upper >= 0 or place.node == node:
+                found.append(quota)
+        elif not bound and (quota.loose or quota.cell_type not in types):
+            found.append(quota)
+            types.add(quota.cell_type)
+    return found
 
 
 def _enter(ledger: Ledger, job: str, found: dict[LeafAt, LeafAt]) -> bool:

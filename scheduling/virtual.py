@@ -4,7 +4,7 @@ Chosen from the virtual cluster's own cells and guaranteed jobs alone, so that w
 (`docs/scheduling.md`, the guarantee). Cells of different size are used best-fit.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,12 +24,16 @@ class Seat(NamedTuple):
     leaves: int
 
 
+Alike = dict[tuple[Sizes, int], int]
+"""Cell nodes (a mask) by their block sizes and their free leaves."""
+
+
 @dataclass(slots=True)
 class Share:
     """What a job may look at: the quota cells of a virtual cluster in one chain, or one pinned cell (`pool`).
 
     `freed` are virtual leaves (a mask by cell node) that count as free though lower priorities have them; `banned`
-    are cell nodes that cannot be used now.
+    are cell nodes that cannot be used now; `taken` virtual leaves are others'. `known` is what `alike` would answer.
     """
 
     ledger: Ledger
@@ -38,6 +42,7 @@ class Share:
     freed: Mapping[int, int] = field(default_factory=dict)
     banned: int = 0
     taken: dict[int, int] = field(default_factory=dict)
+    known: Alike | None = None
 
     def free(self, cell: int) -> int:
         """Free virtual leaves of a cell node."""
@@ -50,8 +55,10 @@ class Share:
         """The cell nodes but for the loose one, alike ones together."""
         return [Group(sizes, free, members) for (sizes, free), members in self.alike().items()]
 
-    def alike(self) -> dict[tuple[Sizes, int], int]:
-        """The same as masks, by their block sizes and their free leaves."""
+    def alike(self) -> Alike:
+        """The same as masks."""
+        if self.known is not None:
+            return self.known
         known = self.ledger.cell_groups.get((self.vc, self.pool), {})
         hidden = self.banned | self.ledger.layout.loose_cells
         special = 0
@@ -59,7 +66,7 @@ class Share:
             for cell in {*self.freed, *self.taken}:
                 special |= 1 << cell
         apart = hidden | special
-        found: dict[tuple[Sizes, int], int] = {}
+        found: Alike = {}
         for (sizes, used), members in known.items():
             alike = members & ~apart if apart else members
             if alike:
@@ -78,6 +85,49 @@ class Share:
         for members in self.ledger.cell_groups.get((self.vc, self.pool), {}).values():
             found.extend(bits(members & ~self.banned & self.ledger.layout.loose_cells))
         return sorted(found)
+
+
+class Owed(dict[int, int]):
+    """Virtual leaves (a mask by cell node) that are owed to jobs ahead in the queue of a virtual cluster. What is free
+    beside them is kept up as more is owed. `number` says which are owed: 0 nothing, else as whoever adds to them
+    counts."""
+
+    def __init__(self, ledger: Ledger, vc: str) -> None:
+        super().__init__()
+        self.number = 0
+        self._ledger = ledger
+        self._vc = vc
+        self._alike: dict[str, tuple[int, Alike]] = {}
+
+    def share(self, pool: str) -> Share:
+        """What the next in the queue may look at."""
+        state = self._ledger.virtual_state[self._vc]
+        known = self._alike.get(pool)
+        if known is None or known[0] != state:
+            known = self._alike[pool] = state, Share(self._ledger, self._vc, pool, taken=self).alike()
+        return Share(self._ledger, self._vc, pool, taken=dict(self), known=known[1])
+
+    def owe(self, seats: Iterable[Seat], number: int) -> None:
+        """These are owed, too, from here on."""
+        layout = self._ledger.layout
+        for cell, leaves in ((seat.cell, seat.leaves) for seat in seats):
+            before = self.get(cell, 0)
+            self[cell] = before | leaves
+            known = self._alike.get(layout.cell_pool[cell])
+            if known is not None and not layout.loose_cells >> cell & 1:
+                _take(known[1], layout.quotas[layout.cell_quota[cell]].shape.sizes, cell, leaves)
+        self.number = number
+
+
+def _take(alike: Alike, sizes: Sizes, cell: int, leaves: int) -> None:
+    """These leaves of a cell node are free no more."""
+    free = next(free for (made, free), members in alike.items() if made == sizes and members >> cell & 1)
+    left = alike[sizes, free] & ~(1 << cell)
+    if left:
+        alike[sizes, free] = left
+    else:
+        del alike[sizes, free]
+    alike[sizes, free & ~leaves] = alike.get((sizes, free & ~leaves), 0) | 1 << cell
 
 
 def seats(share: Share, parts: Sequence[Demand]) -> list[Seat] | None:
@@ -164,7 +214,7 @@ def _held_last(share: Share, cell: int, free: int, count: int) -> int:
 
 def _mixed(share: Share, parts: Sequence[Demand]) -> list[Seat] | None:
     """Task by task, the largest first: a cell that holds it, else loose leaves."""
-    before = share.taken.copy()
+    before, share.known = share.taken.copy(), None
     found: list[Seat] = []
     for demand in parts:
         for task in demand.tasks:
