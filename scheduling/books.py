@@ -119,7 +119,7 @@ class Books:
         new = (old[0], self.bound[number], self.lent[number], self.busy[number], blocked)
         if new != old:
             self._keys[number] = new
-            _move(self._groups, old, new, 1 << number)
+            move(self._groups, old, new, 1 << number)
             if self.open_nodes >> number & 1:
                 full = self.full[number]
                 holes = self._holes[self.layout.chains[number]]
@@ -287,7 +287,7 @@ class Books:
             if not holding[job]:
                 del holding[job]
         pool = self.layout.cell_pool[cell]
-        _move(self.cell_groups[vc, pool], (sizes, self.used[cell]), (sizes, used), 1 << cell)
+        move(self.cell_groups[vc, pool], (sizes, self.used[cell]), (sizes, used), 1 << cell)
         self.used[cell] = used
         before = self.virtual_state[vc]
         if state is None:
@@ -329,7 +329,8 @@ def _drop(masks: dict[str, int], job: str, mask: int) -> None:
         masks.pop(job, None)
 
 
-def _move(groups: dict[Any, int], old: Any, new: Any, bit: int) -> None:
+def move(groups: dict[Any, int], old: Any, new: Any, bit: int) -> None:
+    """One (a bit) goes from a group (a mask) to another; empty groups are left out."""
     if old == new:
         return
     left = groups[old] & ~bit

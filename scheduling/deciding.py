@@ -166,7 +166,7 @@ class Desk:
         """Virtual leaves for the unit, from the virtual cluster's own cells alone; those `freed` count as free."""
         found: list[Seat] = []
         for pool in unit.pools:
-            share = Share(self.ledger, job.vc, pool.name, freed, banned, dict(owed) if owed else {})
+            share = Share(self.ledger, job.vc, pool.name, freed, banned, owed or _NOTHING)
             seated = seats(share, pool.parts)
             if seated is None:
                 return None

@@ -26,7 +26,7 @@ class MovingIn:
         if cause is not None and (cause.cause in state.running or cause.cause in state.claims):
             return set()
         lent = tuple([task.placement.task for task in running.tasks if on_loan(task)])
-        if not lent or any(task.leaving for task in running.tasks):
+        if not lent or True in [task.leaving for task in running.tasks]:
             return set()
         behind: set[str] = set()
         for tasks in [lent] if running.job.gang else [(task,) for task in lent]:
@@ -49,7 +49,7 @@ class MovingIn:
                 return frozenset()
             line.held |= choice.chains
             return choice.chains
-        placements = promote(state.desk, running, unit, fresh, line.owed)
+        placements = promote(state.desk, running, tasks, fresh, line.owed)
         if placements is not None:
             self.trial.busy.add(running.job.vc)
             self.trial.promote(running.job, placements)

@@ -172,6 +172,9 @@ def merged(walks: dict[str, Iterator[Job]]) -> Iterator[Job]:
     while heap:
         _, vc, job = heap[0]
         yield job
+        if len(heap) == 1:
+            yield from walks[vc]
+            return
         following = next(walks[vc], None)
         if following is None:
             heappop(heap)

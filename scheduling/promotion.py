@@ -4,31 +4,31 @@ An ordinary safe allocation whose only candidates are the leaves that the tasks 
 cluster keeps as many whole free cells as a fresh placement would leave it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from scheduling.books import KEY_MASK
 from scheduling.deciding import Desk, Owed
-from scheduling.jobs import LeafUse, Standing, TaskPlacement
+from scheduling.jobs import LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.layout import LeafAt, Quota
 from scheduling.ledger import Ledger, PlacementConflict
-from scheduling.shapes import Unit
 from scheduling.snapshot import Running
 from scheduling.topology import Match
 from scheduling.virtual import Seat
 
 
 def promote(
-    desk: Desk, running: Running, unit: Unit, fresh: Sequence[Seat], owed: Owed
+    desk: Desk, running: Running, tasks: Collection[TaskRef], fresh: Sequence[Seat], owed: Owed
 ) -> tuple[TaskPlacement, ...] | None:
-    """The places of these borrowed tasks (all of the unit), now inside the quota; None when that cannot be.
+    """The places of these borrowed tasks, now inside the quota; None when that cannot be.
 
     `fresh` is where they would go if they started now.
     """
     job, ledger = running.job, desk.ledger
-    tasks = {task for part in unit.parts for task in part.tasks}
     placements = [task.placement for task in running.tasks if task.placement.task in tasks]
+    if True in [_is_elsewhere(ledger, job.vc, one) for one in placements]:
+        return None
     quotas = {ledger.layout.cell_quota[seat.cell] for seat in fresh}
-    if any(_is_elsewhere(ledger, job.vc, one) for one in placements) or _needs_more(ledger, job.vc, placements, quotas):
+    if _needs_more(ledger, job.vc, placements, quotas):
         return None
     ledger.begin()
     try:
@@ -157,6 +157,8 @@ def _virtual_for(ledger: Ledger, quota: Quota, leaves: list[LeafAt], owed: Owed)
     without = [cell for cell in cells if ledger.home[cell] is None and not owed.get(cell, 0)]
     for cell in at_home or without[:1]:
         free = (1 << width) - 1 & ~ledger.used[cell] & ~owed.get(cell, 0)
+        if free.bit_count() < len(leaves):
+            continue
         inverse = {(key & KEY_MASK) - base: virtual for virtual, key in ledger.pairs[cell].items()}
         wanted = sum(1 << at[1] - base for at in leaves)
         match = Match(quota.shape.sizes, inverse, free, free).run(wanted)

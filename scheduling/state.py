@@ -339,4 +339,4 @@ def lent(running: Running, now: int | None = None) -> Running:
 
 def on_loan(task: RunningTask) -> bool:
     """Whether the task holds borrowed leaves."""
-    return any(use.virtual_cell is None for use in task.placement.leaves)
+    return None in [address for _, address, _ in task.placement.leaves]

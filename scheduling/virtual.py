@@ -5,9 +5,10 @@ Chosen from the virtual cluster's own cells and guaranteed jobs alone, so that w
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from scheduling.books import move
 from scheduling.jobs import TaskRef
 from scheduling.ledger import Ledger
 from scheduling.resources import Demand
@@ -41,7 +42,7 @@ class Share:
     pool: str
     freed: Mapping[int, int] = field(default_factory=dict)
     banned: int = 0
-    taken: dict[int, int] = field(default_factory=dict)
+    taken: Mapping[int, int] = field(default_factory=dict)
     known: Alike | None = None
 
     def free(self, cell: int) -> int:
@@ -105,29 +106,25 @@ class Owed(dict[int, int]):
         known = self._alike.get(pool)
         if known is None or known[0] != state:
             known = self._alike[pool] = state, Share(self._ledger, self._vc, pool, taken=self).alike()
-        return Share(self._ledger, self._vc, pool, taken=dict(self), known=known[1])
+        return Share(self._ledger, self._vc, pool, taken=self, known=known[1])
 
     def owe(self, seats: Iterable[Seat], number: int) -> None:
         """These are owed, too, from here on."""
-        layout = self._ledger.layout
-        for cell, leaves in ((seat.cell, seat.leaves) for seat in seats):
+        ledger, layout = self._ledger, self._ledger.layout
+        for seat in seats:
+            cell, pool = seat.cell, layout.cell_pool[seat.cell]
             before = self.get(cell, 0)
-            self[cell] = before | leaves
-            known = self._alike.get(layout.cell_pool[cell])
-            if known is not None and not layout.loose_cells >> cell & 1:
-                _take(known[1], layout.quotas[layout.cell_quota[cell]].shape.sizes, cell, leaves)
+            after = self[cell] = before | seat.leaves
+            known = self._alike.get(pool)
+            if known is None or layout.loose_cells >> cell & 1:
+                continue
+            if known[0] != ledger.virtual_state[self._vc]:
+                del self._alike[pool]
+                continue
+            sizes = layout.quotas[layout.cell_quota[cell]].shape.sizes
+            free = (1 << sizes[-1]) - 1 & ~ledger.used[cell]
+            move(known[1], (sizes, free & ~before), (sizes, free & ~after), 1 << cell)
         self.number = number
-
-
-def _take(alike: Alike, sizes: Sizes, cell: int, leaves: int) -> None:
-    """These leaves of a cell node are free no more."""
-    free = next(free for (made, free), members in alike.items() if made == sizes and members >> cell & 1)
-    left = alike[sizes, free] & ~(1 << cell)
-    if left:
-        alike[sizes, free] = left
-    else:
-        del alike[sizes, free]
-    alike[sizes, free & ~leaves] = alike.get((sizes, free & ~leaves), 0) | 1 << cell
 
 
 def seats(share: Share, parts: Sequence[Demand]) -> list[Seat] | None:
@@ -214,7 +211,8 @@ def _held_last(share: Share, cell: int, free: int, count: int) -> int:
 
 def _mixed(share: Share, parts: Sequence[Demand]) -> list[Seat] | None:
     """Task by task, the largest first: a cell that holds it, else loose leaves."""
-    before, share.known = share.taken.copy(), None
+    taken = dict(share.taken)
+    share = replace(share, taken=taken, known=None)
     found: list[Seat] = []
     for demand in parts:
         for task in demand.tasks:
@@ -222,9 +220,7 @@ def _mixed(share: Share, parts: Sequence[Demand]) -> list[Seat] | None:
             ways = (_loose_only, _cells_only) if demand.gpus == 1 else (_cells_only, _loose_only)
             seat = ways[0](share, one) or ways[1](share, one)
             if seat is None:
-                share.taken = before
                 return None
             found += seat
-            share.taken[seat[0].cell] = share.taken.get(seat[0].cell, 0) | seat[0].leaves
-    share.taken = before
+            taken[seat[0].cell] = taken.get(seat[0].cell, 0) | seat[0].leaves
     return found
