@@ -4,12 +4,12 @@ What the steps mean is the ledger's matter. While a trial is open every step is 
 `take_back` undoes them in reverse.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from scheduling.jobs import TaskPlacement, TaskRef
 from scheduling.layout import Layout, LeafAt, Spot
-from scheduling.topology import Sizes
+from scheduling.topology import Sizes, bits
 
 GroupKey = tuple[int, int, int, int, int]
 """What is alike in nodes of one group: the number of their shape, and the masks of their leaves that are bound,
@@ -64,7 +64,7 @@ class Books:
         self.virtual_state = dict.fromkeys(layout.virtual_clusters, 0)
         self._virtual_states = 0
         self.binding = 0
-        self._homes: dict[tuple[str, str], tuple[int, int]] = {}
+        self._homes: dict[tuple[str, str], tuple[int, dict[int, list[int]]]] = {}
         self._bindings = 0
         self._journal: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._trials: list[int] = []
@@ -233,20 +233,24 @@ class Books:
         before, self.binding = self.binding, binding
         self._did(self._set_binding, before)
 
-    def homes(self, vc: str, chain: str) -> int:
-        """The nodes (a mask) where cells of the virtual cluster's quota lie that are tied to a place; without pinned
+    def homes(self, vc: str, chain: str) -> Mapping[int, Sequence[int]]:
+        """The nodes where cells of the virtual cluster's quota lie that are tied to a place, and which; without pinned
         ones. Worked out once for each `binding`."""
         known = self._homes.get((vc, chain))
         if known is None or known[0] != self.binding:
             known = self._homes[vc, chain] = self.binding, self._work_out_homes(vc, chain)
         return known[1]
 
-    def _work_out_homes(self, vc: str, chain: str) -> int:
-        nodes = 0
-        for place in (self.place[number] for number in self.layout.quotas_of.get((vc, chain), ())):
-            if place is not None:
-                nodes |= self.layout.uppers[place.upper].nodes if place.upper >= 0 else 1 << place.node
-        return nodes
+    def _work_out_homes(self, vc: str, chain: str) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for number in self.layout.quotas_of.get((vc, chain), ()):
+            place = self.place[number]
+            nodes: Iterable[int] = () if place is None else (place.node,)
+            if place is not None and place.upper >= 0:
+                nodes = bits(self.layout.uppers[place.upper].nodes)
+            for node in nodes:
+                found.setdefault(node, []).append(number)
+        return found
 
     # Steps on quota cells
 

@@ -42,7 +42,7 @@ def promote(
 def _is_elsewhere(ledger: Ledger, vc: str, placement: TaskPlacement) -> bool:
     """A quick look: whether a leaf of the task lies in the cell of another virtual cluster, as it mostly does."""
     number = ledger.layout.position.get(placement.node, -1)
-    if number < 0 or not ledger.bound[number] or ledger.homes(vc, ledger.layout.chains[number]) >> number & 1:
+    if number < 0 or not ledger.bound[number] or number in ledger.homes(vc, ledger.layout.chains[number]):
         return False
     return bool(ledger.bound[number] & ledger.mask_of(placement))
 
@@ -56,7 +56,7 @@ def _needs_more(ledger: Ledger, vc: str, placements: Sequence[TaskPlacement], fr
     for placement in (one for one in placements if one.leaves):
         number = layout.position.get(placement.node, -1)
         key = vc, layout.chains[number] if number >= 0 else ""
-        if number < 0 or not (key in layout.loose_owners or ledger.homes(*key) >> number & 1):
+        if number < 0 or not (key in layout.loose_owners or number in ledger.homes(*key)):
             return True
     return False
 
@@ -108,14 +108,13 @@ def _candidates(ledger: Ledger, vc: str, leaves: list[LeafAt]) -> list[Quota]:
     """Quota cells that lie on the leaves' node already; and where no leaf is bound, single leaves and one empty cell of
     each type, since these are alike."""
     layout, node = ledger.layout, leaves[0][0]
-    bound = any(ledger.bound[node] >> bit & 1 for _, bit in leaves)
-    found, types = [], set()
-    for quota in (layout.quotas[number] for number in layout.quotas_of.get((vc, layout.chains[node]), ())):
-        place = ledger.place[quota.number]
-        if place is not None:
-            if place.upper >= 0 or place.node == node:
-                found.append(quota)
-        elif not bound and (quota.loose or quota.cell_type not in types):
+    key = vc, layout.chains[node]
+    found = [layout.quotas[number] for number in ledger.homes(*key).get(node, ())]
+    if True in [ledger.bound[node] >> bit & 1 == 1 for _, bit in leaves]:
+        return found
+    types = set()
+    for quota in (layout.quotas[number] for number in layout.quotas_of.get(key, ())):
+        if quota.loose or (not ledger.seated[quota.number] and quota.cell_type not in types):
             found.append(quota)
             types.add(quota.cell_type)
     return found
