@@ -132,11 +132,13 @@ class Costs:
         first to be looked at wherever it runs, then the next. No set of victims costs less than one of them.
         """
         found: list[Loss] = []
-        for bound, own in self._in_order(ledger, gone):
+        for bound, own in self._in_order(ledger, gone) if nodes else ():
             for number in bits(own & nodes):
                 for loss in losses(number):
                     heappush(found, loss)
             nodes &= ~own
+            if not nodes:
+                break  # who costs more runs nowhere that counts
             while found and found[0][0] <= bound:
                 yield heappop(found)
         yield from sorted([*found, *(loss for number in bits(nodes) for loss in losses(number))])
