@@ -142,6 +142,9 @@ class Walk:
     def __iter__(self) -> Iterator[tuple[Job, Shape, float]]:
         ask, passed = self._share, self.passed
         for buckets in self._levels:
+            if len(buckets) == 1:
+                yield from self._one_after_the_other(buckets[0])
+                continue
             users = [one.user for one in buckets]
             rest = [iter(one.entries) for one in buckets]
             heap = [(ask(user), next(rest[number]), number) for number, user in enumerate(users)]
@@ -159,6 +162,12 @@ class Walk:
                     heapreplace(heap, (share, following, number))
                 if entry[4].number not in passed:
                     yield entry[3], entry[4], share
+
+    def _one_after_the_other(self, bucket: Bucket) -> Iterator[tuple[Job, Shape, float]]:
+        """The same where no share decides."""
+        ask, passed, entries = self._share, self.passed, iter(bucket.entries)
+        while (entry := bucket.following(entries, passed) if passed else next(entries, None)) is not None:
+            yield entry[3], entry[4], ask(bucket.user)
 
 
 def merged(walks: dict[str, Iterator[Job]]) -> Iterator[Job]:

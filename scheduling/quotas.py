@@ -169,11 +169,14 @@ class Quotas:
         walk = state.queues[vc].walk(self.trial.shares_of(vc), state.reservations)
         capped, held, claims, running = is_capped(state, vc), line.held, state.claims, state.running
         join, is_late = line.ahead.join, self.trial.late.append
+        closed, kept = self._no_backfill, line.kept
         for job, shape, share in walk:
             # What is left of a job may be tasks without GPUs alone: they want no chain, and nobody holds them up.
             chains = shape.chains
-            if not chains or not chains <= held or not self._stands_back(job, shape, line):
+            if not chains or not chains <= held:
                 yield job
+            elif kept and self._backfill_on and (shape.number, self._early(job, shape, line)) not in closed:
+                yield job  # it may start beside the first
             elif not told:
                 if not self._backfill_on:
                     walk.passed.add(shape.number)
@@ -181,13 +184,6 @@ class Quotas:
                 yield job
             else:
                 is_late(Late(job, shape, (), join(job.priority, share, chains)))
-
-    def _stands_back(self, job: Job, shape: Shape, line: Line) -> bool:
-        """Whether nothing can come of the turn of a job that is held up: it may not start beside the first, either."""
-        if not self._backfill_on or not line.kept:
-            return True
-        early = _NEVER if job.time_limit_ms is None else self._early(job, shape, line)
-        return (shape.number, early) in self._no_backfill
 
     def _early(self, job: Job, shape: Shape, line: Line) -> frozenset[str]:
         """The chains whose kept cells the job leaves by its time limit before they are needed."""

@@ -35,7 +35,7 @@ class Line:
 @dataclass(slots=True)
 class Passed:
     """Waiting jobs of some chains that were passed: all, those of higher priority, and by share those of the priority
-    whose turn it is. `near` are the chains of all who share one with them, their own too."""
+    whose turn it is. `near` are the chains of all others who share one with them."""
 
     near: list[frozenset[str]]
     all: int = 0
@@ -58,21 +58,20 @@ class Ahead:
                 one.higher = one.all
                 one.alike.clear()
         mine = self._passed.get(chains) or self._first_of(chains)
-        ahead = higher = alike = 0
+        ahead, higher, alike = mine.all, mine.higher, mine.alike.get(share, 0)
+        mine.all, mine.alike[share] = ahead + 1, alike + 1
         for others in mine.near:
             one = self._passed[others]
             ahead += one.all
             higher += one.higher
             alike += one.alike.get(share, 0)
-        mine.all += 1
-        mine.alike[share] = mine.alike.get(share, 0) + 1
         return ahead, higher, ahead - higher - alike
 
     def _first_of(self, chains: frozenset[str]) -> Passed:
         near = [others for others in self._passed if not chains.isdisjoint(others)]
         for others in near:
             self._passed[others].near.append(chains)
-        mine = self._passed[chains] = Passed([*near, chains])
+        mine = self._passed[chains] = Passed(near)
         return mine
 
 
