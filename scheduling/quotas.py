@@ -205,9 +205,9 @@ class Quotas:
         state = self.state
         if job.id in state.claims:
             self._convert(job.id)
-        if job.id in state.claims:
-            self._wait_for_cells(job)
-            return
+            if job.id in state.claims:
+                self._wait_for_cells(job)
+                return
         running = state.running.get(job.id)
         behind = None
         if running is not None and self._promotion_on:
@@ -240,9 +240,9 @@ class Quotas:
         if reason is not None or line is None:
             self.trial.late.append(Late(job, shape, (), None, reason))
             return
-        free = tuple(choice for choice in shape.choices if line.held.isdisjoint(choice.chains))
-        if not shape.choices or line.held.isdisjoint(shape.chains):
-            free = shape.choices
+        free = shape.choices
+        if not line.held.isdisjoint(shape.chains):
+            free = tuple(choice for choice in shape.choices if line.held.isdisjoint(choice.chains))
         self.state.desk.blocked = False
         answer = self._first(job, free, line.owed)
         if self.state.desk.blocked:
