@@ -2,11 +2,11 @@
 that they would have are kept."""
 
 from scheduling.deciding import desk_of
-from scheduling.jobs import Job, TaskRef
+from scheduling.jobs import Job
 from scheduling.promotion import promote
 from scheduling.shapes import Choice, Shape, Unit
 from scheduling.snapshot import Running
-from scheduling.state import Line, Trial, on_loan
+from scheduling.state import LIMIT, Lent, Line, Trial, on_loan
 from scheduling.virtual import Owed, Seat, seats
 
 
@@ -25,20 +25,37 @@ class MovingIn:
         cause = state.demotions.get(running.job.id)
         if cause is not None and (cause.cause in state.running or cause.cause in state.claims):
             return set()
-        lent = tuple([task.placement.task for task in running.tasks if on_loan(task)])
-        if not lent or True in [task.leaving for task in running.tasks]:
-            return set()
         behind: set[str] = set()
-        for tasks in [lent] if running.job.gang else [(task,) for task in lent]:
-            behind |= self._move(running.job.id, job, tasks, line)
+        for part in self._parts(running, job):
+            behind |= self._move(running.job.id, part, line)
         return behind
 
-    def _move(self, name: str, job: Job, tasks: tuple[TaskRef, ...], line: Line) -> frozenset[str]:
+    def _parts(self, running: Running, job: Job) -> list[Lent]:
+        """What of the job moves together: all that a gang has on loan, else each task. Nothing of who is leaving. It is
+        worked out once for as long as the job runs as it does."""
+        known = self.state.memory.lent
+        found = known.get(running.job.id)
+        if found is None or found[0] is not running or found[1] is not job:
+            if len(known) >= LIMIT:
+                known.clear()
+            found = known[running.job.id] = running, job, self._work_out(running, job)
+        return found[2]
+
+    def _work_out(self, running: Running, job: Job) -> list[Lent]:
+        lent = tuple([task.placement.task for task in running.tasks if on_loan(task)])
+        if not lent or any(task.leaving for task in running.tasks):
+            return []
+        found = []
+        for tasks in [lent] if running.job.gang else [(task,) for task in lent]:
+            alike = job.gang and job.wanted == tasks
+            shape = self.state.shapes.of(job if alike else running.job._replace(wanted=tasks, gang=True))
+            found.append(Lent(tasks, shape, self._lies_in(running, shape.choices)))
+        return found
+
+    def _move(self, name: str, part: Lent, line: Line) -> frozenset[str]:
         """These tasks of the job, all or none; answers with their chains where they stay on loan."""
         state, running = self.state, self.state.running[name]
-        alike = job.gang and job.wanted == tasks
-        shape = state.shapes.of(job if alike else running.job._replace(wanted=tasks, gang=True))
-        number = self._lies_in(running, shape.choices)
+        tasks, shape, number = part
         if number < 0 or not line.held.isdisjoint(shape.choices[number].chains):
             return frozenset()
         choice = shape.choices[number]

@@ -111,11 +111,13 @@ class Memory:
     """What the last passes found that still holds: work saved, never an answer changed.
 
     `quiet`: virtual clusters whose turn led to nothing, with the state of things then; `stuck`: shapes for which
-    there was no loan, with how much had been given back then.
+    there was no loan, with how much had been given back then. `lent`: what may move into the quota of a running job
+    that stands in its queue as this job.
     """
 
     quiet: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)
     stuck: dict[int, int] = field(default_factory=dict)
+    lent: dict[str, tuple[Running, Job, list["Lent"]]] = field(default_factory=dict)
     _seatings: dict[str, "Seatings"] = field(default_factory=dict)
 
     def seatings(self, vc: str) -> "Seatings":
@@ -125,12 +127,23 @@ class Memory:
         return self._seatings[vc]
 
 
+LIMIT = 8192
+"""How much of a kind is remembered."""
+
+
+class Lent(NamedTuple):
+    """Tasks on loan that move into the quota together: their shape, and to which choice of it their nodes belong (-1:
+    none)."""
+
+    tasks: tuple[TaskRef, ...]
+    shape: Shape
+    choice: int
+
+
 class Seatings:
     """Virtual leaves for jobs on loan, as long as the virtual cluster's own cells stay in one state: by what is owed to
     jobs ahead, the job's shape and which choice of it. What is owed has a number, 0 for nothing, that means the same
     for ever."""
-
-    LIMIT = 8192
 
     def __init__(self) -> None:
         self._state = -1
@@ -140,7 +153,7 @@ class Seatings:
 
     def of(self, state: int) -> dict[tuple[int, int, int], list[Seat] | None]:
         """Those of this state of the cells, to be added to."""
-        if state != self._state or len(self._known) >= self.LIMIT:
+        if state != self._state or len(self._known) >= LIMIT:
             self._state = state
             self._known.clear()
             self._after.clear()
