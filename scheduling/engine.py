@@ -389,5 +389,6 @@ class Engine:
             claim = self._claims.drop(leaf)
             self._roster.lose([claim.virtual_cell] if claim is not None else (), start.at_ms)
         tasks = [RunningTask(placement, start.at_ms) for placement in start.placements]
-        self._roster.no_longer_wanted(start.job.id, {placement.task for placement in start.placements})
+        if start.job.id in self._roster.waiting:
+            self._roster.no_longer_wanted(start.job.id, {placement.task for placement in start.placements})
         self._roster.add_running(start.job, tasks)

@@ -189,7 +189,7 @@ class Ground:
         """The guaranteed place of a seated task."""
         layout = self.ledger.layout
         number, mine = self.leaves[seat.task]
-        ids, cells, right = layout.leaf_ids[number], layout.virtual_addresses(seat.cell), Standing.GUARANTEED
+        ids, cells, right = layout.leaf_ids[number], layout.virtual_addresses[seat.cell], Standing.GUARANTEED
         uses = tuple([LeafUse(ids[bit], cells[virtual], right) for bit, virtual in mine])
         demand = seat.demand
         return TaskPlacement(seat.task, layout.nodes[number].id, uses, demand.cpu_milli, demand.memory_mb)

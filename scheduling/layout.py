@@ -108,14 +108,13 @@ class Layout:
         self._add_uppers()
         self.virtual_clusters = {vc.id: vc for vc in cluster.virtual_clusters}
         self.quotas: list[Quota] = []
-        self.quota_at: dict[str, int] = {}
         self.cell_quota: list[int] = []
         self.cell_pool: list[str] = []
         self.loose_cells = 0
         self.loose_owners: set[tuple[str, str]] = set()
         self._chains_of: dict[str, list[str]] = {}
-        self._virtual: dict[str, LeafAt | None] = {}
-        self._addresses: dict[int, list[str]] = {}
+        self.virtual_at: dict[str, LeafAt] = {}
+        self.virtual_addresses: list[list[str]] = []
         self.quotas_of: dict[tuple[str, str], list[int]] = {}
         self.placed_quotas: dict[str, list[Quota]] = {}
         self.pins: dict[tuple[str, str], list[int]] = {}
@@ -152,39 +151,11 @@ class Layout:
 
     def virtual_leaf(self, address: str) -> LeafAt | None:
         """The cell node and the bit of a virtual leaf; None when there is no such cell (any more)."""
-        try:
-            return self._virtual[address]
-        except KeyError:
-            found = self._virtual[address] = self._virtual_leaf(address)
-            return found
-
-    def _virtual_leaf(self, address: str) -> LeafAt | None:
-        root, _, last = address.rpartition("/")
-        if not last.isdigit():
-            return None
-        number = self.quota_at.get(root)
-        if number is None:
-            return None
-        quota, leaf = self.quotas[number], int(last)
-        if leaf >= quota.leaves:
-            return None
-        return (
-            (quota.first, leaf) if quota.loose else (quota.first + leaf // quota.shape.width, leaf % quota.shape.width)
-        )
+        return self.virtual_at.get(address)
 
     def virtual_address(self, cell: int, bit: int) -> str:
         """The address of a virtual leaf."""
-        return self.virtual_addresses(cell)[bit]
-
-    def virtual_addresses(self, cell: int) -> list[str]:
-        """The addresses of all virtual leaves of a cell node."""
-        known = self._addresses.get(cell)
-        if known is None:
-            quota = self.quotas[self.cell_quota[cell]]
-            first = (cell - quota.first) * quota.shape.width
-            known = self._addresses[cell] = [f"{quota.address}/{first + one}" for one in range(quota.shape.width)]
-            self._virtual.update((address, (cell, one)) for one, address in enumerate(known))
-        return known
+        return self.virtual_addresses[cell][bit]
 
     # Nodes and the cells above them
 
@@ -317,7 +288,12 @@ class Layout:
 
     def _enter(self, quota: Quota) -> None:
         self.quotas.append(quota)
-        self.quota_at[quota.address] = quota.number
+        width = quota.shape.width
+        for cell in range(quota.first, quota.first + quota.count):
+            first = (cell - quota.first) * width
+            addresses = [f"{quota.address}/{number}" for number in range(first, first + width)]
+            self.virtual_addresses.append(addresses)
+            self.virtual_at.update([(address, (cell, bit)) for bit, address in enumerate(addresses)])
         self.cell_quota.extend([quota.number] * quota.count)
         self.cell_pool.extend([quota.pinned or quota.chain] * quota.count)
         key = (quota.vc, quota.chain)

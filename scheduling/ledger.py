@@ -378,7 +378,7 @@ class Ledger(Books):
     def _sorted(self, uses: Sequence[LeafUse]) -> tuple[dict[int, int], dict[int, int], dict[LeafAt, dict[int, int]]]:
         """The leaves that the cluster has, and those of them on loan (masks by node); the others' bits by virtual bit
         for each node and cell node."""
-        leaf_at, virtual_leaf = self.layout.leaf_at, self.layout.virtual_leaf
+        leaf_at, virtual_at = self.layout.leaf_at, self.layout.virtual_at
         leaves: dict[int, int] = {}
         lent: dict[int, int] = {}
         seats: dict[LeafAt, dict[int, int]] = {}
@@ -388,7 +388,7 @@ class Ledger(Books):
                 continue
             node, bit = at
             leaves[node] = leaves.get(node, 0) | 1 << bit
-            virtual = None if address is None else virtual_leaf(address)
+            virtual = None if address is None else virtual_at.get(address)
             if virtual is None:
                 lent[node] = lent.get(node, 0) | 1 << bit
                 continue
