@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from scheduling import Borrow, CellType, Cluster, Engine, Plan, Policy, QuotaLine, Rules, VirtualCluster
+from scheduling.cells import Order
 from scheduling.jobs import Job
 from tests.scheduling.builders import cluster, job, node, role
 
@@ -147,3 +148,46 @@ def test_a_team_owes_nobody_for_a_loan_as_large_as_its_own_idle_quota() -> None:
     made.submit(job("second", vc="b", order=10))
     (preempt,) = made.advance(11).preemptions
     assert [victim.job for victim in preempt.victims] == ["more"]
+
+
+def two_boxes() -> Engine:
+    """Two nodes of a box each, of which `a` and `b` own one: all of `a`'s is used, half of `b`'s, and on the other half
+    `a` runs on loan."""
+    made = Engine(
+        Cluster(
+            tuple(node(f"n{number}", 4, shape="box") for number in range(2)),
+            tuple(VirtualCluster(team, (QuotaLine("box", 1),)) for team in "ab"),
+            cell_types=(CellType("box", "A100", 4, node_level=True),),
+            policy=Policy(order=Order.SUBMISSION, backfill=False),
+        )
+    )
+    for number, (team, name) in enumerate([("a", "one"), ("a", "two"), ("b", "theirs"), ("a", "lent")]):
+        made.submit(job(name, role(gpus=2), vc=team, order=number, borrow=Borrow.AUTO))
+        made.advance(number)
+    return made
+
+
+def test_what_is_owed_to_a_job_on_loan_is_what_is_free_now() -> None:
+    made = two_boxes()
+    made.finish("one")
+    assert not made.advance(10).promotions, "the node it runs on is b's"
+    made.submit(job("urgent", role(gpus=2), vc="a", priority=20, order=10))
+    assert [start.job.id for start in made.advance(11).starts] == ["urgent"]
+    made.finish("two")
+    made.submit(job("later", role(gpus=2), vc="a", order=11))
+    assert not made.advance(12).starts
+    made.finish("lent")
+    assert [start.job.id for start in made.advance(13).starts] == ["later"]
+
+
+def test_a_job_on_loan_moves_in_when_a_cell_of_its_team_comes_to_its_node() -> None:
+    made = two_boxes()
+    for name in ("one", "two"):
+        made.finish(name)
+    made.submit(job("idler", role(gpus=4), vc="b", priority=-1, order=10))
+    assert not made.advance(10).promotions, "the node it runs on is b's"
+    made.finish("theirs")
+    made.submit(job("urgent", role(gpus=2), vc="a", priority=20, order=11))
+    plan = made.advance(11)
+    assert [start.job.id for start in plan.starts] == ["urgent"], "where nobody has to leave"
+    assert [promotion.job for promotion in plan.promotions] == ["lent"]
