@@ -61,7 +61,7 @@ class Basis:
     ) -> Desk:
         terrain, ledger = self.terrain, self.ledger
         ledger.stirred.clear()
-        costs = Costs(running, loans.shares, now, terrain.layout.policy.unsaved_cap_ms)
+        costs = Costs(running, loans.shares, now, terrain.layout.policy)
         return Desk(
             ledger, terrain.idle, running, claims, claimants, costs, self.roster.ranks.lowest, now, terrain.holdable,
             views=self.views,

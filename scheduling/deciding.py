@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from scheduling import hived
+from scheduling.cells import Policy
 from scheduling.decisions import Preempt, Start
 from scheduling.fairness import DominantShares
 from scheduling.ground import Ground, Idle, Task
@@ -385,5 +386,5 @@ def _alone(answer: Start | Preempt) -> bool:
 
 def desk_of(ledger: Ledger, idle: Ledger, now: int = 0) -> Desk:
     """A desk on a cluster where nothing runs."""
-    costs = Costs({}, DominantShares({}), now, 0)
+    costs = Costs({}, DominantShares({}), now, Policy())
     return Desk(ledger, idle, {}, {}, {}, costs, lambda vc: 1 << 30, now)

@@ -241,8 +241,15 @@ class Hardware:
         return max(0, need - self.ledger.idle(number).bit_count())
 
     def _loss(self, number: int, block: int, evicted: int) -> Cost:
-        usable = block & self.ledger.healthy[number] & ~self.ledger.claimed[number]
-        return self.ground.price(number, usable, evicted)[0] if evicted else NOTHING
+        """What the cell costs if it lies on this block: who pays is whoever has to leave now, but the loss is that of
+        all who run there, for they have to go as the cell fills."""
+        if not evicted:
+            return NOTHING
+        ground, ledger = self.ground, self.ledger
+        usable = block & ledger.healthy[number] & ~ledger.claimed[number]
+        now, _ = ground.price(number, usable, evicted)
+        held = (usable & ledger.busy[number] & ~ground.doomed_on(number)).bit_count()
+        return now if held == evicted else (*now[:2], *ground.price(number, usable, held)[0][2:])
 
     def _nodes(self, nodes: int, need: int) -> list[Spot]:
         """Whole nodes for a cell node, those where least is taken back first."""
