@@ -121,6 +121,9 @@ class Costs:
         ]
         if count == 1 and holders:
             return min(holders, key=lambda one: one[0])
+        if count == sum(own.bit_count() for _, own in holders):  # nothing to choose
+            paid = reduce(_together, (cost for cost, _ in holders), NOTHING)
+            return paid, reduce(or_, (own for _, own in holders), 0)
         best: dict[int, tuple[Cost, int]] = {0: (NOTHING, 0)}
         for cost, own in holders:
             for had, (paid, leaves) in sorted(best.items(), reverse=True):
