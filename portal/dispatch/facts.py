@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db.models import TextField
@@ -43,6 +43,12 @@ class Facts:
 
 STAMP = Cast("submitted_at", TextField())
 """As the database writes it: ten thousand texts are read in a third of the time of as many moments."""
+
+
+def ms_of(moment: str) -> int:
+    """Since 1970, of a time as the database writes it: without a zone (SQLite) it is UTC."""
+    at = datetime.fromisoformat(moment)
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def facts_read(jobs: Collection[int]) -> dict[int, Facts]:
