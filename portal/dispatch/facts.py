@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.db.models import TextField
+from django.db.models.fields.json import KeyTransform
 from django.db.models.functions import Cast
 
 import scheduling
@@ -60,7 +61,10 @@ def facts_read(jobs: Collection[int]) -> dict[int, Facts]:
     for role in TaskRole.objects.filter(job__in=wanted).select_related("sku").order_by("job_id", "position"):
         roles[role.job_id].append(role)
     rows = Job.objects.filter(pk__in=wanted).order_by()
-    columns = ("id", STAMP, "submitted_at", "user__username", "spec__berth", "spec__lazy_preemption")
+    # Not "spec__berth": the ORM learns from an exception that this is no column, and keeps it in a cycle that holds all
+    # that called, the scheduler's plan too, until the collector of cyclic garbage comes.
+    said = KeyTransform("berth", "spec"), KeyTransform("lazy_preemption", "spec")
+    columns = ("id", STAMP, "submitted_at", "user__username", *said)
     return {
         key: facts_of(roles[key], stamp=stamp, submitted_at=at, user=user, berth=berth, lazy=bool(lazy))
         for key, stamp, at, user, berth, lazy in rows.values_list(*columns)
