@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TypeVar
 
@@ -54,6 +54,17 @@ def env_int(name: str, default: int, *, least: int = 0) -> int:
         return number
 
     return _read(name, default, convert, f"a whole number, at least {least}")
+
+
+def env_word(name: str, default: str, allowed: Collection[str]) -> str:
+    """One of the ``allowed`` words."""
+
+    def convert(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(text)
+        return text
+
+    return _read(name, default, convert, f"one of {', '.join(allowed)}")
 
 
 def env_list(name: str, default: list[str]) -> list[str]:

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 from nodes.protocol import CELERY_DEFAULTS, REPORTS_QUEUE, ContainerState, PortalKey, transport_options
 from portal.common.keys import key_file
 from portal.common.priorities import PRIORITY_CLASSES
-from portal.env import BadSetting, env_bool, env_int, env_list, env_path, env_rate, env_secret, env_str
+from portal.env import BadSetting, env_bool, env_int, env_list, env_path, env_rate, env_secret, env_str, env_word
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION = "0.1.0"
@@ -165,6 +165,7 @@ MAX_GRACE_S = env_int("BERTH_GRACE_PERIOD_MAX", 600)
 MAX_MIN_RUN_S = env_int("BERTH_MIN_RUN_TIME_MAX", 3600)
 FAIR_SHARE_HALF_LIFE_H = env_int("BERTH_FAIR_SHARE_HALF_LIFE", 168, least=1)
 UNSAVED_WORK_CAP_S = env_int("BERTH_UNSAVED_WORK_CAP", 14_400)
+FIRST_TO_PAY = env_word("BERTH_FIRST_TO_PAY", "share", ("share", "loss"))
 BACKFILL = env_bool("BERTH_BACKFILL", True)
 GPU_RESERVE_PERCENT = env_int("BERTH_GPU_RESERVE", 50)
 ESTIMATE_SECONDS = env_int("BERTH_ESTIMATE_SECONDS", 10, least=1)

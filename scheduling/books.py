@@ -4,13 +4,12 @@ What the steps mean is the ledger's matter. While a trial is open every step is 
 `take_back` undoes them in reverse.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from scheduling.jobs import TaskPlacement, TaskRef
-from scheduling.layout import Layout, Quota, Spot
-from scheduling.topology import Sizes
+from scheduling.layout import Layout, LeafAt, Spot
+from scheduling.topology import Sizes, bits
 
 GroupKey = tuple[int, int, int, int, int]
 """What is alike in nodes of one group: the number of their shape, and the masks of their leaves that are bound,
@@ -31,7 +30,8 @@ class Books:
     Per quota cell: `place` (its physical cell) and `seated` (its leaves in use). `freed` counts what was given back to
     each quota, `given_back` what was on the nodes. Per virtual cluster: `holding`, the virtual leaves (a mask by cell
     node) of each job that has some, and, where somebody wants to know (`stirred`), the jobs for which that changed.
-    `binding` names what is bound to what: the same number, the same bindings.
+    `binding` names what is bound to what: the same number, the same bindings. So does `virtual_state` with what is used
+    of the virtual leaves of each virtual cluster.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -61,7 +61,10 @@ class Books:
         self.stirred: dict[str, set[str]] = {}
         self.freed: dict[str, int] = {}
         self.given_back = 0
+        self.virtual_state = dict.fromkeys(layout.virtual_clusters, 0)
+        self._virtual_states = 0
         self.binding = 0
+        self._homes: dict[tuple[str, str], tuple[int, dict[int, list[int]]]] = {}
         self._bindings = 0
         self._journal: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._trials: list[int] = []
@@ -116,7 +119,7 @@ class Books:
         new = (old[0], self.bound[number], self.lent[number], self.busy[number], blocked)
         if new != old:
             self._keys[number] = new
-            _move(self._groups, old, new, 1 << number)
+            move(self._groups, old, new, 1 << number)
             if self.open_nodes >> number & 1:
                 full = self.full[number]
                 holes = self._holes[self.layout.chains[number]]
@@ -144,16 +147,9 @@ class Books:
         if not self._trials:
             self._journal.clear()
 
-    @contextmanager
-    def all_or_nothing(self) -> Iterator[None]:
-        """What is done here stays, unless it raises."""
-        self.begin()
-        try:
-            yield
-        except BaseException:
-            self.take_back()
-            raise
-        self.keep()
+    def all_or_nothing(self) -> "AllOrNothing":
+        """What is done within it stays, unless it raises."""
+        return AllOrNothing(self)
 
     def _did(self, undo: Callable[..., None], *args: Any) -> None:
         if self._trials and not self._undoing:
@@ -237,30 +233,50 @@ class Books:
         before, self.binding = self.binding, binding
         self._did(self._set_binding, before)
 
+    def homes(self, vc: str, chain: str) -> Mapping[int, Sequence[int]]:
+        """The nodes where cells of the virtual cluster's quota lie that are tied to a place, and which; without pinned
+        ones. Worked out once for each `binding`."""
+        known = self._homes.get((vc, chain))
+        if known is None or known[0] != self.binding:
+            known = self._homes[vc, chain] = self.binding, self._work_out_homes(vc, chain)
+        return known[1]
+
+    def _work_out_homes(self, vc: str, chain: str) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for number in self.layout.quotas_of.get((vc, chain), ()):
+            place = self.place[number]
+            nodes: Iterable[int] = () if place is None else (place.node,)
+            if place is not None and place.upper >= 0:
+                nodes = bits(self.layout.uppers[place.upper].nodes)
+            for node in nodes:
+                found.setdefault(node, []).append(number)
+        return found
+
     # Steps on quota cells
 
-    def use(self, job: str, cell: int, mask: int, keys: Mapping[int, int]) -> None:
-        """A job has these virtual leaves, on physical ones: their keys by virtual bit."""
+    def use(self, job: str, cell: int, mask: int, keys: Mapping[int, int], state: int | None = None) -> None:
+        """A job has these virtual leaves, on physical ones: their keys by virtual bit. `state`: as it was before."""
         owners = self.owners[cell]
         owners[job] = owners.get(job, 0) | mask
         self.pairs[cell].update(keys)
         for virtual, key in keys.items():
             self.seat_at[key] = (cell, virtual)
-        self._set_used(job, cell, self.used[cell] | mask, -len(keys))
-        self._did(self.unuse, job, cell, mask, keys)
+        before = self._set_used(job, cell, self.used[cell] | mask, -len(keys), state)
+        self._did(self.unuse, job, cell, mask, keys, before)
 
-    def unuse(self, job: str, cell: int, mask: int, keys: Mapping[int, int]) -> None:
-        """A job has these virtual leaves no more."""
+    def unuse(self, job: str, cell: int, mask: int, keys: Mapping[int, int], state: int | None = None) -> None:
+        """A job has these virtual leaves no more. `state`: as it was before."""
         _drop(self.owners[cell], job, mask)
         pairs = self.pairs[cell]
         for virtual, key in keys.items():
             del pairs[virtual]
             del self.seat_at[key]
-        quota = self._set_used(job, cell, self.used[cell] & ~mask, len(keys))
-        self.mark_freed(quota.vc)
-        self._did(self.use, job, cell, mask, keys)
+        before = self._set_used(job, cell, self.used[cell] & ~mask, len(keys), state)
+        self.mark_freed(self.layout.quotas[self.layout.cell_quota[cell]].vc)
+        self._did(self.use, job, cell, mask, keys, before)
 
-    def _set_used(self, job: str, cell: int, used: int, freed: int) -> Quota:
+    def _set_used(self, job: str, cell: int, used: int, freed: int, state: int | None) -> int:
+        """Answers with the virtual cluster's state before."""
         quota = self.layout.quotas[self.layout.cell_quota[cell]]
         vc, sizes = quota.vc, quota.shape.sizes
         self.seated[quota.number] -= freed
@@ -275,9 +291,13 @@ class Books:
             if not holding[job]:
                 del holding[job]
         pool = self.layout.cell_pool[cell]
-        _move(self.cell_groups[vc, pool], (sizes, self.used[cell]), (sizes, used), 1 << cell)
+        move(self.cell_groups[vc, pool], (sizes, self.used[cell]), (sizes, used), 1 << cell)
         self.used[cell] = used
-        return quota
+        before = self.virtual_state[vc]
+        if state is None:
+            self._virtual_states += 1
+        self.virtual_state[vc] = self._virtual_states if state is None else state
+        return before
 
     def set_home(self, cell: int, home: Spot | None) -> None:
         """Where on the nodes the cell node lies."""
@@ -290,6 +310,21 @@ class Books:
         self._did(self.set_place, quota, before)
 
 
+class AllOrNothing:
+    """A trial that is kept when it ends as it should. Starts come by the ten thousand: no generator."""
+
+    __slots__ = ("_books",)
+
+    def __init__(self, books: Books) -> None:
+        self._books = books
+
+    def __enter__(self) -> None:
+        self._books.begin()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        (self._books.keep if kind is None else self._books.take_back)()
+
+
 def _drop(masks: dict[str, int], job: str, mask: int) -> None:
     left = masks.get(job, 0) & ~mask
     if left:
@@ -298,7 +333,8 @@ def _drop(masks: dict[str, int], job: str, mask: int) -> None:
         masks.pop(job, None)
 
 
-def _move(groups: dict[Any, int], old: Any, new: Any, bit: int) -> None:
+def move(groups: dict[Any, int], old: Any, new: Any, bit: int) -> None:
+    """One (a bit) goes from a group (a mask) to another; empty groups are left out."""
     if old == new:
         return
     left = groups[old] & ~bit
@@ -307,3 +343,20 @@ def _move(groups: dict[Any, int], old: Any, new: Any, bit: int) -> None:
     else:
         del groups[old]
     groups[new] = groups.get(new, 0) | bit
+
+
+def lies_straight(keys: Mapping[int, int], spot: Spot) -> bool:
+    """Whether virtual leaves lie on physical ones (keys by virtual bit) in the order of both, from the spot on."""
+    first = spot.node << KEY_SHIFT | spot.base
+    for virtual, key in keys.items():  # noqa: SIM110 - a generator takes longer than the few leaves of a node
+        if key - virtual != first:
+            return False
+    return True
+
+
+def masks_of(leaves: Iterable[LeafAt]) -> dict[int, int]:
+    """These leaves as masks by node (or cell node)."""
+    masks: dict[int, int] = {}
+    for number, bit in leaves:
+        masks[number] = masks.get(number, 0) | 1 << bit
+    return masks

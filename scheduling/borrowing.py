@@ -10,7 +10,7 @@ from scheduling.fairness import turns
 from scheduling.jobs import Borrow, Job
 from scheduling.ordering import Walk
 from scheduling.shapes import Choice, Shape, apart, needs_of
-from scheduling.state import Late, Line, State, Trial
+from scheduling.state import Ahead, Late, State, Trial
 
 
 class Borrowing:
@@ -19,10 +19,12 @@ class Borrowing:
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
         self.state = trial.state
-        self._lines: dict[str, Line] = {}
+        self._ahead: dict[str, Ahead] = {}
         self._no_loan: set[int] = set()
         self._open: set[str] = set()  # whose jobs may find a loan as soon as fewer GPUs idle that keep CPU
         self._given_back = trial.state.desk.ledger.given_back
+        lending = trial.state.desk.ledger.layout.policy.lending
+        self._kinds = (trial.state.queues, trial.state.opportunistic) if lending else (trial.state.opportunistic,)
 
     def turns(self, told: bool) -> None:
         """Everybody's turn; `told`: also of those that find no loan, for their reasons."""
@@ -30,7 +32,7 @@ class Borrowing:
         queues = {}
         self._given_back = state.desk.ledger.given_back
         steady = not told and not self.trial.fair
-        for vc in sorted({*state.queues, *state.opportunistic}):
+        for vc in sorted({vc for kind in self._kinds for vc, queue in kind.items() if queue.wanting_loan}):
             if not steady or state.memory.quiet.get((vc, "loan")) != self._loan_signature(vc):
                 queues[vc] = self._borrowers(vc, told)
         for vc, job in turns(state.loans.shares, queues):
@@ -48,11 +50,10 @@ class Borrowing:
 
     def _borrowers(self, vc: str, told: bool) -> Iterator[Job]:
         """Who wants a loan: jobs of the queue that may, in its order, then opportunistic ones."""
-        state = self.state
-        for kind in (state.queues, state.opportunistic):
+        for kind in self._kinds:
             if vc in kind:
                 walk = kind[vc].walk(self.trial.shares_of(vc), wanting_loan=True)
-                yield from self._wanting(walk, kind is state.opportunistic, told)
+                yield from self._wanting(walk, kind is self.state.opportunistic, told)
 
     def _wanting(self, walk: Walk, opportunistic: bool, told: bool) -> Iterator[Job]:
         state = self.state
@@ -60,7 +61,7 @@ class Borrowing:
             left = self.trial.left.get(job.id, state.waiting.get(job.id))
             if left is None or job.id in state.claims:
                 continue
-            if not opportunistic and (left.borrow is not Borrow.AUTO or not state.desk.ledger.layout.policy.lending):
+            if not opportunistic and left.borrow is not Borrow.AUTO:
                 continue
             mine = shape if left is job else state.shapes.of(left)
             reason = explain.hold(left, state.desk.ledger.layout)
@@ -130,10 +131,10 @@ class Borrowing:
     def _stays(self, job: Job) -> None:
         """An opportunistic job finds no loan; others have their reason from the queue."""
         if job.opportunistic:
-            line = self._lines.setdefault(job.vc, Line())
+            ahead = self._ahead.setdefault(job.vc, Ahead())
             shape = self.state.shapes.of(job)
             share = self.trial.share(job.vc, job.user)
-            self.trial.late.append(Late(job, shape, shape.choices, line.ahead.join(job.priority, share, shape.chains)))
+            self.trial.late.append(Late(job, shape, shape.choices, ahead.join(job.priority, share, shape.chains)))
 
 
 def may_borrow(state: State, job: Job, choice: Choice) -> bool:

@@ -163,6 +163,13 @@ class Order(StrEnum):
     SUBMISSION = "submission"
 
 
+class FirstToPay(StrEnum):
+    """Who loses what it has on loan first: the virtual cluster with the largest share, or whoever loses least work."""
+
+    SHARE = "share"
+    LOSS = "loss"
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """How the cluster as a whole is scheduled; the defaults are what the portal runs.
@@ -172,6 +179,7 @@ class Policy:
     backfill: later jobs may start beside a reservation that they cannot delay.
     lending: idle cells are lent and taken back.
     promotion: who runs on loan keeps its turn, and moves into its quota where it is when that is free.
+    first_to_pay: whom cells on loan are taken back from first.
     unsaved_cap_ms: work without a checkpoint counts for at most this long when victims are chosen.
     hived: decide as HiveD does, without queue, borrowing by choice, CPU and memory (for replaying its cases).
     """
@@ -181,6 +189,7 @@ class Policy:
     backfill: bool = True
     lending: bool = True
     promotion: bool = True
+    first_to_pay: FirstToPay = FirstToPay.SHARE
     unsaved_cap_ms: int = 4 * 3_600_000
     hived: bool = False
 

@@ -5,8 +5,10 @@ Nothing here leaves the ledger changed.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from scheduling import hived
+from scheduling.cells import Policy
 from scheduling.decisions import Preempt, Start
 from scheduling.fairness import DominantShares
 from scheduling.ground import Ground, Idle, Task
@@ -32,8 +34,7 @@ Owed = Mapping[int, int]
 _NOTHING: Freed = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(NamedTuple):
     """How a job may be placed: on which nodes; whether by taking places from borrowers (`evict`) and from lower
     priorities of its own virtual cluster (`inside`); which virtual leaves are others'."""
 
@@ -166,7 +167,7 @@ class Desk:
         """Virtual leaves for the unit, from the virtual cluster's own cells alone; those `freed` count as free."""
         found: list[Seat] = []
         for pool in unit.pools:
-            share = Share(self.ledger, job.vc, pool.name, freed, banned, dict(owed or {}))
+            share = Share(self.ledger, job.vc, pool.name, freed, banned, owed or _NOTHING)
             seated = seats(share, pool.parts)
             if seated is None:
                 return None
@@ -182,7 +183,7 @@ class Desk:
             if found is None:
                 return None
             alone = len(found) == 1 and not unit.others
-            doomed = self._ending(over, found) if over else frozenset[Task]()
+            doomed: frozenset[Task] = self._ending(over, found) if over else frozenset()
             ground = Ground(self.ledger, job, allowed, self.costs, doomed, ask.evict, alone)
             mapped = map_seats(ground, found, unit.others)
             if isinstance(mapped, Mapped):
@@ -284,7 +285,7 @@ class Desk:
         new tasks will lie, so that who ends follows from the virtual leaves alone."""
         address = self.ledger.layout.virtual_address
         wanted = {address(seat.cell, bit) for seat in seats for bit in bits(seat.leaves)}
-        found = set[Task]()
+        found: set[Task] = set()
         for name in over & self.running.keys():
             running = self.running[name]
             mine = [one.placement for one in running.tasks]
@@ -294,10 +295,10 @@ class Desk:
 
     def _answer(self, job: Job, mapped: Mapped, lazy: frozenset[str]) -> Start | Preempt:
         """Start when nobody has to leave, else Preempt. A lazy one on a wanted leaf is demoted and has to leave."""
-        taken = [one for one in mapped.taken if one[0] in self.running]
+        taken = [one for one in mapped.taken if one[0] in self.running] if mapped.taken else ()
         gone = victims(self.running, taken) if taken else ()
         losers = self._losers(job, mapped) if self.claims else ()
-        releases = tuple(sorted(leaf for one in losers for leaf in self.claims.get(one, ())))
+        releases = tuple(sorted(leaf for one in losers for leaf in self.claims.get(one, ()))) if losers else ()
         demotes = tuple(sorted(lazy))
         if gone:
             return Preempt(job, mapped.placements, gone, self.now, demotes, releases)
@@ -305,7 +306,8 @@ class Desk:
 
     def _losers(self, job: Job, mapped: Mapped) -> set[str]:
         """Claimants of lower priority whose claimed leaves or virtual leaves the placement takes."""
-        ledger, found = self.ledger, set[str]()
+        ledger = self.ledger
+        found: set[str] = set()
         for use in (use for placement in mapped.placements for use in placement.leaves):
             number, bit = ledger.layout.leaf_at[use.leaf]
             if ledger.claimed[number] >> bit & 1:
@@ -384,5 +386,5 @@ def _alone(answer: Start | Preempt) -> bool:
 
 def desk_of(ledger: Ledger, idle: Ledger, now: int = 0) -> Desk:
     """A desk on a cluster where nothing runs."""
-    costs = Costs({}, DominantShares({}), now, 0)
+    costs = Costs({}, DominantShares({}), now, Policy())
     return Desk(ledger, idle, {}, {}, {}, costs, lambda vc: 1 << 30, now)

@@ -1,28 +1,28 @@
 """The engine: one state, changed by what happened, asked for decisions that change nothing."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from scheduling import explain
 from scheduling.admission import JobRefused
+from scheduling.basis import Basis
 from scheduling.borrowing import may_borrow
-from scheduling.caps import cap_passed, is_capped, within_caps
+from scheduling.caps import cap_passed, capped, within_caps
 from scheduling.cells import Cluster, Node
 from scheduling.claims import Claims
 from scheduling.collecting import paused
-from scheduling.deciding import Desk, NodeIds
-from scheduling.decisions import Demotion, Plan, Preempt, Promotion, Start, Wait
+from scheduling.deciding import NodeIds
+from scheduling.decisions import Demotion, Plan, Preempt, Promotion, Reason, Start, Wait
 from scheduling.entering import check_start, entered
 from scheduling.following import caught_up
 from scheduling.hived import Views
 from scheduling.jobs import Job, LeafUse, Standing, TaskRef
 from scheduling.ledger import Ledger
 from scheduling.planning import Overtaken, make_plan
-from scheduling.preemption import Costs, give_back
+from scheduling.preemption import give_back
 from scheduling.roster import Roster
-from scheduling.shapes import apart
+from scheduling.shapes import Choice, Shape, apart
 from scheduling.snapshot import Claim, Running, RunningTask, Snapshot, Usage
 from scheduling.state import Memory, State, leaving, lent
 from scheduling.telling import alone
@@ -69,7 +69,8 @@ class Engine:
         self._give_way(start)
         check_start(start, self._roster.running.get(name), self._claims)
         with self._ledger.all_or_nothing():
-            self._ledger.unclaim(name, self._claimed_for(start) if name in self._claims else ())
+            if name in self._claims:
+                self._ledger.unclaim(name, self._claimed_for(start))
             for placement in start.placements:
                 self._ledger.hold(name, placement)
         self._note_start(start)
@@ -108,7 +109,8 @@ class Engine:
 
     def _give_way(self, answer: Start | Preempt) -> None:
         """Claims that the answer releases are given up, whom it demotes is on loan."""
-        self._release(answer.releases)
+        if answer.releases:
+            self._release(answer.releases)
         for demoted in answer.demotes:
             self.demote(Demotion(demoted, answer.job.id), answer.at_ms)
 
@@ -171,26 +173,32 @@ class Engine:
 
         `nodes` limits where it may go; `may_preempt` allows Preempt as an answer.
         """
-        reason = explain.hold(job, self._terrain.layout)
+        layout = self._terrain.layout
+        reason = explain.hold(job, layout)
         if reason is not None:
             return Wait(job, reason)
-        state = self._state(now, to_change=False)
-        shape = self._terrain.shapes.of(job)
-        limits = not job.opportunistic and is_capped(state, job.vc)
-        reason = cap_passed(state, job, shape) if limits else None
-        if reason is not None:
-            return Wait(job, reason)
-        if job.opportunistic:
-            limited = not self._terrain.layout.policy.hived
-            choices = (one for one in apart(shape.choices, job.gang) if not limited or may_borrow(state, job, one))
-            answers: Iterator[Start | Preempt | None] = (state.desk.borrowed(job, one, nodes) for one in choices)
-        else:
-            ask = partial(state.desk.guaranteed, job, nodes=nodes, may_preempt=may_preempt, one=limits)
-            answers = map(ask, within_caps(state, job, shape.choices) if limits else shape.choices)
-        for answer in answers:
+        shape, desk = self._terrain.shapes.of(job), self._basis.desk(now)
+        limited = not job.opportunistic and capped(layout.virtual_clusters[job.vc].rules)
+        choices = self._within_limits(job, shape, now) if limited or job.opportunistic else shape.choices
+        if isinstance(choices, Reason):
+            return Wait(job, choices)
+        for choice in choices:
+            answer = (
+                desk.borrowed(job, choice, nodes)
+                if job.opportunistic
+                else desk.guaranteed(job, choice, nodes, may_preempt=may_preempt, one=limited)
+            )
             if answer is not None:
                 return answer
-        return Wait(job, alone(state, job, shape, nodes))
+        return Wait(job, alone(self._state(now, to_change=False), job, shape, nodes))
+
+    def _within_limits(self, job: Job, shape: Shape, now: int) -> Sequence[Choice] | Reason:
+        """What the limits of its virtual cluster leave the job to choose from; else which of them it would pass."""
+        state = self._state(now, to_change=False)
+        if not job.opportunistic:
+            return cap_passed(state, job, shape) or within_caps(state, job, shape.choices)
+        every = self._terrain.layout.policy.hived
+        return [one for one in apart(shape.choices, job.gang) if every or may_borrow(state, job, one)]
 
     def plan(self, now: int) -> Plan:
         """All decisions of this moment (ms), each as if those before it were carried out."""
@@ -256,7 +264,7 @@ class Engine:
     def look(self, job: Job, nodes: NodeIds = ALL) -> None:
         """Under the policy `hived` a job is being asked about: the one thing that is remembered of that is the order
         of the (virtual) nodes, from which HiveD goes on (`scheduling.hived.Views`)."""
-        self._state(0).desk.look(job, self._terrain.shapes.of(job), nodes)
+        self._basis.desk(0).look(job, self._terrain.shapes.of(job), nodes)
 
     # All of it, as data
 
@@ -307,26 +315,11 @@ class Engine:
         self._memory = Memory()
         self._ledger, self._fallen = entered(self._terrain.layout, self._roster.running, self._claims)
         self._roster.settle(self._terrain.layout, self._terrain.shapes)
+        self._basis = Basis(self._terrain, self._ledger, self._roster, self._claims, self._views)
 
     def _state(self, now: int, *, to_change: bool = True) -> State:
         """What answers are worked out on. A pass changes it: then its maps are copies."""
-        terrain, roster = self._terrain, self._roster
-        running, claims, loans = roster.running, self._claims.by_claimant, roster.loans
-        if to_change:
-            running, claims, loans = running.copy(), self._claims.copy(), loans.copy()
-        loans.set_own_apart(self._ledger)
-        claimants = {name: roster.waiting[name] for name in claims if name in roster.waiting}
-        self._ledger.stirred.clear()
-        costs = Costs(running, loans.shares, now, terrain.layout.policy.unsaved_cap_ms)
-        desk = Desk(
-            self._ledger, terrain.idle, running, claims, claimants, costs, roster.ranks.lowest, now, terrain.holdable,
-            views=self._views,
-        )  # fmt: skip
-        return State(
-            desk, terrain.shapes, roster.book.shares(now), loans, roster.queues, roster.opportunistic, running,
-            roster.waiting, claims, claimants, roster.demotions, self._reservations,
-            terrain.layout.cluster.leaf_types, self._memory,
-        )  # fmt: skip
+        return self._basis.state(now, self._reservations, self._memory, to_change=to_change)
 
     def _runs(self, job_id: str) -> Running:
         running = self._roster.running.get(job_id)

@@ -34,8 +34,8 @@ def check_start(start: Start, running: Running | None, claims: Claims) -> None:
     """Raises PlacementConflict where a task of it runs already, or a leaf is another's claim."""
     name = start.job.id
     placed = {task.placement.task for task in running.tasks} if running else set()
-    for placement in start.placements:
-        if placed and placement.task in placed:
+    for placement in start.placements if placed or claims.by_claimant else ():
+        if placement.task in placed:
             raise PlacementConflict(f"{name}/{placement.task.role}/{placement.task.index}")
         for use in placement.leaves:
             if claims.claimant(use.leaf) not in (None, name):

@@ -1,11 +1,12 @@
 """A place on idle cells for a job that borrows: taken from nobody."""
 
+from collections.abc import Iterable, Iterator
 from functools import reduce
 from operator import or_
 
 from scheduling.ground import Ground, Idle
 from scheduling.jobs import LeafUse, Standing, TaskPlacement, TaskRef
-from scheduling.layout import Layout
+from scheduling.layout import Layout, Quota
 from scheduling.ledger import Ledger
 from scheduling.resources import Demand
 from scheduling.search import Fill, find
@@ -16,8 +17,7 @@ from scheduling.topology import bits, pick
 def on_loan(ground: Ground, unit: Unit) -> list[TaskPlacement]:
     """Places for all tasks of the unit, wherever they fit tightest; none where there is no room.
 
-    A job that may move into its quota goes first to nodes of its own virtual cluster's cells: only that one's jobs
-    take leaves back there, and it can move in.
+    A job that may move into its quota goes first where it can do so, and where few others can want the leaves.
     """
     ledger = ground.ledger
     ground.allowed &= _nodes_of(ledger, unit)
@@ -25,8 +25,9 @@ def on_loan(ground: Ground, unit: Unit) -> list[TaskPlacement]:
     fills = find(Idle(ground, -1), parts)
     if fills is None:
         return []
-    homes = 0 if ground.job.opportunistic or unit.others else _homes(ledger, ground.job.vc, unit)
-    return _placed(ledger, parts, (find(Idle(ground, homes), parts) if homes else None) or fills)
+    better = () if ground.job.opportunistic or unit.others else _preferred(ground, unit)
+    found = (find(Idle(ground, nodes), parts) for nodes in better if nodes)
+    return _placed(ledger, parts, next((some for some in found if some is not None), fills))
 
 
 def _nodes_of(ledger: Ledger, unit: Unit) -> int:
@@ -37,14 +38,31 @@ def _nodes_of(ledger: Ledger, unit: Unit) -> int:
     return reduce(or_, (of_chain.get(pool.chain, 0) for pool in unit.pools), 0)
 
 
-def _homes(ledger: Ledger, vc: str, unit: Unit) -> int:
-    """Nodes that lie wholly in quota cells of the virtual cluster now."""
+def _preferred(ground: Ground, unit: Unit) -> Iterator[int]:
+    """Masks of nodes, the best for a job on loan first: those of cells of its own virtual cluster, for only that one's
+    jobs take leaves back there; of those in nobody's cells, where all of them may move in together, such as only its
+    virtual cluster uses, then all. In another's cell it can never move in and has to go when that fills. Without
+    effect where the quota is single leaves, which lie anywhere.
+    """
+    ledger, vc = ground.ledger, ground.job.vc
+    quotas_of, quotas = ledger.layout.quotas_of, ledger.layout.quotas
+    cells = [quotas[one] for pool in unit.pools for one in quotas_of.get((vc, pool.chain), ())]
+    if all(quota.loose for quota in cells):
+        return
+    yield _homes(ledger, cells)
+    unbound = reduce(or_, (members for key, members in ledger.groups.items() if not key[1]), 0)
+    yield sum(1 << one for one in bits(unbound & ground.allowed) if ground.costs.all_of(vc, ledger.held[one]))
+    yield unbound
+
+
+def _homes(ledger: Ledger, cells: Iterable[Quota]) -> int:
+    """Nodes that lie wholly in these quota cells now."""
     layout, found = ledger.layout, 0
-    for number in (one for pool in unit.pools for one in layout.quotas_of.get((vc, pool.chain), ())):
-        place = ledger.place[number]
+    for quota in cells:
+        place = ledger.place[quota.number]
         if place is not None and place.upper >= 0:
             found |= layout.uppers[place.upper].nodes
-        elif place is not None and layout.quotas[number].shape.width == len(layout.leaf_ids[place.node]):
+        elif place is not None and quota.shape.width == len(layout.leaf_ids[place.node]):
             found |= 1 << place.node
     return found
 

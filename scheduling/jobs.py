@@ -85,7 +85,7 @@ class Job(NamedTuple):
 
     def wanting(self, tasks: tuple[TaskRef, ...]) -> "Job":
         """The same job with these tasks waiting."""
-        return self._replace(wanted=tasks)
+        return Job._make((*self[:_WANTED], tasks, *self[_WANTED + 1 :]))
 
     def role(self, name: str) -> Role:
         """The role of this name; KeyError when the job has none."""
@@ -93,6 +93,9 @@ class Job(NamedTuple):
             if role.name == name:
                 return role
         raise KeyError(name)
+
+
+_WANTED = Job._fields.index("wanted")
 
 
 def all_tasks(roles: tuple[Role, ...]) -> tuple[TaskRef, ...]:

@@ -1,6 +1,6 @@
 """What of a cluster does not change while jobs come and go: nodes, cells and virtual cells by number."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from scheduling.cells import CellType, Cluster, Node, NodeState, VirtualCluster
@@ -12,20 +12,20 @@ LeafAt = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a node is made of: block sizes in leaves and the names of the cell types, from a leaf up."""
+    """What a node is made of: block sizes in leaves and the names of the cell types, from a leaf up.
+
+    `width` is the number of leaves, `full` has them all; none for a node without GPUs, which has a shape all the same.
+    """
 
     sizes: Sizes
     names: tuple[str, ...]
+    width: int = field(init=False, compare=False)
+    full: int = field(init=False, compare=False)
 
-    @property
-    def width(self) -> int:
-        """Number of leaves."""
-        return self.sizes[-1]
-
-    @property
-    def full(self) -> int:
-        """All leaves; none for a node without GPUs, which has a shape all the same."""
-        return (1 << self.sizes[-1]) - 1 if self.names[0] else 0
+    def __post_init__(self) -> None:
+        width = self.sizes[-1]
+        object.__setattr__(self, "width", width)
+        object.__setattr__(self, "full", (1 << width) - 1 if self.names[0] else 0)
 
 
 @dataclass(slots=True)
@@ -112,9 +112,12 @@ class Layout:
         self.cell_quota: list[int] = []
         self.cell_pool: list[str] = []
         self.loose_cells = 0
+        self.loose_owners: set[tuple[str, str]] = set()
+        self._chains_of: dict[str, list[str]] = {}
         self._virtual: dict[str, LeafAt | None] = {}
         self._addresses: dict[int, list[str]] = {}
         self.quotas_of: dict[tuple[str, str], list[int]] = {}
+        self.placed_quotas: dict[str, list[Quota]] = {}
         self.pins: dict[tuple[str, str], list[int]] = {}
         self.owned: dict[tuple[str, str], int] = {}
         for vc in sorted(cluster.virtual_clusters, key=lambda one: one.id):
@@ -134,7 +137,10 @@ class Layout:
 
     def chains_of(self, leaf_type: str) -> list[str]:
         """Chains whose leaves are of this type; the last name first, as HiveD's own tests order them."""
-        return sorted((one for one, kind in self.leaf_type.items() if kind == leaf_type), reverse=True)
+        if leaf_type not in self._chains_of:
+            found = (one for one, kind in self.leaf_type.items() if kind == leaf_type)
+            self._chains_of[leaf_type] = sorted(found, reverse=True)
+        return self._chains_of[leaf_type]
 
     def owned_gpus(self, vc: str, leaf_type: str) -> int:
         """Leaves of this type in the quota of the virtual cluster, over all chains."""
@@ -317,8 +323,11 @@ class Layout:
         key = (quota.vc, quota.chain)
         if quota.loose:
             self.loose_cells |= 1 << quota.first
+            self.loose_owners.add(key)
         if not quota.pinned:
             self.quotas_of.setdefault(key, []).append(quota.number)
+            if not quota.loose:
+                self.placed_quotas.setdefault(quota.vc, []).append(quota)
         self.owned[key] = self.owned.get(key, 0) + quota.leaves
 
     def _parts(self, cell_type: str) -> tuple[Shape, int]:

@@ -8,7 +8,7 @@ type less those owed to quota cells that are not bound yet. A free cell may be s
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from scheduling.books import KEY_MASK, KEY_SHIFT, Books
+from scheduling.books import KEY_MASK, KEY_SHIFT, Books, lies_straight, masks_of
 from scheduling.jobs import LeafUse, TaskPlacement
 from scheduling.layout import Layout, LeafAt, Quota, Spot
 from scheduling.search import UNLIMITED
@@ -109,7 +109,11 @@ class Ledger(Books):
 
     def safe(self, spot: Spot, size: int) -> bool:
         """Whether this free cell may be bound: every larger cell that it splits can be spared."""
-        return all(self.slack.get(kind, 1) >= 1 for kind in self.split_by(spot, size))
+        return self.spared(self.split_by(spot, size))
+
+    def spared(self, kinds: Iterable[CellKind]) -> bool:
+        """Whether one cell of each of these types may be split."""
+        return all(self.slack.get(kind, 1) >= 1 for kind in kinds)
 
     def is_free(self, spot: Spot, size: int) -> bool:
         """Whether nothing of this physical cell is bound."""
@@ -204,7 +208,7 @@ class Ledger(Books):
 
     def unclaim(self, job: str, leaves: Iterable[str]) -> None:
         """Give claims up."""
-        here = _masks(self.layout.leaf_at[leaf] for leaf in leaves if leaf in self.layout.leaf_at)
+        here = masks_of(self.layout.leaf_at[leaf] for leaf in leaves if leaf in self.layout.leaf_at)
         self._unseat_all(job, here)
         for node, mask in here.items():
             self.set_claimed(node, mask, False)
@@ -227,7 +231,7 @@ class Ledger(Books):
 
     def _evict(self, victim: str, leaves: Iterable[LeafAt]) -> None:
         """What of these leaves the job has by right it has on loan from now on, or no more where it claims only."""
-        mine = _masks(at for at in leaves if self.seat_of(victim, at) is not None)
+        mine = masks_of(at for at in leaves if self.seat_of(victim, at) is not None)
         self._unseat_all(victim, mine)
         for node, mask in mine.items():
             if self.busy[node] & mask:
@@ -254,10 +258,11 @@ class Ledger(Books):
         quota = self.layout.quotas[self.layout.cell_quota[cell]]
         wanted = leaves = 0
         keys: dict[int, int] = {}
+        node = number << KEY_SHIFT
         for virtual, bit in pairs.items():
             wanted |= 1 << virtual
             leaves |= 1 << bit
-            keys[virtual] = number << KEY_SHIFT | bit
+            keys[virtual] = node | bit
         fits = not self.used[cell] & wanted and (
             self._seat_loose(quota, number, leaves)
             if quota.loose
@@ -273,7 +278,7 @@ class Ledger(Books):
         keys = {one: self.pairs[cell][one] for one in bits(virtual)}
         self.unuse(job, cell, virtual, keys)
         if quota.loose:
-            for number, mask in _masks((key >> KEY_SHIFT, key & KEY_MASK) for key in keys.values()).items():
+            for number, mask in masks_of((key >> KEY_SHIFT, key & KEY_MASK) for key in keys.values()).items():
                 self._unbind_leaves(number, mask)
             return
         if not self.pairs[cell]:
@@ -317,18 +322,18 @@ class Ledger(Books):
             return False
         home, spot = self.home[cell], Spot(number, base)
         if home is None:
-            if any(self.home[other] == spot for other in range(quota.first, quota.first + quota.count)):
+            if quota.count > 1 and spot in self.home[quota.first : quota.first + quota.count]:
                 return False
             self.set_home(cell, spot)
         return home is None or home == spot
 
     def _consistent(self, quota: Quota, cell: int, new: dict[int, int]) -> bool:
         """Whether old and new pairs agree on which cell lies in which, at every level inside the node."""
-        home, every = self.home[cell], self.pairs[cell] | new
+        home, old = self.home[cell], self.pairs[cell]
         assert home is not None
-        if {key - virtual for virtual, key in every.items()} == {home.node << KEY_SHIFT | home.base}:
+        if lies_straight(old, home) and lies_straight(new, home):
             return True
-        pairs = {virtual: key & KEY_MASK for virtual, key in self.pairs[cell].items()}
+        pairs = {virtual: key & KEY_MASK for virtual, key in old.items()}
         for virtual, key in new.items():
             if not agrees(quota.shape.sizes, pairs, virtual, key & KEY_MASK):
                 return False
@@ -341,7 +346,7 @@ class Ledger(Books):
         """Bind the free cell, if it is safe."""
         size = 1 if quota.loose else quota.shape.width
         split = self.split_by(spot, size)
-        if not at_any_cost and any(self.slack.get(kind, 1) < 1 for kind in split):
+        if not at_any_cost and not self.spared(split):
             return False
         for kind in split:
             self._change_slack(kind, -1)
@@ -386,13 +391,9 @@ class Ledger(Books):
             virtual = None if address is None else virtual_leaf(address)
             if virtual is None:
                 lent[node] = lent.get(node, 0) | 1 << bit
-            else:
-                seats.setdefault((node, virtual[0]), {})[virtual[1]] = bit
+                continue
+            pairs = seats.get((node, virtual[0]))
+            if pairs is None:
+                pairs = seats[node, virtual[0]] = {}
+            pairs[virtual[1]] = bit
         return leaves, lent, seats
-
-
-def _masks(leaves: Iterable[LeafAt]) -> dict[int, int]:
-    masks: dict[int, int] = {}
-    for number, bit in leaves:
-        masks[number] = masks.get(number, 0) | 1 << bit
-    return masks

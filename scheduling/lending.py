@@ -30,6 +30,7 @@ class Loans:
         self.by_type: dict[str, int] = {}
         self._leaving: set[tuple[str, TaskRef]] = set()
         self._returning: dict[str, dict[str, int]] = {}
+        self._apart_at: dict[str, int] = {}  # the state of the virtual cells with which a share was set apart
         for one in running.values():
             for task in one.tasks:
                 self.book(one.job, task.placement, 1)
@@ -44,6 +45,7 @@ class Loans:
         twin.by_vc, twin.by_type = self.by_vc.copy(), self.by_type.copy()
         twin._leaving = self._leaving.copy()
         twin._returning = {vc: amounts.copy() for vc, amounts in self._returning.items()}
+        twin._apart_at = self._apart_at.copy()
         return twin
 
     def book(self, job: Job, placement: TaskPlacement, sign: int) -> None:
@@ -71,6 +73,7 @@ class Loans:
     def _share(self, job: Job, amounts: Amounts) -> None:
         self.shares.take(job.vc, amounts)
         if not job.opportunistic:
+            self._apart_at.pop(job.vc, None)
             returning = self._returning.setdefault(job.vc, {})
             for name, amount in amounts.items():
                 returning[name] = returning.get(name, 0) + amount
@@ -79,6 +82,9 @@ class Loans:
         """A virtual cluster's share on loan is what it has beyond its own idle quota: while jobs that may move into
         that run elsewhere, others may have what is its own, and it owes nobody for it."""
         for vc, returning in self._returning.items():
+            if self._apart_at.get(vc) == ledger.virtual_state[vc]:
+                continue
+            self._apart_at[vc] = ledger.virtual_state[vc]
             own: dict[str, int] = {}
             for kind in returning.keys() - {CPU, MEMORY}:
                 idle = sum(ledger.quota_free(vc, chain) for chain in self._layout.chains_of(kind))
@@ -91,7 +97,9 @@ class Loans:
 
     def amounts(self, job: Job, placement: TaskPlacement) -> Amounts:
         """What a task has on loan: nothing for one inside its quota."""
-        lent = [address for _, address, _ in placement.leaves].count(None)
+        lent = 0
+        for _, address, _ in placement.leaves:
+            lent += address is None
         if not lent and (placement.leaves or not job.opportunistic):
             return {}
         amounts = {CPU: placement.cpu_milli, MEMORY: placement.memory_mb}

@@ -11,7 +11,7 @@ from operator import or_
 from typing import NamedTuple
 
 from scheduling import hived
-from scheduling.books import KEY_MASK, KEY_SHIFT
+from scheduling.books import KEY_MASK, lies_straight
 from scheduling.ground import Ground, Task
 from scheduling.jobs import TaskPlacement
 from scheduling.layout import Quota, Spot
@@ -173,10 +173,8 @@ class Hardware:
         ledger, ground, number = self.ledger, self.ground, spot.node
         if not ground.allowed >> number & 1 or seat.leaves << spot.base & ~ledger.idle(number):
             return False
-        first = number << KEY_SHIFT | spot.base
-        for virtual, key in ledger.pairs[seat.cell].items():
-            if key - virtual != first:
-                return False
+        if not lies_straight(ledger.pairs[seat.cell], spot):
+            return False
         cpu, memory = ground.left(number)
         ground.leaves[seat.task] = number, [(bit + spot.base, bit) for bit in bits(seat.leaves)]
         return seat.demand.cpu_milli <= cpu and seat.demand.memory_mb <= memory
@@ -243,8 +241,15 @@ class Hardware:
         return max(0, need - self.ledger.idle(number).bit_count())
 
     def _loss(self, number: int, block: int, evicted: int) -> Cost:
-        usable = block & self.ledger.healthy[number] & ~self.ledger.claimed[number]
-        return self.ground.price(number, usable, evicted)[0] if evicted else NOTHING
+        """What the cell costs if it lies on this block: who pays is whoever has to leave now, but the loss is that of
+        all who run there, for they have to go as the cell fills."""
+        if not evicted:
+            return NOTHING
+        ground, ledger = self.ground, self.ledger
+        usable = block & ledger.healthy[number] & ~ledger.claimed[number]
+        now, _ = ground.price(number, usable, evicted)
+        held = (usable & ledger.busy[number] & ~ground.doomed_on(number)).bit_count()
+        return now if held == evicted else (*now[:2], *ground.price(number, usable, held)[0][2:])
 
     def _nodes(self, nodes: int, need: int) -> list[Spot]:
         """Whole nodes for a cell node, those where least is taken back first."""
@@ -276,12 +281,15 @@ class Hardware:
         ledger, size, kind = self.ledger, self.quota.shape.width, self.quota.cell_type
         nodes = self.ground.allowed & ledger.layout.nodes_of_chain.get(self.quota.chain, 0)
         found = []
-        for (shape, bound, lent, busy, blocked), members in ledger.groups.items():
+        for (number, bound, lent, busy, blocked), members in ledger.groups.items():
+            shape = ledger.shapes[number]
+            unbound = shape.full & ~bound
+            if unbound.bit_count() < size:
+                continue  # what most nodes are on a busy cluster
             members &= nodes
-            if not members or kind not in ledger.shapes[shape].names:
+            if not members or kind not in shape.names:
                 continue
-            sizes = ledger.shapes[shape].sizes
-            for split, base in free_blocks(sizes, ledger.shapes[shape].full & ~bound, size):
+            for split, base in free_blocks(shape.sizes, unbound, size):
                 block = (1 << size) - 1 << base
                 usable = (block & ~blocked).bit_count()
                 if usable < need:
@@ -313,16 +321,16 @@ class Hardware:
         known: dict[tuple[int, ...], tuple[bool, int]] = {}
         ranked = []
         for number in bits(members):
-            above = ledger.layout.above[number]
+            spot, above = Spot(number, base), ledger.layout.above[number]
             if above not in known:
-                spot = Spot(number, base)
-                known[above] = (ledger.safe(spot, size), len(ledger.split_by(spot, size)))
-            safe, split = known[above]
+                split = ledger.split_by(spot, size)
+                known[above] = ledger.spared(split), len(split)
+            safe, count = known[above]
             if safe and not ledger.layout.uppers:
-                yield Spot(number, base)
+                yield spot
             elif safe:
-                ranked.append((split, number))
-        yield from (Spot(number, base) for _, number in sorted(ranked))
+                ranked.append((count, spot))
+        yield from (spot for _, spot in sorted(ranked))
 
     # Leaves
 

@@ -51,11 +51,12 @@ class Bucket(NamedTuple):
 class Queue:
     """The jobs of one virtual cluster.
 
-    `version` counts all changes, `front` those that matter to whoever is not behind `hold_up`.
+    `version` counts all changes, `front` those that matter to whoever is not behind `hold_up`; `wanting_loan` are as
+    many jobs as may want one.
     """
 
     def __init__(self) -> None:
-        self.version = self.front = 0
+        self.version = self.front = self.wanting_loan = 0
         self._levels: dict[int, dict[tuple[str, bool], Bucket]] = {}
         self._where: dict[str, tuple[Bucket, Entry]] = {}
         self._held_up: tuple[Rank, frozenset[str]] | None = None
@@ -71,6 +72,7 @@ class Queue:
         insort(bucket.entries, entry)
         bucket.shapes[shape.number] = bucket.shapes.get(shape.number, 0) + 1
         self._where[job.id] = bucket, entry
+        self.wanting_loan += wants_loan
         self._changed(bucket, entry)
 
     def remove(self, job_id: str) -> None:
@@ -79,6 +81,7 @@ class Queue:
         if known is None:
             return
         bucket, entry = known
+        self.wanting_loan -= bucket.wants_loan
         del bucket.entries[bisect_left(bucket.entries, entry[:3])]
         bucket.shapes[entry[4].number] -= 1
         if not bucket.shapes[entry[4].number]:
@@ -89,6 +92,9 @@ class Queue:
             if not level:
                 del self._levels[bucket.priority]
         self._changed(bucket, entry)
+
+    def __len__(self) -> int:
+        return len(self._where)
 
     def hold_up(self, behind: tuple[Rank, frozenset[str]] | None) -> None:
         """Whoever comes behind this place and stands in these chains only is passed over, and changes no `front`."""
@@ -166,6 +172,9 @@ def merged(walks: dict[str, Iterator[Job]]) -> Iterator[Job]:
     while heap:
         _, vc, job = heap[0]
         yield job
+        if len(heap) == 1:
+            yield from walks[vc]
+            return
         following = next(walks[vc], None)
         if following is None:
             heappop(heap)

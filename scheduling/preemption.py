@@ -1,7 +1,8 @@
 """Whom to take cells from: never more than needed, and those whose loss costs least.
 
 Across virtual clusters only what is borrowed is taken back: first from the virtual cluster with the largest
-weighted borrowed share, there the least lost work. Inside one, strictly lower priorities are.
+weighted borrowed share, there the least lost work; or, by the cluster's policy, the least lost work whose ever it
+is. Inside one, strictly lower priorities are.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -11,6 +12,7 @@ from heapq import heappop, heappush, merge
 from math import inf
 from operator import or_
 
+from scheduling.cells import FirstToPay, Policy
 from scheduling.decisions import Victim
 from scheduling.fairness import DominantShares
 from scheduling.jobs import TaskRef
@@ -20,8 +22,8 @@ from scheduling.topology import bits
 
 Cost = tuple[bool, float, int, int, int]
 """What victims cost: whether one is inside its minimum run time; less the smallest share on loan that the virtual
-cluster of one of them has; lost work in GPU milliseconds, as it counts and then as it is; the GPUs that end with them.
-The smallest goes first."""
+cluster of one of them has (0 where the policy does not ask for shares); lost work in GPU milliseconds, as it counts
+and then as it is; the GPUs that end with them. The smallest goes first."""
 
 NOTHING: Cost = (False, -inf, 0, 0, 0)
 """What it costs to end nobody, or whoever is on the way out already."""
@@ -37,11 +39,12 @@ mask)."""
 class Costs:
     """What it costs to end running jobs, at one moment (ms). `borrowed` are the shares on loan."""
 
-    def __init__(self, running: Mapping[str, Running], borrowed: DominantShares, now: int, unsaved_cap_ms: int) -> None:
+    def __init__(self, running: Mapping[str, Running], borrowed: DominantShares, now: int, policy: Policy) -> None:
         self._running = running
         self._borrowed = borrowed
         self._now = now
-        self._cap = unsaved_cap_ms
+        self._cap = policy.unsaved_cap_ms
+        self._by_share = policy.first_to_pay is FirstToPay.SHARE
         self._lost: dict[str, tuple[bool, int, int, int]] = {}
         self._payers: dict[tuple[bool, str], list[Payer]] | None = None
         self._going = 0
@@ -61,7 +64,7 @@ class Costs:
         protected, gpus, counted, lost = known
         if leaves is not None and not running.job.gang and gpus:
             gpus, counted, lost = leaves, counted * leaves // gpus, lost * leaves // gpus
-        return protected, -self._borrowed.key(running.job.vc), counted, lost, gpus
+        return protected, self._share(running.job.vc), counted, lost, gpus
 
     def is_gang(self, job: str) -> bool:
         """Whether all tasks of the running job end together."""
@@ -77,6 +80,14 @@ class Costs:
         """Whether the running job is outside every quota by its priority."""
         running = self._running.get(job)
         return running is not None and running.job.opportunistic
+
+    def all_of(self, vc: str, jobs: Iterable[str]) -> bool:
+        """Whether these running jobs are all of one virtual cluster."""
+        return all(job in self._running and self._running[job].job.vc == vc for job in jobs)
+
+    def _share(self, vc: str) -> int:
+        """Less the share on loan of a virtual cluster, as far as the policy asks for it."""
+        return -self._borrowed.key(vc) if self._by_share else 0
 
     def _protected(self, running: Running) -> bool:
         return any(self._now - task.started_ms < running.job.min_run_ms for task in running.tasks)
@@ -151,7 +162,7 @@ class Costs:
         for (protected, vc), known in self._payers.items():
             while known and known[-1][3] in self._over:
                 known.pop()
-            alike.setdefault((protected, -self._borrowed.key(vc)), []).append(known)
+            alike.setdefault((protected, self._share(vc)), []).append(known)
         for (protected, share), some in sorted(alike.items()):
             for counted, lost, gpus, _, nodes in merge(*map(reversed, some)):
                 yield (protected, share, counted, lost, gpus), nodes

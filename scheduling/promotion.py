@@ -4,39 +4,47 @@ An ordinary safe allocation whose only candidates are the leaves that the tasks 
 cluster keeps as many whole free cells as a fresh placement would leave it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from scheduling.books import KEY_MASK
 from scheduling.deciding import Desk, Owed
-from scheduling.jobs import LeafUse, Standing, TaskPlacement
+from scheduling.jobs import LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.layout import LeafAt, Quota
 from scheduling.ledger import Ledger, PlacementConflict
-from scheduling.shapes import Unit
 from scheduling.snapshot import Running
 from scheduling.topology import Match
 from scheduling.virtual import Seat
 
 
 def promote(
-    desk: Desk, running: Running, unit: Unit, fresh: Sequence[Seat], owed: Owed
+    desk: Desk, running: Running, tasks: Collection[TaskRef], fresh: Sequence[Seat], owed: Owed
 ) -> tuple[TaskPlacement, ...] | None:
-    """The places of these borrowed tasks (all of the unit), now inside the quota; None when that cannot be.
+    """The places of these borrowed tasks, now inside the quota; None when that cannot be.
 
     `fresh` is where they would go if they started now.
     """
     job, ledger = running.job, desk.ledger
-    tasks = {task for part in unit.parts for task in part.tasks}
     placements = [task.placement for task in running.tasks if task.placement.task in tasks]
+    if True in [_is_elsewhere(ledger, job.vc, one) for one in placements]:
+        return None
     quotas = {ledger.layout.cell_quota[seat.cell] for seat in fresh}
     if _needs_more(ledger, job.vc, placements, quotas):
         return None
-    kept = _whole(ledger, job.vc, quotas)
     ledger.begin()
     try:
         named = _seat_all(ledger, job.id, job.vc, placements, owed)
-        return named if named is not None and _whole(ledger, job.vc, set()) >= kept else None
+        left = _whole(ledger, job.vc, set()) if named is not None else ()
     finally:
         ledger.take_back()
+    return named if named is not None and left >= _whole(ledger, job.vc, quotas) else None
+
+
+def _is_elsewhere(ledger: Ledger, vc: str, placement: TaskPlacement) -> bool:
+    """A quick look: whether a leaf of the task lies in the cell of another virtual cluster, as it mostly does."""
+    number = ledger.layout.position.get(placement.node, -1)
+    if number < 0 or not ledger.bound[number] or number in ledger.homes(vc, ledger.layout.chains[number]):
+        return False
+    return bool(ledger.bound[number] & ledger.mask_of(placement))
 
 
 def _needs_more(ledger: Ledger, vc: str, placements: Sequence[TaskPlacement], fresh: set[int]) -> bool:
@@ -47,27 +55,18 @@ def _needs_more(ledger: Ledger, vc: str, placements: Sequence[TaskPlacement], fr
     layout = ledger.layout
     for placement in (one for one in placements if one.leaves):
         number = layout.position.get(placement.node, -1)
-        numbers = layout.quotas_of.get((vc, layout.chains[number]), ()) if number >= 0 else ()
-        if not any(_may_take_in(ledger, layout.quotas[one], number) for one in numbers):
+        key = vc, layout.chains[number] if number >= 0 else ""
+        if number < 0 or not (key in layout.loose_owners or number in ledger.homes(*key)):
             return True
     return False
-
-
-def _may_take_in(ledger: Ledger, quota: Quota, number: int) -> bool:
-    """Whether the quota cell is in use and may lie on this node, or is single leaves, which lie anywhere."""
-    place = ledger.place[quota.number]
-    return quota.loose or place is not None and (place.upper >= 0 or place.node == number)
 
 
 def _whole(ledger: Ledger, vc: str, touched: set[int]) -> tuple[int, ...]:
     """Free quota cells of the virtual cluster, by size, the largest first; `touched` ones count as used."""
     counts: dict[int, int] = {}
-    for (owner, _), numbers in ledger.layout.quotas_of.items():
-        for number in numbers if owner == vc else ():
-            quota = ledger.layout.quotas[number]
-            if not quota.loose:
-                free = not ledger.seated[number] and number not in touched
-                counts[quota.leaves] = counts.get(quota.leaves, 0) + free
+    for quota in ledger.layout.placed_quotas.get(vc, ()):
+        free = not ledger.seated[quota.number] and quota.number not in touched
+        counts[quota.leaves] = counts.get(quota.leaves, 0) + free
     return tuple(counts[size] for size in sorted(counts, reverse=True))
 
 
@@ -95,24 +94,30 @@ def _seat(ledger: Ledger, job: str, vc: str, leaves: list[LeafAt], owed: Owed) -
     """Virtual leaves for one task's leaves, in the smallest cell that can take them; entered in the ledger."""
     if not leaves:
         return {}
-    chain = ledger.layout.chains[leaves[0][0]]
-    quotas = [ledger.layout.quotas[number] for number in ledger.layout.quotas_of.get((vc, chain), ())]
     single = len(leaves) == 1
+    quotas = _candidates(ledger, vc, leaves)
     quotas.sort(key=lambda one: (one.loose != single, one.leaves, not ledger.seated[one.number], one.number))
-    tried: set[tuple[str, bool]] = set()
     for quota in quotas:
-        empty = not ledger.seated[quota.number]
-        home = ledger.home[quota.first]
-        if home is not None and quota.count == 1 and home.node != leaves[0][0]:
-            continue  # it lies on another node
-        if empty and (quota.cell_type, quota.loose) in tried:
-            continue  # empty cells of one type are alike
         found = _virtual_for(ledger, quota, leaves, owed)
         if found is not None and _enter(ledger, job, found):
             return found
-        if empty:
-            tried.add((quota.cell_type, quota.loose))
     return None
+
+
+def _candidates(ledger: Ledger, vc: str, leaves: list[LeafAt]) -> list[Quota]:
+    """Quota cells that lie on the leaves' node already; and where no leaf is bound, single leaves and one empty cell of
+    each type, since these are alike."""
+    layout, node = ledger.layout, leaves[0][0]
+    key = vc, layout.chains[node]
+    found = [layout.quotas[number] for number in ledger.homes(*key).get(node, ())]
+    if True in [ledger.bound[node] >> bit & 1 == 1 for _, bit in leaves]:
+        return found
+    types = set()
+    for quota in (layout.quotas[number] for number in layout.quotas_of.get(key, ())):
+        if quota.loose or (not ledger.seated[quota.number] and quota.cell_type not in types):
+            found.append(quota)
+            types.add(quota.cell_type)
+    return found
 
 
 def _enter(ledger: Ledger, job: str, found: dict[LeafAt, LeafAt]) -> bool:
@@ -151,6 +156,8 @@ def _virtual_for(ledger: Ledger, quota: Quota, leaves: list[LeafAt], owed: Owed)
     without = [cell for cell in cells if ledger.home[cell] is None and not owed.get(cell, 0)]
     for cell in at_home or without[:1]:
         free = (1 << width) - 1 & ~ledger.used[cell] & ~owed.get(cell, 0)
+        if free.bit_count() < len(leaves):
+            continue
         inverse = {(key & KEY_MASK) - base: virtual for virtual, key in ledger.pairs[cell].items()}
         wanted = sum(1 << at[1] - base for at in leaves)
         match = Match(quota.shape.sizes, inverse, free, free).run(wanted)

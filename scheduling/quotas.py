@@ -4,15 +4,15 @@ from collections.abc import Iterator, Mapping
 
 from scheduling import explain
 from scheduling.caps import cap_passed, is_capped, within_caps
-from scheduling.deciding import desk_of
 from scheduling.decisions import Preempt, Start
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
+from scheduling.moving import MovingIn
 from scheduling.ordering import merged, rank
-from scheduling.promotion import promote
 from scheduling.reservation import reserve
-from scheduling.shapes import CPU_CHAIN, Choice, Shape, Unit
-from scheduling.snapshot import Claim, Running
-from scheduling.state import Late, Line, Trial, on_loan
+from scheduling.shapes import CPU_CHAIN, Choice, Shape
+from scheduling.snapshot import Claim
+from scheduling.state import Late, Line, Trial
+from scheduling.virtual import Owed
 
 _NEVER = frozenset[str]()
 
@@ -28,8 +28,9 @@ class Quotas:
         self._backfill_on, self._promotion_on = policy.backfill, policy.promotion
         self._no_backfill: set[tuple[int, frozenset[str]]] = set()
         self._blocked: set[str] = set()  # where nodes failed a job that had cells
-        self._unmoved: set[str] = set()  # where a job cannot move in where it is
         self._last_in_line = ""
+        self._told = False
+        self._moving_in = MovingIn(trial)
         self._skipped: set[str] = set()  # whose turn would lead to nothing, as far as they know
 
     def claimants(self) -> None:
@@ -97,14 +98,15 @@ class Quotas:
     def turns(self, told: bool) -> None:
         """Everybody's turn; `told`: also of those that cannot start, for their reasons."""
         state = self.state
+        self._told = told
         walks: dict[str, Iterator[Job]] = {}
         steady = not told and not self.trial.fair and not self._backfill_on
         starting = self._starting()
-        for vc in sorted(state.queues):
-            self.lines[vc] = Line()
+        for vc in sorted(vc for vc, queue in state.queues.items() if queue):
             if steady and vc not in starting and self._is_quiet(vc):
                 self._skipped.add(vc)
             else:
+                self.lines[vc] = Line(Owed(state.desk.ledger, vc))
                 walks[vc] = self._line(vc, told)
         self._all(merged(walks), told)
         for name in sorted(state.claims):
@@ -115,7 +117,7 @@ class Quotas:
             quiet = vc not in self.trial.busy and vc not in modest and vc not in robbed
             state.queues[vc].hold_up(self.lines[vc].held_up if quiet else None)
             if quiet:
-                state.memory.quiet[vc, ""] = self._signature(vc, vc in self._blocked, vc in self._unmoved)
+                state.memory.quiet[vc, ""] = self._signature(vc, vc in self._blocked, vc in self._moving_in.unmoved)
             else:
                 state.memory.quiet.pop((vc, ""), None)
 
@@ -211,16 +213,20 @@ class Quotas:
             self._wait_for_cells(job)
             return
         running = state.running.get(job.id)
-        lent = running is not None and any(on_loan(task) for task in running.tasks)
-        behind = self._move_in(running, job) if running is not None and lent and self._promotion_on else set[str]()
+        behind = None
+        if running is not None and self._promotion_on:
+            behind = self._moving_in.turn(running, job, self.lines[job.vc])
         waiting = self.trial.left.get(job.id, state.waiting.get(job.id))
         if waiting is not None:
             self._ask(waiting)
         if behind and self._last_in_line != job.id:
             self._join(job, frozenset(behind))
 
-    def _join(self, job: Job, chains: frozenset[str]) -> tuple[int, int, int]:
-        """The job stands before all that come after it: once, however many of its tasks wait or run on loan."""
+    def _join(self, job: Job, chains: frozenset[str]) -> tuple[int, int, int] | None:
+        """The job stands before all that come after it: once, however many of its tasks wait or run on loan. Counted
+        for reasons only."""
+        if not self._told:
+            return None
         self._last_in_line = job.id
         return self.lines[job.vc].ahead.join(job.priority, self.trial.share(job.vc, job.user), chains)
 
@@ -306,62 +312,3 @@ class Quotas:
                     self.trial.reserved.append(job.id)
                     break
         line.held |= shape.chains
-
-    def _move_in(self, running: Running, job: Job) -> set[str]:
-        """Promotion in place; where it cannot be, the cells that the job would have stay its own. Answers with the
-        chains where it could not be."""
-        state, line = self.state, self.lines[running.job.vc]
-        cause = state.demotions.get(running.job.id)
-        if cause is not None and (cause.cause in state.running or cause.cause in state.claims):
-            return set()
-        lent = tuple(task.placement.task for task in running.tasks if on_loan(task) and not task.leaving)
-        if not lent or any(task.leaving for task in running.tasks):
-            return set()
-        behind: set[str] = set()
-        groups = [lent] if running.job.gang else [(task,) for task in lent]
-        for tasks in groups:
-            alike = job.gang and job.wanted == tasks
-            shape = state.shapes.of(job if alike else running.job._replace(wanted=tasks, gang=True))
-            choice = next((one for one in shape.choices if self._lies_in(running, one)), None)
-            if choice is None or not line.held.isdisjoint(choice.chains):
-                continue
-            unit = choice.units[0]
-            seats = (
-                state.desk.seats(running.job, unit, owed=line.owed)
-                if state.desk.enough_quota(running.job, unit)
-                else None
-            )
-            placements = promote(state.desk, running, unit, seats, line.owed) if seats is not None else None
-            if placements is not None:
-                self.trial.busy.add(running.job.vc)
-                self.trial.promote(running.job, placements)
-                running = state.running[running.job.id]
-                continue
-            if seats is None and not self._could_move_in(running.job, shape, unit):
-                continue
-            if seats is not None:
-                self._unmoved.add(running.job.vc)
-            behind |= choice.chains
-            if seats is None:
-                line.held |= choice.chains
-                continue
-            for seat in seats:
-                line.owed[seat.cell] = line.owed.get(seat.cell, 0) | seat.leaves
-        return behind
-
-    def _could_move_in(self, job: Job, shape: Shape, unit: Unit) -> bool:
-        """Whether the quota, were all of it free, holds the job at all: a smaller quota may have left it too large."""
-        known = self.state.desk.holdable
-        if shape.number not in known:
-            desk = self.state.desk
-            known[shape.number] = desk_of(desk.idle, desk.idle).seats(job, unit) is not None
-        return known[shape.number]
-
-    def _lies_in(self, running: Running, choice: Choice) -> bool:
-        layout = self.state.desk.ledger.layout
-        chains = {
-            layout.chains[layout.position[task.placement.node]]
-            for task in running.tasks
-            if task.placement.leaves and task.placement.node in layout.position
-        }
-        return chains <= choice.chains

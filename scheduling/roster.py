@@ -74,8 +74,10 @@ class Roster:
     def rank(self, name: str) -> None:
         """The job runs or claims cells now, or does so no more."""
         running = self.running.get(name)
-        claimant = self.waiting.get(name) if name in self.claims else None
-        self.ranks.set(name, running.job if running is not None else claimant)
+        if running is not None:
+            self.ranks.set(name, running.job)
+        else:
+            self.ranks.set(name, self.waiting.get(name) if name in self.claims else None)
 
     # Waiting
 

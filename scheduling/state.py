@@ -16,6 +16,7 @@ from scheduling.reservation import Reservation
 from scheduling.shapes import Choice, Shape, Shapes
 from scheduling.snapshot import Claim, Running, RunningTask
 from scheduling.usage import Shares, amounts_of
+from scheduling.virtual import Owed, Seat
 
 
 @dataclass(slots=True)
@@ -24,10 +25,10 @@ class Line:
     cells are kept. `owed` are virtual leaves of earlier jobs that run on loan and cannot move into them yet.
     `held_up`: from which place on who wants only these chains is passed over."""
 
+    owed: Owed
     held: set[str] = field(default_factory=set)
     held_up: tuple[Rank, frozenset[str]] | None = None
     kept: dict[str, Reservation] = field(default_factory=dict)
-    owed: dict[int, int] = field(default_factory=dict)
     ahead: "Ahead" = field(default_factory=lambda: Ahead())
 
 
@@ -116,6 +117,43 @@ class Memory:
 
     quiet: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)
     stuck: dict[int, int] = field(default_factory=dict)
+    _seatings: dict[str, "Seatings"] = field(default_factory=dict)
+
+    def seatings(self, vc: str) -> "Seatings":
+        """Where the jobs of the virtual cluster that run on loan would have their cells."""
+        if vc not in self._seatings:
+            self._seatings[vc] = Seatings()
+        return self._seatings[vc]
+
+
+class Seatings:
+    """Virtual leaves for jobs on loan, as long as the virtual cluster's own cells stay in one state: by what is owed to
+    jobs ahead, the job's shape and which choice of it. What is owed has a number, 0 for nothing, that means the same
+    for ever."""
+
+    LIMIT = 8192
+
+    def __init__(self) -> None:
+        self._state = -1
+        self._known: dict[tuple[int, int, int], list[Seat] | None] = {}
+        self._after: dict[tuple[int, int, int], int] = {}
+        self._count = 0
+
+    def of(self, state: int) -> dict[tuple[int, int, int], list[Seat] | None]:
+        """Those of this state of the cells, to be added to."""
+        if state != self._state or len(self._known) >= self.LIMIT:
+            self._state = state
+            self._known.clear()
+            self._after.clear()
+        return self._known
+
+    def after(self, owed: int, shape: int, choice: int) -> int:
+        """The number of what is owed when the seats of this shape are owed, too."""
+        key = owed, shape, choice
+        if key not in self._after:
+            self._count += 1
+            self._after[key] = self._count
+        return self._after[key]
 
 
 class Trial:
@@ -301,4 +339,4 @@ def lent(running: Running, now: int | None = None) -> Running:
 
 def on_loan(task: RunningTask) -> bool:
     """Whether the task holds borrowed leaves."""
-    return any(use.virtual_cell is None for use in task.placement.leaves)
+    return None in [address for _, address, _ in task.placement.leaves]

@@ -145,8 +145,11 @@ class Book:
         groups: Since = {}
         for task in tasks:
             amounts = amounts_of(task.placement, self._leaf_types)
-            if amounts:
-                _add(groups.setdefault(task.since_ms, {}), amounts, 1)
+            if not amounts:
+                continue
+            alike = groups.setdefault(task.since_ms, amounts)
+            if alike is not amounts:
+                _add(alike, amounts, 1)
         before = self._of_job.pop(job.id, None)
         if before is not None:
             self._sum_up(*before, -1)
@@ -159,7 +162,7 @@ class Book:
         for started, amounts in groups.items():
             sums = held.setdefault(started, {})
             _add(sums, amounts, sign)
-            if not any(sums.values()):
+            if sign < 0 and not any(sums.values()):
                 del held[started]
 
     def ended(self, job: Job, task: RunningTask, now: int) -> None:

@@ -4,10 +4,11 @@ Chosen from the virtual cluster's own cells and guaranteed jobs alone, so that w
 (`docs/scheduling.md`, the guarantee). Cells of different size are used best-fit.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from scheduling.books import move
 from scheduling.jobs import TaskRef
 from scheduling.ledger import Ledger
 from scheduling.resources import Demand
@@ -24,12 +25,16 @@ class Seat(NamedTuple):
     leaves: int
 
 
+Alike = dict[tuple[Sizes, int], int]
+"""Cell nodes (a mask) by their block sizes and their free leaves."""
+
+
 @dataclass(slots=True)
 class Share:
     """What a job may look at: the quota cells of a virtual cluster in one chain, or one pinned cell (`pool`).
 
     `freed` are virtual leaves (a mask by cell node) that count as free though lower priorities have them; `banned`
-    are cell nodes that cannot be used now.
+    are cell nodes that cannot be used now; `taken` virtual leaves are others'. `known` is what `alike` would answer.
     """
 
     ledger: Ledger
@@ -37,7 +42,8 @@ class Share:
     pool: str
     freed: Mapping[int, int] = field(default_factory=dict)
     banned: int = 0
-    taken: dict[int, int] = field(default_factory=dict)
+    taken: Mapping[int, int] = field(default_factory=dict)
+    known: Alike | None = None
 
     def free(self, cell: int) -> int:
         """Free virtual leaves of a cell node."""
@@ -50,16 +56,20 @@ class Share:
         """The cell nodes but for the loose one, alike ones together."""
         return [Group(sizes, free, members) for (sizes, free), members in self.alike().items()]
 
-    def alike(self) -> dict[tuple[Sizes, int], int]:
-        """The same as masks, by their block sizes and their free leaves."""
+    def alike(self) -> Alike:
+        """The same as masks."""
+        if self.known is not None:
+            return self.known
         known = self.ledger.cell_groups.get((self.vc, self.pool), {})
         hidden = self.banned | self.ledger.layout.loose_cells
         special = 0
-        for cell in {*self.freed, *self.taken}:
-            special |= 1 << cell
-        found: dict[tuple[Sizes, int], int] = {}
+        if self.freed or self.taken:
+            for cell in {*self.freed, *self.taken}:
+                special |= 1 << cell
+        apart = hidden | special
+        found: Alike = {}
         for (sizes, used), members in known.items():
-            alike = members & ~hidden & ~special
+            alike = members & ~apart if apart else members
             if alike:
                 found[sizes, (1 << sizes[-1]) - 1 & ~used] = alike
         for (sizes, _), members in known.items() if special else ():
@@ -71,9 +81,50 @@ class Share:
     def loose(self) -> list[int]:
         """Cell nodes of single leaves that are tied to no place."""
         found: list[int] = []
+        if not self.ledger.layout.loose_cells:
+            return found
         for members in self.ledger.cell_groups.get((self.vc, self.pool), {}).values():
             found.extend(bits(members & ~self.banned & self.ledger.layout.loose_cells))
         return sorted(found)
+
+
+class Owed(dict[int, int]):
+    """Virtual leaves (a mask by cell node) that are owed to jobs ahead in the queue of a virtual cluster. What is free
+    beside them is kept up as more is owed. `number` says which are owed: 0 nothing, else as whoever adds to them
+    counts."""
+
+    def __init__(self, ledger: Ledger, vc: str) -> None:
+        super().__init__()
+        self.number = 0
+        self._ledger = ledger
+        self._vc = vc
+        self._alike: dict[str, tuple[int, Alike]] = {}
+
+    def share(self, pool: str) -> Share:
+        """What the next in the queue may look at."""
+        state = self._ledger.virtual_state[self._vc]
+        known = self._alike.get(pool)
+        if known is None or known[0] != state:
+            known = self._alike[pool] = state, Share(self._ledger, self._vc, pool, taken=self).alike()
+        return Share(self._ledger, self._vc, pool, taken=self, known=known[1])
+
+    def owe(self, seats: Iterable[Seat], number: int) -> None:
+        """These are owed, too, from here on."""
+        ledger, layout = self._ledger, self._ledger.layout
+        for seat in seats:
+            cell, pool = seat.cell, layout.cell_pool[seat.cell]
+            before = self.get(cell, 0)
+            after = self[cell] = before | seat.leaves
+            known = self._alike.get(pool)
+            if known is None or layout.loose_cells >> cell & 1:
+                continue
+            if known[0] != ledger.virtual_state[self._vc]:
+                del self._alike[pool]
+                continue
+            sizes = layout.quotas[layout.cell_quota[cell]].shape.sizes
+            free = (1 << sizes[-1]) - 1 & ~ledger.used[cell]
+            move(known[1], (sizes, free & ~before), (sizes, free & ~after), 1 << cell)
+        self.number = number
 
 
 def seats(share: Share, parts: Sequence[Demand]) -> list[Seat] | None:
@@ -82,9 +133,8 @@ def seats(share: Share, parts: Sequence[Demand]) -> list[Seat] | None:
     Tasks of one GPU go to loose leaves first, others to cells that hold them whole; what finds no room there goes
     to the other kind.
     """
-    single = all(demand.gpus == 1 for demand in parts)
-    ways = (_loose_only, _cells_only, _mixed) if single else (_cells_only, _loose_only, _mixed)
-    for way in ways:
+    single = parts[0].gpus == 1  # the largest is the first
+    for way in (_loose_only, _cells_only, _mixed) if single else (_cells_only, _loose_only, _mixed):
         found = way(share, parts)
         if found is not None:
             return found
@@ -105,6 +155,8 @@ def _tightest(share: Share, demand: Demand) -> list[Seat] | None:
     """One task: what `find` would answer, read off the masks."""
     best: tuple[tuple[int, tuple[int, ...], int], int] | None = None
     for (sizes, free), members in share.alike().items():
+        if free.bit_count() < demand.gpus:
+            continue
         found = pick(sizes, free, demand.gpus)
         if found is not None:
             rank = found.level, found.fit, members & -members
@@ -134,8 +186,10 @@ def _in_cells(share: Share, groups: list[Group], fills: list[Fill]) -> list[Seat
 
 
 def _loose_only(share: Share, parts: Sequence[Demand]) -> list[Seat] | None:
-    found = []
     free = {cell: share.free(cell) for cell in share.loose()}
+    if not free:
+        return None
+    found = []
     for demand in parts:
         for task in demand.tasks:
             cell = next((one for one, mask in free.items() if mask.bit_count() >= demand.gpus), None)
@@ -157,7 +211,8 @@ def _held_last(share: Share, cell: int, free: int, count: int) -> int:
 
 def _mixed(share: Share, parts: Sequence[Demand]) -> list[Seat] | None:
     """Task by task, the largest first: a cell that holds it, else loose leaves."""
-    before = share.taken.copy()
+    taken = dict(share.taken)
+    share = replace(share, taken=taken, known=None)
     found: list[Seat] = []
     for demand in parts:
         for task in demand.tasks:
@@ -165,9 +220,7 @@ def _mixed(share: Share, parts: Sequence[Demand]) -> list[Seat] | None:
             ways = (_loose_only, _cells_only) if demand.gpus == 1 else (_cells_only, _loose_only)
             seat = ways[0](share, one) or ways[1](share, one)
             if seat is None:
-                share.taken = before
                 return None
             found += seat
-            share.taken[seat[0].cell] = share.taken.get(seat[0].cell, 0) | seat[0].leaves
-    share.taken = before
+            taken[seat[0].cell] = taken.get(seat[0].cell, 0) | seat[0].leaves
     return found

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from scheduling.admission import Refusal, refusals
-from scheduling.cells import Cluster, Order, Policy
+from scheduling.cells import Cluster, FirstToPay, Order, Policy
 from scheduling.engine import Engine
 from scheduling.jobs import Borrow, Job
 from scheduling.simulator.clusters import POOL, alone, counted_in_gpus, undivided
@@ -116,6 +116,7 @@ def worlds(cluster: Cluster, trace: Sequence[TraceJob], settings: Settings) -> I
         backfill=settings.backfill,
         lending=settings.sharing != Sharing.QUOTA,
         promotion=settings.promotion,
+        first_to_pay=FirstToPay.SHARE if settings.work_kept else FirstToPay.LOSS,
         unsaved_cap_ms=Policy().unsaved_cap_ms if settings.work_kept else NEVER_SAVED_MS,
     )
     if settings.sharing == Sharing.PRIVATE:

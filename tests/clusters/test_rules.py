@@ -103,8 +103,12 @@ def test_a_right_is_given_and_taken_back(world: World, admin: Api) -> None:
 def test_the_policy_of_the_cluster_comes_from_the_settings(world: World, settings: Settings) -> None:
     assert cluster_read().cluster.policy == scheduling.Policy()
     settings.FAIR_SHARE_HALF_LIFE_H, settings.BACKFILL, settings.UNSAVED_WORK_CAP_S = 24, False, 60
+    settings.FIRST_TO_PAY = "loss"
     assert cluster_read().cluster.policy == scheduling.Policy(
-        half_life_ms=24 * 3_600_000, backfill=False, unsaved_cap_ms=60_000
+        half_life_ms=24 * 3_600_000,
+        backfill=False,
+        unsaved_cap_ms=60_000,
+        first_to_pay=scheduling.FirstToPay.LOSS,
     )
 
 

@@ -1,6 +1,8 @@
 """Whom a job takes cells from: enough and no more, and those whose loss costs least."""
 
-from scheduling import Borrow, Engine, Job, Plan, Rules, Start, TaskRef
+from dataclasses import replace
+
+from scheduling import Borrow, Engine, FirstToPay, Job, Plan, Rules, Start, TaskRef
 from tests.scheduling.builders import carry_out, cluster, engine, job, node, role, running, with_rules
 from tests.scheduling.simulator.traces import equal_nodes
 
@@ -14,6 +16,16 @@ def victims_of(plan: Plan) -> list[str]:
 def borrower(name: str, gpus: int = 1, *, vc: str = "vision", order: int = 0) -> Job:
     """A job of one task that starts on loan where its team's quota is not free yet."""
     return job(name, role(gpus=gpus, sku=None), vc=vc, order=order, borrow=Borrow.AUTO)
+
+
+def lent(name: str, gpus: int = 1, *, order: int = 0) -> Job:
+    """An opportunistic job of the team speech."""
+    return borrower(name, gpus, vc="speech", order=order)._replace(borrow=Borrow.NEVER, priority=-1)
+
+
+def firm(name: str, gpus: int = 1, *, vc: str = "vision", order: int = 0) -> Job:
+    """A job that runs inside its team's quota alone."""
+    return borrower(name, gpus, vc=vc, order=order)._replace(borrow=Borrow.NEVER)
 
 
 def where(made: Engine, name: str) -> set[str]:
@@ -145,6 +157,29 @@ def test_the_team_with_the_largest_weighted_share_on_loan_pays_first() -> None:
         assert victims_of(made.plan(0))[0].startswith(payer)
 
 
+def test_the_policy_may_ask_for_the_least_loss_whose_ever_it_is() -> None:
+    for first, payer in ((FirstToPay.SHARE, "large"), (FirstToPay.LOSS, "small")):
+        described = cluster(node("a", 4), owner=4, vision=0, speech=0)
+        policy = replace(described.policy, first_to_pay=first)
+        made = running(replace(described, policy=policy), job("large", role(gpus=3), priority=-1))
+        made.submit(job("small", vc="speech", priority=-1, order=1))
+        made.advance(HOUR)
+        made.submit(job("mine", vc="owner", order=2))
+        assert victims_of(made.plan(2 * HOUR)) == [payer]
+
+
+def test_a_cell_goes_where_all_that_run_on_it_lose_least_for_it_will_fill() -> None:
+    made = running(equal_nodes(2, 4, vision=1, speech=1), lent("old", 3), lent("wide", 4, order=1))
+    made.advance(HOUR)
+    made.finish("wide")
+    for number in range(4):
+        made.submit(lent(f"new{number}", 2 if number == 1 else 1, order=2 + number))
+    made.advance(HOUR)
+    made.submit(firm("mine", order=9))
+    assert where(made, "new0") == where(made, "old") != where(made, "new1")
+    assert victims_of(made.plan(2 * HOUR)) == ["new2"]
+
+
 def test_of_a_team_the_borrower_that_loses_least_pays() -> None:
     made = running(cluster(node("a", 2), vision=2), job("old", priority=-1))
     made.submit(job("new", priority=-1, order=1))
@@ -179,6 +214,22 @@ def test_a_borrower_lies_beside_its_teams_own_jobs_where_only_they_may_take_its_
     made.submit(borrower("small", order=2))
     made.advance(0)
     assert where(made, "small") == where(made, "mine")
+
+
+def test_a_borrower_keeps_off_another_teams_cell_where_it_can() -> None:
+    made = running(equal_nodes(3, 4, vision=1, speech=1), firm("theirs", 2, vc="speech"), firm("wide", 3))
+    made.submit(borrower("small", 2, order=1))
+    made.advance(0)
+    assert where(made, "small").isdisjoint(where(made, "theirs") | where(made, "wide"))
+
+
+def test_a_borrower_lies_beside_borrowers_of_its_team_with_which_it_can_move_in() -> None:
+    full = [firm("theirs", 4, vc="speech"), firm("wide", 4)]
+    made = running(equal_nodes(4, 4, vision=1, speech=1), *full, borrower("other", 3, vc="speech"))
+    made.submit(borrower("one", 2, order=1))
+    made.submit(borrower("two", order=2))
+    made.advance(0)
+    assert where(made, "two") == where(made, "one") != where(made, "other")
 
 
 def test_what_a_team_borrowed_beyond_its_quota_is_taken_and_what_is_its_own_is_not() -> None:

@@ -189,6 +189,15 @@ def test_what_does_not_start_of_a_job_that_is_no_gang_has_its_reason_in_the_same
     assert made.explain("j", 0) == wait
 
 
+def test_what_cannot_start_of_a_job_that_takes_cells_waits_for_them_too_and_not_for_quota() -> None:
+    made = running(cluster(node("gpu01"), vision=2), job("low", role(count=2), priority=1, gang=False, grace=1000))
+    made.submit(job("high", role(count=3), priority=20, gang=False))
+    made.advance(0)
+    (wait,) = made.plan(1).waits
+    assert len(wait.job.wanted) == 3
+    assert wait.reason.sentence == "waits for job low to leave 2 GPUs that are kept for it"
+
+
 def test_after_a_quota_cut_the_job_that_fits_no_longer_is_on_loan_and_gives_way() -> None:
     made = running(cluster(node("gpu01"), vision=4), job("b", role(gpus=4)))
     made.submit(job("j"))

@@ -257,6 +257,7 @@ def policy() -> scheduling.Policy:
     return scheduling.Policy(
         half_life_ms=settings.FAIR_SHARE_HALF_LIFE_H * HOUR_MS,
         backfill=settings.BACKFILL,
+        first_to_pay=scheduling.FirstToPay(settings.FIRST_TO_PAY),
         unsaved_cap_ms=settings.UNSAVED_WORK_CAP_S * 1000,
     )
 

@@ -1,0 +1,96 @@
+"""Those that run on loan, in their turn: who can move into the quota where it is does so, for the others the cells
+that they would have are kept."""
+
+from scheduling.deciding import desk_of
+from scheduling.jobs import Job, TaskRef
+from scheduling.promotion import promote
+from scheduling.shapes import Choice, Shape, Unit
+from scheduling.snapshot import Running
+from scheduling.state import Line, Trial, on_loan
+from scheduling.virtual import Owed, Seat, seats
+
+
+class MovingIn:
+    """Promotions of a pass. `unmoved` are virtual clusters of which a job could not move in where it is."""
+
+    def __init__(self, trial: Trial) -> None:
+        self.trial = trial
+        self.state = trial.state
+        self.unmoved: set[str] = set()
+
+    def turn(self, running: Running, job: Job, line: Line) -> set[str]:
+        """Promotion in place; where it cannot be, the cells that the job would have stay its own. Answers with the
+        chains where it could not be."""
+        state = self.state
+        cause = state.demotions.get(running.job.id)
+        if cause is not None and (cause.cause in state.running or cause.cause in state.claims):
+            return set()
+        lent = tuple([task.placement.task for task in running.tasks if on_loan(task)])
+        if not lent or True in [task.leaving for task in running.tasks]:
+            return set()
+        behind: set[str] = set()
+        for tasks in [lent] if running.job.gang else [(task,) for task in lent]:
+            behind |= self._move(running.job.id, job, tasks, line)
+        return behind
+
+    def _move(self, name: str, job: Job, tasks: tuple[TaskRef, ...], line: Line) -> frozenset[str]:
+        """These tasks of the job, all or none; answers with their chains where they stay on loan."""
+        state, running = self.state, self.state.running[name]
+        alike = job.gang and job.wanted == tasks
+        shape = state.shapes.of(job if alike else running.job._replace(wanted=tasks, gang=True))
+        number = self._lies_in(running, shape.choices)
+        if number < 0 or not line.held.isdisjoint(shape.choices[number].chains):
+            return frozenset()
+        choice = shape.choices[number]
+        unit, before = choice.units[0], line.owed.number
+        fresh = self._seats(running.job, shape, number, line.owed)
+        if fresh is None:
+            if not self._could_move_in(running.job, shape, unit):
+                return frozenset()
+            line.held |= choice.chains
+            return choice.chains
+        placements = promote(state.desk, running, tasks, fresh, line.owed)
+        if placements is not None:
+            self.trial.busy.add(running.job.vc)
+            self.trial.promote(running.job, placements)
+            return frozenset()
+        self.unmoved.add(running.job.vc)
+        line.owed.owe(fresh, state.memory.seatings(running.job.vc).after(before, shape.number, number))
+        return choice.chains
+
+    def _seats(self, job: Job, shape: Shape, number: int, owed: Owed) -> list[Seat] | None:
+        """Where its tasks would go if they started now. That follows from the virtual cluster's own cells and those
+        that are owed to others: it is worked out once for as long as these stay what they are."""
+        desk, unit = self.state.desk, shape.choices[number].units[0]
+        known = self.state.memory.seatings(job.vc).of(desk.ledger.virtual_state[job.vc])
+        key = owed.number, shape.number, number
+        if key not in known:
+            known[key] = _seats_beside(owed, unit) if desk.enough_quota(job, unit) else None
+        return known[key]
+
+    def _could_move_in(self, job: Job, shape: Shape, unit: Unit) -> bool:
+        """Whether the quota, were all of it free, holds the job at all: a smaller quota may have left it too large."""
+        known = self.state.desk.holdable
+        if shape.number not in known:
+            desk = self.state.desk
+            known[shape.number] = desk_of(desk.idle, desk.idle).seats(job, unit) is not None
+        return known[shape.number]
+
+    def _lies_in(self, running: Running, choices: tuple[Choice, ...]) -> int:
+        """The first choice to which all its nodes belong; -1: none."""
+        layout, chains = self.state.desk.ledger.layout, set()
+        for task in running.tasks:
+            place = layout.position.get(task.placement.node)
+            if task.placement.leaves and place is not None:
+                chains.add(layout.chains[place])
+        return next((number for number, choice in enumerate(choices) if chains <= choice.chains), -1)
+
+
+def _seats_beside(owed: Owed, unit: Unit) -> list[Seat] | None:
+    found: list[Seat] = []
+    for pool in unit.pools:
+        seated = seats(owed.share(pool.name), pool.parts)
+        if seated is None:
+            return None
+        found += seated
+    return found
