@@ -5,8 +5,9 @@ PostgreSQL says of each row which transaction wrote it (``xmin``). A transaction
 of the time that the rows take. Two things could make one name mean two versions, and then none is believed:
 
 - A transaction that still writes may change a row twice: what it reads itself has no name yet.
-- A server that lost its last transactions in a crash, or another that took its place, gives their numbers again: a name
-  is good for one connection to one server.
+- A server that has lost transactions which were seen gives their numbers again: another that took the place of this
+  one, or this one after a crash where commits are not waited for (``synchronous_commit`` off). A name is good as long
+  as one server runs, and nowhere if commits are not waited for.
 
 SQLite has no such names: all rows are read and compared.
 """
@@ -25,18 +26,18 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 Row = tuple[Any, ...]
 
-SESSION = (
-    "CASE WHEN pg_current_xact_id_if_assigned() IS NULL "
-    "THEN concat(pg_postmaster_start_time(), ' ', pg_backend_pid()) ELSE '' END"
+SERVER = (
+    "CASE WHEN pg_current_xact_id_if_assigned() IS NULL AND current_setting('synchronous_commit') <> 'off' "
+    "THEN pg_postmaster_start_time()::text ELSE '' END"
 )
-"""Where versions are good; empty in a transaction that has written."""
+"""Where versions are good; empty in a transaction that has written, and where a crash may lose what was seen."""
 
 
 class _Kept(NamedTuple):
     """What the last reading found: the rows' versions, also as the one text that they came in where they did, and the
     rows."""
 
-    session: str
+    server: str
     text: str | None
     versions: frozenset[str]
     rows: dict[Any, Row]
@@ -70,11 +71,11 @@ class KeptRows(Generic[Key]):
     def _by_version(self, last: _Kept) -> _Kept:
         with connection.cursor() as cursor:
             cursor.execute(*self._statement)
-            session, text = cursor.fetchone()
-        if not session or session != last.session:
+            server, text = cursor.fetchone()
+        if not server or server != last.server:
             found = self._found(self._query())
             rows = _as_before(last.rows, (row for _, row in found))
-            return _Kept(session, None, frozenset(version for version, _ in found), rows)
+            return _Kept(server, None, frozenset(version for version, _ in found), rows)
         return last if text == last.text else self._changed(last, text)
 
     def _changed(self, last: _Kept, text: str) -> _Kept:
@@ -87,7 +88,7 @@ class KeptRows(Generic[Key]):
             del rows[self._key_of(version)]
         rows |= _as_before(last.rows, (row for _, row in found))
         read = (versions - new).union(version for version, _ in found)
-        return _Kept(last.session, text if read == versions else None, read, last.rows if rows == last.rows else rows)
+        return _Kept(last.server, text if read == versions else None, read, last.rows if rows == last.rows else rows)
 
     def _among(self, keys: list[Key]) -> QuerySet[Any]:
         """As one parameter, since hundreds take longer to be put into a statement than the database needs for it."""
@@ -107,7 +108,7 @@ class KeptRows(Generic[Key]):
         """For all versions; made once, since that takes longer than the database takes for it."""
         query = self._query().order_by()
         sql, values = query.values_list(_version(query.model)).query.sql_with_params()
-        return f"SELECT {SESSION}, coalesce(string_agg(name, ','), '') FROM ({sql}) AS found (name)", values  # noqa: S608
+        return f"SELECT {SERVER}, coalesce(string_agg(name, ','), '') FROM ({sql}) AS found (name)", values  # noqa: S608
 
 
 def _as_before(last: dict[Any, Row], rows: Iterable[Row]) -> dict[Any, Row]:
@@ -135,8 +136,8 @@ def tables_version(*models: type[Model]) -> str | None:
         return None
     with connection.cursor() as cursor:
         cursor.execute(_tables_statement(models))
-        snapshot, session, *texts = cursor.fetchone()
-    return "\n".join([session, *texts]) if snapshot and session else None
+        snapshot, server, *texts = cursor.fetchone()
+    return "\n".join([server, *texts]) if snapshot and server else None
 
 
 @cache
@@ -145,7 +146,7 @@ def _tables_statement(models: tuple[type[Model], ...]) -> str:
         f"(SELECT coalesce(string_agg({_version_sql(one)}, ','), '') FROM {one._meta.db_table})"  # noqa: S608
         for one in models
     )
-    return f"SELECT current_setting('transaction_isolation') = 'repeatable read', {SESSION}, {', '.join(texts)}"
+    return f"SELECT current_setting('transaction_isolation') = 'repeatable read', {SERVER}, {', '.join(texts)}"
 
 
 def changed(before: Mapping[Key, Value], gone: Iterable[Key], new: Mapping[Key, Value]) -> dict[Key, Value]:

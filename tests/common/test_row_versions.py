@@ -89,14 +89,27 @@ def test_on_postgresql_an_unchanged_row_is_not_sent_again() -> None:
     assert len(asked) == 1
 
 
-def test_what_another_connection_kept_is_compared_and_not_believed() -> None:
-    person("anna")
+def test_another_connection_goes_on_from_what_the_last_one_read() -> None:
+    anna, _ = person("anna"), person("bert")
     kept = names()
     first = kept.read()
-    connection.close()
-    User.objects.update(first_name="Anna")
-    connection.close()
-    assert kept.read() == there() != first
+    for name in ("Anna", "Anne", "Anja"):
+        connection.close()
+        User.objects.filter(pk=anna.pk).update(first_name=name)
+        connection.close()
+        assert kept.read() == there() != first
+
+
+def test_where_a_crash_may_lose_what_was_seen_every_row_is_read() -> None:
+    person("anna")
+    kept = names()
+    kept.read()
+    with CaptureQueriesContext(connection) as asked, transaction.atomic():
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute("SET LOCAL synchronous_commit = off")
+        assert kept.read() == there()
+    assert sum("first_name" in query["sql"] for query in asked) == 2, "the reading's, and the one to compare with"
 
 
 def version_in_a_snapshot() -> str | None:
