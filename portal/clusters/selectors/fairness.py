@@ -14,7 +14,7 @@ from portal.clusters.models import VirtualCluster
 class UserShare:
     """A user's part of the quota of late, None where it is not known (yet), and how many jobs run and wait.
 
-    ``bar``: the part beside the largest one."""
+    ``bar``: the same for a bar that ends at the whole quota, or at the largest share where that is more."""
 
     user: str
     share: float | None
@@ -37,14 +37,14 @@ def user_shares(*, vc: VirtualCluster) -> list[UserShare]:
         counts[key] = counts.get(key, 0) + number
     shares = shares_read(vc.name)
     users = {user for user, _ in counts} | {user for user, share in (shares or {}).items() if share >= 0.0005}
-    most = max((shares or {}).values(), default=0.0)
+    most = max([1.0, *(shares or {}).values()])
     rows = [
         UserShare(
             user=user,
             share=None if shares is None else shares.get(user, 0.0),
             running=counts.get((user, False), 0),
             waiting=counts.get((user, True), 0),
-            bar=shares.get(user, 0.0) / most if shares and most else 0.0,
+            bar=(shares or {}).get(user, 0.0) / most,
         )
         for user in users
     ]
