@@ -81,10 +81,22 @@ def _text(fields: Sequence[Any], rows: Rows) -> str:
     if not rows:
         return "[]"
     columns = [
-        column if isinstance(field, CharField | TextField | IntegerField) else [_value(field, one) for one in column]
+        column if _is_plain(field) else _column(field, column)
         for field, column in zip(fields, zip(*rows, strict=True), strict=True)
     ]
     return json.dumps(list(zip(*columns, strict=True)), default=str)
+
+
+def _is_plain(field: Any) -> bool:
+    return isinstance(getattr(field, "target_field", field), CharField | TextField | IntegerField)
+
+
+def _column(field: Any, column: Sequence[Any]) -> Sequence[Any]:
+    """Times, which are mostly one, and ids that rows share are made ready once."""
+    if isinstance(field, JSONField):
+        return [json.dumps(value) for value in column]
+    ready = {value: _value(field, value) for value in {*column}}
+    return [ready[value] for value in column]
 
 
 def _listed() -> str:

@@ -18,6 +18,7 @@ from portal.dispatch.snapshot import Loaded
 from portal.dispatch.waits import waits_told
 from portal.jobs.models import Job
 from portal.jobs.services import (
+    NAMED,
     Leaf,
     Placed,
     Preempting,
@@ -146,7 +147,7 @@ class _Applying:
         def work() -> None:
             for preempt in preempts:
                 self._make_way(preempt)
-            rows = Job.objects.select_related("user", "vc").defer("config").in_bulk(jobs)
+            rows = Job.objects.select_related("user", "vc").only(*NAMED).in_bulk(jobs)
             placed = [self._placed(preempt.job.id, preempt.placements) for preempt in preempts]
             every = zip(jobs, placed, victims, strict=True)
             jobs_preempt(wants=[Preempting(rows[job], places, ends) for job, places, ends in every], now=self.now)
@@ -167,7 +168,7 @@ class _Applying:
         def work() -> None:
             for start in starts:
                 self._make_way(start)
-            rows = Job.objects.select_related("user", "vc").defer("config").in_bulk(jobs)
+            rows = Job.objects.only("user_id", "vc_id", "gang", "spec").in_bulk(jobs)
             placed = [tuple(self._placed(start.job.id, start.placements)) for start in starts]
             made = [Starting(rows[job], places) for job, places in zip(jobs, placed, strict=True)]
             attempts_start(starts=made, now=self.now)

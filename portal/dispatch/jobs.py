@@ -8,19 +8,20 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.conf import settings
 from django.db.models import TextField
 from django.db.models.functions import Cast
 
 import scheduling
-from portal.clusters.models import VirtualCluster
-from portal.clusters.selectors import firm_rights
+from portal.accounts.models import User
+from portal.clusters.selectors import ClusterRows, firm_rights
+from portal.common.row_versions import KeptRows, Row, changed
 from portal.dispatch.dependencies import Dependencies, HeldBack, dependencies, job_key
-from portal.dispatch.facts import STAMP, Facts, facts_of, facts_read
+from portal.dispatch.facts import STAMP, Facts, facts_of, facts_read, ms_of
 from portal.jobs.models import Job, Task, TaskRole
-from portal.jobs.services import grace_seconds
+from portal.jobs.services import Told, grace_seconds
 from portal.jobs.states import JOB_LIVE, JobState, TaskState
 
 DRAFT = "draft"
@@ -39,7 +40,6 @@ class JobRow(NamedTuple):
     pk: int
     vc_id: int
     user_id: int
-    user: str
     state: str
     priority: int
     gang: bool
@@ -65,15 +65,15 @@ class JobRows:
 
     jobs: dict[int, scheduling.Job]  # by row id
     waiting: tuple[scheduling.Job, ...]
-    told: dict[int, str]  # row id of a waiting job -> the code that is stored of why it waits
+    told: dict[int, Told]  # row id of a waiting job -> what is stored of why it waits
     held_back: dict[int, HeldBack]  # row id -> why it is not in the order
     waits_for: dict[int, str]  # row id -> its unfinished dependencies, in words
     ids: dict[str, int]  # engine id -> row id
 
 
-def jobs_read(*, now: datetime, vc_names: Mapping[int, str], nodes: frozenset[str]) -> JobRows:
+def jobs_read(*, now: datetime, cluster: ClusterRows) -> JobRows:
     """Read them with a fixed number of queries."""
-    return _Reader(now, vc_names, nodes).read()
+    return _Reader(now, cluster.vc_names, cluster.borrow, frozenset(cluster.nodes)).read()
 
 
 def draft_read(
@@ -93,7 +93,8 @@ def draft_read(
     needs = dependencies({row.pk: facts.after})
     if row.pk in needs.broken:
         return needs.broken[row.pk]
-    reader = _Reader(now, {draft.vc_id: draft.vc.name}, nodes)
+    reader = _Reader(now, {draft.vc_id: draft.vc.name}, {draft.vc_id: draft.vc.default_borrow}, nodes)
+    reader.users = {draft.user_id: (draft.user_id, user)}
     firm = reader.firm([(row, facts)])
     job = reader.job(row, facts, facts.tasks, needs.after[row.pk], preemptible=row.pk not in firm)
     return job._replace(id=DRAFT, order_id=NEWEST)
@@ -102,7 +103,20 @@ def draft_read(
 def _row_of(draft: Job) -> JobRow:
     same = ("vc_id", "user_id", "state", "priority", "gang", "paused", "not_before")
     columns = {name: getattr(draft, name) for name in same}
-    return JobRow(pk=0, user=draft.user.username, stamp="", avoid_nodes=NOBODY, **columns)
+    return JobRow(pk=0, stamp="", avoid_nodes=NOBODY, **columns)
+
+
+_live = KeptRows(
+    lambda: Job.objects.filter(state__in=JOB_LIVE),
+    [
+        "id", *JobRow._fields[1:8], STAMP, Cast("avoid_nodes", TextField()),
+        "waiting_code", Cast("waiting_written_at", TextField()),
+    ],
+    key=int,
+)  # fmt: skip
+"""The columns of a ``JobRow``, and what is stored of why the job waits."""
+
+_users = KeptRows(User.objects.all, ["id", "username"], key=int)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +124,10 @@ class _Reading:
     """The rows of all live jobs, and what was made of them. Of ``plain`` jobs row and facts say everything; the others
     also depend on the time, on their tasks, on other jobs or on rights, and are made anew each time."""
 
-    found: dict[int, tuple[Any, ...]] = field(default_factory=dict)  # as the database gave them
+    found: dict[int, Row] = field(default_factory=dict)  # as the database gave them
+    users: Mapping[int, Row] = field(default_factory=dict)
     rows: dict[int, JobRow] = field(default_factory=dict)
-    told: dict[int, str] = field(default_factory=dict)
+    told: dict[int, Told] = field(default_factory=dict)
     facts: dict[int, Facts] = field(default_factory=dict)
     plain: dict[int, scheduling.Job] = field(default_factory=dict)
     others: tuple[int, ...] = ()
@@ -125,12 +140,14 @@ _kept: list[tuple[object, _Reading]] = []
 
 
 class _Reader:
-    def __init__(self, now: datetime, vc_names: Mapping[int, str], nodes: frozenset[str]) -> None:
-        self.now, self.vc_names, self.nodes = now, vc_names, nodes
-        self.borrow = dict(VirtualCluster.objects.values_list("id", "default_borrow"))
+    def __init__(
+        self, now: datetime, vc_names: Mapping[int, str], borrow: Mapping[int, str], nodes: frozenset[str]
+    ) -> None:
+        self.now, self.vc_names, self.borrow, self.nodes = now, vc_names, borrow, nodes
+        self.users: Mapping[int, Row] = {}
         self.max_min_run_s = settings.MAX_MIN_RUN_S
         limits = settings.MAX_MIN_RUN_S, settings.MAX_GRACE_S, settings.DEFAULT_GRACE_S
-        self.rules = vc_names, self.borrow, limits
+        self.rules = vc_names, borrow, limits
 
     def read(self) -> JobRows:
         reading = self._reading()
@@ -154,37 +171,41 @@ class _Reader:
     def _reading(self) -> _Reading:
         """Only what has changed since the last one is looked at, as it has of few."""
         rules, last = _kept[0] if _kept else (None, _Reading())
-        if rules != self.rules:
+        found, self.users = _live.read(), _users.read()
+        if rules != self.rules or any(self.users.get(key) is not user for key, user in last.users.items()):
             last = _Reading(facts=last.facts)
-        found = _rows_read()
-        if found != last.found:
+        if found is not last.found or self.users is not last.users:
             last = self._next(last, found)
         _kept[:] = [(self.rules, last)]
         return last
 
-    def _next(self, last: _Reading, found: dict[int, tuple[Any, ...]]) -> _Reading:
-        new = [key for key, row in found.items() if last.found.get(key) != row]
-        rows = {key: row for key, row in last.rows.items() if key in found}
-        rows |= {key: JobRow(*found[key][:-1]) for key in new}
-        facts = {key: own for key, own in last.facts.items() if key in rows and own.stamp == rows[key].stamp}
-        facts |= facts_read(rows.keys() - facts.keys())
-        plain = {key: job for key, job in last.plain.items() if key in rows}
-        for key in new:
-            row, own = rows[key], facts[key]
-            if not (own.simple and row.gang and row.not_before is None):
-                plain.pop(key, None)
-            elif key not in plain or last.rows.get(key) != row or last.facts.get(key) is not own:
-                plain[key] = self.job(row, own, own.tasks if row.waits_whole else (), (), preemptible=True)
+    def _next(self, last: _Reading, found: dict[int, Row]) -> _Reading:
+        new = [key for key, row in found.items() if last.found.get(key) is not row]
+        gone = last.found.keys() - found.keys()
+        rows = changed(last.rows, gone, {key: JobRow._make(found[key][:-2]) for key in new})
+        facts = _facts(last.facts, rows, new)
+        made = {key: self._plain(rows[key], facts[key], last) for key in new}
+        told = {key: _told(found[key]) for key in new if rows[key].state == JobState.WAITING}
+        plain = {key: job for key, job in made.items() if job is not None}
         return _Reading(
             found=found,
+            users=self.users,
             rows=rows,
-            told={key: row[-1] for key, row in found.items() if rows[key].state == JobState.WAITING},
+            told=changed(last.told, [*gone, *new], told),
             facts=facts,
-            plain=plain,
-            others=tuple(key for key in rows if key not in plain),
-            waiting=_by_id(job for job in plain.values() if job.wanted),
-            ids={job_key(key): key for key in rows},
+            plain=changed(last.plain, [*gone, *new], plain),
+            others=tuple(sorted({*last.others, *new} - gone - plain.keys())),
+            waiting=_waiting(last, gone, made),
+            ids=changed(last.ids, map(job_key, gone), {job_key(key): key for key in new}),
         )
+
+    def _plain(self, row: JobRow, facts: Facts, last: _Reading) -> scheduling.Job | None:
+        """The last reading's job where nothing of it has changed; None where the row does not say everything of it."""
+        if not (facts.simple and row.gang and row.not_before is None):
+            return None
+        if (before := last.plain.get(row.pk)) and last.rows[row.pk] == row and last.facts[row.pk] is facts:
+            return before
+        return self.job(row, facts, facts.tasks if row.waits_whole else (), (), preemptible=True)
 
     def _others(
         self, rows: Mapping[int, JobRow], facts: Mapping[int, Facts], needs: Dependencies
@@ -216,7 +237,7 @@ class _Reader:
         return scheduling.Job(
             id=job_key(row.pk),
             vc=self.vc_names[row.vc_id],
-            user=row.user,
+            user=self.users[row.user_id][1],
             priority=row.priority,
             roles=facts.roles,
             submitted_ms=facts.submitted_ms,
@@ -237,9 +258,10 @@ class _Reader:
 
     def firm(self, asking: Iterable[tuple[JobRow, Facts]]) -> frozenset[int]:
         """Of these jobs, which ask for it, those never preempted: their user's right covers them and those before."""
-        left = firm_rights(now=self.now)
+        asked = sorted(asking, key=lambda one: one[0].pk)
+        left = firm_rights(now=self.now) if asked else {}
         firm = set()
-        for row, facts in sorted(asking, key=lambda one: one[0].pk):
+        for row, facts in asked:
             key = (row.vc_id, row.user_id)
             if facts.firm and facts.gpus <= left.get(key, 0):
                 left[key] -= facts.gpus
@@ -251,12 +273,24 @@ class _Reader:
         return scheduling.Borrow(said or self.borrow[row.vc_id]) if preemptible else scheduling.Borrow.NEVER
 
 
-def _rows_read() -> dict[int, tuple[Any, ...]]:
-    """By id: the columns of a ``JobRow``, and the code that is stored of why the job waits."""
-    avoid = Cast("avoid_nodes", TextField())
-    plain = ("id", "vc_id", "user_id", "user__username", *JobRow._fields[4:9])
-    live = Job.objects.filter(state__in=JOB_LIVE).order_by()
-    return {found[0]: found for found in live.values_list(*plain, STAMP, avoid, "waiting_code")}
+def _facts(last: Mapping[int, Facts], rows: Mapping[int, JobRow], new: Iterable[int]) -> dict[int, Facts]:
+    unknown = [key for key in new if key not in last or last[key].stamp != rows[key].stamp]
+    return changed(last, last.keys() - rows.keys(), facts_read(unknown))
+
+
+def _waiting(
+    last: _Reading, gone: Iterable[int], made: Mapping[int, scheduling.Job | None]
+) -> tuple[scheduling.Job, ...]:
+    """The plain jobs that wait, by id; the same tuple where they are the same."""
+    moved = {key for key, job in made.items() if last.plain.get(key) is not job}.union(gone)
+    if not moved:
+        return last.waiting
+    come = (job for key, job in made.items() if key in moved and job is not None and job.wanted)
+    return _by_id([*(job for job in last.waiting if job.order_id not in moved), *come])
+
+
+def _told(found: Row) -> Told:
+    return Told(found[-2], None if found[-1] is None else ms_of(found[-1]))
 
 
 def _by_id(jobs: Iterable[scheduling.Job]) -> tuple[scheduling.Job, ...]:

@@ -14,6 +14,7 @@ from portal.dispatch.holdings import Claims, Holdings, demotions_read
 from portal.dispatch.jobs import jobs_read
 from portal.dispatch.reservations import Reserved, reservations_read
 from portal.jobs.selectors import usage_folded
+from portal.jobs.services import Told
 
 HOUR_MS = 3_600_000
 
@@ -30,7 +31,7 @@ class Loaded:
     leaves: dict[str, int]  # leaf id -> GPU row id
     claims: Claims
     reserved: Reserved
-    told: dict[int, str] = field(default_factory=dict)  # row id -> the code that is stored of why it waits
+    told: dict[int, Told] = field(default_factory=dict)  # row id -> what is stored of why it waits
     held_back: dict[int, HeldBack] = field(default_factory=dict)  # row id -> why it is not in the order
     waits_for: dict[int, str] = field(default_factory=dict)  # row id -> its unfinished dependencies, in words
 
@@ -48,7 +49,7 @@ def read(*, now: datetime) -> Loaded:
     """The same inside a transaction of the caller's."""
     holdings = Holdings()
     cluster = cluster_read(given_up=holdings.given_up())
-    jobs = jobs_read(now=now, vc_names=cluster.vc_names, nodes=frozenset(cluster.nodes))
+    jobs = jobs_read(now=now, cluster=cluster)
     claims = holdings.claims(jobs, cluster)
     reserved = reservations_read(jobs.jobs)
     snapshot = scheduling.Snapshot(

@@ -9,6 +9,7 @@ from django.utils import timezone
 from nodes.protocol import REPORT_TASK
 from portal.clusters.services import lane_pulse
 from portal.common.wake import LOOK_TASK
+from portal.dispatch.collecting import collect_between
 from portal.dispatch.cycle import cycle_run
 from portal.dispatch.doomed import doomed_find
 from portal.dispatch.estimates import starts_estimate
@@ -19,6 +20,7 @@ from portal.dispatch.reports import report_take
 def look() -> None:
     """Look whether something can be started."""
     cycle_run(now=timezone.now())
+    collect_between()
 
 
 @shared_task(name="control.estimate_starts")

@@ -1,7 +1,8 @@
 """The scheduler's tick on PostgreSQL, printed beside the goals: `python -m tests.benchmarks.bench_tick [tick|kueue]`.
 
 The whole cycle is timed, from taking the lease to giving it back: reading rows, restoring the engine, planning, writing
-rows and sending the nodes their orders. What nodes and users do meanwhile is not. Nothing here is asserted.
+rows and sending the nodes their orders. What nodes and users do meanwhile is not. Python's collector of garbage works
+between ticks and is told of beside them. Nothing here is asserted.
 """
 
 import os
@@ -52,6 +53,7 @@ class Times:
         self.parts: dict[str, list[float]] = defaultdict(list)
 
     def tick(self) -> "Cycle":
+        from portal.dispatch.collecting import collect_between
         from portal.dispatch.cycle import cycle_run
 
         begin, cpu = perf_counter(), process_time()
@@ -61,6 +63,9 @@ class Times:
         self.parts["of which CPU of this process"].append((process_time() - cpu) * 1000)
         for name in ("reconcile", "load", "restore", "plan", "apply"):
             self.parts[name].append(getattr(done, f"{name}_ms"))
+        begin = perf_counter()
+        collect_between()
+        self.parts["garbage, after the tick"].append((perf_counter() - begin) * 1000)
         return done
 
     def told(self) -> None:

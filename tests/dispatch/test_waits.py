@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from portal.jobs.models import Job
-from portal.jobs.services import waits_due
+from portal.jobs.services import Told, waits_due
 from portal.jobs.services.waits import MOST_CHANGED
 from tests.support.world import World
 
@@ -16,36 +16,41 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 pytestmark = pytest.mark.django_db
 
 
-def waiting(world: World, count: int, code: str, *, seconds_ago: float) -> list[int]:
+def told(count: int, code: str, *, seconds_ago: float, first: int = 0) -> dict[int, Told]:
     """Waiting jobs that were told this reason so long ago, each a second before the one before it."""
-    jobs = [world.submit(name=f"job-{number}").pk for number in range(count)]
-    for place, job in enumerate(jobs):
-        at = NOW - timedelta(seconds=seconds_ago + place)
-        Job.objects.filter(pk=job).update(waiting_code=code, waiting_written_at=at)
-    return jobs
+    at = int(NOW.timestamp() * 1000 - seconds_ago * 1000)
+    return {first + number: Told(code, at - 1000 * number) for number in range(count)}
 
 
-def test_a_reason_is_due_when_its_code_changes_or_a_minute_has_passed(world: World) -> None:
-    world.node("gpu01", gpus=1)
-    fresh, *_, old = waiting(world, 3, "quota", seconds_ago=58.5)
-    (other,) = waiting(world, 1, "order", seconds_ago=1)
-    codes = dict.fromkeys((fresh, old, other), "quota") | {9999: "quota"}
-    told = {fresh: "quota", old: "quota", other: "order"}
-    assert waits_due(codes=codes, told=told, now=NOW) == {old, other}, "9999 does not wait any more"
+def test_a_reason_is_due_when_its_code_changes_or_a_minute_has_passed() -> None:
+    known = told(3, "quota", seconds_ago=58.5) | told(1, "order", seconds_ago=1, first=3)
+    codes = dict.fromkeys((0, 2, 3), "quota") | {9999: "quota"}
+    assert waits_due(codes=codes, told=known, now=NOW) == {2, 3}, "9999 does not wait any more"
 
 
 def test_of_very_many_new_reasons_the_first_of_the_queue_are_due_first() -> None:
     jobs = range(3 * MOST_CHANGED)
-    due = waits_due(codes=dict.fromkeys(jobs, "order"), told=dict.fromkeys(jobs, ""), now=NOW)
+    due = waits_due(codes=dict.fromkeys(jobs, "order"), told=dict.fromkeys(jobs, Told("", None)), now=NOW)
     assert due == set(range(MOST_CHANGED))
 
 
-def test_of_many_old_reasons_the_oldest_are_due_first(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_old_reasons_the_oldest_are_due_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("portal.jobs.services.waits.LEAST_STALE", 2)
+    known = told(5, "order", seconds_ago=61)
+    assert waits_due(codes=dict.fromkeys(known, "order"), told=known, now=NOW) == {3, 4}
+
+
+def test_a_reason_is_stored_again_after_a_minute_and_not_before(world: World) -> None:
     world.node("gpu01", gpus=1)
-    jobs = waiting(world, 5, "order", seconds_ago=61)
-    codes = dict.fromkeys(jobs, "order")
-    assert waits_due(codes=codes, told=codes, now=NOW) == set(jobs[-2:])
+    world.submit(name="first")
+    job = world.submit(name="second")
+    world.settle()
+    told_at = Job.objects.get(pk=job.pk).waiting_written_at
+    assert told_at is not None
+    for seconds, again in ((59, False), (61, True)):
+        later = told_at + timedelta(seconds=seconds)
+        world.cycle(now=later)
+        assert (Job.objects.get(pk=job.pk).waiting_written_at == later) is again
 
 
 def test_a_reason_that_says_the_same_after_a_minute_is_news_to_nobody(world: World) -> None:

@@ -5,17 +5,27 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 from django.conf import settings
 
 import scheduling
-from portal.clusters.models import CellType, LoanLimit, PinnedCell, UpperCell, VirtualCluster
+from portal.clusters.models import (
+    CellType,
+    LoanLimit,
+    PinnedCell,
+    QuotaChange,
+    QuotaChangeLine,
+    QuotaLine,
+    Sku,
+    UpperCell,
+    VirtualCluster,
+)
 from portal.clusters.selectors.hardware import GivenUp, Leaves, NodeRow, leaf_names, leaves_read, node_rows
 from portal.clusters.selectors.quotas import Lines, quota_lines
 from portal.clusters.states import NodeHealth
 from portal.common.priorities import CAPPED_CLASS, PRIORITY_CLASSES
+from portal.common.row_versions import tables_version
 
 HOUR_MS = 3_600_000
 
@@ -30,6 +40,7 @@ class ClusterRows:
     gpus: dict[str, int]  # leaf id -> row id of the GPU that is there
     vc_names: dict[int, str]
     type_names: dict[int, str]
+    borrow: dict[int, str]  # what jobs of a virtual cluster do that say nothing of it, by its row id
 
     def with_quotas(self, lines: Lines) -> scheduling.Cluster:
         """The same cluster with these quotas."""
@@ -53,7 +64,7 @@ def cluster_read(*, given_up: GivenUp | None = None, lines: Lines | None = None)
 
     Quotas may exceed the hardware, some of which may be gone: their jobs wait.
     """
-    return _Reader(given_up or GivenUp(), quota_lines() if lines is None else lines).read()
+    return _Reader(given_up or GivenUp(), lines).read()
 
 
 _Made = tuple[tuple[object, ...], scheduling.Node]
@@ -62,41 +73,103 @@ _Made = tuple[tuple[object, ...], scheduling.Node]
 _nodes: dict[str, _Made] = {}
 """The nodes of the last reading, by name."""
 
+_last: tuple[tuple[object, ...], scheduling.Cluster] | None = None
+"""The cluster of the last reading and what it was made from."""
 
-class _Reader:
-    def __init__(self, given_up: GivenUp, lines: Lines) -> None:
-        self.given_up, self.lines = given_up, lines
+
+class _Configuration:
+    """What administrators decide, from a fixed number of small tables."""
+
+    def __init__(self, lines: Lines | None) -> None:
         self.types = {row.pk: row for row in CellType.objects.select_related("sku")}
         self.type_names = {key: row.name for key, row in self.types.items()}
         self.leaf_names = leaf_names(self.types)
+        self.upper = list(UpperCell.objects.order_by("address"))
+        self.pinned = list(PinnedCell.objects.order_by("name"))
+        self.vcs = list(VirtualCluster.objects.order_by("name"))
+        self.vc_names = {vc.pk: vc.name for vc in self.vcs}
+        self.borrow = {vc.pk: vc.default_borrow for vc in self.vcs}
+        self.cell_types = tuple(
+            scheduling.CellType(row.name, self.type_names[row.child_id], row.child_count, row.is_node_level)
+            for row in self.types.values()
+            if row.child_id is not None
+        )
+        self.virtual_clusters = self._virtual_clusters(quota_lines() if lines is None else lines)
+
+    def _virtual_clusters(self, lines: Lines) -> tuple[scheduling.VirtualCluster, ...]:
+        quota = quota_of(lines, self.type_names)
+        pinned: dict[int | None, list[str]] = defaultdict(list)
+        for cell in self.pinned:
+            pinned[cell.vc_id].append(cell.name)
+        rules = rules_read(self.vcs)
+        return tuple(
+            scheduling.VirtualCluster(vc.name, quota.get(vc.pk, ()), tuple(pinned[vc.pk]), rules[vc.pk])
+            for vc in self.vcs
+        )
+
+
+_TABLES = (Sku, CellType, UpperCell, PinnedCell, VirtualCluster, LoanLimit, QuotaLine, QuotaChange, QuotaChangeLine)
+"""What a ``_Configuration`` is read from."""
+
+_configuration: tuple[str, _Configuration] | None = None
+
+
+def _configured(lines: Lines | None) -> _Configuration:
+    """The last one where none of its rows has changed."""
+    global _configuration
+    if lines is not None or (version := tables_version(*_TABLES)) is None:
+        return _Configuration(lines)
+    if (last := _configuration) is not None and last[0] == version:
+        return last[1]
+    found = _Configuration(None)
+    _configuration = version, found
+    return found
+
+
+class _Reader:
+    def __init__(self, given_up: GivenUp, lines: Lines | None) -> None:
+        self.given_up, self.configuration = given_up, _configured(lines)
         self.nodes = node_rows()
 
     def read(self) -> ClusterRows:
-        leaves = leaves_read(self.nodes, self.given_up.gpus)
-        upper = self._upper_cells()
-        vcs = list(VirtualCluster.objects.order_by("name"))
-        cluster = _cluster(
-            nodes=self._nodes(leaves),
-            virtual_clusters=self._virtual_clusters(vcs),
-            cell_types=tuple(
-                scheduling.CellType(row.name, self.type_names[row.child_id], row.child_count, row.is_node_level)
-                for row in self.types.values()
-                if row.child_id is not None
-            ),
-            upper_cells=upper,
-            pinned_cells=tuple(self._pinned_cell(cell) for cell in self.pinned),
-            policy=policy(),
-        )
+        leaves, configuration = leaves_read(self.nodes, self.given_up.gpus), self.configuration
         return ClusterRows(
-            cluster=cluster,
+            cluster=self._cluster(leaves),
             nodes={node.name: node for node in self.nodes},
             leaf_ids=leaves.ids,
             gpus=leaves.gpus,
-            vc_names={vc.pk: vc.name for vc in vcs},
-            type_names=self.type_names,
+            vc_names=configuration.vc_names,
+            type_names=configuration.type_names,
+            borrow=configuration.borrow,
         )
 
-    # The hardware
+    def _cluster(self, leaves: Leaves) -> scheduling.Cluster:
+        """The last one where it is made from the same, or comes out the same, since a new one is checked as a whole."""
+        global _last
+        made_from = (
+            self.configuration, leaves, [node.description for node in self.nodes], self.given_up, policy(),
+            settings.GPU_RESERVE_PERCENT,
+        )  # fmt: skip
+        last = _last
+        if last is not None and last[0] == made_from:
+            return last[1]
+        parts = self._parts(leaves)
+        if last is not None and all(getattr(last[1], name) == part for name, part in parts.items()):
+            cluster = last[1]
+        else:
+            cluster = scheduling.Cluster(**parts, quotas_may_exceed=True)
+        _last = made_from, cluster
+        return cluster
+
+    def _parts(self, leaves: Leaves) -> dict[str, Any]:
+        return {
+            "nodes": self._nodes(leaves),
+            "virtual_clusters": self.configuration.virtual_clusters,
+            "cell_types": self.configuration.cell_types,
+            "upper_cells": self._upper_cells(),
+            "pinned_cells": self._pinned_cells(),
+            "policy": policy(),
+        }
 
     def _nodes(self, found: Leaves) -> tuple[scheduling.Node, ...]:
         """Those of the last reading where nothing of them has changed."""
@@ -106,8 +179,9 @@ class _Reader:
         return tuple(node for _, node in made.values())
 
     def _node(self, node: NodeRow, found: Leaves, last: _Made | None) -> _Made:
-        leaves = found.of(node, self.leaf_names[node.shape_id]) if node.shape_id else ()
-        shape = self.type_names[node.shape_id] if node.shape_id else ""
+        names, shape_id = self.configuration.type_names, node.shape_id
+        leaves = found.of(node, self.configuration.leaf_names[shape_id]) if shape_id else ()
+        shape = names[shape_id] if shape_id else ""
         given_up = self.given_up.amounts.get(node.pk, (0, 0))
         facts = (node.description, leaves, shape, given_up, settings.GPU_RESERVE_PERCENT)
         if last is not None and last[0] == facts:
@@ -127,53 +201,32 @@ class _Reader:
         )
 
     def _upper_cells(self) -> tuple[scheduling.UpperCell, ...]:
-        rows = {row.pk: row for row in UpperCell.objects.order_by("address")}
         children: dict[int, list[str]] = defaultdict(list)
-        for row in rows.values():
+        for row in self.configuration.upper:
             if row.parent_id is not None:
                 children[row.parent_id].append(row.address)
         for node in self.nodes:
             if node.upper_id is not None:
                 children[node.upper_id].append(node.name)
-        self.upper = {row.pk: row.address for row in rows.values()}
+        names = self.configuration.type_names
         return tuple(
-            scheduling.UpperCell(row.address, self.types[row.cell_type_id].name, tuple(children[row.pk]))
-            for row in rows.values()
+            scheduling.UpperCell(row.address, names[row.cell_type_id], tuple(children[row.pk]))
+            for row in self.configuration.upper
         )
 
-    @cached_property
-    def pinned(self) -> list[PinnedCell]:
-        return list(PinnedCell.objects.select_related("node").order_by("name"))
-
-    def _pinned_cell(self, cell: PinnedCell) -> scheduling.PinnedCell:
-        at = cell.node.name if cell.node else self.upper[cell.upper_id or 0]
-        return scheduling.PinnedCell(cell.name, self.types[cell.cell_type_id].name, at, cell.first)
-
-    # The virtual clusters
-
-    def _virtual_clusters(self, vcs: list[VirtualCluster]) -> tuple[scheduling.VirtualCluster, ...]:
-        quota = quota_of(self.lines, self.type_names)
-        pinned: dict[int | None, list[str]] = defaultdict(list)
-        for cell in self.pinned:
-            pinned[cell.vc_id].append(cell.name)
-        rules = rules_read(vcs)
+    def _pinned_cells(self) -> tuple[scheduling.PinnedCell, ...]:
+        nodes = {node.pk: node.name for node in self.nodes}
+        upper = {row.pk: row.address for row in self.configuration.upper}
+        names = self.configuration.type_names
         return tuple(
-            scheduling.VirtualCluster(vc.name, quota.get(vc.pk, ()), tuple(pinned[vc.pk]), rules[vc.pk]) for vc in vcs
+            scheduling.PinnedCell(
+                id=cell.name,
+                cell_type=names[cell.cell_type_id],
+                at=upper[cell.upper_id] if cell.upper_id else nodes[cell.node_id or 0],
+                first=cell.first,
+            )
+            for cell in self.configuration.pinned
         )
-
-
-_last: list[scheduling.Cluster] = []
-
-
-def _cluster(**parts: Any) -> scheduling.Cluster:
-    """A cluster of these parts; the last one where they are the same, as they are nearly always, since a new one is
-    checked as a whole."""
-    for last in list(_last):
-        if all(getattr(last, name) == part for name, part in parts.items()):
-            return last
-    made = scheduling.Cluster(**parts, quotas_may_exceed=True)
-    _last[:] = [made]
-    return made
 
 
 def rules_read(vcs: list[VirtualCluster]) -> dict[int, scheduling.Rules]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 
-from django.db.models import Q, TextField
+from django.db.models import TextField
 from django.db.models.functions import Cast
 
 import scheduling
 from portal.clusters.models import CellType, Gpu, Node
+from portal.common.row_versions import KeptRows
 
 NODES_KEPT = 16_384
 """Nodes whose leaves are kept from one reading to the next."""
@@ -51,12 +53,26 @@ class NodeRow(NamedTuple):
         return self[:-1]
 
 
+_node_columns = [Cast("slots", TextField()) if name == "slots" else name for name in NodeRow._fields[1:]]
+_nodes = KeptRows(Node.objects.all, ["id", *_node_columns], key=int)
+_made: tuple[dict[int, tuple[Any, ...]], list[NodeRow]] = {}, []
+"""The rows as the database gave them last, and what was made of them."""
+
+
 def node_rows() -> list[NodeRow]:
-    """All nodes by name; one query."""
-    columns = [Cast("slots", TextField()) if name == "slots" else name for name in NodeRow._fields[1:]]
-    rows = Node.objects.order_by("name").values_list("id", *columns)
+    """All nodes by name; the same list where none has changed. One query, and one more where some have."""
+    global _made
+    last, found = _made, _nodes.read()
+    if found is last[0]:
+        return last[1]
+    made = sorted(map(_node_row, found.values()), key=attrgetter("name"))
+    _made = found, made
+    return made
+
+
+def _node_row(row: tuple[Any, ...]) -> NodeRow:
     slots = NodeRow._fields.index("slots")
-    return [NodeRow._make((*row[:slots], _slots(row[slots]), *row[slots + 1 :])) for row in rows]
+    return NodeRow._make((*row[:slots], _slots(row[slots]), *row[slots + 1 :]))
 
 
 @lru_cache(maxsize=NODES_KEPT)
@@ -81,54 +97,46 @@ class Leaves:
         return _leaves(node.name, node.slots, leaf_type, out)
 
 
-class _GpuRows(NamedTuple):
-    """What leaves are made from: the nodes' names, and (id, node, slot) of GPUs that are well, that are not, and that
-    are given up."""
+class _GpuRow(NamedTuple):
+    """A GPU that has a slot."""
 
-    names: dict[int, str]
-    plain: list[tuple[int, int, int | None]]
-    others: list[tuple[int, int, int | None]]
-    given_up: list[tuple[int, int, int | None]]
+    pk: int
+    node_id: int
+    slot: int
+    present: bool
+    fault: str
 
 
-_last: list[tuple[_GpuRows, Leaves]] = []
+_gpus = KeptRows(lambda: Gpu.objects.filter(slot__isnull=False), ["id", *_GpuRow._fields[1:]], key=int)
+_last: list[tuple[object, Leaves]] = []
+"""What the last leaves were made from, and they."""
 
 
 def leaves_read(nodes: Iterable[NodeRow], given_up: frozenset[int]) -> Leaves:
-    """Three queries, whatever the number of GPUs; those of the last reading where the rows are the same."""
-    placed = Gpu.objects.filter(slot__isnull=False).values_list("id", "node_id", "slot")
-    rows = _GpuRows(
-        names={node.pk: node.name for node in nodes},
-        plain=list(placed.filter(present=True, fault="").order_by()),
-        others=list(placed.filter(Q(present=False) | ~Q(fault="")).order_by("-present", "-id")),
-        given_up=list(placed.filter(pk__in=given_up).order_by()),
-    )
+    """Those of the last reading where the rows are the same. One query, and one more where some have changed."""
+    gpus, names = _gpus.read(), {node.pk: node.name for node in nodes}
+    facts = gpus, names, given_up
     for before, leaves in list(_last):
-        if before == rows:
+        if before == facts:
             return leaves
-    found = _leaves_of(rows)
-    _last[:] = [(rows, found)]
+    found = _leaves_of([_GpuRow._make(row) for row in gpus.values()], names, given_up)
+    _last[:] = [(facts, found)]
     return found
 
 
-def _leaves_of(rows: _GpuRows) -> Leaves:
+def _leaves_of(gpus: Collection[_GpuRow], names: Mapping[int, str], given_up: frozenset[int]) -> Leaves:
+    """Of several GPUs that had one slot one that is well counts, else one that is there, else the newest."""
     found = Leaves()
-    for gpu, node, slot in sorted(rows.plain, reverse=True):
-        _enter(found, gpu, f"{rows.names[node]}/{slot}")
-        found.well[node].add(slot or 0)
-    for gpu, node, slot in rows.others:
-        leaf = f"{rows.names[node]}/{slot}"
-        _enter(found, gpu, leaf)
-        if found.gpus[leaf] == gpu:
-            found.well[node].discard(slot or 0)
-    for _, node, slot in rows.given_up:
-        found.well[node].discard(slot or 0)
+    for gpu in sorted(gpus, key=lambda gpu: (gpu.present and not gpu.fault, gpu.present, gpu.pk), reverse=True):
+        leaf = f"{names[gpu.node_id]}/{gpu.slot}"
+        found.ids[gpu.pk] = leaf
+        found.gpus.setdefault(leaf, gpu.pk)
+        if gpu.present and not gpu.fault:
+            found.well[gpu.node_id].add(gpu.slot)
+    for gpu in gpus:
+        if gpu.pk in given_up:
+            found.well[gpu.node_id].discard(gpu.slot)
     return found
-
-
-def _enter(found: Leaves, gpu: int, leaf: str) -> None:
-    found.ids[gpu] = leaf
-    found.gpus.setdefault(leaf, gpu)
 
 
 @lru_cache(maxsize=NODES_KEPT)

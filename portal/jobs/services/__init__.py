@@ -16,10 +16,11 @@ from portal.jobs.services.starting import Starting, attempts_start
 from portal.jobs.services.stop import job_stop
 from portal.jobs.services.submit import job_draft, job_submit
 from portal.jobs.services.upkeep import jobs_reconcile, node_tasks_lose
-from portal.jobs.services.waits import Waiting, waits_due, waits_write
-from portal.jobs.services.words import job_of_others
+from portal.jobs.services.waits import Told, Waiting, waits_due, waits_write
+from portal.jobs.services.words import NAMED, job_of_others
 
 __all__ = [
+    "NAMED",
     "PREEMPTING",
     "Leaf",
     "NoPortLeft",
@@ -28,6 +29,7 @@ __all__ = [
     "Preempting",
     "Starting",
     "Taken",
+    "Told",
     "Waiting",
     "attempt_end",
     "attempt_log_done",

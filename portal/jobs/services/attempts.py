@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +13,7 @@ from django.db.models import OuterRef, Q, Subquery
 
 from nodes.protocol import ContainerState, Phase, StopReason
 from portal.clusters.models import Node
+from portal.common.bulk import rows_insert, rows_update
 from portal.common.moves import sources
 from portal.jobs.models import JobAttempt, JobEvent, TaskAttempt
 from portal.jobs.services.moves import attempt_move, job_hold, job_move, jobs_announce
@@ -132,28 +134,34 @@ def attempt_end(
     return attempt_is_first
 
 
-def attempts_end(
-    *,
-    attempts: Sequence[JobAttempt],
-    reason: EndReason,
-    message: str,
-    now: datetime,
-    stop: StopReason,
-    grace_s: int,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """An attempt, with its job, that is told to end: why, and how many seconds its tasks have for it."""
+
+    attempt: JobAttempt
+    message: str
+    grace_s: int
+
+
+def attempts_end(*, endings: Sequence[Ending], reason: EndReason, stop: StopReason, now: datetime) -> None:
     """The same for several at once, inside the caller's transaction, which holds their jobs' rows. Raises Overtaken
     when one of them ends already."""
-    keys = [attempt.pk for attempt in attempts]
-    going_on = JobAttempt.objects.filter(pk__in=keys, state__in=sources(ATTEMPT_MOVES, AttemptState.ENDING))
-    if going_on.update(state=AttemptState.ENDING, end_reason=reason, end_message=message) != len(keys):
+    told = {one.attempt.pk: one for one in endings}
+    going_on = JobAttempt.objects.filter(pk__in=told, state__in=sources(ATTEMPT_MOVES, AttemptState.ENDING))
+    if going_on.update(state=AttemptState.ENDING, end_reason=reason) != len(told):
         raise Overtaken
-    JobEvent.objects.bulk_create(
-        JobEvent(job_id=one.job_id, job_attempt=one, at=now, code=f"ending_{reason}", message=message)
-        for one in attempts
-    )
-    jobs_announce([one.job for one in attempts])
-    live = TaskAttempt.objects.filter(LIVE, job_attempt__in=keys)
-    tasks_stop(live, reason=stop, message=message, grace_s=grace_s)
+    messages = [(key, one.message) for key, one in told.items()]
+    rows_update(JobAttempt, ("end_message",), messages, only={"state": AttemptState.ENDING})
+    events = [(one.attempt.job_id, key, now, f"ending_{reason}", one.message) for key, one in told.items()]
+    rows_insert(JobEvent, ("job", "job_attempt", "at", "code", "message"), events)
+    jobs_announce([one.attempt.job for one in endings])
+    live = TaskAttempt.objects.filter(LIVE, job_attempt__in=told, phase__in=[Phase.PREPARE, Phase.RUN])
+    rows = list(live.only("phase", "node_id", "job_attempt_id"))
+    _phase_order(rows, Phase.STOP, stop_reason=stop)
+    stops = [(row.pk, told[row.job_attempt_id].message, told[row.job_attempt_id].grace_s) for row in rows]
+    # Those that were told to stop before have their message.
+    only = {"phase": Phase.STOP, "stop_message": ""}
+    rows_update(TaskAttempt, ("stop_message", "stop_grace_s"), stops, only=only)
 
 
 def tasks_stop(rows: Iterable[TaskAttempt], *, reason: StopReason, message: str, grace_s: int | None = None) -> None:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from django.db.models import Q
 
+from portal.common.bulk import rows_insert
 from portal.jobs.models import Allocation, Claim, Job, JobAttempt, Task
 from portal.jobs.services.placing import Overtaken, Placed
 from portal.jobs.states import AttemptState, JobState, TaskState
@@ -33,19 +34,13 @@ def claims_make(wants: Sequence[tuple[Job, Sequence[Placed]]], *, now: datetime)
     Claim.objects.filter(Q(leaf__in=leaves) | Q(task__in=tasks)).delete()
     held = Allocation.objects.filter(leaf__in=leaves, released_at__isnull=True).order_by()
     holders = dict(held.values_list("leaf", "task_attempt__job_attempt__job"))
-    Claim.objects.bulk_create(
-        Claim(
-            leaf_id=leaf.gpu_id,
-            claimant=job,
-            task_id=place.task_id,
-            virtual_cell=leaf.virtual_cell,
-            victim_id=holders.get(leaf.gpu_id),
-            created_at=now,
-        )
+    made = [
+        (leaf.gpu_id, job.pk, place.task_id, leaf.virtual_cell, holders.get(leaf.gpu_id), now)
         for job, placed in wants
         for place in placed
         for leaf in place.leaves
-    )
+    ]
+    rows_insert(Claim, ("leaf", "claimant", "task", "virtual_cell", "victim", "created_at"), made)
 
 
 def _check_waiting(jobs: Sequence[Job]) -> None:

@@ -39,6 +39,14 @@ log = logging.getLogger(__name__)
 
 EXPIRES_S = 15
 NEEDS_SPEC = {Phase.PREPARE, Phase.RUN}
+SENT_TO = ("name", "public_key", "generation", "interface", "storages")
+"""What a list of orders wants of its node."""
+
+RUN_OF = (
+    "number", "job__name", "job__run", "job__spec", "job__secrets_sealed", "job__vc__default_profile",
+    *(f"job__user__{name}" for name in ("username", "uid", "gid", "extra_gids")),
+)  # fmt: skip
+"""What a spec wants of its job attempt; whole rows of job, user and virtual cluster are large."""
 
 
 def nodes_hold(node_ids: Iterable[int]) -> None:
@@ -92,7 +100,7 @@ def _send_changed() -> None:
     ids = sorted(_changed.nodes)
     _changed.nodes.clear()
     if ids:
-        nodes = Node.objects.filter(pk__in=ids).defer("inventory").order_by("pk")
+        nodes = Node.objects.filter(pk__in=ids).only(*SENT_TO).order_by("pk")
         for node, desired in desired_lists(nodes=list(nodes)):
             _send(node, desired)
 
@@ -183,7 +191,7 @@ def _specs_store(wanted: QuerySet[TaskAttempt], nodes: Mapping[int, Node]) -> No
     if not rows:
         return
     running = JobAttempt.objects.filter(pk__in={row.job_attempt_id for row in rows})
-    attempts = running.select_related("job__user", "job__vc").defer("job__config").in_bulk()
+    attempts = running.select_related("job__user", "job__vc").only(*RUN_OF).in_bulk()
     facts, gpus = attempts_facts([*attempts.values()]), _gpus([row.pk for row in rows])
     new = []
     for row in rows:

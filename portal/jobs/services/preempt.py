@@ -12,12 +12,12 @@ from uuid import UUID
 from nodes.protocol import Phase, StopReason
 from portal.common.bulk import rows_update
 from portal.jobs.models import Allocation, Job, JobAttempt, Preemption, Standing, TaskAttempt
-from portal.jobs.services.attempts import LIVE, attempts_end, tasks_stop
+from portal.jobs.services.attempts import LIVE, Ending, attempts_end, tasks_stop
 from portal.jobs.services.claims import claims_make
 from portal.jobs.services.holding import rights_lose
 from portal.jobs.services.moves import job_event
 from portal.jobs.services.placing import Placed
-from portal.jobs.services.words import gpus_named, job_named, jobs_named
+from portal.jobs.services.words import NAMED, gpus_named, job_named, jobs_named
 from portal.jobs.states import EndReason, JobState
 
 PREEMPTING = "preempting"
@@ -35,7 +35,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Preempting:
-    """A job, with user and VC loaded, the places that it is owed, and who must end for them."""
+    """A job, with the columns of ``NAMED``, the places that it is owed, and who must end for them."""
 
     job: Job
     placed: Sequence[Placed]
@@ -58,14 +58,17 @@ def jobs_preempt(*, wants: Sequence[Preempting], now: datetime) -> None:
 
 
 def _victims_end(wants: Sequence[Preempting], now: datetime) -> list[Preemption]:
-    """Tell those that go on to end, each for the first that names it; gangs as a whole, and equal ones together."""
+    """Tell those that go on to end, each for the first that names it; gangs as a whole and together."""
     taken = _by_first(wants)
     rows = TaskAttempt.objects.filter(
         LIVE, pk__in=taken, phase__in=[Phase.PREPARE, Phase.RUN], job_attempt__end_reason=""
     ).select_related("task__role", "job_attempt__job__user", "job_attempt__job__vc")
+    rows = rows.only(
+        "phase", "node_id", "task__index", "task__role__name", *(f"job_attempt__job__{one}" for one in NAMED)
+    )
     ordered = sorted(rows, key=lambda row: (row.job_attempt_id, taken[row.pk][0], row.pk))
     held, own = _held(ordered)
-    told, gangs = [], defaultdict(list)
+    told, gangs = [], []
     for (attempt, _), group in groupby(ordered, key=lambda row: (row.job_attempt, taken[row.pk][0])):
         tasks = list(group)
         _, job, grace_s = taken[tasks[0].pk]
@@ -73,15 +76,12 @@ def _victims_end(wants: Sequence[Preempting], now: datetime) -> list[Preemption]
         why = "which has a higher priority" if by_right else "which is owed the GPUs that it had on loan"
         message = f"Preempted by {job_named(job, to=attempt.job)}, {why}."
         if attempt.job.gang:
-            gangs[message, grace_s].append(attempt)
+            gangs.append(Ending(attempt, message, grace_s))
         else:
             _tasks_end(attempt, tasks, message, grace_s, now)
         told.append(_preemption(job, attempt, tasks, sum(held[row.pk] for row in tasks), now, grace_s))
-    for (message, grace_s), attempts in gangs.items():
-        attempts_end(
-            attempts=attempts, reason=EndReason.PREEMPTED, message=message, now=now, stop=StopReason.PREEMPTED,
-            grace_s=grace_s,
-        )  # fmt: skip
+    if gangs:
+        attempts_end(endings=gangs, reason=EndReason.PREEMPTED, stop=StopReason.PREEMPTED, now=now)
     return Preemption.objects.bulk_create(told)
 
 

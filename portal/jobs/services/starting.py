@@ -27,7 +27,7 @@ from portal.jobs.states import JOB_MOVES, AttemptState, JobState, TaskState
 
 @dataclass(frozen=True, slots=True)
 class Starting:
-    """A job, with user and VC loaded, and where its tasks go."""
+    """A job, and where its tasks go."""
 
     job: Job
     placed: tuple[Placed, ...]
@@ -55,7 +55,7 @@ def attempts_start(*, starts: Sequence[Starting], now: datetime) -> list[JobAtte
     waiting = Task.objects.filter(pk__in=[place.task_id for place in placed])
     if tasks_move(waiting, TaskState.STARTING) != len(placed):
         raise Overtaken
-    nodes = Node.objects.defer("inventory").in_bulk({place.node_id for place in placed})
+    nodes = Node.objects.only("name", "port_first", "port_last").in_bulk({place.node_id for place in placed})
     rows = _task_attempts(begun, nodes, now)
     rows_insert(TaskAttempt, _Row._fields, rows)
     rows_insert(Allocation, _Hold._fields, _allocations(rows, placed, now))

@@ -9,10 +9,12 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
+from django.db.models.fields.json import KeyTransform
 
 from nodes.protocol import ContainerState, Phase, StopReason
 from portal.clusters.models import Node
 from portal.clusters.states import NodeHealth
+from portal.common.row_versions import KeptRows
 from portal.jobs.models import JobAttempt, TaskAttempt
 from portal.jobs.services.attempts import (
     LIVE,
@@ -27,7 +29,7 @@ from portal.jobs.services.outcomes import attempt_decide, task_attempt_ended
 from portal.jobs.services.reports import attempt_log_done
 from portal.jobs.services.specs import grace_seconds
 from portal.jobs.spec import JobSpec
-from portal.jobs.states import JOB_LIVE, AttemptState, EndReason, JobState
+from portal.jobs.states import AttemptState, EndReason
 
 NOT_PREPARED = [ContainerState.ACCEPTED, ContainerState.PULLING]
 NOT_STARTED = [*NOT_PREPARED, ContainerState.PREPARED]
@@ -57,8 +59,10 @@ def _attempts(**condition: Any) -> Iterable[JobAttempt]:
 
 
 def _lost_nodes(now: datetime) -> None:
-    rows = TaskAttempt.objects.filter(LIVE, node__health=NodeHealth.LOST)
-    for node in Node.objects.filter(pk__in=rows.values("node")).order_by("id"):
+    # The nodes first, of which mostly none is lost: there are many more tasks.
+    lost = list(Node.objects.filter(health=NodeHealth.LOST).order_by().values_list("pk", flat=True))
+    rows = TaskAttempt.objects.filter(LIVE, node__in=lost)
+    for node in Node.objects.filter(pk__in=rows.values("node")).order_by("id") if lost else ():
         node_tasks_lose(node=node, now=now)
 
 
@@ -98,14 +102,19 @@ def _starting(attempt: JobAttempt, now: datetime) -> None:
         )  # fmt: skip
 
 
+_running = KeptRows(
+    lambda: JobAttempt.objects.filter(state=AttemptState.RUNNING),
+    ["id", "started_at", KeyTransform("time_limit_s", KeyTransform("berth", F("job__spec")))],
+    key=int,
+)
+"""Attempts that run: since when, and for how many seconds they may. A job's time limit never changes."""
+
+
 def _time_limits(now: datetime) -> None:
-    # SQLite takes a null for more than nothing. The jobs' state, so that no file of the many that wait is looked into.
-    going = JobAttempt.objects.filter(state=AttemptState.RUNNING, job__state__in=JOB_LIVE - {JobState.WAITING})
-    running = going.filter(job__spec__berth__time_limit_s__gt=0).order_by()
     over = [
         key
-        for key, began, limit in running.values_list("pk", "started_at", "job__spec__berth__time_limit_s")
-        if began is not None and limit is not None and now - began >= timedelta(seconds=limit)
+        for key, began, limit in _running.read().values()
+        if limit and began is not None and now - began >= timedelta(seconds=limit)
     ]
     for attempt in _attempts(pk__in=over) if over else ():
         berth = JobSpec.from_json(attempt.job.spec).berth
@@ -120,5 +129,6 @@ def _logs_done() -> None:
     rows = TaskAttempt.objects.filter(
         state=ContainerState.TERMINATED, log_complete=True, archived_to__gte=F("log_end"), removed_at__isnull=True
     ).exclude(phase=Phase.REMOVE)
-    for row in rows.select_related("job_attempt"):
+    keys = list(rows.order_by().values_list("pk", flat=True))
+    for row in TaskAttempt.objects.filter(pk__in=keys).select_related("job_attempt") if keys else ():
         attempt_log_done(row=row)

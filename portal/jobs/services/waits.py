@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from heapq import nsmallest
+from typing import Any, NamedTuple
 
 from django.db import transaction
 
@@ -38,14 +39,27 @@ class Waiting:
     numbers: dict[str, Any] = field(default_factory=dict)
 
 
-def waits_due(*, codes: Mapping[int, str], told: Mapping[int, str], now: datetime) -> set[int]:
+class Told(NamedTuple):
+    """What is stored of why a job waits: the code, and since when (ms since 1970)."""
+
+    code: str
+    written_ms: int | None
+
+
+def waits_due(*, codes: Mapping[int, str], told: Mapping[int, Told], now: datetime) -> set[int]:
     """Of the waiting jobs (row id -> code of today's reason) those whose reason is to be stored: first those with
-    another code than was told, in their order, then those that were told longest ago. One query."""
-    changed = [job for job, code in codes.items() if job in told and told[job] != code]
+    another code than was told, in their order, then those that were told longest ago."""
+    before = int((now - REASON_REWRITE).timestamp() * 1000)
+    changed, old = [], []
+    for job, code in codes.items():
+        if (last := told.get(job)) is None:
+            continue
+        if last.code != code:
+            changed.append(job)
+        if last.written_ms is not None and last.written_ms <= before:
+            old.append((last.written_ms, job))
     share = max(LEAST_STALE, len(codes) // STALE_CYCLES)
-    old = Job.objects.filter(state=JobState.WAITING, waiting_written_at__lte=now - REASON_REWRITE)
-    stale = old.order_by("waiting_written_at", "pk").values_list("pk", flat=True)[:share]
-    return {*changed[:MOST_CHANGED], *(job for job in stale if job in codes)}
+    return {*changed[:MOST_CHANGED], *(job for _, job in nsmallest(share, old))}
 
 
 def waits_write(*, waits: Iterable[Waiting], now: datetime) -> int:

@@ -9,6 +9,9 @@ from portal.jobs.spec import JobSpec
 
 _NAMED = 5
 
+NAMED = ("name", "run", "gang", "spec", "user__username", "vc__name")
+"""What a name is made of, and what is wanted of a job that gives or takes GPUs: a whole row is large."""
+
 
 def job_named(job: Job, *, to: Job) -> str:
     """``job``, in a text on the page of ``to``; both with user and VC loaded."""
