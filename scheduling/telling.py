@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from functools import partial
 
 from scheduling import explain
+from scheduling.caps import is_capped, over_cap
 from scheduling.deciding import NodeIds
 from scheduling.decisions import Code, Reason, Wait
 from scheduling.health import doomed_in
 from scheduling.jobs import Job
-from scheduling.shapes import Choice, Pool, Shape, Unit
+from scheduling.shapes import Choice, Pool, Shape, Unit, needs_of
 from scheduling.state import Late, Line, State, Trial
 
 NEARNESS = {code: number for number, code in enumerate(Code)}
@@ -24,7 +25,7 @@ class Teller:
         self._lines = lines
         self._right: dict[tuple[int, int], Reason | None] = {}
         self._alike: dict[tuple[int, int], Reason | None] = {}
-        self._room: dict[tuple[int, int], Reason] = {}
+        self._room: dict[tuple[int, int, str, int], Reason] = {}
 
     def waits(self) -> tuple[Wait, ...]:
         """One wait for each job that does not start, in the order of the pass, then those that are taking cells."""
@@ -63,7 +64,8 @@ class Teller:
             held_up = self._held_up(late, line)
             if held_up is not None:
                 return held_up
-        key = (number, len(late.choices))
+        whose = (late.job.user, priority) if is_capped(self._state, late.job.vc) else ("", 0)
+        key = (number, len(late.choices), *whose)
         if key not in self._room:
             self._room[key] = room_missing(self._state, late.job, late.choices or late.shape.choices, None)
         return self._room[key]
@@ -174,9 +176,13 @@ def room_missing(state: State, job: Job, choices: tuple[Choice, ...], nodes: Nod
             missing = _loan_missing if job.opportunistic else _cells_missing
             if missing(state, job, unit) is not None:
                 continue  # not this unit, but another one has a right to cells
+            alone = Choice(choice.chains, (unit,))
+            beyond = None if job.opportunistic else over_cap(state, job, needs_of(alone, job.gang))
+            if beyond is not None:
+                reasons.append(beyond)
+                continue
             preferred = desk.preferred(job, unit, allowed)
             parts = unit.parts if not job.opportunistic else tuple(part.modestly() for part in unit.parts)
-            alone = Choice(choice.chains, (unit,))
             fits = _fits(state, job, alone, nodes) if unit.pools and not job.opportunistic else None
             found = explain.no_room(desk.ledger, parts, preferred, allowed, owner=not job.opportunistic, fits=fits)
             if found.code == Code.BAD_NODES and not job.opportunistic:

@@ -189,6 +189,18 @@ def test_what_does_not_start_of_a_job_that_is_no_gang_has_its_reason_in_the_same
     assert made.explain("j", 0) == wait
 
 
+def test_of_a_job_that_is_no_gang_the_task_with_a_right_to_cells_may_be_beyond_the_users_limit() -> None:
+    """The small task is within the limit and finds no cell; the large one has a cell and is beyond the limit."""
+    described = with_rules(
+        cluster(node("gpu01", 4), node("h", 2, "H100"), vision={"A100": 4, "H100": 2}), vision=Rules(user_gpus=3)
+    )
+    made = running(described, job("holder", role(sku="H100")))
+    made.submit(job("j", role("large", gpus=4), role("small", gpus=2, sku="H100"), gang=False, order=1))
+    (wait,) = made.plan(0).waits
+    assert wait.reason.code == Code.USER_LIMIT
+    assert (wait.reason.numbers["held"], wait.reason.numbers["needed"], wait.reason.numbers["limit"]) == (1, 4, 3)
+
+
 def test_what_cannot_start_of_a_job_that_takes_cells_waits_for_them_too_and_not_for_quota() -> None:
     made = running(cluster(node("gpu01"), vision=2), job("low", role(count=2), priority=1, gang=False, grace=1000))
     made.submit(job("high", role(count=3), priority=20, gang=False))
