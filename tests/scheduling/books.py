@@ -1,19 +1,20 @@
 """The engine's books read again from its snapshot, by ways of their own."""
 
 from collections import Counter
+from copy import deepcopy
 
 from scheduling import Engine, Plan, Snapshot, Standing
 
 
 def books_of(made: Engine) -> dict[str, object]:
-    """All that the ledger counts, but for how often something was given back."""
+    """All that the ledger counts, but for how often something was given back; copies, for it goes on counting."""
     ledger = made._ledger
     tasks = [
         {key: ([use.leaf for use in one.leaves], one.cpu_milli, one.memory_mb) for key, one in here.items()}
         for here in ledger.tasks
     ]
     return {"tasks": tasks} | {
-        name: getattr(ledger, name)
+        name: deepcopy(getattr(ledger, name))
         for name in (
             "healthy", "open_nodes", "busy", "lent", "claimed", "bound", "held", "cpu", "memory", "used",
             "owners", "pairs", "home", "place", "seated", "seat_at", "bound_nodes", "free_leaves", "groups",
