@@ -23,7 +23,7 @@ class DominantShares:
     """What each claimant holds of a whole, and its weighted dominant share.
 
     `total` is the whole; of a resource of which there is none, nobody has a part. A claimant without a weight
-    has 1; weights are greater than 0.
+    has 1; weights are greater than 0. `changes` counts how often a share may have changed.
     """
 
     def __init__(self, total: Amounts, weights: Mapping[str, int | Fraction] | None = None) -> None:
@@ -36,13 +36,14 @@ class DominantShares:
         self._held: dict[str, dict[str, int]] = {}
         self._apart: dict[str, Amounts] = {}
         self._keys: dict[str, int] = {}
+        self.changes = 0
 
     def copy(self) -> "DominantShares":
         """An independent one with the same contents."""
         twin = object.__new__(DominantShares)
         twin._whole, twin._unit, twin._weights, twin._scale = self._whole, self._unit, self._weights, self._scale
         twin._held = {name: held.copy() for name, held in self._held.items()}
-        twin._apart, twin._keys = self._apart.copy(), self._keys.copy()
+        twin._apart, twin._keys, twin.changes = self._apart.copy(), self._keys.copy(), self.changes
         return twin
 
     def take(self, name: str, amounts: Amounts) -> None:
@@ -83,6 +84,7 @@ class DominantShares:
         held = self._held.get(name, {})
         parts = [(amount - apart.get(one, 0)) * unit.get(one, 0) for one, amount in held.items()]
         numerator, denominator = self._weights.get(name, (1, 1))
+        self.changes += 1
         self._keys[name] = max(0, max(parts, default=0)) * denominator * (self._scale // numerator)
 
 

@@ -81,6 +81,13 @@ class Ground:
         held = mask & self.ledger.busy[number] & ~self.doomed_on(number)
         return self.costs.cheapest(self.ledger, number, held, count, self._gone())
 
+    def at_least(self, number: int, mask: int) -> Cost:
+        """What all who hold leaves in the mask lose, the least that it costs to have a cell there."""
+        held = mask & self.ledger.busy[number]
+        if self.doomed:
+            held &= ~self.doomed_on(number)
+        return self.costs.at_least(self.ledger, number, held, self._gone() if self.taken else ())
+
     def least_first(self, nodes: int, losses: Callable[[int], Iterable[Loss]]) -> Iterator[Loss]:
         """All `losses` on these nodes, the least first."""
         return self.costs.least_first(self.ledger, nodes, losses, self._gone())

@@ -6,8 +6,8 @@ virtual placement in the same way.
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial, reduce
-from operator import or_
+from functools import partial
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from scheduling import hived
@@ -16,7 +16,7 @@ from scheduling.ground import Ground, Task
 from scheduling.jobs import TaskPlacement
 from scheduling.layout import Quota, Spot
 from scheduling.loose import place_loose
-from scheduling.preemption import NOTHING, Cost, Loss
+from scheduling.preemption import NOTHING, Cost
 from scheduling.resources import Demand
 from scheduling.topology import Match, Sizes, agrees, bits, free_blocks
 from scheduling.virtual import Seat
@@ -245,17 +245,17 @@ class Hardware:
         all who run there, for they have to go as the cell fills."""
         if not evicted:
             return NOTHING
-        ground, ledger = self.ground, self.ledger
-        usable = block & ledger.healthy[number] & ~ledger.claimed[number]
-        now, _ = ground.price(number, usable, evicted)
-        held = (usable & ledger.busy[number] & ~ground.doomed_on(number)).bit_count()
-        return now if held == evicted else (*now[:2], *ground.price(number, usable, held)[0][2:])
+        usable = self._usable(number, block)
+        return *self.ground.price(number, usable, evicted)[0][:2], *self.ground.at_least(number, usable)[2:]
+
+    def _usable(self, number: int, block: int) -> int:
+        return block & self.ledger.healthy[number] & ~self.ledger.claimed[number]
 
     def _nodes(self, nodes: int, need: int) -> list[Spot]:
         """Whole nodes for a cell node, those where least is taken back first."""
         ranked = []
         for number in bits(nodes & self.ground.allowed):
-            usable = self.ledger.healthy[number] & ~self.ledger.claimed[number]
+            usable = self._usable(number, -1)
             if usable.bit_count() >= need:
                 lent, evicted = self.ledger.lent[number].bit_count(), self._evicted(number, need)
                 ranked.append((self._loss(number, usable, evicted), evicted, lent, number))
@@ -301,18 +301,22 @@ class Hardware:
         return found
 
     def _by_loss(self, sorts: list[Ranked]) -> Iterator[Spot]:
-        """Cells from which leaves are taken back, the least loss first."""
+        """Cells from which leaves are taken back, the least loss first: each stands in line with what it costs at
+        least, and when its turn comes, with what it costs."""
         size = self.quota.shape.width
-
-        def losses(number: int) -> Iterator[Loss]:
-            for one in sorts:
-                if one.members >> number & 1:
-                    block = (1 << size) - 1 << one.base
-                    yield self._loss(number, block, one.evicted), one.rank, number, one.base
-
-        nodes = reduce(or_, (one.members for one in sorts), 0)
-        for _, _, number, base in self.ground.least_first(nodes, losses):
-            if self.ledger.safe(Spot(number, base), size):
+        full = (1 << size) - 1
+        line = []
+        for one in sorts:
+            block = full << one.base
+            for number in bits(one.members):
+                least = self.ground.at_least(number, self._usable(number, block))
+                line.append((least, one.rank, number, one.base, one.evicted))
+        heapify(line)
+        while line:
+            _, rank, number, base, evicted = heappop(line)
+            if evicted:
+                heappush(line, (self._loss(number, full << base, evicted), rank, number, base, 0))
+            elif self.ledger.safe(Spot(number, base), size):
                 yield Spot(number, base)
 
     def _least_split(self, base: int, members: int) -> Iterator[Spot]:

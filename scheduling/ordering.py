@@ -106,7 +106,8 @@ class Queue:
         self.front += held is None or (-bucket.priority, entry[:3]) <= held[0] or not chains or not chains <= held[1]
 
     def walk(self, share: Callable[[str], float], first: Collection[str] = (), *, wanting_loan: bool = False) -> "Walk":
-        """Through the queue in order; `share` gives a user's share, jobs in `first` lead their priority.
+        """Through the queue in order; `share` gives a user's share, jobs in `first` lead their priority, in the
+        order given.
 
         `wanting_loan`: only those that may want one.
         """
@@ -121,10 +122,10 @@ class Queue:
 
 
 def _led(buckets: list[Bucket], leading: list[tuple[Bucket, Entry]]) -> list[list[Bucket]]:
-    """Those that lead their priority, then the others of it."""
+    """Those that lead their priority, one after the other, then the others of it."""
     ahead = {entry[2] for _, entry in leading}
     rest = [one._replace(entries=[entry for entry in one.entries if entry[2] not in ahead]) for one in buckets]
-    return [[one._replace(entries=[entry]) for one, entry in leading], [one for one in rest if one.entries]]
+    return [*([one._replace(entries=[entry])] for one, entry in leading), [one for one in rest if one.entries]]
 
 
 class Walk:

@@ -41,5 +41,5 @@ def make_plan(state: State, now: int, *, told: bool, fallen: Mapping[str, Demoti
         demotions=tuple(fallen[name] for name in sorted(fallen)),
         waits=waits,
         releases=tuple(sorted(set(trial.releases))),
-        reservations=tuple(sorted(trial.reserved)),
+        reservations=tuple(dict.fromkeys(trial.reserved)),
     )

@@ -11,6 +11,7 @@ from functools import reduce
 from heapq import heappop, heappush, merge
 from math import inf
 from operator import or_
+from typing import NamedTuple
 
 from scheduling.cells import FirstToPay, Policy
 from scheduling.decisions import Victim
@@ -36,6 +37,19 @@ Payer = tuple[int, int, int, str, int]
 mask)."""
 
 
+Payers = frozenset[tuple[bool, str | None]]
+"""Who loses leaves: whether inside the minimum run time, and of which virtual cluster (None: is on the way out)."""
+
+
+class Block(NamedTuple):
+    """What all who hold some leaves of a node cost: the holders for whom it was worked out, who pays, the rest of the
+    cost."""
+
+    holders: dict[str, int]
+    payers: Payers
+    rest: tuple[int, int, int]
+
+
 class Costs:
     """What it costs to end running jobs, at one moment (ms). `borrowed` are the shares on loan."""
 
@@ -49,6 +63,9 @@ class Costs:
         self._payers: dict[tuple[bool, str], list[Payer]] | None = None
         self._going = 0
         self._over: set[str] = set()
+        self._blocks: dict[int, dict[int, Block]] = {}
+        self._firsts: dict[Payers, tuple[bool, float]] = {}
+        self._firsts_at = 0
 
     def of(self, job: str, leaves: int | None = None) -> Cost:
         """The cost of a running job: of all of it, or of `leaves` where it is no gang and only they are taken.
@@ -133,8 +150,40 @@ class Costs:
                     best[has] = total, leaves | own
         return best.get(count, (NOTHING, 0))
 
+    def at_least(self, ledger: Ledger, number: int, mask: int, gone: Collection[str] = ()) -> Cost:
+        """The loss of all who hold leaves in the mask, at the price of whichever of them would be the first to pay: a
+        cell there never costs less. Kept for the next cells that are looked for."""
+        known = self._blocks.get(number, {}).get(mask) if not gone else None
+        if known is None or known.holders != ledger.held[number]:
+            known = self._block(ledger, number, mask, gone)
+            if not gone:
+                self._blocks.setdefault(number, {})[mask] = known
+        return *self._first_of(known.payers), *known.rest
+
+    def _first_of(self, payers: Payers) -> tuple[bool, float]:
+        """Who of them would be the first to pay; the same for all blocks until a share changes."""
+        if self._firsts_at != self._borrowed.changes:
+            self._firsts_at = self._borrowed.changes
+            self._firsts.clear()
+        if payers not in self._firsts:
+            shares = ((protected, -inf if vc is None else self._share(vc)) for protected, vc in payers)
+            self._firsts[payers] = min(shares)
+        return self._firsts[payers]
+
+    def _block(self, ledger: Ledger, number: int, mask: int, gone: Collection[str]) -> Block:
+        holders, payers = ledger.held[number], set[tuple[bool, str | None]]()
+        counted = lost = gpus = 0
+        for job, own in holders.items():
+            if own & mask:
+                cost = NOTHING if job in gone else self.of(job, (own & mask).bit_count())
+                payers.add((cost[0], None if cost == NOTHING else self._running[job].job.vc))
+                counted, lost, gpus = counted + cost[2], lost + cost[3], gpus + cost[4]
+        return Block(holders.copy(), frozenset(payers or {(False, None)}), (counted, lost, gpus))
+
     def told_to_leave(self, ledger: Ledger, job: str) -> None:
         """The end of this job is ordered now: what nobody has claimed of its GPUs costs nothing more."""
+        for number in _numbers(ledger, self._running[job]) if self._blocks else ():
+            self._blocks.pop(number, None)
         if self._payers is not None and self.of(job) == NOTHING:
             self._over.add(job)
             self._going |= _unclaimed(ledger, self._running[job])

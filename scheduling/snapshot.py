@@ -66,7 +66,7 @@ class Usage:
 class Snapshot:
     """The state between two decisions. Equal snapshots give equal plans, whatever led to them.
 
-    `reservations` are the jobs that the last plan kept cells for; they stay first of their priority.
+    `reservations` are the jobs that the last plan kept cells for, in its order; they stay first of their priority.
     """
 
     cluster: Cluster

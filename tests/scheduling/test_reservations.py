@@ -5,6 +5,7 @@ from dataclasses import replace
 from scheduling import Borrow, Engine, Policy
 from tests.scheduling.builders import cluster, engine, give_back, job, node, role, running, wait_of
 
+HOUR = 3_600_000
 SHORT = 100
 
 
@@ -46,6 +47,19 @@ def test_a_preempted_job_waits_behind_the_one_for_which_cells_are_kept() -> None
     made.finish("high")
     made.finish("long")
     assert [one.job.id for one in made.advance(5).starts] == ["head"]
+
+
+def test_who_has_cells_kept_of_one_sku_does_not_pass_who_had_them_kept_of_another_before() -> None:
+    """`any` is the first that A100 are kept for; H100 are kept for `head`, though its user has had more of late."""
+    described = cluster(node("a", 1), node("h", 2, "H100"), vision={"A100": 1, "H100": 2})
+    full = [job("a", user="carol"), job("h", role(sku="H100"), user="bob")]
+    made = running(described, *full)
+    made.submit(job("head", role(gpus=2, sku="H100"), user="bob", order=1))
+    made.advance(HOUR)
+    made.submit(job("any", role(sku=None), user="alice", order=2))
+    for _ in range(3):
+        assert made.advance(2 * HOUR).starts == ()
+        assert made.snapshot().reservations == ("head", "any")
 
 
 def test_a_higher_priority_comes_before_the_one_for_which_cells_are_kept() -> None:
