@@ -81,7 +81,7 @@ def test_more_nodes_take_no_more_queries(world: World) -> None:
     before = browser.queries("/cluster")
     for number in range(2, 6):
         world.node(f"gpu0{number}", gpus=8)
-    assert browser.queries("/cluster") == before
+    assert browser.queries("/cluster") <= before
 
 
 def test_an_empty_cluster_says_how_a_server_joins(db: None) -> None:

@@ -98,7 +98,12 @@ class Stack:
             self._make_processes(made["portal_public_key"])
             for process in self.processes.values():
                 process.start()
-            self.wait_ready()
+            try:
+                self.wait_ready()
+            except AssertionError as error:
+                for name, tail in self.tails():
+                    error.add_note(f"--- {name}\n{tail}")
+                raise
             assert seed.wait(120) == 0, "the quotas could not be set"
 
     @contextlib.contextmanager
