@@ -23,6 +23,7 @@ class Teller:
         self._trial = trial
         self._state = trial.state
         self._lines = lines
+        self._capped = {vc: is_capped(self._state, vc) for vc in self._state.desk.ledger.layout.virtual_clusters}
         self._right: dict[tuple[int, int], Reason | None] = {}
         self._alike: dict[tuple[int, int], Reason | None] = {}
         self._room: dict[tuple[int, int, str, int], Reason] = {}
@@ -64,7 +65,7 @@ class Teller:
             held_up = self._held_up(late, line)
             if held_up is not None:
                 return held_up
-        whose = (late.job.user, priority) if is_capped(self._state, late.job.vc) else ("", 0)
+        whose = (late.job.user, priority) if self._capped[late.job.vc] else ("", 0)
         key = (number, len(late.choices), *whose)
         if key not in self._room:
             self._room[key] = room_missing(self._state, late.job, late.choices or late.shape.choices, None)
