@@ -19,8 +19,10 @@ from portal.dispatch.reports import report_take
 @shared_task(name=LOOK_TASK)
 def look() -> None:
     """Look whether something can be started."""
-    cycle_run(now=timezone.now())
-    collect_between()
+    try:
+        cycle_run(now=timezone.now())
+    finally:
+        collect_between()  # failed cycles leave garbage, too
 
 
 @shared_task(name="control.estimate_starts")
