@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -31,14 +32,15 @@ def announce_all(kind: str, payloads: Iterable[Mapping[str, Any]]) -> None:
     """The same for several of one kind, in one message."""
     try:
         message = {"type": MESSAGE, "kind": kind, "payloads": [dict(payload) for payload in payloads]}
-        asyncio.run_coroutine_threadsafe(_send(message), _loop()).result()
+        asyncio.run_coroutine_threadsafe(_send(message), _loop(os.getpid())).result()
     except Exception as error:  # whatever is wrong with the broker must not undo what was just committed
         log.warning("live events of kind %s not sent: %r", kind, error)
 
 
 @cache
-def _loop() -> asyncio.AbstractEventLoop:
-    """A loop in a thread of its own, which keeps its connection: to open one takes ten times as long as to send."""
+def _loop(_process: int) -> asyncio.AbstractEventLoop:
+    """A loop in a thread of its own, which keeps its connection: to open one takes ten times as long as to send. One
+    for each process: in a forked one the thread is gone."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="live", daemon=True).start()
     return loop
