@@ -10,7 +10,7 @@ export PYTHON
 
 FRONTEND := $(shell find frontend -type f -not -path '*/node_modules/*' -not -path '*/dist/*' -not -path '*/templates/*' 2>/dev/null)
 
-.PHONY: help setup demo run test lint bench soak lock clean
+.PHONY: help setup demo run engine test lint bench soak lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,23 +23,26 @@ demo: setup ## start the whole stack on this machine and run a sample job
 run: setup ## start the whole stack on this machine, without the sample job
 	@exec $(BIN)/python -m portal.embedded --no-job
 
+engine: $(DONE)/dev ## compile the scheduling engine: two to three times as fast
+	@scripts/engine-build
+
 test: $(DONE)/dev frontend/dist/.built ## install what the tests need and run them all
 	@scripts/test
 
 lint: $(DONE)/dev frontend/dist/.built ## style, types, the floors, Django's own checks
 	@scripts/lint
 
-bench: $(DONE)/dev ## print the figures of tests/benchmarks
+bench: engine ## print the figures of tests/benchmarks
 	@for file in tests/benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python -m tests.benchmarks.$$(basename $$file .py); done
 
-soak: $(DONE)/dev frontend/dist/.built ## the tests that take hours
+soak: engine frontend/dist/.built ## the tests that take hours
 	@$(BIN)/python -m pytest -m soak
 
 lock: $(DONE)/dev ## write the locked requirements anew from the *.in files
 	@scripts/lock
 
 clean: ## remove what setup made (the data in data/ stays)
-	@rm -rf .venv frontend/node_modules frontend/dist
+	@rm -rf .venv build frontend/node_modules frontend/dist
 
 # The virtual environment is checked each time: it breaks when its Python goes away.
 .PHONY: venv

@@ -1,5 +1,10 @@
 """Berth's scheduling engine: a snapshot goes in, a plan comes out. Pure: no clock, no I/O, no randomness."""
 
+from scheduling.compiled import use
+
+COMPILED = use(__path__)
+"""Whether the modules below are compiled code."""
+
 from scheduling.admission import JobRefused, Refusal, refusals
 from scheduling.cells import (
     CellType,
@@ -26,6 +31,7 @@ from scheduling.snapshot import Claim, Running, RunningTask, Snapshot, Usage
 
 __all__ = [
     "ALL",
+    "COMPILED",
     "Borrow",
     "CellType",
     "Claim",

@@ -286,7 +286,7 @@ class Desk:
         address = self.ledger.layout.virtual_address
         wanted = {address(seat.cell, bit) for seat in seats for bit in bits(seat.leaves)}
         found: set[Task] = set()
-        for name in over & self.running.keys():
+        for name in over.intersection(self.running):
             running = self.running[name]
             mine = [one.placement for one in running.tasks]
             holding = [one for one in mine if any(use.virtual_cell in wanted for use in one.leaves)]

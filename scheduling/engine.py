@@ -32,7 +32,7 @@ ALL: Final[NodeIds] = None
 """Every node."""
 
 
-class UnknownJob(KeyError):
+class UnknownJob(LookupError):
     """The engine has no job of this id (`job`), neither waiting nor running."""
 
     def __init__(self, job: str) -> None:
@@ -51,8 +51,9 @@ class Engine:
     _ledger: Ledger
     _fallen: dict[str, Demotion]
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._load(Snapshot(cluster))
+    def __init__(self, start: Cluster | Snapshot) -> None:
+        with paused():
+            self._load(start if isinstance(start, Snapshot) else Snapshot(start))
 
     # What happened
 
@@ -284,10 +285,7 @@ class Engine:
     @classmethod
     def restore(cls, snapshot: Snapshot) -> "Engine":
         """The engine that has this snapshot. Raises PlacementConflict when two tasks hold one leaf."""
-        engine = cls.__new__(cls)
-        with paused():
-            engine._load(snapshot)
-        return engine
+        return cls(snapshot)
 
     def follow(self, snapshot: Snapshot) -> None:
         """Be what `restore` would make of this snapshot, for the price of what differs. Raises PlacementConflict."""

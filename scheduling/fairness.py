@@ -40,7 +40,7 @@ class DominantShares:
 
     def copy(self) -> "DominantShares":
         """An independent one with the same contents."""
-        twin = object.__new__(DominantShares)
+        twin = DominantShares({})
         twin._whole, twin._unit, twin._weights, twin._scale = self._whole, self._unit, self._weights, self._scale
         twin._held = {name: held.copy() for name, held in self._held.items()}
         twin._apart, twin._keys, twin.changes = self._apart.copy(), self._keys.copy(), self.changes

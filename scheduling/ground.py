@@ -64,7 +64,7 @@ class Ground:
         if not self.doomed:
             return 0
         tasks = self.ledger.tasks[number]
-        return sum(self.ledger.mask_of(tasks[task]) for task in self.doomed & tasks.keys())
+        return sum(self.ledger.mask_of(tasks[task]) for task in self.doomed.intersection(tasks))
 
     def unbound_on(self, number: int) -> int:
         """Leaves of a node that lie in no quota cell, or singly in one that a doomed task leaves."""
@@ -81,12 +81,14 @@ class Ground:
         held = mask & self.ledger.busy[number] & ~self.doomed_on(number)
         return self.costs.cheapest(self.ledger, number, held, count, self._gone())
 
-    def at_least(self, number: int, mask: int) -> Cost:
-        """What all who hold leaves in the mask lose, the least that it costs to have a cell there."""
-        held = mask & self.ledger.busy[number]
+    def at_least(self, blocks: Iterable[tuple[int, int]]) -> list[Cost]:
+        """What all lose who hold leaves of a block (node, mask), for each: the least that it costs to have a cell
+        there."""
+        busy = self.ledger.busy
+        held = [(number, mask & busy[number]) for number, mask in blocks]
         if self.doomed:
-            held &= ~self.doomed_on(number)
-        return self.costs.at_least(self.ledger, number, held, self._gone() if self.taken else ())
+            held = [(number, mask & ~self.doomed_on(number)) for number, mask in held]
+        return self.costs.at_least(self.ledger, held, self._gone() if self.taken else ())
 
     def least_first(self, nodes: int, losses: Callable[[int], Iterable[Loss]]) -> Iterator[Loss]:
         """All `losses` on these nodes, the least first."""

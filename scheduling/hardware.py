@@ -150,7 +150,9 @@ class Hardware:
         if not evicted:
             return NOTHING
         usable = self._usable(number, block)
-        return *self.ground.price(number, usable, evicted)[0][:2], *self.ground.at_least(number, usable)[2:]
+        protected, share, *_ = self.ground.price(number, usable, evicted)[0]
+        ((_, _, counted, lost, gpus),) = self.ground.at_least([(number, usable)])
+        return protected, share, counted, lost, gpus
 
     def _usable(self, number: int, block: int) -> int:
         return block & self.ledger.healthy[number] & ~self.ledger.claimed[number]
@@ -209,12 +211,11 @@ class Hardware:
         least, and when its turn comes, with what it costs."""
         size = self.quota.shape.width
         full = (1 << size) - 1
-        line = []
-        for one in sorts:
-            block = full << one.base
-            for number in bits(one.members):
-                least = self.ground.at_least(number, self._usable(number, block))
-                line.append((least, one.rank, number, one.base, one.evicted))
+        line: list[tuple[Cost, tuple[int, int, int], int, int, int]] = []
+        for rank, _, base, members, evicted in sorts:
+            numbers = list(bits(members))
+            costs = self.ground.at_least([(number, self._usable(number, full << base)) for number in numbers])
+            line += [(cost, rank, number, base, evicted) for cost, number in zip(costs, numbers, strict=True)]
         heapify(line)
         while line:
             _, rank, number, base, evicted = heappop(line)

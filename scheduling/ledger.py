@@ -16,7 +16,7 @@ from scheduling.slack import CellKind, first_slack
 from scheduling.topology import agrees, bits, whole_around
 
 
-class PlacementConflict(RuntimeError):
+class PlacementConflict(ValueError):
     """A placement asks for what is taken: `cell` is a leaf's id, a virtual cell, or a task that has its place."""
 
     def __init__(self, cell: str) -> None:

@@ -15,8 +15,19 @@ from scheduling.usage import CPU, MEMORY
 class Loans:
     """What is on loan now, by virtual cluster and by leaf type, kept up as a pass goes on."""
 
-    def __init__(self, layout: Layout, running: Mapping[str, Running]) -> None:
+    def __init__(self, layout: Layout, total: Amounts, shares: DominantShares) -> None:
         self._layout = layout
+        self.total = total
+        self.shares = shares
+        self.by_vc: dict[tuple[str, str], int] = {}
+        self.by_type: dict[str, int] = {}
+        self._leaving: set[tuple[str, TaskRef]] = set()
+        self._returning: dict[str, dict[str, int]] = {}
+        self._apart_at: dict[str, int] = {}  # the state of the virtual cells with which a share was set apart
+
+    @classmethod
+    def of(cls, layout: Layout, running: Mapping[str, Running]) -> "Loans":
+        """What these jobs have on loan."""
         total = {
             CPU: sum(node.cpu_milli for node in layout.nodes),
             MEMORY: sum(node.memory_mb for node in layout.nodes),
@@ -24,24 +35,17 @@ class Loans:
         for kind in layout.leaf_types():
             total[kind] = sum(len(layout.leaf_ids[number]) for number in bits(layout.nodes_of_type[kind]))
         weights = {vc.id: vc.rules.weight for vc in layout.virtual_clusters.values()}
-        self.total = total
-        self.shares = DominantShares(total, weights)
-        self.by_vc: dict[tuple[str, str], int] = {}
-        self.by_type: dict[str, int] = {}
-        self._leaving: set[tuple[str, TaskRef]] = set()
-        self._returning: dict[str, dict[str, int]] = {}
-        self._apart_at: dict[str, int] = {}  # the state of the virtual cells with which a share was set apart
+        loans = cls(layout, total, DominantShares(total, weights))
         for one in running.values():
             for task in one.tasks:
-                self.book(one.job, task.placement, 1)
+                loans.book(one.job, task.placement, 1)
                 if task.leaving:
-                    self.leave(one.job, task.placement)
+                    loans.leave(one.job, task.placement)
+        return loans
 
     def copy(self) -> "Loans":
         """An independent one with the same contents."""
-        twin = object.__new__(Loans)
-        twin._layout, twin.total = self._layout, self.total
-        twin.shares = self.shares.copy()
+        twin = Loans(self._layout, self.total, self.shares.copy())
         twin.by_vc, twin.by_type = self.by_vc.copy(), self.by_type.copy()
         twin._leaving = self._leaving.copy()
         twin._returning = {vc: amounts.copy() for vc, amounts in self._returning.items()}

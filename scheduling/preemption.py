@@ -150,25 +150,29 @@ class Costs:
                     best[has] = total, leaves | own
         return best.get(count, (NOTHING, 0))
 
-    def at_least(self, ledger: Ledger, number: int, mask: int, gone: Collection[str] = ()) -> Cost:
-        """The loss of all who hold leaves in the mask, at the price of whichever of them would be the first to pay: a
-        cell there never costs less. Kept for the next cells that are looked for."""
-        known = self._blocks.get(number, {}).get(mask) if not gone else None
-        if known is None or known.holders != ledger.held[number]:
-            known = self._block(ledger, number, mask, gone)
-            if not gone:
-                self._blocks.setdefault(number, {})[mask] = known
-        return *self._first_of(known.payers), *known.rest
-
-    def _first_of(self, payers: Payers) -> tuple[bool, float]:
-        """Who of them would be the first to pay; the same for all blocks until a share changes."""
+    def at_least(self, ledger: Ledger, blocks: Iterable[tuple[int, int]], gone: Collection[str] = ()) -> list[Cost]:
+        """The loss of all who hold leaves of a block (node, mask), at the price of whichever of them would be the first
+        to pay: a cell there never costs less. Kept for the next cells that are looked for."""
         if self._firsts_at != self._borrowed.changes:
             self._firsts_at = self._borrowed.changes
             self._firsts.clear()
-        if payers not in self._firsts:
-            shares = ((protected, -inf if vc is None else self._share(vc)) for protected, vc in payers)
-            self._firsts[payers] = min(shares)
-        return self._firsts[payers]
+        found = []
+        for number, mask in blocks:
+            known = self._blocks[number].get(mask) if not gone and number in self._blocks else None
+            if known is None or known.holders != ledger.held[number]:
+                known = self._block(ledger, number, mask, gone)
+                if not gone:
+                    self._blocks.setdefault(number, {})[mask] = known
+            _, payers, (counted, lost, gpus) = known
+            protected, share = self._firsts[payers] if payers in self._firsts else self._first_of(payers)
+            found.append((protected, share, counted, lost, gpus))
+        return found
+
+    def _first_of(self, payers: Payers) -> tuple[bool, float]:
+        """Who of them would be the first to pay; the same for all blocks until a share changes."""
+        shares = ((protected, -inf if vc is None else self._share(vc)) for protected, vc in payers)
+        first = self._firsts[payers] = min(shares)
+        return first
 
     def _block(self, ledger: Ledger, number: int, mask: int, gone: Collection[str]) -> Block:
         holders, payers = ledger.held[number], set[tuple[bool, str | None]]()

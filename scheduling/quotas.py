@@ -190,7 +190,7 @@ class Quotas:
         if job.time_limit_ms is None:
             return _NEVER
         ends = self.trial.now + job.time_limit_ms
-        kept = ((chain, line.kept[chain].at_ms) for chain in shape.chains & line.kept.keys())
+        kept = ((chain, line.kept[chain].at_ms) for chain in shape.chains.intersection(line.kept))
         return frozenset(chain for chain, at in kept if at is not None and ends <= at)
 
     def _turn(self, job: Job) -> None:
@@ -290,7 +290,7 @@ class Quotas:
         if job.gang and not self.state.desk.enough_quota(job, choice.units[0]):
             return None
         avoid = dict(line.owed)
-        for chain in choice.chains & line.kept.keys():
+        for chain in choice.chains.intersection(line.kept):
             for cell, mask in line.kept[chain].leaves_alone(ends).items():
                 avoid[cell] = avoid.get(cell, 0) | mask
         one = is_capped(self.state, job.vc)

@@ -59,7 +59,7 @@ class Roster:
         self.queues: dict[str, Queue] = {}
         self.opportunistic: dict[str, Queue] = {}
         self._stands: dict[str, Queue] = {}
-        self.loans = Loans(layout, self.running)
+        self.loans = Loans.of(layout, self.running)
         self.ranks = Ranks()
         self._leaving: dict[str, str] = {}
         for running in self.running.values():
@@ -156,7 +156,7 @@ class Roster:
 
     def lose(self, cells: Iterable[str], now: int) -> None:
         """Another job runs in these virtual cells: who had them and is still leaving is on loan from now (ms) on."""
-        taken = frozenset(cells) & self._leaving.keys()
+        taken = frozenset(cells).intersection(self._leaving)
         for name in sorted({self._leaving[cell] for cell in taken}):
             job, tasks = self.running[name]
             self.set_running(Running(job, tuple(self._without(job, task, taken, now) for task in tasks)))

@@ -82,7 +82,7 @@ class Teller:
         """The order: who is ahead keeps the job from its chains, or from the cells that are left."""
         held = [choice for choice in late.shape.choices if choice not in late.choices]
         if held and late.ahead is not None:
-            for chain in sorted({chain for choice in held for chain in choice.chains} & line.kept.keys()):
+            for chain in sorted({chain for choice in held for chain in choice.chains}.intersection(line.kept)):
                 kept = line.kept[chain]
                 if kept.at_ms is not None and kept.job != late.job.id:
                     return explain.reserved(kept.job, kept.at_ms, self._trial.now)

@@ -15,6 +15,7 @@ from time import process_time
 from typing import TypeVar
 
 from scheduling import (
+    COMPILED,
     Borrow,
     CellType,
     Cluster,
@@ -305,6 +306,7 @@ ROWS: tuple[tuple[str, Callable[[], str], str], ...] = (
 def main() -> None:
     """Print the rows whose numbers (from 1) are asked for; without any, all."""
     wanted = {int(one) for one in sys.argv[1:]}
+    print("The engine runs", "compiled." if COMPILED else "as Python (make engine compiles it).")
     for number, (title, measure, reference) in enumerate(ROWS, start=1):
         if not wanted or number in wanted:
             print(f"{number}. {title}")

@@ -1,12 +1,33 @@
 """What holds after every step of every stream, whoever decides (the case files' description, "How to replay", 4)."""
 
+import copyreg
 from copy import deepcopy
+from dataclasses import is_dataclass
+from typing import Any
 
-from scheduling.bindings import Bindings, QuotaCell
+import scheduling
+from scheduling import Engine
+from scheduling.bindings import Bindings, Grid, QuotaCell
 from scheduling.simulator.replay import Request
 from scheduling.simulator.replay.world import World
+from scheduling.sites import Sites
 
 HIGHEST = 1000
+
+
+def as_it_is(value: object) -> str:
+    """How `copy` is told not to copy."""
+    return type(value).__name__
+
+
+# To try what would be, a world is copied. Objects of compiled classes cannot be copied from outside: those that never
+# change stay as they are; the others have ways of their own.
+copyreg.pickle(Engine, lambda engine: (Engine.restore, (engine.snapshot(),)))
+copyreg.pickle(Bindings, lambda bindings: (bindings.copy, ()))
+VALUES = (one for one in vars(scheduling).values() if isinstance(one, type) and is_dataclass(one))
+UNCHANGING: list[type[Any]] = [Grid, Sites, *VALUES]
+for kind in UNCHANGING:
+    copyreg.pickle(kind, as_it_is)
 
 
 def broken(world: World) -> list[str]:
