@@ -11,6 +11,10 @@ from typing import NamedTuple
 Sizes = tuple[int, ...]
 
 
+_WORD_BITS = 60
+_WORD = (1 << _WORD_BITS) - 1  # masks of all nodes are long; numbers of this size are cheap
+
+
 class Pick(NamedTuple):
     """Leaves for one task. The smaller, the better: first by `level` (the smallest cell that holds them all), then
     by `fit` (what is free in each cell around them, from that one up, so that large cells stay whole)."""
@@ -22,10 +26,15 @@ class Pick(NamedTuple):
 
 def bits(mask: int) -> Iterator[int]:
     """Positions of the bits that are set, from the lowest."""
+    base = 0
     while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
+        word = mask & _WORD
+        while word:
+            low = word & -word
+            yield base + low.bit_length() - 1
+            word ^= low
+        mask >>= _WORD_BITS
+        base += _WORD_BITS
 
 
 def lowest(mask: int, count: int) -> int:
