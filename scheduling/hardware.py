@@ -5,6 +5,7 @@ is split and taken back, and the leaves that its tasks get there.
 from collections.abc import Callable, Iterator
 from functools import partial
 from heapq import heapify, heappop, heappush
+from itertools import groupby
 from typing import NamedTuple
 
 from scheduling import hived
@@ -35,6 +36,16 @@ class Ranked(NamedTuple):
     base: int
     members: int
     evicted: int
+
+    @property
+    def lent(self) -> int:
+        """Its borrowed leaves."""
+        return self.rank[2]
+
+
+def _damage(one: Ranked) -> tuple[int, int]:
+    faulty, split, _ = one.rank
+    return faulty, split
 
 
 class Hardware:
@@ -171,16 +182,29 @@ class Hardware:
 
     def _spots(self, need: int) -> Iterator[Spot]:
         """Free physical cells of the quota cell's type, in the order to try them: those from which nothing is taken
-        back, without faults, that split the fewest larger cells, with the fewest borrowed leaves; then those from
-        which least is taken back. HiveD has an order of its own.
+        back, without faults, that split the fewest larger cells, with the fewest borrowed leaves (or, by the cluster's
+        policy, the least work of borrowers); then those from which least is taken back. HiveD has an order of its own.
         """
         if self.hived:
             yield from hived.spots(self.ledger, self.quota, self.ground.allowed)
             return
         ranked = self._ranked(need)
-        for _, _, base, members, _ in sorted(one for one in ranked if not one.evicted):
-            yield from self._least_split(base, members)
+        calm = sorted(one for one in ranked if not one.evicted)
+        if self.ground.costs.by_share:
+            for one in calm:
+                yield from self._least_split(one.base, one.members)
+        else:
+            for _, alike in groupby(calm, _damage):
+                yield from self._least_at_risk(list(alike))
         yield from self._by_loss([one for one in ranked if one.evicted])
+
+    def _least_at_risk(self, sorts: list[Ranked]) -> Iterator[Spot]:
+        """Cells where nobody has to leave yet: those without borrowers, then those whose borrowers will lose least, for
+        they have to go as the cell fills."""
+        for one in sorts:
+            if not one.lent:
+                yield from self._least_split(one.base, one.members)
+        yield from self._by_loss([one for one in sorts if one.lent])
 
     def _ranked(self, need: int) -> list[Ranked]:
         """Every sort of free cell that is large enough."""

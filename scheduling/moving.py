@@ -1,8 +1,11 @@
 """Those that run on loan, in their turn: who can move into the quota where it is does so, for the others the cells
 that they would have are kept."""
 
+from collections.abc import Iterable
+
 from scheduling.deciding import desk_of
-from scheduling.jobs import Job
+from scheduling.decisions import Preempt
+from scheduling.jobs import Job, TaskPlacement
 from scheduling.promotion import promote
 from scheduling.shapes import Choice, Shape, Unit
 from scheduling.snapshot import Running
@@ -49,7 +52,8 @@ class MovingIn:
         for tasks in [lent] if running.job.gang else [(task,) for task in lent]:
             alike = job.gang and job.wanted == tasks
             shape = self.state.shapes.of(job if alike else running.job._replace(wanted=tasks, gang=True))
-            found.append(Lent(tasks, shape, self._lies_in(running, shape.choices)))
+            places = [task.placement for task in running.tasks]
+            found.append(Lent(tasks, shape, self._lies_in(places, shape.choices)))
         return found
 
     def _move(self, name: str, part: Lent, line: Line) -> frozenset[str]:
@@ -93,12 +97,19 @@ class MovingIn:
             known[shape.number] = desk_of(desk.idle, desk.idle).seats(job, unit) is not None
         return known[shape.number]
 
-    def _lies_in(self, running: Running, choices: tuple[Choice, ...]) -> int:
-        """The first choice to which all its nodes belong; -1: none."""
+    def keep(self, answer: Preempt, shape: Shape, line: Line) -> list[Seat]:
+        """The cells that the job could have now are owed to it, as if it ran on loan; answers with them."""
+        number, before = self._lies_in(answer.placements, shape.choices), line.owed.number
+        fresh = self._seats(answer.job, shape, number, line.owed) or []
+        line.owed.owe(fresh, self.state.memory.seatings(answer.job.vc).after(before, shape.number, number))
+        return fresh
+
+    def _lies_in(self, places: Iterable[TaskPlacement], choices: tuple[Choice, ...]) -> int:
+        """The first choice to which all these nodes belong; -1: none."""
         layout, chains = self.state.desk.ledger.layout, set()
-        for task in running.tasks:
-            place = layout.position.get(task.placement.node)
-            if task.placement.leaves and place is not None:
+        for one in places:
+            place = layout.position.get(one.node)
+            if one.leaves and place is not None:
                 chains.add(layout.chains[place])
         return next((number for number, choice in enumerate(choices) if chains <= choice.chains), -1)
 

@@ -51,14 +51,15 @@ class Block(NamedTuple):
 
 
 class Costs:
-    """What it costs to end running jobs, at one moment (ms). `borrowed` are the shares on loan."""
+    """What it costs to end running jobs, at one moment (ms). `borrowed` are the shares on loan; `by_share`: who has the
+    largest pays first."""
 
     def __init__(self, running: Mapping[str, Running], borrowed: DominantShares, now: int, policy: Policy) -> None:
         self._running = running
         self._borrowed = borrowed
         self._now = now
         self._cap = policy.unsaved_cap_ms
-        self._by_share = policy.first_to_pay is FirstToPay.SHARE
+        self.by_share = policy.first_to_pay is FirstToPay.SHARE
         self._lost: dict[str, tuple[bool, int, int, int]] = {}
         self._payers: dict[tuple[bool, str], list[Payer]] | None = None
         self._going = 0
@@ -104,7 +105,7 @@ class Costs:
 
     def _share(self, vc: str) -> int:
         """Less the share on loan of a virtual cluster, as far as the policy asks for it."""
-        return -self._borrowed.key(vc) if self._by_share else 0
+        return -self._borrowed.key(vc) if self.by_share else 0
 
     def _protected(self, running: Running) -> bool:
         return any(self._now - task.started_ms < running.job.min_run_ms for task in running.tasks)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from scheduling import explain
 from scheduling.caps import cap_passed, is_capped, within_caps
 from scheduling.decisions import Preempt, Start
+from scheduling.forbearing import Forbearing
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.moving import MovingIn
 from scheduling.ordering import merged, rank
@@ -31,6 +32,7 @@ class Quotas:
         self._last_in_line = ""
         self._told = False
         self._moving_in = MovingIn(trial)
+        self._forbearing = Forbearing(trial, self._moving_in, self._first)
         self._skipped: set[str] = set()  # whose turn would lead to nothing, as far as they know
 
     def claimants(self) -> None:
@@ -109,6 +111,7 @@ class Quotas:
                 self.lines[vc] = Line(Owed(state.desk.ledger, vc))
                 walks[vc] = self._line(vc, told)
         self._all(merged(walks), told)
+        self._forbearing.settle()
         for name in sorted(state.claims):
             if name not in self.trial.left:
                 self._convert(name)
@@ -247,6 +250,8 @@ class Quotas:
         answer = self._first(job, free, line.owed)
         if self.state.desk.blocked:
             self._blocked.add(job.vc)
+        elif isinstance(answer, Preempt) and self._forbearing.defers(answer, shape, free, line):
+            return
         if answer is None and len(free) < len(shape.choices):
             answer = self._backfill(job, shape, line)
         if answer is None:

@@ -250,6 +250,15 @@ class Trial:
         self.starts.append(start)
         return self._rest(start)
 
+    def retract(self, start: Start) -> None:
+        """A job that started in this pass, all of it, has not started."""
+        state, job = self.state, start.job
+        for placement in start.placements:
+            state.desk.ledger.release(job.id, placement)
+            state.loans.book(job, placement, -1)
+        del state.running[job.id], self.left[job.id]
+        self.starts.remove(start)
+
     def _convert(self, name: str, tasks: set[TaskRef]) -> None:
         """The job's claims for these tasks have done their work."""
         claims = self.state.claims.get(name, {})

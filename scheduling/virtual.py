@@ -126,6 +126,14 @@ class Owed(dict[int, int]):
             move(known[1], (sizes, free & ~before), (sizes, free & ~after), 1 << cell)
         self.number = number
 
+    def settle(self, seats: Iterable[Seat]) -> None:
+        """These are taken by whom they were owed to. For the end of a pass: nobody is owed anything after it."""
+        self._alike.clear()
+        for seat in seats:
+            self[seat.cell] &= ~seat.leaves
+            if not self[seat.cell]:
+                del self[seat.cell]
+
 
 def seats(share: Share, parts: Sequence[Demand]) -> list[Seat] | None:
     """Virtual leaves for all tasks (with GPUs) at once, or None.

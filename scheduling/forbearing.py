@@ -1,0 +1,115 @@
+"""Jobs that have a right to cells for which others would lose work, and start on idle GPUs instead.
+
+Only jobs that may run on loan anyway, and only where the least lost work pays first (`FirstToPay.LOSS`). Such a job has
+its turn and its virtual cells kept as everybody on loan has: when the GPUs are wanted back, it takes its own by right.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from scheduling.borrowing import may_borrow
+from scheduling.caps import within_caps
+from scheduling.cells import FirstToPay
+from scheduling.decisions import Preempt, Start
+from scheduling.jobs import Borrow, Job
+from scheduling.moving import MovingIn
+from scheduling.shapes import Choice, Shape, apart
+from scheduling.state import Late, Line, Trial, on_loan
+from scheduling.virtual import Seat
+
+WORTH_MS = 3_600_000
+"""Work that others would lose (for each GPU that the job gets): for less it does not run at the risk of a loan."""
+
+Choices = tuple[Choice, ...]
+
+ByRight = Callable[[Job, Choices, Mapping[int, int]], Start | Preempt | None]
+"""What a job gets inside its quota beside what is owed to others."""
+
+
+class Deferred(NamedTuple):
+    """A job that is seen to when everybody has had a turn: what it may choose from, what was owed before it, and the
+    cells that are owed to it since."""
+
+    job: Job
+    shape: Shape
+    choices: Choices
+    line: Line
+    owed: dict[int, int]
+    own: list[Seat]
+
+
+class Forbearing:
+    """Those of a pass. They are seen to last, so that nobody who starts inside a quota finds GPUs lent in this pass."""
+
+    def __init__(self, trial: Trial, moving_in: MovingIn, by_right: ByRight) -> None:
+        policy = trial.state.desk.ledger.layout.policy
+        self.trial = trial
+        self.state = trial.state
+        self._on = policy.first_to_pay is FirstToPay.LOSS and policy.lending and policy.promotion
+        self._moving_in = moving_in
+        self._by_right = by_right
+        self._deferred: deque[Deferred] = deque()
+        self._begun: dict[str, tuple[Start, Deferred]] = {}
+
+    def defers(self, answer: Preempt, shape: Shape, choices: Choices, line: Line) -> bool:
+        """Whether the job would make others lose work though GPUs idle that it may have on loan. Its cells are owed to
+        it from here on."""
+        job = answer.job
+        if not self._on or not job.gang or job.borrow is not Borrow.AUTO or job.id in self.state.running:
+            return False
+        if not self._takes_work(answer) or self._on_loan(job, choices) is None:
+            return False
+        owed = dict(line.owed)
+        own = self._moving_in.keep(answer, shape, line)
+        self._deferred.append(Deferred(job, shape, choices, line, owed, own))
+        return True
+
+    def _takes_work(self, answer: Preempt) -> bool:
+        """Whether all who have to leave are on loan, and have much work to lose."""
+        gpus = sum(len(one.leaves) for one in answer.placements)
+        costs, running = self.state.desk.costs, self.state.running
+        names = [gone.job for gone in answer.victims]
+        if answer.demotes or answer.releases or not all(any(map(on_loan, running[name].tasks)) for name in names):
+            return False
+        return sum(costs.of(name)[2] for name in names) >= WORTH_MS * gpus
+
+    def _on_loan(self, job: Job, choices: Choices) -> Start | None:
+        state = self.state
+        for choice in apart(within_caps(state, job, choices), job.gang):
+            if state.desk.roomy(choice, job.gang) and may_borrow(state, job, choice):
+                start = state.desk.borrowed(job, choice)
+                if start is not None:
+                    return start
+        return None
+
+    def settle(self) -> None:
+        """Whoever still finds idle GPUs starts on them, the others take their cells."""
+        while self._deferred:
+            one = self._deferred.popleft()
+            self.trial.busy.add(one.job.vc)
+            start = self._on_loan(one.job, one.choices)
+            if start is None:
+                self._take_cells(one)
+            else:
+                self._begun[one.job.id] = start, one
+                self.trial.carry_out(start)
+
+    def _take_cells(self, one: Deferred) -> None:
+        answer = self._by_right(one.job, one.choices, one.owed)
+        while isinstance(answer, Preempt) and self._retract(answer):
+            answer = self._by_right(one.job, one.choices, one.owed)
+        one.line.owed.settle(one.own)
+        if answer is None:
+            self.trial.late.append(Late(one.job, one.shape, one.choices))
+        else:
+            self.trial.carry_out(answer)
+
+    def _retract(self, answer: Preempt) -> bool:
+        """Whether some of the victims have only just been given their loans: they have not begun, and are seen to
+        again."""
+        begun = [self._begun.pop(gone.job) for gone in answer.victims if gone.job in self._begun]
+        for start, one in begun:
+            self.trial.retract(start)
+            self._deferred.append(one)
+        return bool(begun)
