@@ -24,9 +24,10 @@ class Books:
     """Nodes, quota cells and cell nodes go by the layout's numbers; masks are of leaves.
 
     Per node: `busy` (held by a task), `lent` (held without a virtual leaf), `claimed`, `bound` (inside a physical
-    cell that belongs to a quota cell now), `held` (mask by job), its `tasks`, CPU and memory left. Per cell node:
-    `used`, `owners` (mask by job: holders and claimants), `pairs` (by virtual bit the key of its physical leaf: the
-    node's number above the bit), `home` (where it lies). `seat_at` is the inverse of all pairs.
+    cell that belongs to a quota cell now), `held` (mask by job) and how often that changed (`turnover`), its `tasks`,
+    CPU and memory left. Per cell node: `used`, `owners` (mask by job: holders and claimants), `pairs` (by virtual bit
+    the key of its physical leaf: the node's number above the bit), `home` (where it lies). `seat_at` is the inverse of
+    all pairs.
     Per quota cell: `place` (its physical cell) and `seated` (its leaves in use). `freed` counts what was given back to
     each quota, `given_back` what was on the nodes. Per virtual cluster: `holding`, the virtual leaves (a mask by cell
     node) of each job that has some, and, where somebody wants to know (`stirred`), the jobs for which that changed.
@@ -45,6 +46,7 @@ class Books:
         self.claimed = [0] * nodes
         self.bound = [0] * nodes
         self.held: list[dict[str, int]] = [{} for _ in range(nodes)]
+        self.turnover = [0] * nodes
         self.tasks: list[dict[tuple[str, TaskRef], TaskPlacement]] = [{} for _ in range(nodes)]
         self.cpu = [node.cpu_milli for node in layout.nodes]
         self.memory = [node.memory_mb for node in layout.nodes]
@@ -188,6 +190,7 @@ class Books:
         """A job holds these leaves."""
         self.busy[number] |= mask
         self.held[number][job] = self.held[number].get(job, 0) | mask
+        self.turnover[number] += 1
         self._moved.add(number)
         self._did(self.give, number, job, mask)
 
@@ -195,6 +198,7 @@ class Books:
         """A job holds these leaves no more."""
         self.busy[number] &= ~mask
         _drop(self.held[number], job, mask)
+        self.turnover[number] += 1
         self.mark_freed()
         self._moved.add(number)
         self._did(self.take, number, job, mask)

@@ -42,11 +42,11 @@ Payers = frozenset[tuple[bool, str | None]]
 
 
 class Block(NamedTuple):
-    """What all who hold some leaves of a node cost: the holders for whom it was worked out, who pays, the rest of the
-    cost."""
+    """What all who hold some leaves of a node cost: at which turnover of the node that was so, who pays (a number), the
+    rest of the cost."""
 
-    holders: dict[str, int]
-    payers: Payers
+    turnover: int
+    payers: int
     rest: tuple[int, int, int]
 
 
@@ -65,7 +65,9 @@ class Costs:
         self._going = 0
         self._over: set[str] = set()
         self._blocks: dict[int, dict[int, Block]] = {}
-        self._firsts: dict[Payers, tuple[bool, float]] = {}
+        self._together: list[Payers] = []
+        self._numbers: dict[Payers, int] = {}
+        self._firsts: list[tuple[bool, float] | None] = []
         self._firsts_at = 0
 
     def of(self, job: str, leaves: int | None = None) -> Cost:
@@ -156,24 +158,32 @@ class Costs:
         to pay: a cell there never costs less. Kept for the next cells that are looked for."""
         if self._firsts_at != self._borrowed.changes:
             self._firsts_at = self._borrowed.changes
-            self._firsts.clear()
+            self._firsts = [None] * len(self._together)
         found = []
         for number, mask in blocks:
             known = self._blocks[number].get(mask) if not gone and number in self._blocks else None
-            if known is None or known.holders != ledger.held[number]:
+            if known is None or known.turnover != ledger.turnover[number]:
                 known = self._block(ledger, number, mask, gone)
                 if not gone:
                     self._blocks.setdefault(number, {})[mask] = known
             _, payers, (counted, lost, gpus) = known
-            protected, share = self._firsts[payers] if payers in self._firsts else self._first_of(payers)
+            protected, share = self._firsts[payers] or self._first_of(payers)
             found.append((protected, share, counted, lost, gpus))
         return found
 
-    def _first_of(self, payers: Payers) -> tuple[bool, float]:
-        """Who of them would be the first to pay; the same for all blocks until a share changes."""
-        shares = ((protected, -inf if vc is None else self._share(vc)) for protected, vc in payers)
-        first = self._firsts[payers] = min(shares)
+    def _first_of(self, number: int) -> tuple[bool, float]:
+        """Who of these payers would be the first to pay; the same for all blocks until a share changes."""
+        shares = ((protected, -inf if vc is None else self._share(vc)) for protected, vc in self._together[number])
+        first = self._firsts[number] = min(shares)
         return first
+
+    def _number_of(self, payers: Payers) -> int:
+        """Blocks go by these numbers: to find equal sets among sets takes longer than all the rest."""
+        number = self._numbers.setdefault(payers, len(self._together))
+        if number == len(self._together):
+            self._together.append(payers)
+            self._firsts.append(None)
+        return number
 
     def _block(self, ledger: Ledger, number: int, mask: int, gone: Collection[str]) -> Block:
         holders, payers = ledger.held[number], set[tuple[bool, str | None]]()
@@ -183,7 +193,8 @@ class Costs:
                 cost = NOTHING if job in gone else self.of(job, (own & mask).bit_count())
                 payers.add((cost[0], None if cost == NOTHING else self._running[job].job.vc))
                 counted, lost, gpus = counted + cost[2], lost + cost[3], gpus + cost[4]
-        return Block(holders.copy(), frozenset(payers or {(False, None)}), (counted, lost, gpus))
+        number_of_payers = self._number_of(frozenset(payers or {(False, None)}))
+        return Block(ledger.turnover[number], number_of_payers, (counted, lost, gpus))
 
     def told_to_leave(self, ledger: Ledger, job: str) -> None:
         """The end of this job is ordered now: what nobody has claimed of its GPUs costs nothing more."""

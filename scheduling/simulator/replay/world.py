@@ -15,6 +15,7 @@ from scheduling.decisions import Demotion, Preempt, Start, Wait
 from scheduling.engine import ALL, Engine
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.simulator.replay.cases import Request
+from scheduling.simulator.replay.mapper import bound_anew
 from scheduling.snapshot import Claim, Snapshot
 
 NodeIds = frozenset[str] | None
@@ -200,9 +201,12 @@ class World:
         name = answer.job.id
         if name not in self.groups:
             self._take_over(answer)
-            if {one.leaf for one in self.claims(name)} - leaves_of(answer.placements):
+            placements = answer.placements
+            if {one.leaf for one in self.claims(name)} - leaves_of(placements):
                 self.cancel(name)
-            self.start(answer.job, answer.placements)
+            if not self.claims(name):
+                placements = bound_anew(self.snapshot(), self.grid, answer.job, placements)
+            self.start(answer.job, placements)
         group, task = self.groups[name], answer.task
         if task in group.pods.values():
             free = [one for one in self.requests[pod].tasks() if one not in group.pods.values()]

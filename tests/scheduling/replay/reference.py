@@ -14,7 +14,6 @@ from scheduling.decisions import Code, Demotion, Preempt, Reason, Start, Victim,
 from scheduling.health import doomed_among
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.ledger import PlacementConflict
-from scheduling.simulator.replay.forced import Kind, Mapper
 from scheduling.sites import Sites
 from scheduling.snapshot import Claim, Running, RunningTask, Snapshot
 from tests.scheduling.replay.mapping import Mapping
@@ -85,27 +84,11 @@ class Reference:
         others = {leaf for leaf, one in self.claims.items() if one.claimant != start.job.id}
         for leaf in sorted(mine & (held | others)):
             raise PlacementConflict(leaf)
-        placements = start.placements
-        if not any(one.claimant == start.job.id for one in self.claims.values()):
-            placements = self._bound_anew(start)
         self.claims = {leaf: one for leaf, one in self.claims.items() if leaf not in mine}
         self.waiting.pop(start.job.id, None)
         self.running[start.job.id] = Running(
-            start.job, tuple(RunningTask(placement, start.at_ms) for placement in placements)
+            start.job, tuple(RunningTask(placement, start.at_ms) for placement in start.placements)
         )
-
-    def _bound_anew(self, start: Start) -> tuple[TaskPlacement, ...]:
-        """What is bound takes the first virtual cells that fit (section 11), not those it was planned in."""
-        mapper = Mapper(Bindings.of(self.snapshot(), self.grid), start.job, may_evict=False)
-        made = []
-        for placement in start.placements:
-            uses = []
-            for use in placement.leaves:
-                found = self.grid.find(use.virtual_cell) if use.virtual_cell else None
-                cell = mapper.give(use.leaf, Kind(found[0].cell_type, found[0].pinned)) if found else None
-                uses.append(use._replace(virtual_cell=cell or use.virtual_cell))
-            made.append(placement._replace(leaves=tuple(uses)))
-        return tuple(made)
 
     def finish(self, job_id: str) -> None:
         assert job_id in self.running or job_id in self.waiting
