@@ -112,8 +112,8 @@ def test_its_cells_are_kept_from_those_behind_it() -> None:
 
 
 def test_a_loan_given_in_the_same_pass_yields_to_whoever_takes_those_very_gpus() -> None:
-    """At the end of the pass `a-one` is given the idle GPU in the cell of `b`, `a-two` those in the cell of `d`. Nothing
-    is left for `b-wide`, which takes its own: that of `a-one`, too, which takes its own in turn."""
+    """At the end of the pass `a-one` is given the idle GPU in the cell of `b`, `a-two` those in the cell of `d`. None
+    idle for `b-wide`, which takes its own: that of `a-one`, too, which takes its own in turn."""
     made = boxes("abcd")
     first = [("b-own", 1), ("d-own", 2), ("d-rest", 2), ("c-own", 4), ("c-lent", 4), ("c-old", 1), ("c-older", 1)]
     for order, (name, gpus) in enumerate(first):
