@@ -116,6 +116,14 @@ def preempting(victims: Sequence[str], leaves: int) -> Reason:
     return Reason(Code.PREEMPTING, numbers, f"waits for job {first}{more} to leave {kept} kept for it")
 
 
+def taking_over(victims: Sequence[str]) -> Reason:
+    """The job has cells of others who end, and GPUs on which nobody is: it starts when that is carried out."""
+    more = f" and {len(victims) - 1} more" if len(victims) > 1 else ""
+    ends = "which end; its GPUs are free" if more else "which ends; its GPUs are free"
+    numbers: dict[str, int | str] = {"jobs": len(victims), "first": victims[0], "gpus": 0}
+    return Reason(Code.PREEMPTING, numbers, f"takes over the quota of job {victims[0]}{more}, {ends}")
+
+
 @lru_cache(maxsize=1 << 14)
 def order(ahead: int, by_priority: int, by_share: int) -> Reason:
     """Jobs of the same team that want the same SKU come first and wait themselves."""

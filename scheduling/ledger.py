@@ -168,12 +168,12 @@ class Ledger(Books):
             self.seat(job, node, cell, pairs)
 
     def release(self, job: str, placement: TaskPlacement) -> None:
-        """Take a task out again. A virtual leaf that another job has claimed meanwhile stays claimed."""
+        """Take a task out again. A virtual leaf that was claimed meanwhile stays claimed, also by the job itself."""
         number = self.layout.position.get(placement.node)
         if number is not None:
             self.leave(number, job, placement)
         leaves, _, _ = self._sorted(placement.leaves)
-        self._unseat_all(job, leaves)
+        self._unseat_all(job, {node: mask & ~self.claimed[node] for node, mask in leaves.items()})
         for node, mask in leaves.items():
             if self.lent[node] & mask:
                 self.set_lent(node, self.lent[node] & mask, False)

@@ -34,8 +34,8 @@ class MovingIn:
         return behind
 
     def _parts(self, running: Running, job: Job) -> list[Lent]:
-        """What of the job moves together: all that a gang has on loan, else each task. Nothing of who is leaving. It is
-        worked out once for as long as the job runs as it does."""
+        """What of the job moves together: all that a gang has on loan, else each task. Nothing of what is leaving. It
+        is worked out once for as long as the job runs as it does."""
         known = self.state.memory.lent
         found = known.get(running.job.id)
         if found is None or found[0] is not running or found[1] is not job:
@@ -45,8 +45,8 @@ class MovingIn:
         return found[2]
 
     def _work_out(self, running: Running, job: Job) -> list[Lent]:
-        lent = tuple([task.placement.task for task in running.tasks if on_loan(task)])
-        if not lent or any(task.leaving for task in running.tasks):
+        lent = tuple([task.placement.task for task in running.tasks if on_loan(task) and not task.leaving])
+        if not lent or running.job.gang and any(task.leaving for task in running.tasks):
             return []
         found = []
         for tasks in [lent] if running.job.gang else [(task,) for task in lent]:

@@ -50,7 +50,10 @@ class Teller:
         victims = sorted({claim.victim for claim in claims if claim.victim is not None})
         if victims:
             return explain.preempting(victims, sum(claim.victim is not None for claim in claims))
-        job = self._state.waiting[name]
+        taken = {victim.job for one in self._trial.preemptions if one.job.id == name for victim in one.victims}
+        if taken:
+            return explain.taking_over(sorted(taken))
+        job = self._trial.left.get(name) or self._state.waiting[name]  # a part of it may have started just now
         return alone(self._state, job, self._state.shapes.of(job), None)
 
     def _reason(self, late: Late) -> Reason:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from scheduling import (
+    Claim,
     Demotion,
     Engine,
     LeafUse,
@@ -214,3 +215,18 @@ def test_a_pass_leaves_the_collector_of_garbage_as_it_was() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_a_job_whose_own_task_leaves_for_it_keeps_the_cell_that_it_claimed() -> None:
+    made = engine(ONE)
+    mine = job("mine", role(count=2), gang=False)
+    lent = TaskPlacement(TaskRef("worker", 0), "a", (LeafUse("a:0", None, Standing.BORROWED),), 1000, 1024)
+    made.start(Start(mine._replace(wanted=(TaskRef("worker", 0),)), (lent,), 0))
+    made.submit(mine._replace(wanted=(TaskRef("worker", 1),)))
+    made.claim(Claim("a:0", "mine", "mine", "vision/A100/0", TaskRef("worker", 1)))
+    made.finish("mine", [TaskRef("worker", 0)])
+    with pytest.raises(PlacementConflict) as conflict:
+        made.start(a_start("other", "a:1", 0))
+    assert conflict.value.cell == "vision/A100/0"
+    (start,) = made.plan(1).starts
+    assert [(use.leaf, use.virtual_cell) for use in start.placements[0].leaves] == [("a:0", "vision/A100/0")]

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from scheduling import Borrow, Engine, FirstToPay, Job, Plan, Rules, Start, TaskRef
-from tests.scheduling.builders import carry_out, cluster, engine, job, node, role, running, with_rules
+from scheduling import Borrow, Code, Engine, FirstToPay, Job, Plan, Rules, Start, TaskRef
+from tests.scheduling.builders import carry_out, cluster, engine, job, node, role, running, wait_of, with_rules
 from tests.scheduling.simulator.traces import equal_nodes
 
 HOUR = 3_600_000
@@ -348,3 +348,19 @@ def test_the_grace_of_a_victim_is_told() -> None:
     made = running(cluster(node("a", 1), vision=1), job("lent", priority=-1)._replace(grace_ms=30_000))
     made.submit(job("mine"))
     assert made.plan(0).preemptions[0].victims[0].grace_ms == 30_000
+
+
+def test_a_job_of_which_a_part_starts_and_a_part_takes_over_quota_beside_free_gpus_is_told_whose_quota_it_is() -> None:
+    mixed = cluster(node("a", 3), node("b", 3), node("h", sku="H100"), vision={"A100": 4, "H100": 1}, speech=2)
+    made = running(mixed, job("other", priority=1), job("low", role(gpus=2), priority=0))
+    made.submit(job("mine", role("h", sku="H100"), role("a", gpus=2), priority=1, gang=False))
+    before = made.snapshot()
+    plan = made.plan(1)
+    assert made.snapshot() == before
+    assert [one.placements[0].task.role for one in plan.starts] == ["h"]
+    assert [victim.job for victim in plan.preemptions[0].victims] == ["low"]
+    told = wait_of(plan, "mine").reason
+    assert told.code == Code.PREEMPTING
+    assert told.sentence == "takes over the quota of job low, which ends; its GPUs are free"
+    made.carry_out(plan)
+    assert [one.placements[0].task.role for one in made.plan(2).starts] == ["a"]

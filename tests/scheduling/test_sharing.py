@@ -9,7 +9,7 @@ import pytest
 from scheduling import Borrow, CellType, Cluster, Engine, Plan, Policy, QuotaLine, Rules, VirtualCluster
 from scheduling.cells import Order
 from scheduling.jobs import Job
-from tests.scheduling.builders import cluster, job, node, role
+from tests.scheduling.builders import cluster, job, node, role, running
 
 EXAMPLES = Path(__file__).parents[3] / "shared/traces/worked_examples.json"
 YARN = {case["name"]: case for case in json.loads(EXAMPLES.read_text())["yarn_capacity_preemption"]["flat"]}
@@ -191,3 +191,15 @@ def test_a_job_on_loan_moves_in_when_a_cell_of_its_team_comes_to_its_node() -> N
     plan = made.advance(11)
     assert [start.job.id for start in plan.starts] == ["urgent"], "where nobody has to leave"
     assert [promotion.job for promotion in plan.promotions] == ["lent"]
+
+
+def test_of_a_job_that_is_no_gang_a_task_moves_in_while_another_of_it_leaves() -> None:
+    made = running(cluster(node("a", 3), node("b", 3), vision=3), job("lazy", role(count=3), lazy=True, priority=0))
+    made.submit(job("small", order=1, priority=0, borrow=Borrow.AUTO))
+    made.submit(job("loose", role(count=3), gang=False, borrow=Borrow.AUTO, order=2, priority=0))
+    assert [len(one.placements) for one in made.advance(0).starts] == [1, 1, 1]
+    made.submit(job("urgent", role(count=2), order=3))
+    plan = made.plan(1)
+    assert plan.preemptions[0].demotes == ("lazy",)
+    assert sorted(victim.job for one in plan.preemptions for victim in one.victims) == ["loose", "small"]
+    assert [(one.job, one.placements[0].task.index) for one in plan.promotions] == [("loose", 1)]
