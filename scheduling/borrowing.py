@@ -108,13 +108,13 @@ class Borrowing:
         if not self.trial.starts:
             return
         tried: set[int] = set()
-        for late in [one for one in self.trial.late if one.shape.modest and one.reason is None]:
-            job = self.trial.left.get(late.job.id, late.job)
-            if job is None or late.shape.number in tried or not late.choices:
+        for one in [late for late in self.trial.late if late.shape.modest and late.reason is None and late.choices]:
+            late = self.trial.still_late(one)
+            if late is None or late.shape.number in tried:
                 continue
+            choices = apart(late.choices, late.job.gang)
             start = next(
-                (one for one in map(partial(self._modestly, job), apart(late.choices, job.gang)) if one is not None),
-                None,
+                (found for found in map(partial(self._modestly, late.job), choices) if found is not None), None
             )
             if start is None:
                 tried.add(late.shape.number)

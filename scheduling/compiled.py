@@ -6,8 +6,8 @@ BERTH_ENGINE says which to use: `auto` (the compiled one if there is one; the de
 
 import os
 import sys
-import sysconfig
 from hashlib import sha256
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 SOURCES = Path(__file__).parent
@@ -22,7 +22,7 @@ def modules() -> list[Path]:
 
 def folder() -> Path:
     """Where the compiled engine of these sources belongs, for this Python and this machine's kind."""
-    digest = sha256(str(sysconfig.get_config_var("EXT_SUFFIX")).encode())
+    digest = sha256(EXTENSION_SUFFIXES[0].encode())
     for path in modules():
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return SOURCES.parent / "build" / "engine" / digest.hexdigest()[:20]

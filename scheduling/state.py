@@ -218,6 +218,15 @@ class Trial:
         left = self.left[answer.job.id] = answer.job.wanting(rest) if rest else None
         return left
 
+    def still_late(self, late: Late) -> Late | None:
+        """The same for what is left of the job: a part, or all of it, may have started on loan since."""
+        job = self.left.get(late.job.id, late.job)
+        if job is None or job is late.job:
+            return late if job is not None else None
+        shape, chains = self.state.shapes.of(job), {choice.chains for choice in late.choices}
+        choices = tuple(choice for choice in shape.choices if choice.chains in chains)
+        return late._replace(job=job, shape=shape, choices=choices)
+
     def charge(self, job: Job, placement: TaskPlacement) -> None:
         """Who gets cells is served later among the users of the virtual cluster."""
         amounts = amounts_of(placement, self.state.leaf_types)

@@ -32,13 +32,13 @@ class Teller:
         """One wait for each job that does not start, in the order of the pass, then those that are taking cells."""
         told = []
         left, claims, right = self._trial.left, self._state.claims, self._right
-        for late in self._trial.late:
-            asked, shape, _, ahead, reason = late
-            job = left.get(asked.id, asked)
-            if job is None or job.id in claims:
+        for one in self._trial.late:
+            late = one if one.job.id not in left else self._trial.still_late(one)
+            if late is None or late.job.id in claims:
                 continue  # of a job that takes cells that is the reason
-            reason = reason or right.get((shape.number, job.priority)) or self._reason(late)
-            told.append(Wait(job, reason, ahead[0] + 1 if ahead is not None else None))
+            waiting, shape, _, ahead, reason = late
+            reason = reason or right.get((shape.number, waiting.priority)) or self._reason(late)
+            told.append(Wait(waiting, reason, ahead[0] + 1 if ahead is not None else None))
         for name in sorted(self._state.claims):
             job = self._state.waiting.get(name)
             if job is not None:

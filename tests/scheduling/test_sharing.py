@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from scheduling import Borrow, CellType, Cluster, Engine, Plan, Policy, QuotaLine, Rules, VirtualCluster
+from scheduling import Borrow, CellType, Cluster, Engine, Plan, Policy, QuotaLine, Rules, TaskRef, VirtualCluster
 from scheduling.cells import Order
 from scheduling.jobs import Job
-from tests.scheduling.builders import cluster, job, node, role, running
+from tests.scheduling.builders import cluster, engine, job, node, role, running
 
 EXAMPLES = Path(__file__).parents[3] / "shared/traces/worked_examples.json"
 YARN = {case["name"]: case for case in json.loads(EXAMPLES.read_text())["yarn_capacity_preemption"]["flat"]}
@@ -203,3 +203,16 @@ def test_of_a_job_that_is_no_gang_a_task_moves_in_while_another_of_it_leaves() -
     assert plan.preemptions[0].demotes == ("lazy",)
     assert sorted(victim.job for one in plan.preemptions for victim in one.victims) == ["loose", "small"]
     assert [(one.job, one.placements[0].task.index) for one in plan.promotions] == [("loose", 1)]
+
+
+def test_a_task_without_gpus_that_started_on_loan_is_not_started_again_when_fewer_gpus_idle() -> None:
+    made = engine(
+        cluster(node("a", 4, cpu=16), vision=0, speech=1),
+        job("loose", role("small", gpus=0, sku=None), role("large", gpus=0, cpu=4, sku=None), gang=False,
+            borrow=Borrow.AUTO),
+        job("theirs", role("small"), role("large", cpu=4), gang=False, borrow=Borrow.AUTO, vc="speech"),
+    )  # fmt: skip
+    plan = made.plan(0)
+    begun = [(start.job.id, placement.task) for start in plan.starts for placement in start.placements]
+    assert ("loose", TaskRef("small", 0)) in begun
+    assert len(begun) == len(set(begun))
