@@ -112,6 +112,7 @@ class Player:
 
     def _decide(self, now: int) -> None:
         for _ in range(PASSES):
+            reserved = self.made.snapshot().reservations
             plan = self.made.advance(now)
             if self._watch is not None:
                 self._watch(self.made, plan)
@@ -121,7 +122,8 @@ class Player:
                 for victim in preemption.victims:
                     self.run.preempted.append((now, preemption.job.id, victim.job))
                     self._evict(now, victim)
-            if not (plan.answers or plan.promotions or plan.demotions or plan.releases):
+            moved = plan.answers or plan.promotions or plan.demotions or plan.releases
+            if not moved and plan.reservations == reserved:
                 return
         raise AssertionError(f"at {now} every one of {PASSES} passes changed something")
 

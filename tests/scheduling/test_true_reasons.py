@@ -179,6 +179,7 @@ def watch(made: Engine, carried_out: Plan) -> None:
     """The reasons of a moment in which nothing more can be done; who waits for victims to leave, at any moment."""
     plan, state = made.plan(carried_out.at_ms), made.snapshot()
     moving = carried_out.answers or carried_out.promotions or carried_out.demotions or carried_out.releases
+    moving = moving or plan.answers  # whose reservation is over gives its place in the order to others
     claimants = {claim.claimant for claim in state.claims if claim.victim is not None}
     for wait in plan.waits:
         if not moving or (wait.reason.code == Code.PREEMPTING and wait.job.id in claimants and not plan.answers):
