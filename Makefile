@@ -23,7 +23,7 @@ demo: setup ## start the whole stack on this machine and run a sample job
 run: setup ## start the whole stack on this machine, without the sample job
 	@exec $(BIN)/python -m portal.embedded --no-job
 
-engine: $(DONE)/dev ## compile the scheduling engine: two to three times as fast
+engine: $(DONE)/dev ## compile the scheduling engine: about twice as fast
 	@scripts/engine-build
 
 test: $(DONE)/dev frontend/dist/.built ## install what the tests need and run them all
