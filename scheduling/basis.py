@@ -9,6 +9,7 @@ from scheduling.hived import Views
 from scheduling.jobs import Job
 from scheduling.ledger import Ledger
 from scheduling.lending import Loans
+from scheduling.lower import Lower
 from scheduling.preemption import Costs
 from scheduling.roster import Roster
 from scheduling.snapshot import Claim, Running
@@ -62,7 +63,5 @@ class Basis:
         terrain, ledger = self.terrain, self.ledger
         ledger.stirred.clear()
         costs = Costs(running, loans.shares, now, terrain.layout.policy)
-        return Desk(
-            ledger, terrain.idle, running, claims, claimants, costs, self.roster.ranks.lowest, now, terrain.holdable,
-            views=self.views,
-        )  # fmt: skip
+        lower = Lower(ledger, running, claimants, costs, self.roster.ranks.lowest)
+        return Desk(ledger, terrain.idle, running, claims, costs, lower, now, terrain.holdable, views=self.views)

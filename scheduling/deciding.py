@@ -3,8 +3,10 @@
 Nothing here leaves the ledger changed.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 from scheduling import hived
@@ -15,13 +17,14 @@ from scheduling.ground import Ground, Idle, Task
 from scheduling.idle import on_loan, on_these
 from scheduling.jobs import Job, TaskPlacement
 from scheduling.ledger import Ledger
+from scheduling.lower import Lower
 from scheduling.mapping import Mapped, map_seats
 from scheduling.preemption import Costs, give_back, victims
 from scheduling.resources import demands
 from scheduling.search import find
 from scheduling.shapes import Choice, Pool, Shape, Unit
 from scheduling.snapshot import Claim, Running
-from scheduling.sparing import Candidates, Freed, Price, Tally, fewest, fits, free_counts, freed_by, spare_most
+from scheduling.sparing import Freed, Tally, fewest, fits, free_counts, freed_by, spare_most, spare_untouched
 from scheduling.topology import bits
 from scheduling.virtual import Seat, Share, seats
 
@@ -36,32 +39,31 @@ _NOTHING: Freed = {}
 
 class Ask(NamedTuple):
     """How a job may be placed: on which nodes; whether by taking places from borrowers (`evict`) and from lower
-    priorities of its own virtual cluster (`inside`); which virtual leaves are others'."""
+    priorities of its own virtual cluster (`inside`); which virtual leaves are others'; whether single leaves that
+    somebody holds come before those that nobody has (`held_first`)."""
 
     nodes: NodeIds
     evict: bool
     inside: bool
     owed: Owed | None
+    held_first: bool = False
 
 
 @dataclass(slots=True)
 class Desk:
     """Decides one job at a time. `running` and `claims` (by claimant) are the engine's own; `idle` is the same
-    cluster without jobs; `lowest` gives the lowest priority that runs or claims inside a virtual cluster. `holdable`
-    remembers which shapes the quota holds at all; `blocked` says whether hardware failed a job that had cells."""
+    cluster without jobs; `lower` knows who may lose cells to a higher priority. `holdable` remembers which shapes
+    the quota holds at all; `blocked` says whether hardware failed a job that had cells."""
 
     ledger: Ledger
     idle: Ledger
     running: Mapping[str, Running]
     claims: Mapping[str, Mapping[str, Claim]]
-    claimants: Mapping[str, Job]
     costs: Costs
-    lowest: Callable[[str], int]
+    lower: Lower
     now: int
     holdable: dict[int, bool] = field(default_factory=dict)
     blocked: bool = False
-    _candidates: dict[str, Candidates] = field(default_factory=dict)
-    _came: dict[str, int] = field(default_factory=dict)
     views: hived.Views = field(default_factory=dict)
 
     # Inside the quota
@@ -125,7 +127,7 @@ class Desk:
         """HiveD's own choice of virtual leaves; only the hardware for them is Berth's."""
         layout = self.ledger.layout
         nodes = layout.all_nodes() if ask.nodes is None else layout.mask_of(ask.nodes)
-        below = set(self.candidates(job.vc).below(job.priority))
+        below = set(self.lower.than(job))
         for over in (None, below.__contains__) if ask.inside else (None,):
             found = [
                 hived.seats(self.ledger, self.views, job.vc, pool.name, pool.parts, nodes, over) for pool in unit.pools
@@ -162,12 +164,19 @@ class Desk:
         return all(pool.leaves <= self.ledger.quota_free(job.vc, pool.chain) for pool in unit.pools)
 
     def seats(
-        self, job: Job, unit: Unit, freed: Freed = _NOTHING, banned: int = 0, owed: Owed | None = None
+        self,
+        job: Job,
+        unit: Unit,
+        freed: Freed = _NOTHING,
+        banned: int = 0,
+        owed: Owed | None = None,
+        *,
+        held_first: bool = False,
     ) -> list[Seat] | None:
         """Virtual leaves for the unit, from the virtual cluster's own cells alone; those `freed` count as free."""
         found: list[Seat] = []
         for pool in unit.pools:
-            share = Share(self.ledger, job.vc, pool.name, freed, banned, owed or _NOTHING)
+            share = Share(self.ledger, job.vc, pool.name, freed, banned, owed or _NOTHING, held_first=held_first)
             seated = seats(share, pool.parts)
             if seated is None:
                 return None
@@ -179,7 +188,7 @@ class Desk:
         banned = 0
         freed = freed_by(self.ledger, job.vc, over) if over else _NOTHING
         while True:
-            found = self.seats(job, unit, freed, banned, ask.owed)
+            found = self.seats(job, unit, freed, banned, ask.owed, held_first=ask.held_first)
             if found is None:
                 return None
             alone = len(found) == 1 and not unit.others
@@ -197,22 +206,49 @@ class Desk:
 
     def _preempting(self, job: Job, unit: Unit, allowed: int, ask: "Ask") -> Start | Preempt | None:
         """Cells of strictly lower priorities too: the fewest jobs, and those whose work is the least loss."""
-        if self.lowest(job.vc) >= job.priority:
+        if self.lower.lowest(job.vc) >= job.priority:
             return None
         chosen = self._fewest(job, unit, ask) if unit.pools else None
         if chosen is None:
             return None
+        answer = self._over(job, unit, allowed, chosen, ask)
+        return answer or (self._past_faults(job, unit, allowed, ask) if self._faulty(unit) else None)
+
+    def _over(self, job: Job, unit: Unit, allowed: int, chosen: set[str], ask: "Ask") -> Start | Preempt | None:
+        """In the cells of these jobs, too."""
         self.ledger.begin()
         try:
-            chosen |= self._give_up(chosen)
-            lazy = self._set_aside(chosen)
-            mapped = self._in_quota(job, unit, allowed, frozenset(chosen - lazy), ask)
+            every = chosen | self._give_up(chosen)
+            lazy = self._set_aside(every)
+            mapped = self._in_quota(job, unit, allowed, frozenset(every - lazy), ask)
         finally:
             self.ledger.take_back()
         return self._answer(job, mapped, frozenset(lazy)) if mapped is not None else None
 
+    def _faulty(self, unit: Unit) -> bool:
+        """Whether there is bad hardware of a kind that the unit wants."""
+        layout = self.ledger.layout
+        nodes = reduce(or_, (layout.nodes_of_chain.get(pool.chain, 0) for pool in unit.pools), 0)
+        return any(self.ledger.healthy[one] != self.ledger.full[one] for one in bits(nodes)) or bool(
+            nodes & ~self.ledger.open_nodes
+        )
+
+    def _past_faults(self, job: Job, unit: Unit, allowed: int, ask: "Ask") -> Start | Preempt | None:
+        """Where what is free of the quota could only lie on bad hardware: as few lower priorities in its place."""
+        ask = ask._replace(held_first=True)
+
+        def uses(chosen: set[str]) -> set[str] | None:
+            answer = self._over(job, unit, allowed, chosen, ask)
+            if answer is None:
+                return None
+            gone = {one.job for one in answer.victims} if isinstance(answer, Preempt) else set()
+            return chosen & gone.union(answer.demotes)
+
+        chosen = spare_untouched(self.lower.than(job), uses)
+        return None if chosen is None else self._over(job, unit, allowed, chosen, ask)
+
     def _fewest(self, job: Job, unit: Unit, ask: "Ask") -> set[str] | None:
-        order = self.candidates(job.vc).below(job.priority)
+        order = self.lower.than(job)
         if not order:
             return None
         if all(len(pool.parts) == 1 for pool in unit.pools):
@@ -224,46 +260,15 @@ class Desk:
 
         return spare_most(order, enough)
 
-    def candidates(self, vc: str) -> Candidates:
-        """Who of the virtual cluster may lose virtual leaves to a higher priority."""
-        if vc not in self._candidates:
-            self._candidates[vc] = Candidates(self.ledger, vc, self._worth)
-        return self._candidates[vc]
-
-    def _worth(self, name: str) -> tuple[Price, int] | None:
-        """The price and the priority of a job that runs, or that (cheaper) merely claims; None: it stays."""
-        running = self.running.get(name)
-        if running is None:
-            claimant = self.claimants.get(name)
-            return None if claimant is None else ((False, -1, claimant.priority, 0, name), claimant.priority)
-        if not running.job.preemptible:
-            return None
-        protected, _, counted, lost, _ = self.costs.of(name)
-        return (protected, running.job.priority, counted, lost, name), running.job.priority
-
     def has_right(self, job: Job, pools: Iterable[Pool], owed: Owed) -> bool:
         """Whether there are virtual leaves for these tasks, were all lower priorities gone."""
-        mine, below = tuple(pools), self._below(job)
+        mine, below = tuple(pools), self.lower.below(job)
         if owed or any(len(pool.parts) > 1 for pool in mine):
             freed = below.freed_below(job.priority) if below is not None else _NOTHING
             return self.seats(job, Unit(mine, (), ()), freed, 0, owed) is not None
         if below is None:
             return all(fits(pool, free_counts(self.ledger, job.vc, pool.name, _NOTHING)) for pool in mine)
         return all(below.fits(pool, job.priority) for pool in mine)
-
-    def count_below(self, job: Job) -> int:
-        """How many jobs of its virtual cluster the job may take virtual leaves from."""
-        below = self._below(job)
-        return len(below.below(job.priority)) if below is not None else 0
-
-    def _below(self, job: Job) -> Candidates | None:
-        """Who of its virtual cluster may lose virtual leaves; None where nobody is of lower priority."""
-        lowest = min(self.lowest(job.vc), self._came.get(job.vc, job.priority))
-        return self.candidates(job.vc) if lowest < job.priority else None
-
-    def came(self, job: Job) -> None:
-        """The job runs inside its quota or claims cells since this pass, of which `lowest` does not know."""
-        self._came[job.vc] = min(job.priority, self._came.get(job.vc, job.priority))
 
     def _give_up(self, chosen: Iterable[str]) -> set[str]:
         """Claims of the chosen are given up; answers with the victims who have their virtual cells again by it."""
@@ -387,4 +392,4 @@ def _alone(answer: Start | Preempt) -> bool:
 def desk_of(ledger: Ledger, idle: Ledger, now: int = 0) -> Desk:
     """A desk on a cluster where nothing runs."""
     costs = Costs({}, DominantShares({}), now, Policy())
-    return Desk(ledger, idle, {}, {}, {}, costs, lambda vc: 1 << 30, now)
+    return Desk(ledger, idle, {}, {}, costs, Lower(ledger, {}, {}, costs, lambda vc: 1 << 30), now)

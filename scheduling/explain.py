@@ -68,11 +68,13 @@ def no_cell(vc: str, cell_type: str, free: int, largest: int, needed: int) -> Re
 
 
 def owed_ahead(vc: str, cell_type: str, free: int, owed: int, needed: int) -> Reason:
-    """What is free of the quota is to go to jobs ahead that run on loan until they can move into it."""
+    """What is free of the quota is to go to jobs ahead that run on loan until they can move into it: too little is left
+    for the job, or no room for it on the nodes."""
     numbers: dict[str, int | str] = {"vc": vc, "sku": cell_type, "free": free, "owed": owed, "needed": needed}
+    left = "" if free - owed < needed else ", and the rest finds no room on the nodes"
     sentence = (
-        f"{free} {cell_type} of team {vc}'s quota {_is(free)} free, {owed} of them for jobs ahead that run on loan; "
-        f"this job needs {needed}"
+        f"{free} {cell_type} of team {vc}'s quota {_is(free)} free, {owed} of them for jobs ahead that run on loan"
+        f"{left}; this job needs {needed}"
     )
     return Reason(Code.ORDER, numbers, sentence)
 

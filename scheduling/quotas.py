@@ -211,13 +211,17 @@ class Quotas:
             if job.id in state.claims:
                 self._wait_for_cells(job)
                 return
-        running = state.running.get(job.id)
-        behind = None
+        running, line = state.running.get(job.id), self.lines[job.vc]
+        behind, mine = None, set[str]()
         if running is not None and self._promotion_on:
-            behind = self._moving_in.turn(running, job, self.lines[job.vc])
+            others = set(line.held)
+            behind = self._moving_in.turn(running, job, line)
+            mine = line.held - others
         waiting = self.trial.left.get(job.id, state.waiting.get(job.id))
         if waiting is not None:
+            line.held -= mine  # its tasks on loan hold up those that come after the job, not its own
             self._ask(waiting)
+            line.held |= mine
         if behind and self._last_in_line != job.id:
             self._join(job, frozenset(behind))
 

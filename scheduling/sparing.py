@@ -180,15 +180,21 @@ def spare_most(order: Sequence[str], enough: Callable[[set[str]], bool]) -> set[
     """The same where only a search can say whether a set is `enough`."""
     if not enough(set(order)):
         return None
-    low, high = 1, len(order)
-    while low < high:
-        middle = (low + high) // 2
-        if enough(set(order[:middle])):
-            high = middle
-        else:
-            low = middle + 1
+    low = bisect_left(range(len(order)), True, lo=1, key=lambda count: enough(set(order[:count])))
     chosen = set(order[:low])
     for job in reversed(order[: low - 1]):
         if enough(chosen - {job}):
             chosen.discard(job)
     return chosen
+
+
+def spare_untouched(order: Sequence[str], uses: Callable[[set[str]], set[str] | None]) -> set[str] | None:
+    """The same where a search says which of a set it `uses` (None: it is not enough) and is too dear to be made for
+    each of the order."""
+    if uses(set(order)) is None:
+        return None
+    size = bisect_left(range(len(order)), True, lo=1, key=lambda count: uses(set(order[:count])) is not None)
+    first = set(order[:size])
+    used = uses(first) or first
+    some = [name for name in order[:size] if name in used]
+    return spare_most(some, lambda chosen: uses(chosen) is not None) or first

@@ -206,7 +206,7 @@ class Trial:
         if isinstance(answer, Start):
             return self.start(answer)
         self.preemptions.append(answer)
-        self.state.desk.came(answer.job)
+        self.state.desk.lower.came(answer.job)
         claim_all(self.state, answer)
         for placement in answer.placements:
             self.charge(answer.job, placement)
@@ -245,7 +245,7 @@ class Trial:
     def start(self, start: Start, *, charged: bool = False) -> Job | None:
         """The tasks run; answers with what is left of the job. Who took cells before is `charged` already."""
         state, job = self.state, start.job
-        state.desk.came(job)
+        state.desk.lower.came(job)
         self._convert(job.id, {placement.task for placement in start.placements})
         tasks = []
         for placement in start.placements:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from scheduling import explain
-from scheduling.caps import is_capped, over_cap
+from scheduling.caps import is_capped, over_cap, within_caps
 from scheduling.deciding import NodeIds
 from scheduling.decisions import Code, Reason, Wait
 from scheduling.health import doomed_in
@@ -76,7 +76,7 @@ class Teller:
 
     def _right_missing(self, late: Late) -> Reason | None:
         """The same for all priorities whose cells the job may take from as many."""
-        known = late.shape.number, self._state.desk.count_below(late.job)
+        known = late.shape.number, self._state.desk.lower.count(late.job)
         if known not in self._alike:
             self._alike[known] = right_missing(self._state, late.job, late.shape, {})
         return self._alike[known]
@@ -91,8 +91,17 @@ class Teller:
                     return explain.reserved(kept.job, kept.at_ms, self._trial.now)
             if late.ahead[0]:
                 return explain.order(*late.ahead)
-        if line.owed:
-            return right_missing(self._state, late.job, late.shape, line.owed)
+        if not line.owed:
+            return None
+        return right_missing(self._state, late.job, late.shape, line.owed) or self._no_room_beside(late, line.owed)
+
+    def _no_room_beside(self, late: Late, owed: Mapping[int, int]) -> Reason | None:
+        """The order, where only what is owed to those ahead has room for the job on the nodes."""
+        job, desk = late.job, self._state.desk
+        for choice in within_caps(self._state, job, late.choices):
+            if desk.guaranteed(job, choice, one=True) is not None:
+                unit = choice.units[0] if job.gang else choice.units[-1]
+                return _owed_ahead(self._state, job, unit.pools[0], owed)
         return None
 
 
@@ -124,15 +133,21 @@ def _quota_missing(state: State, job: Job, unit: Unit, owed: Mapping[int, int]) 
     fit = partial(state.desk.has_right, job)
     if fit(unit.pools, owed):
         return None
+    pool = next((one for one in unit.pools if not fit((one,), owed)), unit.pools[0])
+    if owed and fit(unit.pools, {}):
+        return _owed_ahead(state, job, pool, owed)
     for pool in unit.pools:
         kind, owned, free = pool.parts[0].cell_type, *_leaves_of(state, job.vc, pool)
         if pool.leaves > free:
             return explain.quota(job.vc, kind, owned - free, owned, pool.leaves)
-    pool = next((one for one in unit.pools if not fit((one,), owed)), unit.pools[0])
     kind, (_, free) = pool.parts[0].cell_type, _leaves_of(state, job.vc, pool)
-    if owed and fit(unit.pools, {}):
-        return explain.owed_ahead(job.vc, kind, free, sum(mask.bit_count() for mask in owed.values()), pool.leaves)
     return explain.no_cell(job.vc, kind, free, _largest(state, job.vc, pool), pool.leaves)
+
+
+def _owed_ahead(state: State, job: Job, pool: Pool, owed: Mapping[int, int]) -> Reason:
+    _, free = _leaves_of(state, job.vc, pool)
+    kind = pool.parts[0].cell_type
+    return explain.owed_ahead(job.vc, kind, free, sum(mask.bit_count() for mask in owed.values()), pool.leaves)
 
 
 def _leaves_of(state: State, vc: str, pool: Pool) -> tuple[int, int]:

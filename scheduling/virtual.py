@@ -35,6 +35,7 @@ class Share:
 
     `freed` are virtual leaves (a mask by cell node) that count as free though lower priorities have them; `banned`
     are cell nodes that cannot be used now; `taken` virtual leaves are others'. `known` is what `alike` would answer.
+    `held_first`: of single leaves that are free those that somebody holds come first.
     """
 
     ledger: Ledger
@@ -44,6 +45,7 @@ class Share:
     banned: int = 0
     taken: Mapping[int, int] = field(default_factory=dict)
     known: Alike | None = None
+    held_first: bool = False
 
     def free(self, cell: int) -> int:
         """Free virtual leaves of a cell node."""
@@ -203,17 +205,18 @@ def _loose_only(share: Share, parts: Sequence[Demand]) -> list[Seat] | None:
             cell = next((one for one, mask in free.items() if mask.bit_count() >= demand.gpus), None)
             if cell is None:
                 return None
-            leaves = _held_last(share, cell, free[cell], demand.gpus)
+            leaves = _lowest(share, cell, free[cell], demand.gpus)
             free[cell] &= ~leaves
             found.append(Seat(task, demand, cell, leaves))
     return found
 
 
-def _held_last(share: Share, cell: int, free: int, count: int) -> int:
-    """The lowest leaves that nobody holds, then the lowest of the others."""
-    unused = free & ~share.ledger.used[cell]
-    some = min(count, unused.bit_count())
-    taken = lowest(unused, some)
+def _lowest(share: Share, cell: int, free: int, count: int) -> int:
+    """The lowest leaves that nobody holds (`held_first`: that somebody does), then the lowest of the others."""
+    held = free & share.ledger.used[cell]
+    before = held if share.held_first else free & ~held
+    some = min(count, before.bit_count())
+    taken = lowest(before, some)
     return taken | lowest(free & ~taken, count - some)
 
 

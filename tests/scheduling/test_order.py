@@ -1,6 +1,8 @@
 """Who comes first inside a virtual cluster, and whom a waiting job holds back."""
 
-from scheduling import Code, Plan
+from dataclasses import replace
+
+from scheduling import Borrow, CellType, Code, PinnedCell, Plan, QuotaLine, VirtualCluster
 from tests.scheduling.builders import carry_out, cluster, engine, job, node, role, running, wait_of
 from tests.scheduling.playing import run_to_the_end
 
@@ -176,3 +178,28 @@ def test_tasks_without_gpus_that_are_left_of_a_job_start_when_there_is_cpu_for_t
     roles = (role("loader", 2, 0, sku=None), role("trainer", 1, 1, sku=None))
     run = run_to_the_end(engine(described), [(0, job("mixed", *roles, gang=False))], {"mixed": 3})
     assert run.began == {"mixed": [0, 0, 3]}
+
+
+def test_a_task_on_loan_holds_up_later_jobs_and_not_the_other_tasks_of_its_own() -> None:
+    """Its second worker runs on loan, for the quota is used up; its other task wants a pinned cell, which is free: it
+    starts there by right, not on loan as well."""
+    boxes = [node(name, 2, shape="box") for name in ("gpu01", "gpu02", "gpu03")]
+    described = replace(
+        cluster(*boxes),
+        cell_types=(CellType("box", "A100", 2, node_level=True),),
+        pinned_cells=(PinnedCell("mine", "box", "gpu01"),),
+        virtual_clusters=(
+            VirtualCluster("vision", (QuotaLine("box", 1),), pinned=("mine",)),
+            VirtualCluster("speech", (QuotaLine("box", 1),)),
+        ),
+    )
+    pinned = replace(role("other", gpus=2), pinned_cell="mine")
+    made = running(described, job("before", pinned))
+    made.submit(job("j", role(count=2, gpus=2), pinned, gang=False, order=1, borrow=Borrow.AUTO))
+    made.advance(0)
+    made.submit(job("later", pinned, order=2))
+    made.finish("before")
+    (start,) = made.plan(0).starts
+    (placement,) = start.placements
+    assert (start.job.id, placement.task.role) == ("j", "other")
+    assert [use.virtual_cell for use in placement.leaves] == ["vision/pinned:mine/0/0", "vision/pinned:mine/0/1"]

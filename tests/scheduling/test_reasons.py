@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from scheduling import (
+    Borrow,
     CellType,
     Cluster,
     Code,
@@ -251,3 +252,32 @@ def test_a_high_priority_that_only_bad_hardware_holds_back_is_not_told_of_the_qu
     answer = made.decide(job("high", role(gpus=4), priority=9), 0)
     assert isinstance(answer, Wait)
     assert answer.reason.code == Code.BAD_NODES
+
+
+def test_where_all_that_has_room_is_owed_to_a_job_ahead_that_is_on_loan_the_order_is_told() -> None:
+    """The other cell of the team could only lie on the node that is down."""
+    boxes = [node(name, 2, shape="box") for name in ("gpu01", "gpu02", "gpu03")]
+    described = replace(
+        cluster(*boxes),
+        cell_types=(CellType("box", "A100", 2, node_level=True),),
+        virtual_clusters=(
+            VirtualCluster("vision", (QuotaLine("box", 2),)),
+            VirtualCluster("speech", (QuotaLine("box", 1),)),
+        ),
+    )
+    theirs = job("theirs", vc="speech")
+    made = running(described, job("stays"), job("ends", order=1), job("large", role(gpus=2), order=2), theirs)
+    made.submit(job("ahead", borrow=Borrow.AUTO, order=3))
+    made.advance(0)
+    (below,) = {task.placement.node for one in made.snapshot().running if one.job.id == "large" for task in one.tasks}
+    made.finish("ends")
+    made.finish("large")
+    made.set_node(node(below, 2, shape="box", state=NodeState.DOWN))
+    made.submit(job("j", order=4))
+    plan = made.plan(0)
+    assert (plan.answers, plan.promotions) == ((), ())
+    assert wait_of(plan, "j").reason.code == Code.ORDER
+    assert wait_of(plan, "j").reason.sentence == (
+        "3 A100 of team vision's quota are free, 1 of them for jobs ahead that run on loan, and the rest finds no room "
+        "on the nodes; this job needs 1"
+    )

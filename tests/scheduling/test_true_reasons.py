@@ -14,13 +14,10 @@ from tests.scheduling.playing import Player
 from tests.scheduling.worlds import all_in_service, with_plenty
 
 
-def alone_in(state: Snapshot, job: Job) -> Start | Preempt | Wait:
+def alone_in(state: Snapshot, job: Job, now: int) -> Start | Preempt | Wait:
     """What becomes of the job in this state whoever else waits."""
     others = tuple(one for one in state.waiting if one.id == job.id)
-    return Engine.restore(replace(state, waiting=others)).decide(job, NOW)
-
-
-NOW = 1_000
+    return Engine.restore(replace(state, waiting=others)).decide(job, now)
 
 
 def held(state: Snapshot, vc: str, chain: str) -> int:
@@ -47,7 +44,7 @@ def lent(state: Snapshot, kind: str, vc: str | None = None) -> int:
 def check_quota(state: Snapshot, plan: Plan, wait: Wait) -> None:
     numbers, vc = wait.reason.numbers, wait.job.vc
     best = with_plenty(all_in_service(state))
-    assert isinstance(alone_in(best, wait.job), Wait)
+    assert isinstance(alone_in(best, wait.job, plan.at_ms), Wait)
     if "sku" not in numbers:
         assert numbers["owned"] == 0
         return
@@ -111,17 +108,17 @@ def check_borrow_limit(state: Snapshot, plan: Plan, wait: Wait) -> None:
 
 
 def check_fragmented(state: Snapshot, plan: Plan, wait: Wait) -> None:
-    assert isinstance(alone_in(with_plenty(all_in_service(state)), wait.job), Wait)
+    assert isinstance(alone_in(with_plenty(all_in_service(state)), wait.job, plan.at_ms), Wait)
 
 
 def check_bad_nodes(state: Snapshot, plan: Plan, wait: Wait) -> None:
-    assert isinstance(alone_in(with_plenty(state), wait.job), Wait)
-    assert not isinstance(alone_in(with_plenty(all_in_service(state)), wait.job), Wait)
+    assert isinstance(alone_in(with_plenty(state), wait.job, plan.at_ms), Wait)
+    assert not isinstance(alone_in(with_plenty(all_in_service(state)), wait.job, plan.at_ms), Wait)
 
 
 def check_resources(state: Snapshot, plan: Plan, wait: Wait) -> None:
-    assert isinstance(alone_in(state, wait.job), Wait)
-    assert not isinstance(alone_in(with_plenty(state), wait.job), Wait)
+    assert isinstance(alone_in(state, wait.job, plan.at_ms), Wait)
+    assert not isinstance(alone_in(with_plenty(state), wait.job, plan.at_ms), Wait)
 
 
 def check_user_limit(state: Snapshot, plan: Plan, wait: Wait) -> None:
@@ -139,7 +136,7 @@ def check_user_limit(state: Snapshot, plan: Plan, wait: Wait) -> None:
     held += sum(counts(jobs[claim.claimant]) for claim in state.claims)
     assert (numbers["held"], numbers["limit"]) == (held, rules.user_gpus if "user" in numbers else rules.class_gpus)
     assert held + int(numbers["needed"]) > int(numbers["limit"])
-    again = alone_in(with_plenty(all_in_service(state)), wait.job)
+    again = alone_in(with_plenty(all_in_service(state)), wait.job, plan.at_ms)
     assert isinstance(again, Wait)
     assert again.reason.code == Code.USER_LIMIT
 
@@ -175,15 +172,29 @@ CHECKS: dict[Code, Callable[[Snapshot, Plan, Wait], None]] = {
 }
 
 
-def watch(made: Engine, carried_out: Plan) -> None:
-    """The reasons of a moment in which nothing more can be done; who waits for victims to leave, at any moment."""
-    plan, state = made.plan(carried_out.at_ms), made.snapshot()
-    moving = carried_out.answers or carried_out.promotions or carried_out.demotions or carried_out.releases
-    moving = moving or plan.answers  # whose reservation is over gives its place in the order to others
-    claimants = {claim.claimant for claim in state.claims if claim.victim is not None}
-    for wait in plan.waits:
-        if not moving or (wait.reason.code == Code.PREEMPTING and wait.job.id in claimants and not plan.answers):
-            CHECKS[wait.reason.code](state, plan, wait)
+class Watch:
+    """Checks the reasons of moments at rest, in which a pass has changed nothing: nothing may be left to do then. Who
+    waits for victims to leave is told so at any moment."""
+
+    def __init__(self) -> None:
+        self._reservations: tuple[str, ...] = ()
+
+    def __call__(self, made: Engine, carried_out: Plan) -> None:
+        plan, state = made.plan(carried_out.at_ms), made.snapshot()
+        at_rest = not changes(carried_out) and carried_out.reservations == self._reservations
+        self._reservations = carried_out.reservations
+        if at_rest:
+            assert not changes(plan)
+        claimants = {claim.claimant for claim in state.claims if claim.victim is not None}
+        for wait in plan.waits:
+            preempting = wait.reason.code == Code.PREEMPTING and wait.job.id in claimants
+            if at_rest or (preempting and not plan.answers):
+                CHECKS[wait.reason.code](state, plan, wait)
+
+
+def changes(plan: Plan) -> bool:
+    """Whether anybody starts, leaves or changes standing; a reservation may move without."""
+    return bool(plan.answers or plan.promotions or plan.demotions or plan.releases)
 
 
 def limited(world: World) -> World:
@@ -209,7 +220,7 @@ def capped(world: World) -> World:
 
 def check_reasons(world: World) -> None:
     for one in (world, limited(world), capped(world)):
-        Player(Engine(one.cluster), one.lasts, watch).play(one.arrivals)
+        Player(Engine(one.cluster), one.lasts, Watch()).play(one.arrivals)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
