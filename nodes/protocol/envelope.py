@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
+from functools import lru_cache
 
 import msgspec
 from nacl.encoding import Base64Encoder
 from nacl.exceptions import BadSignatureError, CryptoError
-from nacl.public import SealedBox
+from nacl.public import PublicKey, SealedBox
 from nacl.signing import SigningKey, VerifyKey
 
 
@@ -77,8 +78,13 @@ class PortalKey(_Key):
     @staticmethod
     def seal_for(node_public: str, data: bytes) -> str:
         """``data`` readable only with that node's key (base64)."""
-        key = VerifyKey(node_public.encode(), Base64Encoder).to_curve25519_public_key()
-        return base64.b64encode(SealedBox(key).encrypt(data)).decode()
+        return base64.b64encode(_box(node_public).encrypt(data)).decode()
+
+
+@lru_cache(maxsize=1024)
+def _box(node_public: str) -> SealedBox[PublicKey]:
+    """To turn the key into one for boxes takes as long as to seal."""
+    return SealedBox(VerifyKey(node_public.encode(), Base64Encoder).to_curve25519_public_key())
 
 
 class NodeKey(_Key):

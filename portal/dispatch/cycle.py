@@ -25,6 +25,12 @@ from scheduling.collecting import paused
 
 log = logging.getLogger(__name__)
 
+MANY_WAIT = 1_000
+TOLD_EVERY_S = 0.9
+"""Where so many jobs wait, reasons and places are worked out once in so many seconds (a little less than a tick),
+though cycles follow each other faster: they are half of the work, and nobody reads faster. The next tick tells what
+these left out."""
+
 HOLDER = f"{socket.gethostname()}:{os.getpid()}"
 
 
@@ -51,6 +57,19 @@ def _engine(snapshot: Snapshot) -> Engine:
         return Engine.restore(snapshot)
     engine.follow(snapshot)
     return engine
+
+
+_told_at = -TOLD_EVERY_S
+
+
+def _tells(waiting: int) -> bool:
+    """Whether this cycle works out why each job waits: always where few do."""
+    global _told_at
+    now = time.monotonic()
+    if waiting >= MANY_WAIT and now - _told_at < TOLD_EVERY_S:
+        return False
+    _told_at = now
+    return True
 
 
 def cycle_run(*, now: datetime, holder: str = HOLDER) -> Cycle | None:
@@ -80,13 +99,15 @@ def _cycle(now: datetime) -> Cycle:
     times.append(time.perf_counter())
     engine = _engine(loaded.snapshot)
     times.append(time.perf_counter())
-    plan = engine.plan(int(now.timestamp() * 1000))
+    told = _tells(len(loaded.snapshot.waiting))
+    plan = engine.plan(int(now.timestamp() * 1000), told=told)
     times.append(time.perf_counter())
     failpoint("cycle.planned")
     with failpoint_statements("apply"):
-        applied = apply(plan=plan, loaded=loaded, now=now)
+        applied = apply(plan=plan, loaded=loaded, told=told, now=now)
     # 5. Where everybody stands, for the pages.
-    queue_keep((loaded.jobs[wait.job.id], wait.place) for wait in plan.waits)
+    if told:
+        queue_keep((loaded.jobs[wait.job.id], wait.place) for wait in plan.waits)
     _kept[:] = [engine]
     times.append(time.perf_counter())
     return Cycle(applied, *((end - begin) * 1000 for begin, end in pairwise(times)))

@@ -6,7 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from portal.dispatch import cycle
+from portal.dispatch.apply import Applied
 from portal.jobs.models import Job
+from portal.jobs.outlook import queue_read
 from portal.jobs.services import Told, waits_due
 from portal.jobs.services.waits import MOST_CHANGED
 from tests.support.world import World
@@ -64,3 +67,25 @@ def test_a_reason_that_says_the_same_after_a_minute_is_news_to_nobody(world: Wor
     assert world.cycle(now=later).applied.reasons == 0
     after = Job.objects.get(pk=job.pk)
     assert (after.waiting_message, after.waiting_written_at) == (before.waiting_message, later)
+
+
+def test_where_many_wait_reasons_are_told_once_a_second_and_starts_are_not_kept_waiting(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cycle, "MANY_WAIT", 2)
+    world.node("gpu01", gpus=1)
+    world.settle()
+    first, second = world.submit(name="first"), world.submit(name="second")
+    monkeypatch.setattr(cycle, "TOLD_EVERY_S", 3600)
+    assert world.cycle().applied == Applied(started=1)
+    third = world.submit(name="third")
+    assert world.cycle().applied == Applied()
+    assert codes_of(first, second, third) == ["", "", ""]
+    monkeypatch.setattr(cycle, "TOLD_EVERY_S", 0)
+    assert world.cycle().applied.reasons == 2
+    assert codes_of(first, second, third) == ["", "quota", "quota"]
+    assert queue_read() == {second.pk: 1, third.pk: 2}
+
+
+def codes_of(*jobs: Job) -> list[str]:
+    return [Job.objects.get(pk=job.pk).waiting_code for job in jobs]

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from scheduling import Cluster, Code, Engine, Job, Plan, Policy, Snapshot, Standing, Start, Wait, refusals
+from scheduling.cells import Order
 from tests.scheduling.builders import carry_out, cluster, job, node, role
 from tests.scheduling.playing import run_to_the_end
 from tests.scheduling.worlds import (
@@ -160,6 +161,16 @@ def test_every_waiting_job_starts_or_has_its_reason(described: Cluster, waiting:
     told = {start.job.id for start in plan.starts} | {wait.job.id for wait in plan.waits}
     assert told == {one.id for one in made.snapshot().waiting}
     assert len(plan.waits) == len({wait.job.id for wait in plan.waits})
+
+
+@few
+@given(clusters(), JOBS, ENDS, st.booleans(), st.booleans())
+def test_a_plan_without_reasons_decides_the_same(
+    described: Cluster, waiting: list[Job], ends: list[int], backfill: bool, fair: bool
+) -> None:
+    order = Order.FAIR if fair else Order.SUBMISSION
+    made = lived(replace(described, policy=Policy(backfill=backfill, order=order)), waiting, ends)
+    assert made.plan(0, told=False) == replace(made.plan(0), waits=())
 
 
 @few

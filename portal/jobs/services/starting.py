@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
-from django.db.models import Count, Max, OuterRef, Subquery
+from django.db.models import Count, Max
 
 from nodes.protocol import Phase
 from portal.clusters.models import Node
@@ -56,12 +56,9 @@ def attempts_start(*, starts: Sequence[Starting], now: datetime) -> list[JobAtte
     if tasks_move(waiting, TaskState.STARTING) != len(placed):
         raise Overtaken
     nodes = Node.objects.only("name", "port_first", "port_last").in_bulk({place.node_id for place in placed})
-    rows = _task_attempts(begun, nodes, now)
+    rows = _task_attempts(begun, nodes, nodes_bump(nodes), now)
     rows_insert(TaskAttempt, _Row._fields, rows)
     rows_insert(Allocation, _Hold._fields, _allocations(rows, placed, now))
-    generations = nodes_bump(nodes)
-    generation = Node.objects.filter(pk=OuterRef("node")).values("generation")
-    TaskAttempt.objects.filter(node__in=generations, phase_since=0).update(phase_since=Subquery(generation))
     events += [event for one in begun for event in _events(one, nodes, now)]
     rows_insert(JobEvent, _Event._fields, events)
     jobs_announce([start.job for start in starts])
@@ -115,6 +112,7 @@ class _Row(NamedTuple):
     number: int
     node: int
     phase: str
+    phase_since: int
     pinned_digest: str
     cpu_milli: int
     memory_mb: int
@@ -123,12 +121,15 @@ class _Row(NamedTuple):
     created_at: datetime
 
 
-def _task_attempts(begun: Sequence[_Begun], nodes: Mapping[int, Node], now: datetime) -> list[_Row]:
-    tasks = [place.task_id for one in begun for place in one.placed]
+def _task_attempts(
+    begun: Sequence[_Begun], nodes: Mapping[int, Node], generations: Mapping[int, int], now: datetime
+) -> list[_Row]:
+    again = [one for one in begun if one.attempt.number > 1 or not one.job.gang]  # a gang's first runs are all of it
+    tasks = [place.task_id for one in again for place in one.placed]
     runs = TaskAttempt.objects.filter(task__in=tasks).order_by()
     numbers = dict(runs.values_list("task").annotate(newest=Max("number")))
     ports = _ports_choose(begun, nodes)
-    waits_for = _still_writing([one.job.pk for one in begun])
+    waits_for = _still_writing([one.job.pk for one in again])
     return [
         _Row(
             id=uuid4(),
@@ -137,6 +138,7 @@ def _task_attempts(begun: Sequence[_Begun], nodes: Mapping[int, Node], now: date
             number=numbers.get(place.task_id, 0) + 1,
             node=place.node_id,
             phase=str(_first_phase(one.spec, digest)),
+            phase_since=generations[place.node_id],
             pinned_digest=digest,
             cpu_milli=place.cpu_milli,
             memory_mb=place.memory_mb,
