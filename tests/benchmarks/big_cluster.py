@@ -23,8 +23,8 @@ BATCH = 2000
 
 @contextmanager
 def database() -> Iterator[None]:
-    """A fresh PostgreSQL and Redis under Django, as the tests start them."""
-    with closing(Services()) as services:
+    """A fresh PostgreSQL and Redis under Django, as the tests start them, but that every commit waits for the disk."""
+    with closing(Services(durable=True)) as services:
         services.fill_environment()
         services.postgres.start()
         services.postgres.create_database("berth")

@@ -34,12 +34,14 @@ def _as_postgres() -> list[str]:
 
 
 class PostgresServer:
-    """Chooses its port when made, so that settings can name it; `start` makes and starts it once needed."""
+    """Chooses its port when made, so that settings can name it; `start` makes and starts it once needed. Only one that
+    is `durable` waits for the disk, as in earnest."""
 
-    def __init__(self, folder: Path, guard: Guard) -> None:
+    def __init__(self, folder: Path, guard: Guard, *, durable: bool = False) -> None:
         self.folder = folder
         self.port = free_port()
         self._guard = guard
+        self._durable = durable
         self._process: Process | None = None
 
     def url(self, database: str = "berth") -> str:
@@ -90,6 +92,7 @@ class PostgresServer:
         initdb += ["-E", "UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions"]
         subprocess.run(initdb, check=True, capture_output=True, cwd="/")
         fast = {"fsync": "off", "full_page_writes": "off"}  # safe against kill -9, not against a power cut
+        fast = {} if self._durable else fast
         where = {"listen_addresses": "127.0.0.1", "unix_socket_directories": str(self.folder)}
         options = {"port": str(self.port), "max_connections": "200", **where, **fast}
         command = [*_as_postgres(), str(binaries / "postgres"), "-D", str(data)]

@@ -30,14 +30,15 @@ class ShowsItsLogs(Protocol):
 
 
 class Services:
-    """One temporary folder with everything in it. Nothing runs until it is started."""
+    """One temporary folder with everything in it. Nothing runs until it is started. A `durable` database waits for the
+    disk."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, durable: bool = False) -> None:
         self.guard = Guard()
         self.folder = Path(tempfile.mkdtemp(prefix="berth-"))
         self.folder.chmod(0o755)
         self.guard.add("folder", str(self.folder))
-        self.postgres = PostgresServer(self.folder / "postgres", self.guard)
+        self.postgres = PostgresServer(self.folder / "postgres", self.guard, durable=durable)
         self.redis = RedisServer(self.folder / "redis", self.guard)
         self.docker = DockerEngine(self.folder / "docker", self.guard)
         self.stacks: list[ShowsItsLogs] = []
