@@ -20,6 +20,8 @@ REST: list[URLPattern | URLResolver] = [
     path("me", accounts.MeView.as_view()),
     path("tokens", accounts.TokensView.as_view()),
     path("tokens/<int:token_id>", accounts.TokenView.as_view()),
+    path("audit", accounts.AuditView.as_view()),
+    path("audit/export", accounts.AuditExportView.as_view()),
     path("virtual-clusters", clusters.VirtualClustersView.as_view()),
     path("virtual-clusters/<name:name>", clusters.VirtualClusterView.as_view()),
     path("virtual-clusters/<name:name>/members", clusters.MembersView.as_view()),

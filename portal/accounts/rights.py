@@ -34,6 +34,7 @@ class Action(StrEnum):
     CLUSTER_CONFIGURE = "cluster.configure"  # cells and quotas
     NODE_READ = "node.read"
     NODE_SET_INTENT = "node.set_intent"
+    AUDIT_READ = "audit.read"
 
 
 R = Relation
@@ -50,6 +51,7 @@ ALLOWED: Mapping[Action, frozenset[Relation]] = {
     Action.CLUSTER_CONFIGURE: frozenset({R.ADMIN}),
     Action.NODE_READ: frozenset(R),
     Action.NODE_SET_INTENT: frozenset({R.ADMIN}),
+    Action.AUDIT_READ: frozenset({R.ADMIN, R.AUDITOR}),
 }
 
 _CLUSTER_WIDE: Mapping[str, Relation] = {ClusterRole.ADMIN: R.ADMIN, ClusterRole.AUDITOR: R.AUDITOR}

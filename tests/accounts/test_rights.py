@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from portal.accounts.models import User
+from portal.accounts.models import Scope, User
 from portal.accounts.rights import ALLOWED, Action
 from portal.clusters.models import Membership, QuotaChange
 from portal.clusters.selectors import quota_lines
@@ -34,6 +34,7 @@ RIGHTS = {
     "cluster.configure": "admin",
     "node.read": "admin auditor lead member owner other",
     "node.set_intent": "admin",
+    "audit.read": "admin auditor",
 }
 """The whole table, in other words than the code's."""
 
@@ -96,8 +97,16 @@ CASES = {
     "cell_type_list": Case("node.read", "GET", "cell-types"),
     "node_take_topology": Case("cluster.configure", "POST", "nodes/gpu02/topology", None, 403),
     "node_set_intent": Case("node.set_intent", "PATCH", "nodes/gpu01", {"intent": "cordoned"}, 403),
+    "audit_list": Case("audit.read", "GET", "audit", None, 403),
+    "audit_export": Case("audit.read", "GET", "audit/export", None, 403),
 }
 OWN_AFFAIRS = {"login", "me", "token_list", "token_create", "token_revoke"}
+
+NO_CHANGE = {"job_validate", "job_estimate"}
+"""A token that may read may ask these, though they have a body."""
+
+SUBMITTERS = {"job_submit", "job_stop", "job_move", "job_pause", "job_resume"}
+"""What a token for submitting may do besides."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +168,21 @@ def test_each_person_gets_what_the_table_gives_and_no_more(scene: Scene, person:
         else:
             expected = case.refusal or (403 if may(person, "job.read") else 404)
             assert answer.status_code == expected, (name, person, answer.content)
+
+
+@pytest.mark.parametrize("scope", Scope)
+def test_a_token_does_what_its_scope_covers_whatever_its_owner_may(scene: Scene, scope: Scope) -> None:
+    api = Api(scene.people["admin"], scope=scope)
+    order = list(Scope)
+    for name, case in sorted(CASES.items(), key=lambda item: item[1].method == "POST"):
+        reads = case.method == "GET" or name in NO_CHANGE
+        needed = Scope.READ if reads else Scope.SUBMIT if name in SUBMITTERS else Scope.ADMIN
+        answer = api.call(case.method, path_of(case, scene), case.body, kind=kind_of(case))
+        if order.index(scope) >= order.index(needed):
+            assert answer.status_code in (200, 201, 204), (name, answer.content)
+        else:
+            assert answer.status_code == 403, (name, answer.content)
+            assert answer.json()["detail"] == f"This token has the scope {scope}; {needed} is needed."
 
 
 def path_of(case: Case, scene: Scene) -> str:
