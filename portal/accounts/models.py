@@ -95,6 +95,7 @@ class Audited(models.TextChoices):
     NODE_ADD = "node.add", "Registered a node"
     NODE_INTENT = "node.intent", "Opened, cordoned or drained a node"
     NODE_TOPOLOGY = "node.topology", "Accepted a node's topology"
+    SECRET = "secret", "Stored or forgot a secret or a registry log-in"  # noqa: S105
     JOB_SUBMIT = "job.submit", "Submitted a job"
     JOB_STOP = "job.stop", "Stopped a job"
     JOB_PAUSE = "job.pause", "Paused a job"

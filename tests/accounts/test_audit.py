@@ -18,7 +18,7 @@ from portal.accounts.services import user_create
 from portal.clusters.models import Membership
 from portal.clusters.services import member_set
 from portal.jobs.models import Job
-from tests.accounts.test_rights import CASES, NO_CHANGE, kind_of, path_of, scene
+from tests.accounts.test_rights import CASES, kind_of, path_of, scene
 from tests.support.cast import HOST, Api, person
 from tests.support.world import World
 
@@ -36,11 +36,16 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str, Any, Any]] = {
     "virtual_cluster_set_rules": ("vc.rules", "vision", {"user_gpus": None}, {"user_gpus": 9}),
     "member_set": ("vc.member", "nobody", None, {"role": "member"}),
     "member_remove": ("vc.member", "extra", {"role": "member"}, None),
+    "virtual_cluster_secret_set": ("secret", "secret key of vision", None, {}),
+    "virtual_cluster_registry_login_delete": (
+        "secret", "registry stored.example.org of vision", {"username": ""}, None,
+    ),
     "firm_right_set": ("vc.firm_right", "alice", None, {"gpus": 1, "last_day": "2999-01-01"}),
 }  # fmt: skip
 """Operation -> the entry that it leaves."""
 
-CHANGE_NOTHING = NO_CHANGE | {
+CHANGE_NOTHING = {
+    "job_validate", "job_estimate",
     "cluster_import", "quota_set", "quota_change_plan",  # asked as a dry run
     "job_move",  # into the virtual cluster where it is
 }  # fmt: skip
