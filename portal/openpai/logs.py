@@ -13,6 +13,7 @@ from portal.accounts.models import User
 from portal.common.errors import NotFound
 from portal.jobs.logs.archiver import log_of
 from portal.jobs.logs.reader import CHUNK, LogReader
+from portal.jobs.logs.stream import LogOf
 from portal.jobs.models import TaskAttempt
 from portal.jobs.selectors import task_attempt_visible
 from portal.openpai.errors import BAD_TOKEN, PaiError, no_task_log
@@ -23,6 +24,7 @@ STREAMS: dict[str, frozenset[int]] = {
     "all": frozenset({STDOUT, STDERR, MARK}),
 }
 TAIL = 16 * 1024
+TAIL_WITHIN = 4 * 1024 * 1024
 HOLDS_S = 3600
 _SALT = "openpai.log"
 
@@ -66,15 +68,25 @@ def log_opened(*, token: str) -> TaskAttempt:
 
 
 def log_text(*, reader: LogReader, row: TaskAttempt, streams: frozenset[int], tail: bool) -> Iterator[bytes]:
-    """What the task wrote to these streams, in chunks; with ``tail`` about the last 16 KB of its log. Raises RedisError
-    at once when the newest part cannot be reached."""
+    """What the task wrote to these streams, in chunks; with ``tail`` the last 16 KB of it. Raises RedisError at once
+    when the newest part cannot be reached."""
     log = log_of(row)
     end = reader.end(log)
-    return _chunks(reader, row, streams, reader.tail(log, TAIL) if tail else 0, end)
+    return iter([_tail(reader, log, streams, end)]) if tail else _chunks(reader, log, streams, 0, end)
 
 
-def _chunks(reader: LogReader, row: TaskAttempt, streams: frozenset[int], offset: int, end: int) -> Iterator[bytes]:
-    log = log_of(row)
+def _tail(reader: LogReader, log: LogOf, streams: frozenset[int], end: int) -> bytes:
+    """Looked for from the end on, further back where the other stream wrote most of it, up to ``TAIL_WITHIN``."""
+    size = TAIL
+    while True:
+        start = reader.tail(log, size)
+        text = b"".join(_chunks(reader, log, streams, start, end))
+        if len(text) >= TAIL or start == 0 or size >= TAIL_WITHIN:
+            return text[-TAIL:]
+        size *= 4
+
+
+def _chunks(reader: LogReader, log: LogOf, streams: frozenset[int], offset: int, end: int) -> Iterator[bytes]:
     while offset < end:
         run = reader.read(log, offset, CHUNK)
         if not run.data:
