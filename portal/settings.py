@@ -60,6 +60,7 @@ INSTALLED_APPS = [
     "portal.clusters",
     "portal.jobs",
     "portal.dispatch",
+    "portal.openpai",
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

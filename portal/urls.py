@@ -71,6 +71,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("portal.jobs.urls")),
     path("", include("portal.dispatch.urls")),
     path("api/v1/", include(REST)),
+    path("rest-server/api/v2/", include("portal.openpai.urls")),
     path("api/docs", SpectacularSwaggerSplitView.as_view(url_name="openapi"), name="api-docs"),
     path("healthz", healthz, name="healthz"),
     path("admin/", admin.site.urls),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import authenticate
@@ -103,15 +105,22 @@ def token_touch(*, token: Token, now: datetime) -> None:
 
 
 def user_create(
-    *, username: str, password: str, email: str = "", role: ClusterRole = ClusterRole.USER, actor: str = ""
+    *,
+    username: str,
+    password: str,
+    email: str = "",
+    role: ClusterRole = ClusterRole.USER,
+    actor: str = "",
+    rules: Sequence[Any] | None = None,
 ) -> User:
     """A new account. An administrator may also use Django's own admin pages, the back door.
 
-    Raises django's ValidationError for a bad or taken name or a weak password.
+    ``rules``: password validators in place of the portal's. Raises django's ValidationError for a bad or taken name or
+    a weak password.
     """
     admin = role == ClusterRole.ADMIN
     user = User(username=username, email=email, role=role, is_staff=admin, is_superuser=admin)
-    validate_password(password, user)
+    validate_password(password, user, rules)
     user.set_password(password)
     user.full_clean()
     with transaction.atomic():
@@ -121,10 +130,10 @@ def user_create(
     return user
 
 
-def user_set_password(*, user: User, password: str, actor: str = "") -> None:
-    """A new password, set by the account itself or by ``actor``; ends the account's browser sessions. Raises django's
-    ValidationError for a weak one."""
-    validate_password(password, user)
+def user_set_password(*, user: User, password: str, actor: str = "", rules: Sequence[Any] | None = None) -> None:
+    """A new password, set by the account itself or by ``actor``; ends the account's browser sessions. ``rules``:
+    password validators in place of the portal's. Raises django's ValidationError for a weak one."""
+    validate_password(password, user, rules)
     user.set_password(password)
     with transaction.atomic():
         user.save(update_fields=["password"])

@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 
+from tests.support import openpai_sdk
 from tests.support.browser import chromium_binary
 from tests.support.postgres import postgres_binaries
 
@@ -89,5 +90,6 @@ CHECKS: dict[str, Callable[[], str | None]] = {
     "redis": lambda: None,
     "docker": _docker,
     "browser": _browser,
+    "npm": openpai_sdk.install,
     "gpu": _gpu,
 }

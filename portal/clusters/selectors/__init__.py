@@ -19,6 +19,7 @@ from portal.clusters.selectors.quotas import quota_lines
 from portal.clusters.selectors.rights import firm_rights, highest_class
 from portal.clusters.selectors.secrets import Login, registry_logins, secret_values, secrets_of
 from portal.clusters.selectors.shares import SkuShare, SkuTotal, sku_totals, vc_quotas, vc_shares
+from portal.clusters.selectors.storages import storage_restrict
 from portal.clusters.selectors.visible import (
     JobSight,
     cluster_right,
@@ -74,6 +75,7 @@ __all__ = [
     "quota_lines",
     "rules_read",
     "sku_totals",
+    "storage_restrict",
     "user_shares",
     "vc_detail",
     "vc_events",

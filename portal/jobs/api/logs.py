@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.http import HttpResponseBase, StreamingHttpResponse
 from django.utils import timezone
@@ -20,6 +18,7 @@ from portal.accounts.rest import ApiView
 from portal.common.errors import NotFound, Unavailable
 from portal.common.negotiation import Unnegotiated
 from portal.common.serializers import Body
+from portal.common.streaming import aside
 from portal.jobs.api.answers import LogAnswer
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.archiver import log_of
@@ -66,7 +65,7 @@ class LogsView(ApiView):
         try:
             if wanted["format"] == "text":
                 reader.end(log_of(row))
-                return StreamingHttpResponse(_aside(reader.download(log_of(row))), content_type=TEXT)
+                return StreamingHttpResponse(aside(reader.download(log_of(row))), content_type=TEXT)
             return Response(_records(reader, row, wanted["offset"], wanted["limit"]))
         except RedisError:
             raise Unavailable("The newest part of the log cannot be reached now.") from None
@@ -95,10 +94,3 @@ def _records(reader: LogReader, row: TaskAttempt, offset: int, limit: int) -> di
         "complete": row.log_complete and run.end >= row.log_end,
         "records": text_rows(run, TextDecoder()),
     }
-
-
-async def _aside(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Each chunk read in a thread: a log is never whole in memory, and its reader never holds the event loop."""
-    take = sync_to_async(lambda: next(chunks, None))
-    while (chunk := await take()) is not None:
-        yield chunk

@@ -10,6 +10,7 @@ from django.db.models import Max
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
 from portal.clusters.models import Sku, VirtualCluster
+from portal.common.errors import Conflict
 from portal.common.sealing import seal
 from portal.common.wake import scheduler_wake
 from portal.jobs.models import Job, Task, TaskRole
@@ -20,11 +21,19 @@ from portal.jobs.spec import JobSpec, Problem, SpecInvalid, mask_secrets
 RUN_TRIES = 5
 
 
-def job_submit(*, user: User, text: str | bytes, now: datetime, submit_key: str = "") -> Job:
+class NameTaken(Conflict):
+    """The user has a job of this name already, and asked for a new name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"You have a job named {name} already.")
+        self.name = name
+
+
+def job_submit(*, user: User, text: str | bytes, now: datetime, submit_key: str = "", new_name: bool = False) -> Job:
     """Validate the file against what the user may use, store the job, wake the scheduler.
 
     With a ``submit_key`` that the user gave before, the job of then is returned and nothing is stored. Raises
-    SpecInvalid with every problem.
+    SpecInvalid with every problem; NameTaken where a ``new_name`` was asked for and it is none.
     """
     if submit_key and (earlier := Job.objects.filter(user=user, submit_key=submit_key).first()):
         return earlier
@@ -33,13 +42,13 @@ def job_submit(*, user: User, text: str | bytes, now: datetime, submit_key: str 
     for _ in range(RUN_TRIES):
         try:
             with transaction.atomic():
-                return _store(user, spec, mask_secrets(source), submit_key, now)
+                return _store(user, spec, mask_secrets(source), submit_key, now, new_name)
         except IntegrityError:
             # Somebody of the same user took this run number or this key at the same moment.
             if submit_key and (earlier := Job.objects.filter(user=user, submit_key=submit_key).first()):
                 return earlier
     with transaction.atomic():
-        return _store(user, spec, mask_secrets(source), submit_key, now)
+        return _store(user, spec, mask_secrets(source), submit_key, now, new_name)
 
 
 def job_draft(*, user: User, spec: JobSpec, now: datetime) -> tuple[Job, list[TaskRole]]:
@@ -66,8 +75,10 @@ def _check_present(spec: JobSpec) -> VirtualCluster:
     return vc
 
 
-def _store(user: User, spec: JobSpec, config: str, submit_key: str, now: datetime) -> Job:
+def _store(user: User, spec: JobSpec, config: str, submit_key: str, now: datetime, new_name: bool) -> Job:
     newest = Job.objects.filter(user=user, name=spec.name).aggregate(run=Max("run"))["run"] or 0
+    if newest and new_name:
+        raise NameTaken(spec.name)
     job, roles = job_draft(user=user, spec=spec, now=now)
     job.run, job.config, job.submit_key = newest + 1, config, submit_key
     job.secrets_sealed = seal(dict(spec.secrets)) if spec.secrets else ""

@@ -1,0 +1,164 @@
+"""OpenPAI's exit codes for our ends: the one table. Codes, phrases and classes are its contract, the words are ours.
+
+A program's own exit status is handed on as it is; what ended for a reason of the cluster's has a negative code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from nodes.protocol import Cause, StopReason
+from portal.jobs.exits import verdict
+from portal.jobs.models import TaskAttempt
+from portal.jobs.states import Behaviour, EndReason, JobState
+
+
+class Kind(NamedTuple):
+    """An exit code's phrase, who is to blame, its type, and whether trying again can help."""
+
+    phrase: str
+    causer: str
+    type: str
+    behaviour: Behaviour
+    reason: str
+
+
+_T, _P, _U = Behaviour.TRANSIENT, Behaviour.PERMANENT, Behaviour.UNKNOWN
+_USER, _PLATFORM = "USER_FAILURE", "PLATFORM_FAILURE"
+
+SUCCEEDED, STOPPED, STOPPED_WITH_JOB, PREEMPTED = 0, -210, -220, -101
+IMAGE_MISSING, PORT_TAKEN = 254, 253
+UNKNOWN_START, UNDEFINED = -310, -8000
+
+_KINDS: Mapping[int, Kind] = {
+    0: Kind("Succeeded", "USER_CONTAINER", "USER_SUCCESS", _U, "It succeeded."),
+    -101: Kind("PodExternalDeleted", "PAI_HIVED", _PLATFORM, _T, "Its GPUs were taken back; it is tried again."),
+    -120: Kind("PodCreationTransientError", "PAI_K8S", _PLATFORM, _T, "A node was at fault; it is tried again."),
+    -210: Kind("StopFrameworkRequested", "USER_STOP", "USER_STOP", _P, "Somebody stopped the job."),
+    -220: Kind("FrameworkAttemptCompletion", "USER_STOP", "USER_STOP", _P, "It was stopped together with its job."),
+    -300: Kind("PodFailedWithoutFailedContainer", "UNKNOWN", "UNKNOWN_FAILURE", _U, "It failed without a status."),
+    -310: Kind("PodCreationUnknownError", "UNKNOWN", "UNKNOWN_FAILURE", _U, "It could not be started."),
+    -1000: Kind("PodEvicted", "K8S_KUBELET", _PLATFORM, _T, "Its node was drained; it is tried again."),
+    -1001: Kind("PodNodeLost", "K8S_CONTROLLER", _PLATFORM, _T, "Its node was lost; it is tried again."),
+    -1004: Kind("PodDeadlineExceeded", "USER_SUBMISSION", _USER, _P, "Its time limit was reached."),
+    -1200: Kind("UserContainerDockerOOMKilled", "USER_CONTAINER", _USER, _P, "It used more memory than its memoryMB."),
+    -1201: Kind("ContainerDockerCreationError", "USER_SUBMISSION", _USER, _P, "The container engine refused it."),
+    -1204: Kind("ContainerDockerStartUnknownError", "UNKNOWN", "UNKNOWN_FAILURE", _U, "Its container did not start."),
+    -1205: Kind("ContainerGpuDeviceNotFoundError", "DEVICE", _PLATFORM, _T, "The node could not give it its GPUs."),
+    128: Kind("ContainerMayFailDueToGpuDeviceEccError", "UNKNOWN", "UNKNOWN_FAILURE", _U, "It gave up by itself."),
+    130: Kind("ContainerSigIntReceived", "UNKNOWN", _PLATFORM, _T, "It was interrupted from outside."),
+    131: Kind("ContainerSigQuitReceived", "UNKNOWN", _PLATFORM, _T, "It was told to quit from outside."),
+    132: Kind("ContainerSigIllReceived", "USER_CONTAINER", _USER, _P, "It ran an instruction this CPU does not know."),
+    134: Kind("ContainerSigAbrtReceived", "UNKNOWN", "UNKNOWN_FAILURE", _U, "It aborted."),
+    135: Kind("ContainerSigBusReceived", "USER_CONTAINER", _USER, _P, "It touched memory that is not there."),
+    136: Kind("ContainerSigFpeReceived", "USER_CONTAINER", _USER, _P, "It divided by zero or the like."),
+    137: Kind("ContainerSigKillReceived", "UNKNOWN", _PLATFORM, _T, "It was killed from outside."),
+    139: Kind("ContainerSigSegvReceived", "UNKNOWN", "UNKNOWN_FAILURE", _U, "It touched memory that is not its own."),
+    141: Kind("ContainerSigPipeReceived", "USER_CONTAINER", _USER, _P, "It wrote into a closed pipe."),
+    143: Kind("ContainerSigTermReceived", "UNKNOWN", _PLATFORM, _T, "It was asked to end from outside."),
+    253: Kind("ContainerPortConflict", "PAI_RUNTIME", _PLATFORM, _T, "A port it was given is in use."),
+    254: Kind("ContainerImageNotExists", "USER_SUBMISSION", _USER, _P, "Its image was not found."),
+}
+_OTHER = Kind("PAIRuntimeUnknownFailed", "UNKNOWN", "UNKNOWN_FAILURE", _U, "Its program failed; see its log.")
+_OTHER_NEGATIVE = Kind("ContainerUndefinedNegativeExitCode", "UNKNOWN", "UNKNOWN_FAILURE", _U, "It failed.")
+
+_REASONS: Mapping[str, int] = {
+    EndReason.SUCCEEDED: SUCCEEDED,
+    EndReason.STOPPED: STOPPED,
+    EndReason.START_FAILED: UNKNOWN_START,
+    EndReason.NODE_FAULT: -120,
+    EndReason.NODE_LOST: -1001,
+    EndReason.DRAINED: -1000,
+    EndReason.PREEMPTED: PREEMPTED,
+    EndReason.TIME_LIMIT: -1004,
+    EndReason.FAILED: -300,
+}
+"""Why an attempt ended; a failed one shows the status of the task that failed, where there is one."""
+
+_CAUSES: Mapping[str, int] = {
+    Cause.OOM: -1200,
+    Cause.UNKILLABLE: UNDEFINED,
+    Cause.VANISHED: -120,
+    Cause.IMAGE_MISSING: IMAGE_MISSING,
+    Cause.IMAGE_DENIED: IMAGE_MISSING,
+    Cause.IMAGE_MISMATCH: -120,
+    Cause.REFUSED: -1201,
+    Cause.INVALID: -1201,
+    Cause.PORT_TAKEN: PORT_TAKEN,
+    Cause.STORAGE_MISSING: -120,
+    Cause.DEVICE_FAULT: -1205,
+    Cause.NO_SPACE: -120,
+    Cause.ENGINE_FAULT: -1204,
+}
+"""Why a container ended that did not end by itself."""
+
+_STOPS: Mapping[str, int] = {StopReason.PREEMPTED: PREEMPTED, StopReason.DRAINED: -1000, StopReason.TIME_LIMIT: -1004}
+"""Why a container was told to end; for every other reason: together with its job."""
+
+_REACTIONS = {_T: "ALWAYS_RETRY", _P: "NEVER_RETRY", _U: "RETRY_TO_MAX"}
+
+
+def exit_spec(code: int | None) -> dict[str, Any] | None:
+    """What OpenPAI's clients show of an exit code; None for none."""
+    if code is None:
+        return None
+    kind = _KINDS.get(code) or (_OTHER if code > 0 else _OTHER_NEGATIVE)
+    return {
+        "code": code,
+        "phrase": kind.phrase,
+        "issuer": kind.causer,
+        "causer": kind.causer,
+        "type": kind.type,
+        "stage": "UNKNOWN",
+        "behavior": str(kind.behaviour).upper(),
+        "reaction": "NEVER_RETRY" if code == SUCCEEDED else _REACTIONS[kind.behaviour],
+        "reason": kind.reason,
+        "repro": [],
+        "solution": [],
+    }
+
+
+def exit_type(code: int | None) -> str | None:
+    """The type of an exit code, such as ``USER_FAILURE``."""
+    spec = exit_spec(code)
+    return str(spec["type"]) if spec else None
+
+
+def ended_code(*, end_reason: str, exit_code: int | None) -> int | None:
+    """The exit code of a job or of one of its attempts; None while nothing has ended it."""
+    if not end_reason:
+        return None
+    if end_reason in {EndReason.FAILED, EndReason.START_FAILED} and exit_code:
+        return exit_code
+    return _REASONS[end_reason]
+
+
+def job_code(*, state: str, end_reason: str, exit_code: int | None) -> int | None:
+    """The exit code of a job that is over."""
+    over = state in {JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED}
+    return ended_code(end_reason=end_reason, exit_code=exit_code) if over else None
+
+
+def container_code(row: TaskAttempt) -> int | None:
+    """The exit code of a run of a task; None while it is not over."""
+    if row.lost_at is not None:
+        return -1001
+    if not row.cause:
+        return None
+    if row.cause in {Cause.EXITED, Cause.SIGNALLED}:
+        return row.exit_code
+    if row.cause == Cause.STOPPED:
+        return _STOPS.get(row.stop_reason, STOPPED_WITH_JOB)
+    return _CAUSES[row.cause]
+
+
+def container_sentence(row: TaskAttempt) -> str | None:
+    """Why a run of a task ended, in words; None while it is not over."""
+    if row.lost_at is not None:
+        return "Its node was lost."
+    if not row.cause:
+        return None
+    if row.cause == Cause.EXITED and row.exit_code == 0:
+        return "It succeeded."
+    return verdict(row.cause, row.exit_code, row.stop_message or row.exit_message).sentence

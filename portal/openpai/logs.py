@@ -1,0 +1,95 @@
+"""Addresses of logs that a program or browser opens without a token of its own, for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django.core import signing
+
+from nodes.protocol import MARK, STDERR, STDOUT
+from portal.accounts.models import User
+from portal.common.errors import NotFound
+from portal.jobs.logs.archiver import log_of
+from portal.jobs.logs.reader import CHUNK, LogReader
+from portal.jobs.logs.stream import LogOf
+from portal.jobs.models import TaskAttempt
+from portal.jobs.selectors import task_attempt_visible
+from portal.openpai.errors import BAD_TOKEN, PaiError, no_task_log
+
+STREAMS: dict[str, frozenset[int]] = {
+    "stdout": frozenset({STDOUT}),
+    "stderr": frozenset({STDERR}),
+    "all": frozenset({STDOUT, STDERR, MARK}),
+}
+TAIL = 16 * 1024
+TAIL_WITHIN = 4 * 1024 * 1024
+HOLDS_S = 3600
+_SALT = "openpai.log"
+
+
+@dataclass(frozen=True, slots=True)
+class LogAddress:
+    """Where one stream of a log is to be had."""
+
+    name: str
+    path: str
+
+
+def log_addresses(*, row: TaskAttempt, user: User, tail: bool) -> list[LogAddress]:
+    """The addresses of the log's streams for this user, good for an hour. Needs node, task, job and its user loaded."""
+    told = {
+        "username": row.task.job.user.username,
+        "pod-uid": str(row.pk),
+        "taskrole": row.task.role.name,
+        "token": signing.dumps([user.pk, str(row.pk)], salt=_SALT, compress=True),
+        **({"tail-mode": "true"} if tail else {}),
+    }
+    return [
+        LogAddress(name, f"/rest-server/api/v2/log-manager/{row.node.name}/logs/user.pai.{name}?{urlencode(told)}")
+        for name in STREAMS
+    ]
+
+
+def log_opened(*, token: str) -> TaskAttempt:
+    """Whose log the token opens, where its user may still read it. Raises UnauthorizedUserError, NoTaskLogError."""
+    try:
+        user_id, attempt = signing.loads(token, salt=_SALT, max_age=HOLDS_S)
+    except signing.BadSignature as error:
+        raise PaiError(401, "UnauthorizedUserError", BAD_TOKEN) from error
+    user = User.objects.filter(pk=user_id, is_active=True).first()
+    if user is None:
+        raise PaiError(401, "UnauthorizedUserError", BAD_TOKEN)
+    try:
+        return task_attempt_visible(user, attempt)
+    except NotFound as error:
+        raise no_task_log() from error
+
+
+def log_text(*, reader: LogReader, row: TaskAttempt, streams: frozenset[int], tail: bool) -> Iterator[bytes]:
+    """What the task wrote to these streams, in chunks; with ``tail`` the last 16 KB of it. Raises RedisError at once
+    when the newest part cannot be reached."""
+    log = log_of(row)
+    end = reader.end(log)
+    return iter([_tail(reader, log, streams, end)]) if tail else _chunks(reader, log, streams, 0, end)
+
+
+def _tail(reader: LogReader, log: LogOf, streams: frozenset[int], end: int) -> bytes:
+    """Looked for from the end on, further back where the other stream wrote most of it, up to ``TAIL_WITHIN``."""
+    size = TAIL
+    while True:
+        start = reader.tail(log, size)
+        text = b"".join(_chunks(reader, log, streams, start, end))
+        if len(text) >= TAIL or start == 0 or size >= TAIL_WITHIN:
+            return text[-TAIL:]
+        size *= 4
+
+
+def _chunks(reader: LogReader, log: LogOf, streams: frozenset[int], offset: int, end: int) -> Iterator[bytes]:
+    while offset < end:
+        run = reader.read(log, offset, CHUNK)
+        if not run.data:
+            return
+        yield b"".join(payload for _, stream, payload in run.rows() if stream in streams)
+        offset = run.end

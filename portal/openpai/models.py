@@ -1,0 +1,48 @@
+"""What OpenPAI keeps of jobs, users and groups and Berth has no word for."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib.auth.models import Group
+from django.db import models
+
+from portal.jobs.models import Job
+
+TAG_LENGTH = 255
+
+
+class JobTag(models.Model):
+    """A word that somebody gave a job."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="pai_tags")
+    name = models.CharField(max_length=TAG_LENGTH)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["job", "name"], name="job_tag_once")]
+        indexes = [models.Index(fields=["name"], name="job_tag_name")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class UserNote(models.Model):
+    """OpenPAI's ``extension`` of a user: what clients keep there."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="pai_note")
+    extension = models.JSONField(default=dict, blank=True)
+
+    def __str__(self) -> str:
+        return str(self.user_id)
+
+
+class GroupNote(models.Model):
+    """What OpenPAI says of a group. ``extension`` is without the ``acls``, which follow from memberships."""
+
+    group = models.OneToOneField(Group, on_delete=models.CASCADE, related_name="pai_note")
+    description = models.TextField(blank=True)
+    external_name = models.CharField(max_length=255, blank=True)
+    extension = models.JSONField(default=dict, blank=True)
+
+    def __str__(self) -> str:
+        return str(self.group_id)

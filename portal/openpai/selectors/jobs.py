@@ -1,0 +1,221 @@
+"""Jobs by OpenPAI's names and filters; a fixed number of queries for any number of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import (
+    Case,
+    CharField,
+    Count,
+    Exists,
+    F,
+    IntegerField,
+    Min,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Value,
+    When,
+)
+from django.db.models.expressions import OrderBy
+from django.db.models.functions import Coalesce
+
+from portal.accounts.models import User
+from portal.common.priorities import PRIORITY_CLASSES
+from portal.jobs.models import Job, JobAttempt, JobEvent, Task, TaskAttempt, TaskRole
+from portal.jobs.selectors import job_attempts, job_events, job_tasks, jobs_listed
+from portal.jobs.states import JobState
+from portal.openpai.errors import no_job
+from portal.openpai.models import JobTag
+from portal.openpai.names import LONGEST, named
+from portal.openpai.states import JOBS, PaiState, states_of
+
+ORDERS = {
+    "jobName": "name",
+    "submissionTime": "submitted_at",
+    "username": "user__username",
+    "vc": "vc__name",
+    "retries": "retries",
+    "totalTaskNumber": "task_count",
+    "totalGpuNumber": "gpu_count",
+    "state": "pai_state",
+    "completionTime": "ended_at",
+    "jobPriority": "priority",
+}
+"""What a list may be ordered by."""
+AT_ONCE = 10_000
+"""So many ids in one query; a database takes only so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobsAsked:
+    """Which jobs to list; what is empty does not filter. Several words of one filter: any of them."""
+
+    users: Sequence[str] = ()
+    vcs: Sequence[str] = ()
+    states: Sequence[PaiState] = ()
+    priorities: Sequence[str] = ()
+    keyword: str = ""
+    tags: Sequence[str] = ()
+    tags_not: Sequence[str] = ()
+    order: str = "submissionTime"
+    descending: bool = True
+    offset: int = 0
+    limit: int = 5000
+    counted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JobsFound:
+    """A stretch of the list; ``total`` None: not asked for."""
+
+    jobs: list[Job]
+    total: int | None
+    tags: dict[int, list[str]]
+
+
+def jobs_found(*, user: User, asked: JobsAsked) -> JobsFound:
+    """The jobs that the user may see and that pass the filters; each with ``roles_count``."""
+    jobs = jobs_listed(user=user).filter(_filter(asked))
+    total = jobs.count() if asked.counted else None
+    words = (When(state=ours, then=Value(str(one.state))) for ours, one in JOBS.items())
+    shown = Case(*words, output_field=CharField())
+    ordered = jobs.annotate(pai_state=shown, roles_count=_roles_count()).order_by(*_order(asked))
+    found: list[Job] = list(ordered[asked.offset : asked.offset + asked.limit])
+    return JobsFound(found, total, tags_of(jobs=found))
+
+
+def tags_of(*, jobs: Sequence[Job]) -> dict[int, list[str]]:
+    """The tags of each job that has some, by its id, oldest first."""
+    ids = [job.pk for job in jobs]
+    tags: dict[int, list[str]] = {}
+    for first in range(0, len(ids), AT_ONCE):
+        rows = JobTag.objects.filter(job__in=ids[first : first + AT_ONCE]).order_by("id").values_list("job", "name")
+        for job, name in rows:
+            tags.setdefault(job, []).append(name)
+    return tags
+
+
+def _roles_count() -> Coalesce:
+    rows = TaskRole.objects.filter(job=OuterRef("pk")).order_by().values("job").annotate(number=Count("pk"))
+    return Coalesce(Subquery(rows.values("number"), output_field=IntegerField()), 0)
+
+
+def _order(asked: JobsAsked) -> list[OrderBy]:
+    column = F(ORDERS[asked.order])
+    if asked.descending:
+        return [column.desc(nulls_first=True), F("pk").desc()]
+    return [column.asc(nulls_last=True), F("pk").asc()]
+
+
+def _filter(asked: JobsAsked) -> Q:
+    wanted = Q()
+    if asked.users:
+        wanted &= Q(user__username__in=asked.users)
+    if asked.vcs:
+        wanted &= Q(vc__name__in=asked.vcs)
+    if asked.states:
+        wanted &= Q(state__in=[ours for state in asked.states for ours in states_of(state)])
+    if asked.priorities:
+        wanted &= Q(priority__in=[number for name, number in PRIORITY_CLASSES.items() if name in asked.priorities])
+    if asked.keyword:
+        word = asked.keyword
+        wanted &= Q(name__icontains=word) | Q(user__username__icontains=word) | Q(vc__name__icontains=word)
+    if asked.tags:
+        wanted &= Q(_tagged(asked.tags))
+    if asked.tags_not:
+        wanted &= ~Q(_tagged(asked.tags_not))
+    return wanted
+
+
+def _tagged(names: Sequence[str]) -> Exists:
+    return Exists(JobTag.objects.filter(job=OuterRef("pk"), name__in=names))
+
+
+def job_found(*, user: User, framework: str) -> Job:
+    """The job of ``user~name`` as lists have it; NoJobError when there is none that the user may see. Where a name
+    could mean two jobs, it is the one whose file has exactly this name."""
+    owner, _, name = framework.partition("~")
+    if not name or len(framework) > LONGEST or "\0" in framework:
+        raise no_job(framework[:LONGEST])
+    jobs = jobs_listed(user=user).filter(named(owner, name)).annotate(roles_count=_roles_count())
+    job = jobs.order_by("run").first()
+    if job is None:
+        raise no_job(framework)
+    return job
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptSeen:
+    """A run of a job as OpenPAI counts them, from 0. ``row`` None: the one that its job waits for. ``firsts``: the
+    number of the first run of each task (by the task's id) in it, and how many there were."""
+
+    index: int
+    latest: bool
+    row: JobAttempt | None
+    roles: list[TaskRole]
+    tasks: dict[int, list[Task]]
+    firsts: dict[int, tuple[int, int]]
+
+    def runs(self, task: Task) -> list[TaskAttempt]:
+        """The newest runs of the task in this attempt, newest first."""
+        shown: list[TaskAttempt] = task.__dict__["shown"] if self.row else []
+        return shown
+
+    def run_index(self, task: Task, run: TaskAttempt) -> int:
+        """Which run of the task in this attempt it is, from 0."""
+        return run.number - self.firsts[task.pk][0]
+
+
+def attempt_seen(*, job: Job, index: int | None) -> AttemptSeen:
+    """One run of the job with its tasks, the newest where ``index`` is None; NoJobError when there is none such."""
+    rows = _attempt_rows(job)
+    if index is None:
+        index = len(rows) - 1
+    if not 0 <= index < len(rows):
+        raise no_job(f"attempt {index}")
+    return _seen(job, rows, index)
+
+
+def attempts_seen(*, job: Job) -> list[AttemptSeen]:
+    """Every run of the job with its tasks, newest first."""
+    rows = _attempt_rows(job)
+    return [_seen(job, rows, index) for index in reversed(range(len(rows)))]
+
+
+def _attempt_rows(job: Job) -> list[JobAttempt | None]:
+    """Oldest first; a job that waits stands before its next run already, and one that never ran had one."""
+    rows: list[JobAttempt | None] = [*job_attempts(job=job).order_by("number")]
+    return [*rows, None] if job.state == JobState.WAITING or not rows else rows
+
+
+def _seen(job: Job, rows: list[JobAttempt | None], index: int) -> AttemptSeen:
+    row = rows[index]
+    tasks: dict[int, list[Task]] = {}
+    for task in job_tasks(job=job, attempt=row.number if row else None):
+        tasks.setdefault(task.role_id, []).append(task)
+    counted: QuerySet[TaskAttempt, Any] = TaskAttempt.objects.filter(job_attempt=row).order_by().values("task")
+    numbers = counted.annotate(first=Min("number"), count=Count("pk")) if row else ()
+    firsts = {one["task"]: (one["first"], one["count"]) for one in numbers}
+    return AttemptSeen(index, index == len(rows) - 1, row, list(job.roles.all()), tasks, firsts)
+
+
+def task_runs(*, job: Job, attempt: AttemptSeen, role: str, index: int) -> tuple[Task, list[TaskAttempt]] | None:
+    """A task and all its runs in that attempt, oldest first, with their nodes and GPUs; None when there is no such
+    task."""
+    task = Task.objects.filter(job=job, role__name=role, index=index).select_related("role").first()
+    if task is None:
+        return None
+    runs = TaskAttempt.objects.filter(task=task, job_attempt=attempt.row) if attempt.row else TaskAttempt.objects.none()
+    loaded = runs.select_related("node").prefetch_related("allocations__leaf").defer("spec_sealed")
+    return task, list(loaded.order_by("number"))
+
+
+def events_found(*, job: Job, codes: Sequence[str] | None = None) -> list[JobEvent]:
+    """What happened to the job, newest first, of these kinds where ``codes`` names some."""
+    events = job_events(job=job)
+    return list((events if codes is None else events.filter(code__in=codes)).order_by("-id"))

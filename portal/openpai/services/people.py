@@ -1,0 +1,181 @@
+"""Accounts as OpenPAI means them: signing in with its errors, and an administrator's work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from django.contrib.auth.models import Group
+from django.contrib.auth.password_validation import MinimumLengthValidator
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from portal.accounts.models import ClusterRole, Scope, User
+from portal.accounts.people import user_change, user_remove
+from portal.accounts.services import (
+    NewToken,
+    WrongPassword,
+    sign_in,
+    token_create,
+    user_create,
+    user_set_password,
+)
+from portal.clusters.models import Membership, VirtualCluster
+from portal.clusters.services import member_set, membership_end
+from portal.clusters.states import VcRole
+from portal.openpai.errors import PaiError, forbidden, invalid, no_group, no_user, no_vc
+from portal.openpai.models import UserNote
+
+Made = TypeVar("Made")
+LEAST = [MinimumLengthValidator(min_length=6)]
+"""OpenPAI's rule for a password that an administrator gives."""
+DEFAULT_VC = "default"
+"""In OpenPAI everybody is in it; so is whoever gets an account by its API, where there is such a virtual cluster."""
+
+
+def login(*, username: str, password: str, address: str, lifetime: timedelta, now: datetime) -> NewToken:
+    """A token that may do what its user may. Unlike Berth's own sign-in it tells an unknown name from a wrong password,
+    which OpenPAI's clients ask for; tries are counted all the same. Raises RateLimited."""
+    try:
+        user = sign_in(username=username, password=password, address=address, now=now)
+    except WrongPassword as error:
+        if User.objects.filter(username=username, is_active=True).exists():
+            raise PaiError(400, "IncorrectPasswordError", "Password is incorrect.") from error
+        raise no_user(username, 400) from error
+    return token_create(user=user, name="OpenPAI login", scope=Scope.ADMIN, now=now, expires_at=now + lifetime)
+
+
+def person_create(*, body: Mapping[str, Any], actor: User, now: datetime) -> None:
+    """An account in the virtual clusters that the body names."""
+    name = body["username"]
+    if User.objects.filter(username=name).exists():
+        raise PaiError(409, "ConflictUserError", f"User name {name} already exists.")
+    role = ClusterRole.ADMIN if body.get("admin") else ClusterRole.USER
+    with transaction.atomic():
+        user = _checked(
+            lambda: user_create(
+                username=name, password=body["password"], email=body.get("email", ""), role=role, rules=LEAST
+            )
+        )
+        vcs = list(body.get("virtualCluster", []))
+        if VirtualCluster.objects.filter(name=DEFAULT_VC).exists():
+            vcs.append(DEFAULT_VC)
+        _set_vcs(user, vcs, actor, now)
+        _set_extension(user, body.get("extension"))
+
+
+def person_change(*, body: Mapping[str, Any], actor: User, now: datetime) -> None:
+    """What the body names of an account becomes different."""
+    user = _found(body["username"])
+    role = None if body.get("admin") is None else ClusterRole.ADMIN if body["admin"] else _without_admin(user)
+    with transaction.atomic():
+        _checked(lambda: user_change(user=user, email=body.get("email"), role=role))
+        if "password" in body:
+            _checked(lambda: user_set_password(user=user, password=body["password"], rules=LEAST))
+        if "virtualCluster" in body:
+            _set_vcs(user, body["virtualCluster"], actor, now)
+        _set_extension(user, body.get("extension"))
+
+
+def _without_admin(user: User) -> ClusterRole:
+    return ClusterRole.USER if user.role == ClusterRole.ADMIN else ClusterRole(user.role)
+
+
+def person_change_own(*, user: User, body: Mapping[str, Any]) -> None:
+    """One's own address, password (with the old one as proof) and extension."""
+    if body["username"] != user.username:
+        raise forbidden(f"User {user.username} is not allowed to change user {body['username']}.")
+    with transaction.atomic():
+        if "newPassword" in body:
+            if not user.check_password(body.get("oldPassword", "")):
+                raise PaiError(400, "IncorrectPasswordError", "Password is incorrect.")
+            _checked(lambda: user_set_password(user=user, password=body["newPassword"]))
+        _checked(lambda: user_change(user=user, email=body.get("email")))
+        _set_extension(user, body.get("extension"))
+
+
+def person_remove(*, name: str, now: datetime) -> None:
+    """End an account. Raises RemoveAdminError for an administrator's, as OpenPAI does."""
+    user = _found(name)
+    if user.role == ClusterRole.ADMIN:
+        raise PaiError(403, "RemoveAdminError", f"Admin {name} is not allowed to remove.")
+    user_remove(user=user, now=now)
+
+
+def person_join(*, name: str, group: str, actor: User, now: datetime) -> None:
+    """Put an account into a group: a virtual cluster as a member, or a group of the portal."""
+    user = _found(name)
+    vc, row = _group(group)
+    if vc is not None:
+        _join(user, vc, actor, now)
+    elif row is not None:
+        user.groups.add(row)
+
+
+def person_leave(*, name: str, group: str, actor: User, now: datetime) -> None:
+    """Take an account out of a group; out already: no change."""
+    user = _found(name)
+    vc, row = _group(group)
+    if vc is not None:
+        _leave(user, vc, actor, now)
+    elif row is not None:
+        user.groups.remove(row)
+
+
+def person_set_groups(*, name: str, groups: Iterable[str], actor: User, now: datetime) -> None:
+    """Let the account be in these groups and in no others."""
+    user, found = _found(name), [_group(group) for group in dict.fromkeys(groups)]
+    with transaction.atomic():
+        _set_vcs(user, [vc.name for vc, _ in found if vc is not None], actor, now)
+        user.groups.set([row for _, row in found if row is not None])
+
+
+def _found(name: str) -> User:
+    user = User.objects.filter(username=name, is_active=True).first()
+    if user is None:
+        raise no_user(name)
+    return user
+
+
+def _group(name: str) -> tuple[VirtualCluster | None, Group | None]:
+    vc = VirtualCluster.objects.filter(name=name).first()
+    row = None if vc else Group.objects.filter(name=name).first()
+    if vc is None and row is None:
+        raise no_group(name)
+    return vc, row
+
+
+def _set_vcs(user: User, names: Iterable[str], actor: User, now: datetime) -> None:
+    """Let the account be in these virtual clusters directly, and in no others; who leads one goes on leading it."""
+    wanted = set(names)
+    vcs = {vc.name: vc for vc in VirtualCluster.objects.filter(name__in=wanted)}
+    if missing := sorted(wanted - vcs.keys()):
+        raise no_vc(missing[0], 400)
+    for vc in VirtualCluster.objects.filter(memberships__user=user).exclude(name__in=wanted):
+        _leave(user, vc, actor, now)
+    for vc in vcs.values():
+        _join(user, vc, actor, now)
+
+
+def _join(user: User, vc: VirtualCluster, actor: User, now: datetime) -> None:
+    if not Membership.objects.filter(vc=vc, user=user).exists():
+        member_set(vc=vc, user=user, role=VcRole.MEMBER, now=now, actor=actor.username)
+
+
+def _leave(user: User, vc: VirtualCluster, actor: User, now: datetime) -> None:
+    row = Membership.objects.filter(vc=vc, user=user).first()
+    if row is not None:
+        membership_end(vc=vc, membership_id=row.pk, now=now, actor=actor.username)
+
+
+def _set_extension(user: User, extension: Mapping[str, Any] | None) -> None:
+    if extension is not None:
+        UserNote.objects.update_or_create(user=user, defaults={"extension": dict(extension)})
+
+
+def _checked(write: Callable[[], Made]) -> Made:
+    try:
+        return write()
+    except ValidationError as error:
+        raise invalid(" ".join(error.messages)) from error

@@ -1,0 +1,106 @@
+"""OpenPAI's published JavaScript SDK against the whole of Berth: its client classes, and its ``pai`` command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support import openpai_sdk
+from tests.support.person import Person, alice, job_file
+from tests.support.seed import PASSWORD
+from tests.support.stack import Stack
+
+pytestmark = pytest.mark.npm
+
+
+@pytest.fixture(scope="module")
+def user(embedded_stack: Stack) -> Person:
+    return alice(embedded_stack)
+
+
+@pytest.fixture(scope="module")
+def told(embedded_stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the client classes were answered on a user's way."""
+    home = tmp_path_factory.mktemp("home")
+    file = home / "job.yaml"
+    file.write_text(job_file("echo to-stdout", "echo to-stderr >&2", vc="research", name="sdk_job"))
+    ended = openpai_sdk.run(
+        "bash", "-c", 'exec node "$0" "$@" < "$HOME/job.yaml"', str(openpai_sdk.FOLDER / "journey.js"),
+        embedded_stack.url, "alice", PASSWORD, "jobs", home=home,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    answers: dict[str, Any] = json.loads(ended.stdout)
+    return answers
+
+
+def test_the_client_signs_in_by_itself_and_learns_what_it_may_use(told: dict[str, Any]) -> None:
+    assert (told["info"]["authnMethod"], told["user"]["username"]) == ("basic", "alice")
+    assert told["user"]["virtualCluster"] == ["research"]
+    assert told["virtualClusters"]["research"]["resourcesTotal"]["gpu"] == 2
+    assert [one["name"] for one in told["storages"]["storages"]] == [told["storage"]["name"]] == ["jobs"]
+
+
+def test_a_job_goes_its_way_from_submission_to_its_log(told: dict[str, Any]) -> None:
+    assert told["submitted"] == {"message": "update job sdk_job successfully"}
+    assert (told["job"]["jobStatus"]["state"], told["job"]["jobStatus"]["appExitCode"]) == ("SUCCEEDED", 0)
+    assert told["attempt"]["jobStatus"] == told["job"]["jobStatus"]
+    assert told["config"]["name"] == "sdk_job"
+    assert told["task"]["attempts"][0]["containerExitCode"] == 0
+    assert told["logs"]["stdout"].splitlines()[-1] == "to-stdout"
+    assert told["logs"]["stderr"].splitlines()[-1] == "to-stderr"
+    assert [one["isLatest"] for one in told["attempts"]] == [True]
+    assert {"Submitted", "Running", "Succeeded"} <= {one["reason"] for one in told["events"]["data"]}
+
+
+def test_a_job_is_found_by_its_tag_and_stopped(told: dict[str, Any]) -> None:
+    assert [one["name"] for one in told["listed"]] == ["sdk_job"]
+    assert told["stoppedJob"]["jobStatus"]["state"] == "STOPPED"
+
+
+def test_refusals_arrive_as_the_clients_own_errors(told: dict[str, Any]) -> None:
+    assert (told["again"]["status"], told["again"]["code"]) == (409, "ConflictJobError")
+    assert (told["missing"]["type"], told["missing"]["status"]) == ("NoJobError", 404)
+    assert (told["nodes"]["type"], told["nodes"]["status"]) == ("ForbiddenUserError", 403)
+
+
+def test_tokens_are_made_listed_and_revoked(told: dict[str, Any]) -> None:
+    assert told["application"]["application"] is True
+    assert told["application"]["token"] not in told["tokens"]["tokens"]
+    assert told["revoked"] == {"message": "revoke successfully"}
+    assert told["left"] == {"message": "Logout successfully"}
+
+
+# ---------------------------------------------------------------- the command
+
+
+def pai(home: Path, *words: str) -> str:
+    """What ``pai`` prints."""
+    ended: subprocess.CompletedProcess[str] = openpai_sdk.run(
+        "node", str(openpai_sdk.PACKAGE / "lib" / "src" / "cli.js"), *words, home=home
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def test_the_pai_command_submits_lists_and_tells_of_jobs(user: Person, tmp_path: Path) -> None:
+    pai(tmp_path, "addc", user.stack.url, "alice", user.stack.tokens["alice"], "-a", "berth")
+    assert "berth" in pai(tmp_path, "listc")
+    file = tmp_path / "job.yaml"
+    file.write_text(job_file("sleep 300", vc="research", name="pai_job"))
+    assert "update job pai_job successfully" in pai(tmp_path, "subj", "berth", str(file))
+    (job,) = [one["id"] for one in user.get("/jobs?name=pai_job")["results"]]
+    user.wait(job, "running")
+    assert "pai_job" in pai(tmp_path, "listj", "berth")
+    told = yaml.safe_load(pai(tmp_path, "getj", "berth", "pai_job"))
+    (task,) = told["taskRoles"]["worker"]["taskStatuses"]
+    ssh = pai(tmp_path, "ssh", "berth", "pai_job").split()
+    assert ssh[0] == "ssh"
+    assert ssh[ssh.index("-p") + 1] == str(task["containerPorts"]["ssh"])
+    assert ssh[-1] == task["containerIp"] == "127.0.0.1"
+    user.stop(job)
+    assert '"name": "jobs"' in pai(tmp_path, "lists", "berth")
