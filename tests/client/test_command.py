@@ -1,0 +1,178 @@
+"""The `berth` command at a real server: what it prints, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+from berth import Client
+from tests.client.conftest import Shell, token_for
+from tests.support.world import job_file
+
+if TYPE_CHECKING:
+    from tests.support.world import World
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def written(shell: Shell, text: str) -> str:
+    """The name of a new file with this text, where the command is typed."""
+    (shell.home / "job.yaml").write_text(text)
+    return "job.yaml"
+
+
+def test_signing_in_keeps_a_token_that_the_other_commands_use(world: World, url: str, shell: Shell) -> None:
+    shell.url = shell.token = ""
+    said = shell.berth("login", url, "--user", "alice", "--password-stdin", typed="correct horse\n")
+    file = shell.home / ".config" / "berth" / "config.yaml"
+    assert str(file) in said
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert "correct horse" not in file.read_text()
+    assert json.loads(shell.berth("ls", "--json")) == []
+    elsewhere = shell.berth("--url", "http://127.0.0.1:1", "ls", code=77)
+    assert "no token for http://127.0.0.1:1" in elsewhere, "a token is sent to its own server alone"
+    shell.berth("logout")
+    assert "Sign in again: berth login" in shell.berth("ls", code=77)
+
+
+def test_a_wrong_password_and_a_token_from_the_page(world: World, url: str, shell: Shell) -> None:
+    shell.url, token = "", shell.token
+    shell.token = ""
+    assert "berth: " in shell.berth("login", url, "-u", "alice", "--password-stdin", typed="wrong\n", code=77)
+    assert "as alice" in shell.berth("login", url, "--token-stdin", typed=f"{token}\n")
+    assert shell.berth("ls").startswith("ID")
+
+
+def test_a_job_is_submitted_listed_shown_and_stopped_by_its_name(world: World, shell: Shell) -> None:
+    world.node("gpu01")
+    said = shell.berth("submit", written(shell, job_file()))
+    assert said.startswith("job alice/train#1 submitted (id ")
+    job = json.loads(shell.berth("submit", "-", "--json", typed=job_file()))
+    assert job["label"] == "alice/train#2"
+    assert [row["run"] for row in json.loads(shell.berth("ls", "--json", "--name", "trai"))] == [2, 1]
+    assert "there are more" not in shell.berth("ls", "-n", "1")
+    world.settle()
+    assert json.loads(shell.berth("show", "train", "--json"))["job"]["id"] == job["id"]
+    shown = shell.berth("show", "alice/train#1")
+    assert "worker/0" in shown
+    assert "gpu01" in shown
+    assert "job alice/train#1 is stopping" in shell.berth("stop", "train#1")
+    assert "There is no job train#9" in shell.berth("show", "train#9", code=66)
+    assert "names no job" in shell.berth("show", "a/b/c", code=78)
+    assert "protocolVersion: 2" in shell.berth("config", "train")
+
+
+def test_every_problem_of_a_file_is_told_with_its_line(world: World, shell: Shell) -> None:
+    world.node("gpu01")
+    said = shell.berth("submit", written(shell, job_file(nonsense=1, role={"instances": 0})), code=65)
+    assert "berth: refused for 2 reasons:" in said
+    assert "  nonsense (line " in said
+    assert "cannot be read: No such file" in shell.berth("submit", "absent.yaml", code=78)
+
+
+def test_why_queue_and_top_tell_of_what_waits(world: World, shell: Shell) -> None:
+    world.node("gpu01", gpus=1)
+    file = written(shell, job_file())
+    shell.berth("submit", file)
+    shell.berth("submit", file)
+    world.settle()
+    assert "1 of 1" in shell.berth("why", "train")
+    assert "does not wait: it is running" in shell.berth("why", "train#1")
+    assert json.loads(shell.berth("why", "train", "--json"))["code"] == "quota"
+    assert "alice/train#2" in shell.berth("queue")
+    assert json.loads(shell.berth("queue", "--vc", "vision", "--json"))[0]["place"] == 1
+    page = shell.berth("top")
+    assert "1 of 1 GPUs held" in page
+    assert "alice/train#1" in page
+    assert json.loads(shell.berth("top", "--json"))["nodes"][0]["name"] == "gpu01"
+    assert "It would wait: " in shell.berth("submit", file, "--dry-run")
+    assert "paused" in shell.berth("pause", "train")
+    assert "is waiting\n" in shell.berth("resume", "train")
+
+
+def test_a_command_becomes_a_job_in_ones_only_virtual_cluster(world: World, shell: Shell, berth: Client) -> None:
+    world.node("gpu01", gpus=4)
+    options = ["--image", "busybox", "-g", "2", "--memory", "1.5G", "--cpu", "3", "-e", "A=b c", "--priority", "test"]
+    said = shell.berth("run", *options, "--time-limit", "2h", "--borrow", "--", "python", "train.py", "--lr", "1 e")
+    assert "job alice/train#1 submitted" in said
+    (role,) = berth.jobs.get(next(berth.jobs.list()).id).roles
+    assert (role.gpus, role.cpu_milli, role.memory_mb) == (2, 3000, 1536)
+    file = berth.jobs.config(next(berth.jobs.list()).id)
+    assert "export A='b c'" in file
+    assert "python train.py --lr '1 e'" in file
+    assert "borrow: auto" in file
+    assert "--memory 1X" in shell.berth("run", "--image", "i", "--memory", "1X", "--", "true", code=78)
+    printed = shell.berth("run", "--image", "i", "--print", "--", "true")
+    assert "virtualCluster: vision" in printed
+    shell.berth("submit", written(shell, printed))
+
+
+def test_nodes_are_drained_by_administrators_alone(world: World, url: str, shell: Shell) -> None:
+    from portal.accounts.models import ClusterRole
+    from tests.support.cast import person
+
+    world.node("gpu01")
+    refused = shell.berth("node", "drain", "gpu01", code=77)
+    assert refused.startswith("berth: ")
+    shell.token = token_for(person("root", ClusterRole.ADMIN))
+    assert shell.berth("node", "drain", "gpu01", "-m", "new fans") == "node gpu01 is draining\n"
+    listed = shell.berth("node", "ls")
+    assert "draining" in listed
+    assert "new fans" in listed
+    assert json.loads(shell.berth("node", "open", "gpu01", "--json"))["intent"] == "open"
+    assert "There is no node" in shell.berth("node", "cordon", "gpu99", code=66)
+    assert "vision" in shell.berth("vc")
+    assert "highest class of members" in shell.berth("vc", "vision")
+    assert "A100" in shell.berth("node", "show", "gpu01")
+
+
+def test_tokens_are_made_listed_and_revoked(world: World, shell: Shell) -> None:
+    secret = shell.berth("token", "new", "ci", "--scope", "read", "--days", "7").strip()
+    listed = json.loads(shell.berth("token", "ls", "--json"))
+    assert listed[0]["name"] == "ci"
+    assert secret.startswith(listed[0]["prefix"])
+    keeper, shell.token = shell.token, secret
+    assert "scope read; submit is needed" in shell.berth("submit", "-", typed=job_file(), code=77)
+    shell.token = keeper
+    shell.berth("token", "revoke", str(listed[0]["id"]))
+    shell.token = secret
+    assert "Sign in again" in shell.berth("ls", code=77)
+
+
+def test_names_and_reasons_of_others_cannot_steer_the_terminal(world: World, shell: Shell) -> None:
+    from portal.jobs.models import Job
+
+    world.node("gpu01")
+    shell.berth("submit", written(shell, job_file()))
+    Job.objects.update(waiting_message="\x1b]0;owned\x07[red]\u202egnp\r\nx", waiting_code="quota")
+    shown = shell.berth("ls") + shell.berth("why", "train") + shell.berth("show", "train")
+    assert not {"\x1b", "\x07", "\u202e", "\r"} & set(shown)
+    assert "\\x1b]0;owned\\x07[red]\\u202egnp" in shown
+
+
+def test_a_server_that_is_away_is_said_in_a_sentence(tmp_path: object, shell: Shell) -> None:
+    shell.url = "http://127.0.0.1:1"
+    said = shell.berth("ls", code=69)
+    assert (
+        said
+        == "berth: http://127.0.0.1:1 cannot be reached: Connection refused. Is the address right and the server up?\n"
+    )
+    shell.url = shell.url.replace("http", "https")
+    assert "cannot be reached" in shell.berth("ls", code=69)
+    shell.url = "nonsense"
+    assert "'nonsense' is no address of a server" in shell.berth("ls", code=78)
+
+
+def test_a_server_without_tls_and_one_that_is_no_berth_are_told_apart(url: str, shell: Shell) -> None:
+    shell.url = url.replace("http", "https")
+    assert "TLS failed" in shell.berth("ls", code=69)
+    shell.url = f"{url}/elsewhere"
+    assert "is the address right?" in shell.berth("ls", code=70)
+
+
+def test_completion_can_be_had(shell: Shell) -> None:
+    shell.more["_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"] = "1"
+    assert "complete" in shell.berth("--show-completion", "bash")
