@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from berth import Client
-from tests.client.conftest import Shell, token_for
+from tests.client.conftest import token_for
+from tests.support.shell import Shell
 from tests.support.world import job_file
 
 if TYPE_CHECKING:

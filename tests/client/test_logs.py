@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from berth import AsyncClient, Client, NotFound, NotSignedIn, Unreachable
-from tests.client.conftest import Shell, token_for
+from tests.client.conftest import token_for
 from tests.nodes.logs.support import lines, text_of
 from tests.support.proxy import CuttingProxy
 from tests.support.redis_server import RedisServer
+from tests.support.shell import Shell
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:

@@ -16,7 +16,12 @@ ESCAPE = re.compile(
     re.VERBOSE,
 )
 OPEN = re.compile(
-    r"(?: \x1b (?: \[ [0-?]* [ -/]* | [\]PX^_] [^\x07\x1b\x9c]* \x1b? | [ -/]* ) | \x9b [0-?]* )\Z", re.VERBOSE
+    r"""
+    (?: \x1b (?: \[ [0-?]* [ -/]* | [ -/]* )
+      | \x9b [0-?]* [ -/]*
+      | (?: \x1b[\]PX^_] | [\x90\x98\x9d-\x9f] ) [^\x07\x1b\x9c]* \x1b?
+    )\Z""",
+    re.VERBOSE,
 )
 """A sequence that may go on in the next piece."""
 LONGEST = 4200
