@@ -17,6 +17,7 @@ from portal.clusters.selectors.hardware import GivenUp
 from portal.clusters.selectors.loads import GpuPlace, Holder, NodeLoad, node_loads
 from portal.clusters.selectors.quotas import quota_lines
 from portal.clusters.selectors.rights import firm_rights, highest_class
+from portal.clusters.selectors.secrets import Login, registry_logins, secret_values, secrets_of
 from portal.clusters.selectors.shares import SkuShare, SkuTotal, sku_totals, vc_quotas, vc_shares
 from portal.clusters.selectors.visible import (
     JobSight,
@@ -37,6 +38,10 @@ from portal.clusters.selectors.visible import (
 )
 
 __all__ = [
+    "Login",
+    "registry_logins",
+    "secret_values",
+    "secrets_of",
     "ClusterRows",
     "GivenUp",
     "GpuPlace",

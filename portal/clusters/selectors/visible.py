@@ -17,6 +17,8 @@ _VC_REFUSALS = {
     Action.VC_CAP: "Only a lead of the virtual cluster or an administrator may change this.",
     Action.VC_MEMBERS: "Only a lead of the virtual cluster or an administrator may change who is in it.",
     Action.VC_CONFIGURE: "Only an administrator may change this.",
+    Action.VC_SECRETS_LIST: "Only those who are in the virtual cluster may see what it has stored.",
+    Action.VC_SECRETS_SET: "Only a lead of the virtual cluster or an administrator may store secrets for it.",
 }
 _ROLES = {Relation.LEAD: VcRole.LEAD, Relation.MEMBER: VcRole.MEMBER}
 

@@ -14,6 +14,7 @@ from portal.clusters.services.quotas import (
 )
 from portal.clusters.services.reports import node_report, node_report_late
 from portal.clusters.services.rules import CAPS, Limit, firm_right_end, firm_right_set, loan_limits_set, vc_set_rules
+from portal.clusters.services.secrets import secret_delete, secret_set
 from portal.clusters.services.silence import lane_pulse, nodes_lose
 from portal.clusters.services.teams import member_set, membership_end, membership_set, vc_create
 from portal.clusters.services.topology import topology_take
@@ -47,6 +48,8 @@ __all__ = [
     "quota_changes_apply",
     "quota_set",
     "quotas_set",
+    "secret_delete",
+    "secret_set",
     "topology_take",
     "vc_create",
     "vc_set_rules",

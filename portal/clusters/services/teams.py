@@ -9,7 +9,8 @@ from django.contrib.auth.models import Group
 from django.db import transaction
 from django.db.models import QuerySet
 
-from portal.accounts.models import User
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited, User
 from portal.clusters.models import Membership, VcEvent, VirtualCluster
 from portal.common.errors import Conflict, Fault, Invalid, NotFound
 
@@ -21,15 +22,13 @@ def vc_create(*, name: str, description: str = "", now: datetime, actor: str = "
         if not made:
             raise Conflict(f"There is a virtual cluster named {name} already.")
         VcEvent.objects.create(vc=vc, at=now, code="created", message=f"Virtual cluster {name}.", actor=actor)
+        audit_write(Audited.VC_CREATE, actor=actor, target=name, vc=name, now=now)
     return vc
 
 
 def member_set(*, vc: VirtualCluster, user: User, role: str, now: datetime, actor: str = "") -> None:
     """Give a user a role in the virtual cluster, in place of an earlier one."""
-    with transaction.atomic():
-        Membership.objects.update_or_create(vc=vc, user=user, defaults={"role": role})
-        message = f"{user.username} is {role} of {vc.name}."
-        VcEvent.objects.create(vc=vc, at=now, code="member", message=message, actor=actor)
+    _set(vc, user, user.username, role, now, actor)
 
 
 def membership_set(*, vc: VirtualCluster, name: str, group: bool, role: str, now: datetime, actor: str) -> None:
@@ -39,11 +38,19 @@ def membership_set(*, vc: VirtualCluster, name: str, group: bool, role: str, now
     who: Group | User | None = (Group.objects.filter(name=name) if group else _users(name)).first()
     if who is None:
         raise Invalid([Fault("name", f"there is no {kind} {name}", "unknown")])
+    _set(vc, who, f"Group {name}" if group else name, role, now, actor)
+
+
+def _set(vc: VirtualCluster, who: Group | User, name: str, role: str, now: datetime, actor: str) -> None:
+    which: dict[str, Any] = {"vc": vc, "user" if isinstance(who, User) else "group": who}
     with transaction.atomic():
-        which: dict[str, Any] = {"vc": vc, kind: who}
+        before = Membership.objects.filter(**which).values("role").first()
         Membership.objects.update_or_create(**which, defaults={"role": role})
-        message = f"{'Group ' if group else ''}{name} is {role} of {vc.name}."
+        message = f"{name} is {role} of {vc.name}."
         VcEvent.objects.create(vc=vc, at=now, code="member", message=message, actor=actor)
+        audit_write(
+            Audited.VC_MEMBER, actor=actor, target=name, vc=vc.name, now=now, before=before, after={"role": role}
+        )
 
 
 def membership_end(*, vc: VirtualCluster, membership_id: int, now: datetime, actor: str) -> None:
@@ -56,6 +63,7 @@ def membership_end(*, vc: VirtualCluster, membership_id: int, now: datetime, act
         row.delete()
         message = f"{name} is not in {vc.name} any more."
         VcEvent.objects.create(vc=vc, at=now, code="member", message=message, actor=actor)
+        audit_write(Audited.VC_MEMBER, actor=actor, target=name, vc=vc.name, now=now, before={"role": row.role})
 
 
 def _users(name: str) -> QuerySet[User]:

@@ -6,6 +6,8 @@ from datetime import datetime
 
 from django.db import transaction
 
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited
 from portal.clusters.models import VirtualCluster
 from portal.common.errors import Conflict
 from portal.common.live import announce
@@ -39,6 +41,10 @@ def job_change_vc(*, job: Job, vc: str, actor: str, now: datetime) -> Job:
         Claim.objects.filter(claimant=job).delete()
         message = f"Moved from {job.vc.name} to {spec.vc} by {actor}."
         job_event(job=job, code="moved", message=message, now=now, actor=actor)
+        audit_write(
+            Audited.JOB_MOVE, actor=actor, target=job.label, vc=spec.vc, now=now,
+            before={"vc": job.vc.name}, after={"vc": spec.vc},
+        )  # fmt: skip
         transaction.on_commit(scheduler_wake)
         transaction.on_commit(lambda: announce("queue", {}))
     job.refresh_from_db()

@@ -7,7 +7,8 @@ from datetime import datetime
 from django.db import IntegrityError, transaction
 from django.db.models import Max
 
-from portal.accounts.models import User
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited, User
 from portal.clusters.models import Sku, VirtualCluster
 from portal.common.sealing import seal
 from portal.common.wake import scheduler_wake
@@ -70,6 +71,10 @@ def _store(user: User, spec: JobSpec, config: str, submit_key: str, now: datetim
     job_event(
         job=job, code="submitted", now=now, actor=user.username,
         message=f"{job.label} submitted to {spec.vc}: {spec.task_count} task{'s' * (spec.task_count != 1)}{gpus}.",
+    )  # fmt: skip
+    audit_write(
+        Audited.JOB_SUBMIT, actor=user.username, target=job.label, vc=spec.vc, now=now,
+        after={"priority": spec.priority, "tasks": spec.task_count, "gpus": spec.gpu_count},
     )  # fmt: skip
     for hint in job_hints(spec=spec):
         job_event(job=job, code="hint", message=hint, now=now)
