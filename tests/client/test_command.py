@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import stat
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from berth import Client
+from nodes.protocol import ContainerState, Order, Progress
 from tests.client.conftest import token_for
 from tests.support.shell import Shell
+from tests.support.waiting import wait_until
 from tests.support.world import job_file
 
 if TYPE_CHECKING:
@@ -68,6 +71,10 @@ def test_a_job_is_submitted_listed_shown_and_stopped_by_its_name(world: World, s
 
 def test_every_problem_of_a_file_is_told_with_its_line(world: World, shell: Shell) -> None:
     world.node("gpu01")
+    checked = shell.berth("check", written(shell, job_file()))
+    assert checked.startswith("train is valid: 1 tasks, 1 GPUs, in vision\nhint: ")
+    found = json.loads(shell.berth("check", written(shell, job_file()), "--json"))
+    assert found["valid"]
     said = shell.berth("submit", written(shell, job_file(nonsense=1, role={"instances": 0})), code=65)
     assert "berth: refused for 2 reasons:" in said
     assert "  nonsense (line " in said
@@ -92,6 +99,44 @@ def test_why_queue_and_top_tell_of_what_waits(world: World, shell: Shell) -> Non
     assert "It would wait: " in shell.berth("submit", file, "--dry-run")
     assert "paused" in shell.berth("pause", "train")
     assert "is waiting\n" in shell.berth("resume", "train")
+    assert "yours: vision" in shell.berth("move", "train", "elsewhere", code=65)
+
+
+def next_new_order(world: World) -> Order | None:
+    """One round of cycle and node, up to an order that its node has not begun with."""
+    world.cycle()
+    node = world.nodes["gpu01"]
+    found = next((order for order in node.desired().orders if order.attempt not in node.containers), None)
+    if found is None:
+        node.obey()
+    return found
+
+
+def test_following_tells_why_a_job_waits_and_what_its_node_prepares(world: World, shell: Shell, berth: Client) -> None:
+    node = world.node("gpu01", gpus=1)
+    holder = berth.jobs.submit(job_file(name="holder"))
+    world.settle()
+    process = shell.start("submit", written(shell, job_file()), "--follow")
+    said: list[str] = []
+    reader = threading.Thread(target=lambda: said.extend(process.stderr or ()), daemon=True)
+    reader.start()
+    wait_until(lambda: any("submitted" in line for line in said), "the submission")
+    world.settle()
+    wait_until(lambda: any("1 of 1" in line and "place 1" in line for line in said), "the reason")
+    berth.jobs.stop(holder.id)
+    order = wait_until(lambda: next_new_order(world), "the order to run it")
+    node.set(order, ContainerState.PULLING, progress=Progress(code="image", percent=34))
+    node.report()
+    wait_until(lambda: any("worker/0 on gpu01: image 34 %" in line for line in said), "the pull")
+    assert "image 34 %" in shell.berth("show", "train")
+    world.settle()
+    node.finish(code=5)
+    try:
+        assert process.wait(60) == 5
+    finally:
+        process.kill()
+    reader.join(5)
+    assert "train#1 failed" in said[-1]
 
 
 def test_a_command_becomes_a_job_in_ones_only_virtual_cluster(world: World, shell: Shell, berth: Client) -> None:

@@ -21,12 +21,12 @@ from berth.errors import (
 )
 
 REFUSED = 1
-USAGE = 2
+NOT_VALID = 65
 INTERRUPTED = 130
 
 # Kinds from the special to the general: code, and what to do about it.
 ANSWERS: tuple[tuple[type[BerthError], int, str], ...] = (
-    (NotValid, 65, ""),
+    (NotValid, NOT_VALID, ""),
     (NotFound, 66, "See `berth ls` for what there is."),
     (TlsFailed, 69, "If its certificate comes from an authority of your own, name that by BERTH_CA_FILE."),
     (Unreachable, 69, "Is the address right and the server up?"),
@@ -48,13 +48,14 @@ def told(error: BerthError) -> tuple[str, int]:
     lines = [f"berth: {sentence}{'' if sentence.endswith(('.', '?', '!')) else '.'} {advice}".rstrip()]
     if isinstance(error, Problem):
         if len(error.errors) == 1 and error.errors[0].message in error.detail:
-            lines = [f"berth: {_place(error.errors[0].path, error.errors[0].line)}{sentence}"]
+            lines = [f"berth: {place(error.errors[0].path, error.errors[0].line)}{sentence}"]
         elif error.errors:
             lines = [f"berth: refused for {len(error.errors)} reasons:"]
-            lines += [f"  {_place(one.path, one.line)}{clean(one.message)}" for one in error.errors]
+            lines += [f"  {place(one.path, one.line)}{clean(one.message)}" for one in error.errors]
     return "\n".join(lines), code
 
 
-def _place(path: str, line: int | None) -> str:
+def place(path: str, line: int | None) -> str:
+    """Where in a file something is wrong, to stand before what."""
     where = clean(path) + (f" (line {line})" if line else "")
     return f"{where}: " if where else ""

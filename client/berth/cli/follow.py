@@ -150,12 +150,13 @@ class Follower:
                 job = await self._patiently(job_id)
                 if self._task is None and job.task_count > MOST_TASKS and not self._readers:
                     self._notices.tell(f"following the first {MOST_TASKS} of {job.task_count} tasks; --task picks one")
-                for task in await self._tasks(job_id):
+                tasks = await self._tasks(job_id)
+                for task in tasks:
                     self._read(task, single=self._task is not None or job.task_count == 1)
                 if job.over:
                     await self._rest_of_logs()
                     return job
-                self._tell(job)
+                self._tell(job, tasks)
                 await self._pause()
         finally:
             self._notices.hide()
@@ -232,17 +233,29 @@ class Follower:
             self._notices.hide()
             say("berth: the end of the log has not come yet; later: berth logs")
 
-    def _tell(self, job: JobDetail) -> None:
-        live = any(not reader.done() for reader in self._readers.values())
-        if not live and (text := outlook(job)):
+    def _tell(self, job: JobDetail, tasks: Sequence[Task]) -> None:
+        if text := outlook(job, tasks):
             self._notices.tell(text)
 
 
-def outlook(job: JobDetail) -> str:
-    """Why nothing is to be read yet, in a line."""
+def outlook(job: JobDetail, tasks: Sequence[Task]) -> str:
+    """Why nothing is to be read yet, in a line; empty once something is."""
     if job.state == "waiting" and job.waiting is not None:
         return waiting_line(job)
-    return {"starting": "starting: the nodes prepare its containers", "stopping": "stopping"}.get(job.state, "")
+    if job.state == "starting":
+        return "; ".join(["starting", *filter(None, map(preparing, tasks))])
+    return ""
+
+
+def preparing(task: Task) -> str:
+    """What a task's node is busy with before it runs, such as the pull of its image; empty: nothing that it tells."""
+    attempt = task.attempts[0] if task.attempts else None
+    if attempt is None or attempt.ended_at is not None or not attempt.progress:
+        return ""
+    percent = attempt.progress.get("percent")
+    share = "" if percent is None else f" {percent} %"
+    what = attempt.progress.get("message") or attempt.progress.get("code") or ""
+    return f"{task.name} on {attempt.node}: {what}{share}"
 
 
 def waiting_line(job: JobDetail) -> str:

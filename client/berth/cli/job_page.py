@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from berth.cli.follow import ending_line, waiting_line
+from berth.cli.follow import ending_line, preparing, waiting_line
 from berth.cli.screen import cores, memory, span, table, when
-from berth.model import Event, JobDetail, Score, Start, Task, TaskAttempt
+from berth.model import Event, JobDetail, Score, Start, Task
 
 MOST_EVENTS = 10
 
@@ -54,15 +54,13 @@ def _task(task: Task) -> tuple[object, ...]:
         return task.name, task.state, "", "", "", ""
     newest = task.attempts[0]
     gpus = ",".join(str(gpu.index) for gpu in newest.gpus)
-    return task.name, task.state, newest.node, gpus, newest.exit_code, _said(newest)
+    return task.name, task.state, newest.node, gpus, newest.exit_code, _said(task)
 
 
-def _said(attempt: TaskAttempt) -> str:
+def _said(task: Task) -> str:
     """What its node is busy with, or why it ended."""
-    if attempt.ended_at is None and attempt.progress:
-        percent = attempt.progress.get("percent")
-        return str(attempt.progress.get("message") or "") + (f" {percent} %" if percent is not None else "")
-    return attempt.stop_message or attempt.exit_message
+    newest = task.attempts[0]
+    return preparing(task) or newest.stop_message or newest.exit_message
 
 
 def why_lines(job: JobDetail) -> Iterator[str]:

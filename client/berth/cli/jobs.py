@@ -12,7 +12,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from berth.cli.failing import INTERRUPTED
+from berth.cli.failing import INTERRUPTED, NOT_VALID, place
 from berth.cli.follow import Follower, ending_line, exit_code
 from berth.cli.job_page import job_page, start_lines, why_lines
 from berth.cli.run_file import Run
@@ -21,7 +21,7 @@ from berth.cli.settings import Session
 from berth.cli.target import JOB_HELP, TaskName, job_id
 from berth.client import AsyncClient, Client
 from berth.errors import Misused
-from berth.model import Estimate, Job, JobDetail
+from berth.model import Estimate, Job, JobDetail, Validation
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 JobName = Annotated[str, typer.Argument(metavar="JOB", help=JOB_HELP, show_default=False)]
@@ -48,6 +48,34 @@ def submit(
             return
         job = client.jobs.submit(document, key=key)
     submitted(ctx, job, follow=follow, raw=raw, as_json=as_json)
+
+
+def check(
+    ctx: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A job file, YAML or JSON; - reads standard input.")],
+    as_json: AsJson = False,
+) -> None:
+    """Check a job file without submitting it: every problem with its line, and hints."""
+    with session(ctx).client() as client:
+        found = client.jobs.validate(read(file))
+    if as_json:
+        show_json(found)
+    else:
+        show(*check_lines(found))
+    if not found.valid:
+        raise typer.Exit(NOT_VALID)
+
+
+def move(
+    ctx: typer.Context,
+    job: JobName,
+    vc: Annotated[str, typer.Argument(metavar="VC", help="The virtual cluster in which it shall wait.")],
+    as_json: AsJson = False,
+) -> None:
+    """Let a waiting job wait in another virtual cluster, with its old time of submission."""
+    with session(ctx).client() as client:
+        moved = client.jobs.move(job_id(client, job), vc)
+    show_json(moved) if as_json else show(f"job {moved.label} waits in {moved.vc}")
 
 
 def run(
@@ -222,6 +250,15 @@ def followed(
         show_json_line({"kind": "job", "job": ended})
     say(f"- {ending_line(ended)}")
     return exit_code(ended)
+
+
+def check_lines(found: Validation) -> Iterator[str]:
+    """What was found in a job file."""
+    if found.summary is not None:
+        asked = found.summary
+        yield f"{asked.name} is valid: {asked.task_count} tasks, {asked.gpu_count} GPUs, in {asked.vc}"
+    yield from (f"{place(problem.path, problem.line)}{problem.message}" for problem in found.problems)
+    yield from (f"hint: {hint}" for hint in found.hints)
 
 
 def tell_estimate(found: Estimate, *, as_json: bool) -> None:
