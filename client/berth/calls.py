@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 import msgspec
 
-from berth.errors import BadAnswer, BerthError, Fault, Misused, Problem, TlsFailed, Unreachable, kind_of
+from berth.errors import BadAnswer, Fault, Problem, TlsFailed, Unreachable, kind_of
 from berth.model import Page
 
 T = TypeVar("T")
@@ -171,12 +171,9 @@ def _seconds(text: str) -> float | None:
     return float(text) if text.isascii() and text.isdecimal() else None
 
 
-def failure(error: Exception) -> BerthError:
+def failure(error: httpx.HTTPError) -> Unreachable:
     """What a failed connection means."""
-    url = str(error.request.url.join("/")) if isinstance(error, httpx.RequestError) and error._request else "the server"
-    if isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL):
-        return Misused(f"{url} is no address of a server: it begins with https:// or http://")
-    return unreachable(url.rstrip("/"), error)
+    return unreachable(str(error.request.url.join("/")).rstrip("/"), error)
 
 
 def unreachable(url: str, error: BaseException) -> Unreachable:

@@ -7,6 +7,7 @@ import random
 import ssl
 import time
 from collections.abc import AsyncIterator, Iterator
+from urllib.parse import quote
 
 import msgspec
 from websockets.asyncio.client import connect as connect_async
@@ -54,7 +55,7 @@ class Following:
     @property
     def address(self) -> str:
         """Where the log goes on."""
-        return self.server.socket_url(f"/ws/logs/{self.task_attempt}?offset={self.offset}")
+        return self.server.socket_url(f"/ws/logs/{quote(self.task_attempt)}?offset={self.offset}")
 
     def opened(self) -> None:
         """There is a connection."""

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
+from urllib.parse import quote
 
 from berth.calls import Call, Listing, Rest, Steps, get, given, nothing, reading, send, text
 from berth.endpoint import Resource, WayT_co, endpoint, procedure, rows
@@ -38,6 +39,8 @@ Scope = Literal["read", "submit", "admin"]
 Intent = Literal["open", "cordoned", "draining"]
 Shares = list[UserShare]  # in the classes below `list` is a method
 Skus = list[Sku]
+LONG = {"limit": 200}
+"""The longest page there is, for lists that are mostly read whole."""
 YAML = {"Content-Type": "application/yaml"}
 
 
@@ -115,22 +118,22 @@ class Jobs(Resource[WayT_co]):
     @rows
     def events(self, job_id: int) -> Listing[Event]:
         """What happened, oldest first."""
-        return Listing(f"jobs/{job_id}/events", Event)
+        return Listing(f"jobs/{job_id}/events", Event, LONG)
 
     @rows
     def attempts(self, job_id: int) -> Listing[Attempt]:
         """The job's runs, newest first."""
-        return Listing(f"jobs/{job_id}/attempts", Attempt)
+        return Listing(f"jobs/{job_id}/attempts", Attempt, LONG)
 
     @rows
     def preemptions(self, job_id: int) -> Listing[Preemption]:
         """GPUs taken from it or for it, newest first."""
-        return Listing(f"jobs/{job_id}/preemptions", Preemption)
+        return Listing(f"jobs/{job_id}/preemptions", Preemption, LONG)
 
     @rows
     def tasks(self, job_id: int, *, attempt: int | None = None) -> Listing[Task]:
         """Its tasks in the file's order, with their newest attempts, or those of one attempt of the job."""
-        return Listing(f"jobs/{job_id}/tasks", Task, given({"attempt": attempt, "limit": 200}))
+        return Listing(f"jobs/{job_id}/tasks", Task, given({"attempt": attempt, **LONG}))
 
     @endpoint
     def log(self, job_id: int, task_attempt: str, *, offset: int = 0, limit: int | None = None) -> Call[LogSlice]:
@@ -159,18 +162,20 @@ class Nodes(Resource[WayT_co]):
     @rows
     def list(self) -> Listing[Node]:
         """Every node by name, with its GPUs and who holds them."""
-        return Listing("nodes", Node, {"limit": 200})
+        return Listing("nodes", Node, LONG)
 
     @endpoint
     def get(self, name: str) -> Call[Node]:
         """One node."""
-        return get(f"nodes/{name}", Node)
+        return get(f"nodes/{quote(name, safe='')}", Node)
 
     @endpoint
     def set_intent(self, name: str, intent: Intent, *, reason: str = "") -> Call[Node]:
         """What is wanted of the node: no new tasks (``cordoned``), its tasks moved away as well (``draining``), or
         ``open``. For administrators."""
-        return send("PATCH", f"nodes/{name}", Node, {"intent": intent, "reason": reason}, repeatable=True)
+        return send(
+            "PATCH", f"nodes/{quote(name, safe='')}", Node, {"intent": intent, "reason": reason}, repeatable=True
+        )
 
 
 class VirtualClusters(Resource[WayT_co]):
@@ -179,17 +184,17 @@ class VirtualClusters(Resource[WayT_co]):
     @rows
     def list(self) -> Listing[VirtualCluster]:
         """Every virtual cluster by name, with its quota and what of it is in use."""
-        return Listing("virtual-clusters", VirtualCluster, {"limit": 200})
+        return Listing("virtual-clusters", VirtualCluster, LONG)
 
     @endpoint
     def get(self, name: str) -> Call[VirtualClusterDetail]:
         """One virtual cluster with its rules."""
-        return get(f"virtual-clusters/{name}", VirtualClusterDetail)
+        return get(f"virtual-clusters/{quote(name, safe='')}", VirtualClusterDetail)
 
     @endpoint
     def shares(self, name: str) -> Call[Shares]:
         """Whose turn it is: each user's part of the quota of late."""
-        return get(f"virtual-clusters/{name}/shares", Shares)
+        return get(f"virtual-clusters/{quote(name, safe='')}/shares", Shares)
 
 
 class Tokens(Resource[WayT_co]):
@@ -230,7 +235,7 @@ class Everything(Resource[WayT_co]):
     @rows
     def queue(self, *, vc: str | None = None) -> Listing[Queued]:
         """Every waiting job in the order in which the scheduler takes them."""
-        return Listing("queue", Queued, given({"vc": vc, "limit": 200}))
+        return Listing("queue", Queued, given({"vc": vc, **LONG}))
 
     @endpoint
     def skus(self) -> Call[Skus]:

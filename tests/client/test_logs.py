@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from berth import AsyncClient, Client, NotFound, NotSignedIn, Unreachable
+from berth import AsyncClient, Client, NotFound, NotSignedIn, TlsFailed, Unreachable
 from tests.client.conftest import token_for
 from tests.nodes.logs.support import lines, text_of
 from tests.support.proxy import CuttingProxy
@@ -163,3 +164,51 @@ def test_the_command_follows_across_a_reconnect_to_the_jobs_end(
     assert "".join(seen) == text_of(lines(600))
     assert process.stderr
     assert "train#1 failed after" in process.stderr.read()
+
+
+def test_over_tls_only_a_certificate_that_is_trusted_will_do(
+    running_log: RunningLog, shell: Shell, token: str, tmp_path: Path
+) -> None:
+    from tests.support.live_web import live_web
+
+    printed(running_log, 3)
+    ended(running_log)
+    key, certificate = certificate_made(tmp_path)
+    with live_web(ssl_keyfile=key, ssl_certfile=certificate) as web:
+        url = f"https://{web.host}"
+        with Client(url, token, trust_env=False) as stranger:
+            with pytest.raises(TlsFailed, match="self.signed certificate"):
+                stranger.me()
+            with pytest.raises(TlsFailed, match="self.signed certificate"):
+                next(iter(stranger.follow(running_log.attempt)))
+        with Client(url, token, ca_file=certificate, trust_env=False) as berth:
+            assert "".join(record.text for record in berth.follow(running_log.attempt)) == text_of(lines(3))
+        shell.url = url
+        assert "name that by BERTH_CA_FILE" in shell.berth("ls", code=69)
+        shell.more["BERTH_CA_FILE"] = certificate
+        assert "train#1" in shell.berth("ls")
+        shell.more["BERTH_CA_FILE"] = "/nowhere"
+        assert "/nowhere cannot be read" in shell.berth("ls", code=78)
+
+
+def certificate_made(folder: Path) -> tuple[str, str]:
+    """Files of a key and of a certificate for 127.0.0.1 that nobody has signed."""
+    key, certificate = str(folder / "key.pem"), str(folder / "certificate.pem")
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=berth"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
+    subprocess.run(command, check=True, capture_output=True)
+    return key, certificate
+
+
+def test_a_reader_that_has_enough_ends_the_command_quietly(running_log: RunningLog, shell: Shell) -> None:
+    printed(running_log, 30_000)
+    process = shell.start("logs", str(running_log.row.task.job_id))
+    assert process.stdout
+    assert process.stderr
+    process.stdout.readline()
+    process.stdout.close()
+    try:
+        assert process.wait(30) != 0
+    finally:
+        process.kill()
+    assert process.stderr.read() == ""
