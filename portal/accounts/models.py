@@ -85,6 +85,7 @@ class Audited(models.TextChoices):
     TOKEN_REVOKE = "token.revoke", "Revoked a token"  # noqa: S105
     TOKEN_USE = "token.use", "Used a token, the first time of a day"  # noqa: S105
     VC_CREATE = "vc.create", "Made a virtual cluster"
+    VC_REMOVE = "vc.remove", "Removed a virtual cluster"
     VC_RULES = "vc.rules", "Changed a virtual cluster's rules"
     VC_LIMITS = "vc.limits", "Changed a virtual cluster's limits of lending"
     VC_MEMBER = "vc.member", "Changed who is in a virtual cluster"

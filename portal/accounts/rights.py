@@ -31,6 +31,7 @@ class Action(StrEnum):
     VC_CAP = "vc.cap"  # what one user may hold, and whether jobs borrow by default
     VC_MEMBERS = "vc.members"  # who is in it, in which role
     VC_CONFIGURE = "vc.configure"  # weight, limits of lending, priority classes, rights to jobs that are not preempted
+    VC_MAKE = "vc.make"  # and remove
     VC_SECRETS_LIST = "vc.secrets_list"  # their names
     VC_SECRETS_SET = "vc.secrets_set"
     CLUSTER_CONFIGURE = "cluster.configure"  # cells and quotas
@@ -50,6 +51,7 @@ ALLOWED: Mapping[Action, frozenset[Relation]] = {
     Action.VC_CAP: frozenset({R.ADMIN, R.LEAD}),
     Action.VC_MEMBERS: frozenset({R.ADMIN, R.LEAD}),
     Action.VC_CONFIGURE: frozenset({R.ADMIN}),
+    Action.VC_MAKE: frozenset({R.ADMIN}),
     Action.VC_SECRETS_LIST: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.MEMBER}),
     Action.VC_SECRETS_SET: frozenset({R.ADMIN, R.LEAD}),
     Action.CLUSTER_CONFIGURE: frozenset({R.ADMIN}),

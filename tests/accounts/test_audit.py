@@ -36,6 +36,8 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str, Any, Any]] = {
     "virtual_cluster_set_rules": ("vc.rules", "vision", {"user_gpus": None}, {"user_gpus": 9}),
     "member_set": ("vc.member", "nobody", None, {"role": "member"}),
     "member_remove": ("vc.member", "extra", {"role": "member"}, None),
+    "virtual_cluster_create": ("vc.create", "new", None, None),
+    "virtual_cluster_remove": ("vc.remove", "idle", {"quota": {}}, None),
     "virtual_cluster_secret_set": ("secret", "secret key of vision", None, {}),
     "virtual_cluster_registry_login_delete": (
         "secret", "registry stored.example.org of vision", {"username": ""}, None,

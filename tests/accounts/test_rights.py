@@ -13,7 +13,7 @@ from portal.accounts.models import User
 from portal.accounts.rights import ALLOWED, Action
 from portal.clusters.models import Membership, QuotaChange, SecretKind
 from portal.clusters.selectors import quota_lines
-from portal.clusters.services import quota_change_create, secret_set
+from portal.clusters.services import quota_change_create, secret_set, vc_create
 from portal.jobs.models import Job
 from tests.support.cast import HOST, Api, cast_of, person
 from tests.support.scripted_node import ScriptedNode
@@ -31,6 +31,7 @@ RIGHTS = {
     "vc.cap": "admin lead",
     "vc.members": "admin lead",
     "vc.configure": "admin",
+    "vc.make": "admin",
     "vc.secrets_list": "admin auditor lead member",
     "vc.secrets_set": "admin lead",
     "cluster.configure": "admin",
@@ -99,6 +100,8 @@ CASES = {
     "cell_type_list": Case("node.read", "GET", "cell-types"),
     "node_take_topology": Case("cluster.configure", "POST", "nodes/gpu02/topology", None, 403),
     "node_set_intent": Case("node.set_intent", "PATCH", "nodes/gpu01", {"intent": "cordoned"}, 403),
+    "virtual_cluster_create": Case("vc.make", "POST", "virtual-clusters", {"name": "new"}, 403),
+    "virtual_cluster_remove": Case("vc.make", "DELETE", "virtual-clusters/idle", None, 403),
     "virtual_cluster_secret_list": Case("vc.secrets_list", "GET", "virtual-clusters/vision/secrets", None, 403),
     "virtual_cluster_secret_set": Case(
         "vc.secrets_set", "PUT", "virtual-clusters/vision/secrets/key", {"value": "x"}, 403
@@ -154,6 +157,7 @@ def scene(db: None) -> Scene:
     people = cast_of(world.vc, world.user)
     for kind, name in ((SecretKind.SECRET, "stored"), (SecretKind.REGISTRY, "stored.example.org")):
         secret_set(owner=world.vc, kind=kind, name=name, value="secret", actor="root", now=world.now)
+    vc_create(name="idle", now=world.now)
     extra = Membership.objects.create(vc=world.vc, user=person("extra"), role="member")
     return Scene(people, running, waiting, change, extra)
 

@@ -30,6 +30,7 @@ from portal.clusters.selectors.visible import (
     node_restrict,
     node_with_right,
     vc_get,
+    vc_make_right,
     vc_restrict,
     vc_roles,
     vc_with_right,
@@ -38,6 +39,7 @@ from portal.clusters.selectors.visible import (
 )
 
 __all__ = [
+    "vc_make_right",
     "Login",
     "registry_logins",
     "secret_values",

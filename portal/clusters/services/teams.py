@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +14,11 @@ from django.db.models import QuerySet
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
 from portal.clusters.models import Membership, VcEvent, VirtualCluster
+from portal.clusters.selectors.quotas import base_lines
+from portal.clusters.services.quotas import told_by_vc
+from portal.clusters.services.versions import cluster_change
 from portal.common.errors import Conflict, Fault, Invalid, NotFound
+from portal.common.wake import scheduler_wake
 
 
 def vc_create(*, name: str, description: str = "", now: datetime, actor: str = "") -> VirtualCluster:
@@ -24,6 +30,33 @@ def vc_create(*, name: str, description: str = "", now: datetime, actor: str = "
         VcEvent.objects.create(vc=vc, at=now, code="created", message=f"Virtual cluster {name}.", actor=actor)
         audit_write(Audited.VC_CREATE, actor=actor, target=name, vc=name, now=now)
     return vc
+
+
+def vc_remove(*, vc: VirtualCluster, now: datetime, actor: str) -> None:
+    """Remove a virtual cluster with its quota, its members and what it has stored; jobs that are over keep its name,
+    which may be given again. Raises Conflict while jobs of it wait or run, or a cell is pinned for it."""
+    with cluster_change():
+        # Whoever is submitting a job into it holds its row: that job is counted, and the next finds it gone.
+        VirtualCluster.objects.select_for_update().get(pk=vc.pk)
+        if reasons := [*_still_used(vc)]:
+            raise Conflict(f"{vc.name} cannot be removed: {'; '.join(reasons)}.")
+        before = {"quota": told_by_vc({key: count for key, count in base_lines().items() if key.vc_id == vc.pk})}
+        for rows in (vc.quota, vc.quota_changes, vc.loan_limits, vc.firm_rights, vc.memberships, vc.stored_secrets):
+            rows.all().delete()
+        vc.storages.clear()
+        VirtualCluster.objects.filter(pk=vc.pk).update(removed_at=now)
+        VcEvent.objects.create(vc=vc, at=now, code="removed", message=f"{vc.name} was removed.", actor=actor)
+        audit_write(Audited.VC_REMOVE, actor=actor, target=vc.name, vc=vc.name, now=now, before=before)
+        transaction.on_commit(scheduler_wake)
+
+
+def _still_used(vc: VirtualCluster) -> Iterator[str]:
+    states = Counter(vc.jobs.filter(ended_at__isnull=True).order_by().values_list("state", flat=True))
+    if states:
+        told = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+        yield f"it has jobs that are not over ({told}); stop them, or move those that wait"
+    if names := sorted(vc.pinned_cells.values_list("name", flat=True)):
+        yield f"cells are pinned for it ({', '.join(names)}); import a configuration without them"
 
 
 def member_set(*, vc: VirtualCluster, user: User, role: str, now: datetime, actor: str = "") -> None:

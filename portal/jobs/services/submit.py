@@ -15,7 +15,7 @@ from portal.common.wake import scheduler_wake
 from portal.jobs.models import Job, Task, TaskRole
 from portal.jobs.services.admission import job_check, job_hints
 from portal.jobs.services.moves import job_event
-from portal.jobs.spec import JobSpec, mask_secrets
+from portal.jobs.spec import JobSpec, Problem, SpecInvalid, mask_secrets
 
 RUN_TRIES = 5
 
@@ -46,7 +46,7 @@ def job_draft(*, user: User, spec: JobSpec, now: datetime) -> tuple[Job, list[Ta
     """The rows that this file would become were it submitted now, its first run; nothing is stored."""
     job = Job(
         user=user,
-        vc=VirtualCluster.objects.get(name=spec.vc),
+        vc=_check_present(spec),
         name=spec.name,
         run=1,
         priority=spec.priority,
@@ -57,12 +57,22 @@ def job_draft(*, user: User, spec: JobSpec, now: datetime) -> tuple[Job, list[Ta
     return job, _roles(job, spec)
 
 
+def _check_present(spec: JobSpec) -> VirtualCluster:
+    """The virtual cluster. Raises SpecInvalid where it is gone by now."""
+    vc = VirtualCluster.objects.filter(name=spec.vc).first()
+    if vc is None:
+        message = f"there is no virtual cluster {spec.vc} any more"
+        raise SpecInvalid([Problem("defaults.virtualCluster", message, "unknown")])
+    return vc
+
+
 def _store(user: User, spec: JobSpec, config: str, submit_key: str, now: datetime) -> Job:
     newest = Job.objects.filter(user=user, name=spec.name).aggregate(run=Max("run"))["run"] or 0
     job, roles = job_draft(user=user, spec=spec, now=now)
     job.run, job.config, job.submit_key = newest + 1, config, submit_key
     job.secrets_sealed = seal(dict(spec.secrets)) if spec.secrets else ""
     job.save(force_insert=True)
+    _check_present(spec)  # it may have been removed while the job was judged
     for role in roles:
         role.job = job
     roles = TaskRole.objects.bulk_create(roles)
