@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import httpx
 
 from berth.calls import Call, Listing, Rest, Steps, failure, problem_of
-from berth.endpoint import Awaiting, Blocking
+from berth.endpoint import Awaiting, Blocking, WayT_co
 from berth.logs import PATIENCE_S, AsyncLogFollow, Following, LogFollow
 from berth.model import Page
 from berth.resources import Everything, Jobs, Nodes, Tokens, VirtualClusters
@@ -21,11 +22,12 @@ T = TypeVar("T")
 TIMEOUT_S = 30.0
 
 
-class Client(Everything[Blocking], Blocking):
-    """Berth's REST API. ``url`` is the portal's address, ``token`` one made by ``login`` or on the profile page;
-    ``ca_file`` names certificates to trust instead of the usual ones. Close it, or use it in a ``with``.
+class Parts(Everything[WayT_co], ABC):
+    """What both clients are made of: a server, and the parts of its API.
 
-    Every method raises `BerthError` and its kinds. May be used by several threads.
+    ``url`` is the portal's address, ``token`` one made by ``login`` or on the profile page; ``ca_file`` names
+    certificates to trust instead of the usual ones, ``trust_env`` says whether proxies and certificates that the
+    environment names are used.
     """
 
     def __init__(
@@ -37,13 +39,26 @@ class Client(Everything[Blocking], Blocking):
         ca_file: str | None = None,
         trust_env: bool = True,
     ) -> None:
-        super().__init__(self)
+        way = cast(WayT_co, self)
+        super().__init__(way)
         self.server = Server(url, token, ca_file, trust_env)
-        self._http = httpx.Client(**self.server.http(timeout_s))
-        self.jobs: Jobs[Blocking] = Jobs(self)
-        self.nodes: Nodes[Blocking] = Nodes(self)
-        self.virtual_clusters: VirtualClusters[Blocking] = VirtualClusters(self)
-        self.tokens: Tokens[Blocking] = Tokens(self)
+        self.jobs: Jobs[WayT_co] = Jobs(way)
+        self.nodes: Nodes[WayT_co] = Nodes(way)
+        self.virtual_clusters: VirtualClusters[WayT_co] = VirtualClusters(way)
+        self.tokens: Tokens[WayT_co] = Tokens(way)
+        self._open(**self.server.http(timeout_s))
+
+    @abstractmethod
+    def _open(self, **options: Any) -> None:
+        """Makes what sends requests."""
+
+
+class Client(Parts[Blocking], Blocking):
+    """Berth's REST API. Close it, or use it in a ``with``. Every method raises `BerthError` and its kinds. May be used
+    by several threads."""
+
+    def _open(self, **options: Any) -> None:
+        self._http = httpx.Client(**options)
 
     def carry_out(self, steps: Steps[T]) -> T:
         """Takes each step, until the result is there."""
@@ -101,25 +116,11 @@ class Client(Everything[Blocking], Blocking):
         self.close()
 
 
-class AsyncClient(Everything[Awaiting], Awaiting):
+class AsyncClient(Parts[Awaiting], Awaiting):
     """The same, with methods to be awaited and lists for ``async for``."""
 
-    def __init__(
-        self,
-        url: str,
-        token: str = "",
-        *,
-        timeout_s: float = TIMEOUT_S,
-        ca_file: str | None = None,
-        trust_env: bool = True,
-    ) -> None:
-        super().__init__(self)
-        self.server = Server(url, token, ca_file, trust_env)
-        self._http = httpx.AsyncClient(**self.server.http(timeout_s))
-        self.jobs: Jobs[Awaiting] = Jobs(self)
-        self.nodes: Nodes[Awaiting] = Nodes(self)
-        self.virtual_clusters: VirtualClusters[Awaiting] = VirtualClusters(self)
-        self.tokens: Tokens[Awaiting] = Tokens(self)
+    def _open(self, **options: Any) -> None:
+        self._http = httpx.AsyncClient(**options)
 
     async def carry_out(self, steps: Steps[T]) -> T:
         """Takes each step, until the result is there."""

@@ -219,6 +219,15 @@ def test_a_server_without_tls_and_one_that_is_no_berth_are_told_apart(url: str, 
     assert "is the address right?" in shell.berth("ls", code=70)
 
 
-def test_completion_can_be_had(shell: Shell) -> None:
-    shell.more["_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"] = "1"
-    assert "complete" in shell.berth("--show-completion", "bash")
+def test_tab_completes_commands_jobs_and_nodes(world: World, shell: Shell, berth: Client) -> None:
+    world.node("gpu01")
+    berth.jobs.submit(job_file(name="train-mnist"))
+    for typed, offered in {"su": "submit", "show tra": "train-mnist", "node drain ": "gpu01", "vc ": "vision"}.items():
+        words = typed.split(" ")
+        asked = {"_BERTH_COMPLETE": "complete_bash", "COMP_WORDS": f"berth {typed}", "COMP_CWORD": str(len(words))}
+        shell.more = asked
+        assert shell.berth().strip() == offered
+    shell.token = "berth_nonsense"
+    assert shell.berth().strip() == "", "who is not signed in is offered nothing, and no error"
+    shell.more = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    assert "_BERTH_COMPLETE=complete_bash" in shell.berth("--show-completion", "bash")

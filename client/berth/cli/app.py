@@ -76,7 +76,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # text files, both
     try:
-        app()
+        app(prog_name="berth")
     except BerthError as error:
         text, code = told(error)
         print(text, file=sys.stderr)

@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from berth.cli import completion
 from berth.cli.jobs import AsJson, session
 from berth.cli.screen import cores, memory, show, show_json, table, when
 from berth.model import Node, Queued, UserShare, VirtualCluster, VirtualClusterDetail
 from berth.resources import Intent
 
 nodes = typer.Typer(no_args_is_help=True, help="The GPU servers.")
-NodeName = Annotated[str, typer.Argument(metavar="NODE", help="Its name.")]
+NodeName = Annotated[str, typer.Argument(metavar="NODE", help="Its name.", autocompletion=completion.nodes)]
 Reason = Annotated[str, typer.Option("--reason", "-m", help="Shown to everybody.")]
 
 
@@ -31,7 +32,10 @@ def queue(
 
 def vcs(
     ctx: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="VC", help="One of them, with its rules.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="VC", help="One of them, with its rules.", autocompletion=completion.virtual_clusters),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the virtual clusters: quota, in use, borrowed, free."""

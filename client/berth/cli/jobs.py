@@ -12,6 +12,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from berth.cli import completion
 from berth.cli.failing import INTERRUPTED, NOT_VALID, place
 from berth.cli.follow import Follower, ending_line, exit_code
 from berth.cli.job_page import job_page, start_lines, why_lines
@@ -24,7 +25,9 @@ from berth.errors import Misused
 from berth.model import Estimate, Job, JobDetail, Validation
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-JobName = Annotated[str, typer.Argument(metavar="JOB", help=JOB_HELP, show_default=False)]
+JobName = Annotated[
+    str, typer.Argument(metavar="JOB", help=JOB_HELP, show_default=False, autocompletion=completion.jobs)
+]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Print its log to its end; exit with its exit code.")]
 Raw = Annotated[bool, typer.Option("--raw", help="Print a log's control sequences on a terminal, too.")]
 MOST_SHOWN = 50
@@ -69,7 +72,9 @@ def check(
 def move(
     ctx: typer.Context,
     job: JobName,
-    vc: Annotated[str, typer.Argument(metavar="VC", help="The virtual cluster in which it shall wait.")],
+    vc: Annotated[
+        str, typer.Argument(metavar="VC", help="Where it shall wait.", autocompletion=completion.virtual_clusters)
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Let a waiting job wait in another virtual cluster, with its old time of submission."""
@@ -90,7 +95,12 @@ def run(
     ] = None,
     tasks: Annotated[int, typer.Option(min=1, help="How many equal tasks, which start together.")] = 1,
     vc: Annotated[
-        str | None, typer.Option(envvar="BERTH_VC", help="The virtual cluster; else the only one you are in.")
+        str | None,
+        typer.Option(
+            envvar="BERTH_VC",
+            help="The virtual cluster; else the only one you are in.",
+            autocompletion=completion.virtual_clusters,
+        ),
     ] = None,
     name: Annotated[str, typer.Option(help="The job's name; else after the program.", show_default=False)] = "",
     env: Annotated[list[str] | None, typer.Option("--env", "-e", metavar="NAME=VALUE", help="Set a variable.")] = None,
@@ -168,7 +178,7 @@ def config(ctx: typer.Context, job: JobName) -> None:
 
 def stop(
     ctx: typer.Context,
-    jobs: Annotated[list[str], typer.Argument(metavar="JOB...", help=JOB_HELP, show_default=False)],
+    jobs: Annotated[list[str], typer.Argument(metavar="JOB...", help=JOB_HELP, autocompletion=completion.jobs)],
     as_json: AsJson = False,
 ) -> None:
     """Stop jobs: at once where they wait, else by SIGTERM and their grace period."""

@@ -11,7 +11,7 @@ import typer
 import yaml
 
 from berth.cli.screen import say
-from berth.client import Client
+from berth.client import TIMEOUT_S, Client
 from berth.errors import Misused, NotSignedIn
 from berth.server import Server
 
@@ -82,10 +82,10 @@ class Session:
             raise NotSignedIn(401, "Not signed in", f"There is no token for {server.url} here.")
         return Server(server.url, token.strip(), ca_file())
 
-    def client(self) -> Client:
+    def client(self, *, timeout_s: float = TIMEOUT_S) -> Client:
         """A client of that server."""
         server = self.server()
-        return Client(server.url, server.token, ca_file=server.ca_file)
+        return Client(server.url, server.token, ca_file=server.ca_file, timeout_s=timeout_s)
 
 
 def ca_file() -> str | None:
