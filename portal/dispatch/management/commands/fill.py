@@ -19,6 +19,7 @@ from portal.dispatch.management.filling.past import Past
 from portal.dispatch.management.filling.people import USER, users_make, vcs_make
 from portal.dispatch.management.filling.present import NotPlaced, Present
 from portal.dispatch.management.filling.sizes import Sizes
+from portal.dispatch.management.filling.tables import statistics_learn
 from portal.jobs.models import Job
 
 NUMBERS = {
@@ -78,7 +79,7 @@ def _fill(sizes: Sizes) -> None:
         }  # fmt: skip
         members = vcs_make(sizes, users_make(sizes), now)
         progress.advance(steps["users and virtual clusters"], sizes.users)
-        quotas_share(sizes, nodes_make(sizes.nodes, now), now)
+        quotas_share(sizes, members, nodes_make(sizes.nodes, now), now)
         progress.advance(steps["nodes"], sizes.nodes)
         drafts = Drafts(members, now)
         Past(sizes, drafts, now).make(lambda count: progress.advance(steps["finished jobs"], count))
@@ -86,4 +87,5 @@ def _fill(sizes: Sizes) -> None:
         present.run()
         progress.advance(steps["running jobs"], sizes.running)
         present.wait()
+        statistics_learn()
         progress.advance(steps["waiting jobs"], sizes.waiting)

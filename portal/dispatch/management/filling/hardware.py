@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -62,8 +63,8 @@ def copied(row: Any_row, **changes: Any) -> Any_row:
     return type(row)(**{**columns, "id": None, **changes})
 
 
-def quotas_share(sizes: Sizes, first: Node, now: datetime) -> None:
-    """Each virtual cluster gets as many whole nodes, where there are enough, else as many GPUs."""
+def quotas_share(sizes: Sizes, vcs: Collection[int], first: Node, now: datetime) -> None:
+    """Each of these virtual clusters gets as many whole nodes, where there are enough, else as many GPUs."""
     whole = sizes.nodes // sizes.vcs
     assert first.shape
     leaf = first.gpus.select_related("cell_type").first()
@@ -71,6 +72,6 @@ def quotas_share(sizes: Sizes, first: Node, now: datetime) -> None:
     cell_type, count = (first.shape.name, whole) if whole else (leaf.cell_type.name, sizes.vc_gpus)
     wishes = [
         Wish(vc=name, cell_type=cell_type, count=count)
-        for name in VirtualCluster.objects.values_list("name", flat=True)
+        for name in VirtualCluster.objects.filter(pk__in=vcs).values_list("name", flat=True)
     ]
     quotas_set(lines=lines_resolve(wishes), now=now, actor="")

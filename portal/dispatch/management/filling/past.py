@@ -16,7 +16,7 @@ from portal.clusters.models import Gpu
 from portal.dispatch.management.filling.drafts import A_NAME, Draft, Drafts
 from portal.dispatch.management.filling.rows import Rows
 from portal.dispatch.management.filling.sizes import NAMES, NODE_GPUS, Shape, Sizes
-from portal.dispatch.management.filling.tables import loading, sequences_settle
+from portal.dispatch.management.filling.tables import loading, sequences_settle, statistics_learn
 from portal.jobs.exits import verdict
 from portal.jobs.models import Standing
 from portal.jobs.states import AttemptState, EndReason, JobState, TaskState
@@ -83,6 +83,7 @@ class Past:
                 self._rows.write()
                 advance(count)
         sequences_settle()
+        statistics_learn()
 
     def _job(self, submitted: datetime) -> None:
         rng, rows = self._rng, self._rows

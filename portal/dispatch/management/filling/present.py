@@ -40,13 +40,13 @@ class Present:
     def run(self) -> None:
         """Jobs that fill the quota of every virtual cluster. Raises NotPlaced."""
         wanted = self._sizes.running
-        self._submit(self._running(), timedelta(hours=10))
+        jobs = self._submit(self._running(), timedelta(hours=10))
         lane_pulse(now=timezone.now())
         cycle_run(now=timezone.now())
-        started = Job.objects.filter(state=JobState.STARTING).count()
+        started = Job.objects.filter(pk__in=jobs, state=JobState.STARTING).count()
         if started < wanted:
             raise NotPlaced(started, wanted)
-        self._run_all()
+        self._run_all(jobs)
 
     def wait(self) -> None:
         """Jobs for which there is no room; the scheduler says why."""
@@ -67,16 +67,17 @@ class Present:
             for gpus in gpu_sizes(jobs, self._sizes.vc_gpus):
                 yield self._drafts.get(vc, Shape(gpus))
 
-    def _submit(self, drafts: Iterable[Draft], since: timedelta) -> None:
+    def _submit(self, drafts: Iterable[Draft], since: timedelta) -> list[int]:
         wanted = list(drafts)
         self._rng.shuffle(wanted)
-        step = since / max(len(wanted), 1)
+        step, jobs = since / max(len(wanted), 1), []
         with transaction.atomic():
             for first in range(0, len(wanted), BATCH):
                 times = [self._now - since + step * (first + place) for place in range(BATCH)]
-                self._store(wanted[first : first + BATCH], times)
+                jobs += self._store(wanted[first : first + BATCH], times)
+        return jobs
 
-    def _store(self, drafts: Sequence[Draft], times: Sequence[datetime]) -> None:
+    def _store(self, drafts: Sequence[Draft], times: Sequence[datetime]) -> list[int]:
         jobs = Job.objects.bulk_create(self._job(one, at) for one, at in zip(drafts, times, strict=False))
         roles = TaskRole.objects.bulk_create(
             copied(draft.role, job_id=job.pk) for job, draft in zip(jobs, drafts, strict=True)
@@ -85,6 +86,7 @@ class Present:
             Task(job_id=role.job_id, role=role, index=index) for role in roles for index in range(role.instances)
         )
         JobEvent.objects.bulk_create(_submitted(job, draft) for job, draft in zip(jobs, drafts, strict=True))
+        return [job.pk for job in jobs]
 
     def _job(self, draft: Draft, at: datetime) -> Job:
         user = self._rng.choice(self._drafts.members[draft.vc.pk])
@@ -94,15 +96,15 @@ class Present:
             spec={**draft.job.spec, "name": name}, config=draft.config.replace(A_NAME, name),
         )  # fmt: skip
 
-    def _run_all(self) -> None:
+    def _run_all(self, keys: Sequence[int]) -> None:
         """The nodes have done what they were told."""
         since = self._now - timedelta(hours=1)
-        placed = Job.objects.filter(state=JobState.STARTING)
+        placed = Job.objects.filter(pk__in=keys)
         jobs = list(placed.select_related("user"))
         placed.update(state=JobState.RUNNING, started_at=since)
-        JobAttempt.objects.filter(state=AttemptState.STARTING).update(state=AttemptState.RUNNING, started_at=since)
-        Task.objects.filter(state=TaskState.STARTING).update(state=TaskState.RUNNING)
-        live = TaskAttempt.objects.filter(phase__in=[Phase.PREPARE, Phase.RUN], ended_at=None, started_at=None)
+        JobAttempt.objects.filter(job__in=keys).update(state=AttemptState.RUNNING, started_at=since)
+        Task.objects.filter(job__in=keys).update(state=TaskState.RUNNING)
+        live = TaskAttempt.objects.filter(job_attempt__job__in=keys)
         live.update(phase=Phase.RUN, state=ContainerState.RUNNING, started_at=since)
         JobEvent.objects.bulk_create(
             (JobEvent(job=job, at=since, code="running", message=f"{job.label} runs.") for job in jobs),

@@ -40,7 +40,7 @@ class Table:
             field for field in model._meta.concrete_fields if field not in own and not isinstance(field, AutoField)
         ]
         self._own, self._others = own, others
-        self._names = [str(field.column) for field in (*own, *others)]  # type: ignore[union-attr]  # columns all of them
+        self._names = [connection.ops.quote_name(str(field.column)) for field in (*own, *others)]  # type: ignore[union-attr]  # columns all of them
         self._same = [_default(field) for field in others]
         self.rows: list[Row] = []
 
@@ -135,7 +135,7 @@ WHERE NOT indisunique AND indrelid::regclass::text = ANY(%s) ORDER BY 1
 
 
 def sequences_settle() -> None:
-    """The next ids come after those that were given; what the planner knows of the tables is learned anew."""
+    """The next ids come after those that were given."""
     if connection.vendor != "postgresql":
         return
     with connection.cursor() as cursor:
@@ -145,4 +145,10 @@ def sequences_settle() -> None:
                 cursor.execute(
                     f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), COALESCE(MAX(id), 0) + 1, false) FROM {table}"  # noqa: S608,E501
                 )
-            cursor.execute(f"ANALYZE {table}")
+
+
+def statistics_learn() -> None:
+    """What the database's planner goes by, as it would learn in the background soon."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE")
