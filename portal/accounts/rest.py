@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django_filters import FilterSet
+from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
@@ -14,18 +16,31 @@ from rest_framework.response import Response
 
 from portal.accounts.authentication import BearerToken
 from portal.accounts.models import Scope, User
-from portal.common.serializers import Answer, Body
+from portal.common.filters import rows_chosen, unknown_refuse
+from portal.common.serializers import FIELDS_PARAMETER, Answer, Body
 
 
 class ApiView(GenericAPIView[Any]):
     """A view of the API. ``scope`` is what a token needs for anything but reading, ``problems`` the statuses of its
-    own problem documents (those that every view may answer are known to the OpenAPI document)."""
+    own problem documents (those that every view may answer are known to the OpenAPI document). Of a list: ``orders``
+    are the columns by which it can be ordered besides its key, ``filterset_class`` its filters, ``parameters`` the
+    names of others."""
 
     scope: Scope = Scope.ADMIN
     problems: tuple[int, ...] = ()
     filter_backends: Any = ()
+    filterset_class: type[FilterSet] | None = None
+    orders: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
     metadata_class = None  # OPTIONS tells nothing that the OpenAPI document does not
     request: Request
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.filterset_class:
+            cls.filter_backends = (DjangoFilterBackend,)
+            filtered: Any = cls.filterset_class
+            cls.queryset = filtered._meta.model.objects.none()  # for the OpenAPI document
 
     def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
         if "HTTP_TRANSFER_ENCODING" in request.META:
@@ -57,11 +72,26 @@ class ApiView(GenericAPIView[Any]):
     ) -> Response:
         """The asked-for page of the rows, after the view's filters. ``order`` turns the rows into a list, where the
         database does not know their order; ``prepare`` adds to a page what it needs, with a fixed number of queries."""
+        unknown_refuse(self.request, self._parameters())
         filtered = self.filter_queryset(rows)
         found = cast(list[Any], self.paginate_queryset(order(filtered) if order else filtered))
         context = {**self.get_serializer_context(), "choose_fields": True}
         answer = shape(list(prepare(found)) if prepare else found, many=True, context=context)
         return self.get_paginated_response(answer.data)
+
+    def listed(self, rows: Iterable[Any], shape: type[Answer]) -> Response:
+        """A short list, all of it: what of it the request asks for."""
+        answer = shape(list(rows), many=True, context=self.get_serializer_context())
+        return Response(rows_chosen(list(answer.data), shape(), self.request))
+
+    def _parameters(self) -> Iterator[str]:
+        """The names of the parameters that the view's list takes."""
+        yield FIELDS_PARAMETER
+        yield from self.parameters
+        if self.paginator:
+            yield from (one["name"] for one in self.paginator.get_schema_operation_parameters(self))
+        if self.filterset_class:
+            yield from self.filterset_class.base_filters
 
 
 class BearerTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # its registering

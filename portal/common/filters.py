@@ -1,13 +1,24 @@
-"""What the filters of all lists share."""
+"""What the filters of all lists share, and filters, order and fields of lists that are not the database's rows."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import django_filters
-from django.core.exceptions import ValidationError
+from django.core.exceptions import ValidationError as FormError
+from django.db.models import Model, QuerySet
 from django_filters.fields import IsoDateTimeField
+from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+
+from portal.common.pagination import ORDERING_PARAMETER, order_of, ordering_parameter
+from portal.common.serializers import FIELDS_PARAMETER, fields_chosen
+
+EMPTY = "Give a value, or leave the filter out."
 
 
 class GivenFilter(django_filters.FilterSet):
@@ -18,8 +29,23 @@ class GivenFilter(django_filters.FilterSet):
         given = self.data or {}
         empty = [name for name in self.filters if name in given and not given[name]]
         for name in empty:
-            self.form.add_error(name, "Give a value, or leave the filter out.")
+            self.form.add_error(name, EMPTY)
         return valid and not empty
+
+
+class NamedFilter(django_filters.CharFilter):
+    """Rows that refer to the newest row of that name (earlier ones were removed); of no such name there are none. The
+    name is looked up first, so that the database enters its index of the references, however many rows there are."""
+
+    def __init__(self, model: type[Model], column: str, **more: Any) -> None:
+        super().__init__(**more)
+        self._model, self._column = model, column
+
+    def filter(self, qs: QuerySet[Any], value: str) -> QuerySet[Any]:
+        if not value:
+            return qs
+        named = self._model._base_manager.filter(**{self._column: value}).order_by("-pk").values("pk")
+        return qs.filter(**{str(self.field_name): named[:1]})
 
 
 class MomentField(IsoDateTimeField):
@@ -30,10 +56,94 @@ class MomentField(IsoDateTimeField):
         try:
             return moment.astimezone(UTC) if isinstance(moment, datetime) else None
         except OverflowError:
-            raise ValidationError("This time lies outside of all years that are counted.", code="invalid") from None
+            raise FormError("This time lies outside of all years that are counted.", code="invalid") from None
 
 
 class MomentFilter(django_filters.IsoDateTimeFilter):
     """A filter by a time with its offset, such as `2026-01-31T12:00:00Z`."""
 
     field_class = MomentField
+
+
+def unknown_refuse(request: Request, known: Iterable[str]) -> None:
+    """A misspelt filter shall not find everything. Raises ValidationError for parameters that the list has not."""
+    names = sorted(known)
+    unknown = sorted(request.query_params.keys() - {*names})
+    if unknown:
+        raise ValidationError(dict.fromkeys(unknown, f"There is no such parameter; there are: {', '.join(names)}."))
+
+
+# ---------------------------------------------------------------- short lists, which are made whole
+
+Reading = Callable[[str], Any]
+
+
+def rows_chosen(rows: list[dict[str, Any]], shape: serializers.Serializer[Any], request: Request) -> list[Any]:
+    """Of a short list's answers those that the request asks for, in its order, with its fields. Every field that is a
+    text, a whole number or a truth can be filtered and ordered by."""
+    plain, sorted_by = plain_fields(shape), ordering_fields(shape)
+    unknown_refuse(request, {*plain, ORDERING_PARAMETER, FIELDS_PARAMETER})
+    for name in plain.keys() & request.query_params.keys():
+        wanted = [_read(plain[name], name, text) for text in request.query_params.getlist(name)]
+        rows = [row for row in rows if row[name] in wanted]
+    if ORDERING_PARAMETER in request.query_params:
+        order = order_of(request, sorted_by, None)
+        there = [row for row in rows if row[order.column] is not None]
+        there.sort(key=lambda row: row[order.column], reverse=order.descending)
+        rows = [*there, *(row for row in rows if row[order.column] is None)]
+    kept = fields_chosen(request, list(shape.fields))
+    return [{name: row[name] for name in kept} for row in rows]
+
+
+def plain_fields(shape: serializers.Serializer[Any]) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+    """The fields that hold one text, whole number or truth."""
+    kinds = (serializers.CharField, serializers.IntegerField, serializers.BooleanField, serializers.ChoiceField)
+    return {name: field for name, field in shape.fields.items() if isinstance(field, kinds)}
+
+
+def ordering_fields(shape: serializers.Serializer[Any]) -> list[str]:
+    """Those, fractions and times."""
+    more = (serializers.FloatField, serializers.DateTimeField)
+    plain = plain_fields(shape)
+    return [name for name, field in shape.fields.items() if name in plain or isinstance(field, more)]
+
+
+def parameters_of_rows(shape: serializers.Serializer[Any]) -> list[dict[str, Any]]:
+    """How the OpenAPI document describes what ``rows_chosen`` takes, but for the fields."""
+    plain = plain_fields(shape)
+    filters = [
+        {
+            "name": name, "in": "query", "required": False, "description": "Only those; may be given several times.",
+            "schema": {"type": "array", "items": _schema(field)},
+        }
+        for name, field in plain.items()
+    ]  # fmt: skip
+    return [*filters, ordering_parameter(ordering_fields(shape), None)]
+
+
+def _schema(field: serializers.Field[Any, Any, Any, Any]) -> Mapping[str, Any]:
+    if isinstance(field, serializers.ChoiceField):
+        return {"type": "string", "enum": list(field.choices)}
+    if isinstance(field, serializers.BooleanField):
+        return {"type": "boolean"}
+    return {"type": "integer" if isinstance(field, serializers.IntegerField) else "string"}
+
+
+def _read(field: serializers.Field[Any, Any, Any, Any], name: str, text: str) -> Any:
+    if isinstance(field, serializers.ChoiceField):
+        return _one_of(name, text, {str(choice): choice for choice in field.choices})
+    if isinstance(field, serializers.BooleanField):
+        return _one_of(name, text, {"true": True, "false": False})
+    if isinstance(field, serializers.IntegerField):
+        if not re.fullmatch(r"-?[0-9]{1,18}", text):
+            raise ValidationError({name: "A whole number."})
+        return int(text)
+    if not text:
+        raise ValidationError({name: EMPTY})
+    return text
+
+
+def _one_of(name: str, text: str, choices: Mapping[str, Any]) -> Any:
+    if text not in choices:
+        raise ValidationError({name: f"Known are: {', '.join(choices)}."})
+    return choices[text]

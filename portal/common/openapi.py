@@ -8,6 +8,7 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import Direction, OpenApiParameter
 from rest_framework.serializers import ListSerializer
 
+from portal.common.filters import parameters_of_rows
 from portal.common.problems import MEDIA_TYPE, TITLES
 from portal.common.serializers import FIELDS_PARAMETER, Answer, Body, ProblemAnswer
 
@@ -23,8 +24,10 @@ class Schema(AutoSchema):
     def get_override_parameters(self) -> list[Any]:
         parameters = list(super().get_override_parameters())
         answer = self.get_response_serializers()
-        if isinstance(answer, ListSerializer) and isinstance(answer.child, Answer):
+        if self.method == "GET" and isinstance(answer, ListSerializer) and isinstance(answer.child, Answer):
             parameters.append(_fields(list(answer.child.fields)))
+            if self._get_paginator() is None:
+                parameters += map(_as_parameter, parameters_of_rows(answer.child))
         return parameters
 
     def _map_basic_serializer(self, serializer: Any, direction: str) -> dict[str, Any]:
@@ -46,6 +49,10 @@ class Schema(AutoSchema):
     def _problem_statuses(self) -> list[int]:
         body = WITH_BODY if self.method in WRITING else ()
         return sorted({*EVERY, *body, *getattr(self.view, "problems", ())})
+
+
+def _as_parameter(described: dict[str, Any]) -> OpenApiParameter:
+    return OpenApiParameter(described["name"], described["schema"], description=described["description"])
 
 
 def _fields(names: list[str]) -> OpenApiParameter:

@@ -2,44 +2,159 @@
 
 from __future__ import annotations
 
+import binascii
 import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
+from django.core.exceptions import ValidationError as BadValue
+from django.db.models import Model, Q
 from rest_framework.exceptions import ValidationError
-from rest_framework.pagination import Cursor as Place
-from rest_framework.pagination import CursorPagination, LimitOffsetPagination
+from rest_framework.pagination import BasePagination, LimitOffsetPagination
 from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.utils.urls import replace_query_param
 from rest_framework.views import APIView
 
 FURTHEST = 1_000_000_000
+ORDERING_PARAMETER = "ordering"
 
 
-class Cursor(CursorPagination):
-    """Newest first, by id. ``limit`` sets the length of a page (default 50, at most 200); ``next`` and ``previous``
+@dataclass(frozen=True, slots=True)
+class Order:
+    """By one column, and by the list's key where rows are alike in it."""
+
+    column: str
+    descending: bool
+
+    @property
+    def name(self) -> str:
+        """As the parameter has it."""
+        return f"-{self.column}" if self.descending else self.column
+
+    @property
+    def turned(self) -> Order:
+        """The other way round."""
+        return Order(self.column, not self.descending)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Behind which row a page begins: the row's key, and its value in the column of the order where that is another.
+    ``back``: the page ends before it."""
+
+    key: str
+    value: str | None
+    back: bool
+
+    def text(self) -> str:
+        """As an answer's address has it."""
+        parts = {
+            "p": self.key,
+            **({} if self.value is None else {"v": self.value}),
+            **({"r": "1"} if self.back else {}),
+        }
+        return urlsafe_b64encode(urlencode(parts).encode()).decode()
+
+    @classmethod
+    def read(cls, text: str) -> Place:
+        """The inverse of ``text``. Raises ValueError."""
+        raw = urlsafe_b64decode(text.encode("ascii")).decode("ascii")
+        parts = dict(parse_qsl(raw, strict_parsing=True, keep_blank_values=True))
+        if not {"p"} <= parts.keys() <= {"p", "v", "r"} or parts.get("r", "1") != "1":
+            raise ValueError(text)
+        return cls(parts["p"], parts.get("v"), "r" in parts)
+
+
+class Cursor(BasePagination):
+    """Newest first, by id. ``limit`` sets the length of a page (default 50, at most 200); ``ordering`` another order:
+    by the key, or by one of the view's ``orders``, which are columns that no row is without. ``next`` and ``previous``
     of the answer are addresses."""
 
-    ordering: Any = "-id"
+    key = "id"
+    default = Order("id", descending=True)
     page_size = 50
     max_page_size = 200
-    page_size_query_param = "limit"
     position = re.compile(r"[0-9]{1,18}")
 
-    def decode_cursor(self, request: Request) -> Place | None:
-        """A cursor that this portal did not make is refused, before a database sees what is in it."""
-        encoded = request.query_params.get(self.cursor_query_param)
-        if encoded is None:
+    def paginate_queryset(self, queryset: Any, request: Request, view: APIView | None = None) -> list[Any]:
+        self._request, self._model = request, queryset.model
+        self._order = order_of(request, self.names(view), self.default)
+        limit, place = self.get_page_size(request), self._place()
+        order = self._order.turned if place and place.back else self._order
+        rows = queryset.order_by(*self._columns(order))
+        if place:
+            rows = rows.filter(self._behind(place, order))
+        found = list(rows[: limit + 1])
+        more, found = len(found) > limit, found[:limit]
+        if place and place.back:
+            found.reverse()
+        self._found, back = found, bool(place and place.back)
+        self._more = (more or back, bool(place) and (more or not back)) if found else (False, False)
+        return found
+
+    def names(self, view: APIView | None) -> list[str]:
+        """The columns by which the view's rows can be ordered."""
+        return list(dict.fromkeys([self.key, *getattr(view, "orders", ())]))
+
+    def _columns(self, order: Order) -> list[str]:
+        sign = "-" if order.descending else ""
+        return [sign + name for name in dict.fromkeys([order.column, self.key])]
+
+    def _place(self) -> Place | None:
+        text = self._request.query_params.get("cursor")
+        if text is None:
             return None
         try:
-            place = super().decode_cursor(request)
-        except Exception:  # whatever base64, ASCII or numbers had to complain about
-            place = None
-        known = place is not None and (place.position is None or self.position.fullmatch(str(place.position)))
-        if not known:
-            raise ValidationError({"cursor": "This is not a cursor of this list."})
+            place = Place.read(text)
+            if not self.position.fullmatch(place.key) or (place.value is None) is not (self._order.column == self.key):
+                raise ValueError(text)
+            _value(self._model, self._order.column, place.value)
+        except (ValueError, binascii.Error, BadValue):
+            raise ValidationError({"cursor": "This is not a cursor of this list in this order."}) from None
         return place
 
+    def _behind(self, place: Place, order: Order) -> Q:
+        """The rows after the place. That the column is not before its value is said by itself, so that an index on it
+        is entered there."""
+        after = "lt" if order.descending else "gt"
+        beyond = Q(**{f"{self.key}__{after}": place.key})
+        if place.value is None:
+            return beyond
+        column, value = order.column, _value(self._model, order.column, place.value)
+        return Q(**{f"{column}__{after}e": value}) & (Q(**{f"{column}__{after}": value}) | beyond)
+
     def get_page_size(self, request: Request) -> int:
+        """How many rows the request asks for."""
         return _whole(request, "limit", self.page_size, least=1, most=self.max_page_size)
+
+    def get_paginated_response(self, data: Any) -> Response:
+        forth, back = self._more
+        return Response(
+            {
+                "next": self._link(self._found[-1], back=False) if forth else None,
+                "previous": self._link(self._found[0], back=True) if back else None,
+                "results": data,
+            }
+        )
+
+    def _link(self, row: Model, *, back: bool) -> str:
+        column = self._order.column
+        field: Any = row._meta.get_field(column)
+        value = None if column == self.key else field.value_to_string(row)
+        place = Place(str(getattr(row, self.key)), value, back)
+        return replace_query_param(self._request.build_absolute_uri(), "cursor", place.text())
+
+    def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
+        link = {"type": ["string", "null"], "format": "uri"}
+        return {
+            "type": "object",
+            "required": ["results"],
+            "properties": {"next": link, "previous": link, "results": schema},
+        }
 
     def get_schema_operation_parameters(self, view: APIView) -> list[dict[str, Any]]:
         cursor = {"type": "string"}
@@ -47,19 +162,21 @@ class Cursor(CursorPagination):
         return [
             _parameter("cursor", "Where to go on: taken from `next` or `previous` of an answer.", cursor),
             _parameter("limit", "How many at most.", limit),
+            ordering_parameter(self.names(view), self.default.name),
         ]
 
 
 class OldestFirst(Cursor):
     """In the order in which things happened."""
 
-    ordering = "id"
+    default = Order("id", descending=False)
 
 
 class ByName(Cursor):
     """For what has a name of its own: nodes, virtual clusters."""
 
-    ordering = "name"
+    key = "name"
+    default = Order("name", descending=False)
     position = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -87,7 +204,42 @@ class ByPlace(LimitOffsetPagination):
         return [
             _parameter("limit", "How many at most.", limit),
             _parameter("offset", "How many to leave out before.", offset),
+            ordering_parameter(list(getattr(view, "orders", ())), None),
         ]
+
+
+def order_of(request: Request, names: list[str], default: Order | None) -> Order:
+    """The order that the request asks for. Raises ValidationError, which names those that there are."""
+    text = request.query_params.get(ORDERING_PARAMETER)
+    if text is None and default is not None:
+        return default
+    name = (text or "").removeprefix("-")
+    if name not in names:
+        known = ", ".join(f"{one}, -{one}" for one in names)
+        raise ValidationError({ORDERING_PARAMETER: f"Known are: {known}."})
+    return Order(name, (text or "").startswith("-"))
+
+
+def ordering_parameter(names: list[str], default: str | None) -> dict[str, Any]:
+    """How the OpenAPI document describes it."""
+    shape: dict[str, Any] = {"type": "string", "enum": [sign + name for name in names for sign in ("", "-")]}
+    if default is not None:
+        shape["default"] = default
+    return _parameter(ORDERING_PARAMETER, "By which field; with a minus the largest or newest first.", shape)
+
+
+def _value(model: type[Model], column: str, text: str | None) -> Any:
+    """The value in a cursor as the column has it. Raises Django's ValidationError for what can be none."""
+    if text is None:
+        return None
+    if "\0" in text:
+        raise BadValue("NUL")
+    field: Any = model._meta.get_field(column)
+    value = field.to_python(text)
+    field.run_validators(value)
+    if isinstance(value, datetime) and value.tzinfo is None:
+        raise BadValue("no time zone")
+    return value
 
 
 def _whole(request: Request, name: str, default: int, *, least: int, most: int) -> int:

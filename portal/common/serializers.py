@@ -52,18 +52,19 @@ class Answer(serializers.Serializer[Any]):
         super().__init__(*args, **kwargs)
         request = self.context.get("request")
         if isinstance(request, Request) and self.context.get("choose_fields"):
-            self._keep(request.query_params.get(FIELDS_PARAMETER))
+            for name in self.fields.keys() - fields_chosen(request, list(self.fields)):
+                self.fields.pop(name)
 
-    def _keep(self, names: str | None) -> None:
-        if names is None:
-            return
-        wanted = {name.strip() for name in names.split(",") if name.strip()}
-        unknown = sorted(wanted - self.fields.keys())
-        if unknown or not wanted:
-            known = ", ".join(self.fields)
-            raise ValidationError({FIELDS_PARAMETER: f"Known are: {known}."})
-        for name in self.fields.keys() - wanted:
-            self.fields.pop(name)
+
+def fields_chosen(request: Request, known: list[str]) -> list[str]:
+    """The fields for which the request asks; all of them where it names none. Raises ValidationError."""
+    names = request.query_params.get(FIELDS_PARAMETER)
+    if names is None:
+        return known
+    wanted = {name.strip() for name in names.split(",") if name.strip()}
+    if not wanted or wanted - {*known}:
+        raise ValidationError({FIELDS_PARAMETER: f"Known are: {', '.join(known)}."})
+    return [name for name in known if name in wanted]
 
 
 class FaultAnswer(serializers.Serializer[Any]):

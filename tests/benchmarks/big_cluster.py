@@ -22,7 +22,7 @@ BATCH = 2000
 
 
 @contextmanager
-def database() -> Iterator[None]:
+def database() -> Iterator[Services]:
     """A fresh PostgreSQL and Redis under Django, as the tests start them, but that every commit waits for the disk."""
     with closing(Services(durable=True)) as services:
         services.fill_environment()
@@ -35,7 +35,7 @@ def database() -> Iterator[None]:
         from django.core.management import call_command
 
         call_command("migrate", verbosity=0)
-        yield
+        yield services
 
 
 @dataclass(frozen=True, slots=True)

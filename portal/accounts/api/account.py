@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import django_filters
 from django.http import HttpResponseBase
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
@@ -17,6 +18,7 @@ from portal.accounts.models import ClusterRole, Scope, Token
 from portal.accounts.rest import ApiView
 from portal.accounts.selectors import token_get, tokens_of
 from portal.accounts.services import NewToken, sign_in, token_create, token_revoke
+from portal.common.filters import GivenFilter
 from portal.common.serializers import Answer, Body, Text, Whole
 
 MOST_DAYS = 3650
@@ -37,6 +39,17 @@ class LoginBody(Body):
     name = Text(max_length=100, default="login", help_text="the token's name")
     scope = serializers.ChoiceField(Scope.choices, default=Scope.SUBMIT)
     expires_in_days = Whole(min_value=1, max_value=MOST_DAYS, default=LOGIN_DAYS)
+
+
+class TokenFilter(GivenFilter):
+    """Filters of the list of tokens."""
+
+    scope = django_filters.MultipleChoiceFilter(choices=Scope.choices, help_text="one or several")
+    name = django_filters.CharFilter(lookup_expr="icontains", help_text="part of its name")
+
+    class Meta:
+        model = Token
+        fields: tuple[str, ...] = ()
 
 
 class TokenAnswer(Answer):
@@ -89,6 +102,9 @@ class LoginView(ApiView):
 
 class TokensView(ApiView):
     """The tokens of whoever asks."""
+
+    filterset_class = TokenFilter
+    orders = ("name", "created_at")
 
     @extend_schema(operation_id="token_list", responses=TokenAnswer(many=True))
     def get(self, request: Request) -> HttpResponseBase:

@@ -74,7 +74,7 @@ class NodeAnswer(Answer):
     gpus = GpuAnswer(many=True)
 
 
-class SkuAnswer(serializers.Serializer[Any]):
+class SkuAnswer(Answer):
     """A hardware kind, counted in GPUs of the whole cluster."""
 
     sku = serializers.CharField()
@@ -146,7 +146,7 @@ class MemberAnswer(Answer):
     role = serializers.ChoiceField(VcRole.choices)
 
 
-class UserShareAnswer(serializers.Serializer[Any]):
+class UserShareAnswer(Answer):
     """A user's part of the quota of late, and jobs."""
 
     user = serializers.CharField()
@@ -158,7 +158,7 @@ class UserShareAnswer(serializers.Serializer[Any]):
     waiting = serializers.IntegerField(help_text="jobs")
 
 
-class CellTypeAnswer(serializers.Serializer[Any]):
+class CellTypeAnswer(Answer):
     """A unit of topology, of which quotas can be made."""
 
     name = serializers.CharField(source="row.name")

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
 from portal.clusters.api.answers import CellTypeAnswer, NodeAnswer, SkuAnswer
+from portal.clusters.api.requests import NodeFilter
 from portal.clusters.selectors import (
     GpuPlace,
     Holder,
@@ -42,6 +43,8 @@ class NodesView(ApiView):
     """The nodes."""
 
     pagination_class = ByName
+    filterset_class = NodeFilter
+    orders = ("intent", "health", "rack")
 
     @extend_schema(operation_id="node_list", responses=NodeAnswer(many=True))
     def get(self, request: Request) -> Response:
@@ -100,7 +103,7 @@ class CellTypesView(ApiView):
     @extend_schema(operation_id="cell_type_list", responses=CellTypeAnswer(many=True))
     def get(self, request: Request) -> Response:
         """Every unit of topology that there is: GPUs, groups, nodes, racks."""
-        return Response(CellTypeAnswer(cell_types(), many=True).data)
+        return self.listed(cell_types(), CellTypeAnswer)
 
 
 class SkusView(ApiView):
@@ -111,7 +114,7 @@ class SkusView(ApiView):
     @extend_schema(operation_id="sku_list", responses=SkuAnswer(many=True))
     def get(self, request: Request) -> Response:
         """How many GPUs of each kind there are, held and free, in the whole cluster."""
-        return Response(SkuAnswer(sku_totals(), many=True).data)
+        return self.listed(sku_totals(), SkuAnswer)
 
 
 _NODE_COLUMNS = (

@@ -20,6 +20,7 @@ from portal.clusters.api.answers import (
     VirtualClusterAnswer,
     VirtualClusterDetailAnswer,
 )
+from portal.clusters.api.requests import VirtualClusterFilter
 from portal.clusters.models import VirtualCluster
 from portal.clusters.models.names import NAME
 from portal.clusters.selectors import (
@@ -94,6 +95,8 @@ class VirtualClustersView(ApiView):
 
     pagination_class = ByName
     problems = (409,)
+    filterset_class = VirtualClusterFilter
+    orders = ("weight",)
 
     @extend_schema(operation_id="virtual_cluster_list", responses=VirtualClusterAnswer(many=True))
     def get(self, request: Request) -> Response:
@@ -169,7 +172,7 @@ class MembersView(ApiView):
     def get(self, request: Request, name: str) -> Response:
         """Its users and groups, leads first. For its leads and administrators."""
         vc = vc_with_right(user=self.user, name=name, action=Action.VC_MEMBERS)
-        return self._answer(vc)
+        return self.listed(vc_members(vc=vc), MemberAnswer)
 
     @extend_schema(operation_id="member_set", request=MemberBody, responses=MemberAnswer(many=True))
     def post(self, request: Request, name: str) -> Response:
@@ -180,9 +183,6 @@ class MembersView(ApiView):
             vc=vc, name=body["name"], group=body["kind"] == "group", role=body["role"], now=timezone.now(),
             actor=self.user.username,
         )  # fmt: skip
-        return self._answer(vc)
-
-    def _answer(self, vc: VirtualCluster) -> Response:
         return Response(MemberAnswer(vc_members(vc=vc), many=True).data)
 
 
@@ -207,7 +207,7 @@ class SharesView(ApiView):
         """Each user's part of the quota of late, the smaller first, as equal jobs of theirs take turns. For those who
         may see the virtual cluster's jobs; others find nobody."""
         vc = vc_get(user=self.user, name=name)
-        return Response(UserShareAnswer(user_shares(vc=vc) if jobs_seen(user=self.user, vc=vc) else [], many=True).data)
+        return self.listed(user_shares(vc=vc) if jobs_seen(user=self.user, vc=vc) else [], UserShareAnswer)
 
 
 class FirmRightView(ApiView):

@@ -7,6 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from portal.clusters.api.answers import QuotaLineAnswer
+from portal.common.serializers import Answer
 
 
 class DemotedAnswer(serializers.Serializer[Any]):
@@ -39,7 +40,7 @@ class QuotasChangedAnswer(QuotasAnswer):
     demoted = DemotedAnswer(many=True, help_text="jobs that lose their guaranteed cells; none is stopped")
 
 
-class QuotaChangeAnswer(serializers.Serializer[Any]):
+class QuotaChangeAnswer(Answer):
     """A change of quotas from one moment on, or from one moment to another."""
 
     id = serializers.IntegerField(source="pk", allow_null=True, help_text="null in a dry run")
@@ -54,6 +55,8 @@ class QuotaChangeAnswer(serializers.Serializer[Any]):
 
 class QuotaChangePlannedAnswer(QuotaChangeAnswer):
     """A change as it was planned, or would be."""
+
+    whole = True
 
     dry_run = serializers.BooleanField(help_text="nothing was changed")
     demoted = DemotedAnswer(many=True, help_text="of the jobs that run now those that would lose guaranteed cells")

@@ -108,7 +108,7 @@ class QuotaChangesView(ApiView):
     @extend_schema(operation_id="quota_change_list", responses=QuotaChangeAnswer(many=True))
     def get(self, request: Request) -> Response:
         """The changes that are to come or hold now, soonest first, each with what comes back at its end."""
-        return Response(QuotaChangeAnswer([_described(row) for row in quota_changes()], many=True).data)
+        return self.listed([_described(row) for row in quota_changes()], QuotaChangeAnswer)
 
     @extend_schema(
         operation_id="quota_change_plan",

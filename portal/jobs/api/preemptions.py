@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from portal.accounts.rest import ApiView
 from portal.common.serializers import Answer
+from portal.jobs.api.requests import PreemptionFilter
 from portal.jobs.selectors import job_get, preemptions_of, preemptions_shown
 
 
@@ -39,6 +40,9 @@ class PreemptionAnswer(Answer):
 
 class PreemptionsView(ApiView):
     """A job's preemptions."""
+
+    filterset_class = PreemptionFilter
+    orders = ("at", "gpus")
 
     @extend_schema(operation_id="job_preemption_list", responses=PreemptionAnswer(many=True))
     def get(self, request: Request, job_id: int) -> Response:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from django_filters.rest_framework import DjangoFilterBackend
+from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.accounts.rest import ApiView
 from portal.clusters.selectors import JobSight, job_sight
-from portal.common.pagination import ByPlace
+from portal.common.pagination import ORDERING_PARAMETER, ByPlace, order_of
 from portal.jobs.api.answers import QueueAnswer
 from portal.jobs.api.requests import QueueFilter
 from portal.jobs.models import Job
@@ -22,20 +22,26 @@ class QueueView(ApiView):
     """What waits."""
 
     pagination_class = ByPlace
-    queryset = Job.objects.none()
-    filter_backends = (DjangoFilterBackend,)
     filterset_class = QueueFilter
+    orders = ("submitted_at", "priority")
 
     @extend_schema(operation_id="queue_list", responses=QueueAnswer(many=True))
     def get(self, request: Request) -> Response:
-        """Every waiting job in the order in which the scheduler takes them, as its last plan had it."""
+        """Every waiting job, where no `ordering` is given in the order in which the scheduler takes them, as its last
+        plan had it."""
         sight = job_sight(user=self.user)
         return self.page(
             queue_waiting(),
             QueueAnswer,
             lambda ids: [_queued(one, sight) for one in queue_rows(ids=ids)],
-            order=queue_ordered,
+            order=self._ordered,
         )
+
+    def _ordered(self, jobs: QuerySet[Job]) -> list[int]:
+        if ORDERING_PARAMETER not in self.request.query_params:
+            return queue_ordered(jobs)
+        order = order_of(self.request, [*self.orders], None)
+        return list(jobs.order_by(order.name, "id").values_list("pk", flat=True))
 
 
 _COLUMNS = ("priority", "task_count", "gpu_count", "submitted_at")

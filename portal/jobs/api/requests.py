@@ -10,13 +10,15 @@ from django.conf import settings
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 
+from portal.accounts.models import User
+from portal.clusters.models import VirtualCluster
 from portal.common.errors import Fault, Invalid
-from portal.common.filters import GivenFilter, MomentFilter
+from portal.common.filters import GivenFilter, MomentFilter, NamedFilter
 from portal.common.parsers import read_limited
 from portal.common.serializers import Body, Text
-from portal.jobs.models import Job
+from portal.jobs.models import Job, JobAttempt, JobEvent, Preemption, Task
 from portal.jobs.spec import SpecInvalid
-from portal.jobs.states import JobState
+from portal.jobs.states import AttemptState, EndReason, JobState, TaskState
 
 
 class JobFile(BaseParser):
@@ -66,10 +68,11 @@ class JobFilter(GivenFilter):
     """Filters of the list of jobs."""
 
     state = django_filters.MultipleChoiceFilter(choices=JobState.choices, help_text="one or several")
-    vc = django_filters.CharFilter(field_name="vc__name", help_text="name of a virtual cluster")
-    user = django_filters.CharFilter(field_name="user__username", help_text="user name")
+    vc = NamedFilter(VirtualCluster, "name", help_text="name of a virtual cluster")
+    user = NamedFilter(User, "username", help_text="user name")
     name = django_filters.CharFilter(field_name="name", lookup_expr="icontains", help_text="part of the job's name")
     since = MomentFilter(field_name="submitted_at", lookup_expr="gte", help_text="submitted then or later")
+    until = MomentFilter(field_name="submitted_at", lookup_expr="lt", help_text="submitted before that")
 
     class Meta:
         model = Job
@@ -79,8 +82,52 @@ class JobFilter(GivenFilter):
 class QueueFilter(GivenFilter):
     """Filters of the queue."""
 
-    vc = django_filters.CharFilter(field_name="vc__name", help_text="name of a virtual cluster")
+    vc = NamedFilter(VirtualCluster, "name", help_text="name of a virtual cluster")
+    user = NamedFilter(User, "username", help_text="user name")
 
     class Meta:
         model = Job
+        fields: tuple[str, ...] = ()
+
+
+class AttemptFilter(GivenFilter):
+    """Filters of a job's attempts."""
+
+    state = django_filters.MultipleChoiceFilter(choices=AttemptState.choices, help_text="one or several")
+    end_reason = django_filters.MultipleChoiceFilter(choices=EndReason.choices, help_text="one or several")
+
+    class Meta:
+        model = JobAttempt
+        fields: tuple[str, ...] = ()
+
+
+class TaskFilter(GivenFilter):
+    """Filters of a job's tasks."""
+
+    state = django_filters.MultipleChoiceFilter(choices=TaskState.choices, help_text="one or several")
+    role = django_filters.CharFilter(field_name="role__name", help_text="name of a task role")
+
+    class Meta:
+        model = Task
+        fields: tuple[str, ...] = ()
+
+
+class EventFilter(GivenFilter):
+    """Filters of a job's events."""
+
+    code = django_filters.CharFilter(help_text="what happened, for programs")
+    since = MomentFilter(field_name="at", lookup_expr="gte", help_text="then or later")
+
+    class Meta:
+        model = JobEvent
+        fields: tuple[str, ...] = ()
+
+
+class PreemptionFilter(GivenFilter):
+    """Filters of a job's preemptions."""
+
+    since = MomentFilter(field_name="at", lookup_expr="gte", help_text="then or later")
+
+    class Meta:
+        model = Preemption
         fields: tuple[str, ...] = ()

@@ -7,7 +7,6 @@ from typing import Any
 
 from django.http import HttpResponse
 from django.utils import timezone
-from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
@@ -32,8 +31,11 @@ from portal.jobs.api.answers import (
 from portal.jobs.api.requests import (
     JOB_FILE_SCHEMA,
     JOB_FILES,
+    AttemptFilter,
+    EventFilter,
     JobFilter,
     MoveBody,
+    TaskFilter,
     faults_of,
     job_file,
 )
@@ -69,9 +71,8 @@ class JobsView(ApiView):
 
     scope = Scope.SUBMIT
     parser_classes = JOB_FILES
-    queryset = Job.objects.none()  # for the OpenAPI document: what the filters are about
-    filter_backends = (DjangoFilterBackend,)
     filterset_class = JobFilter
+    orders = ("submitted_at", "name", "priority")
     problems = (409, 429)
 
     @extend_schema(operation_id="job_list", responses=JobAnswer(many=True))
@@ -220,6 +221,8 @@ class EventsView(ApiView):
     """What happened to a job."""
 
     pagination_class = OldestFirst
+    filterset_class = EventFilter
+    orders = ("at",)
 
     @extend_schema(operation_id="job_event_list", responses=EventAnswer(many=True))
     def get(self, request: Request, job_id: int) -> Response:
@@ -229,6 +232,9 @@ class EventsView(ApiView):
 
 class AttemptsView(ApiView):
     """A job's attempts."""
+
+    filterset_class = AttemptFilter
+    orders = ("number",)
 
     @extend_schema(operation_id="job_attempt_list", responses=AttemptAnswer(many=True))
     def get(self, request: Request, job_id: int) -> Response:
@@ -240,6 +246,9 @@ class TasksView(ApiView):
     """A job's tasks."""
 
     pagination_class = OldestFirst
+    filterset_class = TaskFilter
+    orders = ("index", "state")
+    parameters = ("attempt",)
 
     @extend_schema(
         operation_id="job_task_list",

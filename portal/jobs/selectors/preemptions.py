@@ -39,8 +39,10 @@ class PreemptionShown:
 
 
 def preemptions_of(*, job: Job) -> QuerySet[Preemption]:
-    """Every preemption by the job or of it, newest first."""
-    return _preemptions().filter(Q(preemptor=job) | Q(victim__job=job)).order_by("-id")
+    """Every preemption by the job or of it, newest first. The job's attempts are read first: a condition on a joined
+    table beside one on the own would have the database read every preemption there ever was."""
+    attempts = list(job.attempts.order_by().values_list("pk", flat=True))
+    return _preemptions().filter(Q(preemptor=job) | Q(victim__in=attempts)).order_by("-id")
 
 
 def preemptions_shown(*, rows: Iterable[Preemption], job: Job, user: User) -> list[PreemptionShown]:

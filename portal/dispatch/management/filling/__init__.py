@@ -1,0 +1,1 @@
+"""A large cluster made up: people, nodes, a past of finished jobs, jobs that run and wait. To measure, not to use."""

@@ -1,0 +1,218 @@
+"""Every list and detail of the REST API on a large database, printed beside the goal:
+`python -m tests.benchmarks.bench_api [finished jobs] [seconds]`.
+
+PostgreSQL as it waits for the disk, the web processes as an installation runs them (two), and 8 clients that ask one
+thing after another: a user, a lead and an administrator, mixed over all addresses of the OpenAPI document. Nothing here
+is asserted.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from statistics import median, quantiles
+from time import monotonic, perf_counter
+
+from tests.benchmarks.api_calls import BASE, Reader, operations
+from tests.benchmarks.big_cluster import database
+from tests.support.processes import free_port
+from tests.support.services import Services
+from tests.support.stack import BIN
+from tests.support.waiting import wait_until
+
+CLIENTS = 8
+WORKERS = 2
+GOAL_MS = 100
+PAGES = ("/", "/jobs", "/jobs?state=failed", "/jobs?text=llama", "/queue")
+
+Call = tuple[str, str, dict[str, str]]
+"""What it is counted as, its address, and its headers."""
+
+
+@contextmanager
+def web(services: Services) -> Iterator[int]:
+    """The web processes; their port."""
+    import os
+
+    port = free_port()
+    command = [str(BIN / "uvicorn"), "portal.asgi:application", "--port", str(port), "--no-access-log"]
+    env = {**os.environ, "BERTH_LOG_LEVEL": "WARNING"}
+    process = services.new_process("web", [*command, "--workers", str(WORKERS)], services.new_folder("web"), env)
+    process.start()
+    try:
+        wait_until(lambda: answers(port), "the web processes")
+        yield port
+    finally:
+        process.kill()
+
+
+def answers(port: int) -> bool:
+    try:
+        return ask(HTTPConnection("127.0.0.1", port, timeout=5), "/healthz", {})[0] == 200
+    except OSError:
+        return False
+
+
+def ask(connection: HTTPConnection, address: str, headers: dict[str, str]) -> tuple[int, bytes]:
+    connection.request("GET", address, headers=headers)
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+def readers() -> list[Reader]:
+    """One of each role; the plan of the last cycle stays readable, though no scheduler works here."""
+    from portal.accounts.models import ClusterRole, User
+    from portal.clusters.models import Membership
+    from portal.common.wake import redis_once
+    from portal.jobs.outlook import QUEUE_KEY
+    from tests.support.cast import person
+
+    redis_once().persist(QUEUE_KEY)
+    found = {
+        role: User.objects.get(pk=str(Membership.objects.filter(role=role).order_by("id")[5].user_id))
+        for role in ("member", "lead")
+    }
+    found["admin"] = person("bench-admin", ClusterRole.ADMIN)
+    return [Reader(role, user) for role, user in found.items()]
+
+
+def calls_of(people: Sequence[Reader], document: dict[str, object]) -> dict[str, list[Call]]:
+    """Those of the API by what they are counted as; what a reader may not is left to the others."""
+    found: dict[str, list[Call]] = defaultdict(list)
+    for one in operations(document):
+        for person in people:
+            headers = {"Authorization": f"Bearer {person.token}"}
+            calls = [(f"{one.name}", address, headers) for address in person.addresses(one)]
+            found[one.name] += [call for call in calls if allowed(call)]
+    return dict(found)
+
+
+def pages_of(people: Sequence[Reader]) -> dict[str, list[Call]]:
+    """Those of the pages, in the browser's session."""
+    found: dict[str, list[Call]] = defaultdict(list)
+    for person in people:
+        cookie = {"Cookie": f"sessionid={session(person)}"}
+        addresses = [*PAGES, *(f"/jobs/{job}" for job in person.jobs[:20])]
+        for address in addresses:
+            name = "page /jobs/{id}" if address.startswith("/jobs/") else f"page {address}"
+            found[name].append((name, address, cookie))
+    return dict(found)
+
+
+def allowed(call: Call) -> bool:
+    from django.test import Client
+
+    from tests.support.cast import HOST
+
+    answer = Client(HTTP_HOST=HOST).get(call[1], headers=call[2])
+    assert answer.status_code in {200, 403, 404}, (call[1], answer.status_code, answer.content)
+    return answer.status_code == 200
+
+
+def session(person: Reader) -> str:
+    from django.conf import settings
+    from django.test import Client
+
+    client = Client()
+    client.force_login(person.user)
+    return client.cookies[settings.SESSION_COOKIE_NAME].value
+
+
+def queries_of(call: Call) -> int:
+    from django.db import connection
+    from django.test import Client
+    from django.test.utils import CaptureQueriesContext
+
+    from tests.support.cast import HOST
+
+    with CaptureQueriesContext(connection) as queries:
+        Client(HTTP_HOST=HOST).get(call[1], headers=call[2])
+    return len(queries)
+
+
+class Clients:
+    """So many at once, each asking one thing after another."""
+
+    def __init__(self, port: int, calls: dict[str, list[Call]]) -> None:
+        self._port, self._calls = port, calls
+        self.times: dict[str, list[float]] = defaultdict(list)
+        self.slowest: dict[str, tuple[float, str]] = {}
+
+    def run(self, seconds: float) -> None:
+        self._end = monotonic() + seconds
+        threads = [threading.Thread(target=self._one, args=(number,)) for number in range(CLIENTS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _one(self, number: int) -> None:
+        rng, connection = random.Random(number), HTTPConnection("127.0.0.1", self._port, timeout=60)
+        names = list(self._calls)
+        while monotonic() < self._end:
+            name, address, headers = rng.choice(self._calls[rng.choice(names)])
+            begin = perf_counter()
+            status, _ = ask(connection, address, headers)
+            took = (perf_counter() - begin) * 1000
+            assert status in {200, 404}, (status, address)
+            self.times[name].append(took)
+            if took > self.slowest.get(name, (0.0, ""))[0]:
+                self.slowest[name] = took, address
+
+
+def told(clients: Clients, calls: dict[str, list[Call]]) -> None:
+    """A line for each address; the slowest call of those that miss the goal."""
+    every = [took for times in clients.times.values() for took in times]
+    print(f"{'':<26} queries  calls    p50    p95    p99   ms; goal p95 < {GOAL_MS}")
+    for name in sorted(clients.times):
+        times = clients.times[name]
+        cuts = quantiles(times, n=100) if len(times) > 1 else times * 99
+        mark = "" if cuts[94] < GOAL_MS else f"   over: {clients.slowest[name][1]}"
+        queries = max(queries_of(call) for call in calls[name][:12])
+        print(f"{name:<26} {queries:7} {len(times):6} {median(times):6.0f} {cuts[94]:6.0f} {cuts[98]:6.0f}{mark}")
+    cuts = quantiles(every, n=100)
+    print(f"{'all':<26} {'':7} {len(every):6} {median(every):6.0f} {cuts[94]:6.0f} {cuts[98]:6.0f}", flush=True)
+
+
+def size_of_database() -> str:
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_size_pretty(pg_database_size(current_database()))")
+        return str(cursor.fetchone()[0])
+
+
+def main(arguments: Sequence[str]) -> None:
+    finished = int(arguments[0]) if arguments else 1_000_000
+    seconds = float(arguments[1]) if len(arguments) > 1 else 120
+    with database() as services:
+        from django.core.management import call_command
+
+        begin = perf_counter()
+        call_command("fill", finished=finished)
+        print(f"{finished:,} finished jobs filled in {perf_counter() - begin:.0f} s; {size_of_database()}", flush=True)
+        with web(services) as port:
+            measure(port, seconds)
+
+
+def measure(port: int, seconds: float) -> None:
+    """Ask for so long, after a short while that counts for nothing."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    document = json.loads(ask(connection, f"{BASE}/openapi.json", {})[1])
+    people = readers()
+    print(f"{CLIENTS} clients at once, {WORKERS} web processes")
+    for calls, part in ((calls_of(people, document), 1.0), (pages_of(people), 0.25)):
+        Clients(port, calls).run(min(seconds * part / 4, 15))
+        clients = Clients(port, calls)
+        clients.run(seconds * part)
+        told(clients, calls)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
