@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -71,6 +72,16 @@ def test_following_a_submission_prints_the_log_and_ends_with_the_jobs_exit_code(
     assert "job alice/train#" in said
     assert "failed after" in said
     assert "exit status 3" in said
+
+
+def test_a_program_reads_the_log_and_the_end_as_json_lines(user: Person, shell: Shell) -> None:
+    reading = Reading(shell.start("run", "--image", "busybox", "--cpu", "1", "-f", "--json", "--", "echo", "a line"))
+    assert reading.ended() == 0, reading.errors
+    *records, last = [json.loads(line) for line in reading.out]
+    assert {(row["kind"], row["task"]) for row in records} == {("log", "main/0")}
+    assert "".join(row["text"] for row in records if row["stream"] == 1) == "a line\n"
+    assert (last["kind"], last["job"]["name"], last["job"]["state"]) == ("job", "echo", "succeeded")
+    assert Reading(shell.start("logs", "-f", "echo")).ended() == 0, "following what is over ends at once"
 
 
 def test_a_command_run_on_two_tasks_shows_each_line_with_its_task(user: Person, shell: Shell) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-BERTH = [sys.executable, "-m", "berth.cli.app"]
+BERTH = [sys.executable, "-m", "berth"]
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from typing import Annotated, Literal
+from typing import Annotated
 from urllib.parse import urlsplit
 
 import typer
@@ -15,8 +15,8 @@ from berth.cli.screen import say, show, show_json, table, when
 from berth.cli.settings import ca_file, load, save
 from berth.client import Client
 from berth.errors import Misused
+from berth.resources import Scope
 
-Scope = Literal["read", "submit", "admin"]
 tokens = typer.Typer(no_args_is_help=True, help="Your tokens.")
 
 

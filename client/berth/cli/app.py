@@ -84,7 +84,3 @@ def main() -> None:
     except BrokenPipeError:  # whoever read our output has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
-
-
-if __name__ == "__main__":
-    main()
