@@ -8,24 +8,36 @@ from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSpli
 
 from portal.accounts import api as accounts
 from portal.clusters import api as clusters
-from portal.common.converters import Name
+from portal.common.converters import Name, SecretName, Server
 from portal.common.health import healthz
 from portal.dispatch import api as dispatch
 from portal.jobs import api as jobs
 
 register_converter(Name, "name")
+register_converter(SecretName, "secret")
+register_converter(Server, "server")
 
 REST: list[URLPattern | URLResolver] = [
     path("login", accounts.LoginView.as_view()),
     path("me", accounts.MeView.as_view()),
     path("tokens", accounts.TokensView.as_view()),
     path("tokens/<int:token_id>", accounts.TokenView.as_view()),
+    path("audit", accounts.AuditView.as_view()),
+    path("audit/export", accounts.AuditExportView.as_view()),
     path("virtual-clusters", clusters.VirtualClustersView.as_view()),
     path("virtual-clusters/<name:name>", clusters.VirtualClusterView.as_view()),
     path("virtual-clusters/<name:name>/members", clusters.MembersView.as_view()),
     path("virtual-clusters/<name:name>/members/<int:member_id>", clusters.MemberView.as_view()),
     path("virtual-clusters/<name:name>/shares", clusters.SharesView.as_view()),
     path("virtual-clusters/<name:name>/firm-rights/<str:user>", clusters.FirmRightView.as_view()),
+    path("virtual-clusters/<name:name>/secrets", clusters.TeamSecretsView.as_view()),
+    path("virtual-clusters/<name:name>/secrets/<secret:secret>", clusters.TeamSecretView.as_view()),
+    path("virtual-clusters/<name:name>/registry-logins", clusters.TeamRegistryLoginsView.as_view()),
+    path("virtual-clusters/<name:name>/registry-logins/<server:server>", clusters.TeamRegistryLoginView.as_view()),
+    path("secrets", clusters.SecretsView.as_view()),
+    path("secrets/<secret:secret>", clusters.SecretView.as_view()),
+    path("registry-logins", clusters.RegistryLoginsView.as_view()),
+    path("registry-logins/<server:server>", clusters.RegistryLoginView.as_view()),
     path("cluster", dispatch.ClusterView.as_view()),
     path("quotas", dispatch.QuotasView.as_view()),
     path("quota-changes", dispatch.QuotaChangesView.as_view()),

@@ -13,6 +13,7 @@ from rest_framework.request import Request
 from portal.accounts.models import Scope, Token, User
 from portal.accounts.selectors import token_valid
 from portal.accounts.services import token_touch
+from portal.common.origin import origin_token
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView  # which itself imports this module, by the settings
@@ -33,6 +34,7 @@ class BearerToken(BaseAuthentication):
         token = token_valid(digest=Token.digest_of(words[1].decode("latin-1")), now=now)
         if token is None:
             raise AuthenticationFailed("The token is not known, expired or revoked.")
+        origin_token(token.prefix)
         token_touch(token=token, now=now)
         return token.user, token
 

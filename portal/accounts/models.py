@@ -72,3 +72,62 @@ class Token(models.Model):
     def digest_of(secret: str) -> str:
         """What is kept of a token: SHA-256 in hex. The secret has 256 random bits, so that no salt is needed."""
         return hashlib.sha256(secret.encode()).hexdigest()
+
+
+class Audited(models.TextChoices):
+    """What the audit log tells of."""
+
+    SIGN_IN = "sign_in", "Signed in"
+    SIGN_IN_REFUSED = "sign_in.refused", "Could not sign in"
+    PASSWORD = "user.password", "Changed a password"  # noqa: S105  # no password
+    USER_CREATE = "user.create", "Made an account"
+    USER_CHANGE = "user.change", "Changed an account"
+    USER_REMOVE = "user.remove", "Removed an account"
+    GROUP = "group", "Made, changed or removed a group, or changed who is in it"
+    TOKEN_CREATE = "token.create", "Made a token"  # noqa: S105
+    TOKEN_REVOKE = "token.revoke", "Revoked a token"  # noqa: S105
+    TOKEN_USE = "token.use", "Used a token, the first time of a day"  # noqa: S105
+    VC_CREATE = "vc.create", "Made a virtual cluster"
+    VC_REMOVE = "vc.remove", "Removed a virtual cluster"
+    VC_RULES = "vc.rules", "Changed a virtual cluster's rules"
+    VC_LIMITS = "vc.limits", "Changed a virtual cluster's limits of lending"
+    VC_MEMBER = "vc.member", "Changed who is in a virtual cluster"
+    FIRM_RIGHT = "vc.firm_right", "Changed a right to jobs that are not preempted"
+    QUOTA = "quota.set", "Changed quotas"
+    QUOTA_CHANGE = "quota_change", "Planned or withdrew a change of quotas"
+    CLUSTER = "cluster.import", "Replaced the cluster's configuration"
+    NODE_ADD = "node.add", "Registered a node"
+    NODE_INTENT = "node.intent", "Opened, cordoned or drained a node"
+    NODE_TOPOLOGY = "node.topology", "Accepted a node's topology"
+    SECRET = "secret", "Stored or forgot a secret or a registry log-in"  # noqa: S105
+    JOB_SUBMIT = "job.submit", "Submitted a job"
+    JOB_STOP = "job.stop", "Stopped a job"
+    JOB_PAUSE = "job.pause", "Paused a job"
+    JOB_RESUME = "job.resume", "Resumed a job"
+    JOB_MOVE = "job.move", "Moved a job to another virtual cluster"
+    JOB_TAG = "job.tag", "Gave a job a tag or took one off"
+    LOG_READ = "log.read", "Read another's log"
+
+
+class AuditEntry(models.Model):
+    """Who did what, when, to what and from where. Names are kept as they were: entries outlive what they speak of."""
+
+    at = models.DateTimeField()
+    actor = models.CharField(max_length=64, blank=True, help_text="user name; empty: the portal itself")
+    via = models.CharField(max_length=32, help_text="web, a token, a socket, or system")
+    address = models.GenericIPAddressField(null=True)
+    action = models.CharField(max_length=20, choices=Audited.choices)
+    target = models.CharField(max_length=255)
+    vc = models.CharField(max_length=64, blank=True)
+    before = models.JSONField(null=True)
+    after = models.JSONField(null=True)
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [
+            models.Index(fields=["actor", "action", "target", "at"], name="audit_by_actor"),
+            models.Index(fields=["target", "id"], name="audit_by_target"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.actor or 'portal'} {self.action} {self.target}"

@@ -31,9 +31,13 @@ class Action(StrEnum):
     VC_CAP = "vc.cap"  # what one user may hold, and whether jobs borrow by default
     VC_MEMBERS = "vc.members"  # who is in it, in which role
     VC_CONFIGURE = "vc.configure"  # weight, limits of lending, priority classes, rights to jobs that are not preempted
+    VC_MAKE = "vc.make"  # and remove
+    VC_SECRETS_LIST = "vc.secrets_list"  # their names
+    VC_SECRETS_SET = "vc.secrets_set"
     CLUSTER_CONFIGURE = "cluster.configure"  # cells and quotas
     NODE_READ = "node.read"
     NODE_SET_INTENT = "node.set_intent"
+    AUDIT_READ = "audit.read"
 
 
 R = Relation
@@ -47,9 +51,13 @@ ALLOWED: Mapping[Action, frozenset[Relation]] = {
     Action.VC_CAP: frozenset({R.ADMIN, R.LEAD}),
     Action.VC_MEMBERS: frozenset({R.ADMIN, R.LEAD}),
     Action.VC_CONFIGURE: frozenset({R.ADMIN}),
+    Action.VC_MAKE: frozenset({R.ADMIN}),
+    Action.VC_SECRETS_LIST: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.MEMBER}),
+    Action.VC_SECRETS_SET: frozenset({R.ADMIN, R.LEAD}),
     Action.CLUSTER_CONFIGURE: frozenset({R.ADMIN}),
     Action.NODE_READ: frozenset(R),
     Action.NODE_SET_INTENT: frozenset({R.ADMIN}),
+    Action.AUDIT_READ: frozenset({R.ADMIN, R.AUDITOR}),
 }
 
 _CLUSTER_WIDE: Mapping[str, Relation] = {ClusterRole.ADMIN: R.ADMIN, ClusterRole.AUDITOR: R.AUDITOR}

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from portal.accounts.models import Token, User
 from portal.accounts.selectors import session_user, token_valid
+from portal.common.origin import origin_socket
 
 Scope = dict[str, Any]
 Application = Callable[[Any, ASGIReceiveCallable, ASGISendCallable], Awaitable[None]]
@@ -113,6 +114,7 @@ class SignedInConsumer(AsyncWebsocketConsumer):
             await self.close(CLOSED_NOT_SIGNED_IN)
             return
         self.user = user
+        origin_socket((self.scope.get("client") or ("",))[0])
         await self.opened()
         self._watch = asyncio.create_task(self._watch_credential())
 

@@ -63,6 +63,12 @@ class ByName(Cursor):
     position = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
+class BySecret(ByName):
+    """For stored secrets, and for registries by their servers."""
+
+    position = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,259}")
+
+
 class ByPlace(LimitOffsetPagination):
     """For the queue, which changes its order all the time: ``offset`` counts places, ``limit`` as elsewhere."""
 

@@ -81,4 +81,5 @@ def _usage(cluster: ClusterRows, now: datetime) -> tuple[scheduling.Usage, ...]:
     return tuple(
         scheduling.Usage(cluster.vc_names[one.vc_id], one.user, one.resource, one.hour * HOUR_MS, one.amount)
         for one in usage_folded(now=now, half_life=half_life)
+        if one.vc_id in cluster.vc_names  # else it was removed
     )

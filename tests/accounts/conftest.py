@@ -1,7 +1,21 @@
 """Passwords are hashed fast here: what is tested is not how slow the hash is."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import pytest
 from pytest_django.fixtures import Settings
+
+if TYPE_CHECKING:
+    from tests.support.world import World
+
+
+@pytest.fixture
+def world(db: None) -> World:
+    from tests.support.world import World
+
+    return World()
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ from django.test import Client
 
 from portal.accounts.models import User
 from portal.accounts.rights import ALLOWED, Action
-from portal.clusters.models import Membership, QuotaChange
+from portal.clusters.models import Membership, QuotaChange, SecretKind
 from portal.clusters.selectors import quota_lines
-from portal.clusters.services import quota_change_create
+from portal.clusters.services import quota_change_create, secret_set, vc_create
 from portal.jobs.models import Job
 from tests.support.cast import HOST, Api, cast_of, person
 from tests.support.scripted_node import ScriptedNode
@@ -31,9 +31,13 @@ RIGHTS = {
     "vc.cap": "admin lead",
     "vc.members": "admin lead",
     "vc.configure": "admin",
+    "vc.make": "admin",
+    "vc.secrets_list": "admin auditor lead member",
+    "vc.secrets_set": "admin lead",
     "cluster.configure": "admin",
     "node.read": "admin auditor lead member owner other",
     "node.set_intent": "admin",
+    "audit.read": "admin auditor",
 }
 """The whole table, in other words than the code's."""
 
@@ -96,8 +100,36 @@ CASES = {
     "cell_type_list": Case("node.read", "GET", "cell-types"),
     "node_take_topology": Case("cluster.configure", "POST", "nodes/gpu02/topology", None, 403),
     "node_set_intent": Case("node.set_intent", "PATCH", "nodes/gpu01", {"intent": "cordoned"}, 403),
+    "virtual_cluster_create": Case("vc.make", "POST", "virtual-clusters", {"name": "new"}, 403),
+    "virtual_cluster_remove": Case("vc.make", "DELETE", "virtual-clusters/idle", None, 403),
+    "virtual_cluster_secret_list": Case("vc.secrets_list", "GET", "virtual-clusters/vision/secrets", None, 403),
+    "virtual_cluster_secret_set": Case(
+        "vc.secrets_set", "PUT", "virtual-clusters/vision/secrets/key", {"value": "x"}, 403
+    ),
+    "virtual_cluster_secret_delete": Case(
+        "vc.secrets_set", "DELETE", "virtual-clusters/vision/secrets/{secret}", None, 403
+    ),
+    "virtual_cluster_registry_login_list": Case(
+        "vc.secrets_list", "GET", "virtual-clusters/vision/registry-logins", None, 403
+    ),
+    "virtual_cluster_registry_login_set": Case(
+        "vc.secrets_set",
+        "PUT",
+        "virtual-clusters/vision/registry-logins/registry.example.org",
+        {"username": "robot", "password": "x"},
+        403,
+    ),
+    "virtual_cluster_registry_login_delete": Case(
+        "vc.secrets_set", "DELETE", "virtual-clusters/vision/registry-logins/{registry}", None, 403
+    ),
+    "audit_list": Case("audit.read", "GET", "audit", None, 403),
+    "audit_export": Case("audit.read", "GET", "audit/export", None, 403),
 }
-OWN_AFFAIRS = {"login", "me", "token_list", "token_create", "token_revoke"}
+OWN_AFFAIRS = {
+    "login", "me", "token_list", "token_create", "token_revoke",
+    "secret_list", "secret_set", "secret_delete",
+    "registry_login_list", "registry_login_set", "registry_login_delete",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -123,6 +155,9 @@ def scene(db: None) -> Scene:
         lines=quota_lines(), starts_at=later, ends_at=None, reason="", actor="root", now=world.now
     )
     people = cast_of(world.vc, world.user)
+    for kind, name in ((SecretKind.SECRET, "stored"), (SecretKind.REGISTRY, "stored.example.org")):
+        secret_set(owner=world.vc, kind=kind, name=name, value="secret", actor="root", now=world.now)
+    vc_create(name="idle", now=world.now)
     extra = Membership.objects.create(vc=world.vc, user=person("extra"), role="member")
     return Scene(people, running, waiting, change, extra)
 
@@ -163,8 +198,9 @@ def test_each_person_gets_what_the_table_gives_and_no_more(scene: Scene, person:
 
 def path_of(case: Case, scene: Scene) -> str:
     return case.path.format(
-        job=scene.waiting.pk, running=scene.running.pk, change=scene.change.pk, extra=scene.extra.pk
-    )
+        job=scene.waiting.pk, running=scene.running.pk, change=scene.change.pk, extra=scene.extra.pk,
+        secret="stored", registry="stored.example.org",
+    )  # fmt: skip
 
 
 def kind_of(case: Case) -> str:

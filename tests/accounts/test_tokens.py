@@ -90,7 +90,7 @@ def test_the_last_use_is_noted_and_not_at_every_request(alice: User) -> None:
 def operations() -> list[tuple[str, str]]:
     """Every address and method of the document, with parameters filled in."""
     paths = Client(HTTP_HOST=HOST).get("/api/v1/openapi.json").json()["paths"]
-    filled = [(path.replace("{name}", "gpu01"), methods) for path, methods in paths.items()]
+    filled = [(path.replace("{name}", "gpu01").replace("{secret}", "key"), methods) for path, methods in paths.items()]
     return [
         (method.upper(), re.sub(r"\{\w+\}", "1", path.removeprefix("/api/v1/")))
         for path, methods in filled

@@ -14,7 +14,7 @@ from django.test import AsyncClient
 from django.utils import timezone
 
 from nodes.protocol import STDERR, STDOUT, LogRecord
-from portal.accounts.models import User
+from portal.accounts.models import AuditEntry, User
 from portal.clusters.models import Membership
 from portal.clusters.services import member_set
 from portal.jobs.models import Job, TaskAttempt
@@ -181,6 +181,7 @@ def test_an_address_ends_after_an_hour_with_its_users_account_and_with_its_users
     member_set(vc=written.task.job.vc, user=bob, role="member", now=timezone.now())
     of_bob = addresses(Pai(bob))["all"]
     assert opened(of_bob)[0] == 200
+    assert list(AuditEntry.objects.filter(action="log.read").values_list("actor", "target")) == [("bob", "alice/a#1")]
     Membership.objects.filter(user=bob).delete()
     assert opened(of_bob)[0] == 404
     later = time.time() + 3601

@@ -1,6 +1,16 @@
 """REST: virtual clusters and nodes."""
 
 from portal.clusters.api.nodes import CellTypesView, NodesView, NodeView, SkusView, TopologyView
+from portal.clusters.api.secrets import (
+    RegistryLoginsView,
+    RegistryLoginView,
+    SecretsView,
+    SecretView,
+    TeamRegistryLoginsView,
+    TeamRegistryLoginView,
+    TeamSecretsView,
+    TeamSecretView,
+)
 from portal.clusters.api.teams import (
     FirmRightView,
     MembersView,
@@ -11,6 +21,14 @@ from portal.clusters.api.teams import (
 )
 
 __all__ = [
+    "RegistryLoginView",
+    "RegistryLoginsView",
+    "SecretView",
+    "SecretsView",
+    "TeamRegistryLoginView",
+    "TeamRegistryLoginsView",
+    "TeamSecretView",
+    "TeamSecretsView",
     "CellTypesView",
     "FirmRightView",
     "MemberView",

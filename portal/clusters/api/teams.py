@@ -21,11 +21,13 @@ from portal.clusters.api.answers import (
     VirtualClusterDetailAnswer,
 )
 from portal.clusters.models import VirtualCluster
+from portal.clusters.models.names import NAME
 from portal.clusters.selectors import (
     jobs_seen,
     user_shares,
     vc_detail,
     vc_get,
+    vc_make_right,
     vc_members,
     vc_restrict,
     vc_roles,
@@ -40,6 +42,8 @@ from portal.clusters.services import (
     loan_limits_set,
     membership_end,
     membership_set,
+    vc_create,
+    vc_remove,
     vc_set_rules,
 )
 from portal.clusters.states import Borrow, VcRole
@@ -69,6 +73,11 @@ class RulesBody(Body):
     loan_limits = serializers.ListField(child=LoanLimitBody(), required=False, max_length=100)
 
 
+class VirtualClusterBody(Body):
+    name = Text(max_length=64, validators=[NAME], help_text="letters, digits, dot, dash and underscore")
+    description = Text(max_length=1000, allow_blank=True, default="")
+
+
 class FirmRightBody(Body):
     gpus = Whole(min_value=1, max_value=MOST)
     last_day = serializers.DateField()
@@ -84,11 +93,25 @@ class VirtualClustersView(ApiView):
     """The virtual clusters."""
 
     pagination_class = ByName
+    problems = (409,)
 
     @extend_schema(operation_id="virtual_cluster_list", responses=VirtualClusterAnswer(many=True))
     def get(self, request: Request) -> Response:
         """Each virtual cluster with its quota and what of it is in use, by SKU."""
         return self.page(vc_restrict(user=self.user), VirtualClusterAnswer, self._described)
+
+    @extend_schema(
+        operation_id="virtual_cluster_create",
+        request=VirtualClusterBody,
+        responses={201: VirtualClusterDetailAnswer},
+    )
+    def post(self, request: Request) -> Response:
+        """A new virtual cluster, without quota or members; 409 when the name is taken. For administrators."""
+        vc_make_right(user=self.user)
+        body = self.body(VirtualClusterBody)
+        vc = vc_create(**body, now=timezone.now(), actor=self.user.username)
+        described = _vc(vc, vc_shares(vcs=[vc])[vc.pk], None) | vc_detail(vc=vc)
+        return Response(VirtualClusterDetailAnswer(described).data, status=201)
 
     def _described(self, vcs: list[VirtualCluster]) -> list[dict[str, Any]]:
         shares, roles = vc_shares(vcs=vcs), vc_roles(user=self.user)
@@ -97,6 +120,8 @@ class VirtualClustersView(ApiView):
 
 class VirtualClusterView(ApiView):
     """One virtual cluster."""
+
+    problems = (409,)
 
     @extend_schema(operation_id="virtual_cluster", responses=VirtualClusterDetailAnswer)
     def get(self, request: Request, name: str) -> Response:
@@ -119,6 +144,14 @@ class VirtualClusterView(ApiView):
             loan_limits_set(vc=vc, limits=wanted, now=now, actor=self.user.username)
         vc_set_rules(vc=vc, changes=changes, now=now, actor=self.user.username)
         return self._answer(name)
+
+    @extend_schema(operation_id="virtual_cluster_remove", responses={204: None})
+    def delete(self, request: Request, name: str) -> Response:
+        """Removes it with its quota and members; 409 while jobs of it wait or run. Jobs that are over keep its name.
+        For administrators."""
+        vc = vc_with_right(user=self.user, name=name, action=Action.VC_MAKE)
+        vc_remove(vc=vc, now=timezone.now(), actor=self.user.username)
+        return Response(status=204)
 
     def _answer(self, name: str) -> Response:
         vc = vc_get(user=self.user, name=name)

@@ -11,6 +11,7 @@ from portal.clusters.models.hardware import (
     UpperCell,
 )
 from portal.clusters.models.quotas import ClusterVersion, FirmRight, LoanLimit, QuotaChange, QuotaChangeLine, QuotaLine
+from portal.clusters.models.secrets import SecretKind, StoredSecret
 from portal.clusters.models.storages import Storage
 from portal.clusters.models.teams import Membership, VcEvent, VirtualCluster
 
@@ -28,8 +29,10 @@ __all__ = [
     "QuotaChangeLine",
     "QuotaLine",
     "ReportsLane",
+    "SecretKind",
     "Sku",
     "Storage",
+    "StoredSecret",
     "UpperCell",
     "VcEvent",
     "VirtualCluster",

@@ -16,15 +16,23 @@ from portal.common.priorities import PRIORITY_CLASSES
 CLASSES = [(name, name) for name in PRIORITY_CLASSES]
 
 
+class Present(models.Manager["VirtualCluster"]):
+    """Those that were not removed."""
+
+    def get_queryset(self) -> models.QuerySet[VirtualCluster]:
+        return super().get_queryset().filter(removed_at__isnull=True)
+
+
 class VirtualCluster(models.Model):
     """A team's guaranteed share of the cluster, and what it allows its users.
 
+    One that was removed stays for the jobs that ran in it, and its name is free again: ``objects`` leaves it out.
     ``weight``: its share of idle capacity beside other teams'. ``user_factor`` times the quota, and ``user_gpus`` GPUs
     of all kinds together, are what one user's guaranteed jobs may hold; ``class_gpus`` what all jobs of class ``prod``
     and above may hold together. ``member_class``, ``lead_class``: the highest priority class of those roles.
     """
 
-    name = models.CharField(max_length=64, unique=True, validators=[NAME])
+    name = models.CharField(max_length=64, validators=[NAME])
     description = models.TextField(blank=True)
     default_profile = models.CharField(max_length=10, choices=[("user", "user"), ("root", "root")], default="root")
     host_network = models.BooleanField(default=True, help_text="Jobs of several tasks may use the host network")
@@ -36,10 +44,14 @@ class VirtualCluster(models.Model):
     member_class = models.CharField(max_length=4, choices=CLASSES, default="prod")
     lead_class = models.CharField(max_length=4, choices=CLASSES, default="crit")
     created_at = models.DateTimeField(auto_now_add=True)
+    removed_at = models.DateTimeField(null=True, blank=True)
+
+    objects = Present()
 
     class Meta:
         ordering = ["name"]
         constraints = [
+            models.UniqueConstraint(fields=["name"], condition=Q(removed_at__isnull=True), name="vc_name_once"),
             models.CheckConstraint(condition=Q(weight__gte=1), name="vc_weight_from_one"),
             models.CheckConstraint(
                 condition=Q(user_factor__isnull=True) | Q(user_factor__gt=0), name="vc_user_factor_above_zero"

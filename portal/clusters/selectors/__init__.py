@@ -17,6 +17,7 @@ from portal.clusters.selectors.hardware import GivenUp
 from portal.clusters.selectors.loads import GpuPlace, Holder, NodeLoad, node_loads
 from portal.clusters.selectors.quotas import quota_lines
 from portal.clusters.selectors.rights import firm_rights, highest_class
+from portal.clusters.selectors.secrets import Login, registry_logins, secret_values, secrets_of
 from portal.clusters.selectors.shares import SkuShare, SkuTotal, sku_totals, vc_quotas, vc_shares
 from portal.clusters.selectors.storages import storage_restrict
 from portal.clusters.selectors.visible import (
@@ -30,6 +31,7 @@ from portal.clusters.selectors.visible import (
     node_restrict,
     node_with_right,
     vc_get,
+    vc_make_right,
     vc_restrict,
     vc_roles,
     vc_with_right,
@@ -38,6 +40,11 @@ from portal.clusters.selectors.visible import (
 )
 
 __all__ = [
+    "vc_make_right",
+    "Login",
+    "registry_logins",
+    "secret_values",
+    "secrets_of",
     "ClusterRows",
     "GivenUp",
     "GpuPlace",

@@ -17,6 +17,9 @@ _VC_REFUSALS = {
     Action.VC_CAP: "Only a lead of the virtual cluster or an administrator may change this.",
     Action.VC_MEMBERS: "Only a lead of the virtual cluster or an administrator may change who is in it.",
     Action.VC_CONFIGURE: "Only an administrator may change this.",
+    Action.VC_MAKE: "Only an administrator may make and remove virtual clusters.",
+    Action.VC_SECRETS_LIST: "Only those who are in the virtual cluster may see what it has stored.",
+    Action.VC_SECRETS_SET: "Only a lead of the virtual cluster or an administrator may store secrets for it.",
 }
 _ROLES = {Relation.LEAD: VcRole.LEAD, Relation.MEMBER: VcRole.MEMBER}
 
@@ -60,6 +63,12 @@ def vc_with_right(*, user: User, name: str, action: Action) -> VirtualCluster:
     if not vc_restrict(user=user, action=action).filter(pk=vc.pk).exists():
         raise Denied(_VC_REFUSALS[action])
     return vc
+
+
+def vc_make_right(*, user: User) -> None:
+    """Raises Denied unless the user may make virtual clusters."""
+    if not allowed_everywhere(user, Action.VC_MAKE):
+        raise Denied(_VC_REFUSALS[Action.VC_MAKE])
 
 
 def cluster_right(*, user: User) -> None:

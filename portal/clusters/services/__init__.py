@@ -14,8 +14,9 @@ from portal.clusters.services.quotas import (
 )
 from portal.clusters.services.reports import node_report, node_report_late
 from portal.clusters.services.rules import CAPS, Limit, firm_right_end, firm_right_set, loan_limits_set, vc_set_rules
+from portal.clusters.services.secrets import secret_delete, secret_set
 from portal.clusters.services.silence import lane_pulse, nodes_lose
-from portal.clusters.services.teams import member_set, membership_end, membership_set, vc_create
+from portal.clusters.services.teams import member_set, membership_end, membership_set, vc_create, vc_remove
 from portal.clusters.services.topology import topology_take
 from portal.clusters.services.versions import cluster_version
 
@@ -47,7 +48,10 @@ __all__ = [
     "quota_changes_apply",
     "quota_set",
     "quotas_set",
+    "secret_delete",
+    "secret_set",
     "topology_take",
     "vc_create",
+    "vc_remove",
     "vc_set_rules",
 ]

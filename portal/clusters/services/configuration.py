@@ -15,6 +15,8 @@ from typing import Any
 from django.db.models import Count
 
 import scheduling
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited
 from portal.clusters.models import CellType, Gpu, Node, PinnedCell, Sku, UpperCell, VirtualCluster
 from portal.clusters.models.names import CELL_TYPE_LENGTH, NAME_RULE
 from portal.clusters.selectors.engine import cluster_read
@@ -53,6 +55,7 @@ def configuration_export() -> dict[str, Any]:
 def configuration_import(*, found: scheduling.Cluster, now: datetime, actor: str) -> None:
     """Make this the cluster. Raises Invalid with every reason against it, and then nothing is changed."""
     with cluster_change():
+        before = configuration_export()
         types = _types_write(found)
         rows = {node.id: _node_write(node, types, now, actor) for node in found.nodes}
         _upper_write(found, types, rows)
@@ -60,6 +63,9 @@ def configuration_import(*, found: scheduling.Cluster, now: datetime, actor: str
         _pinned_write(found, types, rows)
         _quotas_write(found, now, actor)
         _types_drop(found)
+        audit_write(
+            Audited.CLUSTER, actor=actor, target="cluster", now=now, before=before, after=configuration_export()
+        )
 
 
 # ---------------------------------------------------------------- what cannot be

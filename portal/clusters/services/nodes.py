@@ -10,6 +10,8 @@ from django.db import transaction
 from nacl.encoding import Base64Encoder
 from nacl.signing import VerifyKey
 
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited
 from portal.clusters.models import Node, NodeEvent
 from portal.clusters.states import INTENT_MOVES, NodeIntent
 from portal.common.converters import Name
@@ -41,6 +43,7 @@ def node_add(*, name: str, public_key: str, now: datetime, actor: str = "") -> N
             raise Conflict(f"A node named {name} is registered with another key. Remove it first, or choose a name.")
         if made or first:
             node_event(node=node, code="joined", message=f"Node {name} was registered.", now=now, actor=actor)
+            audit_write(Audited.NODE_ADD, actor=actor, target=name, now=now, after={"public_key": public_key})
     return node
 
 
@@ -57,6 +60,7 @@ def _joining_faults(name: str, public_key: str) -> Iterator[Fault]:
 def node_set_intent(*, node: Node, intent: str, reason: str, actor: str, now: datetime) -> Node:
     """Open, cordon or drain. Again: no change. Raises Conflict when the table knows no such move."""
     with transaction.atomic():
+        before = {"intent": node.intent, "reason": node.intent_reason}
         rows = Node.objects.filter(pk=node.pk, intent__in=sources(INTENT_MOVES, intent))
         moved = rows.update(intent=intent, intent_reason=reason)
         node.refresh_from_db()
@@ -65,4 +69,6 @@ def node_set_intent(*, node: Node, intent: str, reason: str, actor: str, now: da
         if moved:
             words = f"Node {node.name} is {NodeIntent(intent).label.lower()}" + (f": {reason}" if reason else ".")
             node_event(node=node, code=f"intent_{intent}", message=words, now=now, actor=actor)
+            after = {"intent": intent, "reason": reason}
+            audit_write(Audited.NODE_INTENT, actor=actor, target=node.name, now=now, before=before, after=after)
     return node

@@ -10,6 +10,8 @@ from datetime import datetime
 from django.db import transaction
 from django.utils import timezone
 
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited
 from portal.clusters.models import (
     CellType,
     QuotaChange,
@@ -94,7 +96,23 @@ def quotas_set(*, lines: Lines, now: datetime, actor: str, version: int | None =
         base = base_lines() | lines
         if faults := quota_faults(base=base, planned=changes_planned(), now=now):
             raise Invalid(faults)
+        before = base_lines()
         lines_write(lines, now, actor)
+        changed = {key: count for key, count in lines.items() if before.get(key, 0) != count}
+        for vc, told in told_by_vc(changed).items():
+            was = told_by_vc({key: before.get(key, 0) for key in changed})[vc]
+            audit_write(Audited.QUOTA, actor=actor, target=vc, vc=vc, now=now, before=was, after=told)
+
+
+def told_by_vc(lines: Lines) -> dict[str, dict[str, int]]:
+    """Virtual cluster -> cell type (and chain) -> how many, as the audit log tells them."""
+    vcs = VirtualCluster.objects.in_bulk({key.vc_id for key in lines})
+    types = CellType.objects.in_bulk({key.cell_type_id for key in lines})
+    told: dict[str, dict[str, int]] = {}
+    for key, count in lines.items():
+        name = types[key.cell_type_id].name + (f" of {key.chain}" if key.chain else "")
+        told.setdefault(vcs[key.vc_id].name, {})[name] = count
+    return told
 
 
 def lines_write(lines: Lines, now: datetime, actor: str) -> None:
@@ -168,6 +186,7 @@ def quota_change_create(
         until = f" until {timezone.localtime(ends_at):%Y-%m-%d %H:%M}" if ends_at else ""
         start = f"{timezone.localtime(starts_at):%Y-%m-%d %H:%M}"
         _events(lines, "quota_planned", f"From {start}{until}: {{count}} {{type}} for {{vc}}.", now, actor)
+        audit_write(Audited.QUOTA_CHANGE, actor=actor, target=f"change {change.pk}", now=now, after=_told(change))
     return change
 
 
@@ -183,6 +202,13 @@ def quota_change_withdraw(*, change: QuotaChange, now: datetime, actor: str) -> 
         if not rows.update(over_at=now, withdrawn=True):
             raise Conflict("This change is over already.")
         _events(_lines(change), "quota_withdrawn", "The change to {count} {type} of {vc} is withdrawn.", now, actor)
+        audit_write(Audited.QUOTA_CHANGE, actor=actor, target=f"change {change.pk}", now=now, before=_told(change))
+
+
+def _told(change: QuotaChange) -> dict[str, object]:
+    """The change as the audit log tells it."""
+    ends = change.ends_at.isoformat() if change.ends_at else None
+    return {"from": change.starts_at.isoformat(), "until": ends, "quotas": told_by_vc(_lines(change))}
 
 
 def _lines(change: QuotaChange) -> Lines:

@@ -11,7 +11,8 @@ from django.db import transaction
 from django.db.models import Sum
 from django.utils import timezone
 
-from portal.accounts.models import User
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited, User
 from portal.clusters.models import FirmRight, LoanLimit, Sku, VcEvent, VirtualCluster
 from portal.clusters.selectors.quotas import quota_lines
 from portal.clusters.services.quota_checks import gpus_owned
@@ -42,6 +43,8 @@ def vc_set_rules(*, vc: VirtualCluster, changes: Mapping[str, Any], now: datetim
         VirtualCluster.objects.filter(pk=vc.pk).update(**changed)
         words = ", ".join(f"{name} {'no limit' if value is None else value}" for name, value in changed.items())
         _told(vc, "rules", f"Rules of {vc.name}: {words}.", now, actor)
+        before = {name: getattr(vc, name) for name in changed}
+        _audit(Audited.VC_RULES, vc, vc.name, actor, now, before, changed)
     vc.refresh_from_db()
     return vc
 
@@ -52,6 +55,7 @@ def loan_limits_set(*, vc: VirtualCluster, limits: Sequence[Limit], now: datetim
     if faults := list(_limit_faults(limits, skus)):
         raise Invalid(faults)
     with transaction.atomic():
+        before = _limits_of(vc)
         LoanLimit.objects.filter(vc=vc).delete()
         LoanLimit.objects.bulk_create(
             LoanLimit(vc=vc, sku=skus[limit.sku], max_borrow=limit.max_borrow, max_lend=limit.max_lend)
@@ -61,6 +65,16 @@ def loan_limits_set(*, vc: VirtualCluster, limits: Sequence[Limit], now: datetim
             f"{limit.sku} borrow {_most(limit.max_borrow)}, lend {_most(limit.max_lend)}" for limit in limits
         )
         _told(vc, "limits", f"Limits of lending of {vc.name}: {words or 'none'}.", now, actor)
+        if before != (after := _limits_of(vc)):
+            _audit(Audited.VC_LIMITS, vc, vc.name, actor, now, before, after)
+
+
+def _limits_of(vc: VirtualCluster) -> dict[str, Any]:
+    """The limits as the audit log tells them."""
+    rows = LoanLimit.objects.filter(vc=vc).order_by("sku__name")
+    return {sku: {"max_borrow": borrow, "max_lend": lend} for sku, borrow, lend in rows.values_list(
+        "sku__name", "max_borrow", "max_lend"
+    )}  # fmt: skip
 
 
 def _limit_faults(limits: Sequence[Limit], skus: Mapping[str, Sku]) -> Iterable[Fault]:
@@ -91,9 +105,11 @@ def firm_right_set(
     with cluster_change():
         if faults := list(_right_faults(vc, user, gpus, last_day, timezone.localdate(now))):
             raise Invalid(faults)
+        before = _right_of(vc, username)
         right, _ = FirmRight.objects.update_or_create(vc=vc, user=user, defaults={"gpus": gpus, "last_day": last_day})
         message = f"{username} may run {gpus} GPUs of {vc.name} without preemption until {last_day}."
         _told(vc, "firm_right", message, now, actor)
+        _audit(Audited.FIRM_RIGHT, vc, username, actor, now, before, _right_of(vc, username))
     return right
 
 
@@ -110,9 +126,29 @@ def _right_faults(vc: VirtualCluster, user: User, gpus: int, last_day: date, tod
 def firm_right_end(*, vc: VirtualCluster, username: str, now: datetime, actor: str) -> None:
     """Take the right back: jobs that run by it can be preempted from now on. Raises NotFound where there is none."""
     with transaction.atomic():
+        before = _right_of(vc, username)
         if not FirmRight.objects.filter(vc=vc, user__username=username).delete()[0]:
             raise NotFound("right of", username)
+        _audit(Audited.FIRM_RIGHT, vc, username, actor, now, before, None)
         _told(vc, "firm_right", f"{username}'s jobs in {vc.name} can be preempted again.", now, actor)
+
+
+def _right_of(vc: VirtualCluster, username: str) -> dict[str, Any] | None:
+    """The right as the audit log tells it."""
+    right = FirmRight.objects.filter(vc=vc, user__username=username).first()
+    return {"gpus": right.gpus, "last_day": right.last_day.isoformat()} if right else None
+
+
+def _audit(
+    what: Audited,
+    vc: VirtualCluster,
+    target: str,
+    actor: str,
+    now: datetime,
+    before: Mapping[str, Any] | None,
+    after: Mapping[str, Any] | None,
+) -> None:
+    audit_write(what, actor=actor, target=target, vc=vc.name, now=now, before=before, after=after)
 
 
 def _told(vc: VirtualCluster, code: str, message: str, now: datetime, actor: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -9,9 +11,14 @@ from django.contrib.auth.models import Group
 from django.db import transaction
 from django.db.models import QuerySet
 
-from portal.accounts.models import User
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited, User
 from portal.clusters.models import Membership, VcEvent, VirtualCluster
+from portal.clusters.selectors.quotas import base_lines
+from portal.clusters.services.quotas import told_by_vc
+from portal.clusters.services.versions import cluster_change
 from portal.common.errors import Conflict, Fault, Invalid, NotFound
+from portal.common.wake import scheduler_wake
 
 
 def vc_create(*, name: str, description: str = "", now: datetime, actor: str = "") -> VirtualCluster:
@@ -21,15 +28,40 @@ def vc_create(*, name: str, description: str = "", now: datetime, actor: str = "
         if not made:
             raise Conflict(f"There is a virtual cluster named {name} already.")
         VcEvent.objects.create(vc=vc, at=now, code="created", message=f"Virtual cluster {name}.", actor=actor)
+        audit_write(Audited.VC_CREATE, actor=actor, target=name, vc=name, now=now)
     return vc
+
+
+def vc_remove(*, vc: VirtualCluster, now: datetime, actor: str) -> None:
+    """Remove a virtual cluster with its quota, its members and what it has stored; jobs that are over keep its name,
+    which may be given again. Raises Conflict while jobs of it wait or run, or a cell is pinned for it."""
+    with cluster_change():
+        # Whoever is submitting a job into it holds its row: that job is counted, and the next finds it gone.
+        VirtualCluster.objects.select_for_update().get(pk=vc.pk)
+        if reasons := [*_still_used(vc)]:
+            raise Conflict(f"{vc.name} cannot be removed: {'; '.join(reasons)}.")
+        before = {"quota": told_by_vc({key: count for key, count in base_lines().items() if key.vc_id == vc.pk})}
+        for rows in (vc.quota, vc.quota_changes, vc.loan_limits, vc.firm_rights, vc.memberships, vc.stored_secrets):
+            rows.all().delete()
+        vc.storages.clear()
+        VirtualCluster.objects.filter(pk=vc.pk).update(removed_at=now)
+        VcEvent.objects.create(vc=vc, at=now, code="removed", message=f"{vc.name} was removed.", actor=actor)
+        audit_write(Audited.VC_REMOVE, actor=actor, target=vc.name, vc=vc.name, now=now, before=before)
+        transaction.on_commit(scheduler_wake)
+
+
+def _still_used(vc: VirtualCluster) -> Iterator[str]:
+    states = Counter(vc.jobs.filter(ended_at__isnull=True).order_by().values_list("state", flat=True))
+    if states:
+        told = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+        yield f"it has jobs that are not over ({told}); stop them, or move those that wait"
+    if names := sorted(vc.pinned_cells.values_list("name", flat=True)):
+        yield f"cells are pinned for it ({', '.join(names)}); import a configuration without them"
 
 
 def member_set(*, vc: VirtualCluster, user: User, role: str, now: datetime, actor: str = "") -> None:
     """Give a user a role in the virtual cluster, in place of an earlier one."""
-    with transaction.atomic():
-        Membership.objects.update_or_create(vc=vc, user=user, defaults={"role": role})
-        message = f"{user.username} is {role} of {vc.name}."
-        VcEvent.objects.create(vc=vc, at=now, code="member", message=message, actor=actor)
+    _set(vc, user, user.username, role, now, actor)
 
 
 def membership_set(*, vc: VirtualCluster, name: str, group: bool, role: str, now: datetime, actor: str) -> None:
@@ -39,11 +71,19 @@ def membership_set(*, vc: VirtualCluster, name: str, group: bool, role: str, now
     who: Group | User | None = (Group.objects.filter(name=name) if group else _users(name)).first()
     if who is None:
         raise Invalid([Fault("name", f"there is no {kind} {name}", "unknown")])
+    _set(vc, who, f"Group {name}" if group else name, role, now, actor)
+
+
+def _set(vc: VirtualCluster, who: Group | User, name: str, role: str, now: datetime, actor: str) -> None:
+    which: dict[str, Any] = {"vc": vc, "user" if isinstance(who, User) else "group": who}
     with transaction.atomic():
-        which: dict[str, Any] = {"vc": vc, kind: who}
+        before = Membership.objects.filter(**which).values("role").first()
         Membership.objects.update_or_create(**which, defaults={"role": role})
-        message = f"{'Group ' if group else ''}{name} is {role} of {vc.name}."
+        message = f"{name} is {role} of {vc.name}."
         VcEvent.objects.create(vc=vc, at=now, code="member", message=message, actor=actor)
+        audit_write(
+            Audited.VC_MEMBER, actor=actor, target=name, vc=vc.name, now=now, before=before, after={"role": role}
+        )
 
 
 def membership_end(*, vc: VirtualCluster, membership_id: int, now: datetime, actor: str) -> None:
@@ -56,6 +96,7 @@ def membership_end(*, vc: VirtualCluster, membership_id: int, now: datetime, act
         row.delete()
         message = f"{name} is not in {vc.name} any more."
         VcEvent.objects.create(vc=vc, at=now, code="member", message=message, actor=actor)
+        audit_write(Audited.VC_MEMBER, actor=actor, target=name, vc=vc.name, now=now, before={"role": row.role})
 
 
 def _users(name: str) -> QuerySet[User]:

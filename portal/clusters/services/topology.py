@@ -12,6 +12,8 @@ from datetime import datetime
 
 from django.db import transaction
 
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited
 from portal.clusters.models import CellType, Gpu, Node, Sku
 from portal.clusters.services.cells import cell_type_for, cell_types_clean, leaf_of, leaf_type
 from portal.clusters.services.nodes import node_event
@@ -44,7 +46,7 @@ def topology_take(*, node: Node, now: datetime, actor: str) -> Node:
         gpus = _present(node)
         if not gpus:
             raise Conflict(f"{node.name} reports no GPU.")
-        before = shortages_now()
+        before, cells = shortages_now(), _cells_of(node)
         rack_leave(node=node)
         _check_free(node, gpus)
         Gpu.objects.filter(node=node, fault__startswith=OUTSIDE).update(fault="")
@@ -52,8 +54,14 @@ def topology_take(*, node: Node, now: datetime, actor: str) -> Node:
         if worse := [one for one in shortages_now() if one not in before]:
             raise Conflict("; ".join(worse))
         cell_types_clean()
+        audit_write(Audited.NODE_TOPOLOGY, actor=actor, target=node.name, now=now, before=cells, after=_cells_of(node))
         transaction.on_commit(scheduler_wake)
     return node
+
+
+def _cells_of(node: Node) -> dict[str, object]:
+    """The topology as the audit log tells it."""
+    return {"shape": node.shape.name if node.shape else None, "slots": node.slots, "rack": node.rack}
 
 
 def _present(node: Node) -> list[Gpu]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.http import HttpResponseBase, StreamingHttpResponse
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from redis import RedisError
 from rest_framework import serializers
@@ -15,10 +16,10 @@ from rest_framework.response import Response
 from portal.accounts.models import User
 from portal.accounts.rest import ApiView
 from portal.common.errors import NotFound, Unavailable
+from portal.common.negotiation import Unnegotiated
 from portal.common.serializers import Body
 from portal.common.streaming import aside
 from portal.jobs.api.answers import LogAnswer
-from portal.jobs.api.requests import Unnegotiated
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.archiver import log_of
 from portal.jobs.logs.reader import LogReader
@@ -26,6 +27,7 @@ from portal.jobs.logs.stream import streams_client
 from portal.jobs.logs.text import TextDecoder, text_rows
 from portal.jobs.models import TaskAttempt
 from portal.jobs.selectors import job_get, task_attempt_of, task_attempt_visible
+from portal.jobs.services import log_read
 
 MOST_BYTES = 1_000_000
 FURTHEST = 2**62
@@ -58,6 +60,7 @@ class LogsView(ApiView):
         query.is_valid(raise_exception=True)
         wanted = query.validated_data
         row = _row(self.user, job_id, wanted)
+        log_read(user=self.user, attempt=row, now=timezone.now())
         reader = LogReader(Archive(settings.LOG_DIR), streams_client())
         try:
             if wanted["format"] == "text":

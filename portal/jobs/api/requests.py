@@ -7,12 +7,11 @@ from typing import IO, Any
 
 import django_filters
 from django.conf import settings
-from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.parsers import BaseParser
-from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 
 from portal.common.errors import Fault, Invalid
+from portal.common.filters import GivenFilter, MomentFilter
 from portal.common.parsers import read_limited
 from portal.common.serializers import Body, Text
 from portal.jobs.models import Job
@@ -63,27 +62,6 @@ def faults_of(error: SpecInvalid) -> Invalid:
     return Invalid(Fault(found.path, found.message, found.code, found.line) for found in error.problems)
 
 
-class Unnegotiated(DefaultContentNegotiation):
-    """For addresses that have one form of answer, whatever is asked for."""
-
-    def select_renderer(
-        self, request: Request, renderers: Any, format_suffix: str | None = None
-    ) -> tuple[BaseRenderer, str]:
-        return renderers[0], renderers[0].media_type
-
-
-class GivenFilter(django_filters.FilterSet):
-    """A filter that is there without a value is a mistake: a script's empty variable shall not find everything."""
-
-    def is_valid(self) -> bool:
-        valid = super().is_valid()
-        given = self.data or {}
-        empty = [name for name in self.filters if name in given and not given[name]]
-        for name in empty:
-            self.form.add_error(name, "Give a value, or leave the filter out.")
-        return valid and not empty
-
-
 class JobFilter(GivenFilter):
     """Filters of the list of jobs."""
 
@@ -91,9 +69,7 @@ class JobFilter(GivenFilter):
     vc = django_filters.CharFilter(field_name="vc__name", help_text="name of a virtual cluster")
     user = django_filters.CharFilter(field_name="user__username", help_text="user name")
     name = django_filters.CharFilter(field_name="name", lookup_expr="icontains", help_text="part of the job's name")
-    since = django_filters.IsoDateTimeFilter(
-        field_name="submitted_at", lookup_expr="gte", help_text="submitted then or later"
-    )
+    since = MomentFilter(field_name="submitted_at", lookup_expr="gte", help_text="submitted then or later")
 
     class Meta:
         model = Job

@@ -16,6 +16,7 @@ from rest_framework.response import Response
 from portal.accounts.models import Scope
 from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
+from portal.common.negotiation import Unnegotiated
 from portal.common.pagination import OldestFirst
 from portal.jobs.api.answers import (
     AttemptAnswer,
@@ -33,7 +34,6 @@ from portal.jobs.api.requests import (
     JOB_FILES,
     JobFilter,
     MoveBody,
-    Unnegotiated,
     faults_of,
     job_file,
 )

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 from channels.db import database_sync_to_async
 from django.conf import settings
+from django.utils import timezone
 
 from portal.accounts.websockets import CLOSED_NOT_VISIBLE, SignedInConsumer
 from portal.common.errors import NotFound
@@ -25,6 +26,7 @@ from portal.jobs.logs.stream import LogOf
 from portal.jobs.logs.viewer import Viewer
 from portal.jobs.models import TaskAttempt
 from portal.jobs.selectors import task_attempt_visible
+from portal.jobs.services import log_read
 
 MOST_OFFSET = 10**18
 
@@ -38,7 +40,7 @@ class LogConsumer(SignedInConsumer):
     _task: asyncio.Task[None] | None = None
 
     async def opened(self) -> None:
-        source = await self._visible()
+        source = await self._visible(first=True)
         await self.agree()
         if source is None:
             await self.close(CLOSED_NOT_VISIBLE)
@@ -59,14 +61,17 @@ class LogConsumer(SignedInConsumer):
         if self._task is not None and offset is not None:
             self._viewer.seek(offset)
 
-    async def _visible(self) -> LogOf | None:
-        """The log, when this user may see it."""
+    async def _visible(self, *, first: bool = False) -> LogOf | None:
+        """The log, when this user may see it; who begins to read another's is noted."""
 
         def look() -> LogOf | None:
             try:
-                return log_of(task_attempt_visible(self.user, self.scope["url_route"]["kwargs"]["attempt"]))
+                attempt = task_attempt_visible(self.user, self.scope["url_route"]["kwargs"]["attempt"])
             except NotFound:
                 return None
+            if first:
+                log_read(user=self.user, attempt=attempt, now=timezone.now())
+            return log_of(attempt)
 
         return await database_sync_to_async(look)()
 

@@ -10,6 +10,7 @@ from portal.jobs.services.orders import desired_build, desired_send, nodes_bump,
 from portal.jobs.services.pausing import job_pause, job_resume
 from portal.jobs.services.placing import Leaf, NoPortLeft, Overtaken, Placed
 from portal.jobs.services.preempt import PREEMPTING, Preempting, Taken, jobs_preempt, preempting_words
+from portal.jobs.services.reading import log_read
 from portal.jobs.services.reports import attempt_log_done, container_report, containers_report
 from portal.jobs.services.specs import grace_seconds
 from portal.jobs.services.starting import Starting, attempts_start
@@ -57,6 +58,7 @@ __all__ = [
     "jobs_hold",
     "jobs_preempt",
     "jobs_reconcile",
+    "log_read",
     "node_tasks_lose",
     "nodes_bump",
     "nodes_hold",

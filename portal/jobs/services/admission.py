@@ -9,19 +9,29 @@ from django.utils import timezone
 
 from portal.accounts.models import User
 from portal.clusters.models import Node, Storage, VirtualCluster
+from portal.clusters.selectors import registry_logins, secret_values
 from portal.jobs.selectors.facts import cluster_facts
 from portal.jobs.selectors.labels import label_read
 from portal.jobs.selectors.storages import storage_names
 from portal.jobs.selectors.visible import job_restrict
 from portal.jobs.services.rights import right_problems
-from portal.jobs.spec import JobSpec, Problem, SpecInvalid, parse, secret_names_missing
+from portal.jobs.spec import (
+    JobSpec,
+    Problem,
+    SpecInvalid,
+    parse,
+    registries_open,
+    secret_names_missing,
+    with_logins,
+    with_secrets,
+)
 
 EXTRAS = "extras.berth"
 
 
 def job_check(*, user: User, text: str | bytes) -> JobSpec:
     """What the file asks for, were it submitted now; stores nothing. Raises SpecInvalid with every problem."""
-    spec = parse(text, cluster_facts(user=user))
+    spec = _with_stored(parse(text, cluster_facts(user=user)), user)
     problems = [
         *_secrets(spec),
         *_storages(spec),
@@ -36,6 +46,13 @@ def job_check(*, user: User, text: str | bytes) -> JobSpec:
     return spec
 
 
+def _with_stored(spec: JobSpec, user: User) -> JobSpec:
+    """With what the user or the team has stored of the secrets and log-ins that the file does not give."""
+    missing = {name.partition(".")[0] for name in secret_names_missing(spec)} - spec.secrets.keys()
+    spec = with_secrets(spec, secret_values(user=user, vc=spec.vc, names=missing) if missing else {})
+    return with_logins(spec, registry_logins(user=user, vc=spec.vc, servers=registries_open(spec)))
+
+
 def job_hints(*, spec: JobSpec) -> list[str]:
     """What somebody who submits this should know, though nothing is wrong: sentences."""
     hints = []
@@ -46,7 +63,7 @@ def job_hints(*, spec: JobSpec) -> list[str]:
 
 def _secrets(spec: JobSpec) -> Iterator[Problem]:
     for name in secret_names_missing(spec):
-        message = f"the job refers to <% $secrets.{name} %>; give it under secrets"
+        message = f"the job refers to <% $secrets.{name} %>; give it under secrets, or store it"
         yield Problem(f"secrets.{name}", message, "missing")
 
 

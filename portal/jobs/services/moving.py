@@ -6,6 +6,8 @@ from datetime import datetime
 
 from django.db import transaction
 
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited
 from portal.clusters.models import VirtualCluster
 from portal.common.errors import Conflict
 from portal.common.live import announce
@@ -29,17 +31,31 @@ def job_change_vc(*, job: Job, vc: str, actor: str, now: datetime) -> Job:
     spec = job_check(user=job.user, text=text)
     with transaction.atomic():
         job_hold(job.pk)
+        target = _check_present(spec.vc)
         moved = Job.objects.filter(pk=job.pk, state=JobState.WAITING, vc=job.vc_id).update(
-            vc=VirtualCluster.objects.get(name=spec.vc), spec={**job.spec, "vc": spec.vc}, config=text,
+            vc=target, spec={**job.spec, "vc": spec.vc}, config=text,
             waiting_code="", waiting_message="", waiting_numbers={}, waiting_written_at=None,
         )  # fmt: skip
         if not moved:
             raise Conflict(f"{job.label} does not wait any more; only a waiting job can change its virtual cluster.")
+        _check_present(spec.vc)  # it may have been removed meanwhile
         # What it had claimed lies in cells of the team that it leaves.
         Claim.objects.filter(claimant=job).delete()
         message = f"Moved from {job.vc.name} to {spec.vc} by {actor}."
         job_event(job=job, code="moved", message=message, now=now, actor=actor)
+        audit_write(
+            Audited.JOB_MOVE, actor=actor, target=job.label, vc=spec.vc, now=now,
+            before={"vc": job.vc.name}, after={"vc": spec.vc},
+        )  # fmt: skip
         transaction.on_commit(scheduler_wake)
         transaction.on_commit(lambda: announce("queue", {}))
     job.refresh_from_db()
     return job
+
+
+def _check_present(name: str) -> VirtualCluster:
+    """The virtual cluster. Raises Conflict where it is gone by now."""
+    vc = VirtualCluster.objects.filter(name=name).first()
+    if vc is None:
+        raise Conflict(f"There is no virtual cluster {name} any more.")
+    return vc

@@ -6,6 +6,8 @@ from datetime import datetime
 
 from django.db import transaction
 
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited
 from portal.common.errors import Conflict
 from portal.common.live import announce
 from portal.common.wake import scheduler_wake
@@ -37,6 +39,8 @@ def _set(job: Job, paused: bool, code: str, message: str, actor: str, now: datet
             if paused:
                 Claim.objects.filter(claimant=job).delete()
             job_event(job=job, code=code, message=message, now=now, actor=actor)
+            what = Audited.JOB_PAUSE if paused else Audited.JOB_RESUME
+            audit_write(what, actor=actor, target=job.label, vc=job.vc.name, now=now)
             transaction.on_commit(scheduler_wake)
             transaction.on_commit(lambda: announce("queue", {}))
     job.refresh_from_db(fields=["state", "paused"])

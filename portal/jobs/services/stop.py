@@ -7,7 +7,8 @@ from datetime import datetime
 from django.db import transaction
 
 from nodes.protocol import StopReason
-from portal.accounts.models import User
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited, User
 from portal.common.errors import Conflict
 from portal.jobs.models import Job, Task
 from portal.jobs.services.attempts import attempt_end
@@ -26,9 +27,11 @@ def job_stop(*, job: Job, actor: User, now: datetime) -> Job:
     message = f"Stopped by {actor.username}."
     with transaction.atomic():
         job_hold(job.pk)
+        before = job.state
         attempt = job.attempts.exclude(state=AttemptState.ENDED).select_related("job__user").first()
         if attempt is None:
             _stop_waiting(job, message, actor, now)
+            _audit(job, before, actor, now)
             return job
         job_move(job, JobState.STOPPING, now=now, code="stopping", message=message, actor=actor.username)
         attempt_end(
@@ -36,8 +39,19 @@ def job_stop(*, job: Job, actor: User, now: datetime) -> Job:
             grace_s=grace_seconds(JobSpec.from_json(job.spec).berth.grace_period_s),
         )  # fmt: skip
         attempt_decide(attempt=attempt, now=now)
+        _audit(job, before, actor, now)
     job.refresh_from_db()
     return job
+
+
+def _audit(job: Job, before: str, actor: User, now: datetime) -> None:
+    """Where the job was not being stopped already."""
+    job.refresh_from_db()
+    if job.state != before:
+        was, told = {"state": before}, {"state": job.state}
+        audit_write(
+            Audited.JOB_STOP, actor=actor.username, target=job.label, vc=job.vc.name, now=now, before=was, after=told
+        )
 
 
 def _stop_waiting(job: Job, message: str, actor: User, now: datetime) -> None:

@@ -7,7 +7,8 @@ from datetime import datetime
 from django.db import IntegrityError, transaction
 from django.db.models import Max
 
-from portal.accounts.models import User
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited, User
 from portal.clusters.models import Sku, VirtualCluster
 from portal.common.errors import Conflict
 from portal.common.sealing import seal
@@ -15,7 +16,7 @@ from portal.common.wake import scheduler_wake
 from portal.jobs.models import Job, Task, TaskRole
 from portal.jobs.services.admission import job_check, job_hints
 from portal.jobs.services.moves import job_event
-from portal.jobs.spec import JobSpec, mask_secrets
+from portal.jobs.spec import JobSpec, Problem, SpecInvalid, mask_secrets
 
 RUN_TRIES = 5
 
@@ -54,7 +55,7 @@ def job_draft(*, user: User, spec: JobSpec, now: datetime) -> tuple[Job, list[Ta
     """The rows that this file would become were it submitted now, its first run; nothing is stored."""
     job = Job(
         user=user,
-        vc=VirtualCluster.objects.get(name=spec.vc),
+        vc=_check_present(spec),
         name=spec.name,
         run=1,
         priority=spec.priority,
@@ -65,6 +66,15 @@ def job_draft(*, user: User, spec: JobSpec, now: datetime) -> tuple[Job, list[Ta
     return job, _roles(job, spec)
 
 
+def _check_present(spec: JobSpec) -> VirtualCluster:
+    """The virtual cluster. Raises SpecInvalid where it is gone by now."""
+    vc = VirtualCluster.objects.filter(name=spec.vc).first()
+    if vc is None:
+        message = f"there is no virtual cluster {spec.vc} any more"
+        raise SpecInvalid([Problem("defaults.virtualCluster", message, "unknown")])
+    return vc
+
+
 def _store(user: User, spec: JobSpec, config: str, submit_key: str, now: datetime, new_name: bool) -> Job:
     newest = Job.objects.filter(user=user, name=spec.name).aggregate(run=Max("run"))["run"] or 0
     if newest and new_name:
@@ -73,6 +83,7 @@ def _store(user: User, spec: JobSpec, config: str, submit_key: str, now: datetim
     job.run, job.config, job.submit_key = newest + 1, config, submit_key
     job.secrets_sealed = seal(dict(spec.secrets)) if spec.secrets else ""
     job.save(force_insert=True)
+    _check_present(spec)  # it may have been removed while the job was judged
     for role in roles:
         role.job = job
     roles = TaskRole.objects.bulk_create(roles)
@@ -81,6 +92,10 @@ def _store(user: User, spec: JobSpec, config: str, submit_key: str, now: datetim
     job_event(
         job=job, code="submitted", now=now, actor=user.username,
         message=f"{job.label} submitted to {spec.vc}: {spec.task_count} task{'s' * (spec.task_count != 1)}{gpus}.",
+    )  # fmt: skip
+    audit_write(
+        Audited.JOB_SUBMIT, actor=user.username, target=job.label, vc=spec.vc, now=now,
+        after={"priority": spec.priority, "tasks": spec.task_count, "gpus": spec.gpu_count},
     )  # fmt: skip
     for hint in job_hints(spec=spec):
         job_event(job=job, code="hint", message=hint, now=now)

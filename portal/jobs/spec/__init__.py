@@ -26,7 +26,14 @@ from portal.jobs.spec.model import (
 )
 from portal.jobs.spec.problems import Problem, SpecInvalid
 from portal.jobs.spec.schema import schema_berth, schema_job
-from portal.jobs.spec.secrets import MASK, mask_secrets, secret_names_missing
+from portal.jobs.spec.secrets import (
+    MASK,
+    mask_secrets,
+    registries_open,
+    secret_names_missing,
+    with_logins,
+    with_secrets,
+)
 from portal.jobs.spec.templates import RenderedTooLong, render_auth, render_script
 from portal.jobs.spec.validate import parse, parsed_form
 
@@ -62,5 +69,8 @@ __all__ = [
     "render_script",
     "schema_berth",
     "schema_job",
+    "registries_open",
     "secret_names_missing",
+    "with_logins",
+    "with_secrets",
 ]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import yaml
 
 from portal.jobs.spec import raw, scalars
 from portal.jobs.spec.loader import checked_text, load
-from portal.jobs.spec.model import JobSpec
+from portal.jobs.spec.model import JobSpec, RegistryAuth
 from portal.jobs.spec.problems import SpecInvalid
 from portal.jobs.spec.raw import Raw
 from portal.jobs.spec.templates import lookup, references
 
+DOCKER_HUB: Final = "docker.io"
 MASK: Final = "******"
 LITERAL_PASSWORDS: Final = "berth-registry-passwords"
 """Where `JobSpec.secrets` keeps a registry password that the file gives in clear, by image name."""
@@ -49,6 +52,40 @@ def secret_names_missing(spec: JobSpec) -> tuple[str, ...]:
             texts += [auth.username, auth.password, auth.registry_uri]
     found = [steps for text in texts for steps in references(text, "secrets") if steps]
     return tuple(dict.fromkeys(".".join(steps) for steps in found if lookup(spec.secrets, steps) is None))
+
+
+def with_secrets(spec: JobSpec, stored: Mapping[str, Any]) -> JobSpec:
+    """The job with these stored secrets beside those that its file gives, which go first."""
+    return replace(spec, secrets={**stored, **spec.secrets}) if stored else spec
+
+
+def registries_open(spec: JobSpec) -> frozenset[str]:
+    """The servers of images for which the file gives no log-in."""
+    return frozenset(registry_of(role.image.uri) for role in spec.roles if role.image.auth is None)
+
+
+def with_logins(spec: JobSpec, logins: Mapping[str, tuple[str, str]]) -> JobSpec:
+    """The job with these log-ins (server -> user name and password) for images without one."""
+    passwords, roles = dict(spec.secrets.get(LITERAL_PASSWORDS, {})), []
+    for role in spec.roles:
+        image = role.image
+        server = registry_of(image.uri)
+        if image.auth is None and server in logins:
+            username, passwords[image.name] = logins[server]
+            reference = f"<% $secrets.{LITERAL_PASSWORDS}.{image.name} %>"
+            role = replace(role, image=replace(image, auth=RegistryAuth(username, reference, server)))
+        roles.append(role)
+    if not passwords:
+        return spec
+    return replace(spec, roles=tuple(roles), secrets={**spec.secrets, LITERAL_PASSWORDS: passwords})
+
+
+def registry_of(uri: str) -> str:
+    """The server that an image comes from, as Docker reads its name: the part before the first slash where that looks
+    like a host, else Docker's own."""
+    first, slash, _ = uri.partition("/")
+    host = bool(slash) and (first == "localhost" or "." in first or ":" in first)
+    return first.lower() if host else DOCKER_HUB
 
 
 def held_apart(job: Raw) -> tuple[Raw, dict[str, Any]]:

@@ -13,10 +13,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.accounts.models import Scope
+from portal.common.negotiation import Unnegotiated
 from portal.common.parsers import StrictJSONParser
 from portal.common.priorities import DEFAULT_PRIORITY_CLASS
 from portal.common.serializers import Body, Text
-from portal.jobs.api.requests import JOB_FILES, Unnegotiated, job_file
+from portal.jobs.api.requests import JOB_FILES, job_file
 from portal.jobs.limits import SUBMITS
 from portal.openpai.answers import WARNINGS, event, job_near, job_row, waiting_event
 from portal.openpai.api.base import PaiView
@@ -143,12 +144,12 @@ class TagView(PaiView):
 
     def put(self, request: Request, framework: str) -> Response:
         job, tag = job_found(user=self.user, framework=framework), self.body(TagBody)["value"]
-        tag_add(user=self.user, job=job, name=tag)
+        tag_add(user=self.user, job=job, name=tag, now=timezone.now())
         return Response({"message": f"Add tag {tag} for job {pai_name(job)} successfully."})
 
     def delete(self, request: Request, framework: str) -> Response:
         job, tag = job_found(user=self.user, framework=framework), self.body(TagBody)["value"]
-        tag_remove(user=self.user, job=job, name=tag)
+        tag_remove(user=self.user, job=job, name=tag, now=timezone.now())
         return Response({"message": f"Delete tag {tag} from job {pai_name(job)} successfully."})
 
 

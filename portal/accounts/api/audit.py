@@ -1,0 +1,98 @@
+"""REST: the audit log."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import django_filters
+import msgspec
+from asgiref.sync import sync_to_async
+from django.db.models import QuerySet
+from django.http import HttpResponseBase, StreamingHttpResponse
+from django_filters.rest_framework import DjangoFilterBackend
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from portal.accounts.audit import audit_entries
+from portal.accounts.models import Audited, AuditEntry
+from portal.accounts.rest import ApiView
+from portal.common.filters import GivenFilter, MomentFilter
+from portal.common.negotiation import Unnegotiated
+from portal.common.serializers import Answer
+
+LINES = "application/x-ndjson"
+AT_ONCE = 1_000
+
+
+class AuditAnswer(Answer):
+    id = serializers.IntegerField()
+    at = serializers.DateTimeField()
+    actor = serializers.CharField(allow_blank=True, help_text="user name; empty: the portal itself")
+    via = serializers.CharField(help_text="`web`, `token berth_…` (how it begins), `socket` or `system`")
+    address = serializers.IPAddressField(allow_null=True)
+    action = serializers.ChoiceField(Audited.choices)
+    target = serializers.CharField(help_text="what it was done to: a job, a user, a virtual cluster …")
+    vc = serializers.CharField(allow_blank=True)
+    before = serializers.DictField(allow_null=True, help_text="what has changed, as it was; null: nothing was there")
+    after = serializers.DictField(allow_null=True, help_text="the same as it is; null: nothing is there any more")
+
+
+class AuditFilter(GivenFilter):
+    """Filters of the audit log."""
+
+    actor = django_filters.CharFilter(help_text="user name")
+    action = django_filters.MultipleChoiceFilter(choices=Audited.choices, help_text="one or several")
+    target = django_filters.CharFilter(help_text="exactly, such as `alice/train#7`")
+    vc = django_filters.CharFilter(help_text="name of a virtual cluster")
+    since = MomentFilter(field_name="at", lookup_expr="gte", help_text="then or later")
+    until = MomentFilter(field_name="at", lookup_expr="lt", help_text="before")
+
+    class Meta:
+        model = AuditEntry
+        fields: tuple[str, ...] = ()
+
+
+class AuditView(ApiView):
+    """Who did what. For administrators and auditors."""
+
+    queryset = AuditEntry.objects.none()
+    filter_backends = (DjangoFilterBackend,)
+    filterset_class = AuditFilter
+
+    @extend_schema(operation_id="audit_list", responses=AuditAnswer(many=True))
+    def get(self, request: Request) -> Response:
+        """Entries, newest first. Nothing changes or deletes them."""
+        return self.page(audit_entries(user=self.user), AuditAnswer)
+
+
+class AuditExportView(ApiView):
+    """The same to take away."""
+
+    queryset = AuditEntry.objects.none()
+    filter_backends = (DjangoFilterBackend,)
+    filterset_class = AuditFilter
+    content_negotiation_class = Unnegotiated
+    pagination_class = None
+
+    @extend_schema(operation_id="audit_export", responses={(200, LINES): str})
+    def get(self, request: Request) -> HttpResponseBase:
+        """All entries that the filters leave, oldest first, one JSON document a line."""
+        found = self.filter_queryset(audit_entries(user=self.user)).order_by("id")
+        answer = StreamingHttpResponse(_lines(found), content_type=LINES)
+        answer.headers["Content-Disposition"] = 'attachment; filename="audit.jsonl"'
+        return answer
+
+
+async def _lines(entries: QuerySet[AuditEntry]) -> AsyncIterator[bytes]:
+    """So many at a time, each in a thread: the log is never whole in memory, and no transaction stays open."""
+    last = 0
+    while rows := await sync_to_async(_some)(entries, last):
+        last = rows[-1]["id"]
+        yield b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+
+
+def _some(entries: QuerySet[AuditEntry], after: int) -> list[dict[str, Any]]:
+    return [dict(AuditAnswer(row).data) for row in entries.filter(pk__gt=after)[:AT_ONCE]]

@@ -1,0 +1,64 @@
+"""The audit log: who did what, to what, from where, and what it was before and is after.
+
+Each entry is written in the transaction of the change that it tells of: there is no change without one and none
+without its change. The portal has no way to change or delete an entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+
+from portal.accounts.models import Audited, AuditEntry, User
+from portal.accounts.rights import Action, allowed_everywhere
+from portal.common.errors import Denied
+from portal.common.origin import origin
+
+Values = Mapping[str, Any]
+"""What of a thing an entry tells: plain JSON, never a secret."""
+
+READ_AGAIN = timedelta(hours=1)
+"""Who reads the same thing again within this time is not noted again."""
+
+
+def audit_write(
+    action: Audited,
+    *,
+    actor: str,
+    target: str,
+    now: datetime,
+    vc: str = "",
+    before: Values | None = None,
+    after: Values | None = None,
+) -> None:
+    """Notes what ``actor`` (a user name; empty: the portal itself) did to ``target``, in the caller's transaction."""
+    came = origin()
+    AuditEntry.objects.create(
+        at=now, actor=actor, action=action, target=target[:255], vc=vc, before=before, after=after,
+        via=came.via, address=came.address or None,
+    )  # fmt: skip
+
+
+def audit_read(action: Audited, *, actor: str, target: str, now: datetime, vc: str = "") -> None:
+    """Notes that somebody reads what is another's; once an hour."""
+    known = AuditEntry.objects.filter(actor=actor, action=action, target=target[:255], at__gt=now - READ_AGAIN)
+    if not known.exists():
+        audit_write(action, actor=actor, target=target, now=now, vc=vc)
+
+
+def audit_entries(*, user: User) -> QuerySet[AuditEntry]:
+    """All of them, newest first. Raises Denied for those who may not read them."""
+    if not allowed_everywhere(user, Action.AUDIT_READ):
+        raise Denied("The audit log is for administrators and auditors.")
+    return AuditEntry.objects.order_by("-id")
+
+
+def changes_of(before: Values, after: Values) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Of two descriptions of a thing what differs, as it was and as it is."""
+    differ = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    return {name: before[name] for name in differ if name in before}, {
+        name: after[name] for name in differ if name in after
+    }

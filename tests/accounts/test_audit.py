@@ -1,0 +1,192 @@
+"""The audit log: every change has an entry that says who, what, before and after, from where; nothing deletes one."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.contrib import admin
+from django.test import Client
+from django.urls import get_resolver
+from django.utils import timezone
+
+from portal.accounts.models import Audited, AuditEntry, ClusterRole, Token
+from portal.accounts.services import user_create
+from portal.clusters.models import Membership
+from portal.clusters.services import member_set
+from portal.jobs.models import Job
+from tests.accounts.test_rights import CASES, kind_of, path_of, scene
+from tests.support.cast import HOST, Api, person
+from tests.support.world import World
+
+pytestmark = pytest.mark.django_db
+
+__all__ = ["scene"]
+
+BEFORE_AND_AFTER: dict[str, tuple[str, str, Any, Any]] = {
+    "job_submit": ("job.submit", "admin/second#1", None, {"priority": 10, "tasks": 1, "gpus": 1}),
+    "job_stop": ("job.stop", "alice/secret#2", {"state": "waiting"}, {"state": "stopped"}),
+    "job_pause": ("job.pause", "alice/secret#2", None, None),
+    "node_set_intent": (
+        "node.intent", "gpu01", {"intent": "open", "reason": ""}, {"intent": "cordoned", "reason": ""},
+    ),
+    "virtual_cluster_set_rules": ("vc.rules", "vision", {"user_gpus": None}, {"user_gpus": 9}),
+    "member_set": ("vc.member", "nobody", None, {"role": "member"}),
+    "member_remove": ("vc.member", "extra", {"role": "member"}, None),
+    "virtual_cluster_create": ("vc.create", "new", None, None),
+    "virtual_cluster_remove": ("vc.remove", "idle", {"quota": {}}, None),
+    "virtual_cluster_secret_set": ("secret", "secret key of vision", None, {}),
+    "virtual_cluster_registry_login_delete": (
+        "secret", "registry stored.example.org of vision", {"username": ""}, None,
+    ),
+    "firm_right_set": ("vc.firm_right", "alice", None, {"gpus": 1, "last_day": "2999-01-01"}),
+}  # fmt: skip
+"""Operation -> the entry that it leaves."""
+
+CHANGE_NOTHING = {
+    "job_validate", "job_estimate",
+    "cluster_import", "quota_set", "quota_change_plan",  # asked as a dry run
+    "job_move",  # into the virtual cluster where it is
+}  # fmt: skip
+
+
+def entries(**wanted: Any) -> list[AuditEntry]:
+    return list(AuditEntry.objects.filter(**wanted).order_by("id"))
+
+
+@pytest.mark.parametrize("name", sorted(name for name, case in CASES.items() if case.method != "GET"))
+def test_each_operation_that_changes_something_leaves_one_entry(scene: Any, name: str) -> None:
+    api = Api(scene.people["admin"])
+    if name == "job_resume":
+        api.call("POST", f"jobs/{scene.waiting.pk}/pause")
+    if name == "firm_right_end":
+        right = CASES["firm_right_set"]
+        api.call(right.method, path_of(right, scene), right.body)
+    if name == "quota_change_plan":
+        api.call("DELETE", f"quota-changes/{scene.change.pk}")
+    last = AuditEntry.objects.latest("id").pk if AuditEntry.objects.exists() else 0
+    answer = api.call(CASES[name].method, path_of(CASES[name], scene), CASES[name].body, kind=kind_of(CASES[name]))
+    assert answer.status_code in (200, 201, 204), answer.content
+    found = [one for one in entries(pk__gt=last) if one.action != Audited.TOKEN_USE]
+    if name in CHANGE_NOTHING:
+        assert found == []
+        return
+    (entry,) = found
+    assert (entry.actor, entry.via, entry.address) == ("admin", f"token {api.token.prefix}", "127.0.0.1")
+    if name in BEFORE_AND_AFTER:
+        assert (entry.action, entry.target, entry.before, entry.after) == BEFORE_AND_AFTER[name]
+
+
+def test_what_is_refused_leaves_no_entry(scene: Any) -> None:
+    api = Api(scene.people["other"])
+    before = AuditEntry.objects.exclude(action=Audited.TOKEN_USE).count()
+    for case in (one for one in CASES.values() if one.method != "GET"):
+        api.call(case.method, path_of(case, scene), case.body, kind=kind_of(case))
+    assert AuditEntry.objects.exclude(action=Audited.TOKEN_USE).count() == before
+
+
+def test_done_twice_is_told_once(world: World) -> None:
+    world.node("gpu01", gpus=1)
+    job = world.submit()
+    api = Api(world.user)
+    for _ in range(2):
+        api.call("POST", f"jobs/{job.pk}/pause")
+    member_set(vc=world.vc, user=person("bob"), role="member", now=world.now, actor="root")
+    assert len(entries(action=Audited.JOB_PAUSE)) == 1
+
+
+def test_quotas_are_told_by_virtual_cluster_with_what_they_were(scene: Any) -> None:
+    line = {"vc": "vision", "cell_type": "A100", "count": 0}
+    answer = Api(scene.people["admin"]).call("PATCH", "quotas", {"lines": [line]})
+    assert answer.status_code == 200, answer.content
+    (entry,) = entries(action=Audited.QUOTA, actor="admin")
+    assert (entry.vc, entry.before, entry.after) == ("vision", {"A100": 1}, {"A100": 0})
+
+
+def test_signing_in_and_failing_to_is_told_with_the_address_and_never_the_password() -> None:
+    user_create(username="carol", password="a very long one 1")  # noqa: S106
+    for password in ("wrong", "a very long one 1"):
+        Client(HTTP_HOST=HOST).post("/login", {"username": "carol", "password": password}, REMOTE_ADDR="192.0.2.7")
+    refused, done = entries(action__in=[Audited.SIGN_IN, Audited.SIGN_IN_REFUSED])
+    assert (refused.action, refused.actor, refused.target, refused.address) == (
+        "sign_in.refused", "", "carol", "192.0.2.7",
+    )  # fmt: skip
+    assert (done.action, done.actor, done.via, done.address) == ("sign_in", "carol", "web", "192.0.2.7")
+    assert "very long" not in json.dumps([*AuditEntry.objects.values("target", "before", "after")])
+
+
+def test_a_token_leaves_entries_when_it_is_made_first_used_on_a_day_and_revoked(world: World) -> None:
+    api = Api(world.user)
+    for _ in range(3):
+        api.get("me")
+    Token.objects.update(last_used_at=timezone.now() - timedelta(days=2))
+    api.get("me")
+    api.call("DELETE", f"tokens/{api.token.pk}")
+    told = [one.action for one in entries(target=api.token.prefix)]
+    assert told == ["token.create", "token.use", "token.use", "token.revoke"]
+
+
+def test_who_reads_anothers_log_is_noted_once_an_hour_and_who_reads_their_own_never(scene: Any) -> None:
+    for who in ("owner", "member", "member", "auditor"):
+        assert Api(scene.people[who]).call("GET", f"jobs/{scene.running.pk}/logs").status_code == 200
+    found = entries(action=Audited.LOG_READ)
+    assert [(one.actor, one.target, one.vc) for one in found] == [
+        ("member", "alice/secret#1", "vision"),
+        ("auditor", "alice/secret#1", "vision"),
+    ]
+    AuditEntry.objects.update(at=timezone.now() - timedelta(hours=2))
+    Api(scene.people["member"]).call("GET", f"jobs/{scene.running.pk}/logs")
+    assert len(entries(action=Audited.LOG_READ, actor="member")) == 2
+
+
+def test_what_the_portal_does_by_itself_comes_from_the_system(world: World) -> None:
+    world.node("gpu01", gpus=1)
+    world.submit()
+    world.settle()
+    assert {one.via for one in AuditEntry.objects.all()} == {"system"}
+
+
+def test_an_entry_outlives_what_it_speaks_of(world: World) -> None:
+    world.node("gpu01", gpus=1)
+    job = world.submit()
+    Membership.objects.all().delete()
+    Job.objects.filter(pk=job.pk).delete()
+    world.user.delete()
+    assert [one.target for one in entries(action=Audited.JOB_SUBMIT)] == [job.label]
+
+
+def test_filters_pages_and_export_say_the_same(scene: Any) -> None:
+    api = Api(scene.people["auditor"])
+    for path in ("audit?vc=vision&limit=200", "audit?vc=vision&actor=alice&action=job.submit"):
+        rows = api.get(path)["results"]
+        lines = api.call("GET", path.replace("audit?", "audit/export?").replace("&limit=200", ""))
+        told = async_to_sync(whole)(lines)
+        assert [json.loads(line) for line in told.splitlines()] == rows[::-1] != []
+    refused = api.call("GET", "audit?action=nothing").json()
+    assert refused["errors"][0]["path"] == "action"
+    assert api.call("GET", "audit?since=2999-01-01T00:00:00Z").json()["results"] == []
+
+
+@pytest.mark.parametrize(
+    ("moment", "status"), [("2999-01-01T00:00:00%2B17:18", 200), ("0001-01-01T00:00:00%2B17:18", 400)]
+)
+def test_a_time_may_have_any_offset_that_leaves_it_among_the_years(db: None, moment: str, status: int) -> None:
+    root = Api(person("root", ClusterRole.ADMIN))
+    for path in ("audit", "jobs"):
+        answer = root.call("GET", f"{path}?since={moment}")
+        assert answer.status_code == status, answer.content
+
+
+async def whole(answer: Any) -> bytes:
+    return b"".join([part async for part in answer.streaming_content])
+
+
+def test_nothing_in_the_portal_changes_or_deletes_an_entry() -> None:
+    administrator = Api(person("root", ClusterRole.ADMIN))
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        assert administrator.call(method, "audit").status_code == 405
+    assert AuditEntry not in admin.site._registry
+    assert [one for one in map(str, get_resolver().url_patterns) if "audit" in one and "api" not in one] == []
