@@ -33,7 +33,7 @@ lint: $(DONE)/dev frontend/dist/.built ## style, types, the floors, Django's own
 	@scripts/lint
 
 bench: engine ## print the figures of tests/benchmarks
-	@for file in tests/benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python -m tests.benchmarks.$$(basename $$file .py); done
+	@for file in tests/benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=client $(BIN)/python -m tests.benchmarks.$$(basename $$file .py); done
 
 soak: engine frontend/dist/.built ## the tests that take hours
 	@$(BIN)/python -m pytest -m soak

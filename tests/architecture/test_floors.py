@@ -1,6 +1,7 @@
 """The floors hold: who may import whom, in the code as written and in the code as it runs."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -10,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from berth import __version__
 from scheduling.compiled import GROUP
 
 ROOT = Path(__file__).parents[2]
+WITH_CLIENT = {**os.environ, "PYTHONPATH": str(ROOT / "client")}
 
 IMPORT_ALL_WITHOUT = """
 import importlib, pkgutil, sys
@@ -36,14 +39,15 @@ print(*sorted({name.partition(".")[0] for name in sys.modules}))
 def imported(package: str, *banned: str) -> set[str]:
     """Every top-level module that is loaded once all of `package` is imported, with `banned` out of reach."""
     command = [sys.executable, "-c", IMPORT_ALL_WITHOUT, package, *banned]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=WITH_CLIENT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return set(done.stdout.split())
 
 
 def test_the_import_contracts_are_kept() -> None:
     linter = Path(sys.executable).with_name("lint-imports")
-    done = subprocess.run([linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    command = [str(linter), "--no-cache"]
+    done = subprocess.run(command, cwd=ROOT, env=WITH_CLIENT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
 
@@ -56,12 +60,22 @@ def test_the_contracts_name_every_module_of_the_agent_that_is_not_for_the_portal
     assert found - {"nodes.__init__", "nodes.protocol"} == set(named)
 
 
+def test_client_and_portal_are_of_one_version() -> None:
+    from portal.settings import VERSION
+
+    assert __version__ == VERSION
+
+
 def is_module(path: Path) -> bool:
     return path.suffix == ".py" or (path / "__init__.py").exists()
 
 
 def test_the_agent_works_without_django_the_portal_and_the_engine() -> None:
     imported("nodes", "django", "portal", "scheduling", "channels", "rest_framework")
+
+
+def test_the_client_and_its_command_work_without_django_the_portal_the_agent_and_the_engine() -> None:
+    imported("berth", "django", "portal", "nodes", "scheduling", "celery", "redis", "rest_framework")
 
 
 def test_the_engine_works_with_the_standard_library_alone() -> None:
@@ -94,6 +108,18 @@ def test_every_library_that_is_imported_is_asked_for_by_name(folder: str, listin
 
 # Parts of Django, Celery and Docker's client that have a distribution of their own and show through theirs.
 BY_ITS_PARENT = {"amqp", "asgiref", "kombu", "requests", "urllib3"}
+
+
+def test_every_library_that_the_client_imports_is_asked_for_by_its_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = {normal(line) for line in project["dependencies"]}
+    owners = packages_distributions()
+    found = {
+        normal(owner)
+        for module in top_level_imports(ROOT / "client") - {"berth"} - set(sys.stdlib_module_names)
+        for owner in owners[module]
+    }
+    assert found == wanted
 
 
 def top_level_imports(folder: Path) -> set[str]:

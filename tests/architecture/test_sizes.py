@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ["scheduling", "nodes", "portal", "tests"]
+PACKAGES = ["scheduling", "nodes", "portal", "client", "tests"]
 FUNCTION = 30
 FILE = 450
 

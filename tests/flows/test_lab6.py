@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from berth import NotValid
 from tests.support import images
 from tests.support.docker_engine import DockerEngine
 from tests.support.person import Person
@@ -192,9 +193,8 @@ def test_incremental_a_job_that_is_no_gang_starts_one_task_on_the_free_node(lab:
 @pytest.mark.usefixtures("one_vc")
 def test_over_quota_a_larger_gang_is_refused_and_single_tasks_run_two_at_a_time(lab: Person) -> None:
     four = config(6).replace("instances: 2", "instances: 4")
-    answer = lab.http.post("/jobs", content=four, headers={"Content-Type": "application/yaml"})
-    assert answer.status_code == 400
-    assert "exceeds maximum 2" in answer.text
+    with pytest.raises(NotValid, match="exceeds maximum 2"):
+        lab.submit(four)
     single = (
         config(7)
         .replace("instances: 2", "instances: 4")

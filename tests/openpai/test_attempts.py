@@ -85,7 +85,9 @@ def test_a_preempted_run_shows_openpais_code_and_its_job_waits_again(world: Worl
     assert (job["state"], job["attemptId"], job["retryDetails"]["platform"]) == ("WAITING", 1, 0)
     first = pai.get("jobs/alice~low/attempts/0")
     assert first["jobStatus"]["appExitCode"] == -101
-    assert first["taskRoles"]["worker"]["taskStatuses"][0]["containerExitCode"] == -101
+    (task,) = first["taskRoles"]["worker"]["taskStatuses"]
+    assert task["containerExitCode"] == -101
+    assert "alice/high#1" in task["containerExitDiagnostics"]
 
 
 def _class(name: str) -> dict[str, object]:

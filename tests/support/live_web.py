@@ -48,10 +48,11 @@ class Listener:
 
 
 @contextmanager
-def live_web() -> Iterator[LiveWeb]:
+def live_web(**options: Any) -> Iterator[LiveWeb]:
+    """`options` are uvicorn's own."""
     from portal.asgi import application
 
-    config = uvicorn.Config(application, port=0, log_level="warning", lifespan="off", ws="websockets-sansio")
+    config = uvicorn.Config(application, port=0, log_level="warning", lifespan="off", ws="websockets-sansio", **options)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -2,19 +2,20 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import httpx
 import yaml
 from websockets.sync.client import ClientConnection, connect
 
+from berth import Client, Conflict
+from berth.model import LIVE
 from nodes.protocol import MARK
 from nodes.runtimes.process import ProcessRuntime
 from tests.support.stack import Stack
 from tests.support.waiting import wait_until
 
-LIVE = ("waiting", "starting", "running", "stopping")
 OVER = ("succeeded", "failed", "stopped")
 
 
@@ -24,15 +25,13 @@ class Person:
     def __init__(self, stack: Stack, name: str, vc: str) -> None:
         self.stack, self.name, self.vc = stack, name, vc
         self.http = stack.client(name)
+        self.berth = Client(stack.url, stack.tokens[name], trust_env=False)
 
     # ------------------------------------------------------------ jobs
 
     def submit(self, text: str, key: str = "") -> int:
         """Submit a job file. Returns the job's id; the portal must accept it."""
-        headers = {"Content-Type": "application/yaml"} | ({"Idempotency-Key": key} if key else {})
-        answer = self.http.post("/jobs", content=text, headers=headers)
-        assert answer.is_success, answer.text
-        return int(answer.json()["id"])
+        return self.berth.jobs.submit(text, key=key or None).id
 
     def run(self, *commands: str, **changes: Any) -> int:
         """Submit a job of `commands`; see `job_file`."""
@@ -42,8 +41,7 @@ class Person:
         return self.get(f"/jobs/{job_id}")
 
     def stop(self, job_id: int) -> None:
-        answer = self.http.post(f"/jobs/{job_id}/stop")
-        assert answer.is_success, answer.text
+        self.berth.jobs.stop(job_id)
 
     def wait(self, job_id: int, *states: str, deadline_s: float = 60) -> dict[str, Any]:
         """The job once it is in one of the states. Fails at once when it is over in another one."""
@@ -81,12 +79,10 @@ class Person:
 
     def clear(self) -> None:
         """Stop whatever this person still has, and wait until it has ended."""
-        live = {
-            job["id"]: job for state in LIVE for job in self.get(f"/jobs?user={self.name}&state={state}")["results"]
-        }
-        for job_id, job in live.items():
-            if job["state"] != "stopping":
-                self.http.post(f"/jobs/{job_id}/stop")
+        live = [job.id for job in self.berth.jobs.list(user=self.name, state=LIVE)]
+        for job_id in live:
+            with suppress(Conflict):  # it has ended meanwhile
+                self.berth.jobs.stop(job_id)
         for job_id in live:
             self.wait(job_id, *OVER)
 
@@ -99,9 +95,7 @@ class Person:
         return [line for line in text.splitlines() if line != ProcessRuntime.notice]
 
     def log_text(self, job_id: int, task_attempt: str) -> str:
-        answer = self.http.get(f"/jobs/{job_id}/logs", params={"task_attempt": task_attempt, "format": "text"})
-        assert answer.is_success, answer.text
-        return answer.text
+        return "".join(self.berth.log_text(job_id, task_attempt))
 
     def wait_line(self, job_id: int, line: str, task: int = 0, deadline_s: float = 60) -> None:
         """Wait until this very line stands in the log."""

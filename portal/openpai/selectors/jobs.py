@@ -36,7 +36,7 @@ from portal.openpai.states import JOBS, PaiState, states_of
 
 ORDERS = {
     "jobName": "name",
-    "submissionTime": "submitted_at",
+    "submissionTime": "pk",  # ids grow with it, and need no sorting
     "username": "user__username",
     "vc": "vc__name",
     "retries": "retries",
@@ -107,9 +107,8 @@ def _roles_count() -> Coalesce:
 
 def _order(asked: JobsAsked) -> list[OrderBy]:
     column = F(ORDERS[asked.order])
-    if asked.descending:
-        return [column.desc(nulls_first=True), F("pk").desc()]
-    return [column.asc(nulls_last=True), F("pk").asc()]
+    by_id = [] if asked.order == "submissionTime" else [F("pk").desc() if asked.descending else F("pk").asc()]
+    return [column.desc(nulls_first=True) if asked.descending else column.asc(nulls_last=True), *by_id]
 
 
 def _filter(asked: JobsAsked) -> Q:

@@ -1,0 +1,52 @@
+"""Berth's Python client: jobs, logs, queue and nodes over the portal's REST API.
+
+from berth import Client
+
+with Client("https://berth.example.org", token) as client:
+    job = client.jobs.submit(open("train.yaml", "rb").read())
+    print(client.jobs.wait(job.id).state)
+"""
+
+from berth.client import AsyncClient, Client
+from berth.errors import (
+    BadAnswer,
+    BerthError,
+    Conflict,
+    Fault,
+    JobUnfinished,
+    Misused,
+    NotAllowed,
+    NotFound,
+    NotSignedIn,
+    NotValid,
+    Problem,
+    ServerFault,
+    TlsFailed,
+    TooMany,
+    Unreachable,
+)
+from berth.logs import AsyncLogFollow, LogFollow
+from berth.version import __version__
+
+__all__ = [
+    "AsyncClient",
+    "AsyncLogFollow",
+    "BadAnswer",
+    "BerthError",
+    "Client",
+    "Conflict",
+    "Fault",
+    "JobUnfinished",
+    "LogFollow",
+    "Misused",
+    "NotAllowed",
+    "NotFound",
+    "NotSignedIn",
+    "NotValid",
+    "Problem",
+    "ServerFault",
+    "TlsFailed",
+    "TooMany",
+    "Unreachable",
+    "__version__",
+]

@@ -1,0 +1,1 @@
+"""The `berth` command: what a person does at a terminal, over the client alone."""

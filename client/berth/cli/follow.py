@@ -1,0 +1,286 @@
+"""Going along with a job: why it waits, what is being prepared, what its tasks write, how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+from rich.status import Status
+
+from berth.cli.screen import clean, console, say, show_json_line, span, when
+from berth.cli.target import TaskName
+from berth.cli.terminal import AsIs, Screened
+from berth.client import AsyncClient
+from berth.errors import ServerFault, Unreachable
+from berth.logs import PATIENCE_S
+from berth.model import MARK, JobDetail, LogRecord, Task, TaskAttempt
+
+POLL_S = 1.0
+MOST_TASKS = 16
+REST_OF_LOG_S = 30.0
+"""How long after a job's end its logs may still take to come."""
+
+
+def screen(*, raw: bool) -> AsIs | Screened:
+    """What a log passes through on its way to standard output: on a terminal its control sequences stay behind."""
+    return AsIs() if raw or not sys.stdout.isatty() else Screened()
+
+
+class Output(Protocol):
+    """Where the log of one task goes."""
+
+    def take(self, record: LogRecord) -> None:
+        """One record."""
+
+    def end(self) -> None:
+        """The log has ended."""
+
+
+class Stream:
+    """One task's log as it is; lines of Berth's own stand on lines of their own."""
+
+    def __init__(self, *, raw: bool) -> None:
+        self._screen = screen(raw=raw)
+        self._open_line = False
+
+    def take(self, record: LogRecord) -> None:
+        """Prints it at once."""
+        text = self._screen.feed(record.text)
+        if record.stream == MARK and self._open_line:
+            text = "\n" + text
+        self._open_line = not text.endswith("\n") if text else self._open_line
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    def end(self) -> None:
+        """Leaves the terminal as it was."""
+        sys.stdout.write(self._screen.end())
+        sys.stdout.flush()
+
+
+class Lines:
+    """One task's log among others: whole lines behind the task's name; of a line that was written over, its end."""
+
+    def __init__(self, name: str, *, raw: bool) -> None:
+        self._prefix = f"[{clean(name)}] "
+        self._screen = screen(raw=raw)
+        self._rest = ""
+
+    def take(self, record: LogRecord) -> None:
+        """Prints the lines that are whole."""
+        before = "\n" if record.stream == MARK and self._rest else ""
+        *lines, self._rest = (self._rest + before + self._screen.feed(record.text)).split("\n")
+        self._print(lines)
+
+    def end(self) -> None:
+        """Prints the last line, though it is not whole."""
+        self._print([self._rest] if self._rest else [])
+        self._rest = ""
+
+    def _print(self, lines: Sequence[str]) -> None:
+        close = self._screen.end()
+        for line in lines:
+            sys.stdout.write(f"{self._prefix}{line.rstrip(chr(13)).rpartition(chr(13))[2]}{close}\n")
+        sys.stdout.flush()
+
+
+class JsonLines:
+    """Each record as JSON."""
+
+    def __init__(self, task: str) -> None:
+        self._task = task
+
+    def take(self, record: LogRecord) -> None:
+        """Prints it at once."""
+        row = {"task": self._task, "time_ms": record.time_ms, "stream": record.stream, "text": record.text}
+        show_json_line({"kind": "log", **row})
+
+    def end(self) -> None:
+        """Nothing: every line is whole."""
+
+
+class Notices:
+    """What goes on, on standard error: one line that changes on a terminal, else a line for each change."""
+
+    def __init__(self) -> None:
+        self._status: Status | None = None
+        self._said = ""
+
+    def tell(self, text: str) -> None:
+        """Shows it in place of what was told before."""
+        text = clean(text)
+        if text == self._said:
+            return
+        self._said = text
+        if not sys.stderr.isatty():
+            say(f"- {text}")
+        elif self._status is None:
+            self._status = console(errors=True).status(text)
+            self._status.start()
+        else:
+            self._status.update(text)
+
+    def hide(self) -> None:
+        """Makes room for the log."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+            self._said = ""
+
+
+class Follower:
+    """Follows one job. ``task``: that one alone; else all, MOST_TASKS at most, which is said."""
+
+    def __init__(
+        self, client: AsyncClient, *, task: TaskName | None = None, tail: bool = False, raw: bool, as_json: bool
+    ) -> None:
+        self._client, self._task, self._raw, self._json = client, task, raw, as_json
+        self._start: int | str = "tail" if tail else 0
+        self._readers: dict[str, asyncio.Task[None]] = {}
+        self._seen_first: dict[str, int] = {}
+        self._notices = Notices()
+
+    async def run(self, job_id: int) -> JobDetail:
+        """To the job's end, and that of its logs. Raises BerthError."""
+        try:
+            while True:
+                job = await self._patiently(job_id)
+                if self._task is None and job.task_count > MOST_TASKS and not self._readers:
+                    self._notices.tell(f"following the first {MOST_TASKS} of {job.task_count} tasks; --task picks one")
+                tasks = await self._tasks(job_id)
+                for task in tasks:
+                    self._read(task, single=self._task is not None or job.task_count == 1)
+                if job.over:
+                    await self._rest_of_logs()
+                    return job
+                self._tell(job, tasks)
+                await self._pause()
+        finally:
+            self._notices.hide()
+            for reader in self._readers.values():
+                reader.cancel()
+            await asyncio.gather(*self._readers.values(), return_exceptions=True)
+
+    async def _patiently(self, job_id: int) -> JobDetail:
+        """The job now, or once the server is back."""
+        begun = time.monotonic()
+        while True:
+            try:
+                return await self._client.jobs.get(job_id)
+            except (Unreachable, ServerFault) as error:
+                if time.monotonic() - begun > PATIENCE_S:
+                    raise
+                self._notices.tell(f"{error}; trying again, and the job goes on")
+                await asyncio.sleep(POLL_S)
+
+    async def _tasks(self, job_id: int) -> list[Task]:
+        found: list[Task] = []
+        try:
+            async for task in self._client.jobs.tasks(job_id):
+                if self._task is None:
+                    found.append(task)
+                elif (task.role, task.index) == (self._task.role, self._task.index):
+                    return [task]
+                if len(found) == MOST_TASKS:
+                    break
+        except (Unreachable, ServerFault):
+            return []  # the next look brings them
+        return found
+
+    def _read(self, task: Task, *, single: bool) -> None:
+        """Begins to follow what is new: the newest attempt when first seen, and every later one."""
+        if not task.attempts:
+            return
+        first = self._seen_first.setdefault(task.name, task.attempts[0].number)
+        for attempt in reversed(task.attempts):
+            if attempt.number >= first and attempt.id not in self._readers:
+                self._readers[attempt.id] = asyncio.create_task(self._print(attempt, self._output(task.name, single)))
+
+    def _output(self, name: str, single: bool) -> Output:
+        if self._json:
+            return JsonLines(name)
+        return Stream(raw=self._raw) if single else Lines(name, raw=self._raw)
+
+    async def _print(self, attempt: TaskAttempt, output: Output) -> None:
+        try:
+            async for record in self._client.follow(attempt.id, offset=self._start):
+                self._notices.hide()
+                output.take(record)
+        finally:
+            output.end()
+
+    async def _pause(self) -> None:
+        """Until the next look; raises what a reader raised."""
+        if not self._readers:
+            await asyncio.sleep(POLL_S)
+            return
+        done, _ = await asyncio.wait(self._readers.values(), timeout=POLL_S, return_when=asyncio.FIRST_EXCEPTION)
+        for reader in done:
+            reader.result()
+        if len(done) == len(self._readers):
+            await asyncio.sleep(POLL_S)
+
+    async def _rest_of_logs(self) -> None:
+        if not self._readers:
+            return
+        done, late = await asyncio.wait(self._readers.values(), timeout=REST_OF_LOG_S)
+        for reader in done:
+            reader.result()
+        if late:
+            self._notices.hide()
+            say("berth: the end of the log has not come yet; later: berth logs")
+
+    def _tell(self, job: JobDetail, tasks: Sequence[Task]) -> None:
+        if text := outlook(job, tasks):
+            self._notices.tell(text)
+
+
+def outlook(job: JobDetail, tasks: Sequence[Task]) -> str:
+    """Why nothing is to be read yet, in a line; empty once something is."""
+    if job.state == "waiting" and job.waiting is not None:
+        return waiting_line(job)
+    if job.state == "starting":
+        return "; ".join(["starting", *filter(None, map(preparing, tasks))])
+    return ""
+
+
+def preparing(task: Task) -> str:
+    """What a task's node is busy with before it runs, such as the pull of its image; empty: nothing that it tells."""
+    attempt = task.attempts[0] if task.attempts else None
+    if attempt is None or attempt.ended_at is not None or not attempt.progress:
+        return ""
+    percent = attempt.progress.get("percent")
+    share = "" if percent is None else f" {percent} %"
+    what = attempt.progress.get("message") or attempt.progress.get("code") or ""
+    return f"{task.name} on {attempt.node}: {what}{share}"
+
+
+def waiting_line(job: JobDetail) -> str:
+    """Why it waits, at which place, and until about when."""
+    waiting = job.waiting
+    assert waiting is not None
+    parts = ["waiting" + (f": {waiting.message}" if waiting.message else "")]
+    if waiting.paused:
+        parts.append("paused")
+    if waiting.place is not None:
+        parts.append(f"place {waiting.place}")
+    if waiting.start is not None:
+        parts.append(f"starts about {when(waiting.start.p50)}, by {when(waiting.start.p90)} nine times in ten")
+    return "; ".join(parts)
+
+
+def ending_line(job: JobDetail) -> str:
+    """How it ended, in a line."""
+    ran = f" after {span((job.ended_at - job.started_at).total_seconds())}" if job.started_at and job.ended_at else ""
+    cause = f": {job.end_message}" if job.end_message and job.state != "succeeded" else ""
+    return f"job {job.label} {job.state}{ran}{cause}"
+
+
+def exit_code(job: JobDetail) -> int:
+    """The job's own; 1 where it ended badly without one that a process can pass on."""
+    if job.state == "succeeded":
+        return 0
+    return job.exit_code if job.exit_code is not None and 0 < job.exit_code < 256 else 1

@@ -1,0 +1,89 @@
+"""One job as `berth show` and `berth why` tell of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from berth.cli.follow import ending_line, preparing, waiting_line
+from berth.cli.screen import cores, memory, span, table, when
+from berth.model import Event, JobDetail, Score, Start, Task
+
+MOST_EVENTS = 10
+
+
+def job_page(job: JobDetail, tasks: Sequence[Task], events: Sequence[Event], *, more: bool) -> Iterator[object]:
+    """Tables and lines; ``more``: the job has tasks that are not in the list."""
+    yield table(("", "*"), _facts(job))
+    yield ""
+    yield table(("ROLE", ">TASKS", ">GPU", ">CPU", ">MEMORY", "SKU", "*STATES"), _roles(job))
+    if tasks:
+        yield ""
+        yield table(("TASK", "STATE", "NODE", "GPUS", ">EXIT", "*"), (_task(task) for task in tasks))
+    if more:
+        yield f"… of {job.task_count} tasks"
+    if events:
+        yield ""
+        yield table(("WHEN", "*EVENT"), ((event.at, event.message) for event in events[-MOST_EVENTS:]))
+
+
+def _facts(job: JobDetail) -> Iterator[tuple[str, object]]:
+    yield "job", f"{job.label}  (id {job.id})"
+    yield "state", job.state
+    if job.waiting is not None:
+        yield "why", waiting_line(job)
+    if job.over:
+        yield "end", ending_line(job)
+        yield "exit code", job.exit_code
+    yield "virtual cluster", job.vc
+    yield "size", f"{job.task_count} tasks, {job.gpu_count} GPUs{', start together' if job.gang else ''}"
+    yield "priority", job.priority
+    yield "submitted", job.submitted_at
+    yield "started", job.started_at
+    if job.attempt is not None:
+        yield "attempt", f"{job.attempt.number} ({job.attempt.state}), {job.retries} retries"
+
+
+def _roles(job: JobDetail) -> Iterator[tuple[object, ...]]:
+    for role in job.roles:
+        states = ", ".join(f"{count} {state}" for state, count in role.tasks.items())
+        yield role.name, role.instances, role.gpus, cores(role.cpu_milli), memory(role.memory_mb), role.sku, states
+
+
+def _task(task: Task) -> tuple[object, ...]:
+    if not task.attempts:
+        return task.name, task.state, "", "", "", ""
+    newest = task.attempts[0]
+    gpus = ",".join(str(gpu.index) for gpu in newest.gpus)
+    return task.name, task.state, newest.node, gpus, newest.exit_code, _said(task)
+
+
+def _said(task: Task) -> str:
+    """What its node is busy with, or why it ended."""
+    newest = task.attempts[0]
+    return preparing(task) or newest.stop_message or newest.exit_message
+
+
+def why_lines(job: JobDetail) -> Iterator[str]:
+    """Why it waits with all that is known of it, or why it does not."""
+    if job.waiting is None:
+        yield ending_line(job) if job.over else f"job {job.label} does not wait: it is {job.state}"
+        return
+    waiting = job.waiting
+    yield waiting.message or "The scheduler has not looked at it yet."
+    if waiting.paused:
+        yield f"It is paused: berth resume {job.id}"
+    if waiting.place is not None:
+        yield f"Place {waiting.place} in {job.vc}."
+    if waiting.not_before is not None:
+        yield f"It is tried again from {when(waiting.not_before)} on."
+    yield from start_lines(waiting.start, waiting.score)
+
+
+def start_lines(start: Start | None, score: Score | None) -> Iterator[str]:
+    """The estimate of a start, with its record."""
+    if start is None:
+        yield "There is no estimate of its start yet."
+        return
+    yield f"It starts about {when(start.p50)}, by {when(start.p90)} nine times in ten."
+    if score is not None and score.count:
+        yield (f"Of {score.count} such estimates {score.hits} held; half were within {span(score.off_s)} of the start.")

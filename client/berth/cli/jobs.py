@@ -1,0 +1,299 @@
+"""Commands about jobs: submit, run, list, show, stop and the like."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from berth.cli import completion
+from berth.cli.failing import INTERRUPTED, NOT_VALID, place
+from berth.cli.follow import Follower, ending_line, exit_code
+from berth.cli.job_page import job_page, start_lines, why_lines
+from berth.cli.run_file import Run
+from berth.cli.screen import say, show, show_json, show_json_line, span, table
+from berth.cli.settings import Session
+from berth.cli.target import JOB_HELP, TaskName, job_id
+from berth.client import AsyncClient, Client
+from berth.errors import Misused
+from berth.model import Estimate, Job, JobDetail, Validation
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+JobName = Annotated[
+    str, typer.Argument(metavar="JOB", help=JOB_HELP, show_default=False, autocompletion=completion.jobs)
+]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Print its log to its end; exit with its exit code.")]
+Raw = Annotated[bool, typer.Option("--raw", help="Print a log's control sequences on a terminal, too.")]
+MOST_SHOWN = 50
+T = TypeVar("T")
+
+
+def submit(
+    ctx: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A job file, YAML or JSON; - reads standard input.")],
+    follow: Follow = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would become of it.")] = False,
+    key: Annotated[str | None, typer.Option(metavar="KEY", help="Sent again with it, it is the same job.")] = None,
+    raw: Raw = False,
+    as_json: AsJson = False,
+) -> None:
+    """Submit a job file."""
+    document = read(file)
+    with session(ctx).client() as client:
+        if dry_run:
+            tell_estimate(client.jobs.estimate(document), as_json=as_json)
+            return
+        job = client.jobs.submit(document, key=key)
+    submitted(ctx, job, follow=follow, raw=raw, as_json=as_json)
+
+
+def check(
+    ctx: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A job file, YAML or JSON; - reads standard input.")],
+    as_json: AsJson = False,
+) -> None:
+    """Check a job file without submitting it: every problem with its line, and hints."""
+    with session(ctx).client() as client:
+        found = client.jobs.validate(read(file))
+    if as_json:
+        show_json(found)
+    else:
+        show(*check_lines(found))
+    if not found.valid:
+        raise typer.Exit(NOT_VALID)
+
+
+def move(
+    ctx: typer.Context,
+    job: JobName,
+    vc: Annotated[
+        str, typer.Argument(metavar="VC", help="Where it shall wait.", autocompletion=completion.virtual_clusters)
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Let a waiting job wait in another virtual cluster, with its old time of submission."""
+    with session(ctx).client() as client:
+        moved = client.jobs.move(job_id(client, job), vc)
+    show_json(moved) if as_json else show(f"job {moved.label} waits in {moved.vc}")
+
+
+def run(
+    ctx: typer.Context,
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="What to run, after --.")],
+    image: Annotated[str, typer.Option(envvar="BERTH_IMAGE", help="The container image.")],
+    gpus: Annotated[int, typer.Option("--gpus", "-g", min=0, help="GPUs of each task.")] = 1,
+    sku: Annotated[str | None, typer.Option(help="The kind of GPU; else any.")] = None,
+    cpu: Annotated[int | None, typer.Option(min=1, help="Cores; 4 for each GPU, else 1.", show_default=False)] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="Such as 64G; 16G for each GPU, else 2G.", show_default=False)
+    ] = None,
+    tasks: Annotated[int, typer.Option(min=1, help="How many equal tasks, which start together.")] = 1,
+    vc: Annotated[
+        str | None,
+        typer.Option(
+            envvar="BERTH_VC",
+            help="The virtual cluster; else the only one you are in.",
+            autocompletion=completion.virtual_clusters,
+        ),
+    ] = None,
+    name: Annotated[str, typer.Option(help="The job's name; else after the program.", show_default=False)] = "",
+    env: Annotated[list[str] | None, typer.Option("--env", "-e", metavar="NAME=VALUE", help="Set a variable.")] = None,
+    priority: Annotated[str | None, typer.Option(help="crit, prod, test or oppo.")] = None,
+    time_limit: Annotated[str | None, typer.Option(help="Such as 2d or 90m.")] = None,
+    borrow: Annotated[bool, typer.Option("--borrow", help="Start on idle GPUs of others, too.")] = False,
+    retries: Annotated[int, typer.Option(min=0, help="How many failures are tried again.")] = 0,
+    follow: Follow = False,
+    to_print: Annotated[bool, typer.Option("--print", help="Print the job file; nothing is submitted.")] = False,
+    raw: Raw = False,
+    as_json: AsJson = False,
+) -> None:
+    """Submit one command: the job file is made of the options."""
+    with session(ctx).client() as client:
+        wanted = Run(
+            command=command, image=image, vc=vc or only_vc(client), name=name, tasks=tasks, gpus=gpus, sku=sku,
+            cpu=cpu, memory=memory, env=env or (), priority=priority, time_limit=time_limit, borrow=borrow,
+            retries=retries,
+        )  # fmt: skip
+        if to_print:
+            print(wanted.document(), end="")
+            return
+        job = client.jobs.submit(wanted.document())
+    submitted(ctx, job, follow=follow, raw=raw, as_json=as_json)
+
+
+def ls(
+    ctx: typer.Context,
+    everybody: Annotated[bool, typer.Option("--all", "-a", help="Of everybody whose jobs you may see.")] = False,
+    user: Annotated[str | None, typer.Option(help="Of this user; else yours.")] = None,
+    vc: Annotated[str | None, typer.Option(help="In this virtual cluster.")] = None,
+    state: Annotated[list[str] | None, typer.Option(help="In this state; may be given several times.")] = None,
+    name: Annotated[str | None, typer.Option(help="With this in the name.")] = None,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many at most.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List jobs, newest first."""
+    with session(ctx).client() as client:
+        whose = None if everybody else user or client.me().username
+        found = client.jobs.list(state=state or (), vc=vc, user=whose, name=name, page=min(count + 1, 200))
+        jobs, more = several(found, count)
+    if as_json:
+        show_json(jobs)
+        return
+    columns = (">ID", "JOB", "VC", "STATE", ">TASKS", ">GPUS", "SUBMITTED", ">RAN", "*")
+    show(table(columns, (_row(job) for job in jobs)))
+    if more:
+        say(f"- there are more; -n {count * 5} shows {count * 5}")
+
+
+def show_job(ctx: typer.Context, job: JobName, as_json: AsJson = False) -> None:
+    """Show a job: its state, its tasks, what happened to it."""
+    with session(ctx).client() as client:
+        found = client.jobs.get(job_id(client, job))
+        tasks, more = several(client.jobs.tasks(found.id), MOST_SHOWN)
+        if as_json:
+            show_json({"job": found, "tasks": tasks})
+            return
+        events = list(client.jobs.events(found.id))
+    show(*job_page(found, tasks, events, more=more))
+
+
+def why(ctx: typer.Context, job: JobName, as_json: AsJson = False) -> None:
+    """Say why a job waits, at which place, and when it will start."""
+    with session(ctx).client() as client:
+        found = client.jobs.get(job_id(client, job))
+    show_json(found.waiting) if as_json else show(*why_lines(found))
+
+
+def config(ctx: typer.Context, job: JobName) -> None:
+    """Print a job's file as it was submitted, its secrets masked."""
+    with session(ctx).client() as client:
+        print(client.jobs.config(job_id(client, job)), end="")
+
+
+def stop(
+    ctx: typer.Context,
+    jobs: Annotated[list[str], typer.Argument(metavar="JOB...", help=JOB_HELP, autocompletion=completion.jobs)],
+    as_json: AsJson = False,
+) -> None:
+    """Stop jobs: at once where they wait, else by SIGTERM and their grace period."""
+    with session(ctx).client() as client:
+        _changed([client.jobs.stop(job_id(client, job)) for job in jobs], as_json=as_json)
+
+
+def pause(ctx: typer.Context, job: JobName, as_json: AsJson = False) -> None:
+    """Hold a waiting job back."""
+    with session(ctx).client() as client:
+        _changed([client.jobs.pause(job_id(client, job))], as_json=as_json)
+
+
+def resume(ctx: typer.Context, job: JobName, as_json: AsJson = False) -> None:
+    """Give a paused job its turn again."""
+    with session(ctx).client() as client:
+        _changed([client.jobs.resume(job_id(client, job))], as_json=as_json)
+
+
+# ---------------------------------------------------------------- shared
+
+
+def session(ctx: typer.Context) -> Session:
+    """What this run of the command was told."""
+    told = ctx.find_object(Session)
+    assert told is not None
+    return told
+
+
+def read(file: str) -> bytes:
+    """A job file's bytes. Raises Misused."""
+    try:
+        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise Misused(f"{file} cannot be read: {error.strerror}") from error
+
+
+def several(rows: Iterator[T], count: int) -> tuple[list[T], bool]:
+    """As many rows as asked for, and whether there are more."""
+    found = list(islice(rows, count + 1))
+    return found[:count], len(found) > count
+
+
+def only_vc(client: Client) -> str:
+    """The virtual cluster of whoever is in one alone. Raises Misused."""
+    mine = [vc.name for vc in client.virtual_clusters.list() if vc.role is not None]
+    if len(mine) == 1:
+        return mine[0]
+    raise Misused(f"name a virtual cluster: --vc {' or '.join(mine)}" if mine else "you are in no virtual cluster")
+
+
+def submitted(ctx: typer.Context, job: JobDetail, *, follow: bool, raw: bool, as_json: bool) -> None:
+    """Tells of a job that was just submitted, and follows it where asked to."""
+    if follow:
+        say(f"- job {job.label} submitted (id {job.id})")
+        raise typer.Exit(followed(session(ctx), job.id, raw=raw, as_json=as_json))
+    if as_json:
+        show_json(job)
+    else:
+        show(f"job {job.label} submitted (id {job.id}); follow it: berth logs -f {job.id}")
+
+
+def followed(
+    told: Session, job: int, *, task: TaskName | None = None, tail: bool = False, raw: bool, as_json: bool
+) -> int:
+    """Goes along with a job to its end; its exit code."""
+
+    async def go() -> JobDetail:
+        server = told.server()
+        async with AsyncClient(server.url, server.token, ca_file=server.ca_file) as client:
+            return await Follower(client, task=task, tail=tail, raw=raw, as_json=as_json).run(job)
+
+    try:
+        ended = asyncio.run(go())
+    except KeyboardInterrupt:
+        say(f"\n- the job goes on; stop it: berth stop {job}")
+        return INTERRUPTED
+    if as_json:
+        show_json_line({"kind": "job", "job": ended})
+    say(f"- {ending_line(ended)}")
+    return exit_code(ended)
+
+
+def check_lines(found: Validation) -> Iterator[str]:
+    """What was found in a job file."""
+    if found.summary is not None:
+        asked = found.summary
+        yield f"{asked.name} is valid: {asked.task_count} tasks, {asked.gpu_count} GPUs, in {asked.vc}"
+    yield from (f"{place(problem.path, problem.line)}{problem.message}" for problem in found.problems)
+    yield from (f"hint: {hint}" for hint in found.hints)
+
+
+def tell_estimate(found: Estimate, *, as_json: bool) -> None:
+    """What would become of a job."""
+    if as_json:
+        show_json(found)
+    elif found.waiting is None:
+        show(f"It would start now, on {', '.join(found.nodes)}.")
+    else:
+        place = f" Place {found.waiting.place}." if found.waiting.place is not None else ""
+        show(f"It would wait: {found.waiting.message}.{place}", *start_lines(found.start, found.score))
+
+
+def _row(job: Job) -> tuple[object, ...]:
+    ran = span(((job.ended_at or datetime.now(UTC)) - job.started_at).total_seconds()) if job.started_at else ""
+    said = job.waiting_message or (job.end_message if job.state != "succeeded" else "")
+    return job.id, job.label, job.vc, job.state, job.task_count, job.gpu_count, job.submitted_at, ran, said
+
+
+def _changed(jobs: list[JobDetail], *, as_json: bool) -> None:
+    if as_json:
+        show_json(jobs)
+    else:
+        show(*(f"job {job.label} is {job.state}{_paused(job)}" for job in jobs))
+
+
+def _paused(job: JobDetail) -> str:
+    return ", paused" if job.waiting is not None and job.waiting.paused else ""

@@ -1,0 +1,76 @@
+"""`berth logs`: what tasks wrote."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from berth.cli.follow import Stream, screen
+from berth.cli.jobs import AsJson, JobName, Raw, followed, session
+from berth.cli.screen import say, show_json_line
+from berth.cli.target import TaskName, job_id, newest_attempt
+from berth.client import Client
+from berth.model import LogRecord, TaskAttempt
+
+TAIL = 64 * 1024
+"""Bytes before the end where a log's tail begins, as the portal has it."""
+
+
+def logs(
+    ctx: typer.Context,
+    job: JobName,
+    task: Annotated[
+        str | None, typer.Option("--task", "-t", metavar="ROLE/INDEX", help="Which task; else the first.")
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on to the job's end, through restarts and retries.")
+    ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help="With -f: all tasks, each line with its task.")
+    ] = False,
+    tail: Annotated[bool, typer.Option("--tail", help="Begin shortly before its end (64 kB).")] = False,
+    raw: Raw = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print the log of a task: as it is now, or with -f as it grows. The exit code of -f is the job's."""
+    if everything and (task is not None or not follow):
+        raise typer.BadParameter("--all goes with -f, and without --task")
+    wanted = TaskName.of(task) if task is not None else None
+    with session(ctx).client() as client:
+        found = job_id(client, job)
+        if not follow:
+            attempt = newest_attempt(client, found, wanted)
+            _print(client, found, attempt, raw=raw, tail=tail, as_json=as_json)
+            return
+        if wanted is None and not everything:
+            wanted = _first(client, found)
+    raise typer.Exit(followed(session(ctx), found, task=wanted, tail=tail, raw=raw, as_json=as_json))
+
+
+def _first(client: Client, job: int) -> TaskName | None:
+    first = next(client.jobs.tasks(job), None)
+    count = client.jobs.get(job).task_count
+    if count > 1 and first is not None:
+        say(f"- task {first.name}, one of {count}; --task picks another, --all shows all")
+    return TaskName(first.role, first.index) if first is not None else None
+
+
+def _print(client: Client, job: int, attempt: TaskAttempt, *, raw: bool, tail: bool, as_json: bool) -> None:
+    if not tail and not as_json:
+        through = screen(raw=raw)
+        for text in client.log_text(job, attempt.id):
+            sys.stdout.write(through.feed(text))
+        sys.stdout.write(through.end())
+        return
+    output = Stream(raw=raw)
+    offset = max(0, attempt.log_end - TAIL) if tail else 0
+    while (piece := client.jobs.log(job, attempt.id, offset=offset, limit=1_000_000)).records:
+        for record in (LogRecord(*row) for row in piece.records):
+            if as_json:
+                show_json_line({"time_ms": record.time_ms, "stream": record.stream, "text": record.text})
+            else:
+                output.take(record)
+        offset = piece.next_offset
+    output.end()

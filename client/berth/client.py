@@ -1,0 +1,195 @@
+"""The clients: one that blocks and one to be awaited, with the same methods."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterator
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
+
+import httpx
+
+from berth.calls import Call, Listing, Rest, Steps, failure, problem_of
+from berth.endpoint import Awaiting, Blocking, WayT_co
+from berth.logs import PATIENCE_S, AsyncLogFollow, Following, LogFollow
+from berth.model import Page
+from berth.resources import Everything, Jobs, Nodes, Tokens, VirtualClusters
+from berth.server import Server
+
+T = TypeVar("T")
+TIMEOUT_S = 30.0
+
+
+class Parts(Everything[WayT_co], ABC):
+    """What both clients are made of: a server, and the parts of its API.
+
+    ``url`` is the portal's address, ``token`` one made by ``login`` or on the profile page; ``ca_file`` names
+    certificates to trust instead of the usual ones, ``trust_env`` says whether proxies and certificates that the
+    environment names are used.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str = "",
+        *,
+        timeout_s: float = TIMEOUT_S,
+        ca_file: str | None = None,
+        trust_env: bool = True,
+    ) -> None:
+        way = cast(WayT_co, self)
+        super().__init__(way)
+        self.server = Server(url, token, ca_file, trust_env)
+        self.jobs: Jobs[WayT_co] = Jobs(way)
+        self.nodes: Nodes[WayT_co] = Nodes(way)
+        self.virtual_clusters: VirtualClusters[WayT_co] = VirtualClusters(way)
+        self.tokens: Tokens[WayT_co] = Tokens(way)
+        self._open(**self.server.http(timeout_s))
+
+    @abstractmethod
+    def _open(self, **options: Any) -> None:
+        """Makes what sends requests."""
+
+
+class Client(Parts[Blocking], Blocking):
+    """Berth's REST API. Close it, or use it in a ``with``. Every method raises `BerthError` and its kinds. May be used
+    by several threads."""
+
+    def _open(self, **options: Any) -> None:
+        self._http = httpx.Client(**options)
+
+    def carry_out(self, steps: Steps[T]) -> T:
+        """Takes each step, until the result is there."""
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    done = self._take(step)
+                except httpx.HTTPError as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(done)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    def _take(self, step: Call[Any] | Rest) -> httpx.Response | None:
+        if isinstance(step, Rest):
+            time.sleep(step.seconds)
+            return None
+        return self._http.request(**_request(step))
+
+    def walk(self, listing: Listing[T]) -> Iterator[T]:
+        """Each row of each page."""
+        call: Call[Page[T]] | None = listing.first()
+        while call is not None:
+            page = self.carry_out(call.steps())
+            yield from page.results
+            call = listing.after(page)
+
+    def log_text(self, job_id: int, task_attempt: str) -> Iterator[str]:
+        """The whole log as it is now, in pieces, however long it is."""
+        try:
+            with self._http.stream("GET", **_log_text(job_id, task_attempt)) as response:
+                if not response.is_success:
+                    response.read()
+                    raise problem_of(response)
+                yield from response.iter_text()
+        except httpx.HTTPError as error:
+            raise failure(error) from error
+
+    def follow(self, task_attempt: str, *, offset: int | str = 0, patience_s: float = PATIENCE_S) -> LogFollow:
+        """A log from ``offset`` on (``"tail"``: from shortly before its end) and live until it has ended. A lost
+        connection is taken up again where it broke; raises Unreachable after ``patience_s`` without one."""
+        return LogFollow(Following(self.server, task_attempt, offset, patience_s))
+
+    def close(self) -> None:
+        """Closes its connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class AsyncClient(Parts[Awaiting], Awaiting):
+    """The same, with methods to be awaited and lists for ``async for``."""
+
+    def _open(self, **options: Any) -> None:
+        self._http = httpx.AsyncClient(**options)
+
+    async def carry_out(self, steps: Steps[T]) -> T:
+        """Takes each step, until the result is there."""
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    done = await self._take(step)
+                except httpx.HTTPError as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(done)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    async def _take(self, step: Call[Any] | Rest) -> httpx.Response | None:
+        if isinstance(step, Rest):
+            await asyncio.sleep(step.seconds)
+            return None
+        return await self._http.request(**_request(step))
+
+    async def walk(self, listing: Listing[T]) -> AsyncIterator[T]:
+        """Each row of each page."""
+        call: Call[Page[T]] | None = listing.first()
+        while call is not None:
+            page = await self.carry_out(call.steps())
+            for row in page.results:
+                yield row
+            call = listing.after(page)
+
+    async def log_text(self, job_id: int, task_attempt: str) -> AsyncIterator[str]:
+        """The whole log as it is now, in pieces, however long it is."""
+        try:
+            async with self._http.stream("GET", **_log_text(job_id, task_attempt)) as response:
+                if not response.is_success:
+                    await response.aread()
+                    raise problem_of(response)
+                async for piece in response.aiter_text():
+                    yield piece
+        except httpx.HTTPError as error:
+            raise failure(error) from error
+
+    def follow(self, task_attempt: str, *, offset: int | str = 0, patience_s: float = PATIENCE_S) -> AsyncLogFollow:
+        """See `Client.follow`."""
+        return AsyncLogFollow(Following(self.server, task_attempt, offset, patience_s))
+
+    async def close(self) -> None:
+        """Closes its connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _request(call: Call[Any]) -> dict[str, Any]:
+    return {
+        "method": call.method,
+        "url": call.path,
+        "params": dict(call.params),
+        "content": call.content,
+        "headers": dict(call.headers),
+    }
+
+
+def _log_text(job_id: int, task_attempt: str) -> dict[str, Any]:
+    return {"url": f"jobs/{job_id}/logs", "params": {"task_attempt": task_attempt, "format": "text"}}

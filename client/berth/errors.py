@@ -1,0 +1,108 @@
+"""What can go wrong: types with fields, never text to match. All are `BerthError`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong with what was sent. ``path`` names the place (``taskRoles.train.instances``; empty: the whole),
+    ``code`` is for programs, ``line`` (from 1) is known for job files."""
+
+    path: str
+    message: str
+    code: str = ""
+    line: int | None = None
+
+
+class BerthError(Exception):
+    """Whatever this client raises by itself. ``str()`` is a sentence for people."""
+
+
+class Misused(BerthError):
+    """The client was asked for something that cannot be: an address that is none, an unreadable certificate."""
+
+
+class Unreachable(BerthError):
+    """The server did not answer: away, cut off, or too slow."""
+
+    def __init__(self, url: str, why: str) -> None:
+        super().__init__(f"{url} cannot be reached: {why}")
+        self.url, self.why = url, why
+
+
+class TlsFailed(Unreachable):
+    """The server's certificate could not be trusted, or it speaks no TLS."""
+
+    def __init__(self, url: str, why: str) -> None:
+        super().__init__(url, f"TLS failed ({why})")
+
+
+class BadAnswer(BerthError):
+    """What answered is no Berth, or one of another version: its answer cannot be read."""
+
+
+class JobUnfinished(BerthError):
+    """Waiting for a job took longer than it was allowed to; the job goes on."""
+
+    def __init__(self, job_id: int, state: str, waited_s: float) -> None:
+        super().__init__(f"job {job_id} is still {state} after {waited_s:g} s")
+        self.job_id, self.state, self.waited_s = job_id, state, waited_s
+
+
+class Problem(BerthError):
+    """The server's refusal (RFC 9457): ``errors`` holds every reason with its path."""
+
+    def __init__(
+        self, status: int, title: str, detail: str, errors: tuple[Fault, ...] = (), retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(detail or title)
+        self.status, self.title, self.detail = status, title, detail
+        self.errors, self.retry_after_s = errors, retry_after_s
+
+
+class NotValid(Problem):
+    """400, 413, 415, 422: what was sent cannot be used."""
+
+
+class NotSignedIn(Problem):
+    """401: no token, or one that is expired, revoked or unknown."""
+
+
+class NotAllowed(Problem):
+    """403: you may see the thing, but not do this; or the token's scope does not reach."""
+
+
+class NotFound(Problem):
+    """404: there is no such thing that you may see."""
+
+
+class Conflict(Problem):
+    """409: the thing is in a state that does not allow it."""
+
+
+class TooMany(Problem):
+    """429: too often; ``retry_after_s`` says how long to wait."""
+
+
+class ServerFault(Problem):
+    """5xx: the server, or a part that it needs, has a fault."""
+
+
+KINDS: dict[int, type[Problem]] = {
+    400: NotValid,
+    401: NotSignedIn,
+    403: NotAllowed,
+    404: NotFound,
+    409: Conflict,
+    413: NotValid,
+    415: NotValid,
+    422: NotValid,
+    429: TooMany,
+}
+
+
+def kind_of(status: int) -> type[Problem]:
+    """The type of a refusal with this status."""
+    return KINDS.get(status, ServerFault if status >= 500 else Problem)

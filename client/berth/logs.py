@@ -1,0 +1,161 @@
+"""Following a log over its websocket. Whoever comes back with the last offset gets neither a gap nor a double."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+import time
+from collections.abc import AsyncIterator, Iterator
+from urllib.parse import quote
+
+import msgspec
+from websockets.asyncio.client import connect as connect_async
+from websockets.exceptions import ConnectionClosed, InvalidStatus, InvalidURI, WebSocketException
+from websockets.sync.client import connect
+
+from berth.calls import unreachable
+from berth.errors import BadAnswer, BerthError, Misused, NotFound, NotSignedIn, TlsFailed
+from berth.model import LogRecord
+from berth.server import Server
+
+LOST = (OSError, EOFError, WebSocketException)
+"""What ends a connection; websockets' own exceptions and those beneath them."""
+PATIENCE_S = 300.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
+SETTLED_S = 5.0
+"""A connection that lived so long was a good one, though the log was silent."""
+NOT_SIGNED_IN, NOT_VISIBLE = 4401, 4404
+
+
+class _Message(msgspec.Struct):
+    """``records`` up to the offset ``to``; or ``end``; or ``skipped``, after which the server reads on by itself."""
+
+    type: str
+    to: int = 0
+    records: list[tuple[int, int, str]] = []
+
+
+class Following:
+    """How far one reader of a log is, and what a lost connection means; opens and reads nothing itself.
+
+    ``offset`` moves once a message's records are taken by whoever reads, so that it is a good one to come back with.
+    """
+
+    def __init__(self, server: Server, task_attempt: str, offset: int | str, patience_s: float) -> None:
+        self.server, self.task_attempt = server, task_attempt
+        self.offset: int | str = offset
+        self.over = False
+        self._patience_s = patience_s
+        self._next: int | str = offset
+        self._failures = 0
+        self._lost_at: float | None = None
+        self._opened_at: float | None = None
+
+    @property
+    def address(self) -> str:
+        """Where the log goes on."""
+        return self.server.socket_url(f"/ws/logs/{quote(self.task_attempt)}?offset={self.offset}")
+
+    def opened(self) -> None:
+        """There is a connection."""
+        self._opened_at = time.monotonic()
+
+    def take(self, text: str | bytes) -> list[LogRecord]:
+        """The records of a message; ``taken`` follows when they are read. Raises BadAnswer."""
+        try:
+            message = msgspec.json.decode(text, type=_Message)
+        except msgspec.DecodeError as error:
+            raise BadAnswer(f"the log's websocket said something else than records: {error}") from error
+        self._failures, self._lost_at = 0, None
+        self.over = message.type == "end"
+        if message.type != "records":
+            return []
+        self._next = message.to
+        return [LogRecord(*record) for record in message.records]
+
+    def taken(self) -> None:
+        """The last message's records are read."""
+        self.offset = self._next
+
+    def lost(self, error: Exception) -> float:
+        """Seconds to rest before the next try. Raises BerthError where there is no sense in one."""
+        now = time.monotonic()
+        if self._opened_at is not None and now - self._opened_at > SETTLED_S:
+            self._failures, self._lost_at = 0, None
+        self._opened_at = None
+        final = _final(error, self.server.url)
+        if final is not None:
+            raise final from error
+        self._lost_at = now if self._lost_at is None else self._lost_at
+        if now - self._lost_at > self._patience_s:
+            raise unreachable(self.server.url, error) from error
+        pause: float = min(FIRST_PAUSE_S * 2.0**self._failures, LONGEST_PAUSE_S)
+        self._failures += 1
+        return pause * (0.5 + random.random())
+
+
+def _final(error: Exception, url: str) -> BerthError | None:
+    """What no further try would change; None: the connection was lost, as connections are."""
+    if isinstance(error, ConnectionClosed) and error.rcvd is not None:
+        if error.rcvd.code == NOT_SIGNED_IN:
+            return NotSignedIn(401, "Not signed in", "The token is not known, expired or revoked.")
+        if error.rcvd.code == NOT_VISIBLE:
+            return NotFound(404, "Not found", "There is no such log that you may see.")
+    if isinstance(error, InvalidStatus) and error.response.status_code < 500:
+        status = error.response.status_code
+        return BadAnswer(f"{url} answered the log's websocket with {status}: is there a proxy that lets none through?")
+    if isinstance(error, InvalidURI):
+        return Misused(str(error))
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return TlsFailed(url, error.verify_message)
+    return None
+
+
+class LogFollow:
+    """The records of a log as they come, until it has ended. ``offset`` is where to go on after all that was read."""
+
+    def __init__(self, following: Following) -> None:
+        self._following = following
+
+    @property
+    def offset(self) -> int | str:
+        """A good offset to come back with."""
+        return self._following.offset
+
+    def __iter__(self) -> Iterator[LogRecord]:
+        following = self._following
+        while not following.over:
+            try:
+                with connect(following.address, **following.server.socket()) as socket:
+                    following.opened()
+                    while not following.over:
+                        yield from following.take(socket.recv())
+                        following.taken()
+            except LOST as error:
+                time.sleep(following.lost(error))
+
+
+class AsyncLogFollow:
+    """The same to be iterated by ``async for``."""
+
+    def __init__(self, following: Following) -> None:
+        self._following = following
+
+    @property
+    def offset(self) -> int | str:
+        """A good offset to come back with."""
+        return self._following.offset
+
+    async def __aiter__(self) -> AsyncIterator[LogRecord]:
+        following = self._following
+        while not following.over:
+            try:
+                async with connect_async(following.address, **following.server.socket()) as socket:
+                    following.opened()
+                    while not following.over:
+                        for record in following.take(await socket.recv()):
+                            yield record
+                        following.taken()
+            except LOST as error:
+                await asyncio.sleep(following.lost(error))

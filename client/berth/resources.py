@@ -1,0 +1,243 @@
+"""The parts of the API, each method written once for both clients."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal
+from urllib.parse import quote
+
+from berth.calls import Call, Listing, Rest, Steps, get, given, nothing, reading, send, text
+from berth.endpoint import Resource, WayT_co, endpoint, procedure, rows
+from berth.errors import JobUnfinished
+from berth.model import (
+    LIVE,
+    Attempt,
+    Estimate,
+    Event,
+    Job,
+    JobDetail,
+    LogSlice,
+    Me,
+    Moved,
+    NewToken,
+    Node,
+    Preemption,
+    Queued,
+    Sku,
+    Task,
+    Token,
+    UserShare,
+    Validation,
+    VirtualCluster,
+    VirtualClusterDetail,
+)
+
+Scope = Literal["read", "submit", "admin"]
+Intent = Literal["open", "cordoned", "draining"]
+Shares = list[UserShare]  # in the classes below `list` is a method
+Skus = list[Sku]
+LONG = {"limit": 200}
+"""The longest page there is, for lists that are mostly read whole."""
+YAML = {"Content-Type": "application/yaml"}
+
+
+def _file(path: str, answer: Any, document: str | bytes, headers: dict[str, str], *, repeatable: bool) -> Call[Any]:
+    """A call whose body is a job file; JSON is YAML too."""
+    content = document.encode() if isinstance(document, str) else document
+    return Call("POST", path, reading(answer), content=content, headers={**YAML, **headers}, repeatable=repeatable)
+
+
+class Jobs(Resource[WayT_co]):
+    """Jobs. ``document`` is a job file as YAML or JSON."""
+
+    @endpoint
+    def submit(self, document: str | bytes, *, key: str | None = None) -> Call[JobDetail]:
+        """Submits a job file. Sent again with the same ``key`` it is the same job; one is made up where none is given,
+        so that a broken connection never submits twice. Raises NotValid with every problem of the file."""
+        return _file("jobs", JobDetail, document, {"Idempotency-Key": key or uuid.uuid4().hex}, repeatable=True)
+
+    @endpoint
+    def validate(self, document: str | bytes) -> Call[Validation]:
+        """Whether the file would be accepted, with every problem; nothing is stored."""
+        return _file("validate", Validation, document, {}, repeatable=True)
+
+    @endpoint
+    def estimate(self, document: str | bytes) -> Call[Estimate]:
+        """Whether the job would start now and where, or why it would wait and until when; nothing is stored."""
+        return _file("estimates", Estimate, document, {}, repeatable=True)
+
+    @rows
+    def list(
+        self,
+        *,
+        state: Sequence[str] = (),
+        vc: str | None = None,
+        user: str | None = None,
+        name: str | None = None,
+        since: datetime | None = None,
+        page: int | None = None,
+    ) -> Listing[Job]:
+        """Jobs you may see, newest first. ``name`` is a part of the name, ``page`` how many rows a request brings."""
+        when = since.isoformat() if since else None
+        params = {"state": [*state] or None, "vc": vc, "user": user, "name": name, "since": when, "limit": page}
+        return Listing("jobs", Job, given(params))
+
+    @endpoint
+    def get(self, job_id: int) -> Call[JobDetail]:
+        """State and cause, why it waits and at which place, task roles, the newest attempt."""
+        return get(f"jobs/{job_id}", JobDetail)
+
+    @endpoint
+    def stop(self, job_id: int) -> Call[JobDetail]:
+        """Stops it: at once where it waits, else by SIGTERM and its grace period. Raises Conflict once it is over."""
+        return send("POST", f"jobs/{job_id}/stop", JobDetail)
+
+    @endpoint
+    def pause(self, job_id: int) -> Call[JobDetail]:
+        """Holds a waiting job back. Raises Conflict when it does not wait."""
+        return send("POST", f"jobs/{job_id}/pause", JobDetail, repeatable=True)
+
+    @endpoint
+    def resume(self, job_id: int) -> Call[JobDetail]:
+        """Gives a paused job its turn again. Raises Conflict when it does not wait."""
+        return send("POST", f"jobs/{job_id}/resume", JobDetail, repeatable=True)
+
+    @endpoint
+    def move(self, job_id: int, vc: str) -> Call[Moved]:
+        """Lets a waiting job wait in another virtual cluster."""
+        return send("POST", f"jobs/{job_id}/move", Moved, {"vc": vc})
+
+    @endpoint
+    def config(self, job_id: int) -> Call[str]:
+        """The job file as it was sent, its secrets masked."""
+        return Call("GET", f"jobs/{job_id}/config", text, repeatable=True)
+
+    @rows
+    def events(self, job_id: int) -> Listing[Event]:
+        """What happened, oldest first."""
+        return Listing(f"jobs/{job_id}/events", Event, LONG)
+
+    @rows
+    def attempts(self, job_id: int) -> Listing[Attempt]:
+        """The job's runs, newest first."""
+        return Listing(f"jobs/{job_id}/attempts", Attempt, LONG)
+
+    @rows
+    def preemptions(self, job_id: int) -> Listing[Preemption]:
+        """GPUs taken from it or for it, newest first."""
+        return Listing(f"jobs/{job_id}/preemptions", Preemption, LONG)
+
+    @rows
+    def tasks(self, job_id: int, *, attempt: int | None = None) -> Listing[Task]:
+        """Its tasks in the file's order, with their newest attempts, or those of one attempt of the job."""
+        return Listing(f"jobs/{job_id}/tasks", Task, given({"attempt": attempt, **LONG}))
+
+    @endpoint
+    def log(self, job_id: int, task_attempt: str, *, offset: int = 0, limit: int | None = None) -> Call[LogSlice]:
+        """A stretch of a log, about ``limit`` bytes from ``offset`` on. For all of it see the client's ``log_text``;
+        to go along with it, ``follow``."""
+        params = {"task_attempt": task_attempt, "offset": offset, "limit": limit}
+        return get(f"jobs/{job_id}/logs", LogSlice, params)
+
+    @procedure
+    def wait(self, job_id: int, *states: str, timeout_s: float | None = None, every_s: float = 1.0) -> Steps[JobDetail]:
+        """The job once it is over, or in one of the states. Raises JobUnfinished after ``timeout_s``."""
+        begun = time.monotonic()
+        while True:
+            job = yield from get(f"jobs/{job_id}", JobDetail).steps()
+            if job.state in states or job.state not in LIVE:
+                return job
+            waited = time.monotonic() - begun
+            if timeout_s is not None and waited >= timeout_s:
+                raise JobUnfinished(job_id, job.state, timeout_s)
+            yield Rest(every_s if timeout_s is None else min(every_s, timeout_s - waited))
+
+
+class Nodes(Resource[WayT_co]):
+    """GPU servers."""
+
+    @rows
+    def list(self) -> Listing[Node]:
+        """Every node by name, with its GPUs and who holds them."""
+        return Listing("nodes", Node, LONG)
+
+    @endpoint
+    def get(self, name: str) -> Call[Node]:
+        """One node."""
+        return get(f"nodes/{quote(name, safe='')}", Node)
+
+    @endpoint
+    def set_intent(self, name: str, intent: Intent, *, reason: str = "") -> Call[Node]:
+        """What is wanted of the node: no new tasks (``cordoned``), its tasks moved away as well (``draining``), or
+        ``open``. For administrators."""
+        return send(
+            "PATCH", f"nodes/{quote(name, safe='')}", Node, {"intent": intent, "reason": reason}, repeatable=True
+        )
+
+
+class VirtualClusters(Resource[WayT_co]):
+    """Teams' shares of the cluster."""
+
+    @rows
+    def list(self) -> Listing[VirtualCluster]:
+        """Every virtual cluster by name, with its quota and what of it is in use."""
+        return Listing("virtual-clusters", VirtualCluster, LONG)
+
+    @endpoint
+    def get(self, name: str) -> Call[VirtualClusterDetail]:
+        """One virtual cluster with its rules."""
+        return get(f"virtual-clusters/{quote(name, safe='')}", VirtualClusterDetail)
+
+    @endpoint
+    def shares(self, name: str) -> Call[Shares]:
+        """Whose turn it is: each user's part of the quota of late."""
+        return get(f"virtual-clusters/{quote(name, safe='')}/shares", Shares)
+
+
+class Tokens(Resource[WayT_co]):
+    """One's own tokens."""
+
+    @rows
+    def list(self) -> Listing[Token]:
+        """Newest first, without their secrets."""
+        return Listing("tokens", Token)
+
+    @endpoint
+    def create(self, name: str, *, scope: Scope = "submit", expires_in_days: int | None = None) -> Call[NewToken]:
+        """A new token; the answer is the only place that ever shows it."""
+        return send("POST", "tokens", NewToken, {"name": name, "scope": scope, "expires_in_days": expires_in_days})
+
+    @endpoint
+    def revoke(self, token_id: int) -> Call[None]:
+        """Ends a token at once."""
+        return Call("DELETE", f"tokens/{token_id}", nothing)
+
+
+class Everything(Resource[WayT_co]):
+    """What stands alone: the account, signing in, the queue, the hardware."""
+
+    @endpoint
+    def me(self) -> Call[Me]:
+        """The account behind the token."""
+        return get("me", Me)
+
+    @endpoint
+    def login(
+        self, username: str, password: str, *, name: str = "login", scope: Scope = "submit", expires_in_days: int = 30
+    ) -> Call[NewToken]:
+        """A new token for user name and password. The client itself goes on with the token that it has."""
+        body = {"username": username, "password": password, "name": name, "scope": scope}
+        return send("POST", "login", NewToken, {**body, "expires_in_days": expires_in_days})
+
+    @rows
+    def queue(self, *, vc: str | None = None) -> Listing[Queued]:
+        """Every waiting job in the order in which the scheduler takes them."""
+        return Listing("queue", Queued, given({"vc": vc, **LONG}))
+
+    @endpoint
+    def skus(self) -> Call[Skus]:
+        """How many GPUs of each kind there are, held and free."""
+        return get("skus", Skus)

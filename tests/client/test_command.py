@@ -1,0 +1,233 @@
+"""The `berth` command at a real server: what it prints, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+import stat
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from berth import Client
+from nodes.protocol import ContainerState, Order, Progress
+from tests.client.conftest import token_for
+from tests.support.shell import Shell
+from tests.support.waiting import wait_until
+from tests.support.world import job_file
+
+if TYPE_CHECKING:
+    from tests.support.world import World
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def written(shell: Shell, text: str) -> str:
+    """The name of a new file with this text, where the command is typed."""
+    (shell.home / "job.yaml").write_text(text)
+    return "job.yaml"
+
+
+def test_signing_in_keeps_a_token_that_the_other_commands_use(world: World, url: str, shell: Shell) -> None:
+    shell.url = shell.token = ""
+    said = shell.berth("login", url, "--user", "alice", "--password-stdin", typed="correct horse\n")
+    file = shell.home / ".config" / "berth" / "config.yaml"
+    assert str(file) in said
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert "correct horse" not in file.read_text()
+    assert json.loads(shell.berth("ls", "--json")) == []
+    elsewhere = shell.berth("--url", "http://127.0.0.1:1", "ls", code=77)
+    assert "no token for http://127.0.0.1:1" in elsewhere, "a token is sent to its own server alone"
+    shell.berth("logout")
+    assert "Sign in again: berth login" in shell.berth("ls", code=77)
+
+
+def test_a_wrong_password_and_a_token_from_the_page(world: World, url: str, shell: Shell) -> None:
+    shell.url, token = "", shell.token
+    shell.token = ""
+    assert "berth: " in shell.berth("login", url, "-u", "alice", "--password-stdin", typed="wrong\n", code=77)
+    assert "as alice" in shell.berth("login", url, "--token-stdin", typed=f"{token}\n")
+    assert shell.berth("ls").startswith("ID")
+
+
+def test_a_job_is_submitted_listed_shown_and_stopped_by_its_name(world: World, shell: Shell) -> None:
+    world.node("gpu01")
+    said = shell.berth("submit", written(shell, job_file()))
+    assert said.startswith("job alice/train#1 submitted (id ")
+    job = json.loads(shell.berth("submit", "-", "--json", typed=job_file()))
+    assert job["label"] == "alice/train#2"
+    assert [row["run"] for row in json.loads(shell.berth("ls", "--json", "--name", "trai"))] == [2, 1]
+    assert "there are more" not in shell.berth("ls", "-n", "1")
+    world.settle()
+    assert json.loads(shell.berth("show", "train", "--json"))["job"]["id"] == job["id"]
+    shown = shell.berth("show", "alice/train#1")
+    assert "worker/0" in shown
+    assert "gpu01" in shown
+    assert "job alice/train#1 is stopping" in shell.berth("stop", "train#1")
+    assert "There is no job train#9" in shell.berth("show", "train#9", code=66)
+    assert "names no job" in shell.berth("show", "a/b/c", code=78)
+    assert "protocolVersion: 2" in shell.berth("config", "train")
+
+
+def test_every_problem_of_a_file_is_told_with_its_line(world: World, shell: Shell) -> None:
+    world.node("gpu01")
+    checked = shell.berth("check", written(shell, job_file()))
+    assert checked.startswith("train is valid: 1 tasks, 1 GPUs, in vision\nhint: ")
+    found = json.loads(shell.berth("check", written(shell, job_file()), "--json"))
+    assert found["valid"]
+    said = shell.berth("submit", written(shell, job_file(nonsense=1, role={"instances": 0})), code=65)
+    assert "berth: refused for 2 reasons:" in said
+    assert "  nonsense (line " in said
+    assert "cannot be read: No such file" in shell.berth("submit", "absent.yaml", code=78)
+
+
+def test_why_queue_and_top_tell_of_what_waits(world: World, shell: Shell) -> None:
+    world.node("gpu01", gpus=1)
+    file = written(shell, job_file())
+    shell.berth("submit", file)
+    shell.berth("submit", file)
+    world.settle()
+    assert "1 of 1" in shell.berth("why", "train")
+    assert "does not wait: it is running" in shell.berth("why", "train#1")
+    assert json.loads(shell.berth("why", "train", "--json"))["code"] == "quota"
+    assert "alice/train#2" in shell.berth("queue")
+    assert json.loads(shell.berth("queue", "--vc", "vision", "--json"))[0]["place"] == 1
+    page = shell.berth("top")
+    assert "1 of 1 GPUs held" in page
+    assert "alice/train#1" in page
+    assert json.loads(shell.berth("top", "--json"))["nodes"][0]["name"] == "gpu01"
+    assert "It would wait: " in shell.berth("submit", file, "--dry-run")
+    assert "paused" in shell.berth("pause", "train")
+    assert "is waiting\n" in shell.berth("resume", "train")
+    assert "yours: vision" in shell.berth("move", "train", "elsewhere", code=65)
+
+
+def next_new_order(world: World) -> Order | None:
+    """One round of cycle and node, up to an order that its node has not begun with."""
+    world.cycle()
+    node = world.nodes["gpu01"]
+    found = next((order for order in node.desired().orders if order.attempt not in node.containers), None)
+    if found is None:
+        node.obey()
+    return found
+
+
+def test_following_tells_why_a_job_waits_and_what_its_node_prepares(world: World, shell: Shell, berth: Client) -> None:
+    node = world.node("gpu01", gpus=1)
+    holder = berth.jobs.submit(job_file(name="holder"))
+    world.settle()
+    process = shell.start("submit", written(shell, job_file()), "--follow")
+    said: list[str] = []
+    reader = threading.Thread(target=lambda: said.extend(process.stderr or ()), daemon=True)
+    reader.start()
+    wait_until(lambda: any("submitted" in line for line in said), "the submission")
+    world.settle()
+    wait_until(lambda: any("1 of 1" in line and "place 1" in line for line in said), "the reason")
+    berth.jobs.stop(holder.id)
+    order = wait_until(lambda: next_new_order(world), "the order to run it")
+    node.set(order, ContainerState.PULLING, progress=Progress(code="image", percent=34))
+    node.report()
+    wait_until(lambda: any("worker/0 on gpu01: image 34 %" in line for line in said), "the pull")
+    assert "image 34 %" in shell.berth("show", "train")
+    world.settle()
+    node.finish(code=5)
+    try:
+        assert process.wait(60) == 5
+    finally:
+        process.kill()
+    reader.join(5)
+    assert "train#1 failed" in said[-1]
+
+
+def test_a_command_becomes_a_job_in_ones_only_virtual_cluster(world: World, shell: Shell, berth: Client) -> None:
+    world.node("gpu01", gpus=4)
+    options = ["--image", "busybox", "-g", "2", "--memory", "1.5G", "--cpu", "3", "-e", "A=b c", "--priority", "test"]
+    said = shell.berth("run", *options, "--time-limit", "2h", "--borrow", "--", "python", "train.py", "--lr", "1 e")
+    assert "job alice/train#1 submitted" in said
+    (role,) = berth.jobs.get(next(berth.jobs.list()).id).roles
+    assert (role.gpus, role.cpu_milli, role.memory_mb) == (2, 3000, 1536)
+    file = berth.jobs.config(next(berth.jobs.list()).id)
+    assert "export A='b c'" in file
+    assert "python train.py --lr '1 e'" in file
+    assert "borrow: auto" in file
+    assert "--memory 1X" in shell.berth("run", "--image", "i", "--memory", "1X", "--", "true", code=78)
+    printed = shell.berth("run", "--image", "i", "--print", "--", "true")
+    assert "virtualCluster: vision" in printed
+    shell.berth("submit", written(shell, printed))
+
+
+def test_nodes_are_drained_by_administrators_alone(world: World, url: str, shell: Shell) -> None:
+    from portal.accounts.models import ClusterRole
+    from tests.support.cast import person
+
+    world.node("gpu01")
+    refused = shell.berth("node", "drain", "gpu01", code=77)
+    assert refused.startswith("berth: ")
+    shell.token = token_for(person("root", ClusterRole.ADMIN))
+    assert shell.berth("node", "drain", "gpu01", "-m", "new fans") == "node gpu01 is draining\n"
+    listed = shell.berth("node", "ls")
+    assert "draining" in listed
+    assert "new fans" in listed
+    assert json.loads(shell.berth("node", "open", "gpu01", "--json"))["intent"] == "open"
+    assert "There is no node" in shell.berth("node", "cordon", "gpu99", code=66)
+    assert "vision" in shell.berth("vc")
+    assert "highest class of members" in shell.berth("vc", "vision")
+    assert "A100" in shell.berth("node", "show", "gpu01")
+
+
+def test_tokens_are_made_listed_and_revoked(world: World, shell: Shell) -> None:
+    secret = shell.berth("token", "new", "ci", "--scope", "read", "--days", "7").strip()
+    listed = json.loads(shell.berth("token", "ls", "--json"))
+    assert listed[0]["name"] == "ci"
+    assert secret.startswith(listed[0]["prefix"])
+    keeper, shell.token = shell.token, secret
+    assert "scope read; submit is needed" in shell.berth("submit", "-", typed=job_file(), code=77)
+    shell.token = keeper
+    shell.berth("token", "revoke", str(listed[0]["id"]))
+    shell.token = secret
+    assert "Sign in again" in shell.berth("ls", code=77)
+
+
+def test_names_and_reasons_of_others_cannot_steer_the_terminal(world: World, shell: Shell) -> None:
+    from portal.jobs.models import Job
+
+    world.node("gpu01")
+    shell.berth("submit", written(shell, job_file()))
+    Job.objects.update(waiting_message="\x1b]0;owned\x07[red]\u202egnp\r\nx", waiting_code="quota")
+    shown = shell.berth("ls") + shell.berth("why", "train") + shell.berth("show", "train")
+    assert not {"\x1b", "\x07", "\u202e", "\r"} & set(shown)
+    assert "\\x1b]0;owned\\x07[red]\\u202egnp" in shown
+
+
+def test_a_server_that_is_away_is_said_in_a_sentence(tmp_path: object, shell: Shell) -> None:
+    shell.url = "http://127.0.0.1:1"
+    said = shell.berth("ls", code=69)
+    assert (
+        said
+        == "berth: http://127.0.0.1:1 cannot be reached: Connection refused. Is the address right and the server up?\n"
+    )
+    shell.url = shell.url.replace("http", "https")
+    assert "cannot be reached" in shell.berth("ls", code=69)
+    shell.url = "nonsense"
+    assert "'nonsense' is no address of a server" in shell.berth("ls", code=78)
+
+
+def test_a_server_without_tls_and_one_that_is_no_berth_are_told_apart(url: str, shell: Shell) -> None:
+    shell.url = url.replace("http", "https")
+    assert "TLS failed" in shell.berth("ls", code=69)
+    shell.url = f"{url}/elsewhere"
+    assert "is the address right?" in shell.berth("ls", code=70)
+
+
+def test_tab_completes_commands_jobs_and_nodes(world: World, shell: Shell, berth: Client) -> None:
+    world.node("gpu01")
+    berth.jobs.submit(job_file(name="train-mnist"))
+    for typed, offered in {"su": "submit", "show tra": "train-mnist", "node drain ": "gpu01", "vc ": "vision"}.items():
+        words = typed.split(" ")
+        asked = {"_BERTH_COMPLETE": "complete_bash", "COMP_WORDS": f"berth {typed}", "COMP_CWORD": str(len(words))}
+        shell.more = asked
+        assert shell.berth().strip() == offered
+    shell.token = "berth_nonsense"
+    assert shell.berth().strip() == "", "who is not signed in is offered nothing, and no error"
+    shell.more = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    assert "_BERTH_COMPLETE=complete_bash" in shell.berth("--show-completion", "bash")
