@@ -126,8 +126,8 @@ def task_roles(job: Job, attempt: AttemptSeen) -> dict[str, Any]:
 def _task(job: Job, attempt: AttemptSeen, task: Task) -> dict[str, Any]:
     """Without ``taskUid``, which OpenPAI may leave out: the document inside its SDK wants a number there, its newest a
     text."""
-    run = next(iter(attempt.runs(task)), None)
-    index = attempt.run_index(task, run) if run else 0
+    run = attempt.newest.get(task.pk)
+    index = attempt.run_index(run) if run else 0
     state = TASKS[task.state] if attempt.latest or run is None else _run_state(run)
     return {
         "taskIndex": task.index,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -24,6 +24,9 @@ from tests.support.cast import HOST, person
 from tests.support.redis_server import RedisServer
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World
+
+if TYPE_CHECKING:
+    from pytest_django import DjangoAssertNumQueries
 
 pytestmark = pytest.mark.django_db
 TASK = "taskRoles/worker/taskIndex/0/attempts"
@@ -64,6 +67,28 @@ def test_the_older_history_tells_every_run_newest_first(tried_twice: ScriptedNod
     assert pai.get("jobs/alice~a/job-attempts/0") == runs[1]
     assert (runs[1]["exitCode"], runs[1]["exitType"]) == (7, "UNKNOWN_FAILURE")
     pai.get("jobs/alice~a/job-attempts/healthz")
+
+
+def test_many_runs_and_tasks_take_no_more_queries_than_few(
+    world: World, pai: Pai, root: Pai, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    node = world.node("gpu01", gpus=8)
+    world.submit(name="a", instances=8, jobRetryCount=4)
+    for _ in range(4):
+        world.settle()
+        node.finish(code=7)
+        node.obey()
+        Job.objects.update(not_before=None)
+    world.settle()
+    for one in (pai, root):
+        one.get("jobs")  # a token's first use of a day is noted
+    with django_assert_max_num_queries(12):
+        runs = pai.get("jobs/alice~a/job-attempts")
+    assert [len(run["taskRoles"]["worker"]["taskStatuses"]) for run in runs] == [8] * 5
+    with django_assert_max_num_queries(12):
+        pai.get("jobs/alice~a")
+    with django_assert_max_num_queries(6):
+        assert len(root.get("kubernetes/pods")["items"]) == 8
 
 
 def test_a_job_that_waits_stands_before_its_next_run(world: World, pai: Pai) -> None:
