@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from django.contrib.auth.models import Group
 from django.contrib.auth.password_validation import MinimumLengthValidator
 from django.core.exceptions import ValidationError
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from portal.accounts.models import ClusterRole, Scope, User
 from portal.accounts.people import groups_set, user_change, user_remove
@@ -49,25 +49,29 @@ def login(*, username: str, password: str, address: str, lifetime: timedelta, no
 def person_create(*, body: Mapping[str, Any], actor: User, now: datetime) -> None:
     """An account in the virtual clusters that the body names."""
     name = body["username"]
+    taken = PaiError(409, "ConflictUserError", f"User name {name} already exists.")
     if User.objects.filter(username=name).exists():
-        raise PaiError(409, "ConflictUserError", f"User name {name} already exists.")
+        raise taken
+    try:
+        with transaction.atomic():
+            _create(body, actor, now)
+    except IntegrityError as error:  # somebody made it at the same moment
+        raise taken from error
+
+
+def _create(body: Mapping[str, Any], actor: User, now: datetime) -> None:
     role = ClusterRole.ADMIN if body.get("admin") else ClusterRole.USER
-    with transaction.atomic():
-        user = _checked(
-            lambda: user_create(
-                username=name,
-                password=body["password"],
-                email=body.get("email", ""),
-                role=role,
-                actor=actor.username,
-                rules=LEAST,
-            )
+    user = _checked(
+        lambda: user_create(
+            username=body["username"], password=body["password"], email=body.get("email", ""), role=role,
+            actor=actor.username, rules=LEAST,
         )
-        vcs = list(body.get("virtualCluster", []))
-        if VirtualCluster.objects.filter(name=DEFAULT_VC).exists():
-            vcs.append(DEFAULT_VC)
-        _set_vcs(user, vcs, actor, now)
-        _set_extension(user, body.get("extension"))
+    )  # fmt: skip
+    vcs = list(body.get("virtualCluster", []))
+    if VirtualCluster.objects.filter(name=DEFAULT_VC).exists():
+        vcs.append(DEFAULT_VC)
+    _set_vcs(user, vcs, actor, now)
+    _set_extension(user, body.get("extension"))
 
 
 def person_change(*, body: Mapping[str, Any], actor: User, now: datetime) -> None:
