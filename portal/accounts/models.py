@@ -81,6 +81,9 @@ class Audited(models.TextChoices):
     SIGN_IN_REFUSED = "sign_in.refused", "Could not sign in"
     PASSWORD = "user.password", "Changed a password"  # noqa: S105  # no password
     USER_CREATE = "user.create", "Made an account"
+    USER_CHANGE = "user.change", "Changed an account"
+    USER_REMOVE = "user.remove", "Removed an account"
+    GROUP = "group", "Made, changed or removed a group, or changed who is in it"
     TOKEN_CREATE = "token.create", "Made a token"  # noqa: S105
     TOKEN_REVOKE = "token.revoke", "Revoked a token"  # noqa: S105
     TOKEN_USE = "token.use", "Used a token, the first time of a day"  # noqa: S105
@@ -102,6 +105,7 @@ class Audited(models.TextChoices):
     JOB_PAUSE = "job.pause", "Paused a job"
     JOB_RESUME = "job.resume", "Resumed a job"
     JOB_MOVE = "job.move", "Moved a job to another virtual cluster"
+    JOB_TAG = "job.tag", "Gave a job a tag or took one off"
     LOG_READ = "log.read", "Read another's log"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from portal.common.priorities import PRIORITY_CLASSES
@@ -125,8 +126,8 @@ def task_roles(job: Job, attempt: AttemptSeen) -> dict[str, Any]:
 def _task(job: Job, attempt: AttemptSeen, task: Task) -> dict[str, Any]:
     """Without ``taskUid``, which OpenPAI may leave out: the document inside its SDK wants a number there, its newest a
     text."""
-    run = next(iter(attempt.runs(task)), None)
-    index = attempt.run_index(task, run) if run else 0
+    run = attempt.newest.get(task.pk)
+    index = attempt.run_index(run) if run else 0
     state = TASKS[task.state] if attempt.latest or run is None else _run_state(run)
     return {
         "taskIndex": task.index,
@@ -233,25 +234,10 @@ def job_attempt(job: Job, attempt: AttemptSeen) -> dict[str, Any]:
 
 
 def event(job: Job, row: JobEvent) -> dict[str, Any]:
-    """Something that happened to a job; of no task in particular: index -1."""
-    run = row.task_attempt
-    role = run.task.role.name if run else ""
-    return {
-        "uid": str(row.pk),
-        "frameworkName": framework_name(job),
-        "podUid": str(run.pk) if run else "",
-        "taskroleName": role,
-        "taskName": f"{role}-{run.task.index}" if run else "",
-        "taskIndex": run.task.index if run else -1,
-        "type": "Warning" if row.code in WARNINGS else "Normal",
-        "reason": "".join(word.capitalize() for word in row.code.split("_")),
-        "message": row.message,
-        "firstTimestamp": row.at.isoformat(),
-        "lastTimestamp": row.at.isoformat(),
-        "count": 1,
-        "sourceComponent": "berth",
-        "sourceHost": None,
-    }
+    """Something that happened to a job."""
+    kind = "Warning" if row.code in WARNINGS else "Normal"
+    reason = "".join(word.capitalize() for word in row.code.split("_"))
+    return _event(job, str(row.pk), kind, reason, row.message, row.at, row.at, row.task_attempt)
 
 
 def waiting_event(job: Job) -> dict[str, Any] | None:
@@ -259,18 +245,29 @@ def waiting_event(job: Job) -> dict[str, Any] | None:
     scheduler has not said it yet."""
     if job.state != JobState.WAITING or not job.waiting_message:
         return None
+    last = job.waiting_written_at or job.submitted_at
+    return _event(
+        job, f"{job.pk}-waiting", "Warning", "FailedScheduling", job.waiting_message, job.submitted_at, last, None
+    )  # fmt: skip
+
+
+def _event(
+    job: Job, uid: str, kind: str, reason: str, message: str, first: datetime, last: datetime, run: TaskAttempt | None
+) -> dict[str, Any]:
+    """``run``: what it is about; of no task in particular: index -1."""
+    role = run.task.role.name if run else ""
     return {
-        "uid": f"{job.pk}-waiting",
+        "uid": uid,
         "frameworkName": framework_name(job),
-        "podUid": "",
-        "taskroleName": "",
-        "taskName": "",
-        "taskIndex": -1,
-        "type": "Warning",
-        "reason": "FailedScheduling",
-        "message": job.waiting_message,
-        "firstTimestamp": job.submitted_at.isoformat(),
-        "lastTimestamp": (job.waiting_written_at or job.submitted_at).isoformat(),
+        "podUid": str(run.pk) if run else "",
+        "taskroleName": role,
+        "taskName": f"{role}-{run.task.index}" if run else "",
+        "taskIndex": run.task.index if run else -1,
+        "type": kind,
+        "reason": reason,
+        "message": message,
+        "firstTimestamp": first.isoformat(),
+        "lastTimestamp": last.isoformat(),
         "count": 1,
         "sourceComponent": "berth",
         "sourceHost": None,

@@ -52,8 +52,9 @@ def log_addresses(*, row: TaskAttempt, user: User, tail: bool) -> list[LogAddres
     ]
 
 
-def log_opened(*, token: str) -> TaskAttempt:
-    """Whose log the token opens, where its user may still read it. Raises UnauthorizedUserError, NoTaskLogError."""
+def log_opened(*, token: str) -> tuple[User, TaskAttempt]:
+    """Who reads by this token, and which log, where the user may still read it. Raises UnauthorizedUserError,
+    NoTaskLogError."""
     try:
         user_id, attempt = signing.loads(token, salt=_SALT, max_age=HOLDS_S)
     except signing.BadSignature as error:
@@ -62,7 +63,7 @@ def log_opened(*, token: str) -> TaskAttempt:
     if user is None:
         raise PaiError(401, "UnauthorizedUserError", BAD_TOKEN)
     try:
-        return task_attempt_visible(user, attempt)
+        return user, task_attempt_visible(user, attempt)
     except NotFound as error:
         raise no_task_log() from error
 

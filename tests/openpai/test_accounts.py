@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth.models import Group
 from django.utils import timezone
 
-from portal.accounts.models import ClusterRole, Token, User
+from portal.accounts.models import AuditEntry, ClusterRole, Token, User
 from portal.clusters.models import Membership, Storage, VirtualCluster
 from portal.clusters.services import member_set, vc_create
 from portal.openpai.errors import APPLICATION, BAD_TOKEN, NOT_ADMIN
@@ -254,9 +254,26 @@ def test_many_accounts_take_no_more_queries_than_few(
 ) -> None:
     for index in range(15):
         member_set(vc=world.vc, user=person(f"u{index}"), role="member", now=timezone.now())
-    root.get("users/alice")  # the first use of a token is noted
+    root.get("users")  # a token's first use of a day is noted
     with django_assert_max_num_queries(10):
         assert len(root.get("users")) == 17
+
+
+def test_an_administrators_work_stands_in_the_audit_log(world: World, root: Pai) -> None:
+    root.done("POST", "users", 201, NEW)
+    root.done("PUT", "users", 201, {"data": {"username": "eve", "admin": True}, "patch": True})
+    root.done("PUT", "users", 201, {"data": {"username": "eve", "admin": False}, "patch": True})
+    root.done("POST", "groups", 201, {"groupname": "crew"})
+    root.done("PUT", "users/eve/grouplist", 201, {"grouplist": ["crew"]})
+    root.done("DELETE", "groups/crew", 201)
+    root.done("DELETE", "users/eve", 200)
+    told = AuditEntry.objects.filter(actor="root").exclude(action__startswith="token").order_by("id")
+    assert [(entry.action, entry.target) for entry in told] == [
+        ("user.create", "eve"), ("user.change", "eve"), ("user.change", "eve"), ("group", "crew"), ("group", "eve"),
+        ("group", "crew"), ("user.remove", "eve"),
+    ]  # fmt: skip
+    assert (told[1].before, told[1].after) == ({"role": "user"}, {"role": "admin"})
+    assert not [entry for entry in told if NEW["password"] in f"{entry.before}{entry.after}"]
 
 
 # ---------------------------------------------------------------- groups

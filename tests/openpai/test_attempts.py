@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -14,7 +14,7 @@ from django.test import AsyncClient
 from django.utils import timezone
 
 from nodes.protocol import STDERR, STDOUT, LogRecord
-from portal.accounts.models import User
+from portal.accounts.models import AuditEntry, User
 from portal.clusters.models import Membership
 from portal.clusters.services import member_set
 from portal.jobs.models import Job, TaskAttempt
@@ -24,6 +24,9 @@ from tests.support.cast import HOST, person
 from tests.support.redis_server import RedisServer
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World
+
+if TYPE_CHECKING:
+    from pytest_django import DjangoAssertNumQueries
 
 pytestmark = pytest.mark.django_db
 TASK = "taskRoles/worker/taskIndex/0/attempts"
@@ -66,6 +69,28 @@ def test_the_older_history_tells_every_run_newest_first(tried_twice: ScriptedNod
     pai.get("jobs/alice~a/job-attempts/healthz")
 
 
+def test_many_runs_and_tasks_take_no_more_queries_than_few(
+    world: World, pai: Pai, root: Pai, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    node = world.node("gpu01", gpus=8)
+    world.submit(name="a", instances=8, jobRetryCount=4)
+    for _ in range(4):
+        world.settle()
+        node.finish(code=7)
+        node.obey()
+        Job.objects.update(not_before=None)
+    world.settle()
+    for one in (pai, root):
+        one.get("jobs")  # a token's first use of a day is noted
+    with django_assert_max_num_queries(12):
+        runs = pai.get("jobs/alice~a/job-attempts")
+    assert [len(run["taskRoles"]["worker"]["taskStatuses"]) for run in runs] == [8] * 5
+    with django_assert_max_num_queries(12):
+        pai.get("jobs/alice~a")
+    with django_assert_max_num_queries(6):
+        assert len(root.get("kubernetes/pods")["items"]) == 8
+
+
 def test_a_job_that_waits_stands_before_its_next_run(world: World, pai: Pai) -> None:
     world.node("gpu01")
     world.submit(name="a")
@@ -85,7 +110,9 @@ def test_a_preempted_run_shows_openpais_code_and_its_job_waits_again(world: Worl
     assert (job["state"], job["attemptId"], job["retryDetails"]["platform"]) == ("WAITING", 1, 0)
     first = pai.get("jobs/alice~low/attempts/0")
     assert first["jobStatus"]["appExitCode"] == -101
-    assert first["taskRoles"]["worker"]["taskStatuses"][0]["containerExitCode"] == -101
+    (task,) = first["taskRoles"]["worker"]["taskStatuses"]
+    assert task["containerExitCode"] == -101
+    assert "alice/high#1" in task["containerExitDiagnostics"]
 
 
 def _class(name: str) -> dict[str, object]:
@@ -181,6 +208,7 @@ def test_an_address_ends_after_an_hour_with_its_users_account_and_with_its_users
     member_set(vc=written.task.job.vc, user=bob, role="member", now=timezone.now())
     of_bob = addresses(Pai(bob))["all"]
     assert opened(of_bob)[0] == 200
+    assert list(AuditEntry.objects.filter(action="log.read").values_list("actor", "target")) == [("bob", "alice/a#1")]
     Membership.objects.filter(user=bob).delete()
     assert opened(of_bob)[0] == 404
     later = time.time() + 3601

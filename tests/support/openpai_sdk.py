@@ -32,9 +32,8 @@ def install() -> str | None:
             return f"npm ci in {FOLDER.relative_to(ROOT)} did not end within {INSTALL_S} s"
         if ended.returncode == 0:
             return None
-        return (
-            f"npm ci in {FOLDER.relative_to(ROOT)} failed (a registry of npm must be reachable): {ended.stderr[-300:]}"
-        )
+        why = "; ".join([line for line in ended.stderr.splitlines() if "error" in line][:2])
+        return f"npm ci in {FOLDER.relative_to(ROOT)} failed (it needs a registry of npm): {why}"
 
 
 def run(*command: str, home: Path, deadline_s: float = 120) -> subprocess.CompletedProcess[str]:

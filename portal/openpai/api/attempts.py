@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.http import HttpResponseBase, StreamingHttpResponse
+from django.utils import timezone
 from redis import RedisError
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,6 +16,7 @@ from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.stream import streams_client
 from portal.jobs.models import Job, Task, TaskAttempt
+from portal.jobs.services import log_read
 from portal.openpai.answers import job_attempt, task_history
 from portal.openpai.api.base import PaiView
 from portal.openpai.errors import no_task, no_task_log
@@ -90,9 +92,10 @@ class LogView(PaiView):
     content_negotiation_class = Unnegotiated
 
     def get(self, request: Request, name: str) -> HttpResponseBase:
-        row = log_opened(token=request.query_params.get("token", ""))
+        user, row = log_opened(token=request.query_params.get("token", ""))
         if name not in STREAMS:
             raise no_task_log()
+        log_read(user=user, attempt=row, now=timezone.now())
         tail = request.query_params.get("tail-mode") == "true"
         reader = LogReader(Archive(settings.LOG_DIR), streams_client())
         try:

@@ -144,12 +144,12 @@ class TagView(PaiView):
 
     def put(self, request: Request, framework: str) -> Response:
         job, tag = job_found(user=self.user, framework=framework), self.body(TagBody)["value"]
-        tag_add(user=self.user, job=job, name=tag)
+        tag_add(user=self.user, job=job, name=tag, now=timezone.now())
         return Response({"message": f"Add tag {tag} for job {pai_name(job)} successfully."})
 
     def delete(self, request: Request, framework: str) -> Response:
         job, tag = job_found(user=self.user, framework=framework), self.body(TagBody)["value"]
-        tag_remove(user=self.user, job=job, name=tag)
+        tag_remove(user=self.user, job=job, name=tag, now=timezone.now())
         return Response({"message": f"Delete tag {tag} from job {pai_name(job)} successfully."})
 
 

@@ -152,7 +152,7 @@ class OwnView(PaiView):
 
     def put(self, request: Request) -> Response:
         data = _whole(self.body(OwnChange), "email", "newPassword")
-        person_change_own(user=self.user, body=data)
+        person_change_own(user=self.user, body=data, now=timezone.now())
         return Response({"message": f"update user {data['username']} successfully."}, status=201)
 
 
@@ -164,7 +164,7 @@ class UserView(PaiView):
 
     def delete(self, request: Request, user: str) -> Response:
         self.admin_only()
-        person_remove(name=user, now=timezone.now())
+        person_remove(name=user, actor=self.user, now=timezone.now())
         return Response({"message": "user is removed successfully"})
 
 
@@ -220,7 +220,7 @@ class GroupView(PaiView):
 
     def delete(self, request: Request, group: str) -> Response:
         self.admin_only()
-        group_remove(name=group)
+        group_remove(name=group, actor=self.user, now=timezone.now())
         return Response({"message": "group is removed successfully"}, status=201)
 
 

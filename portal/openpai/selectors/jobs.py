@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from django.db.models import (
     Case,
@@ -27,7 +27,7 @@ from django.db.models.functions import Coalesce
 from portal.accounts.models import User
 from portal.common.priorities import PRIORITY_CLASSES
 from portal.jobs.models import Job, JobAttempt, JobEvent, Task, TaskAttempt, TaskRole
-from portal.jobs.selectors import job_attempts, job_events, job_tasks, jobs_listed
+from portal.jobs.selectors import job_attempts, job_events, jobs_listed
 from portal.jobs.states import JobState
 from portal.openpai.errors import no_job
 from portal.openpai.models import JobTag
@@ -36,7 +36,7 @@ from portal.openpai.states import JOBS, PaiState, states_of
 
 ORDERS = {
     "jobName": "name",
-    "submissionTime": "submitted_at",
+    "submissionTime": "pk",  # ids grow with it, and need no sorting
     "username": "user__username",
     "vc": "vc__name",
     "retries": "retries",
@@ -107,9 +107,8 @@ def _roles_count() -> Coalesce:
 
 def _order(asked: JobsAsked) -> list[OrderBy]:
     column = F(ORDERS[asked.order])
-    if asked.descending:
-        return [column.desc(nulls_first=True), F("pk").desc()]
-    return [column.asc(nulls_last=True), F("pk").asc()]
+    by_id = [] if asked.order == "submissionTime" else [F("pk").desc() if asked.descending else F("pk").asc()]
+    return [column.desc(nulls_first=True) if asked.descending else column.asc(nulls_last=True), *by_id]
 
 
 def _filter(asked: JobsAsked) -> Q:
@@ -151,24 +150,20 @@ def job_found(*, user: User, framework: str) -> Job:
 
 @dataclass(frozen=True, slots=True)
 class AttemptSeen:
-    """A run of a job as OpenPAI counts them, from 0. ``row`` None: the one that its job waits for. ``firsts``: the
-    number of the first run of each task (by the task's id) in it, and how many there were."""
+    """A run of a job as OpenPAI counts them, from 0. ``row`` None: the one that its job waits for. ``newest``: the last
+    run of each task in it, ``firsts`` the number of the first one, both by the task's id."""
 
     index: int
     latest: bool
     row: JobAttempt | None
     roles: list[TaskRole]
     tasks: dict[int, list[Task]]
-    firsts: dict[int, tuple[int, int]]
+    newest: dict[int, TaskAttempt]
+    firsts: dict[int, int]
 
-    def runs(self, task: Task) -> list[TaskAttempt]:
-        """The newest runs of the task in this attempt, newest first."""
-        shown: list[TaskAttempt] = task.__dict__["shown"] if self.row else []
-        return shown
-
-    def run_index(self, task: Task, run: TaskAttempt) -> int:
-        """Which run of the task in this attempt it is, from 0."""
-        return run.number - self.firsts[task.pk][0]
+    def run_index(self, run: TaskAttempt) -> int:
+        """Which run of its task in this attempt it is, from 0."""
+        return run.number - self.firsts[run.task_id]
 
 
 def attempt_seen(*, job: Job, index: int | None) -> AttemptSeen:
@@ -178,13 +173,13 @@ def attempt_seen(*, job: Job, index: int | None) -> AttemptSeen:
         index = len(rows) - 1
     if not 0 <= index < len(rows):
         raise no_job(f"attempt {index}")
-    return _seen(job, rows, index)
+    return _seen(job, rows, [index])[0]
 
 
 def attempts_seen(*, job: Job) -> list[AttemptSeen]:
-    """Every run of the job with its tasks, newest first."""
+    """Every run of the job with its tasks, newest first; a fixed number of queries."""
     rows = _attempt_rows(job)
-    return [_seen(job, rows, index) for index in reversed(range(len(rows)))]
+    return _seen(job, rows, [*reversed(range(len(rows)))])
 
 
 def _attempt_rows(job: Job) -> list[JobAttempt | None]:
@@ -193,15 +188,36 @@ def _attempt_rows(job: Job) -> list[JobAttempt | None]:
     return [*rows, None] if job.state == JobState.WAITING or not rows else rows
 
 
-def _seen(job: Job, rows: list[JobAttempt | None], index: int) -> AttemptSeen:
-    row = rows[index]
-    tasks: dict[int, list[Task]] = {}
-    for task in job_tasks(job=job, attempt=row.number if row else None):
-        tasks.setdefault(task.role_id, []).append(task)
-    counted: QuerySet[TaskAttempt, Any] = TaskAttempt.objects.filter(job_attempt=row).order_by().values("task")
-    numbers = counted.annotate(first=Min("number"), count=Count("pk")) if row else ()
-    firsts = {one["task"]: (one["first"], one["count"]) for one in numbers}
-    return AttemptSeen(index, index == len(rows) - 1, row, list(job.roles.all()), tasks, firsts)
+def _seen(job: Job, rows: list[JobAttempt | None], indices: list[int]) -> list[AttemptSeen]:
+    tasks: dict[int, list[Task]] = defaultdict(list)
+    for task in Task.objects.filter(job=job).select_related("role").order_by("id"):
+        tasks[task.role_id].append(task)
+    wanted = [rows[index] for index in indices]
+    runs = TaskAttempt.objects.filter(job_attempt__in=[row.pk for row in wanted if row is not None])
+    newest: dict[int, dict[int, TaskAttempt]] = defaultdict(dict)
+    for run in _loaded(runs.filter(number=_last_number())):
+        newest[run.job_attempt_id][run.task_id] = run
+    firsts: dict[int, dict[int, int]] = defaultdict(dict)
+    for attempt, key, first in runs.order_by().values_list("job_attempt", "task").annotate(first=Min("number")):
+        firsts[attempt][key] = first
+    roles = list(job.roles.all())
+
+    def seen(index: int) -> AttemptSeen:
+        row = rows[index]
+        key = 0 if row is None else row.pk
+        return AttemptSeen(index, index == len(rows) - 1, row, roles, tasks, newest[key], firsts[key])
+
+    return [seen(index) for index in indices]
+
+
+def _last_number() -> Subquery:
+    same = TaskAttempt.objects.filter(task=OuterRef("task"), job_attempt=OuterRef("job_attempt"))
+    return Subquery(same.order_by("-number").values("number")[:1])
+
+
+def _loaded(runs: QuerySet[TaskAttempt]) -> QuerySet[TaskAttempt]:
+    """With their nodes and GPUs, without what is large."""
+    return runs.select_related("node").prefetch_related("allocations__leaf").defer("spec_sealed", "log_tail")
 
 
 def task_runs(*, job: Job, attempt: AttemptSeen, role: str, index: int) -> tuple[Task, list[TaskAttempt]] | None:
@@ -211,8 +227,7 @@ def task_runs(*, job: Job, attempt: AttemptSeen, role: str, index: int) -> tuple
     if task is None:
         return None
     runs = TaskAttempt.objects.filter(task=task, job_attempt=attempt.row) if attempt.row else TaskAttempt.objects.none()
-    loaded = runs.select_related("node").prefetch_related("allocations__leaf").defer("spec_sealed")
-    return task, list(loaded.order_by("number"))
+    return task, list(_loaded(runs).order_by("number"))
 
 
 def events_found(*, job: Job, codes: Sequence[str] | None = None) -> list[JobEvent]:

@@ -10,7 +10,8 @@ from typing import Any
 from django.contrib.auth.models import Group
 from django.db import transaction
 
-from portal.accounts.models import User
+from portal.accounts.audit import audit_write, changes_of
+from portal.accounts.models import Audited, User
 from portal.clusters.models import Membership, VirtualCluster
 from portal.clusters.services import membership_end, membership_set, vc_set_rules
 from portal.clusters.states import VcRole
@@ -27,6 +28,7 @@ def group_create(*, body: Mapping[str, Any], actor: User, now: datetime) -> None
         if row is None or not made:
             raise PaiError(409, "ConflictGroupError", f"Group name {name} already exists.")
         _set(row, body, actor, now)
+        audit_write(Audited.GROUP, actor=actor.username, target=name, now=now, after=_told(row))
 
 
 def group_change(*, body: Mapping[str, Any], actor: User, now: datetime) -> None:
@@ -44,16 +46,31 @@ def group_change(*, body: Mapping[str, Any], actor: User, now: datetime) -> None
     if row is None:
         raise no_group(name)
     with transaction.atomic():
+        before = _told(row)
         _set(row, body, actor, now)
+        was, became = changes_of(before, _told(row))
+        if became:
+            audit_write(Audited.GROUP, actor=actor.username, target=name, now=now, before=was, after=became)
 
 
-def group_remove(*, name: str) -> None:
+def _told(row: Group) -> dict[str, Any]:
+    note = GroupNote.objects.filter(group=row).first() or GroupNote(group=row)
+    return {"description": note.description, "external_name": note.external_name, "extension": note.extension}
+
+
+def group_remove(*, name: str, actor: User, now: datetime) -> None:
     """End a group; its members lose what it gave them."""
     if VirtualCluster.objects.filter(name=name).exists():
         raise reserved(name)
-    gone, _ = Group.objects.filter(name=name).delete()
-    if not gone:
+    row = Group.objects.filter(name=name).first()
+    if row is None:
         raise no_group(name)
+    with transaction.atomic():
+        before = _told(row)
+        for membership in Membership.objects.filter(group=row).select_related("vc"):
+            membership_end(vc=membership.vc, membership_id=membership.pk, now=now, actor=actor.username)
+        row.delete()
+        audit_write(Audited.GROUP, actor=actor.username, target=name, now=now, before=before)
 
 
 def _set(row: Group, body: Mapping[str, Any], actor: User, now: datetime) -> None:

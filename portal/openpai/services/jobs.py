@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from portal.accounts.models import User
+from django.db import transaction
+
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited, User
 from portal.accounts.rights import Action
 from portal.clusters.models import Storage, VirtualCluster
 from portal.common.errors import Conflict, Denied
@@ -67,16 +70,27 @@ def job_execute(*, user: User, job: Job, start: bool, now: datetime) -> str:
     return f"execute job {name} successfully"
 
 
-def tag_add(*, user: User, job: Job, name: str) -> None:
+def tag_add(*, user: User, job: Job, name: str, now: datetime) -> None:
     """Give a job a tag; twice is once."""
-    JobTag.objects.get_or_create(job=_with_right(user, job), name=tag_checked(name))
+    allowed = _with_right(user, job)
+    with transaction.atomic():
+        _, made = JobTag.objects.get_or_create(job=allowed, name=tag_checked(name))
+        if made:
+            audit_write(
+                Audited.JOB_TAG, actor=user.username, target=job.label, vc=job.vc.name, now=now, after={"tag": name}
+            )  # fmt: skip
 
 
-def tag_remove(*, user: User, job: Job, name: str) -> None:
+def tag_remove(*, user: User, job: Job, name: str, now: datetime) -> None:
     """Take a tag off; NoTagError when the job does not have it."""
-    gone, _ = JobTag.objects.filter(job=_with_right(user, job), name=name).delete()
-    if not gone:
-        raise PaiError(404, "NoTagError", f"Tag {name} is not found for job {pai_name(job)} .")
+    allowed = _with_right(user, job)
+    with transaction.atomic():
+        gone, _ = JobTag.objects.filter(job=allowed, name=name).delete()
+        if not gone:
+            raise PaiError(404, "NoTagError", f"Tag {name} is not found for job {pai_name(job)} .")
+        audit_write(
+            Audited.JOB_TAG, actor=user.username, target=job.label, vc=job.vc.name, now=now, before={"tag": name}
+        )  # fmt: skip
 
 
 def tag_checked(name: str) -> str:

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 from django.contrib.auth.models import Group
 from django.contrib.auth.password_validation import MinimumLengthValidator
 from django.core.exceptions import ValidationError
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from portal.accounts.models import ClusterRole, Scope, User
-from portal.accounts.people import user_change, user_remove
+from portal.accounts.people import groups_set, user_change, user_remove
 from portal.accounts.services import (
     NewToken,
     WrongPassword,
@@ -49,20 +49,29 @@ def login(*, username: str, password: str, address: str, lifetime: timedelta, no
 def person_create(*, body: Mapping[str, Any], actor: User, now: datetime) -> None:
     """An account in the virtual clusters that the body names."""
     name = body["username"]
+    taken = PaiError(409, "ConflictUserError", f"User name {name} already exists.")
     if User.objects.filter(username=name).exists():
-        raise PaiError(409, "ConflictUserError", f"User name {name} already exists.")
+        raise taken
+    try:
+        with transaction.atomic():
+            _create(body, actor, now)
+    except IntegrityError as error:  # somebody made it at the same moment
+        raise taken from error
+
+
+def _create(body: Mapping[str, Any], actor: User, now: datetime) -> None:
     role = ClusterRole.ADMIN if body.get("admin") else ClusterRole.USER
-    with transaction.atomic():
-        user = _checked(
-            lambda: user_create(
-                username=name, password=body["password"], email=body.get("email", ""), role=role, rules=LEAST
-            )
+    user = _checked(
+        lambda: user_create(
+            username=body["username"], password=body["password"], email=body.get("email", ""), role=role,
+            actor=actor.username, rules=LEAST,
         )
-        vcs = list(body.get("virtualCluster", []))
-        if VirtualCluster.objects.filter(name=DEFAULT_VC).exists():
-            vcs.append(DEFAULT_VC)
-        _set_vcs(user, vcs, actor, now)
-        _set_extension(user, body.get("extension"))
+    )  # fmt: skip
+    vcs = list(body.get("virtualCluster", []))
+    if VirtualCluster.objects.filter(name=DEFAULT_VC).exists():
+        vcs.append(DEFAULT_VC)
+    _set_vcs(user, vcs, actor, now)
+    _set_extension(user, body.get("extension"))
 
 
 def person_change(*, body: Mapping[str, Any], actor: User, now: datetime) -> None:
@@ -70,9 +79,9 @@ def person_change(*, body: Mapping[str, Any], actor: User, now: datetime) -> Non
     user = _found(body["username"])
     role = None if body.get("admin") is None else ClusterRole.ADMIN if body["admin"] else _without_admin(user)
     with transaction.atomic():
-        _checked(lambda: user_change(user=user, email=body.get("email"), role=role))
+        _checked(lambda: user_change(user=user, email=body.get("email"), role=role, now=now, actor=actor.username))
         if "password" in body:
-            _checked(lambda: user_set_password(user=user, password=body["password"], rules=LEAST))
+            _checked(lambda: user_set_password(user=user, password=body["password"], actor=actor.username, rules=LEAST))
         if "virtualCluster" in body:
             _set_vcs(user, body["virtualCluster"], actor, now)
         _set_extension(user, body.get("extension"))
@@ -82,7 +91,7 @@ def _without_admin(user: User) -> ClusterRole:
     return ClusterRole.USER if user.role == ClusterRole.ADMIN else ClusterRole(user.role)
 
 
-def person_change_own(*, user: User, body: Mapping[str, Any]) -> None:
+def person_change_own(*, user: User, body: Mapping[str, Any], now: datetime) -> None:
     """One's own address, password (with the old one as proof) and extension."""
     if body["username"] != user.username:
         raise forbidden(f"User {user.username} is not allowed to change user {body['username']}.")
@@ -91,16 +100,16 @@ def person_change_own(*, user: User, body: Mapping[str, Any]) -> None:
             if not user.check_password(body.get("oldPassword", "")):
                 raise PaiError(400, "IncorrectPasswordError", "Password is incorrect.")
             _checked(lambda: user_set_password(user=user, password=body["newPassword"]))
-        _checked(lambda: user_change(user=user, email=body.get("email")))
+        _checked(lambda: user_change(user=user, email=body.get("email"), now=now, actor=user.username))
         _set_extension(user, body.get("extension"))
 
 
-def person_remove(*, name: str, now: datetime) -> None:
+def person_remove(*, name: str, actor: User, now: datetime) -> None:
     """End an account. Raises RemoveAdminError for an administrator's, as OpenPAI does."""
     user = _found(name)
     if user.role == ClusterRole.ADMIN:
         raise PaiError(403, "RemoveAdminError", f"Admin {name} is not allowed to remove.")
-    user_remove(user=user, now=now)
+    user_remove(user=user, now=now, actor=actor.username)
 
 
 def person_join(*, name: str, group: str, actor: User, now: datetime) -> None:
@@ -110,7 +119,7 @@ def person_join(*, name: str, group: str, actor: User, now: datetime) -> None:
     if vc is not None:
         _join(user, vc, actor, now)
     elif row is not None:
-        user.groups.add(row)
+        groups_set(user=user, groups=[*user.groups.exclude(pk=row.pk), row], now=now, actor=actor.username)
 
 
 def person_leave(*, name: str, group: str, actor: User, now: datetime) -> None:
@@ -120,7 +129,7 @@ def person_leave(*, name: str, group: str, actor: User, now: datetime) -> None:
     if vc is not None:
         _leave(user, vc, actor, now)
     elif row is not None:
-        user.groups.remove(row)
+        groups_set(user=user, groups=[*user.groups.exclude(pk=row.pk)], now=now, actor=actor.username)
 
 
 def person_set_groups(*, name: str, groups: Iterable[str], actor: User, now: datetime) -> None:
@@ -128,7 +137,8 @@ def person_set_groups(*, name: str, groups: Iterable[str], actor: User, now: dat
     user, found = _found(name), [_group(group) for group in dict.fromkeys(groups)]
     with transaction.atomic():
         _set_vcs(user, [vc.name for vc, _ in found if vc is not None], actor, now)
-        user.groups.set([row for _, row in found if row is not None])
+        rows = [row for _, row in found if row is not None]
+        groups_set(user=user, groups=rows, now=now, actor=actor.username)
 
 
 def _found(name: str) -> User:

@@ -1,0 +1,76 @@
+"""Requests made from OpenPAI's document, good and bad: none meets a mistake of ours, or an answer without OpenPAI's
+form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+import yaml
+from django.core.management import call_command
+from hypothesis import HealthCheck, settings
+from pytest_django.plugin import DjangoDbBlocker
+
+from portal.accounts import services
+from portal.accounts.models import ClusterRole
+from portal.common.throttles import Rate, RateLimit
+from portal.openpai.api import jobs
+from tests.jobs.spec.builders import OPENPAI
+from tests.openpai import contract
+from tests.openpai.conftest import Pai
+from tests.support.cast import person
+from tests.support.live_web import LiveWeb, live_web
+from tests.support.world import World
+
+SOME = settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+
+
+def document() -> dict[str, Any]:
+    """OpenPAI's, with the schema of job files inside."""
+    made: dict[str, Any] = yaml.safe_load((OPENPAI / "rest_server_swagger.yaml").read_text())
+    protocol = yaml.safe_load((OPENPAI / "protocol_v2_schema.yaml").read_text())
+    made["components"]["schemas"] = {**protocol["components"]["schemas"], **made["components"]["schemas"]}
+    made["components"]["schemas"]["JobProtocol"] = protocol["components"]["schemas"]["JobProtocol"]
+    return made
+
+
+schema = schemathesis.openapi.from_dict(document())
+
+
+@pytest.fixture(scope="module")
+def root(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Pai]:
+    """Of a cluster in which one job runs and one waits: one for all requests, since none may break it."""
+    with django_db_blocker.unblock():
+        world = World()
+        world.node("gpu01", gpus=1)
+        world.submit(name="a")
+        world.submit(name="b")
+        world.settle()
+        yield Pai(person("admin", ClusterRole.ADMIN))
+        call_command("flush", interactive=False, verbosity=0)
+
+
+@pytest.fixture(scope="module")
+def web(root: Pai) -> Iterator[LiveWeb]:
+    with live_web() as running:
+        yield running
+
+
+@pytest.fixture
+def _unlimited(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in ((jobs, "SUBMITS"), (services, "SIGN_INS")):
+        monkeypatch.setattr(module, name, RateLimit("tests", Rate(1_000_000, 3600)))
+
+
+@schema.parametrize()
+@SOME
+@pytest.mark.usefixtures("_unlimited")
+def test_no_request_meets_a_mistake_of_ours(case: Any, web: LiveWeb, root: Pai) -> None:
+    if case.operation.path.endswith("logout"):
+        return  # it would end the token that all requests use
+    answer = case.call(base_url=f"http://{web.host}/rest-server", headers=root.headers)
+    assert answer.status_code < 500, answer.text
+    kind = answer.headers.get("Content-Type", [""])[0]
+    contract.check(case.method, case.operation.path, answer.status_code, kind, answer.content)
