@@ -95,6 +95,7 @@ def test_why_queue_and_top_tell_of_what_waits(world: World, shell: Shell) -> Non
     assert "alice/train#2" in shell.berth("queue")
     assert json.loads(shell.berth("queue", "--vc", "vision", "--json"))[0]["place"] == 1
     page = shell.berth("top")
+    assert max(map(len, page.splitlines())) <= 160, "where nobody looks, a line has an end too"
     assert "1 of 1 GPUs held" in page
     assert "alice/train#1" in page
     assert json.loads(shell.berth("top", "--json"))["nodes"][0]["name"] == "gpu01"

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Group, RenderableType
+from rich.constrain import Constrain
 from rich.live import Live
 from rich.rule import Rule
 
@@ -23,6 +24,7 @@ from berth.errors import ServerFault, TooMany, Unreachable
 from berth.model import Job, Node, Queued, VirtualCluster
 
 MOST_ROWS = 15
+WIDEST = 120
 
 
 @dataclass(frozen=True)
@@ -91,20 +93,25 @@ def _parts(screen: Screen, trouble: str, most: int | None) -> Iterator[Renderabl
     yield cell(
         f"{screen.server}  {screen.at.astimezone():%H:%M:%S}  {held} of {len(gpus)} GPUs held  {trouble}".rstrip()
     )
-    yield Rule("virtual clusters", align="left")
+    yield _heading("virtual clusters")
     yield vc_table(screen.virtual_clusters[:most])
     yield from _more(len(screen.virtual_clusters), most)
-    yield Rule("nodes", align="left")
+    yield _heading("nodes")
     yield node_table(screen.nodes[:most])
     yield from _more(len(screen.nodes), most)
-    yield Rule("running", align="left")
+    yield _heading("running")
     yield table(
         (">ID", "JOB", "VC", "STATE", ">GPUS", "SINCE", ">RAN"), (_running(job) for job in screen.running[:most])
     )
     yield from _more(len(screen.running), most)
-    yield Rule("waiting", align="left")
+    yield _heading("waiting")
     yield queue_table(screen.queue[:most])
     yield from _more(len(screen.queue), most)
+
+
+def _heading(text: str) -> RenderableType:
+    """Where nobody looks, the console has no end: a line has."""
+    return Constrain(Rule(text, align="left"), WIDEST)
 
 
 def _more(count: int, most: int | None) -> Iterator[RenderableType]:

@@ -4,29 +4,68 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('accounts', '0001_initial'),
+        ("accounts", "0001_initial"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='AuditEntry',
+            name="AuditEntry",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('at', models.DateTimeField()),
-                ('actor', models.CharField(blank=True, help_text='user name; empty: the portal itself', max_length=64)),
-                ('via', models.CharField(help_text='web, a token, a socket, or system', max_length=32)),
-                ('address', models.GenericIPAddressField(null=True)),
-                ('action', models.CharField(choices=[('sign_in', 'Signed in'), ('sign_in.refused', 'Could not sign in'), ('user.password', 'Changed a password'), ('user.create', 'Made an account'), ('user.change', 'Changed an account'), ('user.remove', 'Removed an account'), ('group', 'Made, changed or removed a group, or changed who is in it'), ('token.create', 'Made a token'), ('token.revoke', 'Revoked a token'), ('token.use', 'Used a token, the first time of a day'), ('vc.create', 'Made a virtual cluster'), ('vc.remove', 'Removed a virtual cluster'), ('vc.rules', "Changed a virtual cluster's rules"), ('vc.limits', "Changed a virtual cluster's limits of lending"), ('vc.member', 'Changed who is in a virtual cluster'), ('vc.firm_right', 'Changed a right to jobs that are not preempted'), ('quota.set', 'Changed quotas'), ('quota_change', 'Planned or withdrew a change of quotas'), ('cluster.import', "Replaced the cluster's configuration"), ('node.add', 'Registered a node'), ('node.intent', 'Opened, cordoned or drained a node'), ('node.topology', "Accepted a node's topology"), ('secret', 'Stored or forgot a secret or a registry log-in'), ('job.submit', 'Submitted a job'), ('job.stop', 'Stopped a job'), ('job.pause', 'Paused a job'), ('job.resume', 'Resumed a job'), ('job.move', 'Moved a job to another virtual cluster'), ('job.tag', 'Gave a job a tag or took one off'), ('log.read', "Read another's log")], max_length=20)),
-                ('target', models.CharField(max_length=255)),
-                ('vc', models.CharField(blank=True, max_length=64)),
-                ('before', models.JSONField(null=True)),
-                ('after', models.JSONField(null=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("at", models.DateTimeField()),
+                ("actor", models.CharField(blank=True, help_text="user name; empty: the portal itself", max_length=64)),
+                ("via", models.CharField(help_text="web, a token, a socket, or system", max_length=32)),
+                ("address", models.GenericIPAddressField(null=True)),
+                (
+                    "action",
+                    models.CharField(
+                        choices=[
+                            ("sign_in", "Signed in"),
+                            ("sign_in.refused", "Could not sign in"),
+                            ("user.password", "Changed a password"),
+                            ("user.create", "Made an account"),
+                            ("user.change", "Changed an account"),
+                            ("user.remove", "Removed an account"),
+                            ("group", "Made, changed or removed a group, or changed who is in it"),
+                            ("token.create", "Made a token"),
+                            ("token.revoke", "Revoked a token"),
+                            ("token.use", "Used a token, the first time of a day"),
+                            ("vc.create", "Made a virtual cluster"),
+                            ("vc.remove", "Removed a virtual cluster"),
+                            ("vc.rules", "Changed a virtual cluster's rules"),
+                            ("vc.limits", "Changed a virtual cluster's limits of lending"),
+                            ("vc.member", "Changed who is in a virtual cluster"),
+                            ("vc.firm_right", "Changed a right to jobs that are not preempted"),
+                            ("quota.set", "Changed quotas"),
+                            ("quota_change", "Planned or withdrew a change of quotas"),
+                            ("cluster.import", "Replaced the cluster's configuration"),
+                            ("node.add", "Registered a node"),
+                            ("node.intent", "Opened, cordoned or drained a node"),
+                            ("node.topology", "Accepted a node's topology"),
+                            ("secret", "Stored or forgot a secret or a registry log-in"),
+                            ("job.submit", "Submitted a job"),
+                            ("job.stop", "Stopped a job"),
+                            ("job.pause", "Paused a job"),
+                            ("job.resume", "Resumed a job"),
+                            ("job.move", "Moved a job to another virtual cluster"),
+                            ("job.tag", "Gave a job a tag or took one off"),
+                            ("log.read", "Read another's log"),
+                        ],
+                        max_length=20,
+                    ),
+                ),
+                ("target", models.CharField(max_length=255)),
+                ("vc", models.CharField(blank=True, max_length=64)),
+                ("before", models.JSONField(null=True)),
+                ("after", models.JSONField(null=True)),
             ],
             options={
-                'ordering': ['-id'],
-                'indexes': [models.Index(fields=['actor', 'action', 'target', 'at'], name='audit_by_actor'), models.Index(fields=['target', 'id'], name='audit_by_target')],
+                "ordering": ["-id"],
+                "indexes": [
+                    models.Index(fields=["actor", "action", "target", "at"], name="audit_by_actor"),
+                    models.Index(fields=["target", "id"], name="audit_by_target"),
+                ],
             },
         ),
     ]
