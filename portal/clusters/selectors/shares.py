@@ -77,7 +77,7 @@ def leaves_by_cell_type(types: Mapping[int, CellType]) -> dict[int, int]:
 
 def _gpus_in_use(vcs: Sequence[VirtualCluster]) -> dict[tuple[int, str, str], int]:
     """GPUs held by jobs, by (VC's id, SKU's name, standing). Who holds and whose that is are asked for singly: each
-    enters its own index of live rows, where the database would go through every task there ever was for both at once."""
+    enters its own index of live rows, where both at once had the database go through every task there ever was."""
     live = Node.objects.filter(task_attempts__isnull=False, task_attempts__released_at__isnull=True).order_by()
     job = "task_attempts__job_attempt__job__vc"
     owners = dict(live.filter(**{f"{job}__in": vcs}).values_list("task_attempts__pk", job))
