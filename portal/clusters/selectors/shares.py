@@ -78,9 +78,9 @@ def leaves_by_cell_type(types: Mapping[int, CellType]) -> dict[int, int]:
 def _gpus_in_use(vcs: Sequence[VirtualCluster]) -> dict[tuple[int, str, str], int]:
     """GPUs held by jobs, by (VC's id, SKU's name, standing). Who holds and whose that is are asked for singly: each
     enters its own index of live rows, where both at once had the database go through every task there ever was."""
-    live = Node.objects.filter(task_attempts__isnull=False, task_attempts__released_at__isnull=True).order_by()
-    job = "task_attempts__job_attempt__job__vc"
-    owners = dict(live.filter(**{f"{job}__in": vcs}).values_list("task_attempts__pk", job))
+    vc, live = "task_attempts__job_attempt__job__vc", Q(task_attempts__released_at__isnull=True)
+    # One call of filter: two would join every task of a node with every other.
+    owners = dict(Node.objects.filter(live, **{f"{vc}__in": vcs}).order_by().values_list("task_attempts__pk", vc))
     held = Gpu.objects.filter(LIVE).order_by()
     rows = held.values_list("allocations__task_attempt", "cell_type__sku__name", "allocations__standing")
     counts: dict[tuple[int, str, str], int] = {}
