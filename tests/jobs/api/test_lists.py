@@ -6,6 +6,7 @@ import base64
 import json
 import re
 from datetime import timedelta
+from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
@@ -156,7 +157,7 @@ def test_every_list_has_another_order_both_ways_and_its_pages_hold_each_row_once
         assert rows == turned[::-1], path
 
 
-def pages(api: Api, path: str) -> list[dict[str, object]]:
+def pages(api: Api, path: str) -> list[dict[str, Any]]:
     """All rows of a list, page by page to its end; the way back meets the same ones."""
     page = api.get(path)
     seen, last = list(page["results"]), page
