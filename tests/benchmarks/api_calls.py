@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 BASE = "/api/v1"
 LEFT_OUT = {"/openapi.json"}
-VARIANTS = 40
+VARIANTS = 16
 """So many addresses for each operation and reader."""
 
 OTHERWISE = {"cursor", "task_attempt", "index", "format"}

@@ -88,8 +88,8 @@ def calls_of(people: Sequence[Reader], document: dict[str, object]) -> dict[str,
     for one in operations(document):
         for person in people:
             headers = {"Authorization": f"Bearer {person.token}"}
-            calls = [(f"{one.name}", address, headers) for address in person.addresses(one)]
-            found[one.name] += [call for call in calls if allowed(call)]
+            calls = [(one.name, address, headers) for address in person.addresses(one)]
+            found[one.name] += calls if any(allowed(call) for call in calls[:3]) else []
     return dict(found)
 
 
@@ -160,7 +160,9 @@ class Clients:
             begin = perf_counter()
             status, _ = ask(connection, address, headers)
             took = (perf_counter() - begin) * 1000
-            assert status in {200, 404}, (status, address)
+            assert status in {200, 403, 404}, (status, address)
+            if status != 200:
+                continue
             self.times[name].append(took)
             if took > self.slowest.get(name, (0.0, ""))[0]:
                 self.slowest[name] = took, address

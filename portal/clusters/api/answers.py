@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from portal.clusters.states import Borrow, NodeHealth, NodeIntent, VcRole
 from portal.common.priorities import PRIORITY_CLASSES
-from portal.common.serializers import Answer, Text
+from portal.common.serializers import Answer, Ready, Text
 
 CLASSES = list(PRIORITY_CLASSES)
 
@@ -42,7 +42,9 @@ class HolderAnswer(serializers.Serializer[Any]):
     index = serializers.IntegerField(allow_null=True)
 
 
-class GpuAnswer(serializers.Serializer[Any]):
+class GpuAnswer(Ready):
+    """A GPU of a node."""
+
     index = serializers.IntegerField()
     uuid = serializers.CharField()
     sku = serializers.CharField()

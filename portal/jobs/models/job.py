@@ -55,6 +55,9 @@ class Job(models.Model):
             models.Index(fields=["state", "vc"], name="job_state_vc"),
             models.Index(fields=["user", "-id"], name="job_user_newest"),
             models.Index(fields=["vc", "-id"], name="job_vc_newest"),
+            models.Index(fields=["submitted_at", "id"], name="job_by_submission"),
+            models.Index(fields=["name", "id"], name="job_by_name"),
+            models.Index(fields=["priority", "id"], name="job_by_priority"),
         ]
 
     def __str__(self) -> str:
