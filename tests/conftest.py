@@ -1,5 +1,7 @@
 """Wiring of the test run: what Django reads, where the services come from, what is told at the end."""
 
+import signal
+
 import pytest
 
 from tests.support.parts import uses_database
@@ -11,6 +13,8 @@ pytest_plugins = ["tests.support.fixtures"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A run that was started in the background of a script ignores Ctrl-C, and so would all that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     services = Services()
     config.stash[SERVICES] = services
     config.add_cleanup(services.close)
