@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
+from ipaddress import ip_address
 from typing import NamedTuple
 
 from django.http import HttpRequest, HttpResponse
@@ -33,7 +35,14 @@ def origin_token(prefix: str) -> None:
 
 def origin_socket(address: str) -> None:
     """What this task does comes from a websocket of that address."""
-    _origin.set(Origin("socket", address))
+    _origin.set(Origin("socket", _plain(address)))
+
+
+def _plain(address: str) -> str:
+    """The address without an interface (``fe80::1%eth0``), as databases take it; empty where a proxy names none."""
+    with suppress(ValueError):
+        return str(ip_address(address.partition("%")[0]))
+    return ""
 
 
 class RequestOrigin:
@@ -44,7 +53,7 @@ class RequestOrigin:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         before = _origin.get()
-        _origin.set(Origin("web", request.META.get("REMOTE_ADDR", "")))
+        _origin.set(Origin("web", _plain(request.META.get("REMOTE_ADDR", ""))))
         try:
             return self.get_response(request)
         finally:

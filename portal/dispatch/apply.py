@@ -53,9 +53,9 @@ class Applied:
     reasons: int = 0
 
 
-def apply(*, plan: scheduling.Plan, loaded: Loaded, now: datetime, told: bool = True) -> Applied:
-    """Carry the plan out, in the order that it is made for; ``told``: it has the reasons of those that wait."""
-    return _Applying(loaded, now).apply(plan, told=told)
+def apply(*, plan: scheduling.Plan, loaded: Loaded, now: datetime) -> Applied:
+    """Carry the plan out, in the order that it is made for."""
+    return _Applying(loaded, now).apply(plan)
 
 
 class _Applying:
@@ -65,7 +65,7 @@ class _Applying:
         self.running = {running.job.id: running for running in loaded.snapshot.running}
         self.tasks: dict[tuple[str, str, int], int] = {}
 
-    def apply(self, plan: scheduling.Plan, *, told: bool) -> Applied:
+    def apply(self, plan: scheduling.Plan) -> Applied:
         answered = [one.job.id for one in plan.starts] + [one.job.id for one in plan.preemptions]
         answered += [one.job for one in plan.promotions]
         self.tasks = tasks_read([self.loaded.jobs[job] for job in answered])
@@ -81,7 +81,7 @@ class _Applying:
         # 4. What the next plan shall know, and what people shall.
         reservations_write(jobs=[self.loaded.jobs[one] for one in plan.reservations], read=self.loaded.reserved)
         taking = {one.job.id for one, done in zip(plan.preemptions, preempted, strict=True) if done}
-        reasons = self._tell([wait for wait in plan.waits if wait.job.id not in taking]) if told else 0
+        reasons = self._tell([wait for wait in plan.waits if wait.job.id not in taking])
         every = [*demoted, *promoted, *preempted, *started]
         return Applied(
             started=sum(started), preempted=sum(preempted), promoted=sum(promoted), demoted=sum(demoted),

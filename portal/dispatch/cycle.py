@@ -104,7 +104,7 @@ def _cycle(now: datetime) -> Cycle:
     times.append(time.perf_counter())
     failpoint("cycle.planned")
     with failpoint_statements("apply"):
-        applied = apply(plan=plan, loaded=loaded, told=told, now=now)
+        applied = apply(plan=plan, loaded=loaded, now=now)
     # 5. Where everybody stands, for the pages.
     if told:
         queue_keep((loaded.jobs[wait.job.id], wait.place) for wait in plan.waits)

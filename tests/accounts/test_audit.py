@@ -118,6 +118,15 @@ def test_signing_in_and_failing_to_is_told_with_the_address_and_never_the_passwo
     assert "very long" not in json.dumps([*AuditEntry.objects.values("target", "before", "after")])
 
 
+@pytest.mark.parametrize(("address", "told"), [("fe80::1%eth0", "fe80::1"), ("unknown", None)])
+def test_an_address_that_no_database_takes_keeps_nobody_from_signing_in(address: str, told: str | None) -> None:
+    user_create(username="carol", password="a very long one 1")  # noqa: S106
+    form = {"username": "carol", "password": "a very long one 1"}
+    assert Client(HTTP_HOST=HOST).post("/login", form, REMOTE_ADDR=address).status_code == 302
+    (entry,) = entries(action=Audited.SIGN_IN)
+    assert entry.address == told
+
+
 def test_a_token_leaves_entries_when_it_is_made_first_used_on_a_day_and_revoked(world: World) -> None:
     api = Api(world.user)
     for _ in range(3):

@@ -27,6 +27,7 @@ def job_stop(*, job: Job, actor: User, now: datetime) -> Job:
     message = f"Stopped by {actor.username}."
     with transaction.atomic():
         job_hold(job.pk)
+        job.refresh_from_db(fields=["state"])
         before = job.state
         attempt = job.attempts.exclude(state=AttemptState.ENDED).select_related("job__user").first()
         if attempt is None:
