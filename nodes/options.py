@@ -114,6 +114,7 @@ class Options:
     lease_still_s: float = _option(_seconds, "60", "seconds a job folder's lease must stand still")
     report_every_s: float = _option(_seconds, "5", "seconds between two reports when nothing changes")
     log_spool_gb: int = _option(_gigabytes, "20", "GB that logs not archived yet may take here, all together")
+    code_cache_gb: int = _option(_gigabytes, "2", "GB of jobs' code that stay here for the next task")
     log_level: str = _option(_choice("debug", "info", "warning", "error"), "info", "the agent's own log")
 
     @property

@@ -30,6 +30,7 @@ from nodes.protocol.logs import (
 )
 from nodes.protocol.messages import (
     PROTOCOL_VERSION,
+    Code,
     ContainerReport,
     ContainerSpec,
     Desired,
@@ -63,6 +64,7 @@ from nodes.protocol.names import (
     samples_key,
     transport_options,
 )
+from nodes.protocol.packed import Bounds, PackedInvalid, PackedTooLarge, packed_check, packed_read
 from nodes.protocol.states import (
     NODE_FAULTS,
     Cause,
@@ -86,8 +88,10 @@ __all__ = [
     "STDERR",
     "STDOUT",
     "WAKE_CHANNEL",
+    "Bounds",
     "BrokenRecord",
     "Cause",
+    "Code",
     "ContainerReport",
     "ContainerSpec",
     "ContainerState",
@@ -107,6 +111,8 @@ __all__ = [
     "Mount",
     "NodeKey",
     "Order",
+    "PackedInvalid",
+    "PackedTooLarge",
     "Phase",
     "PortalKey",
     "Progress",
@@ -123,6 +129,8 @@ __all__ = [
     "log_stream",
     "moves_forward",
     "node_queue",
+    "packed_check",
+    "packed_read",
     "reached",
     "record_encode",
     "records_decode",
