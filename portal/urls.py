@@ -8,11 +8,13 @@ from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSpli
 
 from portal.accounts import api as accounts
 from portal.clusters import api as clusters
-from portal.common.converters import Name, SecretName, Server
+from portal.common.converters import CodeName, Name, SecretName, Server
 from portal.common.health import healthz
 from portal.dispatch import api as dispatch
 from portal.jobs import api as jobs
+from portal.jobs.code.tickets import PATH as NODE_CODE
 
+register_converter(CodeName, "code")
 register_converter(Name, "name")
 register_converter(SecretName, "secret")
 register_converter(Server, "server")
@@ -59,6 +61,9 @@ REST: list[URLPattern | URLResolver] = [
     path("jobs/<int:job_id>/preemptions", jobs.PreemptionsView.as_view()),
     path("jobs/<int:job_id>/tasks", jobs.TasksView.as_view()),
     path("jobs/<int:job_id>/logs", jobs.LogsView.as_view()),
+    path("code", jobs.CodeFoldersView.as_view()),
+    path("code/<code:code>", jobs.CodeFolderView.as_view()),
+    path("code/<code:code>/archive", jobs.CodeArchiveView.as_view()),
     path("validate", jobs.ValidateView.as_view()),
     path("queue", jobs.QueueView.as_view()),
     path("estimates", dispatch.EstimatesView.as_view()),
@@ -72,6 +77,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("portal.dispatch.urls")),
     path("api/v1/", include(REST)),
     path("rest-server/api/v2/", include("portal.openpai.urls")),
+    path(f"{NODE_CODE}<str:signed>", jobs.node_code),
     path("api/docs", SpectacularSwaggerSplitView.as_view(url_name="openapi"), name="api-docs"),
     path("healthz", healthz, name="healthz"),
     path("admin/", admin.site.urls),

@@ -107,6 +107,9 @@ class Audited(models.TextChoices):
     JOB_MOVE = "job.move", "Moved a job to another virtual cluster"
     JOB_TAG = "job.tag", "Gave a job a tag or took one off"
     LOG_READ = "log.read", "Read another's log"
+    CODE_UPLOAD = "code.upload", "Uploaded a folder of code"
+    CODE_FORGET = "code.forget", "Took back an uploaded folder of code"
+    CODE_READ = "code.read", "Downloaded another's code"
 
 
 class AuditEntry(models.Model):

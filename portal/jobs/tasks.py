@@ -9,6 +9,7 @@ from django.utils import timezone
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.archiver import archive_sweep
 from portal.jobs.logs.retention import logs_expire
+from portal.jobs.services import code_expire
 
 
 @shared_task(name="control.archive_sweep")
@@ -22,3 +23,9 @@ def expire() -> None:
     """Delete old logs: one part of the archive each minute, all of it each five hours."""
     now = timezone.now()
     logs_expire(archive=Archive(settings.LOG_DIR), now=now, part=int(now.timestamp()) // 60)
+
+
+@shared_task(name="control.code_expire")
+def forget_code() -> None:
+    """Delete uploaded code that no job names."""
+    code_expire(now=timezone.now())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,6 +16,8 @@ from portal.clusters.models import Membership, QuotaChange, SecretKind
 from portal.clusters.selectors import quota_lines
 from portal.clusters.services import quota_change_create, secret_set, vc_create
 from portal.jobs.models import Job
+from portal.jobs.services import code_upload
+from tests.support.archives import HELLO, packed
 from tests.support.cast import HOST, Api, cast_of, person
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World, job_file
@@ -72,6 +75,8 @@ CASES = {
     "job_stop": Case("job.stop", "POST", "jobs/{job}/stop"),
     "job_submit": Case("job.submit", "POST", "jobs", job_file(name="second"), 400),
     "job_validate": Case("job.submit", "POST", "validate", job_file(name="second")),
+    "code": Case("job.read", "GET", "code/{code}", None, 404),
+    "code_archive": Case("job.read", "GET", "code/{code}/archive", None, 404),
     "queue_list": Case("job.read", "GET", "queue"),
     "job_estimate": Case("job.submit", "POST", "estimates", job_file(name="second"), 400),
     "virtual_cluster_list": Case("vc.read", "GET", "virtual-clusters"),
@@ -129,6 +134,7 @@ OWN_AFFAIRS = {
     "login", "me", "token_list", "token_create", "token_revoke",
     "secret_list", "secret_set", "secret_delete",
     "registry_login_list", "registry_login_set", "registry_login_delete",
+    "code_list", "code_upload", "code_forget",
 }  # fmt: skip
 
 
@@ -141,13 +147,15 @@ class Scene:
     waiting: Job
     change: QuotaChange
     extra: Membership
+    code: str
 
 
 @pytest.fixture
 def scene(db: None) -> Scene:
     world = World()
     world.node("gpu01", gpus=1)
-    running, waiting = world.submit(name="secret"), world.submit(name="secret")
+    code, _ = code_upload(user=world.user, stream=io.BytesIO(packed(HELLO)), now=world.now)
+    running, waiting = world.submit(name="secret", berth={"code": code.name}), world.submit(name="secret")
     world.settle()
     ScriptedNode("gpu02", gpus=1).report()
     later = world.now + timedelta(days=1)
@@ -159,7 +167,7 @@ def scene(db: None) -> Scene:
         secret_set(owner=world.vc, kind=kind, name=name, value="secret", actor="root", now=world.now)
     vc_create(name="idle", now=world.now)
     extra = Membership.objects.create(vc=world.vc, user=person("extra"), role="member")
-    return Scene(people, running, waiting, change, extra)
+    return Scene(people, running, waiting, change, extra, code.name)
 
 
 def may(person: str, action: str) -> bool:
@@ -199,7 +207,7 @@ def test_each_person_gets_what_the_table_gives_and_no_more(scene: Scene, person:
 def path_of(case: Case, scene: Scene) -> str:
     return case.path.format(
         job=scene.waiting.pk, running=scene.running.pk, change=scene.change.pk, extra=scene.extra.pk,
-        secret="stored", registry="stored.example.org",
+        secret="stored", registry="stored.example.org", code=scene.code,
     )  # fmt: skip
 
 

@@ -1,6 +1,8 @@
 """REST: jobs."""
 
+from portal.jobs.api.code import CodeArchiveView, CodeFoldersView, CodeFolderView
 from portal.jobs.api.logs import LogsView
+from portal.jobs.api.node_code import node_code
 from portal.jobs.api.preemptions import PreemptionsView
 from portal.jobs.api.queue import QueueView
 from portal.jobs.api.views import (
@@ -19,6 +21,9 @@ from portal.jobs.api.views import (
 
 __all__ = [
     "AttemptsView",
+    "CodeArchiveView",
+    "CodeFolderView",
+    "CodeFoldersView",
     "ConfigView",
     "EventsView",
     "JobView",
@@ -32,4 +37,5 @@ __all__ = [
     "StopView",
     "TasksView",
     "ValidateView",
+    "node_code",
 ]
