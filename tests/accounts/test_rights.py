@@ -134,7 +134,7 @@ OWN_AFFAIRS = {
     "login", "me", "token_list", "token_create", "token_revoke",
     "secret_list", "secret_set", "secret_delete",
     "registry_login_list", "registry_login_set", "registry_login_delete",
-    "code_list", "code_upload", "code_forget",
+    "code_list", "code_limits", "code_upload", "code_forget",
 }  # fmt: skip
 
 

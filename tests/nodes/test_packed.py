@@ -10,6 +10,7 @@ import tracemalloc
 import pytest
 
 from nodes.protocol import Bounds, PackedInvalid, PackedTooLarge, packed_check, packed_read
+from nodes.protocol.packed import Entry
 from tests.support.archives import HELLO, member, packed
 
 BOUNDS = Bounds(unpacked=10 << 20, entries=100)
@@ -36,7 +37,7 @@ def test_a_folder_is_read_with_its_files_folders_and_links() -> None:
     assert packed_check(io.BytesIO(archive), BOUNDS) == Bounds(unpacked=sum(map(len, HELLO.values())), entries=4)
 
 
-def read(archive: bytes) -> list[tuple[object, list[bytes]]]:
+def read(archive: bytes) -> list[tuple[Entry, list[bytes]]]:
     return [(entry, list(data)) for entry, data in packed_read(io.BytesIO(archive), BOUNDS)]
 
 

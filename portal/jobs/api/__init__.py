@@ -1,6 +1,6 @@
 """REST: jobs."""
 
-from portal.jobs.api.code import CodeArchiveView, CodeFoldersView, CodeFolderView
+from portal.jobs.api.code import CodeArchiveView, CodeFoldersView, CodeFolderView, CodeLimitsView
 from portal.jobs.api.logs import LogsView
 from portal.jobs.api.node_code import node_code
 from portal.jobs.api.preemptions import PreemptionsView
@@ -24,6 +24,7 @@ __all__ = [
     "CodeArchiveView",
     "CodeFolderView",
     "CodeFoldersView",
+    "CodeLimitsView",
     "ConfigView",
     "EventsView",
     "JobView",

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.http import HttpResponseBase, StreamingHttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -18,6 +19,7 @@ from portal.accounts.models import Scope
 from portal.accounts.rest import ApiView
 from portal.common.errors import Fault, Invalid
 from portal.common.negotiation import Unnegotiated
+from portal.common.serializers import Answer
 from portal.common.streaming import aside
 from portal.jobs.api.answers import CodeAnswer
 from portal.jobs.code.store import CodeFiles
@@ -26,6 +28,16 @@ from portal.jobs.selectors import code_get, code_uploaded
 from portal.jobs.services import code_forget, code_read, code_upload
 
 ARCHIVE = {MEDIA_TYPE: {"type": "string", "format": "binary", "description": "a gzip-compressed tar archive"}}
+
+
+class CodeLimitsAnswer(Answer):
+    """What is taken."""
+
+    whole = True
+
+    size = serializers.IntegerField(help_text="bytes of an archive")
+    unpacked = serializers.IntegerField(help_text="bytes of the files in it")
+    entries = serializers.IntegerField(help_text="files, folders and links in it")
 
 
 class PackedFolder(BaseParser):
@@ -64,6 +76,20 @@ class CodeFoldersView(ApiView):
             raise Invalid([Fault("", "The body is empty; it must be a gzip-compressed tar archive.", "required")])
         code, first = code_upload(user=self.user, stream=stream, now=now)
         return Response(CodeAnswer(code).data, status=201 if first else 200)
+
+
+class CodeLimitsView(ApiView):
+    """What may be uploaded."""
+
+    @extend_schema(operation_id="code_limits", responses=CodeLimitsAnswer)
+    def get(self, request: Request) -> Response:
+        """The most that an archive may take, packed and unpacked."""
+        limits = {
+            "size": settings.CODE_MAX_BYTES,
+            "unpacked": settings.CODE_UNPACKED_MAX_BYTES,
+            "entries": settings.CODE_MAX_ENTRIES,
+        }
+        return Response(CodeLimitsAnswer(limits).data)
 
 
 class CodeFolderView(ApiView):
