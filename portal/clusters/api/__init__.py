@@ -1,6 +1,9 @@
 """REST: virtual clusters and nodes."""
 
+from portal.clusters.api.groups import GroupMemberView, GroupsView, GroupView
 from portal.clusters.api.nodes import CellTypesView, NodesView, NodeView, SkusView, TopologyView
+from portal.clusters.api.people import UserPasswordView, UsersView, UserView
+from portal.clusters.api.people_import import UsersImportView
 from portal.clusters.api.secrets import (
     RegistryLoginsView,
     RegistryLoginView,
@@ -21,6 +24,13 @@ from portal.clusters.api.teams import (
 )
 
 __all__ = [
+    "GroupMemberView",
+    "GroupView",
+    "GroupsView",
+    "UserPasswordView",
+    "UserView",
+    "UsersImportView",
+    "UsersView",
     "RegistryLoginView",
     "RegistryLoginsView",
     "SecretView",

@@ -15,7 +15,7 @@ from django.utils import timezone
 from pytest_django.fixtures import DjangoAssertNumQueries
 
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.services import member_set, vc_create
+from portal.clusters.services import group_create, member_set, vc_create
 from portal.jobs.models import Job, JobAttempt, Preemption
 from tests.benchmarks.api_calls import operations
 from tests.support.cast import HOST, Api, person
@@ -226,6 +226,8 @@ def grow(world: World) -> Job:
     Api(world.user)
     vc_create(name=f"team{number}", now=world.now)
     member_set(vc=world.vc, user=person(f"member{number}"), role="member", now=world.now)
+    group = group_create(name=f"group{number}", description="d", roles={"vision": "lead"}, now=world.now, actor="root")
+    group.user_set.add(person(f"student{number}"))
     first = JobAttempt.objects.order_by("id")[0]
     Preemption.objects.create(
         preemptor=first.job, victim=first, tasks=1, gpus=1, at=world.now, deadline=world.now + timedelta(seconds=30)
@@ -236,7 +238,7 @@ def grow(world: World) -> Job:
 def addresses(job: Job) -> list[str]:
     """Every address of the API that reads, as the OpenAPI document has them."""
     document = Client(HTTP_HOST=HOST).get("/api/v1/openapi.json").json()
-    names = {"job_id": str(job.pk)}
+    names = {"job_id": str(job.pk), "username": "alice", "group": "group1"}
 
     def filled(path: str) -> str:
         name = "gpu01" if path.startswith("/nodes") else "vision"
