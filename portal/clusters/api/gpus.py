@@ -98,7 +98,7 @@ class GpusView(ApiView):
 
 
 def _leaf(row: GpuRow, sight: JobSight) -> dict[str, Any]:
-    gpu, holder = row.place.gpu, row.place.holder
+    gpu, holder = row.gpu, row.holder
     return {
         **{name: getattr(gpu, name) for name in ("id", "index", "uuid", "model", "memory_mb", "fault")},
         "node": gpu.node.name,

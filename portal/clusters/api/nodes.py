@@ -138,8 +138,7 @@ def _node(load: NodeLoad, sight: JobSight) -> dict[str, Any]:
 def _gpu(place: GpuPlace, sight: JobSight) -> dict[str, Any]:
     gpu = place.gpu
     return {
-        **{name: getattr(gpu, name) for name in ("index", "uuid", "model", "memory_mb", "usable", "fault")},
-        "sku": gpu.cell_type.sku.name,
+        **{name: getattr(gpu, name) for name in ("index", "uuid", "sku", "model", "memory_mb", "usable", "fault")},
         "holder": None if place.holder is None else holder_told(place.holder, sight),
     }
 

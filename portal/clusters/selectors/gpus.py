@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 from portal.accounts.models import User
 from portal.clusters.models import Gpu, Node
 from portal.clusters.selectors.live import Live, gpus_live
-from portal.clusters.selectors.loads import GpuPlace, gpu_holders
+from portal.clusters.selectors.loads import Holder, gpu_holders
 from portal.clusters.selectors.shares import LIVE
 from portal.clusters.selectors.visible import node_restrict
 from portal.clusters.states import NodeHealth, NodeIntent
@@ -34,7 +34,8 @@ _OPEN = Q(node__intent=NodeIntent.OPEN, node__health=NodeHealth.HEALTHY, slot__i
 class GpuRow:
     """A GPU with its node, its holder, and what it shows now."""
 
-    place: GpuPlace
+    gpu: Gpu
+    holder: Holder | None
     state: GpuState
     live: Live | None
 
@@ -76,15 +77,15 @@ def gpu_rows(*, gpus: Sequence[Gpu]) -> list[GpuRow]:
     """The GPUs, which come with their nodes and SKUs, in the given order. One query, and one look into Redis."""
     holders = gpu_holders(Q(pk__in=[gpu.pk for gpu in gpus]))
     live: Mapping[str, Live] = gpus_live(nodes={gpu.node.name for gpu in gpus})
-    places = [GpuPlace(gpu, holders.get(gpu.pk)) for gpu in gpus]
-    return [GpuRow(place, _state(place), live.get(place.gpu.uuid)) for place in places]
+    return [
+        GpuRow(gpu, holder, _state(gpu, holder), live.get(gpu.uuid)) for gpu in gpus for holder in [holders.get(gpu.pk)]
+    ]
 
 
-def _state(place: GpuPlace) -> GpuState:
-    gpu, node = place.gpu, place.gpu.node
+def _state(gpu: Gpu, holder: Holder | None) -> GpuState:
     if not gpu.usable:
         return GpuState.FAULTY
-    if place.holder:
+    if holder is not None:
         return GpuState.HELD
-    is_open = node.intent == NodeIntent.OPEN and node.health == NodeHealth.HEALTHY and gpu.slot is not None
+    is_open = gpu.node.intent == NodeIntent.OPEN and gpu.node.health == NodeHealth.HEALTHY and gpu.slot is not None
     return GpuState.FREE if is_open else GpuState.UNAVAILABLE
