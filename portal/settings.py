@@ -255,6 +255,8 @@ SPECTACULAR_SETTINGS = {
         "PriorityClass": [(name, name) for name in PRIORITY_CLASSES],
         "ClusterRole": "portal.accounts.models.ClusterRole",
         "Scope": "portal.accounts.models.Scope",
+        "MemberKind": [("user", "user"), ("group", "group")],
+        "StorageKind": [("path", "path"), ("nfs", "nfs")],
     },
 }
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}}
