@@ -54,6 +54,7 @@ REST: list[URLPattern | URLResolver] = [
     path("nodes", clusters.NodesView.as_view()),
     path("nodes/<name:name>", clusters.NodeView.as_view()),
     path("nodes/<name:name>/topology", clusters.TopologyView.as_view()),
+    path("gpus", clusters.GpusView.as_view()),
     path("skus", clusters.SkusView.as_view()),
     path("jobs", jobs.JobsView.as_view()),
     path("jobs/<int:job_id>", jobs.JobView.as_view()),

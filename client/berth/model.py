@@ -504,6 +504,33 @@ class Gpu(Answer, frozen=True, kw_only=True):
     holder: Holder | None
 
 
+class GpuReading(Answer, frozen=True, kw_only=True):
+    """What a GPU showed: percent, MB, watts, degrees Celsius; None where it does not tell."""
+
+    at: datetime
+    utilisation: int | None
+    memory_used_mb: int | None
+    power_w: int | None
+    temperature_c: int | None
+
+
+class LeafGpu(Answer, frozen=True, kw_only=True):
+    """A GPU of the cluster. ``state``: free, held, faulty or unavailable; ``cell``: its address as a leaf cell."""
+
+    id: int
+    node: str
+    index: int
+    cell: str | None
+    uuid: str
+    sku: str
+    model: str
+    memory_mb: int
+    state: str
+    fault: str
+    holder: Holder | None
+    reading: GpuReading | None
+
+
 class Node(Answer, frozen=True, kw_only=True):
     """A GPU server: ``intent`` is what an administrator wants of it, ``health`` what was found."""
 

@@ -87,6 +87,7 @@ CASES = {
     "node_list": Case("node.read", "GET", "nodes"),
     "node": Case("node.read", "GET", "nodes/gpu01"),
     "sku_list": Case("node.read", "GET", "skus"),
+    "gpu_list": Case("node.read", "GET", "gpus"),
     "virtual_cluster_set_rules": Case("vc.cap", "PATCH", "virtual-clusters/vision", {"user_gpus": 9}, 403),
     "member_list": Case("vc.members", "GET", "virtual-clusters/vision/members", None, 403),
     "member_set": Case(

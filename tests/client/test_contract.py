@@ -35,6 +35,7 @@ ANSWERS: dict[tuple[str, str], Any] = {
     ("nodes", "get"): model.Page[model.Node],
     ("nodes/{name}", "get"): model.Node,
     ("nodes/{name}", "patch"): model.Node,
+    ("gpus", "get"): model.Page[model.LeafGpu],
     ("skus", "get"): list[model.Sku],
     ("virtual-clusters", "get"): model.Page[model.VirtualCluster],
     ("virtual-clusters/{name}", "get"): model.VirtualClusterDetail,

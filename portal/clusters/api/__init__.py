@@ -1,5 +1,6 @@
 """REST: virtual clusters and nodes."""
 
+from portal.clusters.api.gpus import GpusView
 from portal.clusters.api.groups import GroupMemberView, GroupsView, GroupView
 from portal.clusters.api.nodes import CellTypesView, NodesView, NodeView, SkusView, TopologyView
 from portal.clusters.api.people import UserPasswordView, UsersView, UserView
@@ -24,6 +25,7 @@ from portal.clusters.api.teams import (
 )
 
 __all__ = [
+    "GpusView",
     "GroupMemberView",
     "GroupView",
     "GroupsView",

@@ -13,6 +13,7 @@ from portal.clusters.selectors.details import (
 )
 from portal.clusters.selectors.engine import ClusterRows, cluster_read, rules_read
 from portal.clusters.selectors.fairness import UserShare, user_shares
+from portal.clusters.selectors.gpus import GpuRow, GpuState, gpu_restrict, gpu_rows, gpus_held_by, gpus_in_state
 from portal.clusters.selectors.hardware import GivenUp
 from portal.clusters.selectors.loads import GpuPlace, Holder, NodeLoad, node_loads
 from portal.clusters.selectors.people import (
@@ -54,6 +55,12 @@ from portal.clusters.selectors.visible import (
 )
 
 __all__ = [
+    "GpuRow",
+    "GpuState",
+    "gpu_restrict",
+    "gpu_rows",
+    "gpus_held_by",
+    "gpus_in_state",
     "InVc",
     "Person",
     "group_get",
