@@ -38,6 +38,8 @@ class Action(StrEnum):
     NODE_READ = "node.read"
     NODE_SET_INTENT = "node.set_intent"
     AUDIT_READ = "audit.read"
+    WEBHOOK_READ = "webhook.read"  # and what was sent to it
+    WEBHOOK_SET = "webhook.set"
 
 
 R = Relation
@@ -58,6 +60,8 @@ ALLOWED: Mapping[Action, frozenset[Relation]] = {
     Action.NODE_READ: frozenset(R),
     Action.NODE_SET_INTENT: frozenset({R.ADMIN}),
     Action.AUDIT_READ: frozenset({R.ADMIN, R.AUDITOR}),
+    Action.WEBHOOK_READ: frozenset({R.ADMIN, R.AUDITOR}),
+    Action.WEBHOOK_SET: frozenset({R.ADMIN}),
 }
 
 _CLUSTER_WIDE: Mapping[str, Relation] = {ClusterRole.ADMIN: R.ADMIN, ClusterRole.AUDITOR: R.AUDITOR}
