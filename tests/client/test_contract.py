@@ -35,10 +35,20 @@ ANSWERS: dict[tuple[str, str], Any] = {
     ("nodes", "get"): model.Page[model.Node],
     ("nodes/{name}", "get"): model.Node,
     ("nodes/{name}", "patch"): model.Node,
+    ("gpus", "get"): model.Page[model.LeafGpu],
     ("skus", "get"): list[model.Sku],
     ("virtual-clusters", "get"): model.Page[model.VirtualCluster],
     ("virtual-clusters/{name}", "get"): model.VirtualClusterDetail,
     ("virtual-clusters/{name}/shares", "get"): list[model.UserShare],
+    ("users", "get"): model.Page[model.User],
+    ("users", "post"): model.User,
+    ("users/{username}", "get"): model.User,
+    ("users/{username}", "patch"): model.User,
+    ("users/import", "post"): model.Imported,
+    ("groups", "get"): model.Page[model.Group],
+    ("groups", "post"): model.GroupDetail,
+    ("groups/{group}", "get"): model.GroupDetail,
+    ("groups/{group}", "patch"): model.GroupDetail,
 }
 UNREAD = {"Page": {"previous", "count"}}
 """What the client has no use for."""
