@@ -61,6 +61,70 @@ class NewToken(Token, frozen=True, kw_only=True):
     token: str
 
 
+class InVc(Answer, frozen=True, kw_only=True):
+    """A role in a virtual cluster."""
+
+    name: str
+    role: str
+
+
+class User(Answer, frozen=True, kw_only=True):
+    """An account; ``virtual_clusters`` with those that groups give."""
+
+    username: str
+    email: str
+    role: str
+    active: bool
+    uid: int | None
+    gid: int | None
+    extra_gids: list[int]
+    groups: list[str]
+    virtual_clusters: list[InVc]
+    joined_at: datetime
+
+
+class Group(Answer, frozen=True, kw_only=True):
+    """A group, and the roles that its members have by it."""
+
+    name: str
+    description: str
+    member_count: int
+    virtual_clusters: list[InVc]
+
+
+class GroupDetail(Group, frozen=True, kw_only=True):
+    """A group with its members' names."""
+
+    members: list[str]
+
+
+class ImportFault(Answer, frozen=True, kw_only=True):
+    """What is wrong with a row of a table."""
+
+    path: str
+    message: str
+    code: str
+    line: int | None = None
+
+
+class ImportRow(Answer, frozen=True, kw_only=True):
+    """What became of a row."""
+
+    line: int
+    username: str
+    created: bool
+    errors: list[ImportFault]
+
+
+class Imported(Answer, frozen=True, kw_only=True):
+    """What became of a table of accounts."""
+
+    dry_run: bool
+    created: int
+    refused: int
+    rows: list[ImportRow]
+
+
 # ---------------------------------------------------------------- jobs
 
 
@@ -458,6 +522,50 @@ class Gpu(Answer, frozen=True, kw_only=True):
     usable: bool
     fault: str
     holder: Holder | None
+
+
+class Storage(Answer, frozen=True, kw_only=True):
+    """A folder that nodes mount; ``nodes`` are the healthy ones that offer it now, ``missing`` those that do not."""
+
+    name: str
+    kind: str
+    root: str
+    export: str
+    read_only: bool
+    per_user: bool
+    must_be_mount: bool
+    jobs: bool
+    everyone: bool
+    virtual_clusters: list[str]
+    nodes: list[str]
+    missing: list[str]
+
+
+class GpuReading(Answer, frozen=True, kw_only=True):
+    """What a GPU showed: percent, MB, watts, degrees Celsius; None where it does not tell."""
+
+    at: datetime
+    utilisation: int | None
+    memory_used_mb: int | None
+    power_w: int | None
+    temperature_c: int | None
+
+
+class LeafGpu(Answer, frozen=True, kw_only=True):
+    """A GPU of the cluster. ``state``: free, held, faulty or unavailable; ``cell``: its address as a leaf cell."""
+
+    id: int
+    node: str
+    index: int
+    cell: str | None
+    uuid: str
+    sku: str
+    model: str
+    memory_mb: int
+    state: str
+    fault: str
+    holder: Holder | None
+    reading: GpuReading | None
 
 
 class Node(Answer, frozen=True, kw_only=True):

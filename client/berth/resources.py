@@ -23,6 +23,7 @@ from berth.model import (
     Event,
     Job,
     JobDetail,
+    LeafGpu,
     LogSlice,
     Me,
     Moved,
@@ -278,6 +279,14 @@ class Everything(Resource[WayT_co]):
     def queue(self, *, vc: str | None = None) -> Listing[Queued]:
         """Every waiting job in the order in which the scheduler takes them."""
         return Listing("queue", Queued, given({"vc": vc, **LONG}))
+
+    @rows
+    def gpus(
+        self, *, node: str | None = None, sku: str | None = None, vc: str | None = None, state: Sequence[str] = ()
+    ) -> Listing[LeafGpu]:
+        """Every GPU: where it is, who holds it (``vc``: of which team), what it showed last. ``state``: free, held,
+        faulty, unavailable."""
+        return Listing("gpus", LeafGpu, given({"node": node, "sku": sku, "vc": vc, "state": [*state] or None, **LONG}))
 
     @endpoint
     def skus(self) -> Call[Skus]:
