@@ -47,6 +47,7 @@ REST: list[URLPattern | URLResolver] = [
     path("nodes/<name:name>", clusters.NodeView.as_view()),
     path("nodes/<name:name>/topology", clusters.TopologyView.as_view()),
     path("skus", clusters.SkusView.as_view()),
+    path("skus/<name:name>", clusters.SkuView.as_view()),
     path("jobs", jobs.JobsView.as_view()),
     path("jobs/<int:job_id>", jobs.JobView.as_view()),
     path("jobs/<int:job_id>/stop", jobs.StopView.as_view()),
@@ -59,8 +60,10 @@ REST: list[URLPattern | URLResolver] = [
     path("jobs/<int:job_id>/preemptions", jobs.PreemptionsView.as_view()),
     path("jobs/<int:job_id>/tasks", jobs.TasksView.as_view()),
     path("jobs/<int:job_id>/logs", jobs.LogsView.as_view()),
+    path("jobs/<int:job_id>/metrics", jobs.MetricsView.as_view()),
     path("validate", jobs.ValidateView.as_view()),
     path("queue", jobs.QueueView.as_view()),
+    path("usage", jobs.UsageView.as_view()),
     path("estimates", dispatch.EstimatesView.as_view()),
     path("openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
 ]

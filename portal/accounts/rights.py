@@ -38,6 +38,8 @@ class Action(StrEnum):
     NODE_READ = "node.read"
     NODE_SET_INTENT = "node.set_intent"
     AUDIT_READ = "audit.read"
+    USAGE_READ = "usage.read"  # GPU hours of a VC, summed over its users
+    USAGE_USERS = "usage.users"  # and of each of its users
 
 
 R = Relation
@@ -58,6 +60,8 @@ ALLOWED: Mapping[Action, frozenset[Relation]] = {
     Action.NODE_READ: frozenset(R),
     Action.NODE_SET_INTENT: frozenset({R.ADMIN}),
     Action.AUDIT_READ: frozenset({R.ADMIN, R.AUDITOR}),
+    Action.USAGE_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.MEMBER, R.OWNER}),
+    Action.USAGE_USERS: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.OWNER}),
 }
 
 _CLUSTER_WIDE: Mapping[str, Relation] = {ClusterRole.ADMIN: R.ADMIN, ClusterRole.AUDITOR: R.AUDITOR}

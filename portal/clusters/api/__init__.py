@@ -1,6 +1,6 @@
 """REST: virtual clusters and nodes."""
 
-from portal.clusters.api.nodes import CellTypesView, NodesView, NodeView, SkusView, TopologyView
+from portal.clusters.api.nodes import CellTypesView, NodesView, NodeView, SkusView, SkuView, TopologyView
 from portal.clusters.api.secrets import (
     RegistryLoginsView,
     RegistryLoginView,
@@ -36,6 +36,7 @@ __all__ = [
     "NodeView",
     "NodesView",
     "SharesView",
+    "SkuView",
     "SkusView",
     "TopologyView",
     "VirtualClusterView",

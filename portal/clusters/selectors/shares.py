@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from django.db.models import Count, Q, QuerySet
 
@@ -93,11 +94,13 @@ def _gpus_in_use(vcs: Sequence[VirtualCluster]) -> dict[tuple[int, str, str], in
 
 @dataclass(frozen=True, slots=True)
 class SkuTotal:
-    """GPUs of one SKU in the whole cluster: there, fit for new tasks (free or held), held, and free for new tasks."""
+    """GPUs of one SKU in the whole cluster: there, fit for new tasks (free or held), held, and free for new tasks;
+    what one costs for an hour."""
 
     sku: str
     gpu_model: str
     memory_mb: int
+    price: Decimal | None
     gpus: int
     usable: int
     held: int
@@ -115,6 +118,7 @@ def sku_totals() -> list[SkuTotal]:
             sku=sku.name,
             gpu_model=sku.gpu_model,
             memory_mb=sku.gpu_memory_mb,
+            price=sku.price,
             gpus=there.get(sku.pk, 0),
             usable=usable.get(sku.pk, 0),
             held=held.get(sku.pk, 0),

@@ -2,6 +2,7 @@
 
 from portal.clusters.services.configuration import configuration_export, configuration_import, configuration_read
 from portal.clusters.services.nodes import node_add, node_event, node_set_intent
+from portal.clusters.services.prices import sku_set_price
 from portal.clusters.services.quotas import (
     Wish,
     lines_resolve,
@@ -50,6 +51,7 @@ __all__ = [
     "quotas_set",
     "secret_delete",
     "secret_set",
+    "sku_set_price",
     "topology_take",
     "vc_create",
     "vc_remove",
