@@ -8,12 +8,13 @@ from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSpli
 
 from portal.accounts import api as accounts
 from portal.clusters import api as clusters
-from portal.common.converters import Name, SecretName, Server
+from portal.common.converters import Name, Person, SecretName, Server
 from portal.common.health import healthz
 from portal.dispatch import api as dispatch
 from portal.jobs import api as jobs
 
 register_converter(Name, "name")
+register_converter(Person, "person")
 register_converter(SecretName, "secret")
 register_converter(Server, "server")
 
@@ -24,6 +25,13 @@ REST: list[URLPattern | URLResolver] = [
     path("tokens/<int:token_id>", accounts.TokenView.as_view()),
     path("audit", accounts.AuditView.as_view()),
     path("audit/export", accounts.AuditExportView.as_view()),
+    path("users", clusters.UsersView.as_view()),
+    path("users/import", clusters.UsersImportView.as_view()),
+    path("users/<person:username>", clusters.UserView.as_view()),
+    path("users/<person:username>/password", clusters.UserPasswordView.as_view()),
+    path("groups", clusters.GroupsView.as_view()),
+    path("groups/<person:group>", clusters.GroupView.as_view()),
+    path("groups/<person:group>/members/<person:username>", clusters.GroupMemberView.as_view()),
     path("virtual-clusters", clusters.VirtualClustersView.as_view()),
     path("virtual-clusters/<name:name>", clusters.VirtualClusterView.as_view()),
     path("virtual-clusters/<name:name>/members", clusters.MembersView.as_view()),
@@ -46,6 +54,7 @@ REST: list[URLPattern | URLResolver] = [
     path("nodes", clusters.NodesView.as_view()),
     path("nodes/<name:name>", clusters.NodeView.as_view()),
     path("nodes/<name:name>/topology", clusters.TopologyView.as_view()),
+    path("gpus", clusters.GpusView.as_view()),
     path("skus", clusters.SkusView.as_view()),
     path("skus/<name:name>", clusters.SkuView.as_view()),
     path("jobs", jobs.JobsView.as_view()),

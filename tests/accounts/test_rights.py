@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.models import Group
 from django.test import Client
 
 from portal.accounts.models import User
@@ -40,6 +41,10 @@ RIGHTS = {
     "audit.read": "admin auditor",
     "usage.read": "admin auditor lead member owner",
     "usage.users": "admin auditor lead owner",
+    "user.read": "admin auditor lead",
+    "user.manage": "admin",
+    "group.read": "admin auditor lead",
+    "group.manage": "admin",
 }
 """The whole table, in other words than the code's."""
 
@@ -49,13 +54,16 @@ PEOPLE = ["admin", "auditor", "lead", "group_lead", "member", "group_member", "o
 
 @dataclass(frozen=True)
 class Case:
-    """What is asked, under which right, and the status that says no: 403 to those who may see the thing."""
+    """What is asked, under which right, and the status that says no: 403 to those who may see the thing, which
+    ``sees`` says."""
 
     action: str
     method: str
     path: str
     body: object = None
     refusal: int | None = None
+    sees: str = "job.read"
+    kind: str = ""
 
 
 LINE = {"vc": "vision", "cell_type": "A100", "count": 1}
@@ -82,6 +90,7 @@ CASES = {
     "node_list": Case("node.read", "GET", "nodes"),
     "node": Case("node.read", "GET", "nodes/gpu01"),
     "sku_list": Case("node.read", "GET", "skus"),
+    "gpu_list": Case("node.read", "GET", "gpus"),
     "virtual_cluster_set_rules": Case("vc.cap", "PATCH", "virtual-clusters/vision", {"user_gpus": 9}, 403),
     "member_list": Case("vc.members", "GET", "virtual-clusters/vision/members", None, 403),
     "member_set": Case(
@@ -127,12 +136,28 @@ CASES = {
     ),
     "sku_set_price": Case("cluster.configure", "PATCH", "skus/A100", {"price": "2.50"}, 403),
     "usage_report": Case("usage.read", "GET", "usage"),
+    "user_list": Case("user.read", "GET", "users"),
+    "user": Case("user.read", "GET", "users/spare", sees="user.read"),
+    "user_create": Case("user.manage", "POST", "users", {"username": "new"}, 403),
+    "user_change": Case("user.manage", "PATCH", "users/spare", {"email": "spare@example.org"}, sees="user.read"),
+    "user_set_password": Case(
+        "user.manage", "PUT", "users/spare/password", {"password": "correct horse 7"}, sees="user.read"
+    ),
+    "user_import": Case("user.manage", "POST", "users/import", "username\nimported\n", 403, kind="text/csv"),
+    "group_list": Case("group.read", "GET", "groups"),
+    "group": Case("group.read", "GET", "groups/spares", sees="group.read"),
+    "group_create": Case("group.manage", "POST", "groups", {"name": "crew"}, 403),
+    "group_change": Case("group.manage", "PATCH", "groups/spares", {"description": "d"}, sees="group.read"),
+    "group_member_add": Case("group.manage", "PUT", "groups/spares/members/extra", sees="group.read"),
+    "group_member_remove": Case("group.manage", "DELETE", "groups/spares/members/spare", sees="group.read"),
+    "group_remove": Case("group.manage", "DELETE", "groups/spares", sees="group.read"),
+    "user_remove": Case("user.manage", "DELETE", "users/spare", sees="user.read"),
     "audit_list": Case("audit.read", "GET", "audit", None, 403),
     "audit_export": Case("audit.read", "GET", "audit/export", None, 403),
 }
 OWN_AFFAIRS = {
     "login", "me", "token_list", "token_create", "token_revoke",
-    "secret_list", "secret_set", "secret_delete",
+    "secret_list", "secret_set", "secret_delete", "user_import_template",
     "registry_login_list", "registry_login_set", "registry_login_delete",
 }  # fmt: skip
 
@@ -164,6 +189,10 @@ def scene(db: None) -> Scene:
         secret_set(owner=world.vc, kind=kind, name=name, value="secret", actor="root", now=world.now)
     vc_create(name="idle", now=world.now)
     extra = Membership.objects.create(vc=world.vc, user=person("extra"), role="member")
+    spare, spares = person("spare"), Group.objects.create(name="spares")
+    spare.groups.add(spares)
+    Membership.objects.create(vc=world.vc, user=spare, role="member")
+    Membership.objects.create(vc=world.vc, group=spares, role="member")
     return Scene(people, running, waiting, change, extra)
 
 
@@ -197,7 +226,7 @@ def test_each_person_gets_what_the_table_gives_and_no_more(scene: Scene, person:
         elif allowed:
             assert answer.status_code in (200, 201, 204), (name, person, answer.content)
         else:
-            expected = case.refusal or (403 if may(person, "job.read") else 404)
+            expected = case.refusal or (403 if may(person, case.sees) and case.sees != case.action else 404)
             assert answer.status_code == expected, (name, person, answer.content)
 
 
@@ -209,14 +238,16 @@ def path_of(case: Case, scene: Scene) -> str:
 
 
 def kind_of(case: Case) -> str:
-    return "text/yaml" if isinstance(case.body, str) else "application/json"
+    return case.kind or ("text/yaml" if isinstance(case.body, str) else "application/json")
 
 
-def rows_with(key: str) -> Callable[[dict[str, object], Scene], bool]:
+def rows_with(key: str, value: object = None) -> Callable[[dict[str, object], Scene], bool]:
+    """Whether the waiting job, or the value, is among a list's rows."""
+
     def judge(answer: dict[str, object], scene: Scene) -> bool:
         rows = answer["results"]
         assert isinstance(rows, list)
-        return scene.waiting.pk in [row[key] for row in rows]
+        return (value or scene.waiting.pk) in [row[key] for row in rows]
 
     return judge
 
@@ -230,6 +261,8 @@ LISTS: dict[str, Callable[[dict[str, object], Scene], bool]] = {
     "job_list": rows_with("id"),
     "queue_list": rows_with("job"),
     "usage_report": lambda answer, scene: {"vision"} == names(answer["rows"], "vc"),
+    "user_list": rows_with("username", "spare"),
+    "group_list": rows_with("name", "spares"),
     "job_validate": lambda answer, scene: answer["valid"] is True,
 }
 

@@ -1,6 +1,10 @@
 """REST: virtual clusters and nodes."""
 
+from portal.clusters.api.gpus import GpusView
+from portal.clusters.api.groups import GroupMemberView, GroupsView, GroupView
 from portal.clusters.api.nodes import CellTypesView, NodesView, NodeView, SkusView, SkuView, TopologyView
+from portal.clusters.api.people import UserPasswordView, UsersView, UserView
+from portal.clusters.api.people_import import UsersImportView
 from portal.clusters.api.secrets import (
     RegistryLoginsView,
     RegistryLoginView,
@@ -21,6 +25,14 @@ from portal.clusters.api.teams import (
 )
 
 __all__ = [
+    "GpusView",
+    "GroupMemberView",
+    "GroupView",
+    "GroupsView",
+    "UserPasswordView",
+    "UserView",
+    "UsersImportView",
+    "UsersView",
     "RegistryLoginView",
     "RegistryLoginsView",
     "SecretView",

@@ -157,13 +157,13 @@ def _node(load: NodeLoad, sight: JobSight) -> dict[str, Any]:
 def _gpu(place: GpuPlace, sight: JobSight) -> dict[str, Any]:
     gpu = place.gpu
     return {
-        **{name: getattr(gpu, name) for name in ("index", "uuid", "model", "memory_mb", "usable", "fault")},
-        "sku": gpu.cell_type.sku.name,
-        "holder": None if place.holder is None else _holder(place.holder, sight),
+        **{name: getattr(gpu, name) for name in ("index", "uuid", "sku", "model", "memory_mb", "usable", "fault")},
+        "holder": None if place.holder is None else holder_told(place.holder, sight),
     }
 
 
-def _holder(holder: Holder, sight: JobSight) -> dict[str, Any]:
+def holder_told(holder: Holder, sight: JobSight) -> dict[str, Any]:
+    """Who holds a GPU, as somebody with this sight may know it."""
     known = sight.covers(user_id=holder.user_id, vc_id=holder.vc_id)
     return {
         "vc": holder.vc,

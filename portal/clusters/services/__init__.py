@@ -2,6 +2,16 @@
 
 from portal.clusters.services.configuration import configuration_export, configuration_import, configuration_read
 from portal.clusters.services.nodes import node_add, node_event, node_set_intent
+from portal.clusters.services.people import (
+    account_create,
+    group_change,
+    group_create,
+    group_remove,
+    group_told,
+    vcs_named,
+)
+from portal.clusters.services.people_import import Row as ImportRow
+from portal.clusters.services.people_import import people_import
 from portal.clusters.services.prices import sku_set_price
 from portal.clusters.services.quotas import (
     Wish,
@@ -22,6 +32,14 @@ from portal.clusters.services.topology import topology_take
 from portal.clusters.services.versions import cluster_version
 
 __all__ = [
+    "ImportRow",
+    "account_create",
+    "group_change",
+    "group_create",
+    "group_remove",
+    "group_told",
+    "people_import",
+    "vcs_named",
     "CAPS",
     "Limit",
     "Wish",

@@ -78,7 +78,8 @@ def _fold(minute: datetime, redis: Redis, records: Records) -> bool:
     runs = _runs(told)
     sums = [sums for run in runs if (sums := _sums(run, minute)) is not None]
     for run in runs:
-        records.add(str(run.row.pk), run.points, age_s=int((minute - run.row.created_at).total_seconds()))
+        age_s = int((minute - run.row.created_at).total_seconds())
+        records.add(str(run.row.pk), run.points, age_s=age_s, over=run.row.released_at is not None)
     with transaction.atomic():
         if not usage_progress_fold(old=minute, new=minute + MINUTE):
             return False

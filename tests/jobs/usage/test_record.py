@@ -82,5 +82,23 @@ def test_a_minute_that_comes_again_after_its_record_was_made_coarser_counts_once
     assert [one.seconds for one in records.read(ATTEMPT)] == [120]
 
 
+def test_a_record_whose_run_is_over_is_small_and_the_same(records: Records) -> None:
+    for minute in range(60):
+        told = [point(60 * minute + second, 40) for second in range(0, 60, 10)]
+        records.add(ATTEMPT, told, age_s=60 * minute, over=minute == 59)
+    assert not records.path(ATTEMPT).exists()
+    assert records.packed(ATTEMPT).stat().st_size < 4000
+    assert len(records.read(ATTEMPT)) == 360
+    for _ in range(2):  # as after a fold that was killed
+        records.add(ATTEMPT, [point(3600, 40)], age_s=3600, over=True)
+    assert len(records.read(ATTEMPT)) == 361
+
+
+def test_a_record_that_is_no_file_of_ours_any_more_is_empty(records: Records) -> None:
+    records.add(ATTEMPT, [point(0, 40)], age_s=0, over=True)
+    records.packed(ATTEMPT).write_bytes(b"\x1f\x8b broken")
+    assert records.read(ATTEMPT) == []
+
+
 def test_there_is_no_record_before_the_first_point(records: Records) -> None:
     assert records.read(ATTEMPT) == []
