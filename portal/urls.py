@@ -12,6 +12,7 @@ from portal.common.converters import Name, Person, SecretName, Server
 from portal.common.health import healthz
 from portal.dispatch import api as dispatch
 from portal.jobs import api as jobs
+from portal.notices import api as notices
 
 register_converter(Name, "name")
 register_converter(Person, "person")
@@ -21,6 +22,7 @@ register_converter(Server, "server")
 REST: list[URLPattern | URLResolver] = [
     path("login", accounts.LoginView.as_view()),
     path("me", accounts.MeView.as_view()),
+    path("me/notices", notices.ChoiceView.as_view()),
     path("tokens", accounts.TokensView.as_view()),
     path("tokens/<int:token_id>", accounts.TokenView.as_view()),
     path("audit", accounts.AuditView.as_view()),
@@ -73,6 +75,9 @@ REST: list[URLPattern | URLResolver] = [
     path("validate", jobs.ValidateView.as_view()),
     path("queue", jobs.QueueView.as_view()),
     path("usage", jobs.UsageView.as_view()),
+    path("webhook", notices.WebhookView.as_view()),
+    path("webhook/test", notices.TestView.as_view()),
+    path("webhook/deliveries", notices.DeliveriesView.as_view()),
     path("estimates", dispatch.EstimatesView.as_view()),
     path("openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
 ]
@@ -82,6 +87,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("portal.clusters.urls")),
     path("", include("portal.jobs.urls")),
     path("", include("portal.dispatch.urls")),
+    path("", include("portal.notices.urls")),
     path("api/v1/", include(REST)),
     path("rest-server/api/v2/", include("portal.openpai.urls")),
     path("api/docs", SpectacularSwaggerSplitView.as_view(url_name="openapi"), name="api-docs"),

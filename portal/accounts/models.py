@@ -124,6 +124,8 @@ class Audited(models.TextChoices):
     JOB_MOVE = "job.move", "Moved a job to another virtual cluster"
     JOB_TAG = "job.tag", "Gave a job a tag or took one off"
     LOG_READ = "log.read", "Read another's log"
+    NOTICES = "notices", "Chose what to be told of by e-mail"
+    WEBHOOK = "webhook", "Set, tested or removed the webhook"
 
 
 class AuditEntry(models.Model):

@@ -17,6 +17,7 @@ from pytest_django.fixtures import DjangoAssertNumQueries
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.services import group_create, member_set, vc_create
 from portal.jobs.models import Job, JobAttempt, Preemption
+from portal.notices.services import webhook_set, webhook_test
 from tests.benchmarks.api_calls import operations
 from tests.support.cast import HOST, Api, person
 from tests.support.redis_server import RedisServer
@@ -226,6 +227,8 @@ def grow(world: World) -> Job:
     Api(world.user)
     vc_create(name=f"team{number}", now=world.now)
     member_set(vc=world.vc, user=person(f"member{number}"), role="member", now=world.now)
+    webhook_set(url="https://example.org/", kinds=[], secret="whsec_" + "A" * 32, actor="root", now=world.now)
+    webhook_test(actor="root", now=world.now)
     group = group_create(name=f"group{number}", description="d", roles={"vision": "lead"}, now=world.now, actor="root")
     group.user_set.add(person(f"student{number}"))
     first = JobAttempt.objects.order_by("id")[0]
