@@ -288,6 +288,8 @@ SPECTACULAR_SETTINGS = {
         "PriorityClass": [(name, name) for name in PRIORITY_CLASSES],
         "ClusterRole": "portal.accounts.models.ClusterRole",
         "Scope": "portal.accounts.models.Scope",
+        "MemberKind": [("user", "user"), ("group", "group")],
+        "StorageKind": [("path", "path"), ("nfs", "nfs")],
         "JobNotice": "portal.notices.states.JobNotice",
         "WebhookEvent": "portal.notices.states.Told",
         "DeliveryKind": "portal.notices.states.DELIVERED",

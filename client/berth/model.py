@@ -537,6 +537,23 @@ class Gpu(Answer, frozen=True, kw_only=True):
     holder: Holder | None
 
 
+class Storage(Answer, frozen=True, kw_only=True):
+    """A folder that nodes mount; ``nodes`` are the healthy ones that offer it now, ``missing`` those that do not."""
+
+    name: str
+    kind: str
+    root: str
+    export: str
+    read_only: bool
+    per_user: bool
+    must_be_mount: bool
+    jobs: bool
+    everyone: bool
+    virtual_clusters: list[str]
+    nodes: list[str]
+    missing: list[str]
+
+
 class GpuReading(Answer, frozen=True, kw_only=True):
     """What a GPU showed: percent, MB, watts, degrees Celsius; None where it does not tell."""
 

@@ -46,6 +46,8 @@ class Action(StrEnum):
     USER_MANAGE = "user.manage"  # make, change, disable and remove accounts
     GROUP_READ = "group.read"  # of leads: the groups in their VCs; everybody reads those they are in
     GROUP_MANAGE = "group.manage"
+    STORAGE_READ = "storage.read"  # of those who are in a VC: what its jobs may mount; everybody: everybody's
+    STORAGE_MANAGE = "storage.manage"
 
 
 R = Relation
@@ -74,6 +76,8 @@ ALLOWED: Mapping[Action, frozenset[Relation]] = {
     Action.USER_MANAGE: frozenset({R.ADMIN}),
     Action.GROUP_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD}),
     Action.GROUP_MANAGE: frozenset({R.ADMIN}),
+    Action.STORAGE_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.MEMBER}),
+    Action.STORAGE_MANAGE: frozenset({R.ADMIN}),
 }
 
 _CLUSTER_WIDE: Mapping[str, Relation] = {ClusterRole.ADMIN: R.ADMIN, ClusterRole.AUDITOR: R.AUDITOR}

@@ -14,7 +14,7 @@ from portal.accounts.models import User
 from portal.accounts.rights import ALLOWED, Action
 from portal.clusters.models import Membership, QuotaChange, SecretKind
 from portal.clusters.selectors import quota_lines
-from portal.clusters.services import quota_change_create, secret_set, vc_create
+from portal.clusters.services import quota_change_create, secret_set, storage_create, vc_create
 from portal.jobs.models import Job
 from portal.notices.services import webhook_set
 from tests.support.cast import HOST, Api, cast_of, person
@@ -48,6 +48,8 @@ RIGHTS = {
     "user.manage": "admin",
     "group.read": "admin auditor lead",
     "group.manage": "admin",
+    "storage.read": "admin auditor lead member",
+    "storage.manage": "admin",
 }
 """The whole table, in other words than the code's."""
 
@@ -154,6 +156,11 @@ CASES = {
     "group_member_add": Case("group.manage", "PUT", "groups/spares/members/extra", sees="group.read"),
     "group_member_remove": Case("group.manage", "DELETE", "groups/spares/members/spare", sees="group.read"),
     "group_remove": Case("group.manage", "DELETE", "groups/spares", sees="group.read"),
+    "storage_list": Case("storage.read", "GET", "storages"),
+    "storage": Case("storage.read", "GET", "storages/data", sees="storage.read"),
+    "storage_create": Case("storage.manage", "POST", "storages", {"name": "new", "root": "/mnt/new"}, 403),
+    "storage_change": Case("storage.manage", "PATCH", "storages/data", {"per_user": True}, sees="storage.read"),
+    "storage_remove": Case("storage.manage", "DELETE", "storages/data", sees="storage.read"),
     "user_remove": Case("user.manage", "DELETE", "users/spare", sees="user.read"),
     "audit_list": Case("audit.read", "GET", "audit", None, 403),
     "audit_export": Case("audit.read", "GET", "audit/export", None, 403),
@@ -199,6 +206,7 @@ def scene(db: None) -> Scene:
     vc_create(name="idle", now=world.now)
     webhook_set(url="https://example.org/", kinds=[], secret="whsec_" + "A" * 32, actor="root", now=world.now)
     extra = Membership.objects.create(vc=world.vc, user=person("extra"), role="member")
+    storage_create(name="data", root="/mnt/data", vcs=[world.vc], now=world.now, actor="root")
     spare, spares = person("spare"), Group.objects.create(name="spares")
     spare.groups.add(spares)
     Membership.objects.create(vc=world.vc, user=spare, role="member")
@@ -273,6 +281,7 @@ LISTS: dict[str, Callable[[dict[str, object], Scene], bool]] = {
     "usage_report": lambda answer, scene: {"vision"} == names(answer["rows"], "vc"),
     "user_list": rows_with("username", "spare"),
     "group_list": rows_with("name", "spares"),
+    "storage_list": rows_with("name", "data"),
     "job_validate": lambda answer, scene: answer["valid"] is True,
 }
 

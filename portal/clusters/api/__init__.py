@@ -15,6 +15,7 @@ from portal.clusters.api.secrets import (
     TeamSecretsView,
     TeamSecretView,
 )
+from portal.clusters.api.storages import StoragesView, StorageView
 from portal.clusters.api.teams import (
     FirmRightView,
     MembersView,
@@ -25,6 +26,8 @@ from portal.clusters.api.teams import (
 )
 
 __all__ = [
+    "StorageView",
+    "StoragesView",
     "GpusView",
     "GroupMemberView",
     "GroupView",
