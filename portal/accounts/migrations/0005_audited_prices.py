@@ -4,15 +4,54 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('accounts', '0004_audited_notices'),
+        ("accounts", "0004_audited_notices"),
     ]
 
     operations = [
         migrations.AlterField(
-            model_name='auditentry',
-            name='action',
-            field=models.CharField(choices=[('sign_in', 'Signed in'), ('sign_in.refused', 'Could not sign in'), ('user.password', 'Changed a password'), ('user.create', 'Made an account'), ('user.change', 'Changed an account'), ('user.remove', 'Removed an account'), ('group', 'Made, changed or removed a group, or changed who is in it'), ('token.create', 'Made a token'), ('token.revoke', 'Revoked a token'), ('token.use', 'Used a token, the first time of a day'), ('vc.create', 'Made a virtual cluster'), ('vc.remove', 'Removed a virtual cluster'), ('vc.rules', "Changed a virtual cluster's rules"), ('vc.limits', "Changed a virtual cluster's limits of lending"), ('vc.member', 'Changed who is in a virtual cluster'), ('vc.firm_right', 'Changed a right to jobs that are not preempted'), ('quota.set', 'Changed quotas'), ('quota_change', 'Planned or withdrew a change of quotas'), ('cluster.import', "Replaced the cluster's configuration"), ('sku.price', 'Set the price of a hardware kind'), ('node.add', 'Registered a node'), ('node.intent', 'Opened, cordoned or drained a node'), ('node.topology', "Accepted a node's topology"), ('storage', 'Made, changed or removed a storage, or changed who may use it'), ('images', 'Changed which images jobs may run'), ('template', 'Made, changed or removed a job template'), ('secret', 'Stored or forgot a secret or a registry log-in'), ('job.submit', 'Submitted a job'), ('job.stop', 'Stopped a job'), ('job.pause', 'Paused a job'), ('job.resume', 'Resumed a job'), ('job.move', 'Moved a job to another virtual cluster'), ('job.tag', 'Gave a job a tag or took one off'), ('log.read', "Read another's log"), ('notices', 'Chose what to be told of by e-mail'), ('webhook', 'Set, tested or removed the webhook')], max_length=20),
+            model_name="auditentry",
+            name="action",
+            field=models.CharField(
+                choices=[
+                    ("sign_in", "Signed in"),
+                    ("sign_in.refused", "Could not sign in"),
+                    ("user.password", "Changed a password"),
+                    ("user.create", "Made an account"),
+                    ("user.change", "Changed an account"),
+                    ("user.remove", "Removed an account"),
+                    ("group", "Made, changed or removed a group, or changed who is in it"),
+                    ("token.create", "Made a token"),
+                    ("token.revoke", "Revoked a token"),
+                    ("token.use", "Used a token, the first time of a day"),
+                    ("vc.create", "Made a virtual cluster"),
+                    ("vc.remove", "Removed a virtual cluster"),
+                    ("vc.rules", "Changed a virtual cluster's rules"),
+                    ("vc.limits", "Changed a virtual cluster's limits of lending"),
+                    ("vc.member", "Changed who is in a virtual cluster"),
+                    ("vc.firm_right", "Changed a right to jobs that are not preempted"),
+                    ("quota.set", "Changed quotas"),
+                    ("quota_change", "Planned or withdrew a change of quotas"),
+                    ("cluster.import", "Replaced the cluster's configuration"),
+                    ("sku.price", "Set the price of a hardware kind"),
+                    ("node.add", "Registered a node"),
+                    ("node.intent", "Opened, cordoned or drained a node"),
+                    ("node.topology", "Accepted a node's topology"),
+                    ("storage", "Made, changed or removed a storage, or changed who may use it"),
+                    ("images", "Changed which images jobs may run"),
+                    ("template", "Made, changed or removed a job template"),
+                    ("secret", "Stored or forgot a secret or a registry log-in"),
+                    ("job.submit", "Submitted a job"),
+                    ("job.stop", "Stopped a job"),
+                    ("job.pause", "Paused a job"),
+                    ("job.resume", "Resumed a job"),
+                    ("job.move", "Moved a job to another virtual cluster"),
+                    ("job.tag", "Gave a job a tag or took one off"),
+                    ("log.read", "Read another's log"),
+                    ("notices", "Chose what to be told of by e-mail"),
+                    ("webhook", "Set, tested or removed the webhook"),
+                ],
+                max_length=20,
+            ),
         ),
     ]
