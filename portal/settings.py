@@ -32,6 +32,7 @@ KEYS_DIR = env_path("BERTH_KEYS_DIR", DATA_DIR / "keys")
 LOG_DIR = DATA_DIR / "logs"
 JOBS_DIR = DATA_DIR / "jobs"
 CODE_DIR = DATA_DIR / "code"
+METRICS_DIR = DATA_DIR / "metrics"
 
 # ---------------------------------------------------------------- who we are
 DEBUG = env_bool("BERTH_DEBUG", False)
@@ -170,6 +171,8 @@ CELERY = {
         "estimates": {"task": "control.estimate_starts", "schedule": 30.0, "options": {"expires": 30}},
         "old_code": {"task": "control.code_expire", "schedule": 600.0, "options": {"expires": 600}},
         "old_logs": {"task": "control.logs_expire", "schedule": 60.0, "options": {"expires": 60}},
+        "samples": {"task": "control.samples_fold", "schedule": 20.0, "options": {"expires": 20}},
+        "usage": {"task": "control.usage_roll", "schedule": 60.0, "options": {"expires": 60}},
         "notices": {"task": "control.notices_gather", "schedule": 2.0, "options": {"expires": 2}},
         "send_notices": {"task": "control.notices_send", "schedule": 2.0, "options": {"expires": 2}},
         "old_notices": {"task": "control.notices_expire", "schedule": 600.0, "options": {"expires": 600}},
@@ -191,6 +194,8 @@ GPU_RESERVE_PERCENT = env_int("BERTH_GPU_RESERVE", 50)
 ESTIMATE_SECONDS = env_int("BERTH_ESTIMATE_SECONDS", 10, least=1)
 LEASE_SECONDS = env_int("BERTH_SCHEDULER_LEASE", 10, least=2)
 LOG_RETENTION_DAYS = env_int("BERTH_LOG_RETENTION_DAYS", 90, least=1)
+IDLE_PERCENT = env_int("BERTH_IDLE_PERCENT", 5)
+CURRENCY = env_str("BERTH_CURRENCY", "")
 MAX_JOB_FILE_BYTES = 1_000_000
 
 # ---------------------------------------------------------------- code that comes with jobs

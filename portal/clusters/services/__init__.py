@@ -12,6 +12,7 @@ from portal.clusters.services.people import (
 )
 from portal.clusters.services.people_import import Row as ImportRow
 from portal.clusters.services.people_import import people_import
+from portal.clusters.services.prices import sku_set_price
 from portal.clusters.services.quotas import (
     Wish,
     lines_resolve,
@@ -73,6 +74,7 @@ __all__ = [
     "quotas_set",
     "secret_delete",
     "secret_set",
+    "sku_set_price",
     "topology_take",
     "vc_create",
     "vc_remove",

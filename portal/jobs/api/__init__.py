@@ -2,9 +2,11 @@
 
 from portal.jobs.api.code import CodeArchiveView, CodeFoldersView, CodeFolderView, CodeLimitsView
 from portal.jobs.api.logs import LogsView
+from portal.jobs.api.metrics import MetricsView
 from portal.jobs.api.node_code import node_code
 from portal.jobs.api.preemptions import PreemptionsView
 from portal.jobs.api.queue import QueueView
+from portal.jobs.api.usage import UsageView
 from portal.jobs.api.views import (
     AttemptsView,
     ConfigView,
@@ -30,6 +32,7 @@ __all__ = [
     "JobView",
     "JobsView",
     "LogsView",
+    "MetricsView",
     "MoveView",
     "PauseView",
     "PreemptionsView",
@@ -37,6 +40,7 @@ __all__ = [
     "ResumeView",
     "StopView",
     "TasksView",
+    "UsageView",
     "ValidateView",
     "node_code",
 ]
