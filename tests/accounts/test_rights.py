@@ -14,7 +14,7 @@ from portal.accounts.models import User
 from portal.accounts.rights import ALLOWED, Action
 from portal.clusters.models import Membership, QuotaChange, SecretKind
 from portal.clusters.selectors import quota_lines
-from portal.clusters.services import quota_change_create, secret_set, vc_create
+from portal.clusters.services import quota_change_create, secret_set, storage_create, vc_create
 from portal.jobs.models import Job
 from portal.notices.services import webhook_set
 from tests.support.cast import HOST, Api, cast_of, person
@@ -40,12 +40,16 @@ RIGHTS = {
     "node.read": "admin auditor lead member owner other",
     "node.set_intent": "admin",
     "audit.read": "admin auditor",
+    "usage.read": "admin auditor lead member owner",
+    "usage.users": "admin auditor lead owner",
     "webhook.read": "admin auditor",
     "webhook.set": "admin",
     "user.read": "admin auditor lead",
     "user.manage": "admin",
     "group.read": "admin auditor lead",
     "group.manage": "admin",
+    "storage.read": "admin auditor lead member",
+    "storage.manage": "admin",
 }
 """The whole table, in other words than the code's."""
 
@@ -77,6 +81,7 @@ CASES = {
     "job_preemption_list": Case("job.read", "GET", "jobs/{job}/preemptions"),
     "job_task_list": Case("job.read", "GET", "jobs/{job}/tasks"),
     "job_log": Case("job.read", "GET", "jobs/{running}/logs"),
+    "job_metrics": Case("job.read", "GET", "jobs/{running}/metrics"),
     "job_move": Case("job.move", "POST", "jobs/{job}/move", {"vc": "vision"}),
     "job_pause": Case("job.pause", "POST", "jobs/{job}/pause"),
     "job_resume": Case("job.pause", "POST", "jobs/{job}/resume"),
@@ -134,6 +139,8 @@ CASES = {
     "virtual_cluster_registry_login_delete": Case(
         "vc.secrets_set", "DELETE", "virtual-clusters/vision/registry-logins/{registry}", None, 403
     ),
+    "sku_set_price": Case("cluster.configure", "PATCH", "skus/A100", {"price": "2.50"}, 403),
+    "usage_report": Case("usage.read", "GET", "usage"),
     "user_list": Case("user.read", "GET", "users"),
     "user": Case("user.read", "GET", "users/spare", sees="user.read"),
     "user_create": Case("user.manage", "POST", "users", {"username": "new"}, 403),
@@ -149,6 +156,11 @@ CASES = {
     "group_member_add": Case("group.manage", "PUT", "groups/spares/members/extra", sees="group.read"),
     "group_member_remove": Case("group.manage", "DELETE", "groups/spares/members/spare", sees="group.read"),
     "group_remove": Case("group.manage", "DELETE", "groups/spares", sees="group.read"),
+    "storage_list": Case("storage.read", "GET", "storages"),
+    "storage": Case("storage.read", "GET", "storages/data", sees="storage.read"),
+    "storage_create": Case("storage.manage", "POST", "storages", {"name": "new", "root": "/mnt/new"}, 403),
+    "storage_change": Case("storage.manage", "PATCH", "storages/data", {"per_user": True}, sees="storage.read"),
+    "storage_remove": Case("storage.manage", "DELETE", "storages/data", sees="storage.read"),
     "user_remove": Case("user.manage", "DELETE", "users/spare", sees="user.read"),
     "audit_list": Case("audit.read", "GET", "audit", None, 403),
     "audit_export": Case("audit.read", "GET", "audit/export", None, 403),
@@ -194,6 +206,7 @@ def scene(db: None) -> Scene:
     vc_create(name="idle", now=world.now)
     webhook_set(url="https://example.org/", kinds=[], secret="whsec_" + "A" * 32, actor="root", now=world.now)
     extra = Membership.objects.create(vc=world.vc, user=person("extra"), role="member")
+    storage_create(name="data", root="/mnt/data", vcs=[world.vc], now=world.now, actor="root")
     spare, spares = person("spare"), Group.objects.create(name="spares")
     spare.groups.add(spares)
     Membership.objects.create(vc=world.vc, user=spare, role="member")
@@ -257,11 +270,18 @@ def rows_with(key: str, value: object = None) -> Callable[[dict[str, object], Sc
     return judge
 
 
+def names(rows: object, key: str) -> set[str]:
+    assert isinstance(rows, list)
+    return {row[key] for row in rows}
+
+
 LISTS: dict[str, Callable[[dict[str, object], Scene], bool]] = {
     "job_list": rows_with("id"),
     "queue_list": rows_with("job"),
+    "usage_report": lambda answer, scene: {"vision"} == names(answer["rows"], "vc"),
     "user_list": rows_with("username", "spare"),
     "group_list": rows_with("name", "spares"),
+    "storage_list": rows_with("name", "data"),
     "job_validate": lambda answer, scene: answer["valid"] is True,
 }
 

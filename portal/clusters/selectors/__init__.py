@@ -34,7 +34,14 @@ from portal.clusters.selectors.quotas import quota_lines
 from portal.clusters.selectors.rights import firm_rights, highest_class
 from portal.clusters.selectors.secrets import Login, registry_logins, secret_values, secrets_of
 from portal.clusters.selectors.shares import SkuShare, SkuTotal, sku_totals, vc_quotas, vc_shares
-from portal.clusters.selectors.storages import storage_restrict
+from portal.clusters.selectors.storages import (
+    storage_get,
+    storage_restrict,
+    storage_right,
+    storage_to_manage,
+    storages_placed,
+    storages_seen,
+)
 from portal.clusters.selectors.visible import (
     JobSight,
     cluster_right,
@@ -55,6 +62,11 @@ from portal.clusters.selectors.visible import (
 )
 
 __all__ = [
+    "storage_get",
+    "storage_right",
+    "storage_to_manage",
+    "storages_placed",
+    "storages_seen",
     "GpuRow",
     "GpuState",
     "gpu_restrict",
