@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from berth.calls import Call, Listing, get, given, nothing, reading, send, text
 from berth.endpoint import Resource, WayT_co, endpoint, rows
-from berth.model import Group, GroupDetail, Imported, User
+from berth.model import Group, GroupDetail, Imported, Storage, User
 
 Role = Literal["user", "auditor", "admin"]
 LONG = {"limit": 200}
@@ -139,6 +139,36 @@ class Groups(Resource[WayT_co]):
     def remove(self, name: str) -> Call[None]:
         """Ends the group."""
         return Call("DELETE", _named("groups", name), nothing)
+
+
+class Storages(Resource[WayT_co]):
+    """Folders that nodes mount. Changing them is for administrators."""
+
+    @rows
+    def list(self, *, name: str | None = None, vc: str | None = None) -> Listing[Storage]:
+        """The storages that your jobs may mount, by name, with the nodes that offer them. ``name`` is a part of it."""
+        return Listing("storages", Storage, given({"name": name, "vc": vc, **LONG}))
+
+    @endpoint
+    def get(self, name: str) -> Call[Storage]:
+        """One storage."""
+        return get(_named("storages", name), Storage)
+
+    @endpoint
+    def create(self, /, name: str, root: str, **about: Any) -> Call[Storage]:
+        """A new storage; ``about``: some of ``kind``, ``export``, ``read_only``, ``per_user``, ``must_be_mount``,
+        ``jobs``, ``everyone``, ``virtual_clusters``. Raises Conflict where the name is taken."""
+        return send("POST", "storages", Storage, {"name": name, "root": root, **about})
+
+    @endpoint
+    def change(self, /, name: str, **changes: Any) -> Call[Storage]:
+        """Changes some of these, or ``root``. Raises Conflict for its place while jobs use it."""
+        return send("PATCH", _named("storages", name), Storage, changes, repeatable=True)
+
+    @endpoint
+    def remove(self, name: str) -> Call[None]:
+        """Forgets a storage; what lies in it stays. Raises Conflict while jobs use it."""
+        return Call("DELETE", _named("storages", name), nothing)
 
 
 def _roles(roles: Mapping[str, str]) -> list[dict[str, str]]:

@@ -109,6 +109,7 @@ class Audited(models.TextChoices):
     QUOTA = "quota.set", "Changed quotas"
     QUOTA_CHANGE = "quota_change", "Planned or withdrew a change of quotas"
     CLUSTER = "cluster.import", "Replaced the cluster's configuration"
+    SKU_PRICE = "sku.price", "Set the price of a hardware kind"
     NODE_ADD = "node.add", "Registered a node"
     NODE_INTENT = "node.intent", "Opened, cordoned or drained a node"
     NODE_TOPOLOGY = "node.topology", "Accepted a node's topology"
@@ -123,6 +124,8 @@ class Audited(models.TextChoices):
     JOB_MOVE = "job.move", "Moved a job to another virtual cluster"
     JOB_TAG = "job.tag", "Gave a job a tag or took one off"
     LOG_READ = "log.read", "Read another's log"
+    NOTICES = "notices", "Chose what to be told of by e-mail"
+    WEBHOOK = "webhook", "Set, tested or removed the webhook"
 
 
 class AuditEntry(models.Model):

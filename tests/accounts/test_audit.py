@@ -47,6 +47,7 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str, Any, Any]] = {
     "user_set_password": ("user.password", "spare", None, None),
     "group_change": ("group", "spares", {"description": ""}, {"description": "d"}),
     "group_member_add": ("group", "extra", None, {"group": "spares"}),
+    "storage_change": ("storage", "data", {"per_user": False}, {"per_user": True}),
     "firm_right_set": ("vc.firm_right", "alice", None, {"gpus": 1, "last_day": "2999-01-01"}),
 }  # fmt: skip
 """Operation -> the entry that it leaves."""

@@ -63,7 +63,7 @@ class Reader:
 
         from portal.accounts.models import Scope
         from portal.accounts.services import token_create
-        from portal.clusters.models import Node, VirtualCluster
+        from portal.clusters.models import Node, Storage, VirtualCluster
         from portal.jobs.selectors import job_restrict
 
         self.role, self.user, self._rng = role, user, random.Random(seed)
@@ -78,6 +78,7 @@ class Reader:
         self.values: dict[str, list[str]] = {
             "vc": list(VirtualCluster.objects.values_list("name", flat=True)),
             "user": list(type(user).objects.values_list("username", flat=True)),
+            "storage": list(Storage.objects.values_list("name", flat=True)),
             "username": list(type(user).objects.values_list("username", flat=True)),
             "group": list(Group.objects.values_list("name", flat=True)) or ["no-such-group"],
             "text": ["filled", "7", "no-such-text"],
@@ -104,7 +105,8 @@ class Reader:
                 return str(self._rng.choice(self.jobs))
             if found[1] in self.values and found[1] != "name":  # of a node or a team; as a filter, a job's
                 return self._rng.choice(self.values[found[1]])
-            return self._rng.choice(self.values["node" if path.startswith("/nodes") else "vc"])
+            kind = {"nodes": "node", "storages": "storage"}.get(path.split("/")[1], "vc")
+            return self._rng.choice(self.values[kind])
 
         return re.sub(r"\{(\w+)\}", value, path)
 

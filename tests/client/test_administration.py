@@ -64,3 +64,23 @@ def test_many_people_are_made_from_a_table(admin: Client, url: str) -> None:
             return [user.username async for user in client.users.list()]
 
     assert asyncio.run(names()) == ["alice", "ann", "root"]
+
+
+def test_every_gpu_is_listed_with_its_holder(world: World, berth: Client) -> None:
+    world.node("gpu01", gpus=2)
+    world.submit(name="mine")
+    world.settle()
+    held, free = berth.gpus(node="gpu01")
+    assert (held.state, held.holder and held.holder.label, free.state) == ("held", "alice/mine#1", "free")
+    assert [gpu.uuid for gpu in berth.gpus(state=["free"])] == [free.uuid]
+
+
+def test_storages_are_made_changed_and_removed(admin: Client, berth: Client) -> None:
+    made = admin.storages.create("data", "/mnt/data", read_only=True, virtual_clusters=["vision"])
+    assert (made.read_only, made.nodes) == (True, [])
+    assert [one.name for one in berth.storages.list()] == ["data"]
+    assert admin.storages.change("data", virtual_clusters=[]).virtual_clusters == []
+    with pytest.raises(NotFound):
+        berth.storages.get("data")
+    admin.storages.remove("data")
+    assert list(admin.storages.list()) == []

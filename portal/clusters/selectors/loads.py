@@ -76,7 +76,7 @@ def node_loads(*, nodes: Sequence[Node]) -> list[NodeLoad]:
 
     GPUs that are gone and held by nobody are left out. Whom the holder's name may be shown to says ``job_sight``.
     """
-    holders = _holders(nodes)
+    holders = gpu_holders(Q(node__in=nodes))
     gpus: dict[int, list[GpuPlace]] = defaultdict(list)
     for gpu in starmap(GpuFacts, _gpu_rows(nodes)):
         if gpu.present or gpu.pk in holders:
@@ -90,15 +90,15 @@ def _gpu_rows(nodes: Sequence[Node]) -> QuerySet[Gpu, tuple[Any, ...]]:
     return Gpu.objects.filter(node__in=nodes).order_by("index", "pk").values_list(*columns)
 
 
-def _holders(nodes: Sequence[Node]) -> dict[int, Holder]:
-    """The holder of each held GPU, by the GPU's id."""
+def gpu_holders(which: Q) -> dict[int, Holder]:
+    """The holder of each held GPU among these, by the GPU's id. One query."""
     task = "allocations__task_attempt__task__"
     job = f"{task}job__"
     columns = [
         *(f"{job}{name}" for name in ("id", "name", "run", "user_id", "user__username", "vc_id", "vc__name")),
         *(f"{task}role__name", f"{task}index", "allocations__standing"),
     ]
-    rows = Gpu.objects.filter(LIVE, node__in=nodes).order_by().values_list("pk", *columns)
+    rows = Gpu.objects.filter(LIVE, which).order_by().values_list("pk", *columns)
     return {row[0]: Holder(*row[1:]) for row in rows}
 
 

@@ -15,8 +15,9 @@ from django.utils import timezone
 from pytest_django.fixtures import DjangoAssertNumQueries
 
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.services import group_create, member_set, vc_create
+from portal.clusters.services import group_create, member_set, storage_create, vc_create
 from portal.jobs.models import Job, JobAttempt, Preemption
+from portal.notices.services import webhook_set, webhook_test
 from tests.benchmarks.api_calls import operations
 from tests.support.cast import HOST, Api, person
 from tests.support.redis_server import RedisServer
@@ -226,6 +227,9 @@ def grow(world: World) -> Job:
     Api(world.user)
     vc_create(name=f"team{number}", now=world.now)
     member_set(vc=world.vc, user=person(f"member{number}"), role="member", now=world.now)
+    storage_create(name=f"data{number}", root="/mnt/data", vcs=[world.vc], now=world.now, actor="root")
+    webhook_set(url="https://example.org/", kinds=[], secret="whsec_" + "A" * 32, actor="root", now=world.now)
+    webhook_test(actor="root", now=world.now)
     group = group_create(name=f"group{number}", description="d", roles={"vision": "lead"}, now=world.now, actor="root")
     group.user_set.add(person(f"student{number}"))
     first = JobAttempt.objects.order_by("id")[0]
@@ -241,7 +245,7 @@ def addresses(job: Job) -> list[str]:
     names = {"job_id": str(job.pk), "username": "alice", "group": "group1"}
 
     def filled(path: str) -> str:
-        name = "gpu01" if path.startswith("/nodes") else "vision"
+        name = {"nodes": "gpu01", "storages": "data1"}.get(path.split("/")[1], "vision")
         return re.sub(r"\{(\w+)\}", lambda found: names.get(found[1], name), path)[1:]
 
     return [filled(one.path) for one in operations(document)]
