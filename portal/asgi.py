@@ -16,10 +16,12 @@ from django.urls import path  # noqa: E402
 from portal.accounts.websockets import SignedIn  # noqa: E402
 from portal.jobs.consumers import EventsConsumer  # noqa: E402
 from portal.jobs.logs.consumer import LogConsumer  # noqa: E402
+from portal.jobs.sessions.consumer import ShellConsumer  # noqa: E402
 
 CONSUMERS: dict[str, Any] = {
     "ws/events": EventsConsumer.as_asgi(),
     "ws/logs/<str:attempt>": LogConsumer.as_asgi(),
+    "ws/exec/<str:attempt>": ShellConsumer.as_asgi(),
 }
 routes: list[Any] = [path(address, consumer) for address, consumer in CONSUMERS.items()]
 application = ProtocolTypeRouter({"http": django_application, "websocket": SignedIn(URLRouter(routes))})

@@ -10,6 +10,7 @@ from portal.jobs.selectors.details import (
     task_attempt_of,
 )
 from portal.jobs.selectors.facts import cluster_facts
+from portal.jobs.selectors.folders import JobFolder, job_folder, job_folder_path
 from portal.jobs.selectors.lists import job_listed, jobs_listed
 from portal.jobs.selectors.preemptions import (
     PreemptionShown,
@@ -29,10 +30,17 @@ from portal.jobs.selectors.queue import (
     queue_waiting,
 )
 from portal.jobs.selectors.usage import PastUse, usage_folded
-from portal.jobs.selectors.visible import job_get, job_restrict, job_with_right, task_attempt_visible
+from portal.jobs.selectors.visible import (
+    job_get,
+    job_restrict,
+    job_with_right,
+    task_attempt_visible,
+    task_attempt_with_right,
+)
 
 __all__ = [
     "Forecast",
+    "JobFolder",
     "PastUse",
     "PreemptionShown",
     "Queued",
@@ -42,6 +50,8 @@ __all__ = [
     "job_attempt_current",
     "job_attempts",
     "job_events",
+    "job_folder",
+    "job_folder_path",
     "job_forecast",
     "job_get",
     "job_listed",
@@ -60,5 +70,6 @@ __all__ = [
     "queue_waiting",
     "task_attempt_of",
     "task_attempt_visible",
+    "task_attempt_with_right",
     "usage_folded",
 ]

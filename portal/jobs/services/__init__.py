@@ -10,7 +10,7 @@ from portal.jobs.services.orders import desired_build, desired_send, nodes_bump,
 from portal.jobs.services.pausing import job_pause, job_resume
 from portal.jobs.services.placing import Leaf, NoPortLeft, Overtaken, Placed
 from portal.jobs.services.preempt import PREEMPTING, Preempting, Taken, jobs_preempt, preempting_words
-from portal.jobs.services.reading import log_read
+from portal.jobs.services.reading import files_read, log_read, shell_open
 from portal.jobs.services.reports import attempt_log_done, container_report, containers_report
 from portal.jobs.services.specs import grace_seconds
 from portal.jobs.services.starting import Starting, attempts_start
@@ -42,6 +42,7 @@ __all__ = [
     "containers_report",
     "desired_build",
     "desired_send",
+    "files_read",
     "grace_seconds",
     "job_change_vc",
     "job_check",
@@ -64,6 +65,7 @@ __all__ = [
     "nodes_hold",
     "orders_together",
     "preempting_words",
+    "shell_open",
     "waits_due",
     "waits_write",
 ]
