@@ -85,8 +85,9 @@ class ProcessShell:
                 data = _taken(end)
                 if data:
                     return self._outputs[end], data
-                self._poll.unregister(end)
-                del self._outputs[end]
+                if data is not None:
+                    self._poll.unregister(end)
+                    del self._outputs[end]
             if not ready and (self._process.poll() is not None or not self._runs()):
                 break
         return None
@@ -138,10 +139,12 @@ class ProcessShell:
             os.close(self._ends.pop())
 
 
-def _taken(end: int) -> bytes:
-    """What can be read; empty at the end, which a terminal tells by an error."""
+def _taken(end: int) -> bytes | None:
+    """What can be read, None where that is nothing; empty at the end, which a terminal tells by an error."""
     try:
         return os.read(end, READ)
+    except BlockingIOError:
+        return None
     except OSError:
         return b""
 

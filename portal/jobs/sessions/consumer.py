@@ -8,7 +8,7 @@ From the browser: first ``{"type": "start", "command": […], "tty": true, "rows
 To the browser: ``{"type": "started", "window": 262144}``, binary messages of a first byte (1 output, 2 errors) and
 what was written, ``{"type": "taken", "bytes": n}`` as the program takes what was typed (all of it so far), and at the
 end ``{"type": "end", "code": 0, "message": ""}``; ``code`` is null where there is no exit status, and ``message``
-then says why.
+then says why. Close codes besides: 4403 for who may not, 4409 where the task does not run; the reason says more.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ from portal.jobs.services import shell_open
 from portal.jobs.sessions.calling import SessionFailed
 from portal.jobs.sessions.shell import ShellSession
 
-CLOSED_DENIED = 4403
+CLOSED_DENIED, CLOSED_CONFLICT = 4403, 4409
+LONGEST_REASON = 120
+"""Of ASCII; a close frame holds no more."""
 START_WITHIN_S = 10.0
 
 Size = Annotated[int, msgspec.Meta(ge=1, le=0xFFFF)]
@@ -187,9 +189,8 @@ class ShellConsumer(SignedInConsumer):
             await self.close()
 
     async def _refuse(self, refused: Refused) -> None:
-        if not isinstance(refused, NotFound):
-            await self._say({"type": "end", "code": None, "message": refused.detail})
-        await self.close(CLOSED_NOT_VISIBLE if isinstance(refused, NotFound) else CLOSED_DENIED)
+        codes = {NotFound: CLOSED_NOT_VISIBLE, Denied: CLOSED_DENIED}
+        await self.close(codes.get(type(refused), CLOSED_CONFLICT), refused.detail[:LONGEST_REASON])
 
     # ------------------------------------------------------------ who may
 
