@@ -16,5 +16,5 @@ from portal.jobs.logs.watch import WatchStep  # noqa: E402
 
 app = Celery("berth")
 app.conf.update(settings.CELERY)
-app.autodiscover_tasks(["portal.clusters", "portal.jobs", "portal.dispatch"])
+app.autodiscover_tasks(["portal.clusters", "portal.jobs", "portal.dispatch", "portal.notices"])
 app.steps["worker"].add(WatchStep)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
+from urllib.parse import unquote, urlsplit
 
 Value = TypeVar("Value")
 
@@ -102,3 +104,45 @@ def env_rate(name: str, default: str) -> tuple[int, int]:
 
     allowed = f"a count per {', '.join(PERIODS)}, such as {default}"
     return _read(name, convert(default), convert, allowed)
+
+
+def env_networks(name: str) -> list[IPv4Network | IPv6Network]:
+    """Comma-separated networks such as ``10.1.0.0/16``; a single address is a network of one."""
+
+    def convert(text: str) -> list[IPv4Network | IPv6Network]:
+        return [ip_network(word.strip()) for word in text.split(",") if word.strip()]
+
+    return _read(name, [], convert, "networks separated by commas, such as 10.1.0.0/16 or 192.0.2.7")
+
+
+class MailServer(NamedTuple):
+    """Where e-mail goes, and how: ``starttls`` from plain to encrypted, ``tls`` from the first byte."""
+
+    host: str = ""
+    port: int = 25
+    user: str = ""
+    password: str = ""
+    starttls: bool = False
+    tls: bool = False
+
+
+_MAIL_PORTS = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
+
+
+def env_mail(name: str) -> tuple[bool, MailServer]:
+    """``smtp://host``, ``smtp+tls://user:password@host:587`` (STARTTLS) or ``smtps://…`` (TLS), and whether it is set.
+    The value is secret, and no message shows it."""
+    text = env_secret(name)
+    if not text:
+        return False, MailServer()
+    try:
+        parts = urlsplit(text.strip())
+        port = parts.port or _MAIL_PORTS[parts.scheme]
+        if not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
+            raise ValueError(name)
+    except (ValueError, KeyError):
+        raise BadSetting(
+            f"{name}: must be smtp://host, smtp+tls://user:password@host:587 or smtps://user:password@host:465."
+        ) from None
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    return True, MailServer(parts.hostname, port, user, password, parts.scheme == "smtp+tls", parts.scheme == "smtps")

@@ -9,7 +9,19 @@ from urllib.parse import unquote, urlsplit
 from nodes.protocol import CELERY_DEFAULTS, REPORTS_QUEUE, ContainerState, PortalKey, transport_options
 from portal.common.keys import key_file
 from portal.common.priorities import PRIORITY_CLASSES
-from portal.env import BadSetting, env_bool, env_int, env_list, env_path, env_rate, env_secret, env_str, env_word
+from portal.env import (
+    BadSetting,
+    env_bool,
+    env_int,
+    env_list,
+    env_mail,
+    env_networks,
+    env_path,
+    env_rate,
+    env_secret,
+    env_str,
+    env_word,
+)
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION = "0.1.0"
@@ -19,6 +31,7 @@ DATA_DIR = env_path("BERTH_DATA_DIR", BASE_DIR / "data")
 KEYS_DIR = env_path("BERTH_KEYS_DIR", DATA_DIR / "keys")
 LOG_DIR = DATA_DIR / "logs"
 JOBS_DIR = DATA_DIR / "jobs"
+METRICS_DIR = DATA_DIR / "metrics"
 
 # ---------------------------------------------------------------- who we are
 DEBUG = env_bool("BERTH_DEBUG", False)
@@ -60,6 +73,7 @@ INSTALLED_APPS = [
     "portal.clusters",
     "portal.jobs",
     "portal.dispatch",
+    "portal.notices",
     "portal.openpai",
 ]
 MIDDLEWARE = [
@@ -155,6 +169,11 @@ CELERY = {
         "doomed": {"task": "control.find_doomed", "schedule": 15.0, "options": {"expires": 15}},
         "estimates": {"task": "control.estimate_starts", "schedule": 30.0, "options": {"expires": 30}},
         "old_logs": {"task": "control.logs_expire", "schedule": 60.0, "options": {"expires": 60}},
+        "samples": {"task": "control.samples_fold", "schedule": 20.0, "options": {"expires": 20}},
+        "usage": {"task": "control.usage_roll", "schedule": 60.0, "options": {"expires": 60}},
+        "notices": {"task": "control.notices_gather", "schedule": 2.0, "options": {"expires": 2}},
+        "send_notices": {"task": "control.notices_send", "schedule": 2.0, "options": {"expires": 2}},
+        "old_notices": {"task": "control.notices_expire", "schedule": 600.0, "options": {"expires": 600}},
     },
     "beat_schedule_filename": str(DATA_DIR / "beat-schedule"),
 }
@@ -174,7 +193,21 @@ ESTIMATE_SECONDS = env_int("BERTH_ESTIMATE_SECONDS", 10, least=1)
 LEASE_SECONDS = env_int("BERTH_SCHEDULER_LEASE", 10, least=2)
 SHELL_IDLE_S = env_int("BERTH_SHELL_IDLE", 3600, least=10)
 LOG_RETENTION_DAYS = env_int("BERTH_LOG_RETENTION_DAYS", 90, least=1)
+IDLE_PERCENT = env_int("BERTH_IDLE_PERCENT", 5)
+CURRENCY = env_str("BERTH_CURRENCY", "")
 MAX_JOB_FILE_BYTES = 1_000_000
+
+# ---------------------------------------------------------------- notices
+EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+EMAIL_ON, _mail = env_mail("BERTH_EMAIL_URL")
+EMAIL_HOST, EMAIL_PORT = _mail.host, _mail.port
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _mail.user, _mail.password
+EMAIL_USE_TLS, EMAIL_USE_SSL = _mail.starttls, _mail.tls
+EMAIL_TIMEOUT = 10
+EMAIL_FROM = env_str("BERTH_EMAIL_FROM", "")
+MAILS_PER_MINUTE = env_int("BERTH_EMAIL_PER_MINUTE", 5, least=1)
+WEBHOOK_ALLOW = env_networks("BERTH_WEBHOOK_ALLOW")
+NOTICE_DAYS = env_int("BERTH_NOTICE_DAYS", 30, least=1)
 
 # ---------------------------------------------------------------- people
 AUTH_USER_MODEL = "accounts.User"
@@ -256,6 +289,12 @@ SPECTACULAR_SETTINGS = {
         "PriorityClass": [(name, name) for name in PRIORITY_CLASSES],
         "ClusterRole": "portal.accounts.models.ClusterRole",
         "Scope": "portal.accounts.models.Scope",
+        "MemberKind": [("user", "user"), ("group", "group")],
+        "StorageKind": [("path", "path"), ("nfs", "nfs")],
+        "JobNotice": "portal.notices.states.JobNotice",
+        "WebhookEvent": "portal.notices.states.Told",
+        "DeliveryKind": "portal.notices.states.DELIVERED",
+        "SendingState": "portal.notices.states.SendingState",
     },
 }
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}}

@@ -8,22 +8,32 @@ from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSpli
 
 from portal.accounts import api as accounts
 from portal.clusters import api as clusters
-from portal.common.converters import Name, SecretName, Server
+from portal.common.converters import Name, Person, SecretName, Server
 from portal.common.health import healthz
 from portal.dispatch import api as dispatch
 from portal.jobs import api as jobs
+from portal.notices import api as notices
 
 register_converter(Name, "name")
+register_converter(Person, "person")
 register_converter(SecretName, "secret")
 register_converter(Server, "server")
 
 REST: list[URLPattern | URLResolver] = [
     path("login", accounts.LoginView.as_view()),
     path("me", accounts.MeView.as_view()),
+    path("me/notices", notices.ChoiceView.as_view()),
     path("tokens", accounts.TokensView.as_view()),
     path("tokens/<int:token_id>", accounts.TokenView.as_view()),
     path("audit", accounts.AuditView.as_view()),
     path("audit/export", accounts.AuditExportView.as_view()),
+    path("users", clusters.UsersView.as_view()),
+    path("users/import", clusters.UsersImportView.as_view()),
+    path("users/<person:username>", clusters.UserView.as_view()),
+    path("users/<person:username>/password", clusters.UserPasswordView.as_view()),
+    path("groups", clusters.GroupsView.as_view()),
+    path("groups/<person:group>", clusters.GroupView.as_view()),
+    path("groups/<person:group>/members/<person:username>", clusters.GroupMemberView.as_view()),
     path("virtual-clusters", clusters.VirtualClustersView.as_view()),
     path("virtual-clusters/<name:name>", clusters.VirtualClusterView.as_view()),
     path("virtual-clusters/<name:name>/members", clusters.MembersView.as_view()),
@@ -34,6 +44,8 @@ REST: list[URLPattern | URLResolver] = [
     path("virtual-clusters/<name:name>/secrets/<secret:secret>", clusters.TeamSecretView.as_view()),
     path("virtual-clusters/<name:name>/registry-logins", clusters.TeamRegistryLoginsView.as_view()),
     path("virtual-clusters/<name:name>/registry-logins/<server:server>", clusters.TeamRegistryLoginView.as_view()),
+    path("storages", clusters.StoragesView.as_view()),
+    path("storages/<name:name>", clusters.StorageView.as_view()),
     path("secrets", clusters.SecretsView.as_view()),
     path("secrets/<secret:secret>", clusters.SecretView.as_view()),
     path("registry-logins", clusters.RegistryLoginsView.as_view()),
@@ -46,7 +58,9 @@ REST: list[URLPattern | URLResolver] = [
     path("nodes", clusters.NodesView.as_view()),
     path("nodes/<name:name>", clusters.NodeView.as_view()),
     path("nodes/<name:name>/topology", clusters.TopologyView.as_view()),
+    path("gpus", clusters.GpusView.as_view()),
     path("skus", clusters.SkusView.as_view()),
+    path("skus/<name:name>", clusters.SkuView.as_view()),
     path("jobs", jobs.JobsView.as_view()),
     path("jobs/<int:job_id>", jobs.JobView.as_view()),
     path("jobs/<int:job_id>/stop", jobs.StopView.as_view()),
@@ -61,8 +75,13 @@ REST: list[URLPattern | URLResolver] = [
     path("jobs/<int:job_id>/logs", jobs.LogsView.as_view()),
     path("jobs/<int:job_id>/files", jobs.FilesView.as_view()),
     path("jobs/<int:job_id>/files/content", jobs.FileContentView.as_view()),
+    path("jobs/<int:job_id>/metrics", jobs.MetricsView.as_view()),
     path("validate", jobs.ValidateView.as_view()),
     path("queue", jobs.QueueView.as_view()),
+    path("usage", jobs.UsageView.as_view()),
+    path("webhook", notices.WebhookView.as_view()),
+    path("webhook/test", notices.TestView.as_view()),
+    path("webhook/deliveries", notices.DeliveriesView.as_view()),
     path("estimates", dispatch.EstimatesView.as_view()),
     path("openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
 ]
@@ -72,6 +91,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("portal.clusters.urls")),
     path("", include("portal.jobs.urls")),
     path("", include("portal.dispatch.urls")),
+    path("", include("portal.notices.urls")),
     path("api/v1/", include(REST)),
     path("rest-server/api/v2/", include("portal.openpai.urls")),
     path("api/docs", SpectacularSwaggerSplitView.as_view(url_name="openapi"), name="api-docs"),

@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar, Unpack, cast
 
 import httpx
 
+from berth.administration import Groups, Storages, Users
 from berth.calls import Call, Listing, Rest, Steps, failure, problem_of
 from berth.endpoint import Awaiting, Blocking, WayT_co
 from berth.logs import PATIENCE_S, AsyncLogFollow, Following, LogFollow
@@ -47,6 +48,9 @@ class Parts(Everything[WayT_co], ABC):
         self.nodes: Nodes[WayT_co] = Nodes(way)
         self.virtual_clusters: VirtualClusters[WayT_co] = VirtualClusters(way)
         self.tokens: Tokens[WayT_co] = Tokens(way)
+        self.users: Users[WayT_co] = Users(way)
+        self.storages: Storages[WayT_co] = Storages(way)
+        self.groups: Groups[WayT_co] = Groups(way)
         self._open(**self.server.http(timeout_s))
 
     @abstractmethod

@@ -5,7 +5,8 @@ Times are aware datetimes; memory is in MB (2**20 bytes), CPU in thousandths of 
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
@@ -59,6 +60,70 @@ class NewToken(Token, frozen=True, kw_only=True):
     """A token just made; ``token`` is shown this once."""
 
     token: str
+
+
+class InVc(Answer, frozen=True, kw_only=True):
+    """A role in a virtual cluster."""
+
+    name: str
+    role: str
+
+
+class User(Answer, frozen=True, kw_only=True):
+    """An account; ``virtual_clusters`` with those that groups give."""
+
+    username: str
+    email: str
+    role: str
+    active: bool
+    uid: int | None
+    gid: int | None
+    extra_gids: list[int]
+    groups: list[str]
+    virtual_clusters: list[InVc]
+    joined_at: datetime
+
+
+class Group(Answer, frozen=True, kw_only=True):
+    """A group, and the roles that its members have by it."""
+
+    name: str
+    description: str
+    member_count: int
+    virtual_clusters: list[InVc]
+
+
+class GroupDetail(Group, frozen=True, kw_only=True):
+    """A group with its members' names."""
+
+    members: list[str]
+
+
+class ImportFault(Answer, frozen=True, kw_only=True):
+    """What is wrong with a row of a table."""
+
+    path: str
+    message: str
+    code: str
+    line: int | None = None
+
+
+class ImportRow(Answer, frozen=True, kw_only=True):
+    """What became of a row."""
+
+    line: int
+    username: str
+    created: bool
+    errors: list[ImportFault]
+
+
+class Imported(Answer, frozen=True, kw_only=True):
+    """What became of a table of accounts."""
+
+    dry_run: bool
+    created: int
+    refused: int
+    rows: list[ImportRow]
 
 
 # ---------------------------------------------------------------- jobs
@@ -336,6 +401,38 @@ class File(Answer, frozen=True, kw_only=True):
     changed_at: datetime
 
 
+class GpuOf(Answer, frozen=True, kw_only=True):
+    """A GPU of a task; ``index``: as its node counts."""
+
+    index: int
+    uuid: str
+
+
+class Series(Answer, frozen=True, kw_only=True):
+    """One curve: for each point mean, least and most of its readings, None where there were none. ``gpu`` is None where
+    it is the whole task's."""
+
+    metric: str
+    unit: str
+    gpu: GpuOf | None
+    mean: list[float | None]
+    min: list[float | None]
+    max: list[float | None]
+
+
+class Metrics(Answer, frozen=True, kw_only=True):
+    """What a task attempt used: each point begins at one of ``times`` (seconds since 1970) and lasts ``seconds``."""
+
+    task_attempt: str
+    attempt: int
+    role: str
+    index: int
+    node: str
+    times: list[int]
+    seconds: list[int]
+    series: list[Series]
+
+
 class LogRecord(Struct, frozen=True):
     """What a task wrote at once (not a line): ``stream`` is STDOUT, STDERR or MARK."""
 
@@ -451,6 +548,50 @@ class Gpu(Answer, frozen=True, kw_only=True):
     holder: Holder | None
 
 
+class Storage(Answer, frozen=True, kw_only=True):
+    """A folder that nodes mount; ``nodes`` are the healthy ones that offer it now, ``missing`` those that do not."""
+
+    name: str
+    kind: str
+    root: str
+    export: str
+    read_only: bool
+    per_user: bool
+    must_be_mount: bool
+    jobs: bool
+    everyone: bool
+    virtual_clusters: list[str]
+    nodes: list[str]
+    missing: list[str]
+
+
+class GpuReading(Answer, frozen=True, kw_only=True):
+    """What a GPU showed: percent, MB, watts, degrees Celsius; None where it does not tell."""
+
+    at: datetime
+    utilisation: int | None
+    memory_used_mb: int | None
+    power_w: int | None
+    temperature_c: int | None
+
+
+class LeafGpu(Answer, frozen=True, kw_only=True):
+    """A GPU of the cluster. ``state``: free, held, faulty or unavailable; ``cell``: its address as a leaf cell."""
+
+    id: int
+    node: str
+    index: int
+    cell: str | None
+    uuid: str
+    sku: str
+    model: str
+    memory_mb: int
+    state: str
+    fault: str
+    holder: Holder | None
+    reading: GpuReading | None
+
+
 class Node(Answer, frozen=True, kw_only=True):
     """A GPU server: ``intent`` is what an administrator wants of it, ``health`` what was found."""
 
@@ -475,12 +616,52 @@ class Node(Answer, frozen=True, kw_only=True):
 
 
 class Sku(Answer, frozen=True, kw_only=True):
-    """A hardware kind, counted in GPUs of the whole cluster."""
+    """A hardware kind, counted in GPUs of the whole cluster; ``price``: of one for one hour."""
 
     sku: str
     gpu_model: str
     memory_mb: int
+    price: Decimal | None
     gpus: int
     usable: int
     held: int
     free: int
+
+
+# ---------------------------------------------------------------- usage
+
+
+class UsageSums(Answer, frozen=True, kw_only=True):
+    """GPU hours: held (guaranteed and on loan), of these measured, used (times utilisation) and idle; lost with work
+    that was not saved. ``cost``: by today's prices, None where no SKU has one."""
+
+    gpu_hours: float
+    guaranteed_gpu_hours: float
+    opportunistic_gpu_hours: float
+    measured_gpu_hours: float
+    used_gpu_hours: float
+    idle_gpu_hours: float
+    wasted_gpu_hours: float
+    cost: Decimal | None
+
+
+class UsageRow(UsageSums, frozen=True, kw_only=True):
+    """Of one group: those that the report is grouped by. ``period`` is its first day; ``user`` is None for the others
+    of one's team together."""
+
+    vc: str | None = None
+    user: str | None = None
+    sku: str | None = None
+    period: date | None = None
+
+
+class Usage(Answer, frozen=True, kw_only=True):
+    """GPU hours from ``first`` to ``last`` (days in UTC, both included), of what runs up to ``until``."""
+
+    first: date
+    last: date
+    until: datetime
+    by: list[str]
+    currency: str
+    total: UsageSums
+    rows: list[UsageRow]

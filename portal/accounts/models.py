@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.models import AbstractUser, Group
 from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
 
@@ -23,7 +23,10 @@ class User(AbstractUser):
     username = models.CharField(
         max_length=64,
         unique=True,
-        validators=[RegexValidator(r"^[A-Za-z0-9_.-]+\Z", "Letters, digits, dot, dash and underscore only.")],
+        validators=[
+            # A job's folder lies in one of this name: "." and ".." would be others' folders.
+            RegexValidator(r"^(?!\.{1,2}\Z)[A-Za-z0-9_.-]+\Z", "Letters, digits, dot, dash and underscore only.")
+        ],
     )
     role = models.CharField(max_length=10, choices=ClusterRole.choices, default=ClusterRole.USER)
     uid = models.PositiveIntegerField(null=True, blank=True, unique=True, validators=[MinValueValidator(1)])
@@ -39,6 +42,16 @@ class User(AbstractUser):
     def is_cluster_admin(self) -> bool:
         """Whether the user administers the whole cluster."""
         return self.is_active and self.role == ClusterRole.ADMIN
+
+
+class GroupNote(models.Model):
+    """What a group (Django's own) is for."""
+
+    group = models.OneToOneField(Group, on_delete=models.CASCADE, related_name="note")
+    description = models.TextField(blank=True)
+
+    def __str__(self) -> str:
+        return str(self.group_id)
 
 
 class Scope(models.TextChoices):
@@ -101,9 +114,13 @@ class Audited(models.TextChoices):
     QUOTA = "quota.set", "Changed quotas"
     QUOTA_CHANGE = "quota_change", "Planned or withdrew a change of quotas"
     CLUSTER = "cluster.import", "Replaced the cluster's configuration"
+    SKU_PRICE = "sku.price", "Set the price of a hardware kind"
     NODE_ADD = "node.add", "Registered a node"
     NODE_INTENT = "node.intent", "Opened, cordoned or drained a node"
     NODE_TOPOLOGY = "node.topology", "Accepted a node's topology"
+    STORAGE = "storage", "Made, changed or removed a storage, or changed who may use it"
+    IMAGES = "images", "Changed which images jobs may run"
+    TEMPLATE = "template", "Made, changed or removed a job template"
     SECRET = "secret", "Stored or forgot a secret or a registry log-in"  # noqa: S105
     JOB_SUBMIT = "job.submit", "Submitted a job"
     JOB_STOP = "job.stop", "Stopped a job"
@@ -114,6 +131,8 @@ class Audited(models.TextChoices):
     LOG_READ = "log.read", "Read another's log"
     FILES_READ = "files.read", "Read another's files"
     SHELL = "job.shell", "Opened a shell in a job"
+    NOTICES = "notices", "Chose what to be told of by e-mail"
+    WEBHOOK = "webhook", "Set, tested or removed the webhook"
 
 
 class AuditEntry(models.Model):

@@ -1,52 +1,117 @@
-"""What an administrator does with other people's accounts."""
+"""What an administrator does with other people's accounts and with groups."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Any
 
 from django.contrib.auth.models import Group
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 
 from portal.accounts.audit import audit_write, changes_of
-from portal.accounts.models import Audited, ClusterRole, Token, User
+from portal.accounts.models import Audited, ClusterRole, GroupNote, User
+from portal.accounts.services import NameTaken
+from portal.common.errors import Conflict, Fault, Invalid
+from portal.common.versions import version_check
+
+_COLUMNS = {"email": "email", "role": "role", "active": "is_active", "uid": "uid", "gid": "gid",
+            "extra_gids": "extra_gids"}  # fmt: skip
+"""What can be changed of an account, and the column that holds it."""
+CHANGEABLE = frozenset(_COLUMNS)
+
+
+class LastAdministrator(Conflict):
+    """Nobody would be left who could make an administrator."""
+
+    def __init__(self, username: str) -> None:
+        super().__init__(f"{username} is the last administrator whose account is not disabled; make another one first.")
+
+
+class StillNamed(Conflict):
+    """Jobs name the account as their owner."""
+
+    def __init__(self, username: str) -> None:
+        super().__init__(f"{username} has jobs, whose record stays; disable the account instead of removing it.")
+
+
+def user_told(user: User) -> dict[str, Any]:
+    """An account as the audit log and its version tell it; needs its groups."""
+    columns = {name: getattr(user, column) for name, column in _COLUMNS.items()}
+    return {**columns, "role": str(user.role), "groups": sorted(group.name for group in user.groups.all())}
 
 
 def user_change(
-    *, user: User, now: datetime, actor: str, email: str | None = None, role: ClusterRole | None = None
-) -> None:
-    """Another address or another role in the cluster; None: as it is. Raises django's ValidationError."""
-    before = {"email": user.email, "role": str(user.role)}
-    if email is not None:
-        user.email = email
-    if role is not None:
-        user.role, user.is_staff, user.is_superuser = role, role == ClusterRole.ADMIN, role == ClusterRole.ADMIN
-    user.full_clean()
-    was, became = changes_of(before, {"email": user.email, "role": str(user.role)})
+    *,
+    user: User,
+    changes: Mapping[str, Any],
+    groups: Iterable[Group] | None = None,
+    seen: str | None = None,
+    now: datetime,
+    actor: str,
+) -> User:
+    """Change some of ``CHANGEABLE``, and with ``groups`` in which groups the account is. One that is not active any
+    more is signed out everywhere within seconds; its jobs go on.
+
+    Raises Conflict where ``seen``, the version that the change was made from, is not the present one, NameTaken for a
+    uid that another has, LastAdministrator, django's ValidationError.
+    """
+    with transaction.atomic():
+        if _ends_administrator(changes):
+            _keep_an_administrator(user)
+        row = User.objects.select_for_update().get(pk=user.pk)
+        before = user_told(row)
+        version_check(before, seen)
+        for name, value in changes.items():
+            setattr(row, _COLUMNS[name], value)
+        row.is_staff = row.is_superuser = row.role == ClusterRole.ADMIN
+        row.clean_fields(exclude={"password"})
+        if row.uid is not None and (other := User.objects.filter(uid=row.uid).exclude(pk=row.pk).first()):
+            raise NameTaken(f"{other.username} has the uid {row.uid}.")
+        _save(row, before, now, actor)
+        if groups is not None:
+            groups_set(user=row, groups=groups, now=now, actor=actor)
+    return row
+
+
+def _save(row: User, before: Mapping[str, Any], now: datetime, actor: str) -> None:
+    was, became = changes_of(before, user_told(row))
     if became:
-        with transaction.atomic():
-            user.save(update_fields=["email", "role", "is_staff", "is_superuser"])
-            audit_write(
-                Audited.USER_CHANGE, actor=actor, target=user.username, now=now, before=was, after=became
-            )  # fmt: skip
+        row.save(update_fields=[*_COLUMNS.values(), "is_staff", "is_superuser"])
+        audit_write(Audited.USER_CHANGE, actor=actor, target=row.username, now=now, before=was, after=became)
+
+
+def _ends_administrator(changes: Mapping[str, Any]) -> bool:
+    return changes.get("active") is False or changes.get("role", ClusterRole.ADMIN) != ClusterRole.ADMIN
+
+
+def _keep_an_administrator(user: User) -> None:
+    """Of two who would each leave one administrator the second waits here, and then finds none left but itself.
+    Raises LastAdministrator."""
+    active = User.objects.filter(role=ClusterRole.ADMIN, is_active=True).order_by("pk")
+    left = [row.pk for row in active.select_for_update().only("pk")]
+    if left == [user.pk]:
+        raise LastAdministrator(user.username)
 
 
 def user_remove(*, user: User, now: datetime, actor: str) -> None:
-    """Ends an account and its tokens. Its row stays, disabled, where jobs name it as their owner."""
-    name, role = user.username, str(user.role)
-    with transaction.atomic():
-        Token.objects.filter(user=user, revoked_at__isnull=True).update(revoked_at=now)
-        try:
-            user.delete()
-        except ProtectedError:
-            User.objects.filter(pk=user.pk).update(is_active=False)
-        audit_write(Audited.USER_REMOVE, actor=actor, target=name, now=now, before={"role": role})
+    """End an account with its tokens, memberships and stored secrets. Raises StillNamed, LastAdministrator."""
+    name = user.username
+    try:
+        with transaction.atomic():
+            _keep_an_administrator(user)
+            before = user_told(user)
+            User.objects.select_for_update().get(pk=user.pk).delete()
+            audit_write(Audited.USER_REMOVE, actor=actor, target=name, now=now, before=before)
+    except (ProtectedError, IntegrityError) as error:  # the latter: a job came at the same moment
+        raise StillNamed(name) from error
 
 
-def groups_set(*, user: User, groups: list[Group], now: datetime, actor: str) -> None:
+def groups_set(*, user: User, groups: Iterable[Group], now: datetime, actor: str) -> None:
     """Let the account be in these groups and in no others."""
     with transaction.atomic():
-        before = sorted(group.name for group in user.groups.all())
+        before = sorted(user.groups.values_list("name", flat=True))
         user.groups.set(groups)
         after = sorted(group.name for group in groups)
         if before != after:
@@ -54,3 +119,52 @@ def groups_set(*, user: User, groups: list[Group], now: datetime, actor: str) ->
                 Audited.GROUP, actor=actor, target=user.username, now=now, before={"groups": before},
                 after={"groups": after},
             )  # fmt: skip
+
+
+def group_join(*, group: Group, user: User, now: datetime, actor: str) -> None:
+    """Put the account into the group; in it already: no change."""
+    with transaction.atomic():
+        if not user.groups.filter(pk=group.pk).exists():
+            user.groups.add(group)
+            audit_write(Audited.GROUP, actor=actor, target=user.username, now=now, after={"group": group.name})
+
+
+def group_leave(*, group: Group, user: User, now: datetime, actor: str) -> None:
+    """Take the account out of the group; out of it already: no change."""
+    with transaction.atomic():
+        if user.groups.filter(pk=group.pk).exists():
+            user.groups.remove(group)
+            audit_write(Audited.GROUP, actor=actor, target=user.username, now=now, before={"group": group.name})
+
+
+def groups_named(names: Iterable[str], *, path: str = "groups") -> list[Group]:
+    """The groups of these names. Raises Invalid for those that are not there."""
+    wanted = list(dict.fromkeys(names))
+    found = {group.name: group for group in Group.objects.filter(name__in=wanted)}
+    missing = [Fault(path, f"there is no group {name}", "unknown") for name in wanted if name not in found]
+    if missing:
+        raise Invalid(missing)
+    return [found[name] for name in wanted]
+
+
+# ---------------------------------------------------------------- groups
+
+
+def group_store(*, name: str, description: str = "") -> Group:
+    """A group without members; who calls it tells the audit log. Raises Conflict where the name is taken."""
+    row, made = Group.objects.get_or_create(name=name)
+    if not made:
+        raise Conflict(f"There is a group named {name} already.")
+    GroupNote.objects.create(group=row, description=description)
+    return row
+
+
+def group_describe(*, group: Group, description: str) -> None:
+    """What it is for; who calls it tells the audit log."""
+    GroupNote.objects.update_or_create(group=group, defaults={"description": description})
+
+
+def group_description(group: Group) -> str:
+    """What it is for; empty where nobody said."""
+    note: GroupNote | None = getattr(group, "note", None)
+    return note.description if note else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
@@ -10,6 +11,8 @@ from django.http import HttpRequest
 from django_filters import FilterSet
 from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework.exceptions import ValidationError
 from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -18,6 +21,15 @@ from portal.accounts.authentication import BearerToken
 from portal.accounts.models import Scope, User
 from portal.common.filters import rows_chosen, unknown_refuse
 from portal.common.serializers import FIELDS_PARAMETER, Answer, Body
+from portal.common.versions import LENGTH
+
+ETAG = re.compile(rf'"[0-9a-f]{{{LENGTH}}}"')
+IF_MATCH = OpenApiParameter(
+    "If-Match",
+    {"type": "string", "pattern": f"^{ETAG.pattern}$"},
+    OpenApiParameter.HEADER,
+    description="The ETag of the thing that the change was made from; 409 when it is another by now.",
+)
 
 
 class ApiView(GenericAPIView[Any]):
@@ -62,6 +74,15 @@ class ApiView(GenericAPIView[Any]):
         body = shape(data=self.request.data)
         body.is_valid(raise_exception=True)
         return cast(dict[str, Any], body.validated_data)
+
+    def seen(self) -> str | None:
+        """The version in ``If-Match``, from which a change was made; None where the request names none or any."""
+        text = self.request.headers.get("If-Match")
+        if text is None or text.strip() == "*":
+            return None
+        if not ETAG.fullmatch(text.strip()):
+            raise ValidationError({"If-Match": "This is no ETag of such a thing."})
+        return text.strip().strip('"')
 
     def page(
         self,

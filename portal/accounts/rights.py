@@ -40,6 +40,16 @@ class Action(StrEnum):
     NODE_READ = "node.read"
     NODE_SET_INTENT = "node.set_intent"
     AUDIT_READ = "audit.read"
+    USAGE_READ = "usage.read"  # GPU hours of a VC, summed over its users
+    USAGE_USERS = "usage.users"  # and of each of its users
+    WEBHOOK_READ = "webhook.read"  # and what was sent to it
+    WEBHOOK_SET = "webhook.set"
+    USER_READ = "user.read"  # of leads: the people of their VCs; everybody reads their own account
+    USER_MANAGE = "user.manage"  # make, change, disable and remove accounts
+    GROUP_READ = "group.read"  # of leads: the groups in their VCs; everybody reads those they are in
+    GROUP_MANAGE = "group.manage"
+    STORAGE_READ = "storage.read"  # of those who are in a VC: what its jobs may mount; everybody: everybody's
+    STORAGE_MANAGE = "storage.manage"
 
 
 R = Relation
@@ -62,6 +72,16 @@ ALLOWED: Mapping[Action, frozenset[Relation]] = {
     Action.NODE_READ: frozenset(R),
     Action.NODE_SET_INTENT: frozenset({R.ADMIN}),
     Action.AUDIT_READ: frozenset({R.ADMIN, R.AUDITOR}),
+    Action.USAGE_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.MEMBER, R.OWNER}),
+    Action.USAGE_USERS: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.OWNER}),
+    Action.WEBHOOK_READ: frozenset({R.ADMIN, R.AUDITOR}),
+    Action.WEBHOOK_SET: frozenset({R.ADMIN}),
+    Action.USER_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD}),
+    Action.USER_MANAGE: frozenset({R.ADMIN}),
+    Action.GROUP_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD}),
+    Action.GROUP_MANAGE: frozenset({R.ADMIN}),
+    Action.STORAGE_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.MEMBER}),
+    Action.STORAGE_MANAGE: frozenset({R.ADMIN}),
 }
 
 _CLUSTER_WIDE: Mapping[str, Relation] = {ClusterRole.ADMIN: R.ADMIN, ClusterRole.AUDITOR: R.AUDITOR}

@@ -6,18 +6,19 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.contrib.auth import authenticate
 from django.contrib.auth.password_validation import validate_password
-from django.db import transaction
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, ClusterRole, Scope, Token, User
-from portal.common.errors import Denied
+from portal.common.errors import Conflict, Denied
 from portal.common.throttles import Rate, RateLimit
 
 TOKEN_MARK = "berth_"  # what a token begins with, so that a leaked one is recognised
@@ -104,30 +105,100 @@ def token_touch(*, token: Token, now: datetime) -> None:
             audit_write(Audited.TOKEN_USE, actor=token.user.username, target=token.prefix, now=now)
 
 
-def user_create(
+class NameTaken(Conflict):
+    """Another account has this name, or this uid."""
+
+
+RESERVED = frozenset({"import"})
+"""User names that stand for something else in addresses of the API."""
+
+
+def user_draft(
     *,
     username: str,
-    password: str,
+    password: str | None,
     email: str = "",
-    role: ClusterRole = ClusterRole.USER,
-    actor: str = "",
+    role: str = ClusterRole.USER,
+    uid: int | None = None,
+    gid: int | None = None,
+    extra_gids: Sequence[int] = (),
     rules: Sequence[Any] | None = None,
 ) -> User:
-    """A new account. An administrator may also use Django's own admin pages, the back door.
+    """An account that is not stored yet, checked but for what others have. Its password is looked at and not hashed,
+    which takes its time. An administrator may also use Django's own admin pages, the back door.
 
-    ``rules``: password validators in place of the portal's. Raises django's ValidationError for a bad or taken name or
-    a weak password.
+    Raises django's ValidationError with every reason.
     """
     admin = role == ClusterRole.ADMIN
-    user = User(username=username, email=email, role=role, is_staff=admin, is_superuser=admin)
-    validate_password(password, user, rules)
-    user.set_password(password)
-    user.full_clean()
-    with transaction.atomic():
-        user.save()
-        after = {"email": email, "role": str(role)}
-        audit_write(Audited.USER_CREATE, actor=actor, target=username, now=timezone.now(), after=after)
+    user = User(
+        username=username, email=email, role=role, is_staff=admin, is_superuser=admin, uid=uid, gid=gid,
+        extra_gids=list(extra_gids),
+    )  # fmt: skip
+    reasons: dict[str, list[ValidationError]] = {}
+    if username in RESERVED:
+        reasons["username"] = [ValidationError("This name is reserved.", code="reserved")]
+    try:
+        user.clean_fields(exclude={"password"})
+    except ValidationError as error:
+        reasons.update(error.error_dict)
+    try:
+        if password is not None:
+            validate_password(password, user, rules)
+    except ValidationError as error:
+        reasons["password"] = error.error_list
+    if reasons:
+        raise ValidationError(reasons)
     return user
+
+
+def user_store(*, user: User, now: datetime, actor: str = "") -> User:
+    """Store a draft, whose password was set. Raises NameTaken."""
+    if taken := next(iter(users_taken(users=[user])), None):
+        raise NameTaken(f"{taken.message[0].upper()}{taken.message[1:]}.")
+    try:
+        with transaction.atomic():
+            user.save(force_insert=True)
+            after = {"email": user.email, "role": str(user.role), **_numbers(user)}
+            audit_write(Audited.USER_CREATE, actor=actor, target=user.username, now=now, after=after)
+    except IntegrityError as error:
+        raise NameTaken(f"{user.username}, or its uid, was taken at the same moment.") from error
+    return user
+
+
+def _numbers(user: User) -> dict[str, Any]:
+    given = {"uid": user.uid, "gid": user.gid, "extra_gids": user.extra_gids}
+    return {name: value for name, value in given.items() if value}
+
+
+class Taken(NamedTuple):
+    """A value of an account that another one has."""
+
+    user: User
+    path: str
+    message: str
+
+
+def users_taken(*, users: Sequence[User]) -> list[Taken]:
+    """What of these accounts others have already; two queries for any number."""
+    named = set(User.objects.filter(username__in=[user.username for user in users]).values_list("username", flat=True))
+    uids = [user.uid for user in users if user.uid is not None]
+    numbered = dict(User.objects.filter(uid__in=uids).values_list("uid", "username")) if uids else {}
+    return [
+        *(Taken(user, "username", f"there is a user {user.username} already")
+          for user in users if user.username in named),
+        *(Taken(user, "uid", f"{numbered[user.uid]} has the uid {user.uid}")
+          for user in users if user.uid in numbered and numbered[user.uid] != user.username),
+    ]  # fmt: skip
+
+
+def user_create(
+    *, username: str, password: str | None, actor: str = "", rules: Sequence[Any] | None = None, **more: Any
+) -> User:
+    """A new account; without a password nobody signs in by one. ``rules``: password validators in place of the
+    portal's; ``more``: see ``user_draft``. Raises django's ValidationError, NameTaken."""
+    user = user_draft(username=username, password=password, rules=rules, **more)
+    user.set_password(password)
+    return user_store(user=user, now=timezone.now(), actor=actor)
 
 
 def user_set_password(*, user: User, password: str, actor: str = "", rules: Sequence[Any] | None = None) -> None:

@@ -35,10 +35,13 @@ def doomed_keep(found: Mapping[str, list[DoomedCells]]) -> None:
 
 def doomed_read(vc: str) -> list[DoomedCells]:
     """Those of one virtual cluster; none when there are none to be read."""
+    return (doomed_everywhere() or {}).get(vc, [])
+
+
+def doomed_everywhere() -> dict[str, list[DoomedCells]] | None:
+    """Those of all virtual clusters that have some; None when nobody found out of late."""
     try:
         kept = redis_once().get(KEY)
     except RedisError:
-        return []
-    if not isinstance(kept, bytes):
-        return []
-    return msgspec.msgpack.decode(kept, type=dict[str, list[DoomedCells]]).get(vc, [])
+        return None
+    return msgspec.msgpack.decode(kept, type=dict[str, list[DoomedCells]]) if isinstance(kept, bytes) else None

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from email.utils import parseaddr
 from typing import Any
 
 from django.apps import AppConfig
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.core.checks import CheckMessage, Error, Info, Tags, Warning, register
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
 
 
 @register(Tags.compatibility)
 def settings_fit(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """The portal's own settings against each other."""
-    return [*_grace(), *_debug(), *_data()]
+    return [*_grace(), *_debug(), *_data(), *_mail()]
+
+
+@register(Tags.security, deploy=True)
+def mail_is_sent(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Asked by ``manage.py check --deploy``."""
+    if settings.EMAIL_ON:
+        return []
+    return [
+        Info(
+            "No e-mail is sent: BERTH_EMAIL_URL is not set.",
+            hint="Give a mail server, such as smtp+tls://user:password@host:587, and BERTH_EMAIL_FROM.",
+            id="berth.I001",
+        )
+    ]
 
 
 def _grace() -> list[CheckMessage]:
@@ -39,6 +56,22 @@ def _debug() -> list[CheckMessage]:
             id="berth.W001",
         )
     ]
+
+
+def _mail() -> list[CheckMessage]:
+    if not settings.EMAIL_ON:
+        return []
+    try:
+        validate_email(parseaddr(settings.EMAIL_FROM)[1])
+    except ValidationError:
+        return [
+            Error(
+                f"BERTH_EMAIL_URL is set, and BERTH_EMAIL_FROM ({settings.EMAIL_FROM!r}) is no address.",
+                hint="Give whom mail comes from, such as Berth <berth@example.org>.",
+                id="berth.E003",
+            )
+        ]
+    return []
 
 
 def _data() -> list[CheckMessage]:

@@ -37,3 +37,15 @@ class Name:
 
     def to_url(self, value: str) -> str:
         return value
+
+
+class Person:
+    """The name of a user or of a group."""
+
+    regex = "[A-Za-z0-9_.-]{1,150}"
+
+    def to_python(self, value: str) -> str:
+        return value
+
+    def to_url(self, value: str) -> str:
+        return value

@@ -180,6 +180,20 @@ class ByName(Cursor):
     position = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
+class ByUser(Cursor):
+    """For accounts, by their user names."""
+
+    key = "username"
+    default = Order("username", descending=False)
+    position = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+class ByGroup(ByName):
+    """For groups, whose names are longer."""
+
+    position = re.compile(r"[^\0]{1,150}")
+
+
 class BySecret(ByName):
     """For stored secrets, and for registries by their servers."""
 

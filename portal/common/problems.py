@@ -96,12 +96,17 @@ def _refused(error: Refused) -> Response:
 
 def _from_framework(error: Exception, response: Response) -> dict[str, Any]:
     if isinstance(error, exceptions.ValidationError):
-        faults = tuple(_flatten(error.detail, error.get_codes(), ()))
+        faults = faults_in(error)
         return problem(response.status_code, "; ".join(fault.message for fault in faults[:3]), faults)
     if isinstance(error, Http404 | PermissionDenied):
         return problem(response.status_code, str(error) or TITLES[response.status_code])
     detail = error.detail if isinstance(error, exceptions.APIException) else str(error)
     return problem(response.status_code, str(detail))
+
+
+def faults_in(error: exceptions.ValidationError) -> tuple[Fault, ...]:
+    """Everything that a serializer found."""
+    return tuple(_flatten(error.detail, error.get_codes(), ()))
 
 
 def _flatten(detail: Any, codes: Any, path: tuple[str, ...]) -> Iterator[Fault]:

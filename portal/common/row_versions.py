@@ -129,15 +129,15 @@ def _version_sql(model: type[Model]) -> str:
     return f"{table}.{model._meta.pk.column}::text || ' ' || {table}.xmin::text"
 
 
-def tables_version(*models: type[Model]) -> str | None:
-    """A text that is the same as long as all rows of these (small) tables are; None where nothing can be said: also
-    where a transaction has no snapshot, so that rows read after it may be others."""
+def tables_version(*models: type[Model], of_snapshot: bool = True) -> str | None:
+    """A text that is the same as long as all rows of these (small) tables are; None where nothing can be said.
+    ``of_snapshot``: also where the transaction has no snapshot, so that rows read after it may be others."""
     if connection.vendor != "postgresql":
         return None
     with connection.cursor() as cursor:
         cursor.execute(_tables_statement(models))
         snapshot, server, *texts = cursor.fetchone()
-    return "\n".join([server, *texts]) if snapshot and server else None
+    return "\n".join([server, *texts]) if server and (snapshot or not of_snapshot) else None
 
 
 @cache
@@ -147,6 +147,49 @@ def _tables_statement(models: tuple[type[Model], ...]) -> str:
         for one in models
     )
     return f"SELECT current_setting('transaction_isolation') = 'repeatable read', {SERVER}, {', '.join(texts)}"
+
+
+class KeptResult(Generic[Value]):
+    """What was made of rows, as long as ``version`` gives the same text for them: of all rows that ``make`` reads, but
+    for what never changes without one of these."""
+
+    def __init__(self, version: Callable[[], str | None], make: Callable[[], Value]) -> None:
+        self._version, self._make = version, make
+        self._kept: tuple[str, Value] | None = None
+
+    def read(self) -> Value:
+        """The last one or a new one; nobody may change it. The version is read first: what was then made of newer rows
+        is made once more by the next reading."""
+        version, last = self._version(), self._kept
+        if version is None:
+            return self._make()
+        if last is None or last[0] != version:
+            last = self._kept = version, self._make()
+        return last[1]
+
+
+class RowsVersion:
+    """A text that is the same as long as the query finds the same rows of ``models``, which it joins, and each is as it
+    was; None where nothing can be said."""
+
+    def __init__(self, query: Callable[[], QuerySet[Any]], models: Callable[[], Sequence[type[Model]]]) -> None:
+        self._query, self._models = query, models
+
+    def __call__(self) -> str | None:
+        if connection.vendor != "postgresql":
+            return None
+        with connection.cursor() as cursor:
+            cursor.execute(*self._statement)
+            server, text = cursor.fetchone()
+        return f"{server}\n{text}" if server else None
+
+    @cached_property
+    def _statement(self) -> tuple[str, Sequence[Any]]:
+        """Made once, since that takes longer than the database takes for it."""
+        names = " || ' ' || ".join(map(_version_sql, self._models()))
+        rows = self._query().order_by().values_list(RawSQL(names, (), output_field=TextField()))  # noqa: S611
+        sql, values = rows.query.sql_with_params()
+        return f"SELECT {SERVER}, coalesce(string_agg(name, ','), '') FROM ({sql}) AS found (name)", values  # noqa: S608
 
 
 def changed(before: Mapping[Key, Value], gone: Iterable[Key], new: Mapping[Key, Value]) -> dict[Key, Value]:

@@ -30,6 +30,15 @@ class Whole(serializers.IntegerField):
         return int(super().to_internal_value(data))
 
 
+class Truth(serializers.BooleanField):
+    """JSON ``true`` or ``false``; neither ``"yes"`` nor 1."""
+
+    def to_internal_value(self, data: Any) -> bool:
+        if not isinstance(data, bool):
+            self.fail("invalid", input=data)
+        return data
+
+
 class Body(serializers.Serializer[Any]):
     """What is sent to us: a field that we do not know is a mistake of the sender, never ignored."""
 

@@ -7,9 +7,9 @@ the next plan; without it pages say that they do not know yet.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 from redis import RedisError
@@ -76,7 +76,7 @@ class Starts(msgspec.Struct, frozen=True):
     scores: dict[str, Score]
 
 
-Kept = TypeVar("Kept", Queue, Starts)
+Made = TypeVar("Made")
 
 
 def queue_keep(waits: Iterable[tuple[int, int | None]]) -> None:
@@ -85,10 +85,17 @@ def queue_keep(waits: Iterable[tuple[int, int | None]]) -> None:
     _keep(QUEUE_KEY, Queue([job for job, _ in listed], [place or 0 for _, place in listed]), QUEUE_KEPT_S)
 
 
-def queue_read() -> dict[int, int | None]:
+Places = Mapping[int, int | None]
+
+
+def queue_read() -> Places:
     """The waiting jobs and their places, in the last plan's order; empty when there is none to be read."""
-    queue = _read(QUEUE_KEY, Queue)
-    return {job: place or None for job, place in zip(queue.jobs, queue.places, strict=True)} if queue else {}
+    return _read(QUEUE_KEY, _places) or {}
+
+
+def _places(kept: bytes) -> Places:
+    queue = msgspec.msgpack.decode(kept, type=Queue)
+    return {job: place or None for job, place in zip(queue.jobs, queue.places, strict=True)}
 
 
 def starts_keep(starts: Starts) -> None:
@@ -98,7 +105,11 @@ def starts_keep(starts: Starts) -> None:
 
 def starts_read() -> Starts:
     """The last estimates; none when there are none to be read."""
-    return _read(STARTS_KEY, Starts) or Starts(0, {}, {})
+    return _read(STARTS_KEY, _starts) or Starts(0, {}, {})
+
+
+def _starts(kept: bytes) -> Starts:
+    return msgspec.msgpack.decode(kept, type=Starts)
 
 
 def _keep(key: str, kept: Queue | Starts, seconds: int) -> None:
@@ -108,10 +119,18 @@ def _keep(key: str, kept: Queue | Starts, seconds: int) -> None:
         log.warning("%s not kept, the next one will be: %s", key, error)
 
 
-def _read(key: str, shape: type[Kept]) -> Kept | None:
+_last: dict[str, tuple[bytes, Any]] = {}
+"""What was read last, and what was made of it: the next plan comes in a second, and many read until then."""
+
+
+def _read(key: str, make: Callable[[bytes], Made]) -> Made | None:
     try:
         found = redis_once().get(key)
-        return msgspec.msgpack.decode(found, type=shape) if isinstance(found, bytes) else None
+        if not isinstance(found, bytes):
+            return None
+        if (last := _last.get(key)) is None or last[0] != found:
+            last = _last[key] = found, make(found)
+        return cast(Made, last[1])
     except (RedisError, msgspec.MsgspecError) as error:
         log.warning("%s not read: %s", key, error)
         return None

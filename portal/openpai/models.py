@@ -37,10 +37,10 @@ class UserNote(models.Model):
 
 
 class GroupNote(models.Model):
-    """What OpenPAI says of a group. ``extension`` is without the ``acls``, which follow from memberships."""
+    """What OpenPAI says of a group besides its description. ``extension`` is without the ``acls``, which follow
+    from memberships."""
 
     group = models.OneToOneField(Group, on_delete=models.CASCADE, related_name="pai_note")
-    description = models.TextField(blank=True)
     external_name = models.CharField(max_length=255, blank=True)
     extension = models.JSONField(default=dict, blank=True)
 

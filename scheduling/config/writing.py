@@ -1,5 +1,6 @@
 """From a cluster to a configuration."""
 
+from collections import defaultdict
 from typing import Any
 
 from scheduling.cells import CellType, Cluster, Leaf, Node
@@ -31,6 +32,9 @@ class _Writer:
             (one.at, one.cell_type, one.first): one.id for one in cluster.pinned_cells
         }
         self.tops = self._tops()
+        self.top_kinds: dict[str, set[str]] = defaultdict(set)
+        for chain, address in self.tops:
+            self.top_kinds[chain].add(self._kind(address))
 
     def document(self) -> dict[str, Any]:
         """The whole document."""
@@ -129,8 +133,7 @@ class _Writer:
 
     def _path(self, chain: str, cell_type: str) -> str:
         chain = chain or next(iter(self.here.chains_with(cell_type)), cell_type)
-        tops = {self._kind(address) for of, address in self.tops if of == chain}
-        if chain not in tops:
+        if chain not in self.top_kinds.get(chain, ()):
             return f"{chain}.{cell_type}"
         walk = [chain]
         while walk[-1] != cell_type and walk[-1] in self.types:

@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from portal.accounts.models import ClusterRole, User
-from portal.accounts.services import sign_in, user_create
+from portal.accounts.services import NameTaken, sign_in, user_create
 from portal.common.errors import RateLimited
 from tests.support.cast import Api
 from tests.support.redis_server import RedisServer
@@ -101,7 +101,8 @@ def test_a_new_account_needs_a_fair_password_and_a_name_that_is_free() -> None:
     with pytest.raises(ValidationError):
         user_create(username="bob", password="short")
     user_create(username="bob", password=PASSWORD, role=ClusterRole.ADMIN)
-    with pytest.raises(ValidationError):
+    with pytest.raises(NameTaken):
         user_create(username="bob", password=PASSWORD)
-    with pytest.raises(ValidationError):
-        user_create(username="../bob", password=PASSWORD)
+    for name in ("../bob", "..", "import"):
+        with pytest.raises(ValidationError):
+            user_create(username=name, password=PASSWORD)

@@ -59,9 +59,11 @@ class Reader:
     """Somebody who reads, and addresses that this reader would open."""
 
     def __init__(self, role: str, user: User, seed: int = 3) -> None:
+        from django.contrib.auth.models import Group
+
         from portal.accounts.models import Scope
         from portal.accounts.services import token_create
-        from portal.clusters.models import Node, VirtualCluster
+        from portal.clusters.models import Node, Storage, VirtualCluster
         from portal.jobs.selectors import job_restrict
 
         self.role, self.user, self._rng = role, user, random.Random(seed)
@@ -76,6 +78,10 @@ class Reader:
         self.values: dict[str, list[str]] = {
             "vc": list(VirtualCluster.objects.values_list("name", flat=True)),
             "user": list(type(user).objects.values_list("username", flat=True)),
+            "storage": list(Storage.objects.values_list("name", flat=True)),
+            "username": list(type(user).objects.values_list("username", flat=True)),
+            "group": list(Group.objects.values_list("name", flat=True)) or ["no-such-group"],
+            "text": ["filled", "7", "no-such-text"],
             "node": list(Node.objects.values_list("name", flat=True)),
             "name": ["llama", "resnet", "notebook", "no-such-name", "e"],
             "role": ["worker"],
@@ -97,7 +103,10 @@ class Reader:
         def value(found: re.Match[str]) -> str:
             if found[1] == "job_id":
                 return str(self._rng.choice(self.jobs))
-            return self._rng.choice(self.values["node" if path.startswith("/nodes") else "vc"])
+            if found[1] in self.values:
+                return self._rng.choice(self.values[found[1]])
+            kind = {"nodes": "node", "storages": "storage"}.get(path.split("/")[1], "vc")
+            return self._rng.choice(self.values[kind])
 
         return re.sub(r"\{(\w+)\}", value, path)
 

@@ -53,6 +53,12 @@ def _unlimited(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, RateLimit("tests", Rate(1_000_000, 3600)))
 
 
+def test_the_document_is_made_without_a_warning(capfd: pytest.CaptureFixture[str]) -> None:
+    """Two bodies of one name, for example, would be one body for both addresses."""
+    call_command("spectacular", "--fail-on-warn", "--validate", "--api-version", "v1")
+    assert "Warning" not in capfd.readouterr().err
+
+
 @schema.parametrize()
 @SOME
 @pytest.mark.usefixtures("_unlimited")

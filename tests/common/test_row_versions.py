@@ -7,9 +7,10 @@ import random
 import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
-from portal.accounts.models import User
-from portal.common.row_versions import KeptRows, changed, tables_version
+from portal.accounts.models import Token, User
+from portal.common.row_versions import KeptResult, KeptRows, RowsVersion, changed, tables_version
 from tests.support.cast import person
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -132,6 +133,59 @@ def test_tables_have_another_version_after_each_change_and_none_where_it_could_m
     versions.append(version_in_a_snapshot())
     assert len(set(versions)) == (3 if connection.vendor == "postgresql" else 1)
     assert tables_version(User) is None, "without a snapshot"
+
+
+def tokens_by_user() -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name in Token.objects.filter(revoked_at=None).values_list("user__first_name", flat=True):
+        found[name] = found.get(name, 0) + 1
+    return found
+
+
+def tokens_kept() -> KeptResult[dict[str, int]]:
+    version = RowsVersion(lambda: User.objects.filter(tokens__revoked_at=None), lambda: [User, Token])
+    return KeptResult(version, tokens_by_user)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_kept_result_is_what_its_rows_make_now(seed: int) -> None:
+    rng, kept = random.Random(seed), tokens_kept()
+    for number in range(40):
+        try:
+            with transaction.atomic():
+                for one in range(rng.randrange(3)):
+                    token_happens(rng, 10 * number + one)
+                    if rng.random() < 0.3:
+                        assert kept.read() == tokens_by_user(), "in a transaction that has written"
+                if rng.random() < 0.3:
+                    raise Undone
+        except Undone:
+            pass
+        assert kept.read() == tokens_by_user()
+
+
+def token_happens(rng: random.Random, number: int) -> None:
+    """A token is added or revoked, or its user gets another name."""
+    if rng.random() < 0.4 or not User.objects.exists():
+        user, now = person(f"user{number}"), timezone.now()
+        Token.objects.create(user=user, name="one", prefix=f"{number}", digest=f"{number}", created_at=now)
+    some = User.objects.filter(pk__in=rng.sample([*User.objects.values_list("pk", flat=True)], 1))
+    if rng.random() < 0.5:
+        some.update(first_name=f"name{rng.randrange(3)}")
+    else:
+        Token.objects.filter(user__in=some).update(revoked_at=timezone.now())
+
+
+def test_a_kept_result_is_made_once_as_long_as_its_rows_are_as_they_were() -> None:
+    made: list[int] = []
+    kept = KeptResult(lambda: tables_version(User, of_snapshot=False), lambda: made.append(1))
+    person("anna")
+    for _ in range(3):
+        kept.read()
+    assert len(made) == (1 if connection.vendor == "postgresql" else 3)
+    person("bert")
+    kept.read()
+    assert len(made) == (2 if connection.vendor == "postgresql" else 4)
 
 
 def test_a_changed_copy_leaves_the_original_as_it_was() -> None:

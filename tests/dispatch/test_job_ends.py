@@ -137,3 +137,25 @@ def test_a_time_limit_stops_the_job(world: World) -> None:
     node.obey()
     job.refresh_from_db()
     assert (job.state, job.end_reason) == (JobState.FAILED, EndReason.TIME_LIMIT)
+
+
+def test_a_job_is_warned_once_before_its_time_limit(world: World) -> None:
+    world.node("gpu01", gpus=1)
+    job = world.submit(berth={"timeLimit": "2h"})
+    world.settle()
+    attempt = job.attempts.get()
+    assert attempt.started_at is not None
+    for minutes in (100, 110, 115, 119):
+        world.cycle(now=attempt.started_at + timedelta(minutes=minutes))
+    event = JobEvent.objects.get(job=job, code="time_limit_near")
+    ends = attempt.started_at + timedelta(hours=2)
+    assert event.message == f"Its time limit is reached at {ends:%Y-%m-%d %H:%M:%S} UTC: then it is stopped."
+    assert event.at == attempt.started_at + timedelta(minutes=110)
+
+
+def test_a_short_time_limit_is_not_warned_of(world: World) -> None:
+    world.node("gpu01", gpus=1)
+    world.submit(berth={"timeLimit": 300})
+    world.settle()
+    world.cycle(now=timezone.now() + timedelta(seconds=290))
+    assert not JobEvent.objects.filter(code="time_limit_near").exists()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 import yaml
+from django.utils import timezone
 
 from portal.accounts.models import ClusterRole
-from portal.clusters.models import VirtualCluster
+from portal.clusters.models import Node, VirtualCluster
+from portal.clusters.selectors import vc_shares
 from portal.clusters.services import member_set, vc_create
 from portal.jobs.models import Job
+from portal.jobs.services import job_change_vc, node_tasks_lose
 from portal.jobs.spec.rewrite import with_virtual_cluster
 from tests.clusters.test_quotas import give
 from tests.support.cast import Api, person
@@ -47,6 +50,26 @@ def test_a_waiting_job_that_moves_starts_in_its_new_team_with_its_old_time(world
     assert yaml.safe_load(moved.config)["defaults"]["virtualCluster"] == "audio"
     assert moved.spec["vc"] == "audio"
     assert moved.events.get(code="moved").message == "Moved from vision to audio by alice."
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_a_lost_attempt_still_holds_counts_for_the_team_into_which_its_job_moves(world: World) -> None:
+    join(world, "audio")
+    teams = list(VirtualCluster.objects.order_by("name"))
+
+    def held() -> list[int]:
+        shares = vc_shares(vcs=teams)
+        return [sum(one.guaranteed + one.borrowed for one in shares[vc.pk]) for vc in teams]
+
+    assert held() == [0, 1]
+    Node.objects.update(health="lost")
+    node_tasks_lose(node=Node.objects.get(), now=timezone.now())
+    world.cycle()
+    job = Job.objects.get(name="first")
+    assert job.state == "waiting"
+    assert held() == [0, 1]
+    job_change_vc(job=job, vc="audio", actor="alice", now=timezone.now())
+    assert held() == [1, 0]
 
 
 def test_a_job_moves_only_where_its_owner_may_submit_it(world: World) -> None:

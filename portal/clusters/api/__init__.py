@@ -1,6 +1,10 @@
 """REST: virtual clusters and nodes."""
 
-from portal.clusters.api.nodes import CellTypesView, NodesView, NodeView, SkusView, TopologyView
+from portal.clusters.api.gpus import GpusView
+from portal.clusters.api.groups import GroupMemberView, GroupsView, GroupView
+from portal.clusters.api.nodes import CellTypesView, NodesView, NodeView, SkusView, SkuView, TopologyView
+from portal.clusters.api.people import UserPasswordView, UsersView, UserView
+from portal.clusters.api.people_import import UsersImportView
 from portal.clusters.api.secrets import (
     RegistryLoginsView,
     RegistryLoginView,
@@ -11,6 +15,7 @@ from portal.clusters.api.secrets import (
     TeamSecretsView,
     TeamSecretView,
 )
+from portal.clusters.api.storages import StoragesView, StorageView
 from portal.clusters.api.teams import (
     FirmRightView,
     MembersView,
@@ -21,6 +26,16 @@ from portal.clusters.api.teams import (
 )
 
 __all__ = [
+    "StorageView",
+    "StoragesView",
+    "GpusView",
+    "GroupMemberView",
+    "GroupView",
+    "GroupsView",
+    "UserPasswordView",
+    "UserView",
+    "UsersImportView",
+    "UsersView",
     "RegistryLoginView",
     "RegistryLoginsView",
     "SecretView",
@@ -36,6 +51,7 @@ __all__ = [
     "NodeView",
     "NodesView",
     "SharesView",
+    "SkuView",
     "SkusView",
     "TopologyView",
     "VirtualClusterView",

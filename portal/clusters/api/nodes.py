@@ -28,7 +28,7 @@ from portal.clusters.selectors import (
     node_with_right,
     sku_totals,
 )
-from portal.clusters.services import node_set_intent, topology_take
+from portal.clusters.services import node_set_intent, sku_set_price, topology_take
 from portal.clusters.states import NodeIntent
 from portal.common.pagination import ByName
 from portal.common.serializers import Body, Text
@@ -37,6 +37,13 @@ from portal.common.serializers import Body, Text
 class IntentBody(Body):
     intent = serializers.ChoiceField(NodeIntent.choices)
     reason = Text(max_length=500, allow_blank=True, default="")
+
+
+class PriceBody(Body):
+    price = serializers.DecimalField(
+        max_digits=10, decimal_places=4, min_value=0, allow_null=True,
+        help_text="of one GPU for one hour, in the portal's currency; null: none is told",
+    )  # fmt: skip
 
 
 class NodesView(ApiView):
@@ -117,6 +124,18 @@ class SkusView(ApiView):
         return self.listed(sku_totals(), SkuAnswer)
 
 
+class SkuView(ApiView):
+    """One hardware kind."""
+
+    @extend_schema(operation_id="sku_set_price", request=PriceBody, responses=SkuAnswer)
+    def patch(self, request: Request, name: str) -> Response:
+        """Sets what one GPU of this kind costs for one hour; usage reports count with it from then on, for the past as
+        well. For administrators."""
+        cluster_right(user=self.user)
+        sku = sku_set_price(name=name, now=timezone.now(), actor=self.user.username, **self.body(PriceBody))
+        return Response(SkuAnswer(next(one for one in sku_totals() if one.sku == sku.name)).data)
+
+
 _NODE_COLUMNS = (
     *("name", "rack", "intent", "intent_reason", "health", "health_reason", "clock_fault", "cpu_milli", "memory_mb"),
     *("runtime", "simulated", "address", "last_report_at"),
@@ -138,13 +157,13 @@ def _node(load: NodeLoad, sight: JobSight) -> dict[str, Any]:
 def _gpu(place: GpuPlace, sight: JobSight) -> dict[str, Any]:
     gpu = place.gpu
     return {
-        **{name: getattr(gpu, name) for name in ("index", "uuid", "model", "memory_mb", "usable", "fault")},
-        "sku": gpu.cell_type.sku.name,
-        "holder": None if place.holder is None else _holder(place.holder, sight),
+        **{name: getattr(gpu, name) for name in ("index", "uuid", "sku", "model", "memory_mb", "usable", "fault")},
+        "holder": None if place.holder is None else holder_told(place.holder, sight),
     }
 
 
-def _holder(holder: Holder, sight: JobSight) -> dict[str, Any]:
+def holder_told(holder: Holder, sight: JobSight) -> dict[str, Any]:
+    """Who holds a GPU, as somebody with this sight may know it."""
     known = sight.covers(user_id=holder.user_id, vc_id=holder.vc_id)
     return {
         "vc": holder.vc,

@@ -44,7 +44,7 @@ class SecretBody(Body):
     value = SecretValue(write_only=True)
 
 
-class LoginBody(Body):
+class RegistryLoginBody(Body):
     username = Text(max_length=255)
     password = Text(max_length=MOST_CHARACTERS, trim_whitespace=False, write_only=True)
 
@@ -127,11 +127,11 @@ class RegistryLoginView(_Stored):
 
     kind = SecretKind.REGISTRY
 
-    @extend_schema(operation_id="registry_login_set", request=LoginBody, responses={204: None})
+    @extend_schema(operation_id="registry_login_set", request=RegistryLoginBody, responses={204: None})
     def put(self, request: Request, server: str) -> Response:
         """Stores it. Images of this server are pulled with it where the job file gives no `auth`; it goes before a
         virtual cluster's."""
-        body = self.body(LoginBody)
+        body = self.body(RegistryLoginBody)
         return self.store(self.user, server, body["password"], body["username"])
 
     @extend_schema(operation_id="registry_login_delete", responses={204: None})
@@ -186,10 +186,10 @@ class TeamRegistryLoginView(_Stored):
 
     kind = SecretKind.REGISTRY
 
-    @extend_schema(operation_id="virtual_cluster_registry_login_set", request=LoginBody, responses={204: None})
+    @extend_schema(operation_id="virtual_cluster_registry_login_set", request=RegistryLoginBody, responses={204: None})
     def put(self, request: Request, name: str, server: str) -> Response:
         """Stores it for all jobs of the virtual cluster. For its leads and administrators."""
-        owner, body = self.owner(name, Action.VC_SECRETS_SET), self.body(LoginBody)
+        owner, body = self.owner(name, Action.VC_SECRETS_SET), self.body(RegistryLoginBody)
         return self.store(owner, server, body["password"], body["username"])
 
     @extend_schema(operation_id="virtual_cluster_registry_login_delete", responses={204: None})

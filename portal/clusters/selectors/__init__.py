@@ -13,13 +13,35 @@ from portal.clusters.selectors.details import (
 )
 from portal.clusters.selectors.engine import ClusterRows, cluster_read, rules_read
 from portal.clusters.selectors.fairness import UserShare, user_shares
+from portal.clusters.selectors.gpus import GpuRow, GpuState, gpu_restrict, gpu_rows, gpus_held_by, gpus_in_state
 from portal.clusters.selectors.hardware import GivenUp
 from portal.clusters.selectors.loads import GpuPlace, Holder, NodeLoad, node_loads
+from portal.clusters.selectors.people import (
+    InVc,
+    Person,
+    group_get,
+    group_members,
+    group_restrict,
+    group_to_manage,
+    groups_described,
+    manage_right,
+    people_described,
+    user_get,
+    user_restrict,
+    user_to_manage,
+)
 from portal.clusters.selectors.quotas import quota_lines
 from portal.clusters.selectors.rights import firm_rights, highest_class
 from portal.clusters.selectors.secrets import Login, registry_logins, secret_values, secrets_of
 from portal.clusters.selectors.shares import SkuShare, SkuTotal, sku_totals, vc_quotas, vc_shares
-from portal.clusters.selectors.storages import storage_restrict
+from portal.clusters.selectors.storages import (
+    storage_get,
+    storage_restrict,
+    storage_right,
+    storage_to_manage,
+    storages_placed,
+    storages_seen,
+)
 from portal.clusters.selectors.visible import (
     JobSight,
     cluster_right,
@@ -40,6 +62,29 @@ from portal.clusters.selectors.visible import (
 )
 
 __all__ = [
+    "storage_get",
+    "storage_right",
+    "storage_to_manage",
+    "storages_placed",
+    "storages_seen",
+    "GpuRow",
+    "GpuState",
+    "gpu_restrict",
+    "gpu_rows",
+    "gpus_held_by",
+    "gpus_in_state",
+    "InVc",
+    "Person",
+    "group_get",
+    "group_members",
+    "group_restrict",
+    "group_to_manage",
+    "groups_described",
+    "manage_right",
+    "people_described",
+    "user_get",
+    "user_restrict",
+    "user_to_manage",
     "vc_make_right",
     "Login",
     "registry_logins",

@@ -11,8 +11,7 @@ from django.db.models import QuerySet
 from portal.clusters.doomed import doomed_read
 from portal.clusters.models import CellType, Membership, QuotaChange, VcEvent, VirtualCluster
 from portal.clusters.selectors.engine import cluster_read
-from portal.clusters.selectors.quotas import LineKey, Lines, quota_lines
-from portal.clusters.selectors.shares import leaves_by_cell_type
+from portal.clusters.selectors.quotas import LineKey, Lines, QuotaBook, leaves_by_cell_type, quota_book
 from portal.clusters.states import VcRole
 from scheduling.sites import Sites
 
@@ -30,25 +29,24 @@ class Line:
     gpus: int
 
 
-def lines_named(lines: Lines) -> list[Line]:
-    """Quota lines by names, in their order. Two queries."""
-    types = {row.pk: row for row in CellType.objects.all()}
-    leaves = leaves_by_cell_type(types)
-    vcs = dict(VirtualCluster.objects.values_list("id", "name"))
+def lines_named(lines: Lines, book: QuotaBook | None = None) -> list[Line]:
+    """Quota lines by names, in their order; by those of the book where one is at hand."""
+    book = book or quota_book()
 
     def named(key: LineKey, count: int) -> Line:
-        name = types[key.cell_type_id].name
-        return Line(vcs[key.vc_id], name, key.chain, count, count * leaves[key.cell_type_id])
+        name = book.types[key.cell_type_id].name
+        return Line(book.vc_names[key.vc_id], name, key.chain, count, count * book.leaves[key.cell_type_id])
 
     return [named(key, count) for key, count in lines.items()]
 
 
 def vc_detail(*, vc: VirtualCluster) -> dict[str, Any]:
     """Its quota lines, pinned cells, rules, limits of lending and rights to jobs that are not preempted."""
-    own = {key: count for key, count in quota_lines().items() if key.vc_id == vc.pk}
+    book = quota_book()
+    own = {key: count for key, count in book.lines.items() if key.vc_id == vc.pk}
     return {
         **{name: getattr(vc, name) for name in _RULES},
-        "quota": lines_named(own),
+        "quota": lines_named(own, book),
         "pinned_cells": list(vc.pinned_cells.values_list("name", flat=True)),
         "loan_limits": list(vc.loan_limits.select_related("sku").order_by("sku__name")),
         "doomed": doomed_read(vc.name),

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from portal.clusters.models import CellType, PinnedCell, QuotaChange, QuotaChangeLine, QuotaLine
+from portal.clusters.models import (
+    CellType,
+    PinnedCell,
+    QuotaChange,
+    QuotaChangeLine,
+    QuotaLine,
+    Sku,
+    VirtualCluster,
+)
+from portal.common.row_versions import KeptResult, tables_version
 
 
 class LineKey(NamedTuple):
@@ -74,10 +82,46 @@ def moments(planned: Iterable[Planned], *, now: datetime) -> list[datetime]:
     return [now, *sorted(ends)]
 
 
-def pinned_lines() -> dict[int, list[CellType]]:
-    """The types of the pinned cells that each VC owns, by the VC's id."""
-    owned: dict[int, list[CellType]] = defaultdict(list)
-    for cell in PinnedCell.objects.filter(vc__isnull=False).select_related("cell_type__sku"):
-        if cell.vc_id is not None:
-            owned[cell.vc_id].append(cell.cell_type)
-    return owned
+def leaves_by_cell_type(types: Mapping[int, CellType]) -> dict[int, int]:
+    """How many GPUs a cell of each type has, by the type's id."""
+
+    def leaves(key: int) -> int:
+        child = types[key].child_id
+        return 1 if child is None else types[key].child_count * leaves(child)
+
+    return {key: leaves(key) for key in types}
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaBook:
+    """The quotas that hold now, and the names of what they speak of. Nobody may change it: it is kept."""
+
+    types: Mapping[int, CellType]  # by id, with their SKUs
+    leaves: Mapping[int, int]  # GPUs of one cell, by the type's id
+    vc_names: Mapping[int, str]
+    lines: Lines
+    pinned: tuple[tuple[int, int], ...]  # VC and type of each pinned cell that a VC owns
+
+
+def _book_make() -> QuotaBook:
+    types = {row.pk: row for row in CellType.objects.select_related("sku")}
+    return QuotaBook(
+        types=types,
+        leaves=leaves_by_cell_type(types),
+        vc_names=dict(VirtualCluster.objects.values_list("id", "name")),
+        lines=quota_lines(),
+        pinned=tuple(PinnedCell.objects.filter(vc__isnull=False).values_list("vc_id", "cell_type_id")),
+    )
+
+
+def _book_version() -> str | None:
+    tables = (Sku, CellType, PinnedCell, VirtualCluster, QuotaLine, QuotaChange, QuotaChangeLine)
+    return tables_version(*tables, of_snapshot=False)
+
+
+_book = KeptResult(_book_version, _book_make)
+
+
+def quota_book() -> QuotaBook:
+    """The last one as long as none of its rows has changed: then one query, else six."""
+    return _book.read()

@@ -1,15 +1,77 @@
-"""Which storages somebody may use."""
+"""Which storages somebody may use, and where they are."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from django.db.models import Q, QuerySet
 
 from portal.accounts.models import User
-from portal.clusters.models import Storage
+from portal.accounts.rights import Action, allowed_everywhere
+from portal.clusters.models import Node, Storage
 from portal.clusters.selectors.visible import vcs_for_submit
+from portal.clusters.states import NodeHealth
+from portal.common.errors import Denied, NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class StoragePlaces:
+    """A storage, and of the healthy nodes those that offer it now and those that do not."""
+
+    storage: Storage
+    nodes: list[str]
+    missing: list[str]
 
 
 def storage_restrict(*, user: User) -> QuerySet[Storage]:
     """The storages that the user's jobs may mount: everybody's, and those of the VCs into which the user submits."""
     granted = Storage.objects.filter(vcs__in=vcs_for_submit(user)).values("pk")
     return Storage.objects.filter(Q(everyone=True) | Q(pk__in=granted))
+
+
+def storages_seen(*, user: User) -> QuerySet[Storage]:
+    """The storages that the user may read of: all, or those that the user's jobs may mount."""
+    everything = allowed_everywhere(user, Action.STORAGE_READ)
+    return Storage.objects.all() if everything else storage_restrict(user=user)
+
+
+def storage_get(*, user: User, name: str) -> Storage:
+    """The storage of that name; NotFound when there is none that the user may see."""
+    found = storages_seen(user=user).filter(name=name).first()
+    if found is None:
+        raise NotFound("storage", name)
+    return found
+
+
+def storage_right(*, user: User) -> None:
+    """Raises Denied unless the user may make and change storages."""
+    if not allowed_everywhere(user, Action.STORAGE_MANAGE):
+        raise Denied("Only an administrator may make, change and remove storages.")
+
+
+def storage_to_manage(*, user: User, name: str) -> Storage:
+    """The storage, to change it. NotFound when the user may not even see it, Denied when not more than that."""
+    found = storage_get(user=user, name=name)
+    storage_right(user=user)
+    return found
+
+
+def storages_placed(*, storages: Sequence[Storage]) -> list[StoragePlaces]:
+    """The storages with the nodes that offer them, in the given order; one query for any number."""
+    rows = Node.objects.filter(health=NodeHealth.HEALTHY).order_by("name").values_list("name", "storages")
+    mounted = [(name, [PurePosixPath(root) for root in roots]) for name, roots in rows]
+    placed = []
+    for storage in storages:
+        there = {name for name, roots in mounted if _offers(roots, storage)}
+        placed.append(
+            StoragePlaces(storage, sorted(there), [name for name, _ in mounted if name not in there])
+        )  # fmt: skip
+    return placed
+
+
+def _offers(roots: Sequence[PurePosixPath], storage: Storage) -> bool:
+    """Nodes tell the folders below which storages may lie; that of the job folders must be one of them."""
+    path = PurePosixPath(storage.root)
+    return path in roots if storage.jobs else any(path.is_relative_to(root) for root in roots)

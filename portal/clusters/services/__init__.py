@@ -2,6 +2,17 @@
 
 from portal.clusters.services.configuration import configuration_export, configuration_import, configuration_read
 from portal.clusters.services.nodes import node_add, node_event, node_set_intent
+from portal.clusters.services.people import (
+    account_create,
+    group_change,
+    group_create,
+    group_remove,
+    group_told,
+    vcs_named,
+)
+from portal.clusters.services.people_import import Row as ImportRow
+from portal.clusters.services.people_import import people_import
+from portal.clusters.services.prices import sku_set_price
 from portal.clusters.services.quotas import (
     Wish,
     lines_resolve,
@@ -16,11 +27,24 @@ from portal.clusters.services.reports import node_report, node_report_late
 from portal.clusters.services.rules import CAPS, Limit, firm_right_end, firm_right_set, loan_limits_set, vc_set_rules
 from portal.clusters.services.secrets import secret_delete, secret_set
 from portal.clusters.services.silence import lane_pulse, nodes_lose
+from portal.clusters.services.storages import storage_change, storage_create, storage_remove, storage_told
 from portal.clusters.services.teams import member_set, membership_end, membership_set, vc_create, vc_remove
 from portal.clusters.services.topology import topology_take
 from portal.clusters.services.versions import cluster_version
 
 __all__ = [
+    "storage_change",
+    "storage_create",
+    "storage_remove",
+    "storage_told",
+    "ImportRow",
+    "account_create",
+    "group_change",
+    "group_create",
+    "group_remove",
+    "group_told",
+    "people_import",
+    "vcs_named",
     "CAPS",
     "Limit",
     "Wish",
@@ -50,6 +74,7 @@ __all__ = [
     "quotas_set",
     "secret_delete",
     "secret_set",
+    "sku_set_price",
     "topology_take",
     "vc_create",
     "vc_remove",

@@ -8,18 +8,18 @@ from datetime import datetime
 
 from django.utils import timezone
 
-from portal.clusters.models import CellType, FirmRight
+from portal.clusters.models import FirmRight
 from portal.clusters.selectors.engine import ClusterRows, cluster_read
 from portal.clusters.selectors.quotas import (
     Lines,
     Planned,
+    QuotaBook,
     base_lines,
     changes_planned,
     lines_at,
     moments,
-    pinned_lines,
+    quota_book,
 )
-from portal.clusters.selectors.shares import leaves_by_cell_type
 from portal.common.errors import Fault
 from scheduling.safety import Shortage, shortages
 
@@ -73,14 +73,11 @@ class _Rights:
     """Rights to jobs that are not preempted, and how many GPUs quotas are."""
 
     rows: list[FirmRight]
-    leaves: dict[int, int]
-    pinned: dict[int, int]
+    book: QuotaBook
 
     @classmethod
     def read(cls) -> _Rights:
-        leaves = leaves_by_cell_type({row.pk: row for row in CellType.objects.all()})
-        pinned = {vc: sum(leaves[one.pk] for one in cells) for vc, cells in pinned_lines().items()}
-        return cls(list(FirmRight.objects.all()), leaves, pinned)
+        return cls(list(FirmRight.objects.all()), quota_book())
 
     def promised(self, vc: int, at: datetime) -> int:
         """GPUs promised in a virtual cluster at that moment."""
@@ -89,8 +86,8 @@ class _Rights:
 
     def gpus(self, vc: int, lines: Lines) -> int:
         """GPUs that a virtual cluster owns by these lines."""
-        own = sum(count * self.leaves[key.cell_type_id] for key, count in lines.items() if key.vc_id == vc)
-        return own + self.pinned.get(vc, 0)
+        own = sum(count * self.book.leaves[key.cell_type_id] for key, count in lines.items() if key.vc_id == vc)
+        return own + sum(self.book.leaves[cell_type] for owner, cell_type in self.book.pinned if owner == vc)
 
 
 def gpus_owned(*, vc: int, lines: Lines) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,20 +15,9 @@ from rest_framework.response import Response
 from portal.accounts.rest import ApiView
 from portal.clusters.selectors import cluster_right
 from portal.clusters.services import configuration_export, configuration_read
+from portal.common.parameters import DRY_RUN, dry_run
 from portal.dispatch.api.answers import ConfigurationAnswer
 from portal.dispatch.changes import configuration_change
-
-DRY_RUN = OpenApiParameter(
-    "dry_run", {"type": "string", "enum": ["true", "false"], "default": "false"}, description="Only say what would be."
-)
-
-
-def dry_run(request: Request) -> bool:
-    """Whether the request asks for a look only."""
-    text = request.query_params.get("dry_run", "false")
-    if text not in {"true", "false"}:
-        raise ValidationError({"dry_run": "true or false."})
-    return text == "true"
 
 
 class ClusterView(ApiView):

@@ -18,6 +18,7 @@ from portal.clusters.selectors import change_lines, cluster_right, lines_named, 
 from portal.clusters.selectors.details import as_lines
 from portal.clusters.services import Wish, cluster_version, lines_resolve, quota_change_withdraw
 from portal.common.errors import NotFound
+from portal.common.parameters import DRY_RUN, dry_run
 from portal.common.serializers import Body, Text, Whole
 from portal.dispatch.api.answers import (
     QuotaChangeAnswer,
@@ -25,7 +26,6 @@ from portal.dispatch.api.answers import (
     QuotasAnswer,
     QuotasChangedAnswer,
 )
-from portal.dispatch.api.cluster import DRY_RUN, dry_run
 from portal.dispatch.changes import PlannedChange, quota_change_plan, quotas_change, returns_of
 
 IF_MATCH = OpenApiParameter(

@@ -2,8 +2,10 @@
 
 from portal.jobs.api.files import FileContentView, FilesView
 from portal.jobs.api.logs import LogsView
+from portal.jobs.api.metrics import MetricsView
 from portal.jobs.api.preemptions import PreemptionsView
 from portal.jobs.api.queue import QueueView
+from portal.jobs.api.usage import UsageView
 from portal.jobs.api.views import (
     AttemptsView,
     ConfigView,
@@ -27,6 +29,7 @@ __all__ = [
     "JobView",
     "JobsView",
     "LogsView",
+    "MetricsView",
     "MoveView",
     "PauseView",
     "PreemptionsView",
@@ -34,5 +37,6 @@ __all__ = [
     "ResumeView",
     "StopView",
     "TasksView",
+    "UsageView",
     "ValidateView",
 ]

@@ -30,6 +30,14 @@ from portal.jobs.selectors.queue import (
     queue_waiting,
 )
 from portal.jobs.selectors.usage import PastUse, usage_folded
+from portal.jobs.selectors.usage_report import (
+    GROUPS,
+    PERIODS,
+    UsageQuery,
+    UsageReport,
+    UsageRow,
+    usage_report,
+)
 from portal.jobs.selectors.visible import (
     job_get,
     job_restrict,
@@ -39,12 +47,17 @@ from portal.jobs.selectors.visible import (
 )
 
 __all__ = [
+    "GROUPS",
+    "PERIODS",
     "Forecast",
     "JobFolder",
     "PastUse",
     "PreemptionShown",
     "Queued",
     "RoleState",
+    "UsageQuery",
+    "UsageReport",
+    "UsageRow",
     "cluster_facts",
     "forecast",
     "job_attempt_current",
@@ -72,4 +85,5 @@ __all__ = [
     "task_attempt_visible",
     "task_attempt_with_right",
     "usage_folded",
+    "usage_report",
 ]

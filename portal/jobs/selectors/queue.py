@@ -38,9 +38,8 @@ def queue_waiting() -> QuerySet[Job]:
 
 def queue_ordered(jobs: QuerySet[Job]) -> list[int]:
     """The ids of these waiting jobs as the last plan takes them; those it has not seen come last, oldest first."""
-    ranks = {job: rank for rank, job in enumerate(queue_read())}
-    unseen = len(ranks)
-    return sorted(jobs.order_by().values_list("pk", flat=True), key=lambda job: (ranks.get(job, unseen), job))
+    places, waiting = queue_read(), set(jobs.order_by().values_list("pk", flat=True))
+    return [*(job for job in places if job in waiting), *sorted(waiting - places.keys())]
 
 
 def queue_rows(*, ids: Sequence[int]) -> list[Queued]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import F
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
@@ -12,7 +13,7 @@ from portal.clusters.models import VirtualCluster
 from portal.common.errors import Conflict
 from portal.common.live import announce
 from portal.common.wake import scheduler_wake
-from portal.jobs.models import Claim, Job
+from portal.jobs.models import Allocation, Claim, Job
 from portal.jobs.services.admission import job_check
 from portal.jobs.services.moves import job_event, job_hold
 from portal.jobs.spec.rewrite import with_virtual_cluster
@@ -41,6 +42,9 @@ def job_change_vc(*, job: Job, vc: str, actor: str, now: datetime) -> Job:
         _check_present(spec.vc)  # it may have been removed meanwhile
         # What it had claimed lies in cells of the team that it leaves.
         Claim.objects.filter(claimant=job).delete()
+        # What an attempt that was given up still holds counts for the new team: written anew, since readers keep what
+        # they made of these rows as long as they are as they were.
+        Allocation.objects.filter(task_attempt__job_attempt__job=job, released_at=None).update(since=F("since"))
         message = f"Moved from {job.vc.name} to {spec.vc} by {actor}."
         job_event(job=job, code="moved", message=message, now=now, actor=actor)
         audit_write(

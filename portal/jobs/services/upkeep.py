@@ -15,7 +15,7 @@ from nodes.protocol import ContainerState, Phase, StopReason
 from portal.clusters.models import Node
 from portal.clusters.states import NodeHealth
 from portal.common.row_versions import KeptRows
-from portal.jobs.models import JobAttempt, TaskAttempt
+from portal.jobs.models import JobAttempt, JobEvent, TaskAttempt
 from portal.jobs.services.attempts import (
     LIVE,
     attempt_end,
@@ -33,6 +33,8 @@ from portal.jobs.states import AttemptState, EndReason
 
 NOT_PREPARED = [ContainerState.ACCEPTED, ContainerState.PULLING]
 NOT_STARTED = [*NOT_PREPARED, ContainerState.PREPARED]
+LIMIT_NEAR = "time_limit_near"
+LONGEST_WARNING, SHORTEST_WARNED = timedelta(minutes=15), timedelta(minutes=10)
 
 
 def jobs_reconcile(*, now: datetime) -> None:
@@ -111,11 +113,13 @@ _running = KeptRows(
 
 
 def _time_limits(now: datetime) -> None:
-    over = [
-        key
+    left = {
+        key: (began + timedelta(seconds=limit) - now, timedelta(seconds=limit))
         for key, began, limit in _running.read().values()
-        if limit and began is not None and now - began >= timedelta(seconds=limit)
-    ]
+        if limit and began is not None
+    }
+    over = [key for key, (rest, _) in left.items() if rest <= timedelta()]
+    _limits_near([key for key, (rest, limit) in left.items() if timedelta() < rest <= _warning(limit)], now)
     for attempt in _attempts(pk__in=over) if over else ():
         berth = JobSpec.from_json(attempt.job.spec).berth
         attempt_end(
@@ -123,6 +127,29 @@ def _time_limits(now: datetime) -> None:
             message=f"Its time limit of {berth.time_limit_s} s was reached.",
             grace_s=grace_seconds(berth.grace_period_s),
         )  # fmt: skip
+
+
+def _warning(limit: timedelta) -> timedelta:
+    """How long before its time limit a job is warned: a tenth of it, a quarter of an hour at most; of less than ten
+    minutes not at all."""
+    return min(limit / 10, LONGEST_WARNING) if limit >= SHORTEST_WARNED else timedelta()
+
+
+_warned: set[int] = set()
+"""Attempts that are near their limit and have their event; only to ask the database less often."""
+
+
+def _limits_near(near: list[int], now: datetime) -> None:
+    """Say it once of each attempt."""
+    _warned.intersection_update(near)
+    for attempt in _attempts(pk__in=[key for key in near if key not in _warned]) if len(_warned) < len(near) else ():
+        with transaction.atomic():
+            job_hold(attempt.job_id)
+            if not JobEvent.objects.filter(job_attempt=attempt, code=LIMIT_NEAR).exists():
+                ends = attempt.started_at + timedelta(seconds=attempt.job.spec["berth"]["time_limit_s"])  # type: ignore[operator]  # it runs
+                message = f"Its time limit is reached at {ends:%Y-%m-%d %H:%M:%S} UTC: then it is stopped."
+                job_event(job=attempt.job, job_attempt=attempt, code=LIMIT_NEAR, message=message, now=now)
+        _warned.add(attempt.pk)
 
 
 def _logs_done() -> None:

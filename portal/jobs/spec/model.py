@@ -20,7 +20,7 @@ Profile = Literal["user", "root"]
 FailurePolicy = Literal["ignore", "fail"]
 CallbackEvent = Literal["taskStarts", "taskSucceeds"]
 
-JOB_EVENTS = ("running", "succeeded", "stopped", "failed", "retried", "preempted")
+JOB_EVENTS = ("running", "succeeded", "stopped", "failed", "retried", "preempted", "warned")
 """The changes of a job a user can be told of; the first five are OpenPAI's."""
 
 FANCY_RETRY_OFF = -2

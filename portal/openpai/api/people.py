@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from portal.common.serializers import Body, Text
+from portal.common.serializers import Body, Text, Truth
 from portal.openpai.api.base import PaiView
 from portal.openpai.errors import NOT_ADMIN, forbidden, invalid
 from portal.openpai.selectors import (
@@ -24,9 +24,9 @@ from portal.openpai.selectors import (
     users_found,
 )
 from portal.openpai.services import (
-    group_change,
-    group_create,
-    group_remove,
+    pai_group_change,
+    pai_group_create,
+    pai_group_remove,
     person_change,
     person_change_own,
     person_create,
@@ -37,15 +37,6 @@ from portal.openpai.services import (
 )
 
 NAMES = 1000
-
-
-class Flag(serializers.BooleanField):
-    """A JSON ``true`` or ``false``."""
-
-    def to_internal_value(self, data: Any) -> bool:
-        if not isinstance(data, bool):
-            self.fail("invalid", input=data)
-        return bool(data)
 
 
 def _names(**more: Any) -> Any:
@@ -71,7 +62,7 @@ class UserBody(Body):
     username = serializers.RegexField(r"^[\w.-]+\Z", max_length=64)
     password = Text(max_length=1000, trim_whitespace=False, required=False)
     email = Text(max_length=254, allow_blank=True, required=False)
-    admin = Flag(required=False)
+    admin = Truth(required=False)
     virtualCluster = _names(required=False)
     extension = Extension(required=False)
 
@@ -97,17 +88,17 @@ class GroupBody(Body):
 
 class UserChange(Body):
     data = UserBody()  # type: ignore[assignment]  # a field, which DRF takes out of the class
-    patch = Flag(default=False)
+    patch = Truth(default=False)
 
 
 class OwnChange(Body):
     data = OwnBody()  # type: ignore[assignment]  # a field, which DRF takes out of the class
-    patch = Flag(default=False)
+    patch = Truth(default=False)
 
 
 class GroupChange(Body):
     data = GroupBody()  # type: ignore[assignment]  # a field, which DRF takes out of the class
-    patch = Flag(default=False)
+    patch = Truth(default=False)
 
 
 class GroupNameBody(Body):
@@ -202,13 +193,13 @@ class GroupsView(PaiView):
 
     def post(self, request: Request) -> Response:
         self.admin_only()
-        group_create(body=self.body(GroupBody), actor=self.user, now=timezone.now())
+        pai_group_create(body=self.body(GroupBody), actor=self.user, now=timezone.now())
         return Response({"message": "group is created successfully"}, status=201)
 
     def put(self, request: Request) -> Response:
         self.admin_only()
         data = _whole(self.body(GroupChange), "description", "externalName", "extension")
-        group_change(body=data, actor=self.user, now=timezone.now())
+        pai_group_change(body=data, actor=self.user, now=timezone.now())
         return Response({"message": f"update group {data['groupname']} successfully."}, status=201)
 
 
@@ -220,7 +211,7 @@ class GroupView(PaiView):
 
     def delete(self, request: Request, group: str) -> Response:
         self.admin_only()
-        group_remove(name=group, actor=self.user, now=timezone.now())
+        pai_group_remove(name=group, actor=self.user, now=timezone.now())
         return Response({"message": "group is removed successfully"}, status=201)
 
 

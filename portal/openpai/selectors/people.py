@@ -12,6 +12,7 @@ from django.contrib.auth.models import Group
 from django.db.models import Q
 
 from portal.accounts.models import User
+from portal.accounts.people import group_description
 from portal.accounts.rights import Action, Relation, allowed_everywhere, cluster_relation
 from portal.clusters.models import Membership, Storage, VirtualCluster
 from portal.openpai.errors import no_group, no_user
@@ -115,7 +116,7 @@ def groups_found() -> list[GroupSeen]:
     grants = _Grants()
     notes = {note.group_id: note for note in GroupNote.objects.all()}
     taken = set(grants.names.values())
-    rows = [row for row in Group.objects.order_by("name") if row.name not in taken]
+    rows = [row for row in Group.objects.select_related("note").order_by("name") if row.name not in taken]
     return [*(_vc(vc, grants) for vc in grants.vcs), *(_group(row, notes.get(row.pk), grants) for row in rows)]
 
 
@@ -127,7 +128,7 @@ def _group(row: Group, note: GroupNote | None, grants: _Grants) -> GroupSeen:
     vcs = grants.of_group[row.pk]
     told = note or GroupNote(group=row)
     return GroupSeen(
-        row.name, None, row, told.description, told.external_name, told.extension, grants.named(vcs),
+        row.name, None, row, group_description(row), told.external_name, told.extension, grants.named(vcs),
         grants.storages(vcs),
     )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """Writing for OpenPAI's clients: its own words (tags, extensions), and Berth's services put together as it wants."""
 
-from portal.openpai.services.groups import group_change, group_create, group_remove
+from portal.openpai.services.groups import pai_group_change, pai_group_create, pai_group_remove
 from portal.openpai.services.jobs import job_create, job_execute, tag_add, tag_remove
 from portal.openpai.services.people import (
     login,
@@ -16,9 +16,9 @@ from portal.openpai.services.tokens import application_token, token_end
 
 __all__ = [
     "application_token",
-    "group_change",
-    "group_create",
-    "group_remove",
+    "pai_group_change",
+    "pai_group_create",
+    "pai_group_remove",
     "job_create",
     "job_execute",
     "login",

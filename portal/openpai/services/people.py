@@ -9,20 +9,21 @@ from typing import Any, TypeVar
 from django.contrib.auth.models import Group
 from django.contrib.auth.password_validation import MinimumLengthValidator
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError, transaction
+from django.db import transaction
 
 from portal.accounts.models import ClusterRole, Scope, User
-from portal.accounts.people import groups_set, user_change, user_remove
-from portal.accounts.services import (
-    NewToken,
-    WrongPassword,
-    sign_in,
-    token_create,
-    user_create,
-    user_set_password,
+from portal.accounts.people import (
+    LastAdministrator,
+    StillNamed,
+    group_join,
+    group_leave,
+    groups_set,
+    user_change,
+    user_remove,
 )
+from portal.accounts.services import NameTaken, NewToken, WrongPassword, sign_in, token_create, user_set_password
 from portal.clusters.models import Membership, VirtualCluster
-from portal.clusters.services import member_set, membership_end
+from portal.clusters.services import account_create, member_set, membership_end
 from portal.clusters.states import VcRole
 from portal.openpai.errors import PaiError, forbidden, invalid, no_group, no_user, no_vc
 from portal.openpai.models import UserNote
@@ -48,43 +49,45 @@ def login(*, username: str, password: str, address: str, lifetime: timedelta, no
 
 def person_create(*, body: Mapping[str, Any], actor: User, now: datetime) -> None:
     """An account in the virtual clusters that the body names."""
-    name = body["username"]
-    taken = PaiError(409, "ConflictUserError", f"User name {name} already exists.")
-    if User.objects.filter(username=name).exists():
-        raise taken
+    names = {
+        *body.get("virtualCluster", []),
+        *VirtualCluster.objects.filter(name=DEFAULT_VC).values_list("name", flat=True),
+    }
+    about = {name: body[name] for name in ("username", "password", "email") if name in body}
+    role = ClusterRole.ADMIN if body.get("admin") else ClusterRole.USER
     try:
         with transaction.atomic():
-            _create(body, actor, now)
-    except IntegrityError as error:  # somebody made it at the same moment
-        raise taken from error
-
-
-def _create(body: Mapping[str, Any], actor: User, now: datetime) -> None:
-    role = ClusterRole.ADMIN if body.get("admin") else ClusterRole.USER
-    user = _checked(
-        lambda: user_create(
-            username=body["username"], password=body["password"], email=body.get("email", ""), role=role,
-            actor=actor.username, rules=LEAST,
-        )
-    )  # fmt: skip
-    vcs = list(body.get("virtualCluster", []))
-    if VirtualCluster.objects.filter(name=DEFAULT_VC).exists():
-        vcs.append(DEFAULT_VC)
-    _set_vcs(user, vcs, actor, now)
-    _set_extension(user, body.get("extension"))
+            user = _checked(
+                lambda: account_create(
+                    **about, role=role, vcs=_vcs_named(names), rules=LEAST, now=now, actor=actor.username
+                )
+            )
+            _set_extension(user, body.get("extension"))
+    except NameTaken as error:
+        raise PaiError(409, "ConflictUserError", f"User name {body['username']} already exists.") from error
 
 
 def person_change(*, body: Mapping[str, Any], actor: User, now: datetime) -> None:
     """What the body names of an account becomes different."""
     user = _found(body["username"])
-    role = None if body.get("admin") is None else ClusterRole.ADMIN if body["admin"] else _without_admin(user)
+    changes = {"email": body["email"]} if "email" in body else {}
+    if body.get("admin") is not None:
+        changes["role"] = ClusterRole.ADMIN if body["admin"] else _without_admin(user)
     with transaction.atomic():
-        _checked(lambda: user_change(user=user, email=body.get("email"), role=role, now=now, actor=actor.username))
+        _change(user, changes, now, actor)
         if "password" in body:
             _checked(lambda: user_set_password(user=user, password=body["password"], actor=actor.username, rules=LEAST))
         if "virtualCluster" in body:
             _set_vcs(user, body["virtualCluster"], actor, now)
         _set_extension(user, body.get("extension"))
+
+
+def _change(user: User, changes: Mapping[str, Any], now: datetime, actor: User) -> None:
+    """OpenPAI's document knows no conflict here."""
+    try:
+        _checked(lambda: user_change(user=user, changes=changes, now=now, actor=actor.username))
+    except LastAdministrator as error:
+        raise forbidden(error.detail) from error
 
 
 def _without_admin(user: User) -> ClusterRole:
@@ -100,16 +103,20 @@ def person_change_own(*, user: User, body: Mapping[str, Any], now: datetime) -> 
             if not user.check_password(body.get("oldPassword", "")):
                 raise PaiError(400, "IncorrectPasswordError", "Password is incorrect.")
             _checked(lambda: user_set_password(user=user, password=body["newPassword"]))
-        _checked(lambda: user_change(user=user, email=body.get("email"), now=now, actor=user.username))
+        _change(user, {"email": body["email"]} if "email" in body else {}, now, user)
         _set_extension(user, body.get("extension"))
 
 
 def person_remove(*, name: str, actor: User, now: datetime) -> None:
-    """End an account. Raises RemoveAdminError for an administrator's, as OpenPAI does."""
+    """End an account, or disable it where jobs name it. Raises RemoveAdminError for an administrator's, as OpenPAI
+    does."""
     user = _found(name)
     if user.role == ClusterRole.ADMIN:
         raise PaiError(403, "RemoveAdminError", f"Admin {name} is not allowed to remove.")
-    user_remove(user=user, now=now, actor=actor.username)
+    try:
+        user_remove(user=user, now=now, actor=actor.username)
+    except StillNamed:
+        user_change(user=user, changes={"active": False}, now=now, actor=actor.username)
 
 
 def person_join(*, name: str, group: str, actor: User, now: datetime) -> None:
@@ -119,7 +126,7 @@ def person_join(*, name: str, group: str, actor: User, now: datetime) -> None:
     if vc is not None:
         _join(user, vc, actor, now)
     elif row is not None:
-        groups_set(user=user, groups=[*user.groups.exclude(pk=row.pk), row], now=now, actor=actor.username)
+        group_join(group=row, user=user, now=now, actor=actor.username)
 
 
 def person_leave(*, name: str, group: str, actor: User, now: datetime) -> None:
@@ -129,7 +136,7 @@ def person_leave(*, name: str, group: str, actor: User, now: datetime) -> None:
     if vc is not None:
         _leave(user, vc, actor, now)
     elif row is not None:
-        groups_set(user=user, groups=[*user.groups.exclude(pk=row.pk)], now=now, actor=actor.username)
+        group_leave(group=row, user=user, now=now, actor=actor.username)
 
 
 def person_set_groups(*, name: str, groups: Iterable[str], actor: User, now: datetime) -> None:
@@ -158,14 +165,19 @@ def _group(name: str) -> tuple[VirtualCluster | None, Group | None]:
 
 def _set_vcs(user: User, names: Iterable[str], actor: User, now: datetime) -> None:
     """Let the account be in these virtual clusters directly, and in no others; who leads one goes on leading it."""
+    vcs = _vcs_named(names)
+    for vc in VirtualCluster.objects.filter(memberships__user=user).exclude(pk__in=[vc.pk for vc in vcs]):
+        _leave(user, vc, actor, now)
+    for vc in vcs:
+        _join(user, vc, actor, now)
+
+
+def _vcs_named(names: Iterable[str]) -> list[VirtualCluster]:
     wanted = set(names)
     vcs = {vc.name: vc for vc in VirtualCluster.objects.filter(name__in=wanted)}
     if missing := sorted(wanted - vcs.keys()):
         raise no_vc(missing[0], 400)
-    for vc in VirtualCluster.objects.filter(memberships__user=user).exclude(name__in=wanted):
-        _leave(user, vc, actor, now)
-    for vc in vcs.values():
-        _join(user, vc, actor, now)
+    return list(vcs.values())
 
 
 def _join(user: User, vc: VirtualCluster, actor: User, now: datetime) -> None:

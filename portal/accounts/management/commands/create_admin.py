@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from portal.accounts.models import ClusterRole
 from portal.accounts.services import user_create
+from portal.common.errors import Refused
 
 
 class Command(BaseCommand):
@@ -24,4 +25,6 @@ class Command(BaseCommand):
             user_create(username=options["name"], password=password, role=ClusterRole.ADMIN)
         except ValidationError as error:
             raise CommandError(" ".join(error.messages)) from None
+        except Refused as refusal:
+            raise CommandError(refusal.detail) from None
         self.stdout.write(password)

@@ -1,0 +1,91 @@
+"""Every GPU of the cluster: where it is, whether it is free, who holds it, what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from django.db.models import Q, QuerySet
+
+from portal.accounts.models import User
+from portal.clusters.models import Gpu, Node
+from portal.clusters.selectors.live import Live, gpus_live
+from portal.clusters.selectors.loads import Holder, gpu_holders
+from portal.clusters.selectors.shares import LIVE
+from portal.clusters.selectors.visible import node_restrict
+from portal.clusters.states import NodeHealth, NodeIntent
+
+
+class GpuState(StrEnum):
+    """What can be done with a GPU; the first that is true."""
+
+    FAULTY = "faulty"  # fenced off, or not there any more
+    HELD = "held"  # by a task
+    UNAVAILABLE = "unavailable"  # its node takes no tasks, or it has no place in its node's topology
+    FREE = "free"
+
+
+_FAULTY = Q(present=False) | ~Q(fault="")
+_OPEN = Q(node__intent=NodeIntent.OPEN, node__health=NodeHealth.HEALTHY, slot__isnull=False)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRow:
+    """A GPU with its node, its holder, and what it shows now."""
+
+    gpu: Gpu
+    holder: Holder | None
+    state: GpuState
+    live: Live | None
+
+
+def gpu_restrict(*, user: User) -> QuerySet[Gpu]:
+    """The GPUs that the user may see: those that are there, or that a task holds."""
+    there = Q(present=True) | Q(pk__in=_held())
+    return Gpu.objects.filter(there, node__in=node_restrict(user=user))
+
+
+def _held() -> QuerySet[Gpu, int]:
+    return Gpu.objects.filter(LIVE).values_list("pk", flat=True)
+
+
+def gpus_in_state(gpus: QuerySet[Gpu], states: Iterable[str]) -> QuerySet[Gpu]:
+    """Those of them that are in one of these states."""
+    held = Q(pk__in=_held())
+    conditions = {
+        GpuState.FAULTY: _FAULTY,
+        GpuState.HELD: ~_FAULTY & held,
+        GpuState.UNAVAILABLE: ~_FAULTY & ~held & ~_OPEN,
+        GpuState.FREE: ~_FAULTY & ~held & _OPEN,
+    }
+    wanted = Q(pk__in=[])
+    for state in states:
+        wanted |= conditions[GpuState(state)]
+    return gpus.filter(wanted)
+
+
+def gpus_held_by(gpus: QuerySet[Gpu], *, vc: str) -> QuerySet[Gpu]:
+    """Those of them that jobs of the virtual cluster hold. The live tasks are found first: together with their GPUs the
+    database would go through every task there ever was."""
+    live = Q(task_attempts__released_at__isnull=True, task_attempts__job_attempt__job__vc__name=vc)
+    tasks = list(Node.objects.filter(live).order_by().values_list("task_attempts__pk", flat=True))
+    return gpus.filter(LIVE, allocations__task_attempt__in=tasks)
+
+
+def gpu_rows(*, gpus: Sequence[Gpu]) -> list[GpuRow]:
+    """The GPUs, which come with their nodes and SKUs, in the given order. One query, and one look into Redis."""
+    holders = gpu_holders(Q(pk__in=[gpu.pk for gpu in gpus]))
+    live: Mapping[str, Live] = gpus_live(nodes={gpu.node.name for gpu in gpus})
+    return [
+        GpuRow(gpu, holder, _state(gpu, holder), live.get(gpu.uuid)) for gpu in gpus for holder in [holders.get(gpu.pk)]
+    ]
+
+
+def _state(gpu: Gpu, holder: Holder | None) -> GpuState:
+    if not gpu.usable:
+        return GpuState.FAULTY
+    if holder is not None:
+        return GpuState.HELD
+    is_open = gpu.node.intent == NodeIntent.OPEN and gpu.node.health == NodeHealth.HEALTHY and gpu.slot is not None
+    return GpuState.FREE if is_open else GpuState.UNAVAILABLE

@@ -1,0 +1,121 @@
+"""Many accounts from one table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.hashers import make_password
+from django.contrib.auth.models import Group
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from portal.accounts.models import User
+from portal.accounts.services import NameTaken, user_draft, user_store, users_taken
+from portal.clusters.models import VirtualCluster
+from portal.clusters.services.people import account_join
+from portal.common.checking import faults_of
+from portal.common.errors import Fault, Invalid
+
+
+@dataclass(slots=True)
+class Row:
+    """A line of the table (from 1, the header's included). ``about`` is what ``user_draft`` takes, with ``groups`` and
+    ``virtual_clusters`` by names; ``faults`` what was wrong with it when it was read, and what is found here."""
+
+    line: int
+    username: str
+    about: dict[str, Any]
+    faults: list[Fault] = field(default_factory=list)
+    created: bool = False
+    draft: User | None = None
+
+
+def people_import(
+    *, rows: Sequence[Row], dry_run: bool, all_or_nothing: bool, now: datetime, actor: str
+) -> Sequence[Row]:
+    """Make the accounts. Each row says afterwards what became of it. With ``all_or_nothing`` one row that cannot be
+    leaves nothing; then, unless it is a dry run, Invalid is raised with every fault of every row."""
+    groups = {group.name: group for group in Group.objects.all()}
+    vcs = {vc.name: vc for vc in VirtualCluster.objects.all()}
+    _check(rows, groups, vcs)
+    refused = [fault for row in rows for fault in row.faults]
+    if dry_run:
+        return rows
+    if refused and all_or_nothing:
+        raise Invalid(refused, f"{sum(bool(row.faults) for row in rows)} of {len(rows)} rows cannot be; none was done.")
+    good = [row for row in rows if not row.faults]
+    _hash(good)
+    if all_or_nothing:
+        with transaction.atomic():
+            _store(good, groups, vcs, now, actor)
+    else:
+        for row in good:
+            try:
+                with transaction.atomic():
+                    _store([row], groups, vcs, now, actor)
+            except NameTaken as error:
+                row.faults.append(_fault(row, "username", error.detail, "taken"))
+    return rows
+
+
+def _check(rows: Sequence[Row], groups: dict[str, Group], vcs: dict[str, VirtualCluster]) -> None:
+    for row in (row for row in rows if not row.faults):
+        about = {name: value for name, value in row.about.items() if name not in {"groups", "virtual_clusters"}}
+        try:
+            row.draft = user_draft(username=row.username, **about)
+        except ValidationError as error:
+            row.faults += [_fault(row, one.path, one.message, one.code) for one in faults_of(error)]
+        row.faults += _unknown(row, "groups", groups, "group")
+        row.faults += _unknown(row, "virtual_clusters", vcs, "virtual cluster")
+    _check_free([row for row in rows if row.draft is not None])
+
+
+def _check_free(rows: Sequence[Row]) -> None:
+    """Names and uids, among all accounts and inside the table."""
+    by_draft = {id(row.draft): row for row in rows}
+    for taken in users_taken(users=[row.draft for row in rows if row.draft]):
+        row = by_draft[id(taken.user)]
+        row.faults.append(_fault(row, taken.path, taken.message, "taken"))
+    for path in ("username", "uid"):
+        first: dict[Any, int] = {}
+        for row in rows:
+            value = getattr(row.draft, path)
+            if value is not None and first.setdefault(value, row.line) != row.line:
+                row.faults.append(_fault(row, path, f"line {first[value]} has {value} already", "twice"))
+
+
+def _unknown(row: Row, path: str, known: Iterable[str], kind: str) -> Iterator[Fault]:
+    for name in row.about.get(path, ()):
+        if name not in known:
+            yield _fault(row, path, f"there is no {kind} {name}", "unknown")
+
+
+def _fault(row: Row, path: str, message: str, code: str) -> Fault:
+    return Fault(path, message, code, row.line)
+
+
+def _hash(rows: Sequence[Row]) -> None:
+    """Before anything is written: a hash takes a good part of a second, and no transaction shall stay open for it."""
+    passwords = [row.about.get("password") for row in rows]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for row, hashed in zip(rows, pool.map(make_password, passwords), strict=True):
+            assert row.draft is not None
+            row.draft.password = hashed
+
+
+def _store(
+    rows: Sequence[Row], groups: dict[str, Group], vcs: dict[str, VirtualCluster], now: datetime, actor: str
+) -> None:
+    for row in rows:
+        assert row.draft is not None
+        user = user_store(user=row.draft, now=now, actor=actor)
+        account_join(
+            user=user, groups=[groups[name] for name in row.about.get("groups", ())],
+            vcs=[vcs[name] for name in row.about.get("virtual_clusters", ())], now=now, actor=actor,
+        )  # fmt: skip
+        row.created = True

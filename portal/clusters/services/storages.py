@@ -1,0 +1,144 @@
+"""Storages: folders that nodes mount and jobs may use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.db.models.fields.json import KeyTransform
+
+from portal.accounts.audit import audit_write, changes_of
+from portal.accounts.models import Audited
+from portal.clusters.models import Storage, VirtualCluster
+from portal.common.errors import Conflict, Fault, Invalid
+from portal.common.versions import version_check
+
+COLUMNS = ("kind", "root", "export", "read_only", "per_user", "must_be_mount", "jobs", "everyone")
+PLACE = frozenset({"kind", "root", "jobs"})
+"""What says where a storage is: not changed under jobs that use it."""
+SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/root", "/run", "/sbin", "/sys", "/usr", "/var/run")
+_EXPORT = re.compile(r"[A-Za-z0-9.:_\[\]-]+:/[^\x00-\x1f]*")
+
+
+def storage_told(storage: Storage) -> dict[str, Any]:
+    """A storage as the audit log and its version tell it."""
+    columns = {name: getattr(storage, name) for name in COLUMNS}
+    return {**columns, "virtual_clusters": sorted(vc.name for vc in storage.vcs.all())}
+
+
+def storage_create(
+    *, name: str, vcs: Iterable[VirtualCluster], now: datetime, actor: str, **about: Any
+) -> Storage:  # fmt: skip
+    """A new storage, which jobs of these virtual clusters may use; ``about``: some of ``COLUMNS``. Raises Invalid with
+    every fault, Conflict where the name is taken or another holds the job folders."""
+    storage = Storage(name=name, **about)
+    if faults := list(_faults(storage)):
+        raise Invalid(faults)
+    if Storage.objects.filter(name=name).exists():
+        raise Conflict(f"There is a storage named {name} already.")
+    _check_jobs_once(storage)
+    with _at_one_moment(), transaction.atomic():
+        storage.save(force_insert=True)
+        storage.vcs.set(vcs)
+        audit_write(Audited.STORAGE, actor=actor, target=name, now=now, after=storage_told(storage))
+    return storage
+
+
+def storage_change(
+    *,
+    storage: Storage,
+    changes: Mapping[str, Any],
+    vcs: Iterable[VirtualCluster] | None = None,
+    seen: str | None = None,
+    now: datetime,
+    actor: str,
+) -> Storage:
+    """Change some of ``COLUMNS``, and with ``vcs`` whose jobs may use it; jobs that were submitted before keep
+    what they have. Raises Invalid, and Conflict where ``seen``, the version that the change was made from, is not the
+    present one, or where jobs that are not over use a place that would be another."""
+    with _at_one_moment(), transaction.atomic():
+        row = Storage.objects.select_for_update().get(pk=storage.pk)
+        before = storage_told(row)
+        version_check(before, seen)
+        moved = [name for name in PLACE & changes.keys() if changes[name] != getattr(row, name)]
+        for name, value in changes.items():
+            setattr(row, name, value)
+        if faults := list(_faults(row)):
+            raise Invalid(faults)
+        _check_jobs_once(row)
+        if moved:
+            _check_unused(storage, "its place cannot change; make another storage")
+        row.save()
+        if vcs is not None:
+            row.vcs.set(vcs)
+        was, became = changes_of(before, storage_told(row))
+        if became:
+            audit_write(Audited.STORAGE, actor=actor, target=row.name, now=now, before=was, after=became)
+    return row
+
+
+def storage_remove(*, storage: Storage, now: datetime, actor: str) -> None:
+    """Forget a storage; what lies in it stays. Raises Conflict while jobs that are not over use it."""
+    with transaction.atomic():
+        row = Storage.objects.select_for_update().get(pk=storage.pk)
+        _check_unused(row, "it cannot be removed")
+        before = storage_told(row)
+        row.delete()
+        audit_write(Audited.STORAGE, actor=actor, target=row.name, now=now, before=before)
+
+
+@contextmanager
+def _at_one_moment() -> Iterator[None]:
+    """Of two at one moment the database lets one through."""
+    try:
+        yield
+    except IntegrityError as error:
+        raise Conflict("A storage of this name, or one for job folders, was made at the same moment.") from error
+
+
+def _check_jobs_once(storage: Storage) -> None:
+    other = Storage.objects.filter(jobs=True).exclude(pk=storage.pk).first() if storage.jobs else None
+    if other is not None:
+        raise Conflict(f"Job folders lie in {other.name}; take that from it first.")
+
+
+def _check_unused(storage: Storage, what: str) -> None:
+    """By jobs that wait or run: as named in their files, and where the job folders lie by all of them."""
+    live = VirtualCluster.objects.filter(jobs__ended_at__isnull=True, jobs__isnull=False).order_by()
+    wanted = live.values_list(
+        "jobs__user__username", "jobs__name", "jobs__run", KeyTransform("storages", F("jobs__spec"))
+    )
+    users = [
+        f"{user}/{name}#{run}"
+        for user, name, run, mounts in wanted
+        if storage.jobs or any(mount["name"] == storage.name for mount in mounts or ())
+    ]
+    if users:
+        more = f" and {len(users) - 5} more" if len(users) > 5 else ""
+        raise Conflict(f"Jobs use {storage.name} ({', '.join(users[:5])}{more}): {what}.")
+
+
+def _faults(storage: Storage) -> Iterator[Fault]:
+    yield from _root_faults(storage.root)
+    if storage.kind == "nfs" and not _EXPORT.fullmatch(storage.export):
+        yield Fault("export", "an NFS storage needs server:/export, such as filer:/data", "invalid")
+    if storage.kind != "nfs" and storage.export:
+        yield Fault("export", "only an NFS storage has one", "invalid")
+    if storage.jobs and storage.read_only:
+        yield Fault("read_only", "job folders are written to", "invalid")
+
+
+def _root_faults(root: str) -> Iterator[Fault]:
+    path = PurePosixPath(root)
+    if not path.is_absolute() or ".." in path.parts or str(path) != root or root.startswith("//"):
+        yield Fault("root", "an absolute path without .., // or a slash at its end", "invalid")
+    elif root == "/" or any(path.is_relative_to(folder) for folder in SYSTEM):
+        yield Fault("root", f"{root} belongs to the system; give a folder of its own, such as /mnt/data", "system")
+    elif any(ord(character) < 32 for character in root):
+        yield Fault("root", "a path without control characters", "invalid")

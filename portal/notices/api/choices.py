@@ -1,0 +1,58 @@
+"""REST: what one is told of by e-mail."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiExample, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from portal.accounts.models import Scope
+from portal.accounts.rest import ApiView
+from portal.common.serializers import Answer, Body
+from portal.notices.selectors import notice_kinds
+from portal.notices.services import notice_choice_set
+from portal.notices.states import JobNotice
+
+KINDS = "changes of one's jobs; what a job's own file names under `notify` is added for that job"
+
+
+class ChoiceBody(Body):
+    kinds = serializers.ListField(
+        child=serializers.ChoiceField(JobNotice.choices), max_length=len(JobNotice), help_text=KINDS
+    )
+
+
+class ChoiceAnswer(Answer):
+    whole = True
+    kinds = serializers.ListField(child=serializers.ChoiceField(JobNotice.choices), help_text=KINDS)
+    email = serializers.CharField(allow_blank=True, help_text="where to; empty: nothing is sent")
+    sending = serializers.BooleanField(help_text="whether this portal sends e-mail at all")
+
+
+EXAMPLE = OpenApiExample("Ends and preemptions", {"kinds": ["failed", "preempted"]}, request_only=True)
+
+
+class ChoiceView(ApiView):
+    """What one is told of by e-mail."""
+
+    scope = Scope.SUBMIT
+
+    @extend_schema(operation_id="notice_choice", responses=ChoiceAnswer)
+    def get(self, request: Request) -> Response:
+        """Of which changes of one's jobs; of none unless one has chosen some."""
+        return self._answer(notice_kinds(user=self.user))
+
+    @extend_schema(
+        operation_id="notice_choice_set", request=ChoiceBody, responses=ChoiceAnswer, examples=[EXAMPLE]
+    )  # fmt: skip
+    def put(self, request: Request) -> Response:
+        """Chooses anew: of these, from now on, of waiting and running jobs as well."""
+        choice = notice_choice_set(user=self.user, kinds=self.body(ChoiceBody)["kinds"], now=timezone.now())
+        return self._answer(choice.kinds)
+
+    def _answer(self, kinds: list[str]) -> Response:
+        shown = {"kinds": kinds, "email": self.user.email, "sending": settings.EMAIL_ON}
+        return Response(ChoiceAnswer(shown).data)

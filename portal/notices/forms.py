@@ -1,0 +1,37 @@
+"""What people choose to be told of."""
+
+from __future__ import annotations
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from portal.notices.states import JobNotice, Told
+
+_TEXT = {"class": "form-control"}
+
+
+class ChoiceForm(forms.Form):
+    """The changes of one's jobs that are told by e-mail."""
+
+    kinds = forms.MultipleChoiceField(
+        label=_("Write to me when a job of mine"), choices=JobNotice.choices, required=False,
+        widget=forms.CheckboxSelectMultiple({"class": "form-check-input"}),
+    )  # fmt: skip
+
+
+class WebhookForm(forms.Form):
+    """The webhook; without a secret the one that is stored stays."""
+
+    url = forms.CharField(
+        label=_("Address"), max_length=2000,
+        widget=forms.URLInput({**_TEXT, "placeholder": "https://hooks.example.org/berth"}),
+    )  # fmt: skip
+    secret = forms.CharField(
+        label=_("Secret"), max_length=200, required=False,
+        help_text=_("whsec_ and 24 to 64 random bytes in base64. Left empty: as it is."),
+        widget=forms.PasswordInput({**_TEXT, "autocomplete": "new-password"}),
+    )  # fmt: skip
+    kinds = forms.MultipleChoiceField(
+        label=_("Tell it when"), choices=Told.choices, required=False,
+        widget=forms.CheckboxSelectMultiple({"class": "form-check-input"}),
+    )  # fmt: skip

@@ -1,0 +1,23 @@
+"""Deciding who is told of what, sending it, and what people and the administrator choose."""
+
+from portal.notices.services.choices import notice_choice_set
+from portal.notices.services.deliveries import delivery_send_next
+from portal.notices.services.gather import notices_gather
+from portal.notices.services.mails import mail_send_next, mails_make
+from portal.notices.services.sending import lane_leave, lane_take
+from portal.notices.services.upkeep import notices_expire
+from portal.notices.services.webhook import webhook_delete, webhook_set, webhook_test
+
+__all__ = [
+    "delivery_send_next",
+    "lane_leave",
+    "lane_take",
+    "mail_send_next",
+    "mails_make",
+    "notice_choice_set",
+    "notices_expire",
+    "notices_gather",
+    "webhook_delete",
+    "webhook_set",
+    "webhook_test",
+]

@@ -1,0 +1,80 @@
+"""What there is to be told of, and how far the telling has come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from django.db import models
+
+
+class JobNotice(models.TextChoices):
+    """What the owner of a job can be told of, in the words of the job file's ``notify``."""
+
+    RUNNING = "running", "runs"
+    SUCCEEDED = "succeeded", "succeeded"
+    FAILED = "failed", "failed"
+    STOPPED = "stopped", "was stopped"
+    RETRIED = "retried", "waits for another attempt"
+    PREEMPTED = "preempted", "is preempted"
+    WARNED = "warned", "is about to be ended"
+
+
+J = JobNotice
+OF_JOB_EVENTS: Mapping[str, tuple[JobNotice, ...]] = {
+    "running": (J.RUNNING,),
+    "succeeded": (J.SUCCEEDED,),
+    "failed": (J.FAILED,),
+    "stopped": (J.STOPPED,),
+    "requeued": (J.RETRIED,),
+    "ending_preempted": (J.PREEMPTED, J.WARNED),
+    "task_preempted": (J.PREEMPTED, J.WARNED),
+    "ending_drained": (J.WARNED,),
+    "task_drained": (J.WARNED,),
+    "ending_time_limit": (J.WARNED,),
+    "time_limit_near": (J.WARNED,),
+}
+"""By the code of a job's event: as what it is told, to those who chose one of them."""
+
+
+class Told(models.TextChoices):
+    """What the webhook can be told of."""
+
+    JOB_RUNNING = "job.running", "A job runs"
+    JOB_SUCCEEDED = "job.succeeded", "A job succeeded"
+    JOB_FAILED = "job.failed", "A job failed"
+    JOB_STOPPED = "job.stopped", "A job was stopped"
+    JOB_RETRIED = "job.retried", "A job waits for another attempt"
+    JOB_PREEMPTED = "job.preempted", "A job, or tasks of it, are preempted"
+    JOB_WARNED = "job.warned", "A job is about to be ended"
+    NODE_LOST = "node.lost", "A node is lost"
+    NODE_BACK = "node.back", "A node reports, for the first time or again"
+    NODE_SILENT = "node.silent", "Most nodes fell silent together"
+    NODE_GPU = "node.gpu", "A GPU is faulty, well again, or not there any more"
+    NODE_CLOCK = "node.clock", "A node's clock is wrong"
+    NODE_INTENT = "node.intent", "A node was opened, cordoned or drained"
+    QUOTA_AT_RISK = "quota.at_risk", "Quota could not be had now, since hardware is bad"
+    QUOTA_SAFE = "quota.safe", "It could be had again"
+
+
+OF_NODE_EVENTS: Mapping[str, Told] = {
+    "lost": Told.NODE_LOST,
+    "healthy": Told.NODE_BACK,
+    "silent_together": Told.NODE_SILENT,
+    "gpu_changed": Told.NODE_GPU,
+    "gpu_gone": Told.NODE_GPU,
+    "clock_wrong": Told.NODE_CLOCK,
+    "intent_open": Told.NODE_INTENT,
+    "intent_cordoned": Told.NODE_INTENT,
+    "intent_draining": Told.NODE_INTENT,
+}
+
+PING, LEFT_OUT = "ping", "left_out"
+"""What a webhook is sent whatever was chosen: on request, and when its backlog was full."""
+
+DELIVERED = [*Told.choices, (PING, "A test"), (LEFT_OUT, "Deliveries were left out while too many waited")]
+
+
+class SendingState(models.TextChoices):
+    WAITING = "waiting", "Waiting"
+    SENT = "sent", "Sent"
+    GIVEN_UP = "given_up", "Given up"

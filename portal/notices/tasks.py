@@ -1,0 +1,62 @@
+"""Celery's way in: fetch, call the service, return."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import Protocol
+
+from celery import shared_task
+from django.conf import settings
+from django.utils import timezone
+
+from portal.notices.services import (
+    delivery_send_next,
+    lane_leave,
+    lane_take,
+    mail_send_next,
+    mails_make,
+    notices_expire,
+    notices_gather,
+)
+
+BUDGET_S = 15.0
+"""A lane begins nothing more after this time, so that logs are archived in between."""
+
+
+class Step(Protocol):
+    def __call__(self, *, now: datetime) -> bool: ...
+
+
+@shared_task(name="control.notices_gather")
+def gather() -> None:
+    """Decide who is told of what happened."""
+    notices_gather(now=timezone.now())
+
+
+@shared_task(name="control.notices_send")
+def send() -> None:
+    """Send what is due, by e-mail and to the webhook."""
+    if settings.EMAIL_ON:
+        mails_make(now=timezone.now())
+        run_lane("mail", mail_send_next)
+    run_lane("webhook", delivery_send_next)
+
+
+def run_lane(name: str, step: Step, clock: Callable[[], datetime] = timezone.now) -> None:
+    """One after the other while there are some and time is left, unless another worker does so."""
+    if not lane_take(name, now=clock()):
+        return
+    end = time.monotonic() + BUDGET_S
+    try:
+        while step(now=clock()) and time.monotonic() < end:
+            pass
+    finally:
+        lane_leave(name, now=clock())
+
+
+@shared_task(name="control.notices_expire")
+def expire() -> None:
+    """Forget what was sent long ago."""
+    notices_expire(now=timezone.now())

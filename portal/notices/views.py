@@ -1,0 +1,93 @@
+"""What one is told of by e-mail, and the administrator's webhook with its log."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST
+
+from portal.accounts.pages import PageRequest
+from portal.accounts.rights import Action, allowed_everywhere
+from portal.common.errors import Invalid, NotFound
+from portal.notices.forms import ChoiceForm, WebhookForm
+from portal.notices.selectors import deliveries, mails_latest, notice_kinds, webhook_get, webhook_right
+from portal.notices.services import notice_choice_set, webhook_delete, webhook_set, webhook_test
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def notices(request: PageRequest) -> HttpResponse:
+    """Chooses what is told by e-mail; below, the last mails."""
+    user = request.user
+    form = ChoiceForm(request.POST if request.method == "POST" else None, initial={"kinds": notice_kinds(user=user)})
+    if form.is_valid():
+        notice_choice_set(user=user, kinds=form.cleaned_data["kinds"], now=timezone.now())
+        messages.success(request, _("Your choice is stored."))
+        return redirect("notices")
+    context = {"form": form, "sending": settings.EMAIL_ON, "mails": mails_latest(user=user)}
+    return render(request, "notices/choice.html", context, status=400 if form.errors else 200)
+
+
+@sensitive_post_parameters("secret")
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def webhook(request: PageRequest) -> HttpResponse:
+    """Sets the webhook; below, the last deliveries."""
+    user = request.user
+    try:
+        hook = webhook_get(user=user)
+    except NotFound:
+        hook = None
+    initial = {"url": hook.url, "kinds": hook.kinds} if hook else {}
+    form = WebhookForm(request.POST if request.method == "POST" else None, initial=initial)
+    if request.method == "POST":
+        webhook_right(user=user, action=Action.WEBHOOK_SET)
+        if form.is_valid() and _stored(form, user.username):
+            messages.success(request, _("The webhook is set."))
+            return redirect("webhook")
+    context = {
+        "form": form,
+        "hook": hook,
+        "deliveries": deliveries(user=user)[:20],
+        "may_set": allowed_everywhere(user, Action.WEBHOOK_SET),
+    }
+    return render(request, "notices/webhook.html", context, status=400 if form.errors else 200)
+
+
+def _stored(form: WebhookForm, actor: str) -> bool:
+    typed = form.cleaned_data
+    try:
+        webhook_set(
+            url=typed["url"], kinds=typed["kinds"], secret=typed["secret"] or None, actor=actor, now=timezone.now()
+        )  # fmt: skip
+    except Invalid as error:
+        for fault in error.faults:
+            form.add_error(fault.path, fault.message)
+        return False
+    return True
+
+
+@login_required
+@require_POST
+def webhook_try(request: PageRequest) -> HttpResponse:
+    """Sends a test."""
+    webhook_right(user=request.user, action=Action.WEBHOOK_SET)
+    webhook_test(actor=request.user.username, now=timezone.now())
+    messages.success(request, _("A test is sent within seconds; look again at the deliveries."))
+    return redirect("webhook")
+
+
+@login_required
+@require_POST
+def webhook_remove(request: PageRequest) -> HttpResponse:
+    """Removes it."""
+    webhook_right(user=request.user, action=Action.WEBHOOK_SET)
+    webhook_delete(actor=request.user.username, now=timezone.now())
+    messages.success(request, _("The webhook is removed; what waited is given up."))
+    return redirect("webhook")

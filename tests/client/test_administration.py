@@ -1,0 +1,86 @@
+"""The client's parts for administrators, against a real portal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from berth import AsyncClient, Client, Conflict, NotAllowed, NotFound, NotValid
+from tests.accounts.conftest import _fast_hash as _fast_hash
+from tests.client.conftest import token_for
+
+if TYPE_CHECKING:
+    from tests.support.world import World
+
+
+@pytest.fixture
+def admin(world: World, url: str) -> Iterator[Client]:
+    """An administrator's client."""
+    from portal.accounts.models import ClusterRole
+    from tests.support.cast import person
+
+    with Client(url, token_for(person("root", ClusterRole.ADMIN)), trust_env=False) as made:
+        yield made
+
+
+def test_people_and_groups_are_made_changed_and_removed(admin: Client, berth: Client) -> None:
+    group = admin.groups.create("crew", description="d", roles={"vision": "member"})
+    assert (group.name, group.virtual_clusters[0].name) == ("crew", "vision")
+    eve = admin.users.create("eve", password="correct horse 7", uid=5001)
+    assert (eve.uid, eve.virtual_clusters) == (5001, [])
+    admin.groups.add("crew", "eve")
+    assert [user.username for user in admin.users.list(vc="vision")] == ["alice", "eve"]
+    assert [one.name for one in admin.groups.list(user="eve")] == ["crew"]
+    assert admin.users.change("eve", email="eve@example.org").email == "eve@example.org"
+    admin.users.set_password("eve", "another horse 7")
+    assert admin.groups.change("crew", roles={}).virtual_clusters == []
+    admin.groups.drop("crew", "eve")
+    assert admin.groups.get("crew").members == []
+    assert not admin.users.change("eve", active=False).active
+    assert [user.username for user in admin.users.list(active=False)] == ["eve"]
+    admin.users.remove("eve")
+    admin.groups.remove("crew")
+    with pytest.raises(NotFound):
+        admin.users.get("eve")
+    with pytest.raises(Conflict):
+        admin.users.change("root", role="user")
+    with pytest.raises(NotAllowed):
+        berth.users.create("eve")
+
+
+def test_many_people_are_made_from_a_table(admin: Client, url: str) -> None:
+    assert admin.users.import_csv(admin.users.template(), dry_run=True).refused == 1
+    with pytest.raises(NotValid) as refused:
+        admin.users.import_csv("username,role\nann,user\nben,king\n")
+    assert [(one.line, one.path) for one in refused.value.errors] == [(3, "role")]
+    done = admin.users.import_csv("username,role\nann,user\nben,king\n", all_or_nothing=False)
+    assert [(row.username, row.created) for row in done.rows] == [("ann", True), ("ben", False)]
+
+    async def names() -> list[str]:
+        async with AsyncClient(url, admin.server.token, trust_env=False) as client:
+            return [user.username async for user in client.users.list()]
+
+    assert asyncio.run(names()) == ["alice", "ann", "root"]
+
+
+def test_every_gpu_is_listed_with_its_holder(world: World, berth: Client) -> None:
+    world.node("gpu01", gpus=2)
+    world.submit(name="mine")
+    world.settle()
+    held, free = berth.gpus(node="gpu01")
+    assert (held.state, held.holder and held.holder.label, free.state) == ("held", "alice/mine#1", "free")
+    assert [gpu.uuid for gpu in berth.gpus(state=["free"])] == [free.uuid]
+
+
+def test_storages_are_made_changed_and_removed(admin: Client, berth: Client) -> None:
+    made = admin.storages.create("data", "/mnt/data", read_only=True, virtual_clusters=["vision"])
+    assert (made.read_only, made.nodes) == (True, [])
+    assert [one.name for one in berth.storages.list()] == ["data"]
+    assert admin.storages.change("data", virtual_clusters=[]).virtual_clusters == []
+    with pytest.raises(NotFound):
+        berth.storages.get("data")
+    admin.storages.remove("data")
+    assert list(admin.storages.list()) == []

@@ -1,0 +1,70 @@
+"""One round of what the control worker does every two seconds."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.utils import timezone
+
+from portal.accounts.models import User
+from portal.jobs.models import Job, JobEvent
+from portal.notices.models import Webhook
+from portal.notices.services import (
+    delivery_send_next,
+    lane_leave,
+    lane_take,
+    mail_send_next,
+    mails_make,
+    notice_choice_set,
+    notices_gather,
+    webhook_set,
+)
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+def choose(user: User, *kinds: str) -> None:
+    notice_choice_set(user=user, kinds=kinds, now=timezone.now())
+
+
+def hook(url: str, *kinds: str) -> Webhook:
+    return webhook_set(url=url, kinds=kinds, secret=SECRET, actor="root", now=timezone.now())[0]
+
+
+def mail_round(now: datetime | None = None) -> None:
+    """What happened becomes mails, and those that are due are tried."""
+    moment = now or timezone.now()
+    notices_gather(now=moment)
+    mails_make(now=moment)
+    if lane_take("mail", now=moment):
+        while mail_send_next(now=moment):
+            pass
+        lane_leave("mail", now=moment)
+
+
+def hook_round(now: datetime | None = None) -> None:
+    """The same of the webhook."""
+    moment = now or timezone.now()
+    notices_gather(now=moment)
+    if lane_take("webhook", now=moment):
+        while delivery_send_next(now=moment):
+            pass
+        lane_leave("webhook", now=moment)
+
+
+def ended_jobs(like: Job, count: int, *, code: str = "failed", name: str = "many") -> None:
+    """So many jobs of the same user that ended at once."""
+    jobs = Job.objects.bulk_create(
+        Job(
+            user=like.user,
+            vc=like.vc,
+            name=name,
+            run=run,
+            priority=10,
+            spec=like.spec,
+            submitted_at=like.submitted_at,
+        )
+        for run in range(1, count + 1)
+    )
+    now = timezone.now()
+    JobEvent.objects.bulk_create(JobEvent(job=job, at=now, code=code, message=f"It {code}.") for job in jobs)
