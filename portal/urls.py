@@ -79,6 +79,8 @@ REST: list[URLPattern | URLResolver] = [
     path("code/limits", jobs.CodeLimitsView.as_view()),
     path("code/<code:code>", jobs.CodeFolderView.as_view()),
     path("code/<code:code>/archive", jobs.CodeArchiveView.as_view()),
+    path("jobs/<int:job_id>/files", jobs.FilesView.as_view()),
+    path("jobs/<int:job_id>/files/content", jobs.FileContentView.as_view()),
     path("jobs/<int:job_id>/metrics", jobs.MetricsView.as_view()),
     path("validate", jobs.ValidateView.as_view()),
     path("queue", jobs.QueueView.as_view()),

@@ -61,6 +61,11 @@ class Scope(models.TextChoices):
     SUBMIT = "submit", "Submit and stop jobs"
     ADMIN = "admin", "Everything its owner may do"
 
+    def covers(self, needed: Scope) -> bool:
+        """Whether a token of this scope may be used where ``needed`` is asked for."""
+        order = list(Scope)
+        return order.index(self) >= order.index(needed)
+
 
 class Token(models.Model):
     """A bearer token. Only its hash is kept; ``prefix`` lets its owner recognise it."""
@@ -127,6 +132,8 @@ class Audited(models.TextChoices):
     CODE_UPLOAD = "code.upload", "Uploaded a folder of code"
     CODE_FORGET = "code.forget", "Took back an uploaded folder of code"
     CODE_READ = "code.read", "Downloaded another's code"
+    FILES_READ = "files.read", "Read another's files"
+    SHELL = "job.shell", "Opened a shell in a job"
     NOTICES = "notices", "Chose what to be told of by e-mail"
     WEBHOOK = "webhook", "Set, tested or removed the webhook"
 

@@ -1,6 +1,7 @@
 """REST: jobs."""
 
 from portal.jobs.api.code import CodeArchiveView, CodeFoldersView, CodeFolderView, CodeLimitsView
+from portal.jobs.api.files import FileContentView, FilesView
 from portal.jobs.api.logs import LogsView
 from portal.jobs.api.metrics import MetricsView
 from portal.jobs.api.node_code import node_code
@@ -29,6 +30,8 @@ __all__ = [
     "CodeLimitsView",
     "ConfigView",
     "EventsView",
+    "FileContentView",
+    "FilesView",
     "JobView",
     "JobsView",
     "LogsView",
