@@ -31,6 +31,7 @@ DATA_DIR = env_path("BERTH_DATA_DIR", BASE_DIR / "data")
 KEYS_DIR = env_path("BERTH_KEYS_DIR", DATA_DIR / "keys")
 LOG_DIR = DATA_DIR / "logs"
 JOBS_DIR = DATA_DIR / "jobs"
+METRICS_DIR = DATA_DIR / "metrics"
 
 # ---------------------------------------------------------------- who we are
 DEBUG = env_bool("BERTH_DEBUG", False)
@@ -168,6 +169,8 @@ CELERY = {
         "doomed": {"task": "control.find_doomed", "schedule": 15.0, "options": {"expires": 15}},
         "estimates": {"task": "control.estimate_starts", "schedule": 30.0, "options": {"expires": 30}},
         "old_logs": {"task": "control.logs_expire", "schedule": 60.0, "options": {"expires": 60}},
+        "samples": {"task": "control.samples_fold", "schedule": 20.0, "options": {"expires": 20}},
+        "usage": {"task": "control.usage_roll", "schedule": 60.0, "options": {"expires": 60}},
         "notices": {"task": "control.notices_gather", "schedule": 2.0, "options": {"expires": 2}},
         "send_notices": {"task": "control.notices_send", "schedule": 2.0, "options": {"expires": 2}},
         "old_notices": {"task": "control.notices_expire", "schedule": 600.0, "options": {"expires": 600}},
@@ -189,6 +192,8 @@ GPU_RESERVE_PERCENT = env_int("BERTH_GPU_RESERVE", 50)
 ESTIMATE_SECONDS = env_int("BERTH_ESTIMATE_SECONDS", 10, least=1)
 LEASE_SECONDS = env_int("BERTH_SCHEDULER_LEASE", 10, least=2)
 LOG_RETENTION_DAYS = env_int("BERTH_LOG_RETENTION_DAYS", 90, least=1)
+IDLE_PERCENT = env_int("BERTH_IDLE_PERCENT", 5)
+CURRENCY = env_str("BERTH_CURRENCY", "")
 MAX_JOB_FILE_BYTES = 1_000_000
 
 # ---------------------------------------------------------------- notices

@@ -5,7 +5,8 @@ Times are aware datetimes; memory is in MB (2**20 bytes), CPU in thousandths of 
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
@@ -389,6 +390,38 @@ class LogSlice(Answer, frozen=True, kw_only=True):
     records: list[tuple[int, int, str]]
 
 
+class GpuOf(Answer, frozen=True, kw_only=True):
+    """A GPU of a task; ``index``: as its node counts."""
+
+    index: int
+    uuid: str
+
+
+class Series(Answer, frozen=True, kw_only=True):
+    """One curve: for each point mean, least and most of its readings, None where there were none. ``gpu`` is None where
+    it is the whole task's."""
+
+    metric: str
+    unit: str
+    gpu: GpuOf | None
+    mean: list[float | None]
+    min: list[float | None]
+    max: list[float | None]
+
+
+class Metrics(Answer, frozen=True, kw_only=True):
+    """What a task attempt used: each point begins at one of ``times`` (seconds since 1970) and lasts ``seconds``."""
+
+    task_attempt: str
+    attempt: int
+    role: str
+    index: int
+    node: str
+    times: list[int]
+    seconds: list[int]
+    series: list[Series]
+
+
 class LogRecord(Struct, frozen=True):
     """What a task wrote at once (not a line): ``stream`` is STDOUT, STDERR or MARK."""
 
@@ -582,12 +615,52 @@ class Node(Answer, frozen=True, kw_only=True):
 
 
 class Sku(Answer, frozen=True, kw_only=True):
-    """A hardware kind, counted in GPUs of the whole cluster."""
+    """A hardware kind, counted in GPUs of the whole cluster; ``price``: of one for one hour."""
 
     sku: str
     gpu_model: str
     memory_mb: int
+    price: Decimal | None
     gpus: int
     usable: int
     held: int
     free: int
+
+
+# ---------------------------------------------------------------- usage
+
+
+class UsageSums(Answer, frozen=True, kw_only=True):
+    """GPU hours: held (guaranteed and on loan), of these measured, used (times utilisation) and idle; lost with work
+    that was not saved. ``cost``: by today's prices, None where no SKU has one."""
+
+    gpu_hours: float
+    guaranteed_gpu_hours: float
+    opportunistic_gpu_hours: float
+    measured_gpu_hours: float
+    used_gpu_hours: float
+    idle_gpu_hours: float
+    wasted_gpu_hours: float
+    cost: Decimal | None
+
+
+class UsageRow(UsageSums, frozen=True, kw_only=True):
+    """Of one group: those that the report is grouped by. ``period`` is its first day; ``user`` is None for the others
+    of one's team together."""
+
+    vc: str | None = None
+    user: str | None = None
+    sku: str | None = None
+    period: date | None = None
+
+
+class Usage(Answer, frozen=True, kw_only=True):
+    """GPU hours from ``first`` to ``last`` (days in UTC, both included), of what runs up to ``until``."""
+
+    first: date
+    last: date
+    until: datetime
+    by: list[str]
+    currency: str
+    total: UsageSums
+    rows: list[UsageRow]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -22,6 +23,7 @@ from berth.model import (
     LeafGpu,
     LogSlice,
     Me,
+    Metrics,
     Moved,
     NewToken,
     Node,
@@ -30,6 +32,7 @@ from berth.model import (
     Sku,
     Task,
     Token,
+    Usage,
     UserShare,
     Validation,
     VirtualCluster,
@@ -143,6 +146,27 @@ class Jobs(Resource[WayT_co]):
         params = {"task_attempt": task_attempt, "offset": offset, "limit": limit}
         return get(f"jobs/{job_id}/logs", LogSlice, params)
 
+    @endpoint
+    def metrics(
+        self,
+        job_id: int,
+        *,
+        task_attempt: str | None = None,
+        role: str | None = None,
+        index: int | None = None,
+        attempt: int | None = None,
+        gpu: int | None = None,
+        first: datetime | None = None,
+        end: datetime | None = None,
+        step: int | None = None,
+    ) -> Call[Metrics]:
+        """Curves of a task's CPU, memory and GPUs, up to now where it runs: of the task attempt named, else of the
+        newest of ``role`` and ``index`` (in the job's ``attempt``). From ``first`` on and before ``end``, in points of
+        at least ``step`` seconds, of the GPU with index ``gpu`` alone."""
+        moments = {"from": first.isoformat() if first else None, "to": end.isoformat() if end else None}
+        chosen = {"task_attempt": task_attempt, "role": role, "index": index, "attempt": attempt, "gpu": gpu}
+        return get(f"jobs/{job_id}/metrics", Metrics, {**chosen, **moments, "step": step})
+
     @procedure
     def wait(self, job_id: int, *states: str, timeout_s: float | None = None, every_s: float = 1.0) -> Steps[JobDetail]:
         """The job once it is over, or in one of the states. Raises JobUnfinished after ``timeout_s``."""
@@ -250,3 +274,46 @@ class Everything(Resource[WayT_co]):
     def skus(self) -> Call[Skus]:
         """How many GPUs of each kind there are, held and free."""
         return get("skus", Skus)
+
+    @endpoint
+    def set_price(self, sku: str, price: Decimal | None) -> Call[Sku]:
+        """What a GPU of this kind costs for one hour; None: no price. For administrators."""
+        body = {"price": None if price is None else str(price)}
+        return send("PATCH", f"skus/{quote(sku, safe='')}", Sku, body, repeatable=True)
+
+    @endpoint
+    def usage(
+        self,
+        *,
+        first: date | None = None,
+        last: date | None = None,
+        by: Sequence[str] = ("vc",),
+        vc: str | None = None,
+        user: str | None = None,
+        sku: str | None = None,
+    ) -> Call[Usage]:
+        """GPU hours held beside those really used, from one day to another (both included, UTC; else this month), told
+        apart ``by`` vc, user, sku and one of day, week and month."""
+        return get("usage", Usage, _usage(first, last, by, vc, user, sku))
+
+    @endpoint
+    def usage_csv(
+        self,
+        *,
+        first: date | None = None,
+        last: date | None = None,
+        by: Sequence[str] = ("vc",),
+        vc: str | None = None,
+        user: str | None = None,
+        sku: str | None = None,
+    ) -> Call[str]:
+        """The same as CSV."""
+        params = given({**_usage(first, last, by, vc, user, sku), "format": "csv"})
+        return Call("GET", "usage", text, params, repeatable=True)
+
+
+def _usage(
+    first: date | None, last: date | None, by: Sequence[str], vc: str | None, user: str | None, sku: str | None
+) -> dict[str, Any]:
+    days = {"from": first.isoformat() if first else None, "to": last.isoformat() if last else None}
+    return {**days, "by": ",".join(by), "vc": vc, "user": user, "sku": sku}

@@ -109,6 +109,7 @@ class Audited(models.TextChoices):
     QUOTA = "quota.set", "Changed quotas"
     QUOTA_CHANGE = "quota_change", "Planned or withdrew a change of quotas"
     CLUSTER = "cluster.import", "Replaced the cluster's configuration"
+    SKU_PRICE = "sku.price", "Set the price of a hardware kind"
     NODE_ADD = "node.add", "Registered a node"
     NODE_INTENT = "node.intent", "Opened, cordoned or drained a node"
     NODE_TOPOLOGY = "node.topology", "Accepted a node's topology"

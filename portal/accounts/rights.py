@@ -38,6 +38,8 @@ class Action(StrEnum):
     NODE_READ = "node.read"
     NODE_SET_INTENT = "node.set_intent"
     AUDIT_READ = "audit.read"
+    USAGE_READ = "usage.read"  # GPU hours of a VC, summed over its users
+    USAGE_USERS = "usage.users"  # and of each of its users
     WEBHOOK_READ = "webhook.read"  # and what was sent to it
     WEBHOOK_SET = "webhook.set"
     USER_READ = "user.read"  # of leads: the people of their VCs; everybody reads their own account
@@ -68,6 +70,8 @@ ALLOWED: Mapping[Action, frozenset[Relation]] = {
     Action.NODE_READ: frozenset(R),
     Action.NODE_SET_INTENT: frozenset({R.ADMIN}),
     Action.AUDIT_READ: frozenset({R.ADMIN, R.AUDITOR}),
+    Action.USAGE_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.MEMBER, R.OWNER}),
+    Action.USAGE_USERS: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.OWNER}),
     Action.WEBHOOK_READ: frozenset({R.ADMIN, R.AUDITOR}),
     Action.WEBHOOK_SET: frozenset({R.ADMIN}),
     Action.USER_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD}),

@@ -46,15 +46,17 @@ def rows_insert(model: type[Model], columns: Sequence[str], rows: Rows) -> None:
     _execute(sql, [*_values(others, [field.get_default() for field in others]), _text(own, rows)])
 
 
-def rows_add(model: type[Model], key: Sequence[str], amount: str, rows: Rows) -> None:
-    """Each of ``rows`` is a unique key and what is added to the amount under it; without such a row it is the first."""
-    own, table = _fields(model, [*key, amount]), model._meta.db_table
+def rows_add(model: type[Model], key: Sequence[str], amounts: Sequence[str], rows: Rows) -> None:
+    """Each of ``rows`` is a unique key and what is added to the amounts under it; the first where there is none."""
+    own, table = _fields(model, [*key, *amounts]), model._meta.db_table
     chosen = ", ".join(_new(field, number) for number, field in enumerate(own))
     into = [field.column for field in own]
+    keys, sums = into[: len(key)], into[len(key) :]
+    added = ", ".join(f"{column} = {table}.{column} + excluded.{column}" for column in sums)
     # WHERE, since SQLite takes ON for a join's where a table is selected from without it.
     sql = (
         f"INSERT INTO {table} ({', '.join(into)}) SELECT {chosen} FROM {_listed()} AS new WHERE true "  # noqa: S608
-        f"ON CONFLICT ({', '.join(into[:-1])}) DO UPDATE SET {into[-1]} = {table}.{into[-1]} + excluded.{into[-1]}"
+        f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {added}"
     )
     _execute(sql, [_text(own, rows)])
 

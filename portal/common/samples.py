@@ -1,22 +1,128 @@
-"""Live samples of nodes: the newest reading in Redis, for pages; it expires by itself."""
+"""Live samples in Redis: a node's newest reading for pages, and what its task attempts showed in the last minutes, from
+which the record of each is made. Whoever loses Redis loses these minutes."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
 
-from redis import RedisError
+import msgspec
+from redis import Redis, RedisError, ResponseError
 
-from nodes.protocol import Sample, encode, samples_key
+from nodes.protocol import ContainerReport, ContainerState, Sample, encode, samples_key
 from portal.common.wake import redis_once
 
 log = logging.getLogger(__name__)
 
 KEPT_S = 60
+MINUTES_KEPT = 20
+"""How long readings of task attempts wait for the record at most."""
+MOST_ENTRIES = 12 * MINUTES_KEPT
 
 
-def sample_keep(*, node: str, sample: Sample) -> None:
-    """Keep a node's newest readings for a minute; without effect while Redis is away."""
+class GpuReading(NamedTuple):
+    """A GPU of a task attempt: utilisation in percent, memory in MB, power in watts, temperature in degrees Celsius;
+    None where it does not tell."""
+
+    uuid: str
+    utilisation: int | None
+    memory_mb: int | None
+    power_w: int | None
+    temperature_c: int | None
+
+
+class TaskReading(NamedTuple):
+    """What a task attempt used: CPU in thousandths of a core, memory in MB, and its GPUs."""
+
+    attempt: UUID
+    cpu_milli: int | None
+    memory_mb: int | None
+    gpus: list[GpuReading]
+
+
+class Reading(NamedTuple):
+    """The task attempts of a node at one moment, in ms since 1970."""
+
+    at_ms: int
+    tasks: list[TaskReading]
+
+
+_decode = msgspec.json.Decoder(list[TaskReading]).decode
+
+
+def sample_keep(*, node: str, sample: Sample, containers: Sequence[ContainerReport], ahead_ms: int = 0) -> None:
+    """Keep a node's newest readings for a minute, and those of its containers until they are in the record; without
+    effect while Redis is away. ``ahead_ms``: how far the node's clock is ahead, where it is wrong."""
+    pipe = redis_once().pipeline(transaction=False)
+    pipe.set(samples_key(node), encode(sample), ex=KEPT_S)
+    if tasks := _tasks(sample, containers):
+        # Named by its moment: Redis itself refuses a reading that two reports carried.
+        entry: dict[Any, Any] = {"tasks": msgspec.json.encode(tasks)}
+        pipe.xadd(_stream(node), entry, id=f"{max(1, sample.at_ms - ahead_ms)}-0", maxlen=MOST_ENTRIES)
     try:
-        redis_once().set(samples_key(node), encode(sample), ex=KEPT_S)
+        for answer in pipe.execute(raise_on_error=False):
+            if isinstance(answer, Exception) and not _was_there(answer):
+                raise answer
     except RedisError as error:
         log.warning("sample of %s not kept: %s", node, error)
+
+
+def _tasks(sample: Sample, containers: Iterable[ContainerReport]) -> list[TaskReading]:
+    read = {one.uuid: one for one in sample.gpus}
+    return [
+        TaskReading(
+            key,
+            sample.cpu_milli.get(one.attempt),
+            sample.memory_mb.get(one.attempt),
+            [
+                GpuReading(uuid, gpu.utilisation, gpu.memory_used_mb, gpu.power_w, gpu.temperature_c)
+                for uuid in one.gpus
+                if (gpu := read.get(uuid))
+            ],
+        )
+        for one in containers
+        if one.state is not ContainerState.TERMINATED and (key := _key(one.attempt))
+    ]
+
+
+def _key(attempt: str) -> UUID | None:
+    """None for a container of somebody else's, whatever its node calls it."""
+    try:
+        return UUID(attempt)
+    except ValueError:
+        return None
+
+
+def _was_there(error: Exception) -> bool:
+    return isinstance(error, ResponseError) and "equal or smaller" in str(error)
+
+
+def readings(*, redis: Redis, nodes: Sequence[str], first_ms: int, end_ms: int) -> Iterator[tuple[str, list[Reading]]]:
+    """The kept readings of these nodes from ``first_ms`` on and before ``end_ms``, in the order of time. Raises
+    redis.RedisError."""
+    pipe = redis.pipeline(transaction=False)
+    for node in nodes:
+        pipe.xrange(_stream(node), min=first_ms, max=end_ms - 1)
+    for node, entries in zip(nodes, pipe.execute(), strict=True):
+        yield node, [one for entry in entries if (one := _reading(*entry))]
+
+
+def readings_expire(*, redis: Redis, nodes: Iterable[str]) -> None:
+    """These nodes have reported of late: what they said stays for some minutes more. Raises redis.RedisError."""
+    pipe = redis.pipeline(transaction=False)
+    for node in nodes:
+        pipe.expire(_stream(node), MINUTES_KEPT * 60)
+    pipe.execute()
+
+
+def _reading(entry: bytes, fields: dict[bytes, bytes]) -> Reading | None:
+    try:
+        return Reading(int(entry.partition(b"-")[0]), _decode(fields[b"tasks"]))
+    except (KeyError, msgspec.MsgspecError):
+        return None  # an earlier version's
+
+
+def _stream(node: str) -> str:
+    return f"berth:portal:samples:{node}"

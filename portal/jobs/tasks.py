@@ -9,6 +9,10 @@ from django.utils import timezone
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.archiver import archive_sweep
 from portal.jobs.logs.retention import logs_expire
+from portal.jobs.logs.stream import streams_client
+from portal.jobs.metrics.folding import samples_fold
+from portal.jobs.metrics.record import Records
+from portal.jobs.services import usage_roll
 
 
 @shared_task(name="control.archive_sweep")
@@ -22,3 +26,15 @@ def expire() -> None:
     """Delete old logs: one part of the archive each minute, all of it each five hours."""
     now = timezone.now()
     logs_expire(archive=Archive(settings.LOG_DIR), now=now, part=int(now.timestamp()) // 60)
+
+
+@shared_task(name="control.samples_fold")
+def fold() -> None:
+    """Put what tasks used in the minutes that are over into their records."""
+    samples_fold(now=timezone.now(), redis=streams_client(), records=Records(settings.METRICS_DIR))
+
+
+@shared_task(name="control.usage_roll")
+def roll() -> None:
+    """Sum up the usage of days that are over."""
+    usage_roll(now=timezone.now())

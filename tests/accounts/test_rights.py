@@ -40,6 +40,8 @@ RIGHTS = {
     "node.read": "admin auditor lead member owner other",
     "node.set_intent": "admin",
     "audit.read": "admin auditor",
+    "usage.read": "admin auditor lead member owner",
+    "usage.users": "admin auditor lead owner",
     "webhook.read": "admin auditor",
     "webhook.set": "admin",
     "user.read": "admin auditor lead",
@@ -81,6 +83,7 @@ CASES = {
     "job_preemption_list": Case("job.read", "GET", "jobs/{job}/preemptions"),
     "job_task_list": Case("job.read", "GET", "jobs/{job}/tasks"),
     "job_log": Case("job.read", "GET", "jobs/{running}/logs"),
+    "job_metrics": Case("job.read", "GET", "jobs/{running}/metrics"),
     "job_move": Case("job.move", "POST", "jobs/{job}/move", {"vc": "vision"}),
     "job_pause": Case("job.pause", "POST", "jobs/{job}/pause"),
     "job_resume": Case("job.pause", "POST", "jobs/{job}/resume"),
@@ -138,6 +141,8 @@ CASES = {
     "virtual_cluster_registry_login_delete": Case(
         "vc.secrets_set", "DELETE", "virtual-clusters/vision/registry-logins/{registry}", None, 403
     ),
+    "sku_set_price": Case("cluster.configure", "PATCH", "skus/A100", {"price": "2.50"}, 403),
+    "usage_report": Case("usage.read", "GET", "usage"),
     "user_list": Case("user.read", "GET", "users"),
     "user": Case("user.read", "GET", "users/spare", sees="user.read"),
     "user_create": Case("user.manage", "POST", "users", {"username": "new"}, 403),
@@ -273,9 +278,15 @@ def rows_with(key: str, value: object = None) -> Callable[[dict[str, object], Sc
     return judge
 
 
+def names(rows: object, key: str) -> set[str]:
+    assert isinstance(rows, list)
+    return {row[key] for row in rows}
+
+
 LISTS: dict[str, Callable[[dict[str, object], Scene], bool]] = {
     "job_list": rows_with("id"),
     "queue_list": rows_with("job"),
+    "usage_report": lambda answer, scene: {"vision"} == names(answer["rows"], "vc"),
     "user_list": rows_with("username", "spare"),
     "group_list": rows_with("name", "spares"),
     "storage_list": rows_with("name", "data"),

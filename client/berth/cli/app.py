@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from berth.cli import account, cluster, jobs, logs, top
+from berth.cli import account, cluster, jobs, logs, top, usage
 from berth.cli.failing import told
 from berth.cli.settings import Session
 from berth.errors import BerthError
@@ -64,6 +64,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "queue": cluster.queue,
     "top": top.top,
     "vc": cluster.vcs,
+    "usage": usage.usage,
 }
 for name, command in COMMANDS.items():
     app.command(name)(command)

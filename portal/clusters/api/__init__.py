@@ -3,7 +3,7 @@
 from portal.clusters.api.gpus import GpusView
 from portal.clusters.api.groups import GroupMemberView, GroupsView, GroupView
 from portal.clusters.api.images import ImagesView, ImageView
-from portal.clusters.api.nodes import CellTypesView, NodesView, NodeView, SkusView, TopologyView
+from portal.clusters.api.nodes import CellTypesView, NodesView, NodeView, SkusView, SkuView, TopologyView
 from portal.clusters.api.people import UserPasswordView, UsersView, UserView
 from portal.clusters.api.people_import import UsersImportView
 from portal.clusters.api.secrets import (
@@ -54,6 +54,7 @@ __all__ = [
     "NodeView",
     "NodesView",
     "SharesView",
+    "SkuView",
     "SkusView",
     "TopologyView",
     "VirtualClusterView",

@@ -82,6 +82,9 @@ class SkuAnswer(Answer):
     sku = serializers.CharField()
     gpu_model = serializers.CharField()
     memory_mb = serializers.IntegerField(help_text="of one GPU")
+    price = serializers.DecimalField(
+        max_digits=10, decimal_places=4, allow_null=True, help_text="of one GPU for one hour; null: none is told"
+    )
     gpus = serializers.IntegerField(help_text="that are there")
     usable = serializers.IntegerField(help_text="of these, on open and healthy nodes and without fault")
     held = serializers.IntegerField(help_text="by tasks")

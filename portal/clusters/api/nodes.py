@@ -28,7 +28,7 @@ from portal.clusters.selectors import (
     node_with_right,
     sku_totals,
 )
-from portal.clusters.services import node_set_intent, topology_take
+from portal.clusters.services import node_set_intent, sku_set_price, topology_take
 from portal.clusters.states import NodeIntent
 from portal.common.pagination import ByName
 from portal.common.serializers import Body, Text
@@ -37,6 +37,13 @@ from portal.common.serializers import Body, Text
 class IntentBody(Body):
     intent = serializers.ChoiceField(NodeIntent.choices)
     reason = Text(max_length=500, allow_blank=True, default="")
+
+
+class PriceBody(Body):
+    price = serializers.DecimalField(
+        max_digits=10, decimal_places=4, min_value=0, allow_null=True,
+        help_text="of one GPU for one hour, in the portal's currency; null: none is told",
+    )  # fmt: skip
 
 
 class NodesView(ApiView):
@@ -115,6 +122,18 @@ class SkusView(ApiView):
     def get(self, request: Request) -> Response:
         """How many GPUs of each kind there are, held and free, in the whole cluster."""
         return self.listed(sku_totals(), SkuAnswer)
+
+
+class SkuView(ApiView):
+    """One hardware kind."""
+
+    @extend_schema(operation_id="sku_set_price", request=PriceBody, responses=SkuAnswer)
+    def patch(self, request: Request, name: str) -> Response:
+        """Sets what one GPU of this kind costs for one hour; usage reports count with it from then on, for the past as
+        well. For administrators."""
+        cluster_right(user=self.user)
+        sku = sku_set_price(name=name, now=timezone.now(), actor=self.user.username, **self.body(PriceBody))
+        return Response(SkuAnswer(next(one for one in sku_totals() if one.sku == sku.name)).data)
 
 
 _NODE_COLUMNS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 
@@ -20,6 +21,10 @@ class Sku(models.Model):
     gpu_memory_mb = models.PositiveIntegerField()
     cpu_milli = models.PositiveIntegerField(help_text="CPU per GPU, in thousandths of a core")
     memory_mb = models.PositiveIntegerField(help_text="Memory per GPU")
+    price = models.DecimalField(
+        max_digits=10, decimal_places=4, null=True, blank=True, validators=[MinValueValidator(0)],
+        help_text="of one GPU for one hour, in the portal's currency; empty: none is told",
+    )  # fmt: skip
 
     class Meta:
         ordering = ["name"]

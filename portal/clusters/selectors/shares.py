@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 
 from django.db.models import Count, FilteredRelation, Model, Q, QuerySet
 
@@ -97,11 +98,13 @@ _gpus_held = KeptResult(RowsVersion(_held, _models), _held_count)
 
 @dataclass(frozen=True, slots=True)
 class SkuTotal:
-    """GPUs of one SKU in the whole cluster: there, fit for new tasks (free or held), held, and free for new tasks."""
+    """GPUs of one SKU in the whole cluster: there, fit for new tasks (free or held), held, and free for new tasks;
+    what one costs for an hour."""
 
     sku: str
     gpu_model: str
     memory_mb: int
+    price: Decimal | None
     gpus: int
     usable: int
     held: int
@@ -122,5 +125,6 @@ def sku_totals() -> list[SkuTotal]:
     totals = []
     for sku in Sku.objects.order_by("name"):
         there, usable, held, taken = found.get(sku.pk, (0, 0, 0, 0))
-        totals.append(SkuTotal(sku.name, sku.gpu_model, sku.gpu_memory_mb, there, usable, held, free=usable - taken))
+        kind = (sku.name, sku.gpu_model, sku.gpu_memory_mb, sku.price)
+        totals.append(SkuTotal(*kind, there, usable, held, free=usable - taken))
     return totals

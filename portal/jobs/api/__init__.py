@@ -1,8 +1,10 @@
 """REST: jobs."""
 
 from portal.jobs.api.logs import LogsView
+from portal.jobs.api.metrics import MetricsView
 from portal.jobs.api.preemptions import PreemptionsView
 from portal.jobs.api.queue import QueueView
+from portal.jobs.api.usage import UsageView
 from portal.jobs.api.views import (
     AttemptsView,
     ConfigView,
@@ -24,6 +26,7 @@ __all__ = [
     "JobView",
     "JobsView",
     "LogsView",
+    "MetricsView",
     "MoveView",
     "PauseView",
     "PreemptionsView",
@@ -31,5 +34,6 @@ __all__ = [
     "ResumeView",
     "StopView",
     "TasksView",
+    "UsageView",
     "ValidateView",
 ]

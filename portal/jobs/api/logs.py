@@ -13,30 +13,25 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from portal.accounts.models import User
 from portal.accounts.rest import ApiView
-from portal.common.errors import NotFound, Unavailable
+from portal.common.errors import Unavailable
 from portal.common.negotiation import Unnegotiated
-from portal.common.serializers import Body
 from portal.common.streaming import aside
 from portal.jobs.api.answers import LogAnswer
+from portal.jobs.api.chosen import ChosenTask, chosen_task
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.archiver import log_of
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.stream import streams_client
 from portal.jobs.logs.text import TextDecoder, text_rows
 from portal.jobs.models import TaskAttempt
-from portal.jobs.selectors import job_get, task_attempt_of, task_attempt_visible
 from portal.jobs.services import log_read
 
 MOST_BYTES = 1_000_000
 FURTHEST = 2**62
 
 
-class LogQuery(Body):
-    task_attempt = serializers.UUIDField(required=False, help_text="which; else the newest of `role` and `index`")
-    role = serializers.CharField(max_length=255, required=False, help_text="task role; else the first of the file")
-    index = serializers.IntegerField(min_value=0, max_value=999_999, default=0, help_text="of the task in its role")
+class LogQuery(ChosenTask):
     offset = serializers.IntegerField(min_value=0, max_value=FURTHEST, default=0, help_text="of `records`: where from")
     limit = serializers.IntegerField(
         min_value=1, max_value=MOST_BYTES, default=256 * 1024, help_text="of `records`: about so many bytes"
@@ -59,7 +54,7 @@ class LogsView(ApiView):
         query = LogQuery(data=request.query_params)
         query.is_valid(raise_exception=True)
         wanted = query.validated_data
-        row = _row(self.user, job_id, wanted)
+        row = chosen_task(user=self.user, job_id=job_id, wanted=wanted)
         log_read(user=self.user, attempt=row, now=timezone.now())
         reader = LogReader(Archive(settings.LOG_DIR), streams_client())
         try:
@@ -72,17 +67,6 @@ class LogsView(ApiView):
 
 
 TEXT = "text/plain; charset=utf-8"
-
-
-def _row(user: User, job_id: int, wanted: dict[str, Any]) -> TaskAttempt:
-    job = job_get(user=user, job_id=job_id)
-    if "task_attempt" in wanted:
-        row = task_attempt_visible(user, wanted["task_attempt"])
-        if row.task.job_id != job.pk:
-            raise NotFound("task attempt", f"{row.pk} of job {job.pk}")
-        return row
-    role = wanted.get("role") or job.roles.values_list("name", flat=True)[0]
-    return task_attempt_of(job=job, role=role, index=wanted["index"])
 
 
 def _records(reader: LogReader, row: TaskAttempt, offset: int, limit: int) -> dict[str, Any]:

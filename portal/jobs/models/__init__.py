@@ -1,8 +1,9 @@
-"""Jobs and everything that hangs on them. Logs are files, never rows; usage is derived from live rows."""
+"""Jobs and everything that hangs on them. Logs are files, never rows; what is held is derived from live rows."""
 
 from portal.jobs.models.attempt import JobAttempt, JobEvent, TaskAttempt
 from portal.jobs.models.holding import Allocation, Claim, Demotion, Preemption, Standing, Usage, UsageMark
 from portal.jobs.models.job import Job, Task, TaskRole
+from portal.jobs.models.usage import Measured, UsageDay, UsageProgress
 
 __all__ = [
     "Allocation",
@@ -11,11 +12,14 @@ __all__ = [
     "Job",
     "JobAttempt",
     "JobEvent",
+    "Measured",
     "Preemption",
     "Standing",
     "Task",
     "TaskAttempt",
     "TaskRole",
     "Usage",
+    "UsageDay",
     "UsageMark",
+    "UsageProgress",
 ]

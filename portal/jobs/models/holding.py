@@ -51,6 +51,7 @@ class Allocation(models.Model):
                 name="guaranteed_has_virtual_cell",
             ),
         ]
+        indexes = [models.Index(fields=["released_at", "created_at"], name="allocation_by_time")]
 
     def __str__(self) -> str:
         return f"{self.leaf_id} by {self.task_attempt_id}"

@@ -29,14 +29,27 @@ from portal.jobs.selectors.queue import (
     queue_waiting,
 )
 from portal.jobs.selectors.usage import PastUse, usage_folded
+from portal.jobs.selectors.usage_report import (
+    GROUPS,
+    PERIODS,
+    UsageQuery,
+    UsageReport,
+    UsageRow,
+    usage_report,
+)
 from portal.jobs.selectors.visible import job_get, job_restrict, job_with_right, task_attempt_visible
 
 __all__ = [
+    "GROUPS",
+    "PERIODS",
     "Forecast",
     "PastUse",
     "PreemptionShown",
     "Queued",
     "RoleState",
+    "UsageQuery",
+    "UsageReport",
+    "UsageRow",
     "cluster_facts",
     "forecast",
     "job_attempt_current",
@@ -61,4 +74,5 @@ __all__ = [
     "task_attempt_of",
     "task_attempt_visible",
     "usage_folded",
+    "usage_report",
 ]

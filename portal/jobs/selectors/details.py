@@ -57,10 +57,13 @@ def job_tasks(*, job: Job, attempt: int | None = None) -> QuerySet[Task]:
     return tasks.prefetch_related(Prefetch("attempts", queryset=newest, to_attr="shown"))
 
 
-def task_attempt_of(*, job: Job, role: str, index: int) -> TaskAttempt:
-    """The newest attempt of a task of the job; NotFound when there is none yet."""
+def task_attempt_of(*, job: Job, role: str, index: int, attempt: int | None = None) -> TaskAttempt:
+    """The newest attempt of a task of the job, or the newest in the job's attempt of this number; NotFound when there
+    is none (yet)."""
     runs = TaskAttempt.objects.filter(task__job=job, task__role__name=role, task__index=index)
-    attempt = runs.select_related("task__job", "task__role", "node", "job_attempt").order_by("-number").first()
-    if attempt is None:
+    if attempt is not None:
+        runs = runs.filter(job_attempt__number=attempt)
+    newest = runs.select_related("task__job", "task__role", "node", "job_attempt").order_by("-number").first()
+    if newest is None:
         raise NotFound("attempt of task", f"{role}/{index}")
-    return attempt
+    return newest

@@ -11,8 +11,10 @@ from portal.jobs.services.orders import desired_build, desired_send, nodes_bump,
 from portal.jobs.services.pausing import job_pause, job_resume
 from portal.jobs.services.placing import Leaf, NoPortLeft, Overtaken, Placed
 from portal.jobs.services.preempt import PREEMPTING, Preempting, Taken, jobs_preempt, preempting_words
+from portal.jobs.services.progress import usage_progress, usage_progress_fold, usage_progress_roll
 from portal.jobs.services.reading import log_read
 from portal.jobs.services.reports import attempt_log_done, container_report, containers_report
+from portal.jobs.services.rollup import usage_rebuild, usage_roll
 from portal.jobs.services.specs import grace_seconds
 from portal.jobs.services.starting import Starting, attempts_start
 from portal.jobs.services.stop import job_stop
@@ -66,6 +68,11 @@ __all__ = [
     "nodes_hold",
     "orders_together",
     "preempting_words",
+    "usage_progress",
+    "usage_progress_fold",
+    "usage_progress_roll",
+    "usage_rebuild",
+    "usage_roll",
     "waits_due",
     "waits_write",
 ]

@@ -67,7 +67,7 @@ def _taken(row: TaskAttempt, held: Sequence[_Held], until: datetime) -> Iterable
 def _add(taken: Mapping[_Key, int]) -> None:
     """In the order of the keys, so that of two who add neither waits for the other for ever."""
     rows = [(*key, amount) for key, amount in sorted(taken.items())]
-    rows_add(Usage, ("vc_id", "user_id", "resource", "hour"), "amount", rows)
+    rows_add(Usage, ("vc_id", "user_id", "resource", "hour"), ("amount",), rows)
 
 
 def _mark(first: int, until: datetime) -> None:

@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("clusters", "0003_removed_teams"),
+        ("clusters", "0004_sku_price"),
     ]
 
     operations = [

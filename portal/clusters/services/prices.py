@@ -1,0 +1,27 @@
+"""What a GPU hour costs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+
+from django.db import transaction
+
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited
+from portal.clusters.models import Sku
+from portal.common.errors import NotFound
+
+
+def sku_set_price(*, name: str, price: Decimal | None, now: datetime, actor: str) -> Sku:
+    """Set what one GPU of this kind costs for one hour; None: no price. Again: no change. Raises NotFound."""
+    with transaction.atomic():
+        sku = Sku.objects.select_for_update().filter(name=name).first()
+        if sku is None:
+            raise NotFound("SKU", name)
+        if sku.price != price:
+            before, after = ({"price": None if one is None else str(one)} for one in (sku.price, price))
+            Sku.objects.filter(pk=sku.pk).update(price=price)
+            audit_write(Audited.SKU_PRICE, actor=actor, target=name, now=now, before=before, after=after)
+        sku.refresh_from_db()
+    return sku

@@ -1,0 +1,157 @@
+"""Each minute that is over is folded once: its readings go into the records of the task attempts that they are of, and
+their sums into ``Measured``."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from redis import Redis
+
+from portal.clusters.models import Node
+from portal.common.bulk import rows_add
+from portal.common.samples import MINUTES_KEPT, TaskReading, readings, readings_expire
+from portal.jobs.metrics.points import OF_GPU, OF_TASK, Point, points_of
+from portal.jobs.metrics.record import Records
+from portal.jobs.models import Allocation, Measured, TaskAttempt
+from portal.jobs.services import usage_progress, usage_progress_fold
+
+MINUTE = timedelta(minutes=1)
+LATE = timedelta(seconds=40)
+"""A report may take so long to come."""
+LOCK = "berth:portal:folding"
+LOCK_S = 120
+NODES_AT_ONCE = 128
+
+log = logging.getLogger(__name__)
+
+
+def samples_fold(*, now: datetime, redis: Redis, records: Records) -> int:
+    """Folds the minutes that are over and not folded yet; how many. Minutes whose readings have gone are left out.
+
+    Any number of processes may call it: a lock keeps them from doing work twice, and the conditional move of
+    ``UsageProgress.folded_to`` decides whose sums count. Raises redis.RedisError and OSError; then the minute comes
+    again, as long as its readings are kept.
+    """
+    lock = redis.lock(LOCK, timeout=LOCK_S)
+    if not lock.acquire(blocking=False):
+        return 0
+    try:
+        count = 0
+        while (minute := _due(now)) is not None:
+            lock.reacquire()
+            if not _fold(minute, redis, records):
+                break
+            count += 1
+        return count
+    finally:
+        if lock.owned():
+            lock.release()
+
+
+def _due(now: datetime) -> datetime | None:
+    """The next minute to fold."""
+    folded_to = usage_progress(now=now).folded_to
+    oldest = (now - timedelta(minutes=MINUTES_KEPT)).replace(second=0, microsecond=0)
+    if folded_to < oldest and usage_progress_fold(old=folded_to, new=oldest):
+        log.warning("readings from %s to %s were not kept", folded_to, oldest)
+        folded_to = oldest
+    return folded_to if folded_to + MINUTE + LATE <= now else None
+
+
+@dataclass(slots=True)
+class _Told:
+    """What one node told of a task attempt in a minute."""
+
+    node: str
+    readings: list[tuple[int, TaskReading]] = field(default_factory=list)
+
+
+def _fold(minute: datetime, redis: Redis, records: Records) -> bool:
+    told = _read(minute, redis)
+    runs = _runs(told)
+    sums = [sums for run in runs if (sums := _sums(run, minute)) is not None]
+    for run in runs:
+        age_s = int((minute - run.row.created_at).total_seconds())
+        records.add(str(run.row.pk), run.points, age_s=age_s, over=run.row.released_at is not None)
+    with transaction.atomic():
+        if not usage_progress_fold(old=minute, new=minute + MINUTE):
+            return False
+        if sums:
+            rows_add(Measured, ("day", "task_attempt_id"), ("measured_ms", "used_ms", "idle_ms"), sorted(sums))
+    return True
+
+
+def _read(minute: datetime, redis: Redis) -> dict[UUID, _Told]:
+    """What the nodes told in this minute."""
+    first = int(minute.timestamp() * 1000)
+    alive = Node.objects.filter(last_report_at__gte=minute).order_by("name")
+    nodes = list(alive.values_list("name", flat=True))
+    found: dict[UUID, _Told] = {}
+    for start in range(0, len(nodes), NODES_AT_ONCE):
+        some = nodes[start : start + NODES_AT_ONCE]
+        for node, kept in readings(redis=redis, nodes=some, first_ms=first, end_ms=first + 60_000):
+            for one in kept:
+                for task in one.tasks:
+                    found.setdefault(task.attempt, _Told(node)).readings.append((one.at_ms, task))
+        readings_expire(redis=redis, nodes=some)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A task attempt's minute."""
+
+    row: TaskAttempt
+    gpus: int
+    points: list[Point]
+
+
+def _runs(told: Mapping[UUID, _Told]) -> list[_Run]:
+    """Only what a node tells of its own task attempts counts. Two queries."""
+    columns = ("node__name", "created_at", "released_at", "lost_at")
+    rows = TaskAttempt.objects.filter(pk__in=told).select_related("node").only(*columns)
+    gpus: dict[UUID, list[str]] = defaultdict(list)
+    held = Allocation.objects.filter(task_attempt__in=told).order_by("leaf__uuid")
+    for key, uuid in held.values_list("task_attempt", "leaf__uuid"):
+        gpus[key].append(uuid)
+    return [
+        _Run(row, len(gpus[row.pk]), points_of(told[row.pk].readings, gpus[row.pk]))
+        for row in rows
+        if told[row.pk].node == row.node.name
+    ]
+
+
+Sums = tuple[str, UUID, int, int, int]
+"""Day, task attempt, and milliseconds measured, used and idle."""
+
+
+def _sums(run: _Run, minute: datetime) -> Sums | None:
+    """What its GPUs did, as far as the task attempt held them; None where no GPU told its utilisation."""
+    measured_ms = used_ms = idle_ms = 0
+    spans = [_held_ms(run.row, point) for point in run.points]
+    for gpu in range(run.gpus):
+        column = len(OF_TASK) + gpu * len(OF_GPU)
+        means = [
+            (band[0], span) for point, span in zip(run.points, spans, strict=True) if (band := point.bands[column])
+        ]
+        measured = sum(span for _, span in means)
+        used = sum(mean / 100 * span for mean, span in means)
+        measured_ms += measured
+        used_ms += round(used)
+        idle_ms += measured if used * 100 < settings.IDLE_PERCENT * measured else 0
+    day = minute.astimezone(UTC).date().isoformat()
+    return (day, run.row.pk, measured_ms, used_ms, idle_ms) if measured_ms else None
+
+
+def _held_ms(row: TaskAttempt, point: Point) -> int:
+    end = min(filter(None, [row.released_at, row.lost_at]), default=None)
+    first = max(point.at * 1000, int(row.created_at.timestamp() * 1000))
+    last = (point.at + point.seconds) * 1000
+    return max(0, min(last, int(end.timestamp() * 1000) if end else last) - first)

@@ -1,0 +1,187 @@
+"""GPU time by day, virtual cluster, user and SKU: what was held, from allocations; what was used, from readings; what
+was lost, from ends."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db.models import Count, Q
+
+from nodes.protocol import Cause, StopReason
+from portal.jobs.models import Allocation, Measured, Standing
+from portal.jobs.states import EndReason
+
+DAY = timedelta(days=1)
+TAKEN_AWAY = frozenset({StopReason.PREEMPTED, StopReason.DRAINED, StopReason.LOST})
+"""Stops that cost a task the work that it has not saved."""
+TAKEN_FROM_THE_GANG = frozenset({EndReason.PREEMPTED, EndReason.DRAINED, EndReason.NODE_LOST})
+
+
+class UsageKey(NamedTuple):
+    """Of which day and of whom; the others are row ids."""
+
+    day: date
+    vc_id: int
+    user_id: int
+    sku_id: int
+
+
+@dataclass(slots=True)
+class UsageSums:
+    """GPU milliseconds: held inside the quota and beyond it; of these with readings, used (times utilisation), idle;
+    and work that was lost when GPUs were taken away."""
+
+    guaranteed_ms: int = 0
+    opportunistic_ms: int = 0
+    measured_ms: int = 0
+    used_ms: int = 0
+    idle_ms: int = 0
+    wasted_ms: int = 0
+
+    def add(self, other: UsageSums) -> None:
+        """Add the other's to these."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def __bool__(self) -> bool:
+        return any(astuple(self))
+
+
+class Held(NamedTuple):
+    """So many GPUs of a task attempt, held from and to the same moments by the same right."""
+
+    task_attempt: UUID
+    job_attempt: int
+    vc_id: int
+    user_id: int
+    sku_id: int
+    gang: bool
+    end_reason: str
+    stop_reason: str
+    cause: str
+    exit_code: int | None
+    started_at: datetime | None
+    checkpoint_at: datetime | None
+    lost_at: datetime | None
+    standing: str
+    since: datetime
+    created_at: datetime
+    released_at: datetime | None
+    gpus: int
+
+
+_RUN, _ATTEMPT = "task_attempt__", "task_attempt__job_attempt__"
+JOB = f"{_ATTEMPT}job__"
+"""From an allocation to its job."""
+_COLUMNS = (
+    *("task_attempt", "task_attempt__job_attempt", f"{JOB}vc", f"{JOB}user", "leaf__cell_type__sku", f"{JOB}gang"),
+    *(f"{_ATTEMPT}end_reason", f"{_RUN}stop_reason", f"{_RUN}cause", f"{_RUN}exit_code", f"{_RUN}started_at"),
+    *(f"{_RUN}checkpoint_at", f"{_RUN}lost_at", "standing", "since", "created_at", "released_at"),
+)
+
+
+def usage_of_days(*, first: date, last: date, now: datetime, among: Q | None = None) -> dict[UsageKey, UsageSums]:
+    """What was held and used on these days (UTC, both included) until ``now``. ``among``: of which allocations only.
+    Two queries."""
+    begin, end = _begin(first), _begin(last + DAY)
+    rows = Allocation.objects.filter(among or Q(), created_at__lt=end)
+    rows = rows.filter(Q(released_at__isnull=True) | Q(released_at__gte=begin))
+    counted = rows.order_by().values_list(*_COLUMNS).annotate(gpus=Count("pk"))
+    held = [Held._make(row) for row in counted]
+    found: dict[UsageKey, UsageSums] = defaultdict(UsageSums)
+    for key, sums in (
+        *_time_held(held, first, last, now),
+        *_time_lost(held, first, last),
+        *_measured(held, first, last),
+    ):
+        found[key].add(sums)
+    return {key: sums for key, sums in found.items() if sums}
+
+
+def _begin(day: date) -> datetime:
+    return datetime.combine(day, time.min, UTC)
+
+
+def _ms(span: timedelta) -> int:
+    return span // timedelta(milliseconds=1)
+
+
+def _key(one: Held, day: date) -> UsageKey:
+    return UsageKey(day, one.vc_id, one.user_id, one.sku_id)
+
+
+# ---------------------------------------------------------------- held
+
+_OTHER = {Standing.GUARANTEED: Standing.BORROWED, Standing.BORROWED: Standing.GUARANTEED}
+
+
+def _time_held(held: Iterable[Held], first: date, last: date, now: datetime) -> Iterator[tuple[UsageKey, UsageSums]]:
+    for one in held:
+        # A GPU of a lost node is nobody's, though it is not seen free until the node is back.
+        end = min(filter(None, [one.released_at, one.lost_at, now]))
+        # A right that changed changed once, as far as rows tell: before that it was the other one.
+        turn = min(one.since, end)
+        for begin, until, standing in (
+            (one.created_at, turn, _OTHER[Standing(one.standing)]),
+            (turn, end, one.standing),
+        ):
+            for day, span in _by_day(max(begin, one.created_at), until, first, last):
+                amount = one.gpus * _ms(span)
+                borrowed = standing == Standing.BORROWED
+                yield _key(one, day), UsageSums(0, amount) if borrowed else UsageSums(amount)
+
+
+def _by_day(begin: datetime, end: datetime, first: date, last: date) -> Iterator[tuple[date, timedelta]]:
+    """The part of a time that lies on each of these days."""
+    day = max(first, begin.astimezone(UTC).date())
+    while day <= last and _begin(day) < end:
+        yield day, min(end, _begin(day + DAY)) - max(begin, _begin(day))
+        day += DAY
+
+
+# ---------------------------------------------------------------- lost
+
+
+def _time_lost(held: list[Held], first: date, last: date) -> Iterator[tuple[UsageKey, UsageSums]]:
+    """Work since the last checkpoint of what was taken away, on the day on which it was: so that days that are over
+    stay as they are."""
+    saved = _saved(held)
+    for one in held:
+        lost = one.lost_at or one.released_at
+        if lost is None or not first <= lost.astimezone(UTC).date() <= last or not _taken_away(one):
+            continue
+        kept = saved.get(one.job_attempt) if one.gang else one.checkpoint_at
+        begun = max(one.created_at, one.started_at or lost, kept or one.created_at)
+        yield _key(one, lost.astimezone(UTC).date()), UsageSums(wasted_ms=one.gpus * max(0, _ms(lost - begun)))
+
+
+def _saved(held: Iterable[Held]) -> Mapping[int, datetime]:
+    """When the attempts of jobs last saved their work: of a gang, whichever task did it."""
+    found: dict[int, datetime] = {}
+    for one in held:
+        if one.checkpoint_at:
+            found[one.job_attempt] = max(found.get(one.job_attempt, one.checkpoint_at), one.checkpoint_at)
+    return found
+
+
+def _taken_away(one: Held) -> bool:
+    if (one.cause, one.exit_code) == (Cause.EXITED, 0):
+        return False
+    with_its_gang = one.stop_reason == StopReason.SIBLING and one.end_reason in TAKEN_FROM_THE_GANG
+    return one.stop_reason in TAKEN_AWAY or with_its_gang
+
+
+# ---------------------------------------------------------------- measured
+
+
+def _measured(held: Iterable[Held], first: date, last: date) -> Iterator[tuple[UsageKey, UsageSums]]:
+    whose = {one.task_attempt: one for one in held}
+    rows = Measured.objects.filter(day__gte=first, day__lte=last).order_by()
+    for key, day, measured, used, idle in rows.values_list("task_attempt", "day", "measured_ms", "used_ms", "idle_ms"):
+        if key in whose:
+            yield _key(whose[key], day), UsageSums(measured_ms=measured, used_ms=used, idle_ms=idle)
