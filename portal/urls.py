@@ -73,6 +73,8 @@ REST: list[URLPattern | URLResolver] = [
     path("jobs/<int:job_id>/preemptions", jobs.PreemptionsView.as_view()),
     path("jobs/<int:job_id>/tasks", jobs.TasksView.as_view()),
     path("jobs/<int:job_id>/logs", jobs.LogsView.as_view()),
+    path("jobs/<int:job_id>/files", jobs.FilesView.as_view()),
+    path("jobs/<int:job_id>/files/content", jobs.FileContentView.as_view()),
     path("jobs/<int:job_id>/metrics", jobs.MetricsView.as_view()),
     path("validate", jobs.ValidateView.as_view()),
     path("queue", jobs.QueueView.as_view()),

@@ -390,6 +390,17 @@ class LogSlice(Answer, frozen=True, kw_only=True):
     records: list[tuple[int, int, str]]
 
 
+class File(Answer, frozen=True, kw_only=True):
+    """What lies in a job's folder. ``name`` is for people; ``path`` for programs: below the folder, with ``%25`` for
+    a percent sign and ``%FF`` for a byte that is no UTF-8. ``kind``: file, folder, link or other; ``size`` in bytes."""
+
+    name: str
+    path: str
+    kind: str
+    size: int
+    changed_at: datetime
+
+
 class GpuOf(Answer, frozen=True, kw_only=True):
     """A GPU of a task; ``index``: as its node counts."""
 

@@ -103,7 +103,7 @@ class Reader:
         def value(found: re.Match[str]) -> str:
             if found[1] == "job_id":
                 return str(self._rng.choice(self.jobs))
-            if found[1] in self.values:
+            if found[1] in self.values and found[1] != "name":  # of a node or a team; as a filter, a job's
                 return self._rng.choice(self.values[found[1]])
             kind = {"nodes": "node", "storages": "storage"}.get(path.split("/")[1], "vc")
             return self._rng.choice(self.values[kind])

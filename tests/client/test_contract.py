@@ -29,6 +29,7 @@ ANSWERS: dict[tuple[str, str], Any] = {
     ("jobs/{job_id}/preemptions", "get"): model.Page[model.Preemption],
     ("jobs/{job_id}/tasks", "get"): model.Page[model.Task],
     ("jobs/{job_id}/logs", "get"): model.LogSlice,
+    ("jobs/{job_id}/files", "get"): model.Page[model.File],
     ("jobs/{job_id}/metrics", "get"): model.Metrics,
     ("usage", "get"): model.Usage,
     ("skus/{name}", "patch"): model.Sku,

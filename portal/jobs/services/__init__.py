@@ -11,7 +11,7 @@ from portal.jobs.services.pausing import job_pause, job_resume
 from portal.jobs.services.placing import Leaf, NoPortLeft, Overtaken, Placed
 from portal.jobs.services.preempt import PREEMPTING, Preempting, Taken, jobs_preempt, preempting_words
 from portal.jobs.services.progress import usage_progress, usage_progress_fold, usage_progress_roll
-from portal.jobs.services.reading import log_read
+from portal.jobs.services.reading import files_read, log_read, shell_open
 from portal.jobs.services.reports import attempt_log_done, container_report, containers_report
 from portal.jobs.services.rollup import usage_rebuild, usage_roll
 from portal.jobs.services.specs import grace_seconds
@@ -44,6 +44,7 @@ __all__ = [
     "containers_report",
     "desired_build",
     "desired_send",
+    "files_read",
     "grace_seconds",
     "job_change_vc",
     "job_check",
@@ -66,6 +67,7 @@ __all__ = [
     "nodes_hold",
     "orders_together",
     "preempting_words",
+    "shell_open",
     "usage_progress",
     "usage_progress_fold",
     "usage_progress_roll",
