@@ -46,6 +46,8 @@ REST: list[URLPattern | URLResolver] = [
     path("virtual-clusters/<name:name>/secrets/<secret:secret>", clusters.TeamSecretView.as_view()),
     path("virtual-clusters/<name:name>/registry-logins", clusters.TeamRegistryLoginsView.as_view()),
     path("virtual-clusters/<name:name>/registry-logins/<server:server>", clusters.TeamRegistryLoginView.as_view()),
+    path("images", clusters.ImagesView.as_view()),
+    path("images/<int:rule_id>", clusters.ImageView.as_view()),
     path("storages", clusters.StoragesView.as_view()),
     path("storages/<name:name>", clusters.StorageView.as_view()),
     path("secrets", clusters.SecretsView.as_view()),

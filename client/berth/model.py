@@ -568,6 +568,16 @@ class Gpu(Answer, frozen=True, kw_only=True):
     holder: Holder | None
 
 
+class ImageRule(Answer, frozen=True, kw_only=True):
+    """Images that may run, by a shell pattern; ``vc`` None: in all virtual clusters without patterns of their own."""
+
+    id: int
+    pattern: str
+    vc: str | None
+    note: str
+    created_at: datetime
+
+
 class Storage(Answer, frozen=True, kw_only=True):
     """A folder that nodes mount; ``nodes`` are the healthy ones that offer it now, ``missing`` those that do not."""
 

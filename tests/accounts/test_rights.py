@@ -13,9 +13,9 @@ from django.test import Client
 
 from portal.accounts.models import User
 from portal.accounts.rights import ALLOWED, Action
-from portal.clusters.models import Membership, QuotaChange, SecretKind, Storage
+from portal.clusters.models import ImageRule, Membership, QuotaChange, SecretKind, Storage
 from portal.clusters.selectors import quota_lines
-from portal.clusters.services import quota_change_create, secret_set, storage_create, vc_create
+from portal.clusters.services import image_rule_add, quota_change_create, secret_set, storage_create, vc_create
 from portal.jobs.models import Job
 from portal.jobs.services import code_upload
 from portal.notices.services import webhook_set
@@ -55,6 +55,8 @@ RIGHTS = {
     "group.manage": "admin",
     "storage.read": "admin auditor lead member",
     "storage.manage": "admin",
+    "images.read": "admin auditor lead member",
+    "images.set": "admin",
 }
 """The whole table, in other words than the code's."""
 
@@ -168,6 +170,9 @@ CASES = {
     "group_member_add": Case("group.manage", "PUT", "groups/spares/members/extra", sees="group.read"),
     "group_member_remove": Case("group.manage", "DELETE", "groups/spares/members/spare", sees="group.read"),
     "group_remove": Case("group.manage", "DELETE", "groups/spares", sees="group.read"),
+    "image_list": Case("images.read", "GET", "images"),
+    "image_disallow": Case("images.set", "DELETE", "images/{rule}", sees="images.read"),
+    "image_allow": Case("images.set", "POST", "images", {"pattern": "registry.example.org/*"}, 403),
     "storage_list": Case("storage.read", "GET", "storages"),
     "storage": Case("storage.read", "GET", "storages/data", sees="storage.read"),
     "storage_create": Case("storage.manage", "POST", "storages", {"name": "new", "root": "/mnt/new"}, 403),
@@ -201,6 +206,7 @@ class Scene:
     change: QuotaChange
     extra: Membership
     code: str
+    rule: ImageRule
 
 
 @pytest.fixture
@@ -227,7 +233,8 @@ def scene(db: None) -> Scene:
     spare.groups.add(spares)
     Membership.objects.create(vc=world.vc, user=spare, role="member")
     Membership.objects.create(vc=world.vc, group=spares, role="member")
-    return Scene(people, running, waiting, change, extra, code.name)
+    rule = image_rule_add(vc=world.vc, pattern="*", now=world.now, actor="root")
+    return Scene(people, running, waiting, change, extra, code.name, rule)
 
 
 def may(person: str, action: str) -> bool:
@@ -267,6 +274,7 @@ def test_each_person_gets_what_the_table_gives_and_no_more(scene: Scene, person:
 def path_of(case: Case, scene: Scene) -> str:
     return case.path.format(
         job=scene.waiting.pk, running=scene.running.pk, change=scene.change.pk, extra=scene.extra.pk,
+        rule=scene.rule.pk,
         secret="stored", registry="stored.example.org", code=scene.code,
     )  # fmt: skip
 
@@ -298,6 +306,7 @@ LISTS: dict[str, Callable[[dict[str, object], Scene], bool]] = {
     "user_list": rows_with("username", "spare"),
     "group_list": rows_with("name", "spares"),
     "storage_list": rows_with("name", "data"),
+    "image_list": rows_with("vc", "vision"),
     "job_validate": lambda answer, scene: answer["valid"] is True,
 }
 

@@ -5,6 +5,7 @@ from portal.jobs.services.attempts import attempt_end, attempt_run_when_prepared
 from portal.jobs.services.claims import claims_release
 from portal.jobs.services.code import code_expire, code_forget, code_upload
 from portal.jobs.services.holding import job_demote, job_promote
+from portal.jobs.services.images import images_hold
 from portal.jobs.services.moves import job_hold, jobs_hold
 from portal.jobs.services.moving import job_change_vc
 from portal.jobs.services.orders import desired_build, desired_send, nodes_bump, nodes_hold, orders_together
@@ -24,6 +25,7 @@ from portal.jobs.services.waits import Told, Waiting, waits_due, waits_write
 from portal.jobs.services.words import NAMED, job_of_others
 
 __all__ = [
+    "images_hold",
     "NAMED",
     "NameTaken",
     "PREEMPTING",
