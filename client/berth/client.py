@@ -16,7 +16,7 @@ from berth.calls import Call, Listing, Rest, Steps, failure, problem_of
 from berth.endpoint import Awaiting, Blocking, WayT_co
 from berth.logs import PATIENCE_S, AsyncLogFollow, Following, LogFollow
 from berth.model import Page
-from berth.resources import Everything, Jobs, Nodes, Tokens, VirtualClusters
+from berth.resources import Everything, Jobs, Nodes, Templates, Tokens, VirtualClusters
 from berth.server import Server
 from berth.shell import AsyncShell, Shell, ShellOptions, Terminal
 
@@ -51,6 +51,7 @@ class Parts(Everything[WayT_co], ABC):
         self.users: Users[WayT_co] = Users(way)
         self.storages: Storages[WayT_co] = Storages(way)
         self.images: Images[WayT_co] = Images(way)
+        self.templates: Templates[WayT_co] = Templates(way)
         self.groups: Groups[WayT_co] = Groups(way)
         self._open(**self.server.http(timeout_s))
 

@@ -32,6 +32,8 @@ from berth.model import (
     Queued,
     Sku,
     Task,
+    Template,
+    TemplateDetail,
     Token,
     Usage,
     UserShare,
@@ -186,6 +188,41 @@ class Jobs(Resource[WayT_co]):
             if timeout_s is not None and waited >= timeout_s:
                 raise JobUnfinished(job_id, job.state, timeout_s)
             yield Rest(every_s if timeout_s is None else min(every_s, timeout_s - waited))
+
+
+class Templates(Resource[WayT_co]):
+    """Job files that are kept: your own, those of your virtual clusters, everybody's."""
+
+    @rows
+    def list(
+        self, *, name: str | None = None, visibility: str | None = None, vc: str | None = None
+    ) -> Listing[Template]:
+        """Without their files, newest first. ``visibility``: private, vc, public; ``name`` is a part of it."""
+        return Listing("templates", Template, given({"name": name, "visibility": visibility, "vc": vc, **LONG}))
+
+    @endpoint
+    def get(self, template_id: int) -> Call[TemplateDetail]:
+        """One template with its file; to use it, submit that."""
+        return get(f"templates/{template_id}", TemplateDetail)
+
+    @endpoint
+    def create(
+        self, name: str, document: str, *, description: str = "", vc: str | None = None, public: bool = False
+    ) -> Call[TemplateDetail]:
+        """Keeps a job file: as your own, as a virtual cluster's, or as everybody's. Raises NotValid with every problem
+        of the file, Conflict where the name is taken."""
+        body = {"name": name, "file": document, "description": description, "vc": vc, "public": public}
+        return send("POST", "templates", TemplateDetail, body)
+
+    @endpoint
+    def change(self, /, template_id: int, **changes: str) -> Call[TemplateDetail]:
+        """Another ``name``, ``description`` or ``file``."""
+        return send("PATCH", f"templates/{template_id}", TemplateDetail, changes, repeatable=True)
+
+    @endpoint
+    def remove(self, template_id: int) -> Call[None]:
+        """Forgets it; jobs that were made from it stay."""
+        return Call("DELETE", f"templates/{template_id}", nothing)
 
 
 class Nodes(Resource[WayT_co]):
