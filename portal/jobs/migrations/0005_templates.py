@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     dependencies = [
         ("clusters", "0005_image_rules"),
-        ("jobs", "0003_usage"),
+        ("jobs", "0004_code"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
