@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from io import StringIO
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db.models import F, Sum
 from django.test import Client
 from django.utils import timezone
 
@@ -14,7 +16,17 @@ from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Gpu, Node, VirtualCluster
 from portal.dispatch.management.filling.present import gpu_sizes
 from portal.dispatch.snapshot import load
-from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Preemption, Task, TaskAttempt
+from portal.jobs.models import (
+    Allocation,
+    Job,
+    JobAttempt,
+    JobEvent,
+    Preemption,
+    Task,
+    TaskAttempt,
+    UsageDay,
+    UsageProgress,
+)
 from portal.jobs.states import JOB_OVER
 from tests.benchmarks.api_calls import BASE, Reader, operations
 from tests.support.cast import HOST, person
@@ -54,6 +66,17 @@ def test_a_finished_job_left_nothing_behind_and_its_story_is_whole() -> None:
         "submitted", "starting", "placed", "task_pulling", "task_prepared", "task_running", "attempt_running",
         "running", "ending_succeeded", "task_terminated", "attempt_ended", "succeeded",
     ]  # fmt: skip
+
+
+def test_what_was_held_and_used_is_summed_up_for_every_day_that_is_over() -> None:
+    fill()
+    today = timezone.now().date()
+    assert UsageProgress.objects.get().rolled_to >= today - timedelta(days=1)
+    held = Sum(F("guaranteed_ms") + F("opportunistic_ms"))
+    sums = UsageDay.objects.aggregate(held=held, measured=Sum("measured_ms"), used=Sum("used_ms"))
+    assert 0 < sums["used"] < sums["measured"] < sums["held"]
+    assert UsageDay.objects.filter(wasted_ms__gt=0).exists()
+    assert UsageDay.objects.values("day").distinct().count() > 25
 
 
 def test_jobs_can_be_stored_after_it() -> None:
