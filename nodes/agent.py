@@ -18,6 +18,7 @@ from nodes.runtimes.base import Runtime, RuntimeAway, Status
 from nodes.runtimes.docker import DockerRuntime
 from nodes.runtimes.process import ProcessRuntime
 from nodes.sampler import Sampler
+from nodes.sessions import Door
 from nodes.supervisor import Supervisor
 
 
@@ -57,12 +58,24 @@ class Agent:
             lease_still_s=options.lease_still_s,
             changed=lambda at_once: self._reporter.change(at_once),
         )
+        boot = boot_next(options.state_dir / "boot", clock.now_ms())
+        self._door = Door(
+            node=options.name,
+            key=key,
+            portal_public_key=options.portal_public_key,
+            boot=boot,
+            redis_url=options.redis_url,
+            runtime=self._runtime,
+            policy=policy,
+            shells=options.shells,
+            clock=clock,
+        )
         self._reporter = Reporter(
             app=app,
             cluster=options.cluster,
             node=options.name,
             key=key,
-            boot=boot_next(options.state_dir / "boot", clock.now_ms()),
+            boot=boot,
             view=self._supervisor.view,
             sample=lambda: self._sampler.latest,
             inventory=lambda: self._sampler.inventory,
@@ -74,11 +87,13 @@ class Agent:
         self._sampler.open()
         self._supervisor.open()
         self._reporter.open()
+        self._door.open()
 
     def take(self, desired: Desired) -> None:
         self._supervisor.take(desired)
 
     def close(self) -> None:
+        self._door.close()
         self._supervisor.close()
         self._reporter.close()
         self._sampler.close()

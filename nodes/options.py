@@ -72,6 +72,12 @@ def _gigabytes(value: str) -> int:
     return int(value)
 
 
+def _count(value: str) -> int:
+    if not (value.isdigit() and int(value) <= 1000):
+        raise ValueError(f"{value!r} is no number from 0 to 1000")
+    return int(value)
+
+
 def _ports(value: str) -> tuple[int, int]:
     first, _, last = value.partition("-")
     if not (first.isdigit() and last.isdigit() and 1024 <= int(first) <= int(last) <= 65535):
@@ -114,6 +120,7 @@ class Options:
     lease_still_s: float = _option(_seconds, "60", "seconds a job folder's lease must stand still")
     report_every_s: float = _option(_seconds, "5", "seconds between two reports when nothing changes")
     log_spool_gb: int = _option(_gigabytes, "20", "GB that logs not archived yet may take here, all together")
+    shells: int = _option(_count, "16", "shells in tasks that may be open here at once; 0: none")
     log_level: str = _option(_choice("debug", "info", "warning", "error"), "info", "the agent's own log")
 
     @property

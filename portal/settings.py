@@ -172,7 +172,8 @@ CELERY = {
         "samples": {"task": "control.samples_fold", "schedule": 20.0, "options": {"expires": 20}},
         "usage": {"task": "control.usage_roll", "schedule": 60.0, "options": {"expires": 60}},
         "notices": {"task": "control.notices_gather", "schedule": 2.0, "options": {"expires": 2}},
-        "send_notices": {"task": "control.notices_send", "schedule": 2.0, "options": {"expires": 2}},
+        "mails": {"task": "control.mails_send", "schedule": 2.0, "options": {"expires": 2}},
+        "webhook": {"task": "control.webhook_send", "schedule": 2.0, "options": {"expires": 2}},
         "old_notices": {"task": "control.notices_expire", "schedule": 600.0, "options": {"expires": 600}},
     },
     "beat_schedule_filename": str(DATA_DIR / "beat-schedule"),
@@ -191,6 +192,7 @@ BACKFILL = env_bool("BERTH_BACKFILL", True)
 GPU_RESERVE_PERCENT = env_int("BERTH_GPU_RESERVE", 50)
 ESTIMATE_SECONDS = env_int("BERTH_ESTIMATE_SECONDS", 10, least=1)
 LEASE_SECONDS = env_int("BERTH_SCHEDULER_LEASE", 10, least=2)
+SHELL_IDLE_S = env_int("BERTH_SHELL_IDLE", 3600, least=10)
 LOG_RETENTION_DAYS = env_int("BERTH_LOG_RETENTION_DAYS", 90, least=1)
 IDLE_PERCENT = env_int("BERTH_IDLE_PERCENT", 5)
 CURRENCY = env_str("BERTH_CURRENCY", "")

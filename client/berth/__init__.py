@@ -21,16 +21,19 @@ from berth.errors import (
     NotValid,
     Problem,
     ServerFault,
+    ShellLost,
     TlsFailed,
     TooMany,
     Unreachable,
 )
 from berth.logs import AsyncLogFollow, LogFollow
+from berth.shell import AsyncShell, Shell
 from berth.version import __version__
 
 __all__ = [
     "AsyncClient",
     "AsyncLogFollow",
+    "AsyncShell",
     "BadAnswer",
     "BerthError",
     "Client",
@@ -45,6 +48,8 @@ __all__ = [
     "NotValid",
     "Problem",
     "ServerFault",
+    "Shell",
+    "ShellLost",
     "TlsFailed",
     "TooMany",
     "Unreachable",

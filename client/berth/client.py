@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar, Unpack, cast
 
 import httpx
 
-from berth.administration import Groups, Storages, Users
+from berth.administration import Groups, Images, Storages, Users
 from berth.calls import Call, Listing, Rest, Steps, failure, problem_of
 from berth.endpoint import Awaiting, Blocking, WayT_co
 from berth.logs import PATIENCE_S, AsyncLogFollow, Following, LogFollow
 from berth.model import Page
 from berth.resources import Everything, Jobs, Nodes, Tokens, VirtualClusters
 from berth.server import Server
+from berth.shell import AsyncShell, Shell, ShellOptions, Terminal
 
 T = TypeVar("T")
 TIMEOUT_S = 30.0
@@ -49,6 +50,7 @@ class Parts(Everything[WayT_co], ABC):
         self.tokens: Tokens[WayT_co] = Tokens(way)
         self.users: Users[WayT_co] = Users(way)
         self.storages: Storages[WayT_co] = Storages(way)
+        self.images: Images[WayT_co] = Images(way)
         self.groups: Groups[WayT_co] = Groups(way)
         self._open(**self.server.http(timeout_s))
 
@@ -103,6 +105,23 @@ class Client(Parts[Blocking], Blocking):
                 yield from response.iter_text()
         except httpx.HTTPError as error:
             raise failure(error) from error
+
+    def download(self, job_id: int, path: str = "") -> Iterator[bytes]:
+        """A file of a job's folder in pieces, or a folder of it as a tar archive. Raises BerthError, also in the
+        middle where it breaks off."""
+        try:
+            with self._http.stream("GET", **_download(job_id, path)) as response:
+                if not response.is_success:
+                    response.read()
+                    raise problem_of(response)
+                yield from response.iter_bytes()
+        except httpx.HTTPError as error:
+            raise failure(error) from error
+
+    def exec(self, task_attempt: str, command: Sequence[str] = (), **terminal: Unpack[Terminal]) -> Shell:
+        """A program in a running task (without a command, its best shell), on pipes or, by ``tty=True``, on a terminal
+        of ``rows``, ``columns`` and type ``term``. Use it in a ``with``."""
+        return Shell(self.server, ShellOptions(task_attempt, command, **terminal))
 
     def follow(self, task_attempt: str, *, offset: int | str = 0, patience_s: float = PATIENCE_S) -> LogFollow:
         """A log from ``offset`` on (``"tail"``: from shortly before its end) and live until it has ended. A lost
@@ -168,6 +187,22 @@ class AsyncClient(Parts[Awaiting], Awaiting):
         except httpx.HTTPError as error:
             raise failure(error) from error
 
+    async def download(self, job_id: int, path: str = "") -> AsyncIterator[bytes]:
+        """See `Client.download`."""
+        try:
+            async with self._http.stream("GET", **_download(job_id, path)) as response:
+                if not response.is_success:
+                    await response.aread()
+                    raise problem_of(response)
+                async for piece in response.aiter_bytes():
+                    yield piece
+        except httpx.HTTPError as error:
+            raise failure(error) from error
+
+    def exec(self, task_attempt: str, command: Sequence[str] = (), **terminal: Unpack[Terminal]) -> AsyncShell:
+        """See `Client.exec`."""
+        return AsyncShell(self.server, ShellOptions(task_attempt, command, **terminal))
+
     def follow(self, task_attempt: str, *, offset: int | str = 0, patience_s: float = PATIENCE_S) -> AsyncLogFollow:
         """See `Client.follow`."""
         return AsyncLogFollow(Following(self.server, task_attempt, offset, patience_s))
@@ -193,6 +228,10 @@ def _request(call: Call[Any]) -> dict[str, Any]:
         "content": call.content,
         "headers": dict(call.headers),
     }
+
+
+def _download(job_id: int, path: str) -> dict[str, Any]:
+    return {"url": f"jobs/{job_id}/files/content", "params": {"path": path} if path else {}}
 
 
 def _log_text(job_id: int, task_attempt: str) -> dict[str, Any]:

@@ -51,6 +51,10 @@ class JobUnfinished(BerthError):
         self.job_id, self.state, self.waited_s = job_id, state, waited_s
 
 
+class ShellLost(BerthError):
+    """A program in a task ended without an exit status: its task ended, or its node, or it was never begun."""
+
+
 class Problem(BerthError):
     """The server's refusal (RFC 9457): ``errors`` holds every reason with its path."""
 

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import random
-import ssl
 import time
 from collections.abc import AsyncIterator, Iterator
 from urllib.parse import quote
 
 import msgspec
 from websockets.asyncio.client import connect as connect_async
-from websockets.exceptions import ConnectionClosed, InvalidStatus, InvalidURI, WebSocketException
 from websockets.sync.client import connect
 
 from berth.calls import unreachable
-from berth.errors import BadAnswer, BerthError, Misused, NotFound, NotSignedIn, TlsFailed
+from berth.errors import BadAnswer
 from berth.model import LogRecord
 from berth.server import Server
+from berth.sockets import LOST, final_error
 
-LOST = (OSError, EOFError, WebSocketException)
-"""What ends a connection; websockets' own exceptions and those beneath them."""
 PATIENCE_S = 300.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
 SETTLED_S = 5.0
 """A connection that lived so long was a good one, though the log was silent."""
-NOT_SIGNED_IN, NOT_VISIBLE = 4401, 4404
 
 
 class _Message(msgspec.Struct):
@@ -84,7 +80,7 @@ class Following:
         if self._opened_at is not None and now - self._opened_at > SETTLED_S:
             self._failures, self._lost_at = 0, None
         self._opened_at = None
-        final = _final(error, self.server.url)
+        final = final_error(error, self.server.url, "log")
         if final is not None:
             raise final from error
         self._lost_at = now if self._lost_at is None else self._lost_at
@@ -93,23 +89,6 @@ class Following:
         pause: float = min(FIRST_PAUSE_S * 2.0**self._failures, LONGEST_PAUSE_S)
         self._failures += 1
         return pause * (0.5 + random.random())
-
-
-def _final(error: Exception, url: str) -> BerthError | None:
-    """What no further try would change; None: the connection was lost, as connections are."""
-    if isinstance(error, ConnectionClosed) and error.rcvd is not None:
-        if error.rcvd.code == NOT_SIGNED_IN:
-            return NotSignedIn(401, "Not signed in", "The token is not known, expired or revoked.")
-        if error.rcvd.code == NOT_VISIBLE:
-            return NotFound(404, "Not found", "There is no such log that you may see.")
-    if isinstance(error, InvalidStatus) and error.response.status_code < 500:
-        status = error.response.status_code
-        return BadAnswer(f"{url} answered the log's websocket with {status}: is there a proxy that lets none through?")
-    if isinstance(error, InvalidURI):
-        return Misused(str(error))
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return TlsFailed(url, error.verify_message)
-    return None
 
 
 class LogFollow:

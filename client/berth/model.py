@@ -390,6 +390,17 @@ class LogSlice(Answer, frozen=True, kw_only=True):
     records: list[tuple[int, int, str]]
 
 
+class File(Answer, frozen=True, kw_only=True):
+    """What lies in a job's folder. ``name`` is for people; ``path`` for programs: below the folder, with ``%25`` for
+    a percent sign and ``%FF`` for a byte that is no UTF-8. ``kind``: file, folder, link or other; ``size`` in bytes."""
+
+    name: str
+    path: str
+    kind: str
+    size: int
+    changed_at: datetime
+
+
 class GpuOf(Answer, frozen=True, kw_only=True):
     """A GPU of a task; ``index``: as its node counts."""
 
@@ -535,6 +546,16 @@ class Gpu(Answer, frozen=True, kw_only=True):
     usable: bool
     fault: str
     holder: Holder | None
+
+
+class ImageRule(Answer, frozen=True, kw_only=True):
+    """Images that may run, by a shell pattern; ``vc`` None: in all virtual clusters without patterns of their own."""
+
+    id: int
+    pattern: str
+    vc: str | None
+    note: str
+    created_at: datetime
 
 
 class Storage(Answer, frozen=True, kw_only=True):

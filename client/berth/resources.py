@@ -18,6 +18,7 @@ from berth.model import (
     Attempt,
     Estimate,
     Event,
+    File,
     Job,
     JobDetail,
     LeafGpu,
@@ -145,6 +146,12 @@ class Jobs(Resource[WayT_co]):
         to go along with it, ``follow``."""
         params = {"task_attempt": task_attempt, "offset": offset, "limit": limit}
         return get(f"jobs/{job_id}/logs", LogSlice, params)
+
+    @rows
+    def files(self, job_id: int, path: str = "") -> Listing[File]:
+        """What lies in its folder, or in one below it, by name; of a file, that file alone. ``path`` is as `File.path`
+        has it. For the contents see the client's ``download``."""
+        return Listing(f"jobs/{job_id}/files", File, given({"path": path or None, "limit": 1000}))
 
     @endpoint
     def metrics(

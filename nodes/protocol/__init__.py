@@ -1,8 +1,8 @@
 """The contract between the portal and the agents: orders, reports, log records, states and names.
 
 This is the only part of ``nodes`` that the portal imports. Four lanes (see ``docs/decisions/node-lanes.md``):
-``Desired`` down (queue ``node.<name>``), ``Report`` up (queue ``reports``), bytes through one Redis stream per
-task attempt, and code down over one signed URL per order.
+``Desired`` down (queue ``node.<name>``), ``Report`` up (queue ``reports``), bytes through Redis streams (one per task
+attempt for its log, two per session), and code down over one signed URL per order.
 """
 
 from nodes.protocol.envelope import (
@@ -61,7 +61,31 @@ from nodes.protocol.names import (
     log_stream,
     node_queue,
     samples_key,
+    session_requests,
+    session_streams,
     transport_options,
+)
+from nodes.protocol.sessions import (
+    CHUNK,
+    REQUESTS_KEPT,
+    STREAM_TTL_S,
+    WINDOW,
+    FileEntry,
+    FolderListing,
+    Frame,
+    FrameKind,
+    ListRequest,
+    ReadRequest,
+    SessionAnswer,
+    SessionBroken,
+    SessionEnd,
+    SessionFault,
+    SessionRequest,
+    SessionSide,
+    ShellRequest,
+    secret_make,
+    secret_open,
+    size_encode,
 )
 from nodes.protocol.states import (
     NODE_FAULTS,
@@ -75,6 +99,7 @@ from nodes.protocol.states import (
 
 __all__ = [
     "CELERY_DEFAULTS",
+    "CHUNK",
     "DESIRED_TASK",
     "LABEL",
     "MARK",
@@ -83,9 +108,12 @@ __all__ = [
     "RECORD_HEADER",
     "REPORTS_QUEUE",
     "REPORT_TASK",
+    "REQUESTS_KEPT",
     "STDERR",
     "STDOUT",
+    "STREAM_TTL_S",
     "WAKE_CHANNEL",
+    "WINDOW",
     "BrokenRecord",
     "Cause",
     "ContainerReport",
@@ -97,12 +125,17 @@ __all__ = [
     "EnvelopeForged",
     "EnvelopeRejected",
     "Exit",
+    "FileEntry",
+    "FolderListing",
+    "Frame",
+    "FrameKind",
     "GpuInfo",
     "GpuProcess",
     "GpuSample",
     "ImageAuth",
     "Inventory",
     "Limits",
+    "ListRequest",
     "LogRecord",
     "Mount",
     "NodeKey",
@@ -110,8 +143,16 @@ __all__ = [
     "Phase",
     "PortalKey",
     "Progress",
+    "ReadRequest",
     "Report",
     "Sample",
+    "SessionAnswer",
+    "SessionBroken",
+    "SessionEnd",
+    "SessionFault",
+    "SessionRequest",
+    "SessionSide",
+    "ShellRequest",
     "Stop",
     "StopReason",
     "container_name",
@@ -127,7 +168,12 @@ __all__ = [
     "record_encode",
     "records_decode",
     "samples_key",
+    "secret_make",
+    "secret_open",
+    "session_requests",
+    "session_streams",
     "signed_batch",
+    "size_encode",
     "spec_digest",
     "transport_options",
     "verified_batch",

@@ -25,6 +25,17 @@ def log_stream(node: str, attempt: str) -> str:
     return f"berth:node:{node}:log:{attempt}"
 
 
+def session_requests(node: str) -> str:
+    """Redis stream of the sessions that the portal asks the node for; field ``request``: a signed envelope."""
+    return f"berth:node:{node}:sessions"
+
+
+def session_streams(node: str, session: str) -> tuple[str, str]:
+    """(down, up): the Redis streams of one session's frames, in the field ``frame``."""
+    prefix = f"berth:node:{node}:session:{session}"
+    return f"{prefix}:down", f"{prefix}:up"
+
+
 def samples_key(node: str) -> str:
     """Redis key that holds the newest samples of a node as JSON (expires after a minute)."""
     return f"berth:node:{node}:samples"

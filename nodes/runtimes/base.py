@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from nodes.logs import FrameSource, Position
-from nodes.protocol import Cause, ContainerSpec, LogRecord, Progress
+from nodes.protocol import Cause, ContainerSpec, LogRecord, Progress, ShellRequest
 
 
 class Failed(Exception):
@@ -30,6 +30,10 @@ class RuntimeAway(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+
+
+class ShellEnded(Exception):
+    """The program does not take anything any more."""
 
 
 class Status(StrEnum):
@@ -101,6 +105,39 @@ def records_beyond(
             yield replace(record, payload=record.payload[skip:]) if skip > 0 else record
 
 
+class Shell(Protocol):
+    """A program beside a task, in its container and as its user. One thread reads, another one writes."""
+
+    def read(self) -> tuple[int, bytes] | None:
+        """(STDOUT or STDERR, what came out), as soon as there is something; None at the end. On a terminal all of it
+        is STDOUT."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Waits until all of it is taken. Raises ShellEnded."""
+        ...
+
+    def finish(self) -> None:
+        """No more input comes; on a terminal that is nothing."""
+        ...
+
+    def resize(self, rows: int, columns: int) -> None:
+        """The terminal has another size."""
+        ...
+
+    def wait(self) -> int | None:
+        """After the end of ``read``: the exit status, 128 + signal for a killed one, None when nobody knows."""
+        ...
+
+    def hang_up(self) -> None:
+        """Makes ``read`` and ``write`` end soon. Returns at once; from any thread, also twice."""
+        ...
+
+    def close(self) -> None:
+        """Ends the program if it still lives, as the loss of its terminal would, and kills it where it stays."""
+        ...
+
+
 class Runtime(Protocol):
     """All methods may be called from several threads, for different attempts, and raise ``RuntimeAway`` when the
     runtime does not answer. Listings see the containers of this cluster and this node only."""
@@ -145,6 +182,14 @@ class Runtime(Protocol):
 
     def source(self, attempt: str) -> FrameSource:
         """The output of a container that was started."""
+        ...
+
+    def shell(self, request: ShellRequest) -> Shell:
+        """Starts a program beside a running task, as its user and with no more rights. Raises ``Failed``."""
+        ...
+
+    def shells_end(self) -> None:
+        """Ends what ``shell`` of an agent that was killed left running."""
         ...
 
     def watch(self, changed: Callable[[str], None]) -> None:

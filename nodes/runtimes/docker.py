@@ -23,12 +23,13 @@ from nodes.container import RAISED_LIMITS, NodeFacts, creation
 from nodes.notice import notice_folder, notice_write
 from nodes.numa import cpus_near
 from nodes.ports import ports_check
-from nodes.protocol import LABEL, Cause, ContainerSpec, GpuInfo, Progress, container_name
+from nodes.protocol import LABEL, Cause, ContainerSpec, GpuInfo, Progress, ShellRequest, container_name
 from nodes.runtimes.base import Ending, Failed, Found, Image, RuntimeAway, RuntimeFacts, Status, Usage
 from nodes.runtimes.docker_accounts import AccountFiles
 from nodes.runtimes.docker_faults import engine_errors, failure_of, limit_refused
 from nodes.runtimes.docker_images import ImageFinder
 from nodes.runtimes.docker_logs import DockerOutput
+from nodes.runtimes.docker_shell import DockerShell, exec_end, left_behind
 
 log = structlog.get_logger(__name__)
 
@@ -201,6 +202,17 @@ class DockerRuntime:
 
     def source(self, attempt: str) -> DockerOutput:
         return DockerOutput(container_name(attempt), lambda: self._connect(None))
+
+    # ------------------------------------------------------------ shells
+
+    def shell(self, request: ShellRequest) -> DockerShell:
+        return DockerShell(self._connect(None), request)
+
+    def shells_end(self) -> None:
+        running = [one.container for one in self.found().values() if one.status is Status.RUNNING]
+        for container in running:
+            for program in left_behind(self._engine(), container):
+                exec_end(self._engine(), program)
 
     # ------------------------------------------------------------ events and end
 

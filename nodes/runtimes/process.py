@@ -24,10 +24,11 @@ import psutil
 
 from nodes.notice import NOTICE_NAME, NOTICE_VARIABLE, notice_write
 from nodes.ports import ports_check
-from nodes.protocol import Cause, ContainerSpec, Progress
+from nodes.protocol import Cause, ContainerSpec, Progress, ShellRequest
 from nodes.runtimes import wrapper
 from nodes.runtimes.base import Ending, Failed, Found, Image, RuntimeFacts, Status, Usage
 from nodes.runtimes.process_output import ProcessOutput
+from nodes.runtimes.process_shell import ProcessShell
 from nodes.runtimes.process_watch import ProcessWatch
 from nodes.script import script_command, script_environment
 from nodes.storages import lease_place
@@ -136,6 +137,17 @@ class ProcessRuntime:
     def source(self, attempt: str) -> ProcessOutput:
         folder = self._folder / attempt
         return ProcessOutput(folder, lambda: _alive(folder) is None, lambda number: _send_all(folder, number))
+
+    def shell(self, request: ShellRequest) -> ProcessShell:
+        folder = self._folder / request.attempt
+        task = _read(folder / "child.json")
+        if task is None or _alive(folder) is None:
+            raise Failed(Cause.INVALID, "The task does not run on this node any more")
+        home = self._homes / request.attempt
+        return ProcessShell(request, task=task["pid"], folder=home, runs=lambda: _alive(folder) is not None)
+
+    def shells_end(self) -> None:
+        """They ended with the agent whose children they were."""
 
     def watch(self, changed: Callable[[str], None]) -> None:
         self._ends = ProcessWatch(changed)

@@ -18,8 +18,6 @@ from portal.common.origin import origin_token
 if TYPE_CHECKING:
     from rest_framework.views import APIView  # which itself imports this module, by the settings
 
-SCOPES = list(Scope)  # each contains those before it
-
 
 class BearerToken(BaseAuthentication):
     """``Authorization: Bearer berth_…``. A token that does not hold is refused, never taken for nobody."""
@@ -53,7 +51,7 @@ class SignedInWithScope(BasePermission):
         if request.user is None:
             return False
         needed = Scope.READ if request.method in SAFE_METHODS else getattr(view, "scope", Scope.ADMIN)
-        if isinstance(request.auth, Token) and SCOPES.index(Scope(request.auth.scope)) < SCOPES.index(needed):
+        if isinstance(request.auth, Token) and not Scope(request.auth.scope).covers(needed):
             self.message: Any = f"This token has the scope {request.auth.scope}; {needed} is needed."
             return False
         return True

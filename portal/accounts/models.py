@@ -61,6 +61,11 @@ class Scope(models.TextChoices):
     SUBMIT = "submit", "Submit and stop jobs"
     ADMIN = "admin", "Everything its owner may do"
 
+    def covers(self, needed: Scope) -> bool:
+        """Whether a token of this scope may be used where ``needed`` is asked for."""
+        order = list(Scope)
+        return order.index(self) >= order.index(needed)
+
 
 class Token(models.Model):
     """A bearer token. Only its hash is kept; ``prefix`` lets its owner recognise it."""
@@ -124,6 +129,8 @@ class Audited(models.TextChoices):
     JOB_MOVE = "job.move", "Moved a job to another virtual cluster"
     JOB_TAG = "job.tag", "Gave a job a tag or took one off"
     LOG_READ = "log.read", "Read another's log"
+    FILES_READ = "files.read", "Read another's files"
+    SHELL = "job.shell", "Opened a shell in a job"
     NOTICES = "notices", "Chose what to be told of by e-mail"
     WEBHOOK = "webhook", "Set, tested or removed the webhook"
 

@@ -26,6 +26,8 @@ class Action(StrEnum):
     JOB_STOP = "job.stop"
     JOB_MOVE = "job.move"  # a waiting one, into another VC
     JOB_PAUSE = "job.pause"  # hold a waiting one back, and let it go on
+    JOB_FILES = "job.files"  # list and download what lies in its folder
+    JOB_SHELL = "job.shell"  # run programs in its tasks
     JOB_SUBMIT = "job.submit"  # into a VC
     VC_READ = "vc.read"  # quota and usage
     VC_CAP = "vc.cap"  # what one user may hold, and whether jobs borrow by default
@@ -48,6 +50,8 @@ class Action(StrEnum):
     GROUP_MANAGE = "group.manage"
     STORAGE_READ = "storage.read"  # of those who are in a VC: what its jobs may mount; everybody: everybody's
     STORAGE_MANAGE = "storage.manage"
+    IMAGES_READ = "images.read"  # which images a VC's jobs may run; the cluster's list is everybody's
+    IMAGES_SET = "images.set"
 
 
 R = Relation
@@ -56,6 +60,8 @@ ALLOWED: Mapping[Action, frozenset[Relation]] = {
     Action.JOB_STOP: frozenset({R.ADMIN, R.LEAD, R.OWNER}),
     Action.JOB_MOVE: frozenset({R.ADMIN, R.LEAD, R.OWNER}),
     Action.JOB_PAUSE: frozenset({R.ADMIN, R.LEAD, R.OWNER}),
+    Action.JOB_FILES: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.OWNER}),
+    Action.JOB_SHELL: frozenset({R.ADMIN, R.OWNER}),
     Action.JOB_SUBMIT: frozenset({R.ADMIN, R.LEAD, R.MEMBER}),
     Action.VC_READ: frozenset(R),
     Action.VC_CAP: frozenset({R.ADMIN, R.LEAD}),
@@ -78,6 +84,8 @@ ALLOWED: Mapping[Action, frozenset[Relation]] = {
     Action.GROUP_MANAGE: frozenset({R.ADMIN}),
     Action.STORAGE_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.MEMBER}),
     Action.STORAGE_MANAGE: frozenset({R.ADMIN}),
+    Action.IMAGES_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.MEMBER}),
+    Action.IMAGES_SET: frozenset({R.ADMIN}),
 }
 
 _CLUSTER_WIDE: Mapping[str, Relation] = {ClusterRole.ADMIN: R.ADMIN, ClusterRole.AUDITOR: R.AUDITOR}

@@ -15,6 +15,7 @@ from django.http.cookie import parse_cookie
 from django.http.request import split_domain_port, validate_host
 from django.utils import timezone
 
+from portal.accounts.models import Scope as TokenScope
 from portal.accounts.models import Token, User
 from portal.accounts.selectors import session_user, token_valid
 from portal.common.origin import origin_socket
@@ -29,7 +30,9 @@ CLOSED_NOT_VISIBLE = 4404
 
 
 class Credential(Protocol):
-    """What was shown at the opening; ``user`` asks the database whether it still holds."""
+    """What was shown at the opening; ``user`` asks the database whether it still holds, and for what: ``scope``."""
+
+    scope: TokenScope
 
     def user(self) -> User | None: ...
 
@@ -39,6 +42,7 @@ class SessionCredential:
 
     def __init__(self, key: str) -> None:
         self.key = key
+        self.scope = TokenScope.ADMIN
 
     def user(self) -> User | None:
         return session_user(session_key=self.key)
@@ -49,10 +53,14 @@ class TokenCredential:
 
     def __init__(self, secret: str) -> None:
         self.digest = Token.digest_of(secret)
+        self.scope = TokenScope.READ
 
     def user(self) -> User | None:
         token = token_valid(digest=self.digest, now=timezone.now())
-        return token.user if token else None
+        if token is None:
+            return None
+        self.scope = TokenScope(token.scope)
+        return token.user
 
 
 class SignedIn:
@@ -128,8 +136,13 @@ class SignedInConsumer(AsyncWebsocketConsumer):
         offered = self.scope.get("subprotocols", [])
         await self.accept(BEARER_PROTOCOL if BEARER_PROTOCOL in offered else None)
 
+    @property
+    def credential(self) -> Credential | None:
+        """What was shown at the opening; of somebody who is signed in it is there."""
+        return cast("Credential | None", cast(Scope, self.scope)["credential"])
+
     async def _user_now(self) -> User | None:
-        credential = cast("Credential | None", cast(Scope, self.scope)["credential"])
+        credential = self.credential
         return None if credential is None else await database_sync_to_async(credential.user)()
 
     async def _watch_credential(self) -> None:

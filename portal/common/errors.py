@@ -56,6 +56,13 @@ class NotFound(Refused):
         self.kind, self.key = kind, str(key)
 
 
+class Absent(Refused):
+    """It is not there, though who asks may see the place where it would be."""
+
+    status = 404
+    title = "Not found"
+
+
 class Conflict(Refused):
     """The thing is in a state that does not allow it."""
 

@@ -129,15 +129,14 @@ def _version_sql(model: type[Model]) -> str:
     return f"{table}.{model._meta.pk.column}::text || ' ' || {table}.xmin::text"
 
 
-def tables_version(*models: type[Model], of_snapshot: bool = True) -> str | None:
-    """A text that is the same as long as all rows of these (small) tables are; None where nothing can be said.
-    ``of_snapshot``: also where the transaction has no snapshot, so that rows read after it may be others."""
+def tables_version(*models: type[Model]) -> str | None:
+    """A text that is the same as long as all rows of these (small) tables are; None where nothing can be said."""
     if connection.vendor != "postgresql":
         return None
     with connection.cursor() as cursor:
         cursor.execute(_tables_statement(models))
-        snapshot, server, *texts = cursor.fetchone()
-    return "\n".join([server, *texts]) if server and (snapshot or not of_snapshot) else None
+        server, *texts = cursor.fetchone()
+    return "\n".join([server, *texts]) if server else None
 
 
 @cache
@@ -146,7 +145,7 @@ def _tables_statement(models: tuple[type[Model], ...]) -> str:
         f"(SELECT coalesce(string_agg({_version_sql(one)}, ','), '') FROM {one._meta.db_table})"  # noqa: S608
         for one in models
     )
-    return f"SELECT current_setting('transaction_isolation') = 'repeatable read', {SERVER}, {', '.join(texts)}"
+    return f"SELECT {SERVER}, {', '.join(texts)}"
 
 
 class KeptResult(Generic[Value]):

@@ -35,12 +35,17 @@ def gather() -> None:
     notices_gather(now=timezone.now())
 
 
-@shared_task(name="control.notices_send")
-def send() -> None:
-    """Send what is due, by e-mail and to the webhook."""
+@shared_task(name="control.mails_send")
+def send_mails() -> None:
+    """Send the mails that are due."""
     if settings.EMAIL_ON:
         mails_make(now=timezone.now())
         run_lane("mail", mail_send_next)
+
+
+@shared_task(name="control.webhook_send")
+def send_deliveries() -> None:
+    """Send to the webhook what is due."""
     run_lane("webhook", delivery_send_next)
 
 

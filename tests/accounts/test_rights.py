@@ -12,9 +12,9 @@ from django.test import Client
 
 from portal.accounts.models import User
 from portal.accounts.rights import ALLOWED, Action
-from portal.clusters.models import Membership, QuotaChange, SecretKind
+from portal.clusters.models import ImageRule, Membership, QuotaChange, SecretKind, Storage
 from portal.clusters.selectors import quota_lines
-from portal.clusters.services import quota_change_create, secret_set, storage_create, vc_create
+from portal.clusters.services import image_rule_add, quota_change_create, secret_set, storage_create, vc_create
 from portal.jobs.models import Job
 from portal.notices.services import webhook_set
 from tests.support.cast import HOST, Api, cast_of, person
@@ -28,6 +28,8 @@ RIGHTS = {
     "job.stop": "admin lead owner",
     "job.move": "admin lead owner",
     "job.pause": "admin lead owner",
+    "job.files": "admin auditor lead owner",
+    "job.shell": "admin owner",
     "job.submit": "admin lead member",
     "vc.read": "admin auditor lead member owner other",
     "vc.cap": "admin lead",
@@ -50,6 +52,8 @@ RIGHTS = {
     "group.manage": "admin",
     "storage.read": "admin auditor lead member",
     "storage.manage": "admin",
+    "images.read": "admin auditor lead member",
+    "images.set": "admin",
 }
 """The whole table, in other words than the code's."""
 
@@ -67,10 +71,13 @@ class Case:
     path: str
     body: object = None
     refusal: int | None = None
+    granted: tuple[int, ...] = (200, 201, 202, 204)
     sees: str = "job.read"
     kind: str = ""
 
 
+NO_NODE = (503,)
+"""May, but no node of the scene has the storage of job folders."""
 LINE = {"vc": "vision", "cell_type": "A100", "count": 1}
 CASES = {
     "job_list": Case("job.read", "GET", "jobs"),
@@ -82,6 +89,8 @@ CASES = {
     "job_task_list": Case("job.read", "GET", "jobs/{job}/tasks"),
     "job_log": Case("job.read", "GET", "jobs/{running}/logs"),
     "job_metrics": Case("job.read", "GET", "jobs/{running}/metrics"),
+    "job_file_list": Case("job.files", "GET", "jobs/{job}/files", granted=NO_NODE),
+    "job_file_content": Case("job.files", "GET", "jobs/{job}/files/content?path=model.pt", granted=NO_NODE),
     "job_move": Case("job.move", "POST", "jobs/{job}/move", {"vc": "vision"}),
     "job_pause": Case("job.pause", "POST", "jobs/{job}/pause"),
     "job_resume": Case("job.pause", "POST", "jobs/{job}/resume"),
@@ -156,6 +165,9 @@ CASES = {
     "group_member_add": Case("group.manage", "PUT", "groups/spares/members/extra", sees="group.read"),
     "group_member_remove": Case("group.manage", "DELETE", "groups/spares/members/spare", sees="group.read"),
     "group_remove": Case("group.manage", "DELETE", "groups/spares", sees="group.read"),
+    "image_list": Case("images.read", "GET", "images"),
+    "image_disallow": Case("images.set", "DELETE", "images/{rule}", sees="images.read"),
+    "image_allow": Case("images.set", "POST", "images", {"pattern": "registry.example.org/*"}, 403),
     "storage_list": Case("storage.read", "GET", "storages"),
     "storage": Case("storage.read", "GET", "storages/data", sees="storage.read"),
     "storage_create": Case("storage.manage", "POST", "storages", {"name": "new", "root": "/mnt/new"}, 403),
@@ -187,6 +199,7 @@ class Scene:
     waiting: Job
     change: QuotaChange
     extra: Membership
+    rule: ImageRule
 
 
 @pytest.fixture
@@ -201,6 +214,7 @@ def scene(db: None) -> Scene:
         lines=quota_lines(), starts_at=later, ends_at=None, reason="", actor="root", now=world.now
     )
     people = cast_of(world.vc, world.user)
+    Storage.objects.create(name="jobs", root="/mnt/jobs", jobs=True)
     for kind, name in ((SecretKind.SECRET, "stored"), (SecretKind.REGISTRY, "stored.example.org")):
         secret_set(owner=world.vc, kind=kind, name=name, value="secret", actor="root", now=world.now)
     vc_create(name="idle", now=world.now)
@@ -211,7 +225,8 @@ def scene(db: None) -> Scene:
     spare.groups.add(spares)
     Membership.objects.create(vc=world.vc, user=spare, role="member")
     Membership.objects.create(vc=world.vc, group=spares, role="member")
-    return Scene(people, running, waiting, change, extra)
+    rule = image_rule_add(vc=world.vc, pattern="*", now=world.now, actor="root")
+    return Scene(people, running, waiting, change, extra, rule)
 
 
 def may(person: str, action: str) -> bool:
@@ -242,7 +257,7 @@ def test_each_person_gets_what_the_table_gives_and_no_more(scene: Scene, person:
             assert answer.status_code == 200, name
             assert judge(answer.json(), scene) is allowed, (name, person)
         elif allowed:
-            assert answer.status_code in (200, 201, 202, 204), (name, person, answer.content)
+            assert answer.status_code in case.granted, (name, person, answer.content)
         else:
             expected = case.refusal or (403 if may(person, case.sees) and case.sees != case.action else 404)
             assert answer.status_code == expected, (name, person, answer.content)
@@ -251,6 +266,7 @@ def test_each_person_gets_what_the_table_gives_and_no_more(scene: Scene, person:
 def path_of(case: Case, scene: Scene) -> str:
     return case.path.format(
         job=scene.waiting.pk, running=scene.running.pk, change=scene.change.pk, extra=scene.extra.pk,
+        rule=scene.rule.pk,
         secret="stored", registry="stored.example.org",
     )  # fmt: skip
 
@@ -282,6 +298,7 @@ LISTS: dict[str, Callable[[dict[str, object], Scene], bool]] = {
     "user_list": rows_with("username", "spare"),
     "group_list": rows_with("name", "spares"),
     "storage_list": rows_with("name", "data"),
+    "image_list": rows_with("vc", "vision"),
     "job_validate": lambda answer, scene: answer["valid"] is True,
 }
 

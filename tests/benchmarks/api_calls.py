@@ -81,6 +81,7 @@ class Reader:
             "storage": list(Storage.objects.values_list("name", flat=True)),
             "username": list(type(user).objects.values_list("username", flat=True)),
             "group": list(Group.objects.values_list("name", flat=True)) or ["no-such-group"],
+            "pattern": ["nvcr.io", "e"],
             "text": ["filled", "7", "no-such-text"],
             "node": list(Node.objects.values_list("name", flat=True)),
             "name": ["llama", "resnet", "notebook", "no-such-name", "e"],
@@ -103,7 +104,7 @@ class Reader:
         def value(found: re.Match[str]) -> str:
             if found[1] == "job_id":
                 return str(self._rng.choice(self.jobs))
-            if found[1] in self.values:
+            if found[1] in self.values and found[1] != "name":  # of a node or a team; as a filter, a job's
                 return self._rng.choice(self.values[found[1]])
             kind = {"nodes": "node", "storages": "storage"}.get(path.split("/")[1], "vc")
             return self._rng.choice(self.values[kind])

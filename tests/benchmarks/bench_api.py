@@ -90,7 +90,9 @@ def calls_of(people: Sequence[Reader], document: dict[str, object]) -> dict[str,
             headers = {"Authorization": f"Bearer {person.token}"}
             calls = [(one.name, address, headers) for address in person.addresses(one)]
             found[one.name] += calls if any(allowed(call) for call in calls[:3]) else []
-    return dict(found)
+    if nobody := [name for name, calls in found.items() if not calls]:
+        print(f"not measured, since there is none to be read: {', '.join(sorted(nobody))}")
+    return {name: calls for name, calls in found.items() if calls}
 
 
 def pages_of(people: Sequence[Reader]) -> dict[str, list[Call]]:

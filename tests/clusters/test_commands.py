@@ -44,5 +44,5 @@ def test_the_first_administrator_gets_a_password_that_is_printed_once() -> None:
     root = User.objects.get(username="root")
     assert root.check_password(password)
     assert (root.role, root.is_staff) == (ClusterRole.ADMIN, True)
-    with pytest.raises(CommandError, match="already exists"):
+    with pytest.raises(CommandError, match="There is a user root already"):
         command("create_admin", "root")

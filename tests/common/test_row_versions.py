@@ -113,26 +113,17 @@ def test_where_a_crash_may_lose_what_was_seen_every_row_is_read() -> None:
     assert sum("first_name" in query["sql"] for query in asked) == 2, "the reading's, and the one to compare with"
 
 
-def version_in_a_snapshot() -> str | None:
-    with transaction.atomic():
-        if connection.vendor == "postgresql":
-            with connection.cursor() as cursor:
-                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        return tables_version(User)
-
-
 def test_tables_have_another_version_after_each_change_and_none_where_it_could_mean_two_things() -> None:
     anna = person("anna")
-    versions = [version_in_a_snapshot()]
-    assert version_in_a_snapshot() == versions[0]
+    versions = [tables_version(User)]
+    assert tables_version(User) == versions[0]
     person("bert")
-    versions.append(version_in_a_snapshot())
+    versions.append(tables_version(User))
     with transaction.atomic():
         anna.save()
         assert tables_version(User) is None, "while it is changed"
-    versions.append(version_in_a_snapshot())
+    versions.append(tables_version(User))
     assert len(set(versions)) == (3 if connection.vendor == "postgresql" else 1)
-    assert tables_version(User) is None, "without a snapshot"
 
 
 def tokens_by_user() -> dict[str, int]:
@@ -178,7 +169,7 @@ def token_happens(rng: random.Random, number: int) -> None:
 
 def test_a_kept_result_is_made_once_as_long_as_its_rows_are_as_they_were() -> None:
     made: list[int] = []
-    kept = KeptResult(lambda: tables_version(User, of_snapshot=False), lambda: made.append(1))
+    kept = KeptResult(lambda: tables_version(User), lambda: made.append(1))
     person("anna")
     for _ in range(3):
         kept.read()

@@ -1,10 +1,15 @@
 """SQLite, one node, jobs as plain processes: the stack that `make demo` starts."""
 
+from collections.abc import Iterator
+from contextlib import closing
+
 import pytest
 
 from berth.model import Metrics
 from tests.flows.journeys import TRAINER, Journeys
+from tests.support.mail_server import MailServer
 from tests.support.person import Person, alice
+from tests.support.receiver import Receiver
 from tests.support.stack import Stack
 from tests.support.waiting import wait_until
 
@@ -37,3 +42,48 @@ class TestOnProcesses(Journeys):
         assert len(utilisation.mean) == len(curves.times)
         held = [row.gpu_hours for row in user.berth.usage(by=["user"]).rows if row.user == user.name]
         assert held[0] > 0
+
+
+@pytest.fixture
+def outside() -> Iterator[tuple[MailServer, Receiver]]:
+    """A mail server and a webhook's receiver."""
+    with closing(MailServer()) as mail_server, closing(Receiver()) as receiver:
+        yield mail_server, receiver
+
+
+def test_a_failed_job_is_told_by_mail_and_webhook_also_by_a_worker_that_is_killed_over_it(
+    embedded_stack: Stack, user: Person, outside: tuple[MailServer, Receiver]
+) -> None:
+    mail_server, receiver = outside
+    stack = embedded_stack
+    for name in ("web", "control"):
+        stack.restart(
+            name, BERTH_EMAIL_URL=f"smtp://127.0.0.1:{mail_server.port}", BERTH_EMAIL_FROM="berth@example.org",
+            BERTH_WEBHOOK_ALLOW="127.0.0.1", BERTH_FAILPOINT="delivery_sent" if name == "control" else "",
+        )  # fmt: skip
+    stack.wait_ready()
+    python(stack, f"User.objects.filter(username={user.name!r}).update(email='alice@example.org')")
+    with stack.client("root") as root:
+        hook = {"url": receiver.url, "kinds": ["job.failed"], "secret": "whsec_" + "A" * 32}
+        assert root.put("/webhook", json=hook).status_code == 201
+        assert user.http.put("/me/notices", json={"kinds": ["failed"]}).json()["sending"] is True
+        job = user.run("exit 3", name="told")
+        user.wait(job, "failed")
+        wait_until(lambda: not stack.processes["control"].is_running(), "the worker to be killed over the delivery")
+        assert len(receiver.received) == 1
+        (row,) = root.get("/webhook/deliveries").json()["results"]
+        assert row["state"] == "waiting", "sent, and nobody noted it"
+        stack.restart("control", BERTH_EMAIL_URL=f"smtp://127.0.0.1:{mail_server.port}",
+                      BERTH_EMAIL_FROM="berth@example.org", BERTH_WEBHOOK_ALLOW="127.0.0.1")  # fmt: skip
+        python(stack, "[m.objects.update(**{f: now}) for m, f in ((Delivery, 'claimed_until'), (Lane, 'busy_until'))]")
+        wait_until(lambda: len(receiver.received) > 1, "the delivery to come again")
+        assert {got.headers["webhook-id"] for got in receiver.received} == {row["message_id"]}
+        wait_until(lambda: len(mail_server.letters) == 1, "the mail")
+        assert "told#1 failed" in str(mail_server.letters[0]["Subject"])
+        assert root.delete("/webhook").status_code == 204
+
+
+def python(stack: Stack, line: str) -> None:
+    """Carry this out beside the portal, for what would take minutes or an administrator's page."""
+    names = "from portal.accounts.models import User; from portal.notices.models import Delivery, Lane"
+    stack.manage("shell", "-c", f"{names}; from django.utils import timezone; now = timezone.now(); {line}")

@@ -9,8 +9,8 @@ from threading import Event, Lock
 from time import time_ns
 
 from nodes.logs import FrameSource, Position
-from nodes.protocol import STDOUT, ContainerSpec, LogRecord, Progress
-from nodes.runtimes.base import Ending, Failed, Found, Image, RuntimeAway, RuntimeFacts, Status, Usage
+from nodes.protocol import STDOUT, Cause, ContainerSpec, LogRecord, Progress, ShellRequest
+from nodes.runtimes.base import Ending, Failed, Found, Image, RuntimeAway, RuntimeFacts, Shell, Status, Usage
 
 
 class Silence:
@@ -129,6 +129,12 @@ class MemoryRuntime:
 
     def source(self, attempt: str) -> FrameSource:
         return self.output()
+
+    def shell(self, request: ShellRequest) -> Shell:
+        raise Failed(Cause.INVALID, "Containers in memory have no shells")
+
+    def shells_end(self) -> None:
+        self._answer()
 
     def watch(self, changed: Callable[[str], None]) -> None:
         """No events: what happens is found by looking."""

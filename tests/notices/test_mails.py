@@ -8,10 +8,14 @@ import pytest
 from django.utils import timezone
 
 from nodes.protocol import Phase
+from portal.clusters.models import CellType
+from portal.clusters.services import member_set, quota_set, vc_create
 from portal.jobs.models import Job, JobEvent
 from portal.notices.models import Mail, Notice
 from portal.notices.services import mails_make, notices_gather
+from tests.dispatch.plans import PROD, carry_out, preempt, read, running, submitted
 from tests.notices.telling import choose, ended_jobs, mail_round
+from tests.support.cast import person
 from tests.support.mail_server import MailServer
 from tests.support.world import World
 
@@ -214,6 +218,18 @@ def test_a_disabled_user_or_one_without_an_address_gets_none(
     assert why in mail.error
 
 
+def test_of_a_job_that_is_deleted_meanwhile_nothing_is_written(world: World, mail_server: MailServer) -> None:
+    choose(world.user, "failed")
+    world.node("gpu01", gpus=1)
+    ended_jobs(world.submit(), 1)
+    notices_gather(now=timezone.now())
+    mails_make(now=timezone.now())
+    Job.objects.filter(name="many").delete()
+    mail_round()
+    assert mail_server.letters == []
+    assert Mail.objects.get().error == "The jobs that it was about are deleted."
+
+
 def test_whoever_dies_between_sending_and_noting_it_sends_it_once_more_with_the_same_id(
     world: World, mail_server: MailServer
 ) -> None:
@@ -241,3 +257,23 @@ def test_a_preempted_job_is_warned_of_once_and_stopped_jobs_are_told(world: Worl
     assert [order.phase for order in node.desired().orders] == [Phase.STOP]
     mail_round()
     assert subjects(mail_server) == ["[berth] alice/train#1 is about to be ended: Its time limit of 1 s was reached."]
+
+
+def test_a_mail_names_another_teams_job_no_more_than_the_portal_does(world: World, mail_server: MailServer) -> None:
+    for name in ("gpu01", "gpu02"):
+        world.node(name, gpus=2)
+    leaf = CellType.objects.get(child__isnull=True)
+    language, carol = vc_create(name="language", now=world.now), person("carol")
+    member_set(vc=language, user=carol, role="lead", now=world.now)
+    for vc in (world.vc, language):
+        quota_set(vc=vc, cell_type=leaf, count=2, now=world.now)
+    places = {0: "gpu01/0", 1: "gpu02/0"}
+    choose(world.user, "preempted")
+    low = running(world, world.user, places, borrowed=True, name="low")
+    high = submitted(world, carol, places, name="secret-plan", extras=PROD)
+    loaded = read()
+    assert carry_out(loaded, preemptions=[preempt(loaded, high, places, {low: (0, 1)}, grace_s=90)]).preempted == 1
+    mail_round()
+    (letter,) = mail_server.letters
+    assert "is preempted: Preempted by a job of carol in language (2 GPUs)" in str(letter["Subject"])
+    assert b"secret-plan" not in letter.as_bytes()

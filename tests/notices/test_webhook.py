@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable
-from contextlib import closing
+import threading
+from contextlib import closing, suppress
 from datetime import timedelta
 from ipaddress import ip_address, ip_network
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +30,8 @@ from tests.support.world import World
 
 pytestmark = pytest.mark.django_db
 
-DNS = Callable[[str, int], list[tuple[Any, ...]]]
+CERTIFICATE = Path(__file__).with_name("hook.example.org.pem")
+"""Signed by itself, and its key: of nothing but these tests."""
 
 
 def test_a_job_that_failed_is_delivered_once_and_signed(world: World, receiver: Receiver) -> None:
@@ -114,6 +116,18 @@ def test_a_receiver_that_fails_is_tried_again_ever_more_seldom_with_the_same_id(
     assert len({got.headers["webhook-timestamp"] for got in receiver.received}) == 5
 
 
+def test_what_waits_goes_to_a_new_address_at_once(world: World, receiver: Receiver) -> None:
+    hook(receiver.url)
+    receiver.status = 500
+    webhook_test(actor="root", now=timezone.now())
+    hook_round()
+    with closing(Receiver()) as other:
+        hook(other.url)
+        hook_round()
+        assert len(other.received) == 1
+    assert Delivery.objects.get().state == "sent"
+
+
 def test_a_delivery_that_nobody_takes_is_given_up_after_a_day_and_forgotten_after_a_month(
     world: World, receiver: Receiver
 ) -> None:
@@ -160,6 +174,31 @@ def test_a_large_answer_is_not_read_to_its_end(world: World, receiver: Receiver)
     webhook_test(actor="root", now=timezone.now())
     hook_round()
     assert Delivery.objects.get().state == "sent"
+
+
+def test_an_answer_that_comes_byte_by_byte_has_an_end(
+    world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.WEBHOOK_ALLOW = [ip_network("127.0.0.1")]
+    monkeypatch.setattr(outward, "TOTAL_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ended = threading.Event()
+        threading.Thread(target=drip, args=(listener, ended), daemon=True).start()
+        hook(f"http://127.0.0.1:{listener.getsockname()[1]}/")
+        webhook_test(actor="root", now=timezone.now())
+        hook_round()
+        assert ended.wait(10), "the connection is closed"
+    assert Delivery.objects.get().error == "No answer within 0.5 s."
+
+
+def drip(listener: socket.socket, ended: threading.Event) -> None:
+    """One header without end."""
+    connection, _ = listener.accept()
+    with connection, suppress(OSError):
+        connection.sendall(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+        while not ended.wait(0.02):
+            connection.sendall(b"x")
+    ended.set()
 
 
 def test_whoever_dies_between_sending_and_noting_it_sends_it_once_more_with_the_same_id(
@@ -265,6 +304,33 @@ def test_a_name_of_a_private_address_is_refused_when_it_is_used(
     assert Delivery.objects.get().error == (
         "hook.example.org is 127.0.0.1, 10.0.0.9: not an address of the internet, and not in BERTH_WEBHOOK_ALLOW."
     )
+
+
+@pytest.mark.parametrize(
+    ("host", "trusted", "state"),
+    [
+        ("hook.example.org", True, "sent"),
+        ("hook.example.org", False, "waiting"),
+        ("other.example.org", True, "waiting"),
+    ],
+)
+def test_the_certificate_must_be_trusted_and_of_the_name_that_was_given(
+    world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch, host: str, trusted: bool, state: str
+) -> None:
+    settings.WEBHOOK_ALLOW = [ip_network("127.0.0.1")]
+    names(monkeypatch, ["127.0.0.1"])
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+    outward.trusted.cache_clear()
+    with closing(Receiver(certificate=CERTIFICATE)) as receiver:
+        hook(f"https://{host}:{receiver.port}/")
+        webhook_test(actor="root", now=timezone.now())
+        hook_round()
+        assert len(receiver.received) == (state == "sent")
+    outward.trusted.cache_clear()
+    row = Delivery.objects.get()
+    assert row.state == state
+    assert ("CERTIFICATE_VERIFY_FAILED" in row.error) is (state == "waiting")
 
 
 def test_without_https_nothing_leaves_the_allowed_networks(

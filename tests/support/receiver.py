@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 
@@ -24,9 +26,10 @@ class Received:
 
 
 class Receiver:
-    """``status``, ``location`` and ``length``: of its answers from now on."""
+    """``status``, ``location`` and ``length``: of its answers from now on. With a ``certificate``, and its key, it
+    speaks TLS."""
 
-    def __init__(self, host: str = "127.0.0.1") -> None:
+    def __init__(self, host: str = "127.0.0.1", *, certificate: Path | None = None) -> None:
         self.received: list[Received] = []
         self.status, self.location, self.length = 204, "", 0
         receiver = self
@@ -48,6 +51,10 @@ class Receiver:
                 """Nothing."""
 
         self._server = ThreadingHTTPServer((host, 0), Handler)
+        if certificate is not None:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            context.load_cert_chain(certificate)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self.port = self._server.server_port
         self.url = f"http://{host}:{self.port}/hook"
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()

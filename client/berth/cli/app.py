@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from berth.cli import account, cluster, jobs, logs, top, usage
+from berth.cli import account, cluster, exec, files, jobs, logs, top, usage
 from berth.cli.failing import told
 from berth.cli.settings import Session
 from berth.errors import BerthError
@@ -55,6 +55,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "ls": jobs.ls,
     "show": jobs.show_job,
     "logs": logs.logs,
+    "exec": exec.exec_,
+    "files": files.files,
     "why": jobs.why,
     "stop": jobs.stop,
     "pause": jobs.pause,

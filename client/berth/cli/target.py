@@ -53,5 +53,5 @@ def newest_attempt(client: Client, job: int, task: TaskName | None) -> TaskAttem
         if task is None or (row.role, row.index) == (task.role, task.index):
             if row.attempts:
                 return row.attempts[0]
-            raise NotFound(404, "Not found", f"Task {row.name} of job {job} has not started yet: it has no log.")
+            raise NotFound(404, "Not found", f"Task {row.name} of job {job} has not started yet.")
     raise NotFound(404, "Not found", f"Job {job} has no task {task.role}/{task.index}." if task else "It has no task.")

@@ -10,10 +10,9 @@ from django.db.models import QuerySet
 
 from portal.clusters.doomed import doomed_read
 from portal.clusters.models import CellType, Membership, QuotaChange, VcEvent, VirtualCluster
-from portal.clusters.selectors.engine import cluster_read
+from portal.clusters.selectors.engine import cluster_read, sites_of
 from portal.clusters.selectors.quotas import LineKey, Lines, QuotaBook, leaves_by_cell_type, quota_book
 from portal.clusters.states import VcRole
-from scheduling.sites import Sites
 
 _RULES = ("weight", "user_factor", "user_gpus", "class_gpus", "default_borrow", "member_class", "lead_class")
 
@@ -67,7 +66,7 @@ def cell_types() -> list[Kind]:
     """All of them, by SKU and size."""
     rows = {row.pk: row for row in CellType.objects.select_related("sku", "child")}
     leaves = leaves_by_cell_type(rows)
-    sites = Sites(cluster_read(lines={}).cluster)
+    sites = sites_of(cluster_read().cluster)
     kinds = [Kind(row, leaves[key], sites.chains_with(row.name)) for key, row in rows.items()]
     return sorted(kinds, key=lambda kind: (kind.row.sku.name, kind.gpus, kind.row.name))
 

@@ -26,6 +26,7 @@ from portal.clusters.selectors.quotas import Lines, quota_lines
 from portal.clusters.states import NodeHealth
 from portal.common.priorities import CAPPED_CLASS, PRIORITY_CLASSES
 from portal.common.row_versions import tables_version
+from scheduling.sites import Sites
 
 HOUR_MS = 3_600_000
 
@@ -65,6 +66,18 @@ def cluster_read(*, given_up: GivenUp | None = None, lines: Lines | None = None)
     Quotas may exceed the hardware, some of which may be gone: their jobs wait.
     """
     return _Reader(given_up or GivenUp(), lines).read()
+
+
+_sites: tuple[scheduling.Cluster, Sites] | None = None
+"""The last ones, and of which cluster."""
+
+
+def sites_of(cluster: scheduling.Cluster) -> Sites:
+    """Where its cells lie; the last ones where it is the same cluster."""
+    global _sites
+    if (last := _sites) is None or last[0] is not cluster:
+        last = _sites = cluster, Sites(cluster)
+    return last[1]
 
 
 _Made = tuple[tuple[object, ...], scheduling.Node]
@@ -115,7 +128,8 @@ _configuration: tuple[str, _Configuration] | None = None
 
 
 def _configured(lines: Lines | None) -> _Configuration:
-    """The last one where none of its rows has changed."""
+    """The last one where none of its rows has changed. The version is read first: what was then made of newer rows is
+    made once more by the next reading."""
     global _configuration
     if lines is not None or (version := tables_version(*_TABLES)) is None:
         return _Configuration(lines)

@@ -116,7 +116,7 @@ def _book_make() -> QuotaBook:
 
 def _book_version() -> str | None:
     tables = (Sku, CellType, PinnedCell, VirtualCluster, QuotaLine, QuotaChange, QuotaChangeLine)
-    return tables_version(*tables, of_snapshot=False)
+    return tables_version(*tables)
 
 
 _book = KeptResult(_book_version, _book_make)

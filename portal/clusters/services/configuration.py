@@ -20,7 +20,7 @@ from portal.accounts.models import Audited
 from portal.clusters.models import CellType, Gpu, Node, PinnedCell, Sku, UpperCell, VirtualCluster
 from portal.clusters.models.names import CELL_TYPE_LENGTH, NAME_RULE
 from portal.clusters.selectors.engine import cluster_read
-from portal.clusters.selectors.quotas import Lines, base_lines, changes_planned
+from portal.clusters.selectors.quotas import Lines, base_lines, changes_planned, quota_book
 from portal.clusters.services.cells import cell_types_clean
 from portal.clusters.services.nodes import node_event
 from portal.clusters.services.quota_checks import quota_faults
@@ -48,8 +48,17 @@ def configuration_read(document: Mapping[str, Any]) -> scheduling.Cluster:
 
 
 def configuration_export() -> dict[str, Any]:
-    """The cluster as a configuration, with the quotas that are not for a time only."""
-    return config.write(cluster_read(lines=base_lines()).cluster)
+    """The cluster as a configuration, with the quotas that are not for a time only. Nobody may change it: it is kept as
+    long as the cluster is the same."""
+    global _exported
+    lines = base_lines()
+    cluster = cluster_read(lines=None if lines == quota_book().lines else lines).cluster
+    if (last := _exported) is None or last[0] is not cluster:
+        last = _exported = cluster, config.write(cluster)
+    return last[1]
+
+
+_exported: tuple[scheduling.Cluster, dict[str, Any]] | None = None
 
 
 def configuration_import(*, found: scheduling.Cluster, now: datetime, actor: str) -> None:

@@ -1,5 +1,6 @@
 """REST: jobs."""
 
+from portal.jobs.api.files import FileContentView, FilesView
 from portal.jobs.api.logs import LogsView
 from portal.jobs.api.metrics import MetricsView
 from portal.jobs.api.preemptions import PreemptionsView
@@ -23,6 +24,8 @@ __all__ = [
     "AttemptsView",
     "ConfigView",
     "EventsView",
+    "FileContentView",
+    "FilesView",
     "JobView",
     "JobsView",
     "LogsView",

@@ -10,6 +10,7 @@ from portal.jobs.selectors.details import (
     task_attempt_of,
 )
 from portal.jobs.selectors.facts import cluster_facts
+from portal.jobs.selectors.folders import JobFolder, job_folder, job_folder_path
 from portal.jobs.selectors.lists import job_listed, jobs_listed
 from portal.jobs.selectors.preemptions import (
     PreemptionShown,
@@ -37,12 +38,19 @@ from portal.jobs.selectors.usage_report import (
     UsageRow,
     usage_report,
 )
-from portal.jobs.selectors.visible import job_get, job_restrict, job_with_right, task_attempt_visible
+from portal.jobs.selectors.visible import (
+    job_get,
+    job_restrict,
+    job_with_right,
+    task_attempt_visible,
+    task_attempt_with_right,
+)
 
 __all__ = [
     "GROUPS",
     "PERIODS",
     "Forecast",
+    "JobFolder",
     "PastUse",
     "PreemptionShown",
     "Queued",
@@ -55,6 +63,8 @@ __all__ = [
     "job_attempt_current",
     "job_attempts",
     "job_events",
+    "job_folder",
+    "job_folder_path",
     "job_forecast",
     "job_get",
     "job_listed",
@@ -73,6 +83,7 @@ __all__ = [
     "queue_waiting",
     "task_attempt_of",
     "task_attempt_visible",
+    "task_attempt_with_right",
     "usage_folded",
     "usage_report",
 ]

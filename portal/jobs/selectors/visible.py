@@ -16,6 +16,8 @@ _REFUSALS = {
     Action.JOB_STOP: "Only its owner, a lead of its virtual cluster or an administrator may stop a job.",
     Action.JOB_MOVE: "Only its owner, a lead of its virtual cluster or an administrator may move a job.",
     Action.JOB_PAUSE: "Only its owner, a lead of its virtual cluster or an administrator may pause a job.",
+    Action.JOB_FILES: "Only its owner, a lead of its virtual cluster, administrators and auditors see a job's files.",
+    Action.JOB_SHELL: "Only its owner or an administrator may open a shell in a job.",
 }
 
 
@@ -41,6 +43,16 @@ def job_with_right(*, user: User, job_id: int, action: Action) -> Job:
     if not job_sight(user=user, action=action).covers(user_id=job.user_id, vc_id=job.vc_id):
         raise Denied(_REFUSALS[action])
     return job
+
+
+def task_attempt_with_right(*, user: User, attempt_id: UUID | str, action: Action) -> TaskAttempt:
+    """The task attempt, to do ``action`` to its job. NotFound when the user may not even see it, Denied when not more
+    than that."""
+    attempt = task_attempt_visible(user, attempt_id)
+    job = attempt.task.job
+    if not job_sight(user=user, action=action).covers(user_id=job.user_id, vc_id=job.vc_id):
+        raise Denied(_REFUSALS[action])
+    return attempt
 
 
 def task_attempt_visible(user: User, attempt_id: UUID | str) -> TaskAttempt:

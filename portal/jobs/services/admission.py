@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from portal.accounts.models import User
 from portal.clusters.models import Node, Storage, VirtualCluster
-from portal.clusters.selectors import registry_logins, secret_values
+from portal.clusters.selectors import ImagePatterns, registry_logins, secret_values
 from portal.jobs.selectors.facts import cluster_facts
 from portal.jobs.selectors.labels import label_read
 from portal.jobs.selectors.storages import storage_names
@@ -19,6 +19,7 @@ from portal.jobs.spec import (
     JobSpec,
     Problem,
     SpecInvalid,
+    image_problems,
     parse,
     registries_open,
     secret_names_missing,
@@ -35,6 +36,7 @@ def job_check(*, user: User, text: str | bytes) -> JobSpec:
     problems = [
         *_secrets(spec),
         *_storages(spec),
+        *_images(spec, text),
         *_network(spec),
         *_times(spec),
         *_nodes(spec),
@@ -75,6 +77,12 @@ def _storages(spec: JobSpec) -> Iterator[Problem]:
         if mount.name not in granted:
             message = f"{spec.vc} has no storage {mount.name}; it has: {allowed}"
             yield Problem(f"extras.storages[{place}].name", message, "unknown")
+
+
+def _images(spec: JobSpec, text: str | bytes) -> Iterator[Problem]:
+    if patterns := ImagePatterns():
+        vc = VirtualCluster.objects.get(name=spec.vc)
+        yield from image_problems(spec, text, patterns.of(vc.pk))
 
 
 def _network(spec: JobSpec) -> Iterator[Problem]:

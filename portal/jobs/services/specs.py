@@ -14,6 +14,7 @@ from nodes.protocol import ContainerSpec, ImageAuth, Limits, Mount
 from portal.clusters.models import Storage
 from portal.common.sealing import unseal
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
+from portal.jobs.selectors import job_folder_path
 from portal.jobs.services.environment import Facts, Peer, environment
 from portal.jobs.spec import JobSpec, StorageMount, TaskRoleSpec, render_auth, render_script
 
@@ -172,7 +173,7 @@ def _job_folder(facts: AttemptFacts, row: TaskAttempt, uid: int, gid: int) -> tu
     if storage is None or storage.root not in row.node.storages:
         return JOB_DIR, (), None
     job = facts.job
-    source = str(PurePosixPath(storage.root) / job.user.username / f"{job.name}-{job.run}")
+    source = job_folder_path(storage=storage, user=job.user.username, name=job.name, run=job.run)
     mount = Mount(
         storage=storage.name,
         root=storage.root,

@@ -27,14 +27,15 @@ AND mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'Acce
 """
 
 
-def place_hold(source: str, model: type[Model]) -> Place:
-    """The place, held until the caller's transaction ends. The first time it stands at the table's end."""
-    place = Place.objects.select_for_update().filter(pk=source).first()
-    if place is None:
-        end = _end(model)
-        Place.objects.get_or_create(pk=source, defaults={"done": end, "fence": end})
-        place = Place.objects.select_for_update().get(pk=source)
-    return place
+def place_hold(source: str, model: type[Model]) -> Place | None:
+    """The place, held until the caller's transaction ends; None while another holds it. The first time it stands at
+    the table's end."""
+    place = Place.objects.select_for_update(skip_locked=True).filter(pk=source).first()
+    if place is not None:
+        return place
+    end = _end(model)
+    place, made = Place.objects.get_or_create(pk=source, defaults={"done": end, "fence": end})
+    return place if made else None
 
 
 def place_end(place: Place, model: type[Model]) -> int:

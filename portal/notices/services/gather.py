@@ -35,9 +35,12 @@ def notices_gather(*, now: datetime) -> None:
 
 
 def _step(source: str, model: type[Model], tell: Tell, now: datetime) -> bool:
-    """Go through so many; whether there are more. What is decided and how far it came is one transaction."""
+    """Go through so many; whether there are more up to the fence. What is decided and how far it came is one
+    transaction."""
     with transaction.atomic():
         place = place_hold(source, model)
+        if place is None:
+            return False
         before = (place.done, place.fence, place.writers)
         first, last = place.done, place_end(place, model)
         if last > first:
@@ -45,7 +48,7 @@ def _step(source: str, model: type[Model], tell: Tell, now: datetime) -> bool:
             place.done = last
         if before != (place.done, place.fence, place.writers):
             place.save(update_fields=["done", "fence", "writers"])
-    return last > first
+    return first < last < place.fence
 
 
 # ---------------------------------------------------------------- jobs

@@ -67,6 +67,9 @@ def mail_send_next(*, now: datetime) -> bool:
         sending_refused(row, error=refusal, now=now)
         return True
     notices = list(row.notices.select_related("job__user").defer("job__spec", "job__config", "job__secrets_sealed"))
+    if not notices:
+        sending_refused(row, error="The jobs that it was about are deleted.", now=now)
+        return True
     return _send(row, user, notices, now)
 
 

@@ -10,7 +10,7 @@ from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from portal.accounts.authentication import SCOPES, BearerToken
+from portal.accounts.authentication import BearerToken
 from portal.accounts.models import Scope, Token
 from portal.accounts.rest import ApiView
 from portal.openpai.errors import APPLICATION, BAD_TOKEN, GUEST, NOT_ADMIN, PaiError, forbidden, handler
@@ -33,7 +33,7 @@ class MayUse(BasePermission):
         if request.user is None:
             raise PaiError(401, "UnauthorizedUserError", GUEST)
         needed = Scope.READ if request.method in SAFE_METHODS else getattr(view, "scope", Scope.ADMIN)
-        if isinstance(request.auth, Token) and SCOPES.index(Scope(request.auth.scope)) < SCOPES.index(needed):
+        if isinstance(request.auth, Token) and not Scope(request.auth.scope).covers(needed):
             raise forbidden(APPLICATION)
         return True
 

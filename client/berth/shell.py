@@ -1,0 +1,269 @@
+"""A program in a running task, over its websocket. A lost connection ends it: what was typed is never typed twice."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypedDict
+from urllib.parse import quote
+
+import msgspec
+from websockets.asyncio.client import ClientConnection as AsyncConnection
+from websockets.asyncio.client import connect as connect_async
+from websockets.sync.client import ClientConnection, connect
+
+from berth.calls import unreachable
+from berth.errors import BadAnswer, BerthError, ShellLost
+from berth.server import Server
+from berth.sockets import LOST, final_error
+
+PIECE = 32 * 1024
+START_PATIENCE_S = 30.0
+
+
+class _Message(msgspec.Struct):
+    """``started`` with its ``window``; ``taken`` with the ``bytes`` so far; ``end`` with ``code`` and ``message``."""
+
+    type: str
+    window: int = 0
+    bytes: int = 0
+    code: int | None = None
+    message: str = ""
+
+
+class Terminal(TypedDict, total=False):
+    """What a program runs on."""
+
+    tty: bool
+    rows: int
+    columns: int
+    term: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShellOptions:
+    """``command`` empty: the task's best shell. ``tty``: on a terminal of this size and type; else on three pipes."""
+
+    task_attempt: str
+    command: Sequence[str] = ()
+    tty: bool = False
+    rows: int = 24
+    columns: int = 80
+    term: str = "xterm"
+
+    def start(self) -> str:
+        """The first message."""
+        told = {"command": [*self.command], "tty": self.tty, "rows": self.rows, "columns": self.columns}
+        return _text("start", **told, term=self.term)
+
+
+class _Talk:
+    """What both clients know of a program: how much may be typed, and how it ended. Sends and reads nothing itself."""
+
+    def __init__(self, server: Server, options: ShellOptions) -> None:
+        self.server, self.options = server, options
+        self.exit_code: int | None = None
+        self.ended = self.left = False
+        self._sent = self._taken = self._window = 0
+
+    @property
+    def address(self) -> str:
+        return self.server.socket_url(f"/ws/exec/{quote(self.options.task_attempt, safe='')}")
+
+    @property
+    def room(self) -> int:
+        return self._window - (self._sent - self._taken)
+
+    @property
+    def over(self) -> bool:
+        """Nothing that is typed reaches the program any more."""
+        return self.ended or self.left
+
+    def typed(self, size: int) -> None:
+        self._sent += size
+
+    def started(self, message: str | bytes) -> None:
+        """Of the first answer. Raises ShellLost, BadAnswer."""
+        if self.take(message) is not None or not self._window:
+            raise BadAnswer("the shell's websocket began with something else than a beginning")
+
+    def take(self, message: str | bytes) -> tuple[int, bytes] | None:
+        """What was written, if the message brings that. Raises ShellLost, BadAnswer."""
+        if isinstance(message, bytes):
+            if message[:1] not in (b"\x01", b"\x02"):
+                raise BadAnswer("the shell's websocket said something else than output")
+            return message[0], message[1:]
+        try:
+            told = msgspec.json.decode(message, type=_Message)
+        except msgspec.DecodeError as error:
+            raise BadAnswer(f"the shell's websocket said something that cannot be read: {error}") from error
+        self._window = told.window or self._window
+        self._taken = max(self._taken, told.bytes)
+        if told.type == "end":
+            self.ended, self.exit_code = True, told.code
+            if told.code is None:
+                raise ShellLost(told.message or "the shell ended without an exit status")
+        return None
+
+    def lost(self, error: Exception) -> BerthError:
+        """What a lost connection means."""
+        final = final_error(error, self.server.url, "task")
+        return final or unreachable(self.server.url, error)
+
+
+class Shell:
+    """A program that runs: iterate for its output, as (1 stdout or 2 stderr, bytes), to its end; then `exit_code` is
+    there. `write`, `finish` and `resize` may be called by other threads meanwhile. Leaving its ``with`` ends it."""
+
+    def __init__(self, server: Server, options: ShellOptions) -> None:
+        self._talk = _Talk(server, options)
+        self._room = threading.Condition()
+        self._socket: ClientConnection
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit status, once it has ended; 128 + signal for a killed one."""
+        return self._talk.exit_code
+
+    def __enter__(self) -> Self:
+        talk = self._talk
+        try:
+            self._socket = connect(talk.address, **talk.server.socket())
+            self._socket.send(talk.options.start())
+            talk.started(self._socket.recv(START_PATIENCE_S))
+        except LOST as error:
+            raise talk.lost(error) from error
+        except BerthError:
+            self._socket.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._talk.left = True
+        with self._room:
+            self._room.notify_all()
+        self._socket.close()
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        talk = self._talk
+        try:
+            while not talk.ended:
+                written = talk.take(self._socket.recv())
+                if written is not None:
+                    yield written
+                else:
+                    with self._room:
+                        self._room.notify_all()
+        except LOST as error:
+            raise talk.lost(error) from error
+
+    def write(self, data: bytes) -> None:
+        """Types it, as fast as the program takes it; what it never takes is dropped with its end. Raises BerthError."""
+        for piece in _pieces(data):
+            with self._room:
+                while self._talk.room < len(piece) and not self._talk.over:
+                    self._room.wait(1.0)
+                self._talk.typed(len(piece))
+            self._send(piece)
+
+    def finish(self) -> None:
+        """Nothing more is typed; on a terminal type Ctrl-D instead. Raises BerthError."""
+        self._send(_text("finish"))
+
+    def resize(self, rows: int, columns: int) -> None:
+        """The terminal has another size. Raises BerthError."""
+        self._send(_text("resize", rows=rows, columns=columns))
+
+    def _send(self, message: str | bytes) -> None:
+        if self._talk.over:
+            return
+        try:
+            self._socket.send(message)
+        except LOST as error:
+            if not self._talk.over:
+                raise self._talk.lost(error) from error
+
+
+class AsyncShell:
+    """The same to be awaited, and iterated by ``async for``."""
+
+    def __init__(self, server: Server, options: ShellOptions) -> None:
+        self._talk = _Talk(server, options)
+        self._room = asyncio.Condition()
+        self._socket: AsyncConnection
+
+    @property
+    def exit_code(self) -> int | None:
+        """See `Shell.exit_code`."""
+        return self._talk.exit_code
+
+    async def __aenter__(self) -> Self:
+        talk = self._talk
+        try:
+            self._socket = await connect_async(talk.address, **talk.server.socket())
+            await self._socket.send(talk.options.start())
+            talk.started(await asyncio.wait_for(self._socket.recv(), START_PATIENCE_S))
+        except LOST as error:
+            raise talk.lost(error) from error
+        except BerthError:
+            await self._socket.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self._talk.left = True
+        async with self._room:
+            self._room.notify_all()
+        await self._socket.close()
+
+    async def __aiter__(self) -> AsyncIterator[tuple[int, bytes]]:
+        talk = self._talk
+        try:
+            while not talk.ended:
+                written = talk.take(await self._socket.recv())
+                if written is not None:
+                    yield written
+                else:
+                    async with self._room:
+                        self._room.notify_all()
+        except LOST as error:
+            raise talk.lost(error) from error
+
+    async def write(self, data: bytes) -> None:
+        """See `Shell.write`."""
+        for piece in _pieces(data):
+            async with self._room:
+                while self._talk.room < len(piece) and not self._talk.over:
+                    await self._room.wait()
+                self._talk.typed(len(piece))
+            await self._send(piece)
+
+    async def finish(self) -> None:
+        """See `Shell.finish`."""
+        await self._send(_text("finish"))
+
+    async def resize(self, rows: int, columns: int) -> None:
+        """See `Shell.resize`."""
+        await self._send(_text("resize", rows=rows, columns=columns))
+
+    async def _send(self, message: str | bytes) -> None:
+        if self._talk.over:
+            return
+        try:
+            await self._socket.send(message)
+        except LOST as error:
+            if not self._talk.over:
+                raise self._talk.lost(error) from error
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    return (data[start : start + PIECE] for start in range(0, len(data), PIECE))
+
+
+def _text(kind: str, **told: Any) -> str:
+    return msgspec.json.encode({"type": kind, **told}).decode()

@@ -1,0 +1,39 @@
+"""What the end of a websocket means."""
+
+from __future__ import annotations
+
+import ssl
+
+from websockets.exceptions import ConnectionClosed, InvalidStatus, InvalidURI, WebSocketException
+
+from berth.errors import BadAnswer, BerthError, Conflict, Misused, NotAllowed, NotFound, NotSignedIn, TlsFailed
+
+LOST = (OSError, EOFError, WebSocketException)
+"""What ends a connection; websockets' own exceptions and those beneath them."""
+NOT_SIGNED_IN, NOT_ALLOWED, NOT_VISIBLE, IN_THE_WAY = 4401, 4403, 4404, 4409
+
+
+def final_error(error: Exception, url: str, what: str) -> BerthError | None:
+    """What no further try would change; None: the connection was lost, as connections are. ``what`` was asked for."""
+    if isinstance(error, ConnectionClosed) and error.rcvd is not None:
+        return _told(error.rcvd.code, error.rcvd.reason, what)
+    if isinstance(error, InvalidStatus) and error.response.status_code < 500:
+        status = error.response.status_code
+        return BadAnswer(f"{url} answered the websocket with {status}: is there a proxy that lets none through?")
+    if isinstance(error, InvalidURI):
+        return Misused(str(error))
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return TlsFailed(url, error.verify_message)
+    return None
+
+
+def _told(code: int, reason: str, what: str) -> BerthError | None:
+    if code == NOT_SIGNED_IN:
+        return NotSignedIn(401, "Not signed in", "The token is not known, expired or revoked.")
+    if code == NOT_ALLOWED:
+        return NotAllowed(403, "Not allowed", reason)
+    if code == NOT_VISIBLE:
+        return NotFound(404, "Not found", f"There is no such {what} that you may see.")
+    if code == IN_THE_WAY:
+        return Conflict(409, "Conflict", reason)
+    return None

@@ -1,0 +1,195 @@
+"""What lies in a job folder: names, files, and whole folders as a tar archive.
+
+The folder belongs to a hostile user: each step of a path is opened by name within the folder before it, a link is
+never followed, and nothing but plain files is ever opened.
+"""
+
+from __future__ import annotations
+
+import errno
+import heapq
+import io
+import os
+import stat
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from nodes.protocol import CHUNK, FileEntry, FolderListing, Mount, SessionFault
+from nodes.runtimes.base import Failed
+from nodes.storages import mount_open
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+DEEPEST = 128
+"""Folders within folders that an archive takes in; each one takes a descriptor."""
+_AWAY = frozenset({errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT})
+
+
+class FilesFailed(Exception):
+    """What was asked for cannot be had. ``message`` is one sentence for people."""
+
+    def __init__(self, fault: SessionFault, message: str) -> None:
+        super().__init__(message)
+        self.fault, self.message = fault, message
+
+
+@contextmanager
+def place_open(mount: Mount, path: bytes) -> Iterator[tuple[int, bytes]]:
+    """(descriptor of the folder that holds it, last name) of what lies at ``path`` below the mount's source; for an
+    empty path the source itself and the name ``.``. Raises FilesFailed."""
+    steps = path.split(b"/") if path else [b"."]
+    if path and any(step in (b"", b".", b"..") or b"\0" in step for step in steps):
+        raise FilesFailed(SessionFault.UNFIT, "The path has empty steps, or steps of dots alone.")
+    with ExitStack() as stack, failures():
+        folder = stack.enter_context(mount_open(mount, uid=0, gid=0))
+        for step in steps[:-1]:
+            folder = os.open(step, _FOLDER, dir_fd=folder)
+            stack.callback(os.close, folder)
+        yield folder, steps[-1]
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """Within it, what the file system or the storage refuses becomes FilesFailed."""
+    try:
+        yield
+    except Failed as failed:
+        raise FilesFailed(SessionFault.AWAY, f"{failed.message[:1].upper()}{failed.message[1:]}.") from failed
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise FilesFailed(SessionFault.MISSING, "There is no such file or folder; links are not followed.") from error
+    except OSError as error:
+        fault = SessionFault.AWAY if error.errno in _AWAY else SessionFault.UNFIT
+        raise FilesFailed(fault, f"It cannot be read: {error.strerror}.") from error
+
+
+def entry_at(folder: int, name: bytes) -> FileEntry:
+    """What the name stands for. Raises OSError."""
+    facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    return FileEntry(name=name, kind=_kind(facts.st_mode), size=facts.st_size, changed_ms=facts.st_mtime_ns // 10**6)
+
+
+def folder_list(folder: int, name: bytes, *, after: bytes, limit: int) -> FolderListing:
+    """The first ``limit`` names behind ``after``, however many there are. Raises OSError."""
+    found = os.open(name, _FOLDER, dir_fd=folder)
+    try:
+        with os.scandir(found) as names:
+            behind = (each for one in names if (each := os.fsencode(one.name)) > after)
+            chosen = heapq.nsmallest(limit + 1, behind)
+        return FolderListing(entries=tuple(_there(found, chosen[:limit])), more=len(chosen) > limit)
+    finally:
+        os.close(found)
+
+
+def file_read(folder: int, name: bytes, offset: int, length: int) -> Iterator[bytes]:
+    """Bytes of a plain file, fewer where it has become shorter meanwhile. Raises OSError, FilesFailed."""
+    file = file_open(folder, name)
+    try:
+        while length > 0 and (data := os.pread(file, min(length, CHUNK), offset)):
+            yield data
+            offset, length = offset + len(data), length - len(data)
+    finally:
+        os.close(file)
+
+
+def file_open(folder: int, name: bytes) -> int:
+    """A plain file's descriptor. Raises OSError, FilesFailed."""
+    if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+        raise FilesFailed(SessionFault.UNFIT, "It is no plain file.")
+    file = os.open(name, _FILE, dir_fd=folder)
+    if stat.S_ISREG(os.fstat(file).st_mode):
+        return file
+    os.close(file)
+    raise FilesFailed(SessionFault.UNFIT, "It is no plain file.")
+
+
+def folder_archive(folder: int, name: bytes, title: bytes, write: Callable[[bytes], object]) -> None:
+    """Writes the folder as a tar archive under the name ``title``: files, folders and links as such; whatever else
+    there is, and what vanishes meanwhile, is left out. A file that grows is cut, one that shrinks is filled with
+    zeros. Raises OSError, FilesFailed."""
+    out = _Out(write)
+    with tarfile.open(
+        fileobj=out, mode="w|", format=tarfile.PAX_FORMAT, bufsize=CHUNK, encoding="utf-8", errors="surrogateescape"
+    ) as archive:
+        _archive_folder(archive, folder, name, title, DEEPEST)
+
+
+def _archive_folder(archive: tarfile.TarFile, folder: int, name: bytes, title: bytes, deeper: int) -> None:
+    if deeper == 0:
+        raise FilesFailed(SessionFault.UNFIT, f"Folders lie more than {DEEPEST} deep within each other.")
+    here = os.open(name, _FOLDER, dir_fd=folder)
+    try:
+        archive.addfile(_member(title, os.fstat(here), tarfile.DIRTYPE))
+        with os.scandir(here) as names:
+            inside = sorted(os.fsencode(one.name) for one in names)
+        for one in inside:
+            _archive_one(archive, here, one, title + b"/" + one, deeper)
+    finally:
+        os.close(here)
+
+
+def _archive_one(archive: tarfile.TarFile, folder: int, name: bytes, title: bytes, deeper: int) -> None:
+    try:
+        facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISDIR(facts.st_mode):
+            _archive_folder(archive, folder, name, title, deeper - 1)
+        elif stat.S_ISLNK(facts.st_mode):
+            member = _member(title, facts, tarfile.SYMTYPE)
+            member.linkname = os.fsdecode(os.readlink(name, dir_fd=folder))
+            archive.addfile(member)
+        elif stat.S_ISREG(facts.st_mode):
+            _archive_file(archive, folder, name, title)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+
+
+def _archive_file(archive: tarfile.TarFile, folder: int, name: bytes, title: bytes) -> None:
+    with open(file_open(folder, name), "rb") as file:
+        member = _member(title, os.fstat(file.fileno()), tarfile.REGTYPE)
+        archive.addfile(member, _Padded(file.read))
+
+
+def _member(title: bytes, facts: os.stat_result, kind: bytes) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(os.fsdecode(title))
+    member.type, member.mode, member.mtime = kind, stat.S_IMODE(facts.st_mode) & 0o777, int(facts.st_mtime)
+    member.uid, member.gid = facts.st_uid, facts.st_gid
+    member.size = facts.st_size if kind == tarfile.REGTYPE else 0
+    return member
+
+
+class _Out(io.RawIOBase):
+    """Where the archive goes, as ``tarfile`` writes it."""
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        self._write = write
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._write(bytes(data))
+        return len(data)
+
+
+class _Padded:
+    """A file that never ends too early: ``tarfile`` has announced its size already."""
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read = read
+
+    def read(self, size: int = 0, /) -> bytes:
+        return self._read(size).ljust(size, b"\0")
+
+
+def _there(folder: int, names: list[bytes]) -> Iterator[FileEntry]:
+    for name in names:
+        try:
+            yield entry_at(folder, name)
+        except FileNotFoundError:
+            continue
+
+
+def _kind(mode: int) -> str:
+    kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
+    return kinds.get(stat.S_IFMT(mode), "other")

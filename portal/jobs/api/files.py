@@ -1,0 +1,176 @@
+"""REST: the files of a job's folder. The portal mounts no storage: an agent that does answers."""
+
+from __future__ import annotations
+
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as BadText
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from django.http import HttpResponseBase, StreamingHttpResponse
+from django.utils import timezone
+from django.utils.http import content_disposition_header
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.utils.urls import replace_query_param
+
+from nodes.protocol import FileEntry, FolderListing, ListRequest, ReadRequest
+from portal.accounts.rest import ApiView
+from portal.accounts.rights import Action
+from portal.common.filters import unknown_refuse
+from portal.common.negotiation import Unnegotiated
+from portal.common.pagination import Cursor
+from portal.common.serializers import Answer
+from portal.common.streaming import aside
+from portal.jobs.models import Job
+from portal.jobs.selectors import JobFolder, job_folder, job_with_right
+from portal.jobs.services import files_read
+from portal.jobs.sessions.folders import Answered, folder_ask
+from portal.jobs.sessions.paths import LONGEST, path_bytes, path_text
+
+ARCHIVE, BYTES = "application/x-tar", "application/octet-stream"
+LATEST_MS = 253_402_300_799_999
+"""The last moment that a time in an answer can be."""
+PATH = OpenApiParameter(
+    "path",
+    {"type": "string", "maxLength": LONGEST},
+    description="Below the job folder, as `path` of an answer has it; without it, the folder itself.",
+)
+
+
+class FileAnswer(Answer):
+    """What lies in a folder."""
+
+    name = serializers.CharField(help_text="for people: what is no UTF-8 is replaced")
+    path = serializers.CharField(help_text="for programs: below the job folder; `%25` is a percent sign, `%FF` a byte")
+    kind = serializers.ChoiceField(["file", "folder", "link", "other"], help_text="links are never followed")
+    size = serializers.IntegerField(help_text="bytes")
+    changed_at = serializers.DateTimeField(help_text="by the clock of the storage, as its owner set it")
+
+
+class FolderPages(Cursor):
+    """By name. ``limit`` sets the length of a page (default 200, at most 1000)."""
+
+    page_size = 200
+    max_page_size = 1000
+
+    def after(self, request: Request) -> bytes:
+        """The name behind which the page begins. Raises ValidationError."""
+        text = request.query_params.get("cursor")
+        try:
+            return b"" if text is None else urlsafe_b64decode(text.encode("ascii"))
+        except (ValueError, BadText):
+            raise ValidationError({"cursor": "This is not a cursor of this list."}) from None
+
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+        return [one for one in super().get_schema_operation_parameters(view) if one["name"] != "ordering"]
+
+    def answer(self, request: Request, rows: list[Any], last: bytes | None) -> Response:
+        """The page; ``last`` is its last name where there are more."""
+        cursor = None if last is None else urlsafe_b64encode(last).decode()
+        forth = cursor and replace_query_param(request.build_absolute_uri(), "cursor", cursor)
+        return Response({"next": forth, "previous": None, "results": rows})
+
+
+class FilesView(ApiView):
+    """What lies in a job's folder."""
+
+    pagination_class = FolderPages
+    parameters = ("path",)
+    problems = (409, 503)
+
+    @extend_schema(operation_id="job_file_list", parameters=[PATH], responses=FileAnswer(many=True))
+    def get(self, request: Request, job_id: int) -> Response:
+        """Names in `$BERTH_JOB_DIR` or in a folder below it, by name; of a file, that file alone. While the job runs
+        and for as long as its folder is kept. 503 where no node that has the storage answers. For the job's owner,
+        leads of its virtual cluster, administrators and auditors."""
+        unknown_refuse(request, self._parameters())
+        path, pages = _path(request), FolderPages()
+        limit, after = pages.get_page_size(request), pages.after(request)
+        folder = _folder(self, job_id)
+        found = folder_ask(folder, lambda mount: ListRequest(mount=mount, path=path, after=after, limit=limit))
+        listing = _listing(found, path)
+        parent = path if found.there.kind == "folder" else path.rpartition(b"/")[0]
+        context = {**self.get_serializer_context(), "choose_fields": True}
+        rows = FileAnswer([_row(entry, parent) for entry in listing.entries], many=True, context=context)
+        return pages.answer(request, list(rows.data), listing.entries[-1].name if listing.more else None)
+
+
+class FileContentView(ApiView):
+    """A file of a job's folder."""
+
+    content_negotiation_class = Unnegotiated
+    pagination_class = None
+    problems = (409, 503)
+
+    @extend_schema(
+        operation_id="job_file_content", parameters=[PATH], responses={(200, BYTES): bytes, (200, ARCHIVE): bytes}
+    )
+    def get(self, request: Request, job_id: int) -> HttpResponseBase:
+        """A file as it is, or a folder as a tar archive (files, folders and links; whatever else there is is left
+        out), to be saved: never shown by a browser. A download that breaks off has too few bytes for its
+        `Content-Length`, or an archive without its end. For those who may list the files."""
+        unknown_refuse(request, ["path"])
+        path = _path(request)
+        folder = _folder(self, job_id)
+        found = folder_ask(folder, lambda mount: ReadRequest(mount=mount, path=path))
+        return _download(found, folder, path)
+
+
+def _path(request: Request) -> bytes:
+    try:
+        return path_bytes(request.query_params.get("path", ""))
+    except ValueError as error:
+        raise ValidationError({"path": str(error)}) from None
+
+
+def _folder(view: ApiView, job_id: int) -> JobFolder:
+    job: Job = job_with_right(user=view.user, job_id=job_id, action=Action.JOB_FILES)
+    folder = job_folder(job=job)
+    files_read(user=view.user, job=job, now=timezone.now())
+    return folder
+
+
+def _listing(found: Answered, path: bytes) -> FolderListing:
+    if found.there.kind == "folder":
+        return found.session.listing()
+    found.session.close()
+    there = found.there
+    name = path.rpartition(b"/")[2]
+    entry = FileEntry(name=name, kind=there.kind, size=there.size, changed_ms=there.changed_ms)
+    return FolderListing(entries=(entry,), more=False)
+
+
+def _row(entry: FileEntry, parent: bytes) -> dict[str, Any]:
+    return {
+        "name": entry.name.decode(errors="replace"),
+        "path": path_text(b"/".join(filter(None, (parent, entry.name)))),
+        "kind": entry.kind,
+        "size": entry.size,
+        "changed_at": datetime.fromtimestamp(min(max(entry.changed_ms, 0), LATEST_MS) / 1000, UTC),
+    }
+
+
+def _download(found: Answered, folder: JobFolder, path: bytes) -> StreamingHttpResponse:
+    is_folder = found.there.kind == "folder"
+    pieces = aside(_pieces(found))
+    answer = StreamingHttpResponse(pieces, content_type=ARCHIVE if is_folder else BYTES)
+    last = path.rpartition(b"/")[2] or folder.mount.source.rpartition("/")[2].encode()
+    name = re.sub(r"[\x00-\x1f\x7f-\x9f\ufffd/\\]", "_", last.decode(errors="replace"))
+    answer.headers["Content-Disposition"] = content_disposition_header(True, f"{name}.tar" if is_folder else name)
+    answer.headers["Content-Security-Policy"] = "sandbox; default-src 'none'"
+    answer.headers["X-Content-Type-Options"] = "nosniff"
+    if not is_folder:
+        answer.headers["Content-Length"] = str(found.there.size)
+    return answer
+
+
+def _pieces(found: Answered) -> Iterator[bytes]:
+    """The session is closed with the download, also where nobody reads it to its end."""
+    with found.session:
+        yield from found.session.pieces()

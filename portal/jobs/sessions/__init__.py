@@ -1,0 +1,1 @@
+"""Sessions with nodes: shells in tasks, and the files of job folders. See ``docs/decisions/sessions.md``."""
