@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,7 +17,9 @@ from portal.clusters.models import ImageRule, Membership, QuotaChange, SecretKin
 from portal.clusters.selectors import quota_lines
 from portal.clusters.services import image_rule_add, quota_change_create, secret_set, storage_create, vc_create
 from portal.jobs.models import Job
+from portal.jobs.services import code_upload
 from portal.notices.services import webhook_set
+from tests.support.archives import HELLO, packed
 from tests.support.cast import HOST, Api, cast_of, person
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World, job_file
@@ -97,6 +100,8 @@ CASES = {
     "job_stop": Case("job.stop", "POST", "jobs/{job}/stop"),
     "job_submit": Case("job.submit", "POST", "jobs", job_file(name="second"), 400),
     "job_validate": Case("job.submit", "POST", "validate", job_file(name="second")),
+    "code": Case("job.read", "GET", "code/{code}", None, 404),
+    "code_archive": Case("job.read", "GET", "code/{code}/archive", None, 404),
     "queue_list": Case("job.read", "GET", "queue"),
     "job_estimate": Case("job.submit", "POST", "estimates", job_file(name="second"), 400),
     "virtual_cluster_list": Case("vc.read", "GET", "virtual-clusters"),
@@ -186,6 +191,7 @@ OWN_AFFAIRS = {
     "login", "me", "token_list", "token_create", "token_revoke",
     "secret_list", "secret_set", "secret_delete", "user_import_template",
     "registry_login_list", "registry_login_set", "registry_login_delete",
+    "code_list", "code_limits", "code_upload", "code_forget",
     "notice_choice", "notice_choice_set",
 }  # fmt: skip
 
@@ -199,6 +205,7 @@ class Scene:
     waiting: Job
     change: QuotaChange
     extra: Membership
+    code: str
     rule: ImageRule
 
 
@@ -206,7 +213,8 @@ class Scene:
 def scene(db: None) -> Scene:
     world = World()
     world.node("gpu01", gpus=1)
-    running, waiting = world.submit(name="secret"), world.submit(name="secret")
+    code, _ = code_upload(user=world.user, stream=io.BytesIO(packed(HELLO)), now=world.now)
+    running, waiting = world.submit(name="secret", berth={"code": code.name}), world.submit(name="secret")
     world.settle()
     ScriptedNode("gpu02", gpus=1).report()
     later = world.now + timedelta(days=1)
@@ -226,7 +234,7 @@ def scene(db: None) -> Scene:
     Membership.objects.create(vc=world.vc, user=spare, role="member")
     Membership.objects.create(vc=world.vc, group=spares, role="member")
     rule = image_rule_add(vc=world.vc, pattern="*", now=world.now, actor="root")
-    return Scene(people, running, waiting, change, extra, rule)
+    return Scene(people, running, waiting, change, extra, code.name, rule)
 
 
 def may(person: str, action: str) -> bool:
@@ -267,7 +275,7 @@ def path_of(case: Case, scene: Scene) -> str:
     return case.path.format(
         job=scene.waiting.pk, running=scene.running.pk, change=scene.change.pk, extra=scene.extra.pk,
         rule=scene.rule.pk,
-        secret="stored", registry="stored.example.org",
+        secret="stored", registry="stored.example.org", code=scene.code,
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from django.conf import settings
 from django.utils import timezone
@@ -10,11 +11,13 @@ from django.utils import timezone
 from portal.accounts.models import User
 from portal.clusters.models import Node, Storage, VirtualCluster
 from portal.clusters.selectors import ImagePatterns, registry_logins, secret_values
+from portal.jobs.selectors.code import code_missing
 from portal.jobs.selectors.facts import cluster_facts
 from portal.jobs.selectors.labels import label_read
 from portal.jobs.selectors.storages import storage_names
 from portal.jobs.selectors.visible import job_restrict
 from portal.jobs.services.rights import right_problems
+from portal.jobs.services.specs import WORKDIR
 from portal.jobs.spec import (
     JobSpec,
     Problem,
@@ -41,6 +44,7 @@ def job_check(*, user: User, text: str | bytes) -> JobSpec:
         *_times(spec),
         *_nodes(spec),
         *_after(spec, user),
+        *_code(spec, user),
         *right_problems(spec=spec, user=user, now=timezone.now()),
     ]
     if problems:
@@ -121,3 +125,18 @@ def _after(spec: JobSpec, user: User) -> Iterator[Problem]:
         jobs = job_restrict(user=user).filter(user__username=label.user, name=label.name)
         if not (jobs if label.run is None else jobs.filter(run=label.run)).exists():
             yield Problem(f"{EXTRAS}.after[{place}]", f"there is no job {text} that you may see", "unknown")
+
+
+def _code(spec: JobSpec, user: User) -> Iterator[Problem]:
+    if spec.berth.code is None:
+        return
+    if code_missing(user=user, name=spec.berth.code):
+        message = (
+            f"there is no code {spec.berth.code} that you may use; upload its folder again: "
+            "berth submit --code DIR, or POST /api/v1/code"
+        )
+        yield Problem(f"{EXTRAS}.code", message, "unknown")
+    for place, mount in enumerate(spec.storages or ()):
+        if PurePosixPath(mount.mount_path) == PurePosixPath(WORKDIR):
+            message = f"the job's code is unpacked to {WORKDIR}: mount this storage elsewhere"
+            yield Problem(f"extras.storages[{place}].mountPath", message, "taken")
