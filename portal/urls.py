@@ -85,6 +85,8 @@ REST: list[URLPattern | URLResolver] = [
     path("jobs/<int:job_id>/files/content", jobs.FileContentView.as_view()),
     path("jobs/<int:job_id>/metrics", jobs.MetricsView.as_view()),
     path("validate", jobs.ValidateView.as_view()),
+    path("templates", jobs.TemplatesView.as_view()),
+    path("templates/<int:template_id>", jobs.TemplateView.as_view()),
     path("queue", jobs.QueueView.as_view()),
     path("usage", jobs.UsageView.as_view()),
     path("webhook", notices.WebhookView.as_view()),

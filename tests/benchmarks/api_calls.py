@@ -128,6 +128,8 @@ class Reader:
             return ",".join(self._rng.sample(known, min(3, len(known))))
         if known:
             return str(self._rng.choice(known))
+        if shape.get("format") == "date":
+            return (timezone.now() - timedelta(days=30)).date().isoformat() if name == "from" else None
         if name in TIMES:
             return (timezone.now() + timedelta(days=TIMES[name] * self._rng.random())).isoformat()
         if shape.get("items", shape).get("type") == "boolean":

@@ -17,8 +17,8 @@ from pytest_django.fixtures import DjangoAssertNumQueries
 
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.services import group_create, image_rule_add, member_set, storage_create, vc_create
-from portal.jobs.models import CodeFolder, Job, JobAttempt, Preemption
-from portal.jobs.services import code_upload
+from portal.jobs.models import CodeFolder, Job, JobAttempt, JobTemplate, Preemption
+from portal.jobs.services import code_upload, template_create
 from portal.notices.services import webhook_set, webhook_test
 from tests.benchmarks.api_calls import operations
 from tests.support.archives import packed
@@ -231,6 +231,7 @@ def grow(world: World) -> Job:
     Api(world.user)
     vc_create(name=f"team{number}", now=world.now)
     member_set(vc=world.vc, user=person(f"member{number}"), role="member", now=world.now)
+    template_create(home=world.vc, name=f"train{number}", description="", file=job_file(), now=world.now, actor="root")
     image_rule_add(vc=world.vc, pattern=f"*{'?' * number}", now=world.now, actor="root")
     storage_create(name=f"data{number}", root="/mnt/data", vcs=[world.vc], now=world.now, actor="root")
     webhook_set(url="https://example.org/", kinds=[], secret="whsec_" + "A" * 32, actor="root", now=world.now)
@@ -256,8 +257,13 @@ def code_of(world: World, number: int) -> CodeFolder:
 def addresses(job: Job) -> list[str]:
     """Every address of the API that reads, as the OpenAPI document has them."""
     document = Client(HTTP_HOST=HOST).get("/api/v1/openapi.json").json()
-    names = {"job_id": str(job.pk), "username": "alice", "group": "group1"}
-    names["code"] = CodeFolder.objects.order_by("id")[0].name
+    names = {
+        "template_id": str(JobTemplate.objects.earliest("id").pk),
+        "job_id": str(job.pk),
+        "username": "alice",
+        "group": "group1",
+        "code": CodeFolder.objects.earliest("id").name,
+    }
 
     def filled(path: str) -> str:
         name = {"nodes": "gpu01", "storages": "data1"}.get(path.split("/")[1], "vision")
