@@ -6,9 +6,11 @@ import os
 
 from redis import Redis
 
-from nodes.protocol import FrameKind
-from tests.nodes.portal_side import PortalSide
+from nodes.protocol import FrameKind, Phase
+from tests.nodes.code_server import CodeServer
+from tests.nodes.portal_side import PortalSide, spec_of
 from tests.nodes.sessions.caller import shell
+from tests.support.archives import HELLO, packed
 
 
 def test_a_shell_on_a_terminal_echoes_answers_and_ends_with_its_exit_code(
@@ -23,6 +25,19 @@ def test_a_shell_on_a_terminal_echoes_answers_and_ends_with_its_exit_code(
     caller.until("40 120")
     assert caller.ended().code == 7
     assert not caller.end.fault if caller.end else False
+
+
+def test_a_program_begins_where_the_code_of_the_task_lies(portal: PortalSide, redis: Redis) -> None:
+    server = CodeServer()
+    code = server.add(packed(HELLO))
+    spec = spec_of("trap 'exit 0' TERM; echo ready; while :; do sleep 0.1; done", code=code)
+    portal.addresses[spec.attempt] = server.url(code)
+    attempt = portal.order(spec, Phase.RUN)
+    portal.wait(attempt, lambda container: container.log_end > 0)
+    server.close()
+    caller = shell(portal, redis, attempt, "cat", "train.py", tty=False)
+    assert caller.ended().code == 0
+    assert caller.output == HELLO["train.py"]
 
 
 def test_a_command_without_a_terminal_has_its_own_streams_and_reads_to_the_end_of_its_input(
