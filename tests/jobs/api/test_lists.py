@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import re
 from datetime import timedelta
@@ -16,10 +17,11 @@ from pytest_django.fixtures import DjangoAssertNumQueries
 
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.services import group_create, image_rule_add, member_set, storage_create, vc_create
-from portal.jobs.models import Job, JobAttempt, JobTemplate, Preemption
-from portal.jobs.services import template_create
+from portal.jobs.models import CodeFolder, Job, JobAttempt, JobTemplate, Preemption
+from portal.jobs.services import code_upload, template_create
 from portal.notices.services import webhook_set, webhook_test
 from tests.benchmarks.api_calls import operations
+from tests.support.archives import packed
 from tests.support.cast import HOST, Api, person
 from tests.support.redis_server import RedisServer
 from tests.support.world import World, job_file
@@ -186,6 +188,7 @@ WRONG_LISTS = {
     "cell-types?is_node_level=perhaps": ("is_node_level", "Known are: true, false"),
     "virtual-clusters/vision/shares?user=": ("user", "Give a value"),
     "tokens?nonsense=1": ("nonsense", "There is no such parameter"),
+    "code?ordering=name": ("ordering", "Known are: id, -id, size"),
     "queue?ordering=place": ("ordering", "Known are: submitted_at"),
 }
 
@@ -233,6 +236,7 @@ def grow(world: World) -> Job:
     storage_create(name=f"data{number}", root="/mnt/data", vcs=[world.vc], now=world.now, actor="root")
     webhook_set(url="https://example.org/", kinds=[], secret="whsec_" + "A" * 32, actor="root", now=world.now)
     webhook_test(actor="root", now=world.now)
+    code_of(world, number)
     group = group_create(name=f"group{number}", description="d", roles={"vision": "lead"}, now=world.now, actor="root")
     group.user_set.add(person(f"student{number}"))
     first = JobAttempt.objects.order_by("id")[0]
@@ -240,6 +244,14 @@ def grow(world: World) -> Job:
         preemptor=first.job, victim=first, tasks=1, gpus=1, at=world.now, deadline=world.now + timedelta(seconds=30)
     )
     return job
+
+
+def code_of(world: World, number: int) -> CodeFolder:
+    """One more folder of code that a job names."""
+    archive = io.BytesIO(packed({"number": str(number).encode()}))
+    code, _ = code_upload(user=world.user, stream=archive, now=world.now)
+    world.submit(gpu=2, berth={"code": code.name})
+    return code
 
 
 def addresses(job: Job) -> list[str]:
@@ -250,6 +262,7 @@ def addresses(job: Job) -> list[str]:
         "job_id": str(job.pk),
         "username": "alice",
         "group": "group1",
+        "code": CodeFolder.objects.earliest("id").name,
     }
 
     def filled(path: str) -> str:
