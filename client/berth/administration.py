@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from berth.calls import Call, Listing, get, given, nothing, reading, send, text
 from berth.endpoint import Resource, WayT_co, endpoint, rows
-from berth.model import Group, GroupDetail, Imported, Storage, User
+from berth.model import Group, GroupDetail, ImageRule, Imported, Storage, User
 
 Role = Literal["user", "auditor", "admin"]
 LONG = {"limit": 200}
@@ -169,6 +169,25 @@ class Storages(Resource[WayT_co]):
     def remove(self, name: str) -> Call[None]:
         """Forgets a storage; what lies in it stays. Raises Conflict while jobs use it."""
         return Call("DELETE", _named("storages", name), nothing)
+
+
+class Images(Resource[WayT_co]):
+    """Which images jobs may run. Changing it is for administrators."""
+
+    @rows
+    def list(self, *, vc: str | None = None) -> Listing[ImageRule]:
+        """The patterns of the whole cluster and of your virtual clusters; without any, every image may run."""
+        return Listing("images", ImageRule, given({"vc": vc, **LONG}))
+
+    @endpoint
+    def allow(self, pattern: str, *, vc: str | None = None, note: str = "") -> Call[ImageRule]:
+        """Lets images of a pattern run, in one virtual cluster or in all that have none of their own."""
+        return send("POST", "images", ImageRule, {"pattern": pattern, "vc": vc, "note": note})
+
+    @endpoint
+    def disallow(self, rule_id: int) -> Call[None]:
+        """Takes a pattern off its list."""
+        return Call("DELETE", f"images/{rule_id}", nothing)
 
 
 def _roles(roles: Mapping[str, str]) -> list[dict[str, str]]:

@@ -50,6 +50,8 @@ class Action(StrEnum):
     GROUP_MANAGE = "group.manage"
     STORAGE_READ = "storage.read"  # of those who are in a VC: what its jobs may mount; everybody: everybody's
     STORAGE_MANAGE = "storage.manage"
+    IMAGES_READ = "images.read"  # which images a VC's jobs may run; the cluster's list is everybody's
+    IMAGES_SET = "images.set"
 
 
 R = Relation
@@ -82,6 +84,8 @@ ALLOWED: Mapping[Action, frozenset[Relation]] = {
     Action.GROUP_MANAGE: frozenset({R.ADMIN}),
     Action.STORAGE_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.MEMBER}),
     Action.STORAGE_MANAGE: frozenset({R.ADMIN}),
+    Action.IMAGES_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.MEMBER}),
+    Action.IMAGES_SET: frozenset({R.ADMIN}),
 }
 
 _CLUSTER_WIDE: Mapping[str, Relation] = {ClusterRole.ADMIN: R.ADMIN, ClusterRole.AUDITOR: R.AUDITOR}

@@ -12,7 +12,7 @@ from portal.jobs.logs.retention import logs_expire
 from portal.jobs.logs.stream import streams_client
 from portal.jobs.metrics.folding import samples_fold
 from portal.jobs.metrics.record import Records
-from portal.jobs.services import usage_roll
+from portal.jobs.services import code_expire, usage_roll
 
 
 @shared_task(name="control.archive_sweep")
@@ -26,6 +26,12 @@ def expire() -> None:
     """Delete old logs: one part of the archive each minute, all of it each five hours."""
     now = timezone.now()
     logs_expire(archive=Archive(settings.LOG_DIR), now=now, part=int(now.timestamp()) // 60)
+
+
+@shared_task(name="control.code_expire")
+def forget_code() -> None:
+    """Delete uploaded code that no job names."""
+    code_expire(now=timezone.now())
 
 
 @shared_task(name="control.samples_fold")

@@ -47,6 +47,8 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str, Any, Any]] = {
     "user_set_password": ("user.password", "spare", None, None),
     "group_change": ("group", "spares", {"description": ""}, {"description": "d"}),
     "group_member_add": ("group", "extra", None, {"group": "spares"}),
+    "image_allow": ("images", "the cluster", None, {"pattern": "registry.example.org/*", "note": ""}),
+    "image_disallow": ("images", "vision", {"pattern": "*", "note": ""}, None),
     "storage_change": ("storage", "data", {"per_user": False}, {"per_user": True}),
     "firm_right_set": ("vc.firm_right", "alice", None, {"gpus": 1, "last_day": "2999-01-01"}),
 }  # fmt: skip

@@ -81,6 +81,7 @@ class Reader:
             "storage": list(Storage.objects.values_list("name", flat=True)),
             "username": list(type(user).objects.values_list("username", flat=True)),
             "group": list(Group.objects.values_list("name", flat=True)) or ["no-such-group"],
+            "pattern": ["nvcr.io", "e"],
             "text": ["filled", "7", "no-such-text"],
             "node": list(Node.objects.values_list("name", flat=True)),
             "name": ["llama", "resnet", "notebook", "no-such-name", "e"],

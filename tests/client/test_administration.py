@@ -75,6 +75,13 @@ def test_every_gpu_is_listed_with_its_holder(world: World, berth: Client) -> Non
     assert [gpu.uuid for gpu in berth.gpus(state=["free"])] == [free.uuid]
 
 
+def test_images_are_allowed_and_disallowed(admin: Client, berth: Client) -> None:
+    rule = admin.images.allow("busybox", vc="vision", note="small")
+    assert [(one.pattern, one.vc) for one in berth.images.list()] == [("busybox", "vision")]
+    admin.images.disallow(rule.id)
+    assert list(berth.images.list()) == []
+
+
 def test_storages_are_made_changed_and_removed(admin: Client, berth: Client) -> None:
     made = admin.storages.create("data", "/mnt/data", read_only=True, virtual_clusters=["vision"])
     assert (made.read_only, made.nodes) == (True, [])

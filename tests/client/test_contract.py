@@ -39,6 +39,8 @@ ANSWERS: dict[tuple[str, str], Any] = {
     ("nodes", "get"): model.Page[model.Node],
     ("nodes/{name}", "get"): model.Node,
     ("nodes/{name}", "patch"): model.Node,
+    ("images", "get"): model.Page[model.ImageRule],
+    ("images", "post"): model.ImageRule,
     ("storages", "get"): model.Page[model.Storage],
     ("storages", "post"): model.Storage,
     ("storages/{name}", "get"): model.Storage,

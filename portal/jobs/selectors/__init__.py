@@ -1,5 +1,6 @@
 """Reading jobs: what somebody may see, as lists and details with a fixed number of queries."""
 
+from portal.jobs.selectors.code import code_get, code_missing, code_ordered, code_restrict, code_uploaded
 from portal.jobs.selectors.details import (
     RoleState,
     job_attempt_current,
@@ -59,6 +60,11 @@ __all__ = [
     "UsageReport",
     "UsageRow",
     "cluster_facts",
+    "code_get",
+    "code_missing",
+    "code_ordered",
+    "code_restrict",
+    "code_uploaded",
     "forecast",
     "job_attempt_current",
     "job_attempts",

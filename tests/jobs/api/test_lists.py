@@ -17,7 +17,7 @@ from django.utils import timezone
 from pytest_django.fixtures import DjangoAssertNumQueries
 
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.services import group_create, member_set, storage_create, vc_create
+from portal.clusters.services import group_create, image_rule_add, member_set, storage_create, vc_create
 from portal.jobs.models import Job, JobAttempt, Preemption
 from portal.notices.services import webhook_set, webhook_test
 from tests.benchmarks.api_calls import operations
@@ -229,6 +229,7 @@ def grow(world: World) -> Job:
     Api(world.user)
     vc_create(name=f"team{number}", now=world.now)
     member_set(vc=world.vc, user=person(f"member{number}"), role="member", now=world.now)
+    image_rule_add(vc=world.vc, pattern=f"*{'?' * number}", now=world.now, actor="root")
     storage_create(name=f"data{number}", root="/mnt/data", vcs=[world.vc], now=world.now, actor="root")
     webhook_set(url="https://example.org/", kinds=[], secret="whsec_" + "A" * 32, actor="root", now=world.now)
     webhook_test(actor="root", now=world.now)
