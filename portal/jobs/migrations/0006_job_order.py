@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     dependencies = [
         ("clusters", "0005_image_rules"),
-        ("jobs", "0004_code"),
+        ("jobs", "0005_templates"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
