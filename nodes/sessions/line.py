@@ -87,12 +87,10 @@ class Line:
 
     def input(self) -> Input:
         """The next of what the portal sent; waits. Raises LineClosed."""
-        while not self.over:
-            try:
-                return self._input.get(timeout=LOOK_UP_S)
-            except queue.Empty:
-                continue
-        raise LineClosed
+        taken = self._input.get()
+        if self.over:
+            raise LineClosed
+        return taken
 
     def took(self, size: int) -> None:
         """So many bytes of the input are used up: the portal may send as many more. Raises LineClosed."""
@@ -111,6 +109,7 @@ class Line:
         """Ends it without a word."""
         if not self.over:
             self._over.set()
+            self._input.put(None)  # wakes who waits for it
             with self._room:
                 self._room.notify_all()
             self.closed()
