@@ -6,6 +6,7 @@ from celery import Celery
 
 from nodes.cgroups import machine_raises_limits
 from nodes.clock import Clock
+from nodes.code import CodeStore
 from nodes.gpus import GpuBackend, backend_from
 from nodes.inventory import InventoryReader
 from nodes.journal import Journal, boot_next
@@ -32,6 +33,7 @@ class Agent:
         self._gpus = backend_from(options.gpus, node=options.name, held=self._held)
         self._runtime = _runtime(options, self._gpus)
         self._logs = _logs(options, key)
+        self._code = CodeStore(options.state_dir / "code", options.code_cache_gb << 30)
         inventory = InventoryReader(
             runtime=self._runtime,
             gpus=self._gpus,
@@ -53,6 +55,7 @@ class Agent:
             logs=self._logs,
             gpus=self._gpus,
             journal=Journal(options.state_dir / "attempts"),
+            code=self._code,
             policy=policy,
             clock=clock,
             lease_still_s=options.lease_still_s,
@@ -98,6 +101,7 @@ class Agent:
         self._reporter.close()
         self._sampler.close()
         self._logs.close()
+        self._code.close()
         self._runtime.close()
         self._gpus.close()
 
@@ -126,6 +130,7 @@ def _runtime(options: Options, gpus: GpuBackend) -> Runtime:
         simulated=gpus.simulated,
         raises_limits=machine_raises_limits(),
         notices=options.state_dir / "notices",
+        workspaces=options.state_dir / "workspaces",
     )
 
 

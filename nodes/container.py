@@ -31,14 +31,15 @@ RAISED_LIMITS = frozenset(name for name, _ in _RAISED_ULIMITS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """What of the node decides over a container. ``notices``: the folder in which each attempt's notice has a folder;
-    ``cdi``: device names that the Engine knows; ``simulated``: the GPUs are declared, so no device is asked for;
-    ``cpus_of``: CPUs near a GPU, by UUID; ``raises_limits``: the Engine may set limits above its own (not where it
-    runs inside a container itself)."""
+    """What of the node decides over a container. ``notices`` and ``workspaces``: the folders in which each attempt's
+    notice and its code have a folder; ``cdi``: device names that the Engine knows; ``simulated``: the GPUs are
+    declared, so no device is asked for; ``cpus_of``: CPUs near a GPU, by UUID; ``raises_limits``: the Engine may set
+    limits above its own (not where it runs inside a container itself)."""
 
     cluster: str
     node: str
     notices: str
+    workspaces: str = ""
     cdi: frozenset[str] = frozenset()
     simulated: bool = False
     cpus_of: Mapping[str, frozenset[int]] = field(default_factory=dict)
@@ -143,10 +144,7 @@ def _host(spec: ContainerSpec, facts: NodeFacts) -> dict[str, Any]:
         "security_opt": ["no-new-privileges:true"],
         "network_mode": spec.network,
         "port_bindings": {port: port for port in _ports(spec)} if spec.network == "bridge" else None,
-        "mounts": [
-            *(_mount(mount.source, mount.target, mount.read_only) for mount in spec.mounts),
-            _mount(f"{facts.notices}/{spec.attempt}", NOTICE_TARGET, True),
-        ],
+        "mounts": _mounts(spec, facts),
         "device_requests": _devices(spec.gpus, facts),
         "devices": [f"{_INFINIBAND}:{_INFINIBAND}:rwm"] if limits.infiniband and facts.infiniband else None,
         "log_config": LogConfig(type="json-file", config={"max-size": "256m", "max-file": "4", "mode": "blocking"}),
@@ -165,6 +163,12 @@ def _ulimits(facts: NodeFacts) -> list[Ulimit]:
     """Locked memory for RDMA, many open files, no core dumps, and a stack that deep programs need."""
     wanted = (*_ULIMITS, *(_RAISED_ULIMITS if facts.raises_limits else ()))
     return [Ulimit(name=name, soft=value, hard=value) for name, value in wanted]
+
+
+def _mounts(spec: ContainerSpec, facts: NodeFacts) -> list[Mount]:
+    code = [_mount(f"{facts.workspaces}/{spec.attempt}", spec.workdir, False)] if spec.code else []
+    storages = (_mount(mount.source, mount.target, mount.read_only) for mount in spec.mounts)
+    return [*code, *storages, _mount(f"{facts.notices}/{spec.attempt}", NOTICE_TARGET, True)]
 
 
 def _mount(source: str, target: str, read_only: bool) -> Mount:

@@ -12,6 +12,7 @@ from signal import SIGKILL, SIGTERM
 
 import structlog
 
+from nodes.code import CodeAway
 from nodes.ending import exit_of, exit_stopped_before_start, exit_unkillable
 from nodes.journal import Record, Stopping
 from nodes.lease import LeaseWatch, lease_watch
@@ -33,6 +34,7 @@ from nodes.protocol import (
 )
 from nodes.runtimes.base import Cancelled, Failed, Found, RuntimeAway, Status
 from nodes.storages import checkpoint_place, file_changed_ms, file_touch, mounts_prepare
+from nodes.workspace import workspace_make
 from nodes.world import World
 
 log = structlog.get_logger(__name__)
@@ -277,6 +279,8 @@ class Keeper:
         mounts_prepare(spec)
         checkpoint = checkpoint_place(spec)
         self._move(ContainerState.PULLING)
+        if not self._code_is_here(spec):
+            return AWAY_EVERY_S
         image = self._world.runtime.image(spec, progress=self._show, cancelled=self._unwanted)
         if spec.digest is not None and image.digest != spec.digest:
             raise Failed(Cause.IMAGE_MISMATCH, f"the image here is {image.digest}, the other tasks run {spec.digest}")
@@ -300,6 +304,28 @@ class Keeper:
         )
         self._save(record.forward(ContainerState.PREPARED))
         return 0.0
+
+    def _code_is_here(self, spec: ContainerSpec) -> bool:
+        """Fetches and unpacks the code that comes with the job, once; False when the portal does not give it now."""
+        if spec.code is None:
+            return True
+        place = self._world.runtime.code_place(spec)
+        if place.folder.exists():
+            return True
+        try:
+            archive = self._world.code.open(
+                spec.code, address=self._code_address, progress=self._show, cancelled=self._unwanted
+            )
+        except CodeAway as away:
+            self._show(Progress(code="code", message=away.message))
+            return False
+        with archive:
+            workspace_make(archive, spec.code, place)
+        return True
+
+    def _code_address(self) -> str | None:
+        sealed = self._order.code if self._order else None
+        return self._world.unseal(sealed).decode() if sealed else None
 
     def _lease_remaining(self, spec: ContainerSpec) -> float:
         if self._lease is None:

@@ -14,6 +14,7 @@ import msgspec
 import structlog
 
 from nodes.clock import Clock
+from nodes.code import CodeStore
 from nodes.gpus.base import GpuBackend
 from nodes.journal import Journal, Record, attempt_is_safe
 from nodes.keeper import LOOK_EVERY_S, Keeper
@@ -63,6 +64,7 @@ class Supervisor:
         logs: LogPipeline,
         gpus: GpuBackend,
         journal: Journal,
+        code: CodeStore,
         policy: Policy,
         clock: Clock,
         lease_still_s: float,
@@ -83,10 +85,12 @@ class Supervisor:
             runtime=runtime,
             logs=logs,
             journal=journal,
+            code=code,
             policy=policy,
             clock=clock,
             lease_still_s=lease_still_s,
             spec=self._specs.get,
+            unseal=key.unseal,
             conflict=self._conflict,
             gpu_busy=self._gpu_busy,
             changed=changed,

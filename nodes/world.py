@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nodes.clock import Clock
+from nodes.code import CodeStore
 from nodes.journal import Journal
 from nodes.logs import LogPipeline
 from nodes.policy import Policy
@@ -16,16 +17,18 @@ from nodes.runtimes.base import Runtime
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """``spec`` gives a spec by its hash; ``conflict`` names the live attempt that holds one of the GPUs; ``gpu_busy``
-    says whether a process of the attempt still has one open; ``changed`` tells the reporter, with True when the portal
-    waits for it; ``gone`` forgets a removed attempt."""
+    says whether a process of the attempt still has one open; ``unseal`` opens what was sealed to this node;
+    ``changed`` tells the reporter, with True when the portal waits for it; ``gone`` forgets a removed attempt."""
 
     runtime: Runtime
     logs: LogPipeline
     journal: Journal
+    code: CodeStore
     policy: Policy
     clock: Clock
     lease_still_s: float
     spec: Callable[[str], ContainerSpec | None]
+    unseal: Callable[[str], bytes]
     conflict: Callable[[str, tuple[str, ...]], str | None]
     gpu_busy: Callable[[str, tuple[str, ...]], bool]
     changed: Callable[[bool], None]

@@ -31,6 +31,7 @@ DATA_DIR = env_path("BERTH_DATA_DIR", BASE_DIR / "data")
 KEYS_DIR = env_path("BERTH_KEYS_DIR", DATA_DIR / "keys")
 LOG_DIR = DATA_DIR / "logs"
 JOBS_DIR = DATA_DIR / "jobs"
+CODE_DIR = DATA_DIR / "code"
 METRICS_DIR = DATA_DIR / "metrics"
 
 # ---------------------------------------------------------------- who we are
@@ -168,6 +169,7 @@ CELERY = {
         "archive": {"task": "control.archive_sweep", "schedule": 2.0, "options": {"expires": 2}},
         "doomed": {"task": "control.find_doomed", "schedule": 15.0, "options": {"expires": 15}},
         "estimates": {"task": "control.estimate_starts", "schedule": 30.0, "options": {"expires": 30}},
+        "old_code": {"task": "control.code_expire", "schedule": 600.0, "options": {"expires": 600}},
         "old_logs": {"task": "control.logs_expire", "schedule": 60.0, "options": {"expires": 60}},
         "samples": {"task": "control.samples_fold", "schedule": 20.0, "options": {"expires": 20}},
         "usage": {"task": "control.usage_roll", "schedule": 60.0, "options": {"expires": 60}},
@@ -197,6 +199,14 @@ LOG_RETENTION_DAYS = env_int("BERTH_LOG_RETENTION_DAYS", 90, least=1)
 IDLE_PERCENT = env_int("BERTH_IDLE_PERCENT", 5)
 CURRENCY = env_str("BERTH_CURRENCY", "")
 MAX_JOB_FILE_BYTES = 1_000_000
+
+# ---------------------------------------------------------------- code that comes with jobs
+CODE_MAX_BYTES = env_int("BERTH_CODE_MAX_MB", 100, least=1) << 20
+CODE_UNPACKED_MAX_BYTES = env_int("BERTH_CODE_UNPACKED_MAX_MB", 1000, least=1) << 20
+CODE_MAX_ENTRIES = env_int("BERTH_CODE_MAX_FILES", 20_000, least=1)
+CODE_USER_BYTES = env_int("BERTH_CODE_USER_GB", 10, least=1) << 30
+CODE_KEPT_DAYS = env_int("BERTH_CODE_KEPT_DAYS", 7, least=1)
+CODE_RATE = env_rate("BERTH_CODE_RATE", "600/hour")
 
 # ---------------------------------------------------------------- notices
 EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
@@ -252,6 +262,7 @@ SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2_000_000
+BODY_MAX_BYTES = 10_000_000
 
 # ---------------------------------------------------------------- REST
 REST_FRAMEWORK = {

@@ -8,12 +8,14 @@ from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSpli
 
 from portal.accounts import api as accounts
 from portal.clusters import api as clusters
-from portal.common.converters import Name, Person, SecretName, Server
+from portal.common.converters import CodeName, Name, Person, SecretName, Server
 from portal.common.health import healthz
 from portal.dispatch import api as dispatch
 from portal.jobs import api as jobs
+from portal.jobs.code.tickets import PATH as NODE_CODE
 from portal.notices import api as notices
 
+register_converter(CodeName, "code")
 register_converter(Name, "name")
 register_converter(Person, "person")
 register_converter(SecretName, "secret")
@@ -44,6 +46,8 @@ REST: list[URLPattern | URLResolver] = [
     path("virtual-clusters/<name:name>/secrets/<secret:secret>", clusters.TeamSecretView.as_view()),
     path("virtual-clusters/<name:name>/registry-logins", clusters.TeamRegistryLoginsView.as_view()),
     path("virtual-clusters/<name:name>/registry-logins/<server:server>", clusters.TeamRegistryLoginView.as_view()),
+    path("images", clusters.ImagesView.as_view()),
+    path("images/<int:rule_id>", clusters.ImageView.as_view()),
     path("storages", clusters.StoragesView.as_view()),
     path("storages/<name:name>", clusters.StorageView.as_view()),
     path("secrets", clusters.SecretsView.as_view()),
@@ -73,10 +77,16 @@ REST: list[URLPattern | URLResolver] = [
     path("jobs/<int:job_id>/preemptions", jobs.PreemptionsView.as_view()),
     path("jobs/<int:job_id>/tasks", jobs.TasksView.as_view()),
     path("jobs/<int:job_id>/logs", jobs.LogsView.as_view()),
+    path("code", jobs.CodeFoldersView.as_view()),
+    path("code/limits", jobs.CodeLimitsView.as_view()),
+    path("code/<code:code>", jobs.CodeFolderView.as_view()),
+    path("code/<code:code>/archive", jobs.CodeArchiveView.as_view()),
     path("jobs/<int:job_id>/files", jobs.FilesView.as_view()),
     path("jobs/<int:job_id>/files/content", jobs.FileContentView.as_view()),
     path("jobs/<int:job_id>/metrics", jobs.MetricsView.as_view()),
     path("validate", jobs.ValidateView.as_view()),
+    path("templates", jobs.TemplatesView.as_view()),
+    path("templates/<int:template_id>", jobs.TemplateView.as_view()),
     path("queue", jobs.QueueView.as_view()),
     path("usage", jobs.UsageView.as_view()),
     path("webhook", notices.WebhookView.as_view()),
@@ -94,6 +104,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("portal.notices.urls")),
     path("api/v1/", include(REST)),
     path("rest-server/api/v2/", include("portal.openpai.urls")),
+    path(f"{NODE_CODE}<str:signed>", jobs.node_code),
     path("api/docs", SpectacularSwaggerSplitView.as_view(url_name="openapi"), name="api-docs"),
     path("healthz", healthz, name="healthz"),
     path("admin/", admin.site.urls),

@@ -6,7 +6,7 @@ import random
 import ssl
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import IO, Any, Generic, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx
@@ -23,7 +23,26 @@ PAUSES = (0.2, 0.6, 1.5)
 LONGEST_PAUSE = 30.0
 """A server that asks to wait longer than this is not waited for."""
 TRY_AGAIN = frozenset({429, 502, 503, 504})
+PIECE = 64 * 1024
 NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+
+
+@dataclass(frozen=True, slots=True)
+class FileBody:
+    """A body that is read from a file while it is sent; ``told`` hears how many bytes are gone."""
+
+    file: IO[bytes]
+    size: int
+    told: Callable[[int], None]
+
+    def pieces(self) -> Iterator[bytes]:
+        """All of it, from the start."""
+        self.file.seek(0)
+        gone = 0
+        while piece := self.file.read(PIECE):
+            yield piece
+            gone += len(piece)
+            self.told(gone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +54,7 @@ class Call(Generic[T]):
     path: str
     read: Callable[[httpx.Response], T]
     params: Params = field(default_factory=dict)
-    content: bytes | None = None
+    content: bytes | FileBody | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = False
 
@@ -69,8 +88,16 @@ class Rest:
     seconds: float
 
 
-Steps = Generator[Call[Any] | Rest, Any, T]
-"""What to do next, until a result is there: a client sends each call, rests each rest, and gives back the response."""
+@dataclass(frozen=True, slots=True)
+class Work(Generic[T]):
+    """Something that takes a while and asks no server."""
+
+    do: Callable[[], T]
+
+
+Steps = Generator[Call[Any] | Rest | Work[Any], Any, T]
+"""What to do next, until a result is there: a client sends each call, rests each rest, does each work, and gives back
+the response or what the work made."""
 
 
 @dataclass(frozen=True, slots=True)

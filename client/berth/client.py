@@ -11,12 +11,12 @@ from typing import Any, Self, TypeVar, Unpack, cast
 
 import httpx
 
-from berth.administration import Groups, Storages, Users
-from berth.calls import Call, Listing, Rest, Steps, failure, problem_of
+from berth.administration import Groups, Images, Storages, Templates, Users
+from berth.calls import Call, FileBody, Listing, Rest, Steps, Work, failure, problem_of
 from berth.endpoint import Awaiting, Blocking, WayT_co
 from berth.logs import PATIENCE_S, AsyncLogFollow, Following, LogFollow
 from berth.model import Page
-from berth.resources import Everything, Jobs, Nodes, Tokens, VirtualClusters
+from berth.resources import CodeFolders, Everything, Jobs, Nodes, Tokens, VirtualClusters
 from berth.server import Server
 from berth.shell import AsyncShell, Shell, ShellOptions, Terminal
 
@@ -45,11 +45,14 @@ class Parts(Everything[WayT_co], ABC):
         super().__init__(way)
         self.server = Server(url, token, ca_file, trust_env)
         self.jobs: Jobs[WayT_co] = Jobs(way)
+        self.code: CodeFolders[WayT_co] = CodeFolders(way)
         self.nodes: Nodes[WayT_co] = Nodes(way)
         self.virtual_clusters: VirtualClusters[WayT_co] = VirtualClusters(way)
         self.tokens: Tokens[WayT_co] = Tokens(way)
         self.users: Users[WayT_co] = Users(way)
         self.storages: Storages[WayT_co] = Storages(way)
+        self.images: Images[WayT_co] = Images(way)
+        self.templates: Templates[WayT_co] = Templates(way)
         self.groups: Groups[WayT_co] = Groups(way)
         self._open(**self.server.http(timeout_s))
 
@@ -80,11 +83,14 @@ class Client(Parts[Blocking], Blocking):
             result: T = end.value
             return result
 
-    def _take(self, step: Call[Any] | Rest) -> httpx.Response | None:
+    def _take(self, step: Call[Any] | Rest | Work[Any]) -> Any:
         if isinstance(step, Rest):
             time.sleep(step.seconds)
             return None
-        return self._http.request(**_request(step))
+        if isinstance(step, Work):
+            return step.do()
+        body = step.content.pieces() if isinstance(step.content, FileBody) else step.content
+        return self._http.request(content=body, **_request(step))
 
     def walk(self, listing: Listing[T]) -> Iterator[T]:
         """Each row of each page."""
@@ -159,11 +165,14 @@ class AsyncClient(Parts[Awaiting], Awaiting):
             result: T = end.value
             return result
 
-    async def _take(self, step: Call[Any] | Rest) -> httpx.Response | None:
+    async def _take(self, step: Call[Any] | Rest | Work[Any]) -> Any:
         if isinstance(step, Rest):
             await asyncio.sleep(step.seconds)
             return None
-        return await self._http.request(**_request(step))
+        if isinstance(step, Work):
+            return await asyncio.to_thread(step.do)
+        body = _sent_async(step.content) if isinstance(step.content, FileBody) else step.content
+        return await self._http.request(content=body, **_request(step))
 
     async def walk(self, listing: Listing[T]) -> AsyncIterator[T]:
         """Each row of each page."""
@@ -224,9 +233,13 @@ def _request(call: Call[Any]) -> dict[str, Any]:
         "method": call.method,
         "url": call.path,
         "params": dict(call.params),
-        "content": call.content,
         "headers": dict(call.headers),
     }
+
+
+async def _sent_async(body: FileBody) -> AsyncIterator[bytes]:
+    for piece in body.pieces():
+        yield piece
 
 
 def _download(job_id: int, path: str) -> dict[str, Any]:

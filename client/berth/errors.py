@@ -24,6 +24,14 @@ class Misused(BerthError):
     """The client was asked for something that cannot be: an address that is none, an unreadable certificate."""
 
 
+class FolderTooLarge(Misused):
+    """A folder of code is larger than the server takes; ``largest``: its largest files with their bytes."""
+
+    def __init__(self, sentence: str, largest: tuple[tuple[str, int], ...]) -> None:
+        super().__init__(sentence)
+        self.largest = largest
+
+
 class Unreachable(BerthError):
     """The server did not answer: away, cut off, or too slow."""
 

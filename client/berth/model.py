@@ -214,12 +214,32 @@ class Attempt(Answer, frozen=True, kw_only=True):
     digests: dict[str, Any]
 
 
+class Code(Answer, frozen=True, kw_only=True):
+    """An uploaded folder of code; ``id`` is what a job file names. Bytes of the archive and of the files in it."""
+
+    id: str
+    size: int
+    unpacked: int
+    entries: int
+    created_at: datetime
+    used_at: datetime
+
+
+class CodeLimits(Answer, frozen=True, kw_only=True):
+    """What the server takes: bytes of an archive, bytes and number of files in it."""
+
+    size: int
+    unpacked: int
+    entries: int
+
+
 class JobDetail(Job, frozen=True, kw_only=True):
     """A job from near; ``attempt`` is its newest."""
 
     waiting: Waiting | None
     roles: list[Role]
     attempt: Attempt | None
+    code: Code | None
 
 
 class Moved(Answer, frozen=True, kw_only=True):
@@ -546,6 +566,34 @@ class Gpu(Answer, frozen=True, kw_only=True):
     usable: bool
     fault: str
     holder: Holder | None
+
+
+class ImageRule(Answer, frozen=True, kw_only=True):
+    """Images that may run, by a shell pattern; ``vc`` None: in all virtual clusters without patterns of their own."""
+
+    id: int
+    pattern: str
+    vc: str | None
+    note: str
+    created_at: datetime
+
+
+class Template(Answer, frozen=True, kw_only=True):
+    """A job file that is kept. ``visibility``: private, vc or public; ``author``: who wrote it last."""
+
+    id: int
+    name: str
+    description: str
+    visibility: str
+    vc: str | None
+    author: str
+    changed_at: datetime
+
+
+class TemplateDetail(Template, frozen=True, kw_only=True):
+    """A template with its file."""
+
+    file: str
 
 
 class Storage(Answer, frozen=True, kw_only=True):

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
-from berth.calls import Call, Listing, Rest, Steps, get, given, nothing, reading, send, text
+from berth.calls import Call, FileBody, Listing, Rest, Steps, Work, get, given, nothing, reading, send, text
 from berth.endpoint import Resource, WayT_co, endpoint, procedure, rows
-from berth.errors import JobUnfinished
+from berth.errors import JobUnfinished, NotFound
+from berth.job_file import with_code
 from berth.model import (
     LIVE,
     Attempt,
+    Code,
+    CodeLimits,
     Estimate,
     Event,
     File,
@@ -39,6 +43,7 @@ from berth.model import (
     VirtualCluster,
     VirtualClusterDetail,
 )
+from berth.packing import Archive, pack
 
 Scope = Literal["read", "submit", "admin"]
 Intent = Literal["open", "cordoned", "draining"]
@@ -59,9 +64,11 @@ class Jobs(Resource[WayT_co]):
     """Jobs. ``document`` is a job file as YAML or JSON."""
 
     @endpoint
-    def submit(self, document: str | bytes, *, key: str | None = None) -> Call[JobDetail]:
+    def submit(self, document: str | bytes, *, key: str | None = None, code: str | None = None) -> Call[JobDetail]:
         """Submits a job file. Sent again with the same ``key`` it is the same job; one is made up where none is given,
-        so that a broken connection never submits twice. Raises NotValid with every problem of the file."""
+        so that a broken connection never submits twice. ``code``: the id of an uploaded folder that comes with it.
+        Raises NotValid with every problem of the file."""
+        document = with_code(document, code) if code else document
         return _file("jobs", JobDetail, document, {"Idempotency-Key": key or uuid.uuid4().hex}, repeatable=True)
 
     @endpoint
@@ -186,6 +193,41 @@ class Jobs(Resource[WayT_co]):
             if timeout_s is not None and waited >= timeout_s:
                 raise JobUnfinished(job_id, job.state, timeout_s)
             yield Rest(every_s if timeout_s is None else min(every_s, timeout_s - waited))
+
+
+class CodeFolders(Resource[WayT_co]):
+    """Folders of code that come with jobs."""
+
+    @procedure
+    def upload(self, folder: str | Path, *, told: Callable[[int, int], None] | None = None) -> Steps[Code]:
+        """Packs a folder and uploads it, unless the server has it. ``told`` hears of the bytes that are sent and of
+        how many there are. Raises Misused for what cannot be packed, FolderTooLarge."""
+        limits = yield from get("code/limits", CodeLimits).steps()
+        archive: Archive = yield Work(lambda: pack(folder, limits))
+        with archive:
+            try:
+                return (yield from get(f"code/{archive.id}", Code).steps())
+            except NotFound:
+                pass
+            body = FileBody(archive.file, archive.size, lambda sent: told(sent, archive.size) if told else None)
+            headers = {"Content-Type": "application/gzip", "Content-Length": str(archive.size)}
+            upload = Call("POST", "code", reading(Code), content=body, headers=headers, repeatable=True)
+            return (yield from upload.steps())
+
+    @endpoint
+    def get(self, code: str) -> Call[Code]:
+        """One folder by its id. Raises NotFound where there is none that you may use."""
+        return get(f"code/{quote(code, safe=':')}", Code)
+
+    @rows
+    def list(self) -> Listing[Code]:
+        """What you uploaded and what is still there, newest first."""
+        return Listing("code", Code, LONG)
+
+    @endpoint
+    def forget(self, code: str) -> Call[None]:
+        """Takes your upload back; jobs that name it keep it."""
+        return Call("DELETE", f"code/{quote(code, safe=':')}", nothing)
 
 
 class Nodes(Resource[WayT_co]):

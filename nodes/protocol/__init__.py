@@ -30,6 +30,7 @@ from nodes.protocol.logs import (
 )
 from nodes.protocol.messages import (
     PROTOCOL_VERSION,
+    Code,
     ContainerReport,
     ContainerSpec,
     Desired,
@@ -65,6 +66,7 @@ from nodes.protocol.names import (
     session_streams,
     transport_options,
 )
+from nodes.protocol.packed import Bounds, PackedInvalid, PackedTooLarge, packed_check, packed_read
 from nodes.protocol.sessions import (
     CHUNK,
     REQUESTS_KEPT,
@@ -114,8 +116,10 @@ __all__ = [
     "STREAM_TTL_S",
     "WAKE_CHANNEL",
     "WINDOW",
+    "Bounds",
     "BrokenRecord",
     "Cause",
+    "Code",
     "ContainerReport",
     "ContainerSpec",
     "ContainerState",
@@ -140,6 +144,8 @@ __all__ = [
     "Mount",
     "NodeKey",
     "Order",
+    "PackedInvalid",
+    "PackedTooLarge",
     "Phase",
     "PortalKey",
     "Progress",
@@ -164,6 +170,8 @@ __all__ = [
     "log_stream",
     "moves_forward",
     "node_queue",
+    "packed_check",
+    "packed_read",
     "reached",
     "record_encode",
     "records_decode",

@@ -55,6 +55,16 @@ class ImageAuth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Code:
+    """The folder of code that comes with a job: the archive's SHA-256 (hex) and bytes, and what it unpacks to."""
+
+    sha256: str
+    size: int
+    unpacked: int
+    entries: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSpec:
     """Everything a node needs to make the container of one task attempt. Sealed in transit: it may hold secrets."""
 
@@ -83,6 +93,7 @@ class ContainerSpec:
     checkpoint: str | None = None  # path ON THE NODE of the file that the job touches at each checkpoint
     grace_s: int = 30
     auth: ImageAuth | None = None
+    code: Code | None = None  # unpacked to ``workdir``
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +114,7 @@ class Order:
     archived: int = 0  # log bytes safe in the archive: spool and stream may drop what lies before
     spec: str | None = None  # sealed ContainerSpec, until a report names its hash among ``specs_known``
     stop: Stop | None = None
+    code: str | None = None  # sealed address of its code, good for some minutes; while it may still be fetched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +150,7 @@ class Exit:
 class Progress:
     """What a container in ACCEPTED or PULLING is doing: "image 34 %", "attempt 1 still writes from gpu07"."""
 
-    code: str  # "image" | "lease" | "storage" | "engine" | "spec"
+    code: str  # "image" | "lease" | "storage" | "engine" | "spec" | "code"
     percent: int | None = None
     message: str = ""
 

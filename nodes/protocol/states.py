@@ -67,6 +67,7 @@ class Cause(StrEnum):
     PORT_TAKEN = "port_taken"  # a host port of the order is in use
     STORAGE_MISSING = "storage_missing"  # a storage of the order is not mounted here
     DEVICE_FAULT = "device_fault"  # driver missing, CDI name unknown, GPU gone
+    CODE_MISSING = "code_missing"  # the portal has the job's code no more, or it arrives damaged again and again
     NO_SPACE = "no_space"  # the node's disk is full
     ENGINE_FAULT = "engine_fault"  # the Engine failed in a way that is not the job's
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Protocol
 
 from nodes.logs import FrameSource, Position
@@ -74,6 +75,17 @@ class Image:
 
     digest: str
     reference: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodePlace:
+    """Where the code of a task lies on the node, and whose it is there; None: the agent's own, who gives nothing
+    away. ``mode``: of the folder itself, which others of the node may reach."""
+
+    folder: Path
+    uid: int | None
+    gid: int | None
+    mode: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +170,10 @@ class Runtime(Protocol):
         self, spec: ContainerSpec, *, progress: Callable[[Progress], None], cancelled: Callable[[], bool]
     ) -> Image:
         """Brings the spec's image to the node. Raises ``Failed`` or ``Cancelled``."""
+        ...
+
+    def code_place(self, spec: ContainerSpec) -> CodePlace:
+        """The folder that the task has as its working folder where code comes with it; ``remove`` takes it along."""
         ...
 
     def create(self, spec: ContainerSpec, spec_hash: str, image: Image) -> Found:

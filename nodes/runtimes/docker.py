@@ -24,12 +24,13 @@ from nodes.notice import notice_folder, notice_write
 from nodes.numa import cpus_near
 from nodes.ports import ports_check
 from nodes.protocol import LABEL, Cause, ContainerSpec, GpuInfo, Progress, ShellRequest, container_name
-from nodes.runtimes.base import Ending, Failed, Found, Image, RuntimeAway, RuntimeFacts, Status, Usage
+from nodes.runtimes.base import CodePlace, Ending, Failed, Found, Image, RuntimeAway, RuntimeFacts, Status, Usage
 from nodes.runtimes.docker_accounts import AccountFiles
 from nodes.runtimes.docker_faults import engine_errors, failure_of, limit_refused
 from nodes.runtimes.docker_images import ImageFinder
 from nodes.runtimes.docker_logs import DockerOutput
 from nodes.runtimes.docker_shell import DockerShell, exec_end, left_behind
+from nodes.workspace import workspace_remove
 
 log = structlog.get_logger(__name__)
 
@@ -43,8 +44,8 @@ _STATUS = {"created": Status.CREATED, "exited": Status.ENDED, "dead": Status.END
 
 class DockerRuntime:
     """``Runtime`` over one Engine. ``gpus`` are the node's, for CPUs near them; ``simulated`` ones need no device;
-    ``raises_limits``: the Engine may raise resource limits, as far as the machine tells; ``notices``: the folder for
-    the notices of attempts, at the same path for the Engine."""
+    ``raises_limits``: the Engine may raise resource limits, as far as the machine tells; ``notices`` and
+    ``workspaces``: the folders for the notices and the code of attempts, at the same paths for the Engine."""
 
     name = "docker"
     isolation = "docker"
@@ -60,9 +61,11 @@ class DockerRuntime:
         simulated: bool,
         raises_limits: bool,
         notices: Path,
+        workspaces: Path,
     ) -> None:
         self._cluster, self._node, self._url = cluster, node, url
-        self._gpus, self._simulated, self._notices = gpus, simulated, notices
+        self._gpus, self._simulated = gpus, simulated
+        self._notices, self._workspaces = notices, workspaces
         self._lock = threading.Lock()
         self._client: docker.APIClient | None = None
         self._cdi: frozenset[str] = frozenset()
@@ -118,6 +121,10 @@ class DockerRuntime:
         finder = ImageFinder(self._engine(), self._connect)
         return finder.find(spec, progress=progress, cancelled=cancelled)
 
+    def code_place(self, spec: ContainerSpec) -> CodePlace:
+        uid, gid = (spec.uid, spec.gid) if spec.profile == "user" else (0, 0)
+        return CodePlace(folder=self._workspaces / spec.attempt, uid=uid, gid=gid, mode=0o755)
+
     def create(self, spec: ContainerSpec, spec_hash: str, image: Image) -> Found:
         ports_check(spec)
         return self._create(spec, spec_hash, image.reference)
@@ -167,7 +174,7 @@ class DockerRuntime:
         log.warning("the Engine cannot raise resource limits: containers keep its own for locked memory and files")
         self._raises_limits = False
         reference = self._engine().inspect_container(found.container)["Config"]["Image"]
-        self.remove(spec.attempt)
+        self._remove(spec.attempt)
         self._start(spec, self._create(spec, found.spec_hash, reference))
 
     def signal(self, attempt: str, number: int) -> None:
@@ -189,6 +196,7 @@ class DockerRuntime:
         if self._inspect(attempt) is not None:
             self._remove(attempt)
         shutil.rmtree(self._notices / attempt, ignore_errors=True)
+        workspace_remove(self._workspaces / attempt)
 
     def _remove(self, attempt: str) -> None:
         with engine_errors():
@@ -287,6 +295,7 @@ class DockerRuntime:
             cluster=self._cluster,
             node=self._node,
             notices=str(self._notices),
+            workspaces=str(self._workspaces),
             cdi=self._cdi,
             simulated=self._simulated,
             cpus_of=cpus_near(self._gpus()),

@@ -24,7 +24,7 @@ _CACHED = 64
 
 @dataclass(frozen=True, slots=True)
 class ImageAccounts:
-    """What a fresh container has: its two files, and whether the workdir is an empty folder."""
+    """What a fresh container has: its two files, and whether the workdir is an empty folder of the image's."""
 
     passwd: str
     group: str
@@ -36,22 +36,22 @@ class AccountFiles:
 
     def __init__(self, client: docker.APIClient) -> None:
         self._client = client
-        self._have: OrderedDict[tuple[str, str], ImageAccounts] = OrderedDict()
+        self._have: OrderedDict[tuple[str, str, bool], ImageAccounts] = OrderedDict()
 
     def put(self, spec: ContainerSpec, container: str, image: str) -> None:
         """Writes the entries into a created container; ``image`` is the image's id. Raises APIError."""
-        key = (image, spec.workdir)
+        key = (image, spec.workdir, spec.code is not None)
         if key not in self._have:
-            self._have[key] = self._read(container, spec.workdir)
+            self._have[key] = self._read(container, spec)
             if len(self._have) > _CACHED:
                 self._have.popitem(last=False)
         self._client.put_archive(container, "/", account_archive(spec, self._have[key]))
 
-    def _read(self, container: str, workdir: str) -> ImageAccounts:
+    def _read(self, container: str, spec: ContainerSpec) -> ImageAccounts:
         return ImageAccounts(
             passwd=self._file(container, "/etc/passwd"),
             group=self._file(container, "/etc/group"),
-            workdir_is_empty=len(self._members(container, workdir, 2)) == 1,
+            workdir_is_empty=spec.code is None and len(self._members(container, spec.workdir, 2)) == 1,
         )
 
     def _file(self, container: str, path: str) -> str:
@@ -115,7 +115,7 @@ def account_archive(spec: ContainerSpec, have: ImageAccounts) -> bytes:
 
 
 def _own_folders(spec: ContainerSpec, have: ImageAccounts) -> list[str]:
-    """Home and workdir, unless a storage is mounted there or the image filled the workdir."""
+    """Home and workdir, unless a storage or the job's code lies there or the image filled the workdir."""
     wanted = [home_of(spec)]
     if have.workdir_is_empty and PurePosixPath(spec.workdir) != PurePosixPath("/"):
         wanted.append(spec.workdir)

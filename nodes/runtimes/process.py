@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -26,12 +26,13 @@ from nodes.notice import NOTICE_NAME, NOTICE_VARIABLE, notice_write
 from nodes.ports import ports_check
 from nodes.protocol import Cause, ContainerSpec, Progress, ShellRequest
 from nodes.runtimes import wrapper
-from nodes.runtimes.base import Ending, Failed, Found, Image, RuntimeFacts, Status, Usage
+from nodes.runtimes.base import CodePlace, Ending, Failed, Found, Image, RuntimeFacts, Status, Usage
 from nodes.runtimes.process_output import ProcessOutput
 from nodes.runtimes.process_shell import ProcessShell
 from nodes.runtimes.process_watch import ProcessWatch
 from nodes.script import script_command, script_environment
 from nodes.storages import lease_place
+from nodes.workspace import workspace_remove
 
 ISOLATION = "process (not isolated)"
 NOBODY = 65534
@@ -83,6 +84,11 @@ class ProcessRuntime:
         """There are no images here: the task runs on the machine's own files."""
         return Image(digest=spec.digest or "process", reference=spec.image)
 
+    def code_place(self, spec: ContainerSpec) -> CodePlace:
+        owner = _owner(spec)
+        place = self._workspace(spec.attempt)
+        return CodePlace(folder=place, uid=owner.get("uid"), gid=owner.get("gid"), mode=0o700)
+
     def create(self, spec: ContainerSpec, spec_hash: str, image: Image) -> Found:
         ports_check(spec)
         folder = self._folder / spec.attempt
@@ -133,6 +139,7 @@ class ProcessRuntime:
         shutil.rmtree(folder, ignore_errors=True)
         for made in (self._homes / attempt, self._notice_folder(attempt)):
             shutil.rmtree(made, ignore_errors=True)
+        workspace_remove(self._workspace(attempt))
 
     def source(self, attempt: str) -> ProcessOutput:
         folder = self._folder / attempt
@@ -143,8 +150,9 @@ class ProcessRuntime:
         task = _read(folder / "child.json")
         if task is None or _alive(folder) is None:
             raise Failed(Cause.INVALID, "The task does not run on this node any more")
-        home = self._homes / request.attempt
-        return ProcessShell(request, task=task["pid"], folder=home, runs=lambda: _alive(folder) is not None)
+        workspace = self._workspace(request.attempt)
+        begins = workspace if workspace.exists() else self._homes / request.attempt
+        return ProcessShell(request, task=task["pid"], folder=begins, runs=lambda: _alive(folder) is not None)
 
     def shells_end(self) -> None:
         """They ended with the agent whose children they were."""
@@ -184,7 +192,7 @@ class ProcessRuntime:
         order = {
             "command": script_command(),
             "env": self._environment(spec, home),
-            "folder": str(home),
+            "folder": str(self._workspace(spec.attempt) if spec.code else home),
             "limits": _limits(spec),
             **_owner(spec),
         }
@@ -217,18 +225,25 @@ class ProcessRuntime:
             os.chown(home, owner["uid"], owner["gid"])
         return home
 
+    def _workspace(self, attempt: str) -> Path:
+        """Where the code of the job lies, if some comes with it."""
+        return self._homes / f"{attempt}.workspace"
+
     def _notice_folder(self, attempt: str) -> Path:
         """Beside the home, whose owner may not write here where it is not the agent's own uid."""
         return self._homes / f"{attempt}.notice"
 
     def _environment(self, spec: ContainerSpec, home: Path) -> dict[str, str]:
-        """The spec's variables, with paths inside mounts replaced by the node's own."""
-        env = {name: on_node(spec, value) for name, value in spec.env.items() if not name.startswith("NVIDIA_")}
+        """The spec's variables, with paths inside mounts and the job's code replaced by the node's own."""
+        places = {mount.target: mount.source for mount in spec.mounts}
+        if spec.code:
+            places[spec.workdir] = str(self._workspace(spec.attempt))
+        env = {name: on_node(places, value) for name, value in spec.env.items() if not name.startswith("NVIDIA_")}
         env |= {"HOME": str(home), "USER": spec.user_name, "BERTH_ATTEMPT_ID": spec.attempt}
         env |= {"PATH": env.get("PATH", os.defpath + ":/usr/local/bin"), "CUDA_VISIBLE_DEVICES": ",".join(spec.gpus)}
         env[NOTICE_VARIABLE] = str(self._notice_folder(spec.attempt) / NOTICE_NAME)
         if spec.job_dir is not None:
-            env["BERTH_JOB_DIR"] = on_node(spec, spec.job_dir)
+            env["BERTH_JOB_DIR"] = on_node(places, spec.job_dir)
         if lease_place(spec) is not None:
             env["BERTH_LEASE"] = str(spec.lease)
         return env | script_environment(spec.script)
@@ -239,14 +254,14 @@ class ProcessRuntime:
             self._ends.add(attempt, claim["pid"])
 
 
-def on_node(spec: ContainerSpec, value: str) -> str:
-    """``value`` with a path inside one of the spec's mounts replaced by the path on the node."""
+def on_node(places: Mapping[str, str], value: str) -> str:
+    """``value`` with a path inside one of the task's folders (by its path there) replaced by the path on the node."""
     if not value.startswith("/"):
         return value
     path = PurePosixPath(value)
-    for mount in sorted(spec.mounts, key=lambda m: -len(m.target)):
-        if path.is_relative_to(mount.target):
-            return str(PurePosixPath(mount.source) / path.relative_to(mount.target))
+    for target in sorted(places, key=len, reverse=True):
+        if path.is_relative_to(target):
+            return str(PurePosixPath(places[target]) / path.relative_to(target))
     return value
 
 

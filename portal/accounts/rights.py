@@ -50,6 +50,11 @@ class Action(StrEnum):
     GROUP_MANAGE = "group.manage"
     STORAGE_READ = "storage.read"  # of those who are in a VC: what its jobs may mount; everybody: everybody's
     STORAGE_MANAGE = "storage.manage"
+    IMAGES_READ = "images.read"  # which images a VC's jobs may run; the cluster's list is everybody's
+    IMAGES_SET = "images.set"
+    TEMPLATE_READ = "template.read"  # a VC's job templates; one's own and everybody's are read by whoever they are for
+    TEMPLATE_WRITE = "template.write"  # a VC's
+    TEMPLATE_PUBLISH = "template.publish"  # write everybody's
 
 
 R = Relation
@@ -82,6 +87,11 @@ ALLOWED: Mapping[Action, frozenset[Relation]] = {
     Action.GROUP_MANAGE: frozenset({R.ADMIN}),
     Action.STORAGE_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.MEMBER}),
     Action.STORAGE_MANAGE: frozenset({R.ADMIN}),
+    Action.IMAGES_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.MEMBER}),
+    Action.IMAGES_SET: frozenset({R.ADMIN}),
+    Action.TEMPLATE_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.MEMBER}),
+    Action.TEMPLATE_WRITE: frozenset({R.ADMIN, R.LEAD}),
+    Action.TEMPLATE_PUBLISH: frozenset({R.ADMIN}),
 }
 
 _CLUSTER_WIDE: Mapping[str, Relation] = {ClusterRole.ADMIN: R.ADMIN, ClusterRole.AUDITOR: R.AUDITOR}

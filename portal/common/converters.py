@@ -15,6 +15,18 @@ class SecretName:
         return value
 
 
+class CodeName:
+    """How a job file calls an uploaded folder of code."""
+
+    regex = "sha256:[0-9a-f]{64}"
+
+    def to_python(self, value: str) -> str:
+        return value
+
+    def to_url(self, value: str) -> str:
+        return value
+
+
 class Server:
     """A host, with its port where it is another than usual; in small letters, as it is compared."""
 

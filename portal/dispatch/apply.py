@@ -26,6 +26,7 @@ from portal.jobs.services import (
     Taken,
     attempts_start,
     claims_release,
+    images_hold,
     job_demote,
     job_promote,
     jobs_preempt,
@@ -69,24 +70,30 @@ class _Applying:
         answered = [one.job.id for one in plan.starts] + [one.job.id for one in plan.preemptions]
         answered += [one.job for one in plan.promotions]
         self.tasks = tasks_read([self.loaded.jobs[job] for job in answered])
+        starts, preemptions = self._allowed(plan.starts), self._allowed(plan.preemptions)
         with orders_together():
             # 1. Claims that nobody needs any more: to give them up only makes room.
             self._release((*plan.releases,), stale=self.loaded.claims.stale)
             # 2. What loses its right in place.
             demoted = [self._demote(one) for one in plan.demotions]
             # 3. What is taken back, what starts, and what moves into its quota, maybe into cells that these have left.
-            preempted = self._together(plan.preemptions, self._preempt)
-            started = self._together(plan.starts, self._start)
+            preempted = self._together(preemptions, self._preempt)
+            started = self._together(starts, self._start)
             promoted = [self._promote(one) for one in plan.promotions]
         # 4. What the next plan shall know, and what people shall.
         reservations_write(jobs=[self.loaded.jobs[one] for one in plan.reservations], read=self.loaded.reserved)
-        taking = {one.job.id for one, done in zip(plan.preemptions, preempted, strict=True) if done}
+        taking = {one.job.id for one, done in zip(preemptions, preempted, strict=True) if done}
         reasons = self._tell([wait for wait in plan.waits if wait.job.id not in taking])
         every = [*demoted, *promoted, *preempted, *started]
         return Applied(
             started=sum(started), preempted=sum(preempted), promoted=sum(promoted), demoted=sum(demoted),
             skipped=every.count(False), reasons=reasons,
         )  # fmt: skip
+
+    def _allowed(self, answers: Sequence[A]) -> list[A]:
+        """Without the jobs whose images may not run any more."""
+        held = images_hold(jobs=[self.loaded.jobs[one.job.id] for one in answers], now=self.now)
+        return [one for one in answers if self.loaded.jobs[one.job.id] not in held]
 
     def _tell(self, waits: Sequence[scheduling.Wait]) -> int:
         """Store the reasons that are due; those who take GPUs back were told when they claimed them."""

@@ -49,6 +49,7 @@ _CAUSES: dict[Cause, tuple[str, Behaviour]] = {
     Cause.PORT_TAKEN: ("a port it was given is in use on the node", Behaviour.TRANSIENT),
     Cause.STORAGE_MISSING: ("a storage it needs is not mounted on the node", Behaviour.TRANSIENT),
     Cause.DEVICE_FAULT: ("the node could not give it its GPUs", Behaviour.TRANSIENT),
+    Cause.CODE_MISSING: ("the code that comes with it could not be had", Behaviour.PERMANENT),
     Cause.NO_SPACE: ("the node's disk is full", Behaviour.TRANSIENT),
     Cause.ENGINE_FAULT: ("the node's container engine failed", Behaviour.TRANSIENT),
 }

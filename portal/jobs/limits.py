@@ -1,4 +1,4 @@
-"""How often somebody may submit, by whatever door."""
+"""How often somebody may submit and upload, by whatever door."""
 
 from __future__ import annotations
 
@@ -7,3 +7,4 @@ from django.conf import settings
 from portal.common.throttles import Rate, RateLimit
 
 SUBMITS = RateLimit("submit", Rate(*settings.SUBMIT_RATE))
+UPLOADS = RateLimit("code", Rate(*settings.CODE_RATE))

@@ -12,7 +12,7 @@ from portal.jobs.logs.retention import logs_expire
 from portal.jobs.logs.stream import streams_client
 from portal.jobs.metrics.folding import samples_fold
 from portal.jobs.metrics.record import Records
-from portal.jobs.services import usage_roll
+from portal.jobs.services import code_expire, usage_roll
 
 
 @shared_task(name="control.archive_sweep")
@@ -28,10 +28,17 @@ def expire() -> None:
     logs_expire(archive=Archive(settings.LOG_DIR), now=now, part=int(now.timestamp()) // 60)
 
 
+@shared_task(name="control.code_expire")
+def forget_code() -> None:
+    """Delete uploaded code that no job names."""
+    code_expire(now=timezone.now())
+
+
 @shared_task(name="control.samples_fold")
 def fold() -> None:
     """Put what tasks used in the minutes that are over into their records."""
-    samples_fold(now=timezone.now(), redis=streams_client(), records=Records(settings.METRICS_DIR))
+    with streams_client() as redis:
+        samples_fold(now=timezone.now(), redis=redis, records=Records(settings.METRICS_DIR))
 
 
 @shared_task(name="control.usage_roll")

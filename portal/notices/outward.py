@@ -117,9 +117,7 @@ async def _post(parts: SplitResult, address: Address, body: bytes, headers: Mapp
     timeout = httpx.Timeout(READ_S, connect=CONNECT_S)
     async with (
         asyncio.timeout(TOTAL_S),
-        httpx.AsyncClient(
-            timeout=timeout, follow_redirects=False, trust_env=False, verify=trusted()
-        ) as client,
+        httpx.AsyncClient(timeout=timeout, follow_redirects=False, trust_env=False, verify=trusted()) as client,
         client.stream(
             "POST", target, content=body, headers=named, extensions={"sni_hostname": parts.hostname}
         ) as answer,

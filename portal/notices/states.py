@@ -53,7 +53,7 @@ class Told(models.TextChoices):
     NODE_CLOCK = "node.clock", "A node's clock is wrong"
     NODE_INTENT = "node.intent", "A node was opened, cordoned or drained"
     QUOTA_AT_RISK = "quota.at_risk", "Quota could not be had now, since hardware is bad"
-    QUOTA_SAFE = "quota.safe", "It could be had again"
+    QUOTA_SAFE = "quota.safe", "Quota can be had again"
 
 
 OF_NODE_EVENTS: Mapping[str, Told] = {

@@ -88,6 +88,7 @@ _CAUSES: Mapping[str, int] = {
     Cause.PORT_TAKEN: PORT_TAKEN,
     Cause.STORAGE_MISSING: -120,
     Cause.DEVICE_FAULT: -1205,
+    Cause.CODE_MISSING: -120,
     Cause.NO_SPACE: -120,
     Cause.ENGINE_FAULT: -1204,
 }

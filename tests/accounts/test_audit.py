@@ -47,6 +47,9 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str, Any, Any]] = {
     "user_set_password": ("user.password", "spare", None, None),
     "group_change": ("group", "spares", {"description": ""}, {"description": "d"}),
     "group_member_add": ("group", "extra", None, {"group": "spares"}),
+    "template_change": ("template", "ours of vision", {"description": ""}, {"description": "d"}),
+    "image_allow": ("images", "the cluster", None, {"pattern": "registry.example.org/*", "note": ""}),
+    "image_disallow": ("images", "vision", {"pattern": "*", "note": ""}, None),
     "storage_change": ("storage", "data", {"per_user": False}, {"per_user": True}),
     "firm_right_set": ("vc.firm_right", "alice", None, {"gpus": 1, "last_day": "2999-01-01"}),
 }  # fmt: skip
@@ -56,6 +59,7 @@ CHANGE_NOTHING = {
     "job_validate", "job_estimate",
     "cluster_import", "quota_set", "quota_change_plan",  # asked as a dry run
     "job_move",  # into the virtual cluster where it is
+    "webhook_set",  # as it is
 }  # fmt: skip
 
 
@@ -79,7 +83,7 @@ def test_each_operation_that_changes_something_leaves_one_entry(scene: Any, name
         api.call("DELETE", f"quota-changes/{scene.change.pk}")
     last = AuditEntry.objects.latest("id").pk if AuditEntry.objects.exists() else 0
     answer = api.call(CASES[name].method, path_of(CASES[name], scene), CASES[name].body, kind=kind_of(CASES[name]))
-    assert answer.status_code in (200, 201, 204), answer.content
+    assert answer.status_code in (200, 201, 202, 204), answer.content
     found = [one for one in entries(pk__gt=last) if one.action not in {Audited.TOKEN_USE, *ALSO.get(name, ())}]
     if name in CHANGE_NOTHING:
         assert found == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,11 +13,13 @@ from django.test import Client
 
 from portal.accounts.models import User
 from portal.accounts.rights import ALLOWED, Action
-from portal.clusters.models import Membership, QuotaChange, SecretKind, Storage
+from portal.clusters.models import ImageRule, Membership, QuotaChange, SecretKind, Storage
 from portal.clusters.selectors import quota_lines
-from portal.clusters.services import quota_change_create, secret_set, storage_create, vc_create
-from portal.jobs.models import Job
+from portal.clusters.services import image_rule_add, quota_change_create, secret_set, storage_create, vc_create
+from portal.jobs.models import Job, JobTemplate
+from portal.jobs.services import code_upload, template_create
 from portal.notices.services import webhook_set
+from tests.support.archives import HELLO, packed
 from tests.support.cast import HOST, Api, cast_of, person
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World, job_file
@@ -52,6 +55,11 @@ RIGHTS = {
     "group.manage": "admin",
     "storage.read": "admin auditor lead member",
     "storage.manage": "admin",
+    "images.read": "admin auditor lead member",
+    "images.set": "admin",
+    "template.read": "admin auditor lead member",
+    "template.write": "admin lead",
+    "template.publish": "admin",
 }
 """The whole table, in other words than the code's."""
 
@@ -95,6 +103,8 @@ CASES = {
     "job_stop": Case("job.stop", "POST", "jobs/{job}/stop"),
     "job_submit": Case("job.submit", "POST", "jobs", job_file(name="second"), 400),
     "job_validate": Case("job.submit", "POST", "validate", job_file(name="second")),
+    "code": Case("job.read", "GET", "code/{code}", None, 404),
+    "code_archive": Case("job.read", "GET", "code/{code}/archive", None, 404),
     "queue_list": Case("job.read", "GET", "queue"),
     "job_estimate": Case("job.submit", "POST", "estimates", job_file(name="second"), 400),
     "virtual_cluster_list": Case("vc.read", "GET", "virtual-clusters"),
@@ -163,6 +173,18 @@ CASES = {
     "group_member_add": Case("group.manage", "PUT", "groups/spares/members/extra", sees="group.read"),
     "group_member_remove": Case("group.manage", "DELETE", "groups/spares/members/spare", sees="group.read"),
     "group_remove": Case("group.manage", "DELETE", "groups/spares", sees="group.read"),
+    "template_list": Case("template.read", "GET", "templates"),
+    "template": Case("template.read", "GET", "templates/{template}", sees="template.read"),
+    "template_create": Case(
+        "template.publish", "POST", "templates", {"name": "all", "file": job_file(), "public": True}, 403
+    ),
+    "template_change": Case(
+        "template.write", "PATCH", "templates/{template}", {"description": "d"}, sees="template.read"
+    ),
+    "template_remove": Case("template.write", "DELETE", "templates/{template}", sees="template.read"),
+    "image_list": Case("images.read", "GET", "images"),
+    "image_disallow": Case("images.set", "DELETE", "images/{rule}", sees="images.read"),
+    "image_allow": Case("images.set", "POST", "images", {"pattern": "registry.example.org/*"}, 403),
     "storage_list": Case("storage.read", "GET", "storages"),
     "storage": Case("storage.read", "GET", "storages/data", sees="storage.read"),
     "storage_create": Case("storage.manage", "POST", "storages", {"name": "new", "root": "/mnt/new"}, 403),
@@ -181,6 +203,7 @@ OWN_AFFAIRS = {
     "login", "me", "token_list", "token_create", "token_revoke",
     "secret_list", "secret_set", "secret_delete", "user_import_template",
     "registry_login_list", "registry_login_set", "registry_login_delete",
+    "code_list", "code_limits", "code_upload", "code_forget",
     "notice_choice", "notice_choice_set",
 }  # fmt: skip
 
@@ -194,13 +217,17 @@ class Scene:
     waiting: Job
     change: QuotaChange
     extra: Membership
+    code: str
+    rule: ImageRule
+    template: JobTemplate
 
 
 @pytest.fixture
 def scene(db: None) -> Scene:
     world = World()
     world.node("gpu01", gpus=1)
-    running, waiting = world.submit(name="secret"), world.submit(name="secret")
+    code, _ = code_upload(user=world.user, stream=io.BytesIO(packed(HELLO)), now=world.now)
+    running, waiting = world.submit(name="secret", berth={"code": code.name}), world.submit(name="secret")
     world.settle()
     ScriptedNode("gpu02", gpus=1).report()
     later = world.now + timedelta(days=1)
@@ -219,7 +246,9 @@ def scene(db: None) -> Scene:
     spare.groups.add(spares)
     Membership.objects.create(vc=world.vc, user=spare, role="member")
     Membership.objects.create(vc=world.vc, group=spares, role="member")
-    return Scene(people, running, waiting, change, extra)
+    template = template_create(home=world.vc, name="ours", description="", file=job_file(), now=world.now, actor="root")
+    rule = image_rule_add(vc=world.vc, pattern="*", now=world.now, actor="root")
+    return Scene(people, running, waiting, change, extra, code.name, rule, template)
 
 
 def may(person: str, action: str) -> bool:
@@ -259,7 +288,9 @@ def test_each_person_gets_what_the_table_gives_and_no_more(scene: Scene, person:
 def path_of(case: Case, scene: Scene) -> str:
     return case.path.format(
         job=scene.waiting.pk, running=scene.running.pk, change=scene.change.pk, extra=scene.extra.pk,
-        secret="stored", registry="stored.example.org",
+        rule=scene.rule.pk,
+        template=scene.template.pk,
+        secret="stored", registry="stored.example.org", code=scene.code,
     )  # fmt: skip
 
 
@@ -290,6 +321,8 @@ LISTS: dict[str, Callable[[dict[str, object], Scene], bool]] = {
     "user_list": rows_with("username", "spare"),
     "group_list": rows_with("name", "spares"),
     "storage_list": rows_with("name", "data"),
+    "template_list": rows_with("vc", "vision"),
+    "image_list": rows_with("vc", "vision"),
     "job_validate": lambda answer, scene: answer["valid"] is True,
 }
 

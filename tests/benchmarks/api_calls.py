@@ -81,6 +81,7 @@ class Reader:
             "storage": list(Storage.objects.values_list("name", flat=True)),
             "username": list(type(user).objects.values_list("username", flat=True)),
             "group": list(Group.objects.values_list("name", flat=True)) or ["no-such-group"],
+            "pattern": ["nvcr.io", "e"],
             "text": ["filled", "7", "no-such-text"],
             "node": list(Node.objects.values_list("name", flat=True)),
             "name": ["llama", "resnet", "notebook", "no-such-name", "e"],
@@ -127,6 +128,8 @@ class Reader:
             return ",".join(self._rng.sample(known, min(3, len(known))))
         if known:
             return str(self._rng.choice(known))
+        if shape.get("format") == "date":
+            return (timezone.now() - timedelta(days=30)).date().isoformat() if name == "from" else None
         if name in TIMES:
             return (timezone.now() + timedelta(days=TIMES[name] * self._rng.random())).isoformat()
         if shape.get("items", shape).get("type") == "boolean":

@@ -75,6 +75,27 @@ def test_every_gpu_is_listed_with_its_holder(world: World, berth: Client) -> Non
     assert [gpu.uuid for gpu in berth.gpus(state=["free"])] == [free.uuid]
 
 
+def test_images_are_allowed_and_disallowed(admin: Client, berth: Client) -> None:
+    rule = admin.images.allow("busybox", vc="vision", note="small")
+    assert [(one.pattern, one.vc) for one in berth.images.list()] == [("busybox", "vision")]
+    admin.images.disallow(rule.id)
+    assert list(berth.images.list()) == []
+
+
+def test_templates_are_kept_and_used(admin: Client, berth: Client, world: World) -> None:
+    from tests.support.world import job_file
+
+    world.node("gpu01")
+    public = admin.templates.create("all", job_file(name="t"), public=True)
+    mine = berth.templates.create("mine", job_file(name="m"), description="d")
+    assert [(one.name, one.visibility) for one in berth.templates.list()] == [("mine", "private"), ("all", "public")]
+    assert berth.jobs.submit(berth.templates.get(public.id).file).name == "t"
+    assert berth.templates.change(mine.id, description="e").description == "e"
+    berth.templates.remove(mine.id)
+    with pytest.raises(NotAllowed):
+        berth.templates.remove(public.id)
+
+
 def test_storages_are_made_changed_and_removed(admin: Client, berth: Client) -> None:
     made = admin.storages.create("data", "/mnt/data", read_only=True, virtual_clusters=["vision"])
     assert (made.read_only, made.nodes) == (True, [])

@@ -74,7 +74,7 @@ def test_the_command_shows_a_table_with_bars_csv_and_json(world: World, past: in
     lines = shell.berth("usage", *span, "--by", "user,day").splitlines()
     assert lines[0] == "GPU hours from 2026-05-01 to 2026-05-31 (UTC)"
     assert lines[1].split()[:4] == ["USER", "DAY", "HELD", "ON"]
-    assert lines[3].split() == ["alice", "2026-05-04", "6.0", "0.0", "-", "0.0", "0.0", "░" * 24]
+    assert lines[3].split() == ["alice", "2026-05-04", "6.00", "0.00", "-", "0.00", "0.00", "░" * 24]
     assert lines[4].split()[:2] == ["total", "10.0"]
     assert shell.berth("usage", *span, "--csv").splitlines()[1].startswith("vision,10.0,")
     assert json.loads(shell.berth("usage", *span, "--json"))["total"]["gpu_hours"] == 10

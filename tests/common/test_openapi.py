@@ -10,13 +10,16 @@ import schemathesis
 from django.core.management import call_command
 from django.test import Client
 from hypothesis import HealthCheck, settings
+from hypothesis.strategies import sampled_from
 from pytest_django.plugin import DjangoDbBlocker
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
+from nodes.protocol.packed import MEDIA_TYPE
 from portal.accounts import services
 from portal.accounts.models import ClusterRole
 from portal.common.throttles import Rate, RateLimit
-from portal.jobs.api import views
+from portal.jobs.api import code, views
+from tests.support.archives import HELLO, packed
 from tests.support.cast import HOST, Api, person
 from tests.support.live_web import LiveWeb, live_web
 from tests.support.world import World
@@ -25,6 +28,9 @@ DOCUMENT: dict[str, Any] = Client(HTTP_HOST=HOST).get("/api/v1/openapi.json").js
 SOME = settings(
     max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None
 )
+ARCHIVES = sampled_from([packed(HELLO), packed({"../up": b"x"}), b"no archive", b""])
+schemathesis.openapi.media_type(MEDIA_TYPE, ARCHIVES)
+schemathesis.serializer(MEDIA_TYPE)(lambda context, value: value)
 schema = schemathesis.openapi.from_dict(DOCUMENT)
 
 
@@ -49,7 +55,7 @@ def web(admin: Api) -> Iterator[LiveWeb]:
 
 @pytest.fixture
 def _unlimited(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in ((views, "SUBMITS"), (services, "SIGN_INS")):
+    for module, name in ((views, "SUBMITS"), (code, "UPLOADS"), (services, "SIGN_INS")):
         monkeypatch.setattr(module, name, RateLimit("tests", Rate(1_000_000, 3600)))
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from io import StringIO
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db.models import F, Sum
 from django.test import Client
 from django.utils import timezone
 
@@ -14,7 +16,17 @@ from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Gpu, Node, VirtualCluster
 from portal.dispatch.management.filling.present import gpu_sizes
 from portal.dispatch.snapshot import load
-from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Preemption, Task, TaskAttempt
+from portal.jobs.models import (
+    Allocation,
+    Job,
+    JobAttempt,
+    JobEvent,
+    Preemption,
+    Task,
+    TaskAttempt,
+    UsageDay,
+    UsageProgress,
+)
 from portal.jobs.states import JOB_OVER
 from tests.benchmarks.api_calls import BASE, Reader, operations
 from tests.support.cast import HOST, person
@@ -56,6 +68,17 @@ def test_a_finished_job_left_nothing_behind_and_its_story_is_whole() -> None:
     ]  # fmt: skip
 
 
+def test_what_was_held_and_used_is_summed_up_for_every_day_that_is_over() -> None:
+    fill()
+    today = timezone.now().date()
+    assert UsageProgress.objects.get().rolled_to >= today - timedelta(days=1)
+    held = Sum(F("guaranteed_ms") + F("opportunistic_ms"))
+    sums = UsageDay.objects.aggregate(held=held, measured=Sum("measured_ms"), used=Sum("used_ms"))
+    assert 0 < sums["used"] < sums["measured"] < sums["held"]
+    assert UsageDay.objects.filter(wasted_ms__gt=0).exists()
+    assert UsageDay.objects.values("day").distinct().count() > 25
+
+
 def test_jobs_can_be_stored_after_it() -> None:
     fill()
     first = Job.objects.order_by("id").first()
@@ -94,7 +117,8 @@ def test_every_address_and_page_answers_for_it() -> None:
         for one in operations(document):
             for address in reader.addresses(one):
                 answer = Client(HTTP_HOST=HOST).get(address, headers=headers)
-                assert answer.status_code in {200, 403, 404}, (address, answer.content)
+                unheard = {503} if "/files" in one.path else set()  # no server is behind the nodes
+                assert answer.status_code in {200, 403, 404} | unheard, (address, answer.content)
         client = Client(HTTP_HOST=HOST)
         client.force_login(reader.user)
         jobs = [f"/jobs/{job}" for job in reader.jobs[:10]]

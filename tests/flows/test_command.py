@@ -95,6 +95,24 @@ def test_a_command_run_on_two_tasks_shows_each_line_with_its_task(user: Person, 
     assert shell.berth("logs", "pair", "--task", "main/1").endswith("I am 1\nno end of line")
 
 
+def test_a_folder_of_code_comes_with_a_command_and_with_its_retry(user: Person, shell: Shell) -> None:
+    project = shell.home / "project"
+    (project / "lib").mkdir(parents=True)
+    (project / "train.sh").write_text('#!/bin/sh\ncat lib/words; [ "$BERTH_JOB_ATTEMPT" = 2 ]\n')
+    (project / "train.sh").chmod(0o755)
+    (project / "lib" / "words").write_text("three words here\n")
+    (project / ".gitignore").write_text("*.log\n")
+    (project / "old.log").write_text("noise\n")
+    small = ["--image", "busybox", "--cpu", "1", "--memory", "64M", "--retries", "1"]
+    words = ["sh", "-c", "ls; ./train.sh"]
+    reading = Reading(shell.start("run", *small, "--code", "project", "--name", "coded", "-f", "--", *words))
+    assert reading.ended() == 0, reading.errors
+    assert lines(shell.berth("logs", "coded")) == ["lib", "train.sh", "three words here"]
+    (first,) = user.berth.jobs.list(user=user.name, name="coded")
+    clone = user.submit(user.berth.jobs.config(first.id))
+    assert user.wait(clone, "succeeded")["code"]["id"] == user.job(first.id)["code"]["id"]
+
+
 def test_following_outlives_a_restart_of_the_portal_with_every_line_once(user: Person, shell: Shell) -> None:
     job = user.run(COUNT)
     reading = Reading(shell.start("logs", "-f", str(job)))

@@ -1,5 +1,7 @@
 """PostgreSQL, a real Docker Engine, two agents as two nodes: everything as on a cluster, but for the GPUs."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.flows.journeys import Journeys
@@ -44,6 +46,20 @@ class TestOnDocker(Journeys):
         assert {task["node"] for task in user.task_attempts(job)} == {"gpu01", "gpu02"}
         for rank in range(4):
             assert f"rank {rank} of 4: 15" in user.log_lines(job, rank)
+
+    @pytest.mark.parametrize(("profile", "uid"), [("user", 20002), ("root", 0)])
+    def test_code_comes_with_a_gang_on_two_nodes(
+        self, user: Person, tmp_path: Path, half_a_node: int, profile: str, uid: int
+    ) -> None:
+        (tmp_path / "main.sh").write_text('echo "$(pwd) is of $(stat -c %u main.sh)"; touch made; ls made\n')
+        code = user.berth.code.upload(tmp_path).id
+        job = user.run(
+            "sh main.sh", instances=3, cpu=half_a_node, memory_mb=1024, name=f"coded-{profile}",
+            completion={"minSucceededInstances": 3}, berth={"code": code, "profile": profile},
+        )  # fmt: skip
+        user.wait(job, "succeeded")
+        for rank in range(3):
+            assert user.log_lines(job, rank) == [f"/workspace is of {uid}", "made"]
 
     @pytest.mark.parametrize(("profile", "uid"), [("user", 20002), ("root", 0)])
     def test_a_profile_decides_who_the_job_is_inside(self, user: Person, profile: str, uid: int) -> None:

@@ -108,6 +108,8 @@ class PortalSide:
     orders: dict[str, Order] = field(default_factory=dict)
     specs: dict[str, ContainerSpec] = field(default_factory=dict)
     reports: list[Report] = field(default_factory=list)
+    addresses: dict[str, str] = field(default_factory=dict)
+    """Where the code of an attempt is fetched."""
 
     def __post_init__(self) -> None:
         self.node_key = key_make(self.folder / self.name / "node.key")
@@ -238,9 +240,13 @@ class PortalSide:
         known = self.reports[-1].specs_known if self.reports else ()
         orders = tuple(
             order if order.spec_hash in {*known, ""} else replace(order, spec=self.sealed(self.specs[order.spec_hash]))
-            for order in self.orders.values()
+            for order in map(self._with_address, self.orders.values())
         )
         return Desired(cluster=CLUSTER, node=self.name, generation=self.generation, orders=orders, answers=answers)
+
+    def _with_address(self, order: Order) -> Order:
+        url = self.addresses.get(order.attempt)
+        return replace(order, code=PortalKey.seal_for(self.node_key.public, url.encode())) if url else order
 
     def envelope(self, desired: Desired, *, lives_s: float = 15.0) -> str:
         expires = int((time.time() + lives_s) * 1000)

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nodes.clock import SystemClock
+from nodes.code import CodeStore
 from nodes.gpus import backend_from
 from nodes.journal import Journal
 from nodes.logs import LogPipeline
@@ -78,6 +79,7 @@ class Node:
             logs=logs,
             gpus=gpus,
             journal=Journal(self.folder / "attempts"),
+            code=CodeStore(self.folder / "code", 1 << 30),
             policy=self.policy,
             clock=self.clock,
             lease_still_s=0,

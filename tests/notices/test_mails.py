@@ -218,6 +218,18 @@ def test_a_disabled_user_or_one_without_an_address_gets_none(
     assert why in mail.error
 
 
+def test_of_a_job_that_is_deleted_meanwhile_nothing_is_written(world: World, mail_server: MailServer) -> None:
+    choose(world.user, "failed")
+    world.node("gpu01", gpus=1)
+    ended_jobs(world.submit(), 1)
+    notices_gather(now=timezone.now())
+    mails_make(now=timezone.now())
+    Job.objects.filter(name="many").delete()
+    mail_round()
+    assert mail_server.letters == []
+    assert Mail.objects.get().error == "The jobs that it was about are deleted."
+
+
 def test_whoever_dies_between_sending_and_noting_it_sends_it_once_more_with_the_same_id(
     world: World, mail_server: MailServer
 ) -> None:

@@ -116,6 +116,18 @@ def test_a_receiver_that_fails_is_tried_again_ever_more_seldom_with_the_same_id(
     assert len({got.headers["webhook-timestamp"] for got in receiver.received}) == 5
 
 
+def test_what_waits_goes_to_a_new_address_at_once(world: World, receiver: Receiver) -> None:
+    hook(receiver.url)
+    receiver.status = 500
+    webhook_test(actor="root", now=timezone.now())
+    hook_round()
+    with closing(Receiver()) as other:
+        hook(other.url)
+        hook_round()
+        assert len(other.received) == 1
+    assert Delivery.objects.get().state == "sent"
+
+
 def test_a_delivery_that_nobody_takes_is_given_up_after_a_day_and_forgotten_after_a_month(
     world: World, receiver: Receiver
 ) -> None:

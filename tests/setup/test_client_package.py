@@ -59,5 +59,5 @@ def test_the_client_comes_with_its_types_and_without_the_portal(installed: Path)
     assert not there & {"django", "celery", "redis", "portal", "nodes", "scheduling", "tests", "client"}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert {name.split(">")[0] for name in project["dependencies"]} == {
-        "httpx", "msgspec", "pyyaml", "rich", "typer", "websockets",
+        "httpx", "msgspec", "pathspec", "pyyaml", "rich", "typer", "websockets",
     }  # fmt: skip

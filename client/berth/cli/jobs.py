@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from berth.cli import completion
+from berth.cli.code import upload
 from berth.cli.failing import INTERRUPTED, NOT_VALID, place
 from berth.cli.follow import Follower, ending_line, exit_code
 from berth.cli.job_page import job_page, start_lines, why_lines
@@ -30,6 +32,12 @@ JobName = Annotated[
 ]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Print its log to its end; exit with its exit code.")]
 Raw = Annotated[bool, typer.Option("--raw", help="Print a log's control sequences on a terminal, too.")]
+CodeFolder = Annotated[
+    str | None,
+    typer.Option(
+        "--code", metavar="DIR", help="A folder of code that comes with it: the commands begin in a copy of it."
+    ),
+]
 MOST_SHOWN = 50
 T = TypeVar("T")
 
@@ -37,6 +45,7 @@ T = TypeVar("T")
 def submit(
     ctx: typer.Context,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A job file, YAML or JSON; - reads standard input.")],
+    code: CodeFolder = None,
     follow: Follow = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would become of it.")] = False,
     key: Annotated[str | None, typer.Option(metavar="KEY", help="Sent again with it, it is the same job.")] = None,
@@ -49,7 +58,7 @@ def submit(
         if dry_run:
             tell_estimate(client.jobs.estimate(document), as_json=as_json)
             return
-        job = client.jobs.submit(document, key=key)
+        job = client.jobs.submit(document, key=key, code=code and upload(client, code))
     submitted(ctx, job, follow=follow, raw=raw, as_json=as_json)
 
 
@@ -108,6 +117,7 @@ def run(
     time_limit: Annotated[str | None, typer.Option(help="Such as 2d or 90m.")] = None,
     borrow: Annotated[bool, typer.Option("--borrow", help="Start on idle GPUs of others, too.")] = False,
     retries: Annotated[int, typer.Option(min=0, help="How many failures are tried again.")] = 0,
+    code: CodeFolder = None,
     follow: Follow = False,
     to_print: Annotated[bool, typer.Option("--print", help="Print the job file; nothing is submitted.")] = False,
     raw: Raw = False,
@@ -123,6 +133,8 @@ def run(
         if to_print:
             print(wanted.document(), end="")
             return
+        if code is not None:
+            wanted = replace(wanted, code=upload(client, code))
         job = client.jobs.submit(wanted.document())
     submitted(ctx, job, follow=follow, raw=raw, as_json=as_json)
 

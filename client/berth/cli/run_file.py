@@ -36,6 +36,7 @@ class Run:
     time_limit: str | None = None
     borrow: bool = False
     retries: int = 0
+    code: str | None = None
 
     def document(self) -> str:
         """The job file as YAML. Raises Misused."""
@@ -45,6 +46,7 @@ class Run:
             scheduler["taskRoles"] = {ROLE: {"skuType": self.sku}}
         berth = {"timeLimit": self.time_limit} if self.time_limit else {}
         berth |= {"borrow": "auto"} if self.borrow else {}
+        berth |= {"code": self.code} if self.code else {}
         extras = {"hivedScheduler": scheduler} if scheduler else {}
         extras |= {"berth": berth} if berth else {}
         job = {

@@ -78,7 +78,7 @@ def _numbers(sums: UsageSums, found: Usage) -> tuple[object, ...]:
 
 
 def _hours(hours: float) -> str:
-    return f"{hours:,.1f}"
+    return f"{hours:,.2f}" if hours < 10 else f"{hours:,.1f}"
 
 
 def _money(cost: Decimal | None) -> str:

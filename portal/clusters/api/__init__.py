@@ -2,6 +2,7 @@
 
 from portal.clusters.api.gpus import GpusView
 from portal.clusters.api.groups import GroupMemberView, GroupsView, GroupView
+from portal.clusters.api.images import ImagesView, ImageView
 from portal.clusters.api.nodes import CellTypesView, NodesView, NodeView, SkusView, SkuView, TopologyView
 from portal.clusters.api.people import UserPasswordView, UsersView, UserView
 from portal.clusters.api.people_import import UsersImportView
@@ -26,6 +27,8 @@ from portal.clusters.api.teams import (
 )
 
 __all__ = [
+    "ImageView",
+    "ImagesView",
     "StorageView",
     "StoragesView",
     "GpusView",

@@ -10,6 +10,7 @@ from portal.clusters.models.hardware import (
     Sku,
     UpperCell,
 )
+from portal.clusters.models.images import ImageRule
 from portal.clusters.models.quotas import ClusterVersion, FirmRight, LoanLimit, QuotaChange, QuotaChangeLine, QuotaLine
 from portal.clusters.models.secrets import SecretKind, StoredSecret
 from portal.clusters.models.storages import Storage
@@ -20,6 +21,7 @@ __all__ = [
     "ClusterVersion",
     "FirmRight",
     "Gpu",
+    "ImageRule",
     "LoanLimit",
     "Membership",
     "Node",

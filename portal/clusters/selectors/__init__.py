@@ -15,6 +15,7 @@ from portal.clusters.selectors.engine import ClusterRows, cluster_read, rules_re
 from portal.clusters.selectors.fairness import UserShare, user_shares
 from portal.clusters.selectors.gpus import GpuRow, GpuState, gpu_restrict, gpu_rows, gpus_held_by, gpus_in_state
 from portal.clusters.selectors.hardware import GivenUp
+from portal.clusters.selectors.images import ImagePatterns, image_right, image_rule_to_remove, image_rules
 from portal.clusters.selectors.loads import GpuPlace, Holder, NodeLoad, node_loads
 from portal.clusters.selectors.people import (
     InVc,
@@ -62,6 +63,10 @@ from portal.clusters.selectors.visible import (
 )
 
 __all__ = [
+    "ImagePatterns",
+    "image_right",
+    "image_rule_to_remove",
+    "image_rules",
     "storage_get",
     "storage_right",
     "storage_to_manage",

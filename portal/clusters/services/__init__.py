@@ -1,6 +1,7 @@
 """Writing nodes and virtual clusters: joining, reports, topology, silence, intents, rules, quotas."""
 
 from portal.clusters.services.configuration import configuration_export, configuration_import, configuration_read
+from portal.clusters.services.images import image_rule_add, image_rule_remove
 from portal.clusters.services.nodes import node_add, node_event, node_set_intent
 from portal.clusters.services.people import (
     account_create,
@@ -33,6 +34,8 @@ from portal.clusters.services.topology import topology_take
 from portal.clusters.services.versions import cluster_version
 
 __all__ = [
+    "image_rule_add",
+    "image_rule_remove",
     "storage_change",
     "storage_create",
     "storage_remove",

@@ -41,7 +41,16 @@ def vc_remove(*, vc: VirtualCluster, now: datetime, actor: str) -> None:
         if reasons := [*_still_used(vc)]:
             raise Conflict(f"{vc.name} cannot be removed: {'; '.join(reasons)}.")
         before = {"quota": told_by_vc({key: count for key, count in base_lines().items() if key.vc_id == vc.pk})}
-        for rows in (vc.quota, vc.quota_changes, vc.loan_limits, vc.firm_rights, vc.memberships, vc.stored_secrets):
+        for rows in (
+            vc.quota,
+            vc.quota_changes,
+            vc.loan_limits,
+            vc.firm_rights,
+            vc.memberships,
+            vc.stored_secrets,
+            vc.image_rules,
+            vc.job_templates,
+        ):
             rows.all().delete()
         vc.storages.clear()
         VirtualCluster.objects.filter(pk=vc.pk).update(removed_at=now)

@@ -1,10 +1,13 @@
 """REST: jobs."""
 
+from portal.jobs.api.code import CodeArchiveView, CodeFoldersView, CodeFolderView, CodeLimitsView
 from portal.jobs.api.files import FileContentView, FilesView
 from portal.jobs.api.logs import LogsView
 from portal.jobs.api.metrics import MetricsView
+from portal.jobs.api.node_code import node_code
 from portal.jobs.api.preemptions import PreemptionsView
 from portal.jobs.api.queue import QueueView
+from portal.jobs.api.templates import TemplatesView, TemplateView
 from portal.jobs.api.usage import UsageView
 from portal.jobs.api.views import (
     AttemptsView,
@@ -21,7 +24,13 @@ from portal.jobs.api.views import (
 )
 
 __all__ = [
+    "TemplateView",
+    "TemplatesView",
     "AttemptsView",
+    "CodeArchiveView",
+    "CodeFolderView",
+    "CodeFoldersView",
+    "CodeLimitsView",
     "ConfigView",
     "EventsView",
     "FileContentView",
@@ -39,4 +48,5 @@ __all__ = [
     "TasksView",
     "UsageView",
     "ValidateView",
+    "node_code",
 ]

@@ -128,6 +128,17 @@ class AttemptAnswer(Answer):
     digests = FreeObject(help_text="image as named -> the digest that all its tasks run")
 
 
+class CodeAnswer(Answer):
+    """A folder of code."""
+
+    id = serializers.CharField(source="name", help_text="what a job file names under extras.berth.code")
+    size = serializers.IntegerField(help_text="bytes of the archive")
+    unpacked = serializers.IntegerField(help_text="bytes of the files in it")
+    entries = serializers.IntegerField(help_text="files, folders and links in it")
+    created_at = serializers.DateTimeField()
+    used_at = serializers.DateTimeField(help_text="last uploaded or named by a new job")
+
+
 class JobDetailAnswer(JobAnswer):
     """A job from near."""
 
@@ -136,6 +147,7 @@ class JobDetailAnswer(JobAnswer):
     waiting = WaitingAnswer(allow_null=True)
     roles = RoleAnswer(many=True)
     attempt = AttemptAnswer(allow_null=True, help_text="the newest")
+    code = CodeAnswer(allow_null=True, help_text="the folder of code that comes with it")
 
 
 class GpuHeldAnswer(serializers.Serializer[Any]):

@@ -19,6 +19,7 @@ from portal.common.negotiation import Unnegotiated
 from portal.common.pagination import OldestFirst
 from portal.jobs.api.answers import (
     AttemptAnswer,
+    CodeAnswer,
     EventAnswer,
     JobAnswer,
     JobDetailAnswer,
@@ -118,6 +119,7 @@ def _detail(job: Job) -> dict[str, Any]:
         "waiting": WaitingAnswer(waiting).data if (waiting := _waiting(job)) else None,
         "roles": RoleAnswer(job_roles(job=job), many=True).data,
         "attempt": AttemptAnswer(attempt).data if attempt else None,
+        "code": CodeAnswer(job.code).data if job.code else None,
     }
 
 

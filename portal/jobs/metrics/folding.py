@@ -121,11 +121,9 @@ def _runs(told: Mapping[UUID, _Told]) -> list[_Run]:
     held = Allocation.objects.filter(task_attempt__in=told).order_by("leaf__uuid")
     for key, uuid in held.values_list("task_attempt", "leaf__uuid"):
         gpus[key].append(uuid)
-    return [
-        _Run(row, len(gpus[row.pk]), points_of(told[row.pk].readings, gpus[row.pk]))
-        for row in rows
-        if told[row.pk].node == row.node.name
-    ]
+    own = [row for row in rows if told[row.pk].node == row.node.name]
+    found = [(row, points_of(told[row.pk].readings, gpus[row.pk], since=row.created_at)) for row in own]
+    return [_Run(row, len(gpus[row.pk]), points) for row, points in found if points]
 
 
 Sums = tuple[str, UUID, int, int, int]

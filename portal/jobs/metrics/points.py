@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple
 
 from portal.common.samples import GpuReading, TaskReading
@@ -44,13 +45,15 @@ class Point(NamedTuple):
     bands: list[Band | None]
 
 
-def points_of(readings: Iterable[tuple[int, TaskReading]], gpus: Sequence[str]) -> list[Point]:
-    """The readings (each with its moment in ms) of a task attempt that holds these GPUs (UUIDs, in order), as points
-    of ``BUCKET_S``."""
+def points_of(readings: Iterable[tuple[int, TaskReading]], gpus: Sequence[str], *, since: datetime) -> list[Point]:
+    """The readings (each with its moment in ms) of a task attempt that holds these GPUs (UUIDs, in order) since then,
+    as points of ``BUCKET_S``. A report of a container may carry a reading from before it was there."""
     buckets: dict[int, list[Point]] = defaultdict(list)
+    first_ms = since.timestamp() * 1000
     for at_ms, reading in readings:
         at = at_ms // 1000
-        buckets[at - at % BUCKET_S].append(Point(at, 0, 1, _bands(reading, gpus)))
+        if at_ms >= first_ms:
+            buckets[at - at % BUCKET_S].append(Point(at, 0, 1, _bands(reading, gpus)))
     return [merged(buckets[at], at, BUCKET_S) for at in sorted(buckets)]
 
 

@@ -65,7 +65,9 @@ class CurveReader:
         gpus = [GpuOf(*one) for one in held]
         points = self.records.read(str(row.pk))
         points += self._newest(row, gpus, points)
-        span = [point for point in points if _within(point, first, end)]
+        # A file that is not as we left it shows less, and breaks nothing.
+        width = len(OF_TASK) + len(gpus) * len(OF_GPU)
+        span = [point for point in points if len(point.bands) == width and _within(point, first, end)]
         return _curves(coarsened(span, step), gpus, gpu)
 
     def _newest(self, row: TaskAttempt, gpus: Sequence[GpuOf], known: Sequence[Point]) -> list[Point]:
@@ -79,7 +81,7 @@ class CurveReader:
             log.warning("newest samples of %s cannot be read: %s", row.pk, error)
             return []
         own = [(one.at_ms, task) for one in kept for task in one.tasks if task.attempt == row.pk]
-        return points_of(own, [one.uuid for one in gpus])
+        return points_of(own, [one.uuid for one in gpus], since=row.created_at)
 
 
 def _within(point: Point, first: datetime | None, end: datetime | None) -> bool:
@@ -95,4 +97,5 @@ def _curves(points: Sequence[Point], gpus: Sequence[GpuOf], wanted: int | None) 
         for number, (metric, one) in enumerate(columns)
         if one is None or wanted is None or one.index == wanted
     ]
+    series.sort(key=lambda one: one.gpu.index if one.gpu else -1)
     return Curves([point.at for point in points], [point.seconds for point in points], series)

@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import Q
 
 from portal.clusters.models import Sku, VirtualCluster
+from portal.jobs.models.code import CodeFolder
 from portal.jobs.states import EndReason, JobState, TaskState
 
 
@@ -24,6 +25,9 @@ class Job(models.Model):
     spec = models.JSONField(help_text="JobSpec.to_json: no secrets")
     config = models.TextField(help_text="the job file as submitted, secrets masked")
     secrets_sealed = models.TextField(blank=True, help_text="sealed under the key file")
+    code = models.ForeignKey(
+        CodeFolder, null=True, blank=True, on_delete=models.PROTECT, related_name="jobs", db_index=False
+    )
     submit_key = models.CharField(max_length=100, blank=True, help_text="Idempotency-Key of the submission")
 
     submitted_at = models.DateTimeField()
@@ -58,6 +62,7 @@ class Job(models.Model):
             models.Index(fields=["submitted_at", "id"], name="job_by_submission"),
             models.Index(fields=["name", "id"], name="job_by_name"),
             models.Index(fields=["priority", "id"], name="job_by_priority"),
+            models.Index(fields=["code"], condition=Q(code__isnull=False), name="job_by_code"),
         ]
 
     def __str__(self) -> str:

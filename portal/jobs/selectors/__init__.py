@@ -1,5 +1,6 @@
 """Reading jobs: what somebody may see, as lists and details with a fixed number of queries."""
 
+from portal.jobs.selectors.code import code_get, code_missing, code_ordered, code_restrict, code_uploaded
 from portal.jobs.selectors.details import (
     RoleState,
     job_attempt_current,
@@ -29,6 +30,7 @@ from portal.jobs.selectors.queue import (
     queue_rows,
     queue_waiting,
 )
+from portal.jobs.selectors.templates import template_get, template_home, template_restrict, template_to_write
 from portal.jobs.selectors.usage import PastUse, usage_folded
 from portal.jobs.selectors.usage_report import (
     GROUPS,
@@ -47,6 +49,10 @@ from portal.jobs.selectors.visible import (
 )
 
 __all__ = [
+    "template_get",
+    "template_home",
+    "template_restrict",
+    "template_to_write",
     "GROUPS",
     "PERIODS",
     "Forecast",
@@ -59,6 +65,11 @@ __all__ = [
     "UsageReport",
     "UsageRow",
     "cluster_facts",
+    "code_get",
+    "code_missing",
+    "code_ordered",
+    "code_restrict",
+    "code_uploaded",
     "forecast",
     "job_attempt_current",
     "job_attempts",

@@ -3,7 +3,9 @@
 from portal.jobs.services.admission import job_check, job_hints
 from portal.jobs.services.attempts import attempt_end, attempt_run_when_prepared
 from portal.jobs.services.claims import claims_release
+from portal.jobs.services.code import code_expire, code_forget, code_upload
 from portal.jobs.services.holding import job_demote, job_promote
+from portal.jobs.services.images import images_hold
 from portal.jobs.services.moves import job_hold, jobs_hold
 from portal.jobs.services.moving import job_change_vc
 from portal.jobs.services.orders import desired_build, desired_send, nodes_bump, nodes_hold, orders_together
@@ -11,18 +13,24 @@ from portal.jobs.services.pausing import job_pause, job_resume
 from portal.jobs.services.placing import Leaf, NoPortLeft, Overtaken, Placed
 from portal.jobs.services.preempt import PREEMPTING, Preempting, Taken, jobs_preempt, preempting_words
 from portal.jobs.services.progress import usage_progress, usage_progress_fold, usage_progress_roll
-from portal.jobs.services.reading import files_read, log_read, shell_open
+from portal.jobs.services.reading import code_read, files_read, log_read, shell_open
 from portal.jobs.services.reports import attempt_log_done, container_report, containers_report
 from portal.jobs.services.rollup import usage_rebuild, usage_roll
 from portal.jobs.services.specs import grace_seconds
 from portal.jobs.services.starting import Starting, attempts_start
 from portal.jobs.services.stop import job_stop
 from portal.jobs.services.submit import NameTaken, job_draft, job_submit
+from portal.jobs.services.templates import template_change, template_create, template_remove, template_told
 from portal.jobs.services.upkeep import jobs_reconcile, node_tasks_lose
 from portal.jobs.services.waits import Told, Waiting, waits_due, waits_write
 from portal.jobs.services.words import NAMED, job_of_others
 
 __all__ = [
+    "template_change",
+    "template_create",
+    "template_remove",
+    "template_told",
+    "images_hold",
     "NAMED",
     "NameTaken",
     "PREEMPTING",
@@ -40,6 +48,10 @@ __all__ = [
     "attempt_run_when_prepared",
     "attempts_start",
     "claims_release",
+    "code_expire",
+    "code_forget",
+    "code_read",
+    "code_upload",
     "container_report",
     "containers_report",
     "desired_build",

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from django.conf import settings
 from django.utils import timezone
 
 from portal.accounts.models import User
 from portal.clusters.models import Node, Storage, VirtualCluster
-from portal.clusters.selectors import registry_logins, secret_values
+from portal.clusters.selectors import ImagePatterns, registry_logins, secret_values
+from portal.jobs.selectors.code import code_missing
 from portal.jobs.selectors.facts import cluster_facts
 from portal.jobs.selectors.labels import label_read
 from portal.jobs.selectors.storages import storage_names
 from portal.jobs.selectors.visible import job_restrict
 from portal.jobs.services.rights import right_problems
+from portal.jobs.services.specs import WORKDIR
 from portal.jobs.spec import (
     JobSpec,
     Problem,
     SpecInvalid,
+    image_problems,
     parse,
     registries_open,
     secret_names_missing,
@@ -35,10 +39,12 @@ def job_check(*, user: User, text: str | bytes) -> JobSpec:
     problems = [
         *_secrets(spec),
         *_storages(spec),
+        *_images(spec, text),
         *_network(spec),
         *_times(spec),
         *_nodes(spec),
         *_after(spec, user),
+        *_code(spec, user),
         *right_problems(spec=spec, user=user, now=timezone.now()),
     ]
     if problems:
@@ -77,6 +83,12 @@ def _storages(spec: JobSpec) -> Iterator[Problem]:
             yield Problem(f"extras.storages[{place}].name", message, "unknown")
 
 
+def _images(spec: JobSpec, text: str | bytes) -> Iterator[Problem]:
+    if patterns := ImagePatterns():
+        vc = VirtualCluster.objects.get(name=spec.vc)
+        yield from image_problems(spec, text, patterns.of(vc.pk))
+
+
 def _network(spec: JobSpec) -> Iterator[Problem]:
     if spec.task_count > 1 and not VirtualCluster.objects.filter(name=spec.vc, host_network=True).exists():
         message = (
@@ -113,3 +125,18 @@ def _after(spec: JobSpec, user: User) -> Iterator[Problem]:
         jobs = job_restrict(user=user).filter(user__username=label.user, name=label.name)
         if not (jobs if label.run is None else jobs.filter(run=label.run)).exists():
             yield Problem(f"{EXTRAS}.after[{place}]", f"there is no job {text} that you may see", "unknown")
+
+
+def _code(spec: JobSpec, user: User) -> Iterator[Problem]:
+    if spec.berth.code is None:
+        return
+    if code_missing(user=user, name=spec.berth.code):
+        message = (
+            f"there is no code {spec.berth.code} that you may use; upload its folder again: "
+            "berth submit --code DIR, or POST /api/v1/code"
+        )
+        yield Problem(f"{EXTRAS}.code", message, "unknown")
+    for place, mount in enumerate(spec.storages or ()):
+        if PurePosixPath(mount.mount_path) == PurePosixPath(WORKDIR):
+            message = f"the job's code is unpacked to {WORKDIR}: mount this storage elsewhere"
+            yield Problem(f"extras.storages[{place}].mountPath", message, "taken")

@@ -17,6 +17,7 @@ from django.db.models import F, QuerySet
 
 from nodes.protocol import (
     DESIRED_TASK,
+    ContainerState,
     Desired,
     Envelope,
     Order,
@@ -27,11 +28,13 @@ from nodes.protocol import (
     encode,
     envelope_seal,
     node_queue,
+    reached,
     spec_digest,
 )
 from portal.clusters.models import Node
 from portal.common.bulk import rows_update
 from portal.common.wake import task_send
+from portal.jobs.code.tickets import Ticket, ticket_address
 from portal.jobs.models import Allocation, JobAttempt, TaskAttempt
 from portal.jobs.services.specs import HeldGpu, attempts_facts, container_spec
 
@@ -45,6 +48,7 @@ SENT_TO = ("name", "public_key", "generation", "interface", "storages")
 RUN_OF = (
     "number", "job__name", "job__run", "job__spec", "job__secrets_sealed", "job__vc__default_profile",
     *(f"job__user__{name}" for name in ("username", "uid", "gid", "extra_gids")),
+    *(f"job__code__{name}" for name in ("sha256", "size", "unpacked", "entries")),
 )  # fmt: skip
 """What a spec wants of its job attempt; whole rows of job, user and virtual cluster are large."""
 
@@ -141,8 +145,10 @@ def desired_lists(
     there = TaskAttempt.objects.filter(node__in=nodes, removed_at__isnull=True)
     _specs_store(there.filter(phase__in=NEEDS_SPEC, spec_hash=""), {node.pk: node for node in nodes})
     by_node: dict[int, list[Order]] = defaultdict(list)
-    for row in there.order_by("created_at", "id").values_list("node_id", *_Row._fields):
-        by_node[row[0]].append(_order(_Row(*row[1:]), specs_known))
+    by_id = {node.pk: node for node in nodes}
+    columns = (*_Row._fields[:-1], "job_attempt__job__code__sha256")
+    for node_id, *row in there.order_by("created_at", "id").values_list("node_id", *columns):
+        by_node[node_id].append(_order(_Row(*row), by_id[node_id], specs_known))
     return [(node, _desired(node, by_node[node.pk], answers)) for node in nodes]
 
 
@@ -155,9 +161,11 @@ class _Row(NamedTuple):
     spec_hash: str
     spec_sealed: str
     archived_to: int
+    state: str
     stop_reason: str
     stop_grace_s: int
     stop_message: str
+    code: str | None  # SHA-256 of the code that comes with its job
 
 
 def _desired(node: Node, orders: Iterable[Order], answers: int) -> Desired:
@@ -171,7 +179,7 @@ def _desired(node: Node, orders: Iterable[Order], answers: int) -> Desired:
     )
 
 
-def _order(row: _Row, specs_known: Collection[str]) -> Order:
+def _order(row: _Row, node: Node, specs_known: Collection[str]) -> Order:
     wanted = row.phase in NEEDS_SPEC and row.spec_hash not in specs_known
     return Order(
         attempt=str(row.id),
@@ -181,7 +189,16 @@ def _order(row: _Row, specs_known: Collection[str]) -> Order:
         archived=row.archived_to,
         spec=row.spec_sealed if wanted else None,
         stop=_stop(row),
+        code=_code(row, node),
     )
+
+
+def _code(row: _Row, node: Node) -> str | None:
+    """Where the node may fetch its code, as long as the container may still have to be made."""
+    if row.code is None or row.phase not in NEEDS_SPEC or reached(ContainerState(row.state), ContainerState.STARTING):
+        return None
+    ticket = Ticket(attempt=str(row.id), node=node.name, sha256=row.code)
+    return PortalKey.seal_for(node.public_key, ticket_address(ticket).encode())
 
 
 def _specs_store(wanted: QuerySet[TaskAttempt], nodes: Mapping[int, Node]) -> None:
@@ -191,7 +208,7 @@ def _specs_store(wanted: QuerySet[TaskAttempt], nodes: Mapping[int, Node]) -> No
     if not rows:
         return
     running = JobAttempt.objects.filter(pk__in={row.job_attempt_id for row in rows})
-    attempts = running.select_related("job__user", "job__vc").only(*RUN_OF).in_bulk()
+    attempts = running.select_related("job__user", "job__vc", "job__code").only(*RUN_OF).in_bulk()
     facts, gpus = attempts_facts([*attempts.values()]), _gpus([row.pk for row in rows])
     new = []
     for row in rows:

@@ -16,12 +16,13 @@ from portal.jobs.services.moves import job_event, job_hold
 from portal.jobs.states import JobState
 
 
-def job_pause(*, job: Job, actor: str, now: datetime) -> Job:
-    """Let the job wait without a turn; cells that were kept for it are free. Paused already: no change.
+def job_pause(*, job: Job, actor: str, now: datetime, cause: str = "") -> Job:
+    """Let the job wait without a turn; cells that were kept for it are free. Paused already: no change. ``cause``: why
+    the portal itself does it.
 
     Raises Conflict when it does not wait.
     """
-    return _set(job, True, "paused", f"Paused by {actor}.", actor, now)
+    return _set(job, True, "paused", f"Paused: {cause}" if cause else f"Paused by {actor}.", actor, now)
 
 
 def job_resume(*, job: Job, actor: str, now: datetime) -> Job:

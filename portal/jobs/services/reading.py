@@ -7,7 +7,7 @@ from datetime import datetime
 
 from portal.accounts.audit import audit_read, audit_write
 from portal.accounts.models import Audited, User
-from portal.jobs.models import Job, TaskAttempt
+from portal.jobs.models import CodeFolder, CodeUpload, Job, TaskAttempt
 
 
 def log_read(*, user: User, attempt: TaskAttempt, now: datetime) -> None:
@@ -31,3 +31,9 @@ def shell_open(*, user: User, attempt: TaskAttempt, command: Sequence[str], now:
 def _read(action: Audited, user: User, job: Job, now: datetime) -> None:
     if job.user_id != user.pk:
         audit_read(action, actor=user.username, target=job.label, vc=job.vc.name, now=now)
+
+
+def code_read(*, user: User, code: CodeFolder, now: datetime) -> None:
+    """The user downloads this code: an entry in the audit log where they did not upload it."""
+    if not CodeUpload.objects.filter(code=code, user=user).exists():
+        audit_read(Audited.CODE_READ, actor=user.username, target=code.name, now=now)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 
-from nodes.protocol import ContainerSpec, ImageAuth, Limits, Mount
+from nodes.protocol import Code, ContainerSpec, ImageAuth, Limits, Mount
 from portal.clusters.models import Storage
 from portal.common.sealing import unseal
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
@@ -147,7 +147,15 @@ def container_spec(facts: AttemptFacts, row: TaskAttempt, gpus: Sequence[HeldGpu
         checkpoint=_checkpoint(facts.spec.berth.checkpoint_file, mounts),
         grace_s=grace,
         auth=_auth(role, facts.secrets),
+        code=_code(job),
     )
+
+
+def _code(job: Job) -> Code | None:
+    code = job.code
+    if code is None:
+        return None
+    return Code(sha256=code.sha256, size=code.size, unpacked=code.unpacked, entries=code.entries)
 
 
 def _limits(role: TaskRoleSpec) -> Limits:

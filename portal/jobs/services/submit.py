@@ -15,6 +15,7 @@ from portal.common.sealing import seal
 from portal.common.wake import scheduler_wake
 from portal.jobs.models import Job, Task, TaskRole
 from portal.jobs.services.admission import job_check, job_hints
+from portal.jobs.services.code import code_hold
 from portal.jobs.services.moves import job_event
 from portal.jobs.spec import JobSpec, Problem, SpecInvalid, mask_secrets
 
@@ -81,6 +82,7 @@ def _store(user: User, spec: JobSpec, config: str, submit_key: str, now: datetim
         raise NameTaken(spec.name)
     job, roles = job_draft(user=user, spec=spec, now=now)
     job.run, job.config, job.submit_key = newest + 1, config, submit_key
+    job.code = code_hold(name=spec.berth.code, now=now) if spec.berth.code else None
     job.secrets_sealed = seal(dict(spec.secrets)) if spec.secrets else ""
     job.save(force_insert=True)
     _check_present(spec)  # it may have been removed while the job was judged

@@ -34,7 +34,9 @@ from portal.jobs.states import AttemptState, EndReason
 NOT_PREPARED = [ContainerState.ACCEPTED, ContainerState.PULLING]
 NOT_STARTED = [*NOT_PREPARED, ContainerState.PREPARED]
 LIMIT_NEAR = "time_limit_near"
-LONGEST_WARNING, SHORTEST_WARNED = timedelta(minutes=15), timedelta(minutes=10)
+LONGEST_WARNING_S, SHORTEST_WARNED_S = 900, 600
+"""A job is warned when a tenth of its time limit is left, a quarter of an hour before at most; of less than ten minutes
+not at all."""
 
 
 def jobs_reconcile(*, now: datetime) -> None:
@@ -113,13 +115,15 @@ _running = KeptRows(
 
 
 def _time_limits(now: datetime) -> None:
-    left = {
-        key: (began + timedelta(seconds=limit) - now, timedelta(seconds=limit))
-        for key, began, limit in _running.read().values()
-        if limit and began is not None
-    }
-    over = [key for key, (rest, _) in left.items() if rest <= timedelta()]
-    _limits_near([key for key, (rest, limit) in left.items() if timedelta() < rest <= _warning(limit)], now)
+    over, near = [], []
+    for key, began, limit in _running.read().values():
+        if limit and began is not None:
+            left = limit - (now - began).total_seconds()
+            if left <= 0:
+                over.append(key)
+            elif left <= LONGEST_WARNING_S and left <= limit / 10 and limit >= SHORTEST_WARNED_S:
+                near.append(key)
+    _limits_near(near, now)
     for attempt in _attempts(pk__in=over) if over else ():
         berth = JobSpec.from_json(attempt.job.spec).berth
         attempt_end(
@@ -127,12 +131,6 @@ def _time_limits(now: datetime) -> None:
             message=f"Its time limit of {berth.time_limit_s} s was reached.",
             grace_s=grace_seconds(berth.grace_period_s),
         )  # fmt: skip
-
-
-def _warning(limit: timedelta) -> timedelta:
-    """How long before its time limit a job is warned: a tenth of it, a quarter of an hour at most; of less than ten
-    minutes not at all."""
-    return min(limit / 10, LONGEST_WARNING) if limit >= SHORTEST_WARNED else timedelta()
 
 
 _warned: set[int] = set()

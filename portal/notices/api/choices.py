@@ -9,7 +9,6 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from portal.accounts.models import Scope
 from portal.accounts.rest import ApiView
 from portal.common.serializers import Answer, Body
 from portal.notices.selectors import notice_kinds
@@ -37,8 +36,6 @@ EXAMPLE = OpenApiExample("Ends and preemptions", {"kinds": ["failed", "preempted
 
 class ChoiceView(ApiView):
     """What one is told of by e-mail."""
-
-    scope = Scope.SUBMIT
 
     @extend_schema(operation_id="notice_choice", responses=ChoiceAnswer)
     def get(self, request: Request) -> Response:

@@ -89,7 +89,7 @@ class WebhookView(ApiView):
         examples=[EXAMPLE],
     )  # fmt: skip
     def put(self, request: Request) -> Response:
-        """Sets it, in place of an earlier one; what waits goes to the new address."""
+        """Sets it, in place of an earlier one; what waits is sent to the new address at once."""
         webhook_right(user=self.user, action=Action.WEBHOOK_SET)
         data = self.body(WebhookBody)
         hook, new = webhook_set(

@@ -72,7 +72,7 @@ class Migration(migrations.Migration):
                             ("node.clock", "A node's clock is wrong"),
                             ("node.intent", "A node was opened, cordoned or drained"),
                             ("quota.at_risk", "Quota could not be had now, since hardware is bad"),
-                            ("quota.safe", "It could be had again"),
+                            ("quota.safe", "Quota can be had again"),
                             ("ping", "A test"),
                             ("left_out", "Deliveries were left out while too many waited"),
                         ],

@@ -30,8 +30,8 @@ TARGET = "webhook"
 def webhook_set(
     *, url: str, kinds: Collection[str], secret: str | None, actor: str, now: datetime
 ) -> tuple[Webhook, bool]:
-    """Tell this address of these kinds from now on; without a ``secret`` the one that is stored stays. The second: it
-    is new. Raises Invalid with every problem."""
+    """Tell this address of these kinds from now on, and of what waits at once; without a ``secret`` the one that is
+    stored stays. The second: it is new. Raises Invalid with every problem."""
     with transaction.atomic():
         known = Webhook.objects.select_for_update().first()
         faults = [*url_faults(url, settings.WEBHOOK_ALLOW), *_secret_faults(secret, needed=known is None)]
@@ -45,6 +45,7 @@ def webhook_set(
             hook.secret_sealed = seal(secret)
         hook.save()
         Lane.objects.filter(pk=TARGET).update(not_before=now, failures=0)
+        Delivery.objects.filter(state=SendingState.WAITING).update(next_try_at=now)
         was, became = changes_of(before or {}, _told(hook))
         if became or secret is not None:
             after = {**became, **({"secret": "changed"} if secret is not None else {})}

@@ -173,6 +173,7 @@ def test_time_before_the_placement_and_after_the_end_is_not_counted(
         tell(world.nodes["gpu01"], begun + 5 * number * SECOND, 50)
     fold(records, begun + 2 * MINUTE)
     assert sums() == (58_000, 29_000, 0)
+    assert records.read(str(row.pk))[0].read == 1, "a reading from before is of whoever held the GPUs before"
 
 
 def test_a_clock_that_is_wrong_puts_readings_at_the_portals_time(

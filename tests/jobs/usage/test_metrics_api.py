@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import pytest
 from django.utils import timezone
 
+from portal.clusters.models import Gpu
 from portal.jobs.metrics.record import Records
 from portal.jobs.models import TaskAttempt
 from tests.jobs.usage.runs import fold, folded_from, minute_of, started, tell
@@ -74,6 +75,17 @@ def test_one_chooses_gpu_time_and_step(api: Api, row: TaskAttempt, begun: dateti
     span = {"from": (begun + 20 * SECOND).isoformat(), "to": (begun + 40 * SECOND).isoformat()}
     start = int(begun.timestamp())
     assert metrics(api, row, **span)["times"] == [start + 20, start + 30]
+
+
+def test_gpus_come_in_the_order_in_which_their_node_counts_them(api: Api, row: TaskAttempt) -> None:
+    Gpu.objects.filter(uuid="GPU-gpu01-0").update(index=7)
+    gpus = [one["gpu"]["index"] for one in metrics(api, row)["series"] if one["metric"] == "gpu_power"]
+    assert gpus == [1, 7]
+
+
+def test_a_record_that_somebody_spoilt_is_left_out(api: Api, row: TaskAttempt, records: Records) -> None:
+    records.path(str(row.pk)).write_bytes(b"[1777891200,10,1,[]]\nnonsense\n\xff")
+    assert len(metrics(api, row)["times"]) == 9, "what is still in Redis"
 
 
 def test_one_chooses_the_task_and_the_jobs_attempt(api: Api, row: TaskAttempt) -> None:

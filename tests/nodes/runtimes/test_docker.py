@@ -35,6 +35,7 @@ def runtime_of(engine: DockerEngine, notices: Path, *, node: str = "gpu01", simu
         simulated=simulated,
         raises_limits=machine_raises_limits(),
         notices=notices,
+        workspaces=notices / "workspaces",
     )
 
 
@@ -234,6 +235,7 @@ def test_an_engine_that_does_not_answer_is_away_and_not_a_failure(tmp_path: Path
         simulated=True,
         raises_limits=True,
         notices=tmp_path,
+        workspaces=tmp_path / "workspaces",
     )
     with pytest.raises(RuntimeAway):
         runtime.found()

@@ -21,6 +21,7 @@ def test_containers_made_before_the_engine_refused_raised_limits_all_start(
         simulated=True,
         raises_limits=True,
         notices=tmp_path,
+        workspaces=tmp_path / "workspaces",
     )
     with closing(runtime):
         for spec in specs:

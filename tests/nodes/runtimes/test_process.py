@@ -14,7 +14,7 @@ import pytest
 
 from nodes.logs import Position
 from nodes.logs.sidecar import position_after
-from nodes.protocol import Cause, Limits, Mount, encode, spec_digest
+from nodes.protocol import Cause, Limits, encode, spec_digest
 from nodes.runtimes import wrapper
 from nodes.runtimes.base import Failed, Found, Image, Status
 from nodes.runtimes.process import ProcessRuntime, on_node
@@ -209,11 +209,7 @@ def test_a_reader_that_is_closed_ends_soon(runtime: ProcessRuntime) -> None:
     ],
 )
 def test_paths_inside_a_mount_become_the_nodes_own(value: str, expected: str) -> None:
-    mounts = (
-        Mount(storage="home", root="/mnt/home", source="/mnt/home/alice/7", target="/job"),
-        Mount(storage="data", root="/mnt/data", source="/mnt/data", target="/data"),
-    )
-    assert on_node(spec_of("true", mounts=mounts), value) == expected
+    assert on_node({"/job": "/mnt/home/alice/7", "/data": "/mnt/data"}, value) == expected
 
 
 def _pid(folder: Path, attempt: str) -> int | None:

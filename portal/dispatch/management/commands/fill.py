@@ -21,6 +21,7 @@ from portal.dispatch.management.filling.present import NotPlaced, Present
 from portal.dispatch.management.filling.sizes import Sizes
 from portal.dispatch.management.filling.tables import statistics_learn
 from portal.jobs.models import Job
+from portal.jobs.services import usage_roll
 
 NUMBERS = {
     "finished": (1_000_000, "jobs that are over"),
@@ -74,7 +75,7 @@ def _fill(sizes: Sizes) -> None:
             name: progress.add_task(name, total=total)
             for name, total in {
                 "users and virtual clusters": sizes.users, "nodes": sizes.nodes, "finished jobs": sizes.finished,
-                "running jobs": sizes.running, "waiting jobs": sizes.waiting,
+                "running jobs": sizes.running, "waiting jobs": sizes.waiting, "days of usage": sizes.days + 1,
             }.items()
         }  # fmt: skip
         members = vcs_make(sizes, users_make(sizes), now)
@@ -89,3 +90,5 @@ def _fill(sizes: Sizes) -> None:
         present.wait()
         statistics_learn()
         progress.advance(steps["waiting jobs"], sizes.waiting)
+        while days := usage_roll(now=now, at_most=7):
+            progress.advance(steps["days of usage"], days)

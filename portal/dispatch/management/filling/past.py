@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from random import Random
 from uuid import UUID
 
@@ -202,11 +202,21 @@ class Told:
             4000 * shape.gpus, 16384 * shape.gpus, rows.ports, rows.digest, run.hex, at, began, began, over, over, over,
             ending.stop, message if ending.stop else "", ending.cause, ending.code, True,
         )  # fmt: skip
+        self._used(run, len(place.leaves), began, over)
         guaranteed = ending is not TAKEN
         for leaf in place.leaves:
             cell = f"{self._draft.vc.name}/{leaf}" if guaranteed else ""
             standing = Standing.GUARANTEED if guaranteed else Standing.BORROWED
             rows.allocations.add(run, leaf, cell, standing, at, at, over)
+
+    def _used(self, run: UUID, gpus: int, began: datetime, over: datetime) -> None:
+        """As its readings would have summed up."""
+        utilisation, idle = self._rng.betavariate(5, 2), self._rng.random() ** 4
+        while began < over:
+            night = datetime.combine(began.date() + timedelta(days=1), time.min, began.tzinfo)
+            ms = gpus * (min(over, night) - began) // timedelta(milliseconds=1)
+            self._rows.measured.add(run, began.date(), ms, int(ms * utilisation), int(ms * idle * (1 - utilisation)))
+            began = night
 
     def _prepared(self, run: UUID, attempt: int, index: int, place: Place, at: datetime, began: datetime) -> None:
         second = timedelta(seconds=1)

@@ -8,7 +8,7 @@ from random import Random
 from uuid import UUID
 
 from portal.dispatch.management.filling.tables import Table, next_key
-from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Preemption, Task, TaskAttempt, TaskRole
+from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Measured, Preemption, Task, TaskAttempt, TaskRole
 
 IMAGE = "pytorch/pytorch:2.5.1-cuda12.4"
 
@@ -57,6 +57,7 @@ class Rows:
         self.allocations = Table(
             Allocation, ("task_attempt", "leaf", "virtual_cell", "standing", "since", "created_at", "released_at")
         )
+        self.measured = Table(Measured, ("task_attempt", "day", "measured_ms", "used_ms", "idle_ms"))
         self.events = Table(JobEvent, ("id", "job", "job_attempt", "task_attempt", "at", "code", "message", "actor"))
         self.preemptions = Table(Preemption, ("preemptor", "victim", "tasks", "gpus", "at", "deadline"))
 
@@ -68,8 +69,8 @@ class Rows:
     def write(self) -> None:
         """All kept rows go into the database; those that are referred to first."""
         for table in (
-            self.jobs_table, self.roles, self.tasks, self.attempts, self.runs, self.allocations, self.events,
-            self.preemptions,
+            self.jobs_table, self.roles, self.tasks, self.attempts, self.runs, self.allocations, self.measured,
+            self.events, self.preemptions,
         ):  # fmt: skip
             if table.rows:
                 table.write()

@@ -17,13 +17,16 @@ from portal.jobs.models import (
     Job,
     JobAttempt,
     JobEvent,
+    Measured,
     Preemption,
     Task,
     TaskAttempt,
     TaskRole,
 )
 
-TABLES: tuple[type[Model], ...] = (Job, TaskRole, Task, JobAttempt, TaskAttempt, Allocation, JobEvent, Preemption)
+TABLES: tuple[type[Model], ...] = (
+    *(Job, TaskRole, Task, JobAttempt, TaskAttempt, Allocation, Measured, JobEvent, Preemption),
+)
 """In the order in which their rows refer to each other."""
 
 Row = tuple[Any, ...]

@@ -1,0 +1,46 @@
+"""Which images jobs may run."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited
+from portal.clusters.models import ImageRule, VirtualCluster
+from portal.common.errors import Conflict
+
+MOST_RULES = 500
+"""Of one virtual cluster, or of the whole cluster."""
+EVERYWHERE = "the cluster"
+
+
+def image_rule_add(
+    *, vc: VirtualCluster | None, pattern: str, note: str = "", now: datetime, actor: str
+) -> ImageRule:  # fmt: skip
+    """Let images of this pattern run in the virtual cluster, or (None) in all without rules of their own. Jobs that
+    wait are judged again when they are about to start. Raises Conflict where the rule is there, or too many are."""
+    with transaction.atomic():
+        rules = ImageRule.objects.filter(vc=vc)
+        if rules.count() >= MOST_RULES:
+            raise Conflict(f"{MOST_RULES} patterns are there, and there can be no more; remove one first.")
+        row, made = ImageRule.objects.get_or_create(
+            vc=vc, pattern=pattern, defaults={"note": note, "created_at": now}
+        )  # fmt: skip
+        if not made:
+            raise Conflict(f"{pattern} is among the images of {vc.name if vc else EVERYWHERE} already.")
+        _audit(row, actor, now, after={"pattern": pattern, "note": note})
+    return row
+
+
+def image_rule_remove(*, rule: ImageRule, now: datetime, actor: str) -> None:
+    """Take a pattern off the list; what runs goes on. Doing it twice is doing it once."""
+    with transaction.atomic():
+        if ImageRule.objects.filter(pk=rule.pk).delete()[0]:
+            _audit(rule, actor, now, before={"pattern": rule.pattern, "note": rule.note})
+
+
+def _audit(rule: ImageRule, actor: str, now: datetime, **values: dict[str, str]) -> None:
+    name = rule.vc.name if rule.vc else ""
+    audit_write(Audited.IMAGES, actor=actor, target=name or EVERYWHERE, vc=name, now=now, **values)

@@ -1,0 +1,103 @@
+"""The archives: files named by their hash, written beside their place and moved there whole.
+
+``<folder>/<first two digits>/<sha256>.tar.gz``. What is being uploaded lies in ``<folder>/uploading``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from portal.common.errors import TooLarge
+
+PIECE = 256 * 1024
+SUFFIX = ".tar.gz"
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """An archive that came in whole and lies beside its place."""
+
+    path: Path
+    sha256: str
+    size: int
+
+
+class CodeFiles:
+    """All archives below ``folder``, which every web and worker process shares."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def path(self, sha256: str) -> Path:
+        """Where an archive lies, or would."""
+        return self._folder / sha256[:2] / f"{sha256}{SUFFIX}"
+
+    @contextmanager
+    def receive(self, stream: IO[bytes], most: int) -> Iterator[Received]:
+        """Writes what comes to the disk; unless it is kept by then it is gone at the end. Raises TooLarge, OSError."""
+        uploading = self._folder / "uploading"
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        uploading.mkdir(exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=uploading)
+        path = Path(name)
+        try:
+            digest, size = hashlib.sha256(), 0
+            with os.fdopen(handle, "wb") as file:
+                while piece := stream.read(PIECE):
+                    size += len(piece)
+                    if size > most:
+                        raise TooLarge(most)
+                    digest.update(piece)
+                    file.write(piece)
+                file.flush()
+                os.fsync(file.fileno())
+            yield Received(path, digest.hexdigest(), size)
+        finally:
+            path.unlink(missing_ok=True)
+
+    def keep(self, received: Received) -> None:
+        """Moves an archive to its place, over one of the same content. On return it is on the disk."""
+        final = self.path(received.sha256)
+        final.parent.mkdir(exist_ok=True)
+        received.path.replace(final)
+        descriptor = os.open(final.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def has(self, sha256: str) -> bool:
+        return self.path(sha256).is_file()
+
+    def remove(self, sha256: str) -> None:
+        self.path(sha256).unlink(missing_ok=True)
+
+    def read(self, sha256: str, start: int = 0) -> Iterator[bytes]:
+        """The archive from a byte on, in pieces. Raises FileNotFoundError at once, not at the first piece."""
+        file = self.path(sha256).open("rb")
+        file.seek(start)
+        return _pieces(file)
+
+    def sweep(self, *, before: float) -> int:
+        """Deletes uploads that ended without their end, from before a time (unix s). Returns how many."""
+        swept = 0
+        with suppress(FileNotFoundError):
+            for path in (self._folder / "uploading").iterdir():
+                with suppress(FileNotFoundError):
+                    if path.stat().st_mtime < before:
+                        path.unlink()
+                        swept += 1
+        return swept
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        while piece := file.read(PIECE):
+            yield piece

@@ -1,0 +1,55 @@
+"""Which uploaded code somebody may use and read: what they uploaded themselves, and what a job that they may see uses.
+To know a hash gives nothing."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db.models import Exists, OuterRef, QuerySet
+
+from nodes.protocol import Phase
+from portal.accounts.models import User
+from portal.common.errors import NotFound
+from portal.jobs.code.store import CodeFiles
+from portal.jobs.code.tickets import Ticket
+from portal.jobs.models import CodeFolder, CodeUpload, TaskAttempt
+from portal.jobs.selectors.visible import job_restrict
+
+_PREFIX = "sha256:"
+
+
+def code_uploaded(*, user: User) -> QuerySet[CodeFolder]:
+    """What the user uploaded, newest first."""
+    return CodeFolder.objects.filter(Exists(CodeUpload.objects.filter(code=OuterRef("pk"), user=user)))
+
+
+def code_restrict(*, user: User) -> QuerySet[CodeFolder]:
+    """What the user may name in a job file and download, newest first."""
+    own = CodeUpload.objects.filter(code=OuterRef("pk"), user=user)
+    seen = job_restrict(user=user).filter(code=OuterRef("pk"))
+    return CodeFolder.objects.filter(Exists(own) | Exists(seen))
+
+
+def code_get(*, user: User, name: str) -> CodeFolder:
+    """The code of that name (``sha256:…``); NotFound when there is none that the user may use."""
+    code = code_restrict(user=user).filter(sha256=name.removeprefix(_PREFIX)).first()
+    # One whose file an administrator lost is uploaded again.
+    if code is None or not CodeFiles(settings.CODE_DIR).has(code.sha256):
+        raise NotFound("code", name)
+    return code
+
+
+def code_missing(*, user: User, name: str) -> bool:
+    """Whether the user may not name it."""
+    try:
+        code_get(user=user, name=name)
+    except NotFound:
+        return True
+    return False
+
+
+def code_ordered(*, ticket: Ticket) -> bool:
+    """Whether the node shall still prepare or run this task attempt, with this code."""
+    return TaskAttempt.objects.filter(
+        pk=ticket.attempt, node__name=ticket.node, phase__in=[Phase.PREPARE, Phase.RUN], removed_at__isnull=True,
+        job_attempt__job__code__sha256=ticket.sha256,
+    ).exists()  # fmt: skip
