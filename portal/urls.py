@@ -92,6 +92,7 @@ REST: list[URLPattern | URLResolver] = [
     path("webhook", notices.WebhookView.as_view()),
     path("webhook/test", notices.TestView.as_view()),
     path("webhook/deliveries", notices.DeliveriesView.as_view()),
+    path("alerts", dispatch.AlertsView.as_view()),
     path("estimates", dispatch.EstimatesView.as_view()),
     path("openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
 ]

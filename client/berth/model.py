@@ -578,6 +578,19 @@ class ImageRule(Answer, frozen=True, kw_only=True):
     created_at: datetime
 
 
+class Alert(Answer, frozen=True, kw_only=True):
+    """Something that is wrong now. ``severity``: critical, warning or info; ``kind`` and ``name`` say of what."""
+
+    code: str
+    severity: str
+    kind: str
+    name: str
+    message: str
+    advice: str
+    since: datetime | None
+    virtual_clusters: list[str]
+
+
 class Template(Answer, frozen=True, kw_only=True):
     """A job file that is kept. ``visibility``: private, vc or public; ``author``: who wrote it last."""
 

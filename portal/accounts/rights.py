@@ -54,6 +54,7 @@ class Action(StrEnum):
     IMAGES_SET = "images.set"
     TEMPLATE_READ = "template.read"  # a VC's job templates; one's own and everybody's are read by whoever they are for
     TEMPLATE_WRITE = "template.write"  # a VC's
+    ALERT_READ = "alert.read"  # what is wrong now; of leads: what concerns their VCs
     TEMPLATE_PUBLISH = "template.publish"  # write everybody's
 
 
@@ -91,6 +92,7 @@ ALLOWED: Mapping[Action, frozenset[Relation]] = {
     Action.IMAGES_SET: frozenset({R.ADMIN}),
     Action.TEMPLATE_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.MEMBER}),
     Action.TEMPLATE_WRITE: frozenset({R.ADMIN, R.LEAD}),
+    Action.ALERT_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD}),
     Action.TEMPLATE_PUBLISH: frozenset({R.ADMIN}),
 }
 

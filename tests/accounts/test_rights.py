@@ -6,6 +6,7 @@ import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 from django.contrib.auth.models import Group
@@ -60,6 +61,7 @@ RIGHTS = {
     "template.read": "admin auditor lead member",
     "template.write": "admin lead",
     "template.publish": "admin",
+    "alert.read": "admin auditor lead",
 }
 """The whole table, in other words than the code's."""
 
@@ -173,6 +175,7 @@ CASES = {
     "group_member_add": Case("group.manage", "PUT", "groups/spares/members/extra", sees="group.read"),
     "group_member_remove": Case("group.manage", "DELETE", "groups/spares/members/spare", sees="group.read"),
     "group_remove": Case("group.manage", "DELETE", "groups/spares", sees="group.read"),
+    "alert_list": Case("alert.read", "GET", "alerts"),
     "template_list": Case("template.read", "GET", "templates"),
     "template": Case("template.read", "GET", "templates/{template}", sees="template.read"),
     "template_create": Case(
@@ -321,6 +324,7 @@ LISTS: dict[str, Callable[[dict[str, object], Scene], bool]] = {
     "user_list": rows_with("username", "spare"),
     "group_list": rows_with("name", "spares"),
     "storage_list": rows_with("name", "data"),
+    "alert_list": lambda answer, scene: "data" in [row["name"] for row in cast("list[Any]", answer)],
     "template_list": rows_with("vc", "vision"),
     "image_list": rows_with("vc", "vision"),
     "job_validate": lambda answer, scene: answer["valid"] is True,
