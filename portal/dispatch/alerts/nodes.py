@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.models import Q
 
+from portal.clusters.clocks import LIMIT_MS
 from portal.clusters.models import Gpu, Node, NodeEvent
 from portal.clusters.selectors import gpu_holders, gpus_live
 from portal.clusters.states import NodeHealth
@@ -26,8 +27,9 @@ REPLACE = "Drain the node, look at the GPU with nvidia-smi -q and at the kernel'
 
 
 def node_alerts(now: datetime) -> Iterator[Alert]:
-    """Of all nodes and their GPUs. Two queries, and three more where something is wrong."""
-    nodes = list(Node.objects.only(*COLUMNS).order_by("name"))
+    """Of all nodes and their GPUs. Three queries, and three more where something is wrong."""
+    healthy = list(Node.objects.filter(health=NodeHealth.HEALTHY).values_list("name", flat=True))
+    nodes = list(Node.objects.filter(_suspect(now)).only(*COLUMNS).order_by("name"))
     lost = [node for node in nodes if node.health == NodeHealth.LOST]
     teams = _teams_on(lost)
     for node in lost:
@@ -35,11 +37,23 @@ def node_alerts(now: datetime) -> Iterator[Alert]:
             "node_lost", Severity.CRITICAL, "node", node.name, node.health_reason or "It does not report any more.",
             f"{AGENT} Its jobs wait for other nodes.", node.last_report_at, teams.get(node.pk, ()),
         )  # fmt: skip
-    yield from _silent([node for node in nodes if node.health == NodeHealth.HEALTHY], now)
+    yield from _silent([node for node in nodes if node.health == NodeHealth.HEALTHY], len(healthy), now)
     for node in nodes:
         yield from _of_node(node, now)
-    yield from _gpu_alerts({node.pk: node for node in nodes})
-    yield from _foreign([node.name for node in nodes if node.health == NodeHealth.HEALTHY])
+    yield from _gpu_alerts()
+    yield from _foreign(healthy)
+
+
+def _late(now: datetime) -> datetime:
+    return now - timedelta(seconds=settings.NODE_LOST_AFTER_S / 2)
+
+
+def _suspect(now: datetime) -> Q:
+    """Nodes of which there may be something to say: few of many."""
+    off = Q(clock_skew_ms__gt=LIMIT_MS) | Q(clock_skew_ms__lt=-LIMIT_MS)
+    return (
+        ~Q(health=NodeHealth.HEALTHY) | off | Q(last_report_at__lt=_late(now)) | Q(inventory__disk_free_percent__lt=LOW)
+    )
 
 
 def _teams_on(nodes: Sequence[Node]) -> dict[int, tuple[str, ...]]:
@@ -53,13 +67,13 @@ def _teams_on(nodes: Sequence[Node]) -> dict[int, tuple[str, ...]]:
     return {node: tuple(sorted(names)) for node, names in teams.items()}
 
 
-def _silent(healthy: Sequence[Node], now: datetime) -> Iterator[Alert]:
+def _silent(suspects: Sequence[Node], healthy: int, now: datetime) -> Iterator[Alert]:
     """Before they are lost; all together, the fault is not theirs."""
-    late = now - timedelta(seconds=settings.NODE_LOST_AFTER_S / 2)
-    silent = [node for node in healthy if node.last_report_at and node.last_report_at < late]
-    if len(silent) > 1 and len(silent) * 2 > len(healthy):
+    late = _late(now)
+    silent = [node for node in suspects if node.last_report_at and node.last_report_at < late]
+    if len(silent) > 1 and len(silent) * 2 > healthy:
         since = min(node.last_report_at for node in silent if node.last_report_at)
-        message = f"{len(silent)} of {len(healthy)} nodes fell silent together; none is given up."
+        message = f"{len(silent)} of {healthy} nodes fell silent together; none is given up."
         advice = "Look at the network, at the broker's address and at the worker that takes reports in."
         yield Alert("nodes_silent", Severity.CRITICAL, "cluster", "nodes", message, advice, since)
         return
@@ -83,15 +97,16 @@ def _of_node(node: Node, now: datetime) -> Iterator[Alert]:
         yield Alert("disk_low", severity, "node", node.name, f"{free} % of its disk for containers are free.", advice)
 
 
-def _gpu_alerts(nodes: Mapping[int, Node]) -> Iterator[Alert]:
-    bad = list(Gpu.objects.filter(~Q(fault="") | Q(present=False, slot__isnull=False)).order_by("node__name", "index"))
+def _gpu_alerts() -> Iterator[Alert]:
+    rows = Gpu.objects.filter(~Q(fault="") | Q(present=False, slot__isnull=False)).select_related("node")
+    bad = list(rows.order_by("node__name", "index"))
     if not bad:
         return
     since = _since(bad)
     holders = gpu_holders(Q(pk__in=[gpu.pk for gpu in bad]))
     for gpu in bad:
         holder = holders.get(gpu.pk)
-        name, teams = f"{nodes[gpu.node_id].name}/{gpu.index}", (holder.vc,) if holder else ()
+        name, teams = f"{gpu.node.name}/{gpu.index}", (holder.vc,) if holder else ()
         if gpu.present:
             yield Alert("gpu_faulty", Severity.WARNING, "gpu", name, f"GPU {gpu.index}: {gpu.fault}", REPLACE,
                         since.get(gpu.pk), teams)  # fmt: skip
