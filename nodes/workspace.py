@@ -27,7 +27,7 @@ def workspace_make(archive: IO[bytes], code: Code, place: CodePlace) -> None:
         for entry, data in packed_read(archive, Bounds(unpacked=_tar_bytes(code), entries=code.entries)):
             _put(fresh, entry, data, place)
         _give(fresh, place)
-        fresh.chmod(0o755)
+        fresh.chmod(place.mode)
         fresh.rename(place.folder)
     except PackedInvalid as invalid:
         raise Failed(Cause.CODE_MISSING, f"its code cannot be unpacked: {invalid.reason}") from invalid

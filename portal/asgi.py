@@ -16,14 +16,17 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 django.setup(set_prefix=False)
 
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402  Django must be set up first
+from django.conf import settings  # noqa: E402
 from django.urls import path  # noqa: E402
 
 from portal.accounts.websockets import SignedIn  # noqa: E402
+from portal.common.bodies import BodyLimit  # noqa: E402
 from portal.common.handler import InOneThread  # noqa: E402
 from portal.jobs.consumers import EventsConsumer  # noqa: E402
 from portal.jobs.logs.consumer import LogConsumer  # noqa: E402
 from portal.jobs.sessions.consumer import ShellConsumer  # noqa: E402
 
+CODE_UPLOAD = "/api/v1/code"
 CONSUMERS: dict[str, Any] = {
     "ws/events": EventsConsumer.as_asgi(),
     "ws/logs/<str:attempt>": LogConsumer.as_asgi(),
@@ -33,4 +36,12 @@ CONSUMERS: dict[str, Any] = {
 gc.freeze()
 gc.set_threshold(20_000, 20, 50)
 routes: list[Any] = [path(address, consumer) for address, consumer in CONSUMERS.items()]
-application = ProtocolTypeRouter({"http": InOneThread(), "websocket": SignedIn(URLRouter(routes))})
+
+
+def body_limit(path: str) -> int:
+    """The largest body that the address takes; views have smaller limits of their own."""
+    return settings.CODE_MAX_BYTES if path == CODE_UPLOAD else settings.BODY_MAX_BYTES
+
+
+http = BodyLimit(InOneThread(), body_limit)
+application = ProtocolTypeRouter({"http": http, "websocket": SignedIn(URLRouter(routes))})

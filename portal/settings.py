@@ -262,6 +262,7 @@ SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2_000_000
+BODY_MAX_BYTES = 10_000_000
 
 # ---------------------------------------------------------------- REST
 REST_FRAMEWORK = {

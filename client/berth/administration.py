@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from berth.calls import Call, Listing, get, given, nothing, reading, send, text
 from berth.endpoint import Resource, WayT_co, endpoint, rows
-from berth.model import Group, GroupDetail, ImageRule, Imported, Storage, User
+from berth.model import Group, GroupDetail, ImageRule, Imported, Storage, Template, TemplateDetail, User
 
 Role = Literal["user", "auditor", "admin"]
 LONG = {"limit": 200}
@@ -188,6 +188,41 @@ class Images(Resource[WayT_co]):
     def disallow(self, rule_id: int) -> Call[None]:
         """Takes a pattern off its list."""
         return Call("DELETE", f"images/{rule_id}", nothing)
+
+
+class Templates(Resource[WayT_co]):
+    """Job files that are kept: your own, those of your virtual clusters, everybody's."""
+
+    @rows
+    def list(
+        self, *, name: str | None = None, visibility: str | None = None, vc: str | None = None
+    ) -> Listing[Template]:
+        """Without their files, newest first. ``visibility``: private, vc, public; ``name`` is a part of it."""
+        return Listing("templates", Template, given({"name": name, "visibility": visibility, "vc": vc, **LONG}))
+
+    @endpoint
+    def get(self, template_id: int) -> Call[TemplateDetail]:
+        """One template with its file; to use it, submit that."""
+        return get(f"templates/{template_id}", TemplateDetail)
+
+    @endpoint
+    def create(
+        self, name: str, document: str, *, description: str = "", vc: str | None = None, public: bool = False
+    ) -> Call[TemplateDetail]:
+        """Keeps a job file: as your own, as a virtual cluster's, or as everybody's. Raises NotValid with every problem
+        of the file, Conflict where the name is taken."""
+        body = {"name": name, "file": document, "description": description, "vc": vc, "public": public}
+        return send("POST", "templates", TemplateDetail, body)
+
+    @endpoint
+    def change(self, /, template_id: int, **changes: str) -> Call[TemplateDetail]:
+        """Another ``name``, ``description`` or ``file``."""
+        return send("PATCH", f"templates/{template_id}", TemplateDetail, changes, repeatable=True)
+
+    @endpoint
+    def remove(self, template_id: int) -> Call[None]:
+        """Forgets it; jobs that were made from it stay."""
+        return Call("DELETE", f"templates/{template_id}", nothing)
 
 
 def _roles(roles: Mapping[str, str]) -> list[dict[str, str]]:

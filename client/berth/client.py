@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar, Unpack, cast
 
 import httpx
 
-from berth.administration import Groups, Images, Storages, Users
+from berth.administration import Groups, Images, Storages, Templates, Users
 from berth.calls import Call, FileBody, Listing, Rest, Steps, Work, failure, problem_of
 from berth.endpoint import Awaiting, Blocking, WayT_co
 from berth.logs import PATIENCE_S, AsyncLogFollow, Following, LogFollow
@@ -52,6 +52,7 @@ class Parts(Everything[WayT_co], ABC):
         self.users: Users[WayT_co] = Users(way)
         self.storages: Storages[WayT_co] = Storages(way)
         self.images: Images[WayT_co] = Images(way)
+        self.templates: Templates[WayT_co] = Templates(way)
         self.groups: Groups[WayT_co] = Groups(way)
         self._open(**self.server.http(timeout_s))
 

@@ -578,6 +578,37 @@ class ImageRule(Answer, frozen=True, kw_only=True):
     created_at: datetime
 
 
+class Alert(Answer, frozen=True, kw_only=True):
+    """Something that is wrong now. ``severity``: critical, warning or info; ``kind`` and ``name`` say of what."""
+
+    code: str
+    severity: str
+    kind: str
+    name: str
+    message: str
+    advice: str
+    since: datetime | None
+    virtual_clusters: list[str]
+
+
+class Template(Answer, frozen=True, kw_only=True):
+    """A job file that is kept. ``visibility``: private, vc or public; ``author``: who wrote it last."""
+
+    id: int
+    name: str
+    description: str
+    visibility: str
+    vc: str | None
+    author: str
+    changed_at: datetime
+
+
+class TemplateDetail(Template, frozen=True, kw_only=True):
+    """A template with its file."""
+
+    file: str
+
+
 class Storage(Answer, frozen=True, kw_only=True):
     """A folder that nodes mount; ``nodes`` are the healthy ones that offer it now, ``missing`` those that do not."""
 

@@ -17,6 +17,7 @@ from berth.errors import JobUnfinished, NotFound
 from berth.job_file import with_code
 from berth.model import (
     LIVE,
+    Alert,
     Attempt,
     Code,
     CodeLimits,
@@ -48,6 +49,7 @@ from berth.packing import Archive, pack
 Scope = Literal["read", "submit", "admin"]
 Intent = Literal["open", "cordoned", "draining"]
 Shares = list[UserShare]  # in the classes below `list` is a method
+Alerts = list[Alert]
 Skus = list[Sku]
 LONG = {"limit": 200}
 """The longest page there is, for lists that are mostly read whole."""
@@ -310,6 +312,11 @@ class Everything(Resource[WayT_co]):
     def queue(self, *, vc: str | None = None) -> Listing[Queued]:
         """Every waiting job in the order in which the scheduler takes them."""
         return Listing("queue", Queued, given({"vc": vc, **LONG}))
+
+    @endpoint
+    def alerts(self) -> Call[Alerts]:
+        """What is wrong now, the worst first, each with what to do. Leads read what concerns their virtual clusters."""
+        return get("alerts", Alerts)
 
     @rows
     def gpus(

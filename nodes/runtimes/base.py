@@ -80,11 +80,12 @@ class Image:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodePlace:
     """Where the code of a task lies on the node, and whose it is there; None: the agent's own, who gives nothing
-    away."""
+    away. ``mode``: of the folder itself, which others of the node may reach."""
 
     folder: Path
     uid: int | None
     gid: int | None
+    mode: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -123,7 +123,7 @@ class DockerRuntime:
 
     def code_place(self, spec: ContainerSpec) -> CodePlace:
         uid, gid = (spec.uid, spec.gid) if spec.profile == "user" else (0, 0)
-        return CodePlace(folder=self._workspaces / spec.attempt, uid=uid, gid=gid)
+        return CodePlace(folder=self._workspaces / spec.attempt, uid=uid, gid=gid, mode=0o755)
 
     def create(self, spec: ContainerSpec, spec_hash: str, image: Image) -> Found:
         ports_check(spec)

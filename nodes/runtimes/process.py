@@ -86,7 +86,8 @@ class ProcessRuntime:
 
     def code_place(self, spec: ContainerSpec) -> CodePlace:
         owner = _owner(spec)
-        return CodePlace(folder=self._workspace(spec.attempt), uid=owner.get("uid"), gid=owner.get("gid"))
+        place = self._workspace(spec.attempt)
+        return CodePlace(folder=place, uid=owner.get("uid"), gid=owner.get("gid"), mode=0o700)
 
     def create(self, spec: ContainerSpec, spec_hash: str, image: Image) -> Found:
         ports_check(spec)
@@ -149,8 +150,9 @@ class ProcessRuntime:
         task = _read(folder / "child.json")
         if task is None or _alive(folder) is None:
             raise Failed(Cause.INVALID, "The task does not run on this node any more")
-        home = self._homes / request.attempt
-        return ProcessShell(request, task=task["pid"], folder=home, runs=lambda: _alive(folder) is not None)
+        workspace = self._workspace(request.attempt)
+        begins = workspace if workspace.exists() else self._homes / request.attempt
+        return ProcessShell(request, task=task["pid"], folder=begins, runs=lambda: _alive(folder) is not None)
 
     def shells_end(self) -> None:
         """They ended with the agent whose children they were."""

@@ -52,6 +52,10 @@ class Action(StrEnum):
     STORAGE_MANAGE = "storage.manage"
     IMAGES_READ = "images.read"  # which images a VC's jobs may run; the cluster's list is everybody's
     IMAGES_SET = "images.set"
+    TEMPLATE_READ = "template.read"  # a VC's job templates; one's own and everybody's are read by whoever they are for
+    TEMPLATE_WRITE = "template.write"  # a VC's
+    ALERT_READ = "alert.read"  # what is wrong now; of leads: what concerns their VCs
+    TEMPLATE_PUBLISH = "template.publish"  # write everybody's
 
 
 R = Relation
@@ -86,6 +90,10 @@ ALLOWED: Mapping[Action, frozenset[Relation]] = {
     Action.STORAGE_MANAGE: frozenset({R.ADMIN}),
     Action.IMAGES_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.MEMBER}),
     Action.IMAGES_SET: frozenset({R.ADMIN}),
+    Action.TEMPLATE_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.MEMBER}),
+    Action.TEMPLATE_WRITE: frozenset({R.ADMIN, R.LEAD}),
+    Action.ALERT_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD}),
+    Action.TEMPLATE_PUBLISH: frozenset({R.ADMIN}),
 }
 
 _CLUSTER_WIDE: Mapping[str, Relation] = {ClusterRole.ADMIN: R.ADMIN, ClusterRole.AUDITOR: R.AUDITOR}

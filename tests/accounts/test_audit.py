@@ -47,6 +47,7 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str, Any, Any]] = {
     "user_set_password": ("user.password", "spare", None, None),
     "group_change": ("group", "spares", {"description": ""}, {"description": "d"}),
     "group_member_add": ("group", "extra", None, {"group": "spares"}),
+    "template_change": ("template", "ours of vision", {"description": ""}, {"description": "d"}),
     "image_allow": ("images", "the cluster", None, {"pattern": "registry.example.org/*", "note": ""}),
     "image_disallow": ("images", "vision", {"pattern": "*", "note": ""}, None),
     "storage_change": ("storage", "data", {"per_user": False}, {"per_user": True}),

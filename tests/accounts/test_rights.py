@@ -6,6 +6,7 @@ import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 from django.contrib.auth.models import Group
@@ -16,8 +17,8 @@ from portal.accounts.rights import ALLOWED, Action
 from portal.clusters.models import ImageRule, Membership, QuotaChange, SecretKind, Storage
 from portal.clusters.selectors import quota_lines
 from portal.clusters.services import image_rule_add, quota_change_create, secret_set, storage_create, vc_create
-from portal.jobs.models import Job
-from portal.jobs.services import code_upload
+from portal.jobs.models import Job, JobTemplate
+from portal.jobs.services import code_upload, template_create
 from portal.notices.services import webhook_set
 from tests.support.archives import HELLO, packed
 from tests.support.cast import HOST, Api, cast_of, person
@@ -57,6 +58,10 @@ RIGHTS = {
     "storage.manage": "admin",
     "images.read": "admin auditor lead member",
     "images.set": "admin",
+    "template.read": "admin auditor lead member",
+    "template.write": "admin lead",
+    "template.publish": "admin",
+    "alert.read": "admin auditor lead",
 }
 """The whole table, in other words than the code's."""
 
@@ -170,6 +175,16 @@ CASES = {
     "group_member_add": Case("group.manage", "PUT", "groups/spares/members/extra", sees="group.read"),
     "group_member_remove": Case("group.manage", "DELETE", "groups/spares/members/spare", sees="group.read"),
     "group_remove": Case("group.manage", "DELETE", "groups/spares", sees="group.read"),
+    "alert_list": Case("alert.read", "GET", "alerts"),
+    "template_list": Case("template.read", "GET", "templates"),
+    "template": Case("template.read", "GET", "templates/{template}", sees="template.read"),
+    "template_create": Case(
+        "template.publish", "POST", "templates", {"name": "all", "file": job_file(), "public": True}, 403
+    ),
+    "template_change": Case(
+        "template.write", "PATCH", "templates/{template}", {"description": "d"}, sees="template.read"
+    ),
+    "template_remove": Case("template.write", "DELETE", "templates/{template}", sees="template.read"),
     "image_list": Case("images.read", "GET", "images"),
     "image_disallow": Case("images.set", "DELETE", "images/{rule}", sees="images.read"),
     "image_allow": Case("images.set", "POST", "images", {"pattern": "registry.example.org/*"}, 403),
@@ -207,6 +222,7 @@ class Scene:
     extra: Membership
     code: str
     rule: ImageRule
+    template: JobTemplate
 
 
 @pytest.fixture
@@ -233,8 +249,9 @@ def scene(db: None) -> Scene:
     spare.groups.add(spares)
     Membership.objects.create(vc=world.vc, user=spare, role="member")
     Membership.objects.create(vc=world.vc, group=spares, role="member")
+    template = template_create(home=world.vc, name="ours", description="", file=job_file(), now=world.now, actor="root")
     rule = image_rule_add(vc=world.vc, pattern="*", now=world.now, actor="root")
-    return Scene(people, running, waiting, change, extra, code.name, rule)
+    return Scene(people, running, waiting, change, extra, code.name, rule, template)
 
 
 def may(person: str, action: str) -> bool:
@@ -275,6 +292,7 @@ def path_of(case: Case, scene: Scene) -> str:
     return case.path.format(
         job=scene.waiting.pk, running=scene.running.pk, change=scene.change.pk, extra=scene.extra.pk,
         rule=scene.rule.pk,
+        template=scene.template.pk,
         secret="stored", registry="stored.example.org", code=scene.code,
     )  # fmt: skip
 
@@ -306,6 +324,8 @@ LISTS: dict[str, Callable[[dict[str, object], Scene], bool]] = {
     "user_list": rows_with("username", "spare"),
     "group_list": rows_with("name", "spares"),
     "storage_list": rows_with("name", "data"),
+    "alert_list": lambda answer, scene: "data" in [row["name"] for row in cast("list[Any]", answer)],
+    "template_list": rows_with("vc", "vision"),
     "image_list": rows_with("vc", "vision"),
     "job_validate": lambda answer, scene: answer["valid"] is True,
 }

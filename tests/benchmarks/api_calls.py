@@ -64,6 +64,7 @@ class Reader:
         from portal.accounts.models import Scope
         from portal.accounts.services import token_create
         from portal.clusters.models import Node, Storage, VirtualCluster
+        from portal.jobs.models import JobTemplate
         from portal.jobs.selectors import job_restrict
 
         self.role, self.user, self._rng = role, user, random.Random(seed)
@@ -81,6 +82,7 @@ class Reader:
             "storage": list(Storage.objects.values_list("name", flat=True)),
             "username": list(type(user).objects.values_list("username", flat=True)),
             "group": list(Group.objects.values_list("name", flat=True)) or ["no-such-group"],
+            "template_id": [str(key) for key in JobTemplate.objects.values_list("pk", flat=True)] or ["1"],
             "pattern": ["nvcr.io", "e"],
             "text": ["filled", "7", "no-such-text"],
             "node": list(Node.objects.values_list("name", flat=True)),

@@ -82,6 +82,20 @@ def test_images_are_allowed_and_disallowed(admin: Client, berth: Client) -> None
     assert list(berth.images.list()) == []
 
 
+def test_templates_are_kept_and_used(admin: Client, berth: Client, world: World) -> None:
+    from tests.support.world import job_file
+
+    world.node("gpu01")
+    public = admin.templates.create("all", job_file(name="t"), public=True)
+    mine = berth.templates.create("mine", job_file(name="m"), description="d")
+    assert [(one.name, one.visibility) for one in berth.templates.list()] == [("mine", "private"), ("all", "public")]
+    assert berth.jobs.submit(berth.templates.get(public.id).file).name == "t"
+    assert berth.templates.change(mine.id, description="e").description == "e"
+    berth.templates.remove(mine.id)
+    with pytest.raises(NotAllowed):
+        berth.templates.remove(public.id)
+
+
 def test_storages_are_made_changed_and_removed(admin: Client, berth: Client) -> None:
     made = admin.storages.create("data", "/mnt/data", read_only=True, virtual_clusters=["vision"])
     assert (made.read_only, made.nodes) == (True, [])

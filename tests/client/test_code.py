@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from berth import AsyncClient, Client, FolderTooLarge, NotFound
+from tests.support.proxy import CuttingProxy
 from tests.support.shell import Shell
 from tests.support.world import job_file
 
@@ -88,3 +89,17 @@ def test_the_servers_own_limits_hold(berth: Client, folder: Path, settings: obje
     (folder / "noise").write_bytes(os.urandom(300_000))
     with pytest.raises(FolderTooLarge, match=r"0.1 MB is the most.*noise \(0.3 MB\)"):
         berth.code.upload(folder)
+
+
+def test_an_upload_that_is_cut_in_its_middle_is_sent_again_whole(proxy: CuttingProxy, token: str, folder: Path) -> None:
+    (folder / "noise").write_bytes(os.urandom(3_000_000))
+    begun: list[int] = []
+
+    def told(sent: int, size: int) -> None:
+        if sent > size // 2 and not begun:
+            begun.append(proxy.cut())
+
+    with Client(proxy.url, token, trust_env=False) as client:
+        code = client.code.upload(folder, told=told)
+        assert client.code.get(code.id).size == code.size
+    assert begun == [1]

@@ -16,7 +16,8 @@ from portal.clusters.selectors.fairness import UserShare, user_shares
 from portal.clusters.selectors.gpus import GpuRow, GpuState, gpu_restrict, gpu_rows, gpus_held_by, gpus_in_state
 from portal.clusters.selectors.hardware import GivenUp
 from portal.clusters.selectors.images import ImagePatterns, image_right, image_rule_to_remove, image_rules
-from portal.clusters.selectors.loads import GpuPlace, Holder, NodeLoad, node_loads
+from portal.clusters.selectors.live import gpus_live
+from portal.clusters.selectors.loads import GpuPlace, Holder, NodeLoad, gpu_holders, node_loads
 from portal.clusters.selectors.people import (
     InVc,
     Person,
@@ -64,6 +65,8 @@ from portal.clusters.selectors.visible import (
 )
 
 __all__ = [
+    "gpu_holders",
+    "gpus_live",
     "ImagePatterns",
     "image_right",
     "image_rule_to_remove",

@@ -18,8 +18,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A GPU's reading and when it was taken."""
+    """A GPU's reading, of which node, and when it was taken."""
 
+    node: str
     at: datetime
     reading: GpuSample
 
@@ -35,10 +36,10 @@ def gpus_live(*, nodes: Collection[str]) -> dict[str, Live]:
         log.warning("no readings of GPUs: %s", error)
         return {}
     found = {}
-    for text in kept:
+    for node, text in zip(nodes, kept, strict=True):
         if isinstance(text, bytes) and (sample := _read(text)):
             at = datetime.fromtimestamp(sample.at_ms / 1000, UTC)
-            found.update({gpu.uuid: Live(at, gpu) for gpu in sample.gpus})
+            found.update({gpu.uuid: Live(node, at, gpu) for gpu in sample.gpus})
     return found
 
 

@@ -19,6 +19,7 @@ _VC_REFUSALS = {
     Action.VC_CONFIGURE: "Only an administrator may change this.",
     Action.VC_MAKE: "Only an administrator may make and remove virtual clusters.",
     Action.VC_SECRETS_LIST: "Only those who are in the virtual cluster may see what it has stored.",
+    Action.TEMPLATE_WRITE: "Only a lead of the virtual cluster or an administrator may write its templates.",
     Action.VC_SECRETS_SET: "Only a lead of the virtual cluster or an administrator may store secrets for it.",
 }
 _ROLES = {Relation.LEAD: VcRole.LEAD, Relation.MEMBER: VcRole.MEMBER}

@@ -77,6 +77,7 @@ def _inventory_take(node: Node, found: Inventory, now: datetime) -> None:
             "agent": found.agent,
             "capabilities": list(found.capabilities),
             "rack": found.rack,
+            **_disk(node, found),
         },
     }
     changed = {name: value for name, value in told.items() if getattr(node, name) != value}
@@ -86,6 +87,19 @@ def _inventory_take(node: Node, found: Inventory, now: datetime) -> None:
             setattr(node, name, value)
         transaction.on_commit(scheduler_wake)
     _gpus_take(node, found, now)
+
+
+DISK_STEP = 2
+"""Percent points by which free room must differ to be written anew: reports come every few seconds."""
+
+
+def _disk(node: Node, found: Inventory) -> dict[str, int]:
+    """How much of the disk for containers is free; nothing of an agent that does not tell."""
+    if not found.disk_total_mb:
+        return {}
+    free, kept = 100 * found.disk_free_mb // found.disk_total_mb, node.inventory.get("disk_free_percent")
+    same = isinstance(kept, int) and abs(kept - free) < DISK_STEP
+    return {"disk_free_percent": kept if same else free}
 
 
 def _gpus_take(node: Node, found: Inventory, now: datetime) -> None:

@@ -49,6 +49,7 @@ def vc_remove(*, vc: VirtualCluster, now: datetime, actor: str) -> None:
             vc.memberships,
             vc.stored_secrets,
             vc.image_rules,
+            vc.job_templates,
         ):
             rows.all().delete()
         vc.storages.clear()

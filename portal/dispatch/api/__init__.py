@@ -1,7 +1,8 @@
 """REST: what the scheduler says; the cluster's configuration and quotas, and what a change would do to running jobs."""
 
+from portal.dispatch.api.alerts import AlertsView
 from portal.dispatch.api.cluster import ClusterView
 from portal.dispatch.api.estimates import EstimatesView
 from portal.dispatch.api.quotas import QuotaChangesView, QuotaChangeView, QuotasView
 
-__all__ = ["ClusterView", "EstimatesView", "QuotaChangeView", "QuotaChangesView", "QuotasView"]
+__all__ = ["AlertsView", "ClusterView", "EstimatesView", "QuotaChangeView", "QuotaChangesView", "QuotasView"]

@@ -7,6 +7,7 @@ from portal.jobs.api.metrics import MetricsView
 from portal.jobs.api.node_code import node_code
 from portal.jobs.api.preemptions import PreemptionsView
 from portal.jobs.api.queue import QueueView
+from portal.jobs.api.templates import TemplatesView, TemplateView
 from portal.jobs.api.usage import UsageView
 from portal.jobs.api.views import (
     AttemptsView,
@@ -23,6 +24,8 @@ from portal.jobs.api.views import (
 )
 
 __all__ = [
+    "TemplateView",
+    "TemplatesView",
     "AttemptsView",
     "CodeArchiveView",
     "CodeFolderView",

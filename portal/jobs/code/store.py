@@ -43,7 +43,8 @@ class CodeFiles:
     def receive(self, stream: IO[bytes], most: int) -> Iterator[Received]:
         """Writes what comes to the disk; unless it is kept by then it is gone at the end. Raises TooLarge, OSError."""
         uploading = self._folder / "uploading"
-        uploading.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        uploading.mkdir(exist_ok=True)
         handle, name = tempfile.mkstemp(dir=uploading)
         path = Path(name)
         try:
@@ -64,8 +65,7 @@ class CodeFiles:
     def keep(self, received: Received) -> None:
         """Moves an archive to its place, over one of the same content. On return it is on the disk."""
         final = self.path(received.sha256)
-        final.parent.mkdir(parents=True, exist_ok=True)
-        received.path.chmod(0o644)
+        final.parent.mkdir(exist_ok=True)
         received.path.replace(final)
         descriptor = os.open(final.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -30,6 +30,7 @@ from portal.jobs.selectors.queue import (
     queue_rows,
     queue_waiting,
 )
+from portal.jobs.selectors.templates import template_get, template_home, template_restrict, template_to_write
 from portal.jobs.selectors.usage import PastUse, usage_folded
 from portal.jobs.selectors.usage_report import (
     GROUPS,
@@ -48,6 +49,10 @@ from portal.jobs.selectors.visible import (
 )
 
 __all__ = [
+    "template_get",
+    "template_home",
+    "template_restrict",
+    "template_to_write",
     "GROUPS",
     "PERIODS",
     "Forecast",

@@ -31,7 +31,7 @@ def job_restrict(*, user: User, action: Action = Action.JOB_READ) -> QuerySet[Jo
 
 def job_get(*, user: User, job_id: int) -> Job:
     """The job with its user and VC; NotFound when there is none that the user may see."""
-    job = job_restrict(user=user).select_related("user", "vc").filter(pk=job_id).first()
+    job = job_restrict(user=user).select_related("user", "vc", "code").filter(pk=job_id).first()
     if job is None:
         raise NotFound("job", job_id)
     return job

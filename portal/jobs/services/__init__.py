@@ -20,11 +20,16 @@ from portal.jobs.services.specs import grace_seconds
 from portal.jobs.services.starting import Starting, attempts_start
 from portal.jobs.services.stop import job_stop
 from portal.jobs.services.submit import NameTaken, job_draft, job_submit
+from portal.jobs.services.templates import template_change, template_create, template_remove, template_told
 from portal.jobs.services.upkeep import jobs_reconcile, node_tasks_lose
 from portal.jobs.services.waits import Told, Waiting, waits_due, waits_write
 from portal.jobs.services.words import NAMED, job_of_others
 
 __all__ = [
+    "template_change",
+    "template_create",
+    "template_remove",
+    "template_told",
     "images_hold",
     "NAMED",
     "NameTaken",

@@ -5,22 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.clusters.models import Sku, Storage, VirtualCluster
 from portal.clusters.selectors import NodeLoad, node_loads, node_restrict, storage_restrict, vc_restrict
 from portal.clusters.states import NodeHealth, NodeIntent
+from portal.dispatch.alerts import Severity, alerts_seen
 from portal.jobs.models import TaskAttempt
 from portal.openpai.api.base import PaiView
 from portal.openpai.errors import no_vc
 from portal.openpai.names import framework_name
-from portal.openpai.selectors import Amount, VcLoad, alerts, pods, sku_units, user_storage, vc_loads
+from portal.openpai.selectors import Amount, VcLoad, pods, sku_units, user_storage, vc_loads
 from portal.openpai.states import container_shown
 
 GPU = "nvidia.com/gpu"
 NAMESPACE = "default"
 """OpenPAI runs its jobs in this Kubernetes namespace."""
+
+
+ALERT_NAMES = {"node_lost": "NodeNotReady", "gpu_faulty": "GpuFault"}
+"""OpenPAI's own names; others are ours as it would write them."""
+SEVERITIES = {Severity.CRITICAL: "error", Severity.WARNING: "error", Severity.INFO: "warn"}
 
 
 class VirtualClustersView(PaiView):
@@ -119,11 +126,15 @@ class AlertsView(PaiView):
         return Response(
             [
                 {
-                    "labels": {"alertname": one.name, "severity": one.severity, "node_name": one.node},
-                    "annotations": {"summary": one.summary},
+                    "labels": {
+                        "alertname": ALERT_NAMES.get(one.code) or one.code.title().replace("_", ""),
+                        "severity": SEVERITIES[one.severity],
+                        **({"node_name": one.node} if one.node else {}),
+                    },
+                    "annotations": {"summary": one.message},
                     "state": "firing",
                 }
-                for one in alerts(user=self.user)
+                for one in alerts_seen(user=self.user, now=timezone.now())
             ]
         )
 

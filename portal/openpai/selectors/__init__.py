@@ -1,10 +1,8 @@
 """Reading for OpenPAI's clients: what they ask for, by the rights of Berth."""
 
 from portal.openpai.selectors.cluster import (
-    Alert,
     Amount,
     VcLoad,
-    alerts,
     pods,
     sku_units,
     user_storage,
@@ -34,7 +32,6 @@ from portal.openpai.selectors.people import (
 )
 
 __all__ = [
-    "Alert",
     "Amount",
     "AttemptSeen",
     "GroupSeen",
@@ -42,7 +39,6 @@ __all__ = [
     "JobsFound",
     "UserSeen",
     "VcLoad",
-    "alerts",
     "attempt_seen",
     "attempts_seen",
     "events_found",

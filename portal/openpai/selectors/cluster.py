@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from django.db.models import QuerySet, Sum
 
 from portal.accounts.models import User
-from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.doomed import doomed_read
-from portal.clusters.models import Gpu, Node, Sku, Storage, VirtualCluster
+from portal.clusters.models import Gpu, Sku, Storage, VirtualCluster
 from portal.clusters.selectors import cell_types, storage_restrict, vc_quotas, vc_shares
-from portal.clusters.states import NodeHealth
 from portal.jobs.models import TaskAttempt
 from portal.openpai.errors import forbidden, no_storage
 
@@ -101,26 +99,3 @@ def pods() -> QuerySet[TaskAttempt]:
     heavy = ("spec_sealed", "log_tail", "task__job__spec", "task__job__config", "task__job__secrets_sealed")
     live = TaskAttempt.objects.filter(released_at__isnull=True).select_related(*related).defer(*heavy)
     return live.prefetch_related("allocations").order_by("created_at", "id")
-
-
-@dataclass(frozen=True, slots=True)
-class Alert:
-    """Something of the cluster that an administrator should look at."""
-
-    name: str
-    severity: str
-    node: str
-    summary: str
-
-
-def alerts(*, user: User) -> list[Alert]:
-    """Nodes that are lost and GPUs that are fenced off, for whoever may configure the cluster; nobody else's jobs have
-    alerts of their own."""
-    if not allowed_everywhere(user, Action.CLUSTER_CONFIGURE):
-        return []
-    lost = Node.objects.filter(health=NodeHealth.LOST)
-    faults = Gpu.objects.filter(present=True).exclude(fault="").select_related("node").order_by("node__name", "index")
-    return [
-        *(Alert("NodeNotReady", "error", node.name, node.health_reason or "The node is lost.") for node in lost),
-        *(Alert("GpuFault", "error", gpu.node.name, f"GPU {gpu.index}: {gpu.fault}") for gpu in faults),
-    ]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import os
 import tarfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
@@ -18,7 +24,8 @@ from portal.accounts.models import AuditEntry, Scope, User
 from portal.clusters.services import member_set, vc_create
 from portal.jobs.code.tickets import PATH, ticket_open
 from portal.jobs.models import CodeFolder, Job
-from portal.jobs.services import code_expire, job_submit
+from portal.jobs.services import code_expire, code_upload, job_submit
+from portal.jobs.spec import SpecInvalid
 from tests.support.archives import HELLO, member, name_of, packed
 from tests.support.cast import HOST, Api, person
 from tests.support.world import World, job_file
@@ -306,3 +313,74 @@ def test_code_whose_file_is_lost_is_uploaded_again(world: World, code_dir: Path)
     submit(alice, code, 400)
     upload(alice, archive, 200)
     submit(alice, code)
+
+
+# ---------------------------------------------------------------- at the same moment
+
+
+def at_once(*works: Callable[[], object]) -> None:
+    """Each in a thread of its own, begun together; what one raises is raised."""
+    barrier = threading.Barrier(len(works))
+
+    def run(work: Callable[[], object]) -> None:
+        barrier.wait(10)
+        try:
+            work()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(works)) as pool:
+        for done in [pool.submit(run, work) for work in works]:
+            done.result(60)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_several_uploads_of_the_same_at_once_are_one(world: World, code_dir: Path) -> None:
+    archive, users = packed({"noise": os.urandom(50_000)}), User.objects.filter(username__in=("alice", "bob"))
+    at_once(*(partial(sent, user, archive) for user in users for _ in range(3)))
+    assert len(files(code_dir)) == 1
+    assert CodeFolder.objects.get().uploads.count() == 2
+
+
+def sent(user: User, archive: bytes) -> None:
+    code_upload(user=user, stream=io.BytesIO(archive), now=timezone.now())
+
+
+def expired() -> None:
+    """Deletes whatever no job names."""
+    now = timezone.now()
+    CodeFolder.objects.filter(used_at__lt=now).update(used_at=now - timedelta(days=365))
+    code_expire(now=now)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_upload_and_a_deletion_of_the_same_at_once_leave_a_row_with_its_file_or_neither(
+    world: World, code_dir: Path
+) -> None:
+    archive = packed(HELLO)
+    for _ in range(15):
+        sent(world.user, archive)
+        at_once(partial(sent, world.user, archive), expired)
+        assert len(files(code_dir)) == CodeFolder.objects.count()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_code_that_a_job_names_at_the_moment_of_its_deletion_stays_or_the_job_is_refused(
+    world: World, code_dir: Path
+) -> None:
+    archive, refused = packed(HELLO), []
+
+    def submitted() -> None:
+        try:
+            world.submit(berth={"code": name_of(archive)})
+        except SpecInvalid as error:
+            refused.append(error.problems[0].path)
+
+    for _ in range(8):
+        sent(world.user, archive)
+        at_once(submitted, expired)
+        Job.objects.filter(code__isnull=False).update(code=None)
+        expired()
+        assert files(code_dir) == []
+    assert set(refused) <= {"extras.berth.code"}
+    assert Job.objects.count() + len(refused) == 8

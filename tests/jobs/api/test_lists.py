@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import re
 from datetime import timedelta
@@ -16,9 +17,11 @@ from pytest_django.fixtures import DjangoAssertNumQueries
 
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.services import group_create, image_rule_add, member_set, storage_create, vc_create
-from portal.jobs.models import Job, JobAttempt, Preemption
+from portal.jobs.models import CodeFolder, Job, JobAttempt, JobTemplate, Preemption
+from portal.jobs.services import code_upload, template_create
 from portal.notices.services import webhook_set, webhook_test
 from tests.benchmarks.api_calls import operations
+from tests.support.archives import packed
 from tests.support.cast import HOST, Api, person
 from tests.support.redis_server import RedisServer
 from tests.support.world import World, job_file
@@ -185,6 +188,7 @@ WRONG_LISTS = {
     "cell-types?is_node_level=perhaps": ("is_node_level", "Known are: true, false"),
     "virtual-clusters/vision/shares?user=": ("user", "Give a value"),
     "tokens?nonsense=1": ("nonsense", "There is no such parameter"),
+    "code?ordering=name": ("ordering", "Known are: id, -id, size"),
     "queue?ordering=place": ("ordering", "Known are: submitted_at"),
 }
 
@@ -227,10 +231,12 @@ def grow(world: World) -> Job:
     Api(world.user)
     vc_create(name=f"team{number}", now=world.now)
     member_set(vc=world.vc, user=person(f"member{number}"), role="member", now=world.now)
+    template_create(home=world.vc, name=f"train{number}", description="", file=job_file(), now=world.now, actor="root")
     image_rule_add(vc=world.vc, pattern=f"*{'?' * number}", now=world.now, actor="root")
     storage_create(name=f"data{number}", root="/mnt/data", vcs=[world.vc], now=world.now, actor="root")
     webhook_set(url="https://example.org/", kinds=[], secret="whsec_" + "A" * 32, actor="root", now=world.now)
     webhook_test(actor="root", now=world.now)
+    code_of(world, number)
     group = group_create(name=f"group{number}", description="d", roles={"vision": "lead"}, now=world.now, actor="root")
     group.user_set.add(person(f"student{number}"))
     first = JobAttempt.objects.order_by("id")[0]
@@ -240,10 +246,24 @@ def grow(world: World) -> Job:
     return job
 
 
+def code_of(world: World, number: int) -> CodeFolder:
+    """One more folder of code that a job names."""
+    archive = io.BytesIO(packed({"number": str(number).encode()}))
+    code, _ = code_upload(user=world.user, stream=archive, now=world.now)
+    world.submit(gpu=2, berth={"code": code.name})
+    return code
+
+
 def addresses(job: Job) -> list[str]:
     """Every address of the API that reads, as the OpenAPI document has them."""
     document = Client(HTTP_HOST=HOST).get("/api/v1/openapi.json").json()
-    names = {"job_id": str(job.pk), "username": "alice", "group": "group1"}
+    names = {
+        "template_id": str(JobTemplate.objects.earliest("id").pk),
+        "job_id": str(job.pk),
+        "username": "alice",
+        "group": "group1",
+        "code": CodeFolder.objects.earliest("id").name,
+    }
 
     def filled(path: str) -> str:
         name = {"nodes": "gpu01", "storages": "data1"}.get(path.split("/")[1], "vision")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
 from nodes.protocol import Cause, Exit
 from portal.accounts.models import ClusterRole
 from portal.jobs.models import Job, TaskAttempt
+from portal.jobs.services import code_upload
+from tests.support.archives import HELLO, packed
 from tests.support.cast import cast_of, person
 from tests.support.pages import Browser
 from tests.support.world import World
@@ -35,6 +39,14 @@ def test_a_running_job_shows_its_tasks_with_node_and_gpus_and_opens_a_log(world:
     first = TaskAttempt.objects.get(task__job=job, task__index=0)
     assert page.attribute("section", "data-log-socket") == [f"/ws/logs/{first.pk}"]
     assert page.links["Download"].startswith(f"/api/v1/jobs/{job.pk}/logs?task_attempt={first.pk}")
+
+
+def test_the_code_of_a_job_is_shown_and_downloaded_by_who_may_see_the_job(world: World, browser: Browser) -> None:
+    archive = io.BytesIO(packed(HELLO))
+    code, _ = code_upload(user=world.user, stream=archive, now=world.now)
+    job = world.submit(berth={"code": code.name})
+    assert browser.get(f"/jobs/{job.pk}").links[code.sha256[:12]] == f"/api/v1/code/{code.name}/archive"
+    assert code.name in browser.get(f"/submit?again={job.pk}").text, "the same code comes with its clone"
 
 
 def _task_words(links: dict[str, str]) -> list[str]:

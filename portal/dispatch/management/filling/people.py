@@ -6,13 +6,29 @@ from datetime import datetime
 
 from portal.accounts.models import User
 from portal.clusters.models import Storage, VirtualCluster
-from portal.clusters.services import member_set, vc_create
+from portal.clusters.services import group_create, member_set, vc_create
 from portal.clusters.states import VcRole
 from portal.dispatch.management.filling.sizes import Sizes
+from portal.jobs.services import template_create
 
 FIRST_UID = 20_000
 USER, VC = "filled-user", "filled-team"
 """What their names begin with."""
+
+GROUP, TEMPLATE = "filled-group", "filled-template"
+FILE = """\
+protocolVersion: 2
+name: hello
+type: job
+prerequisites:
+- {name: image, type: dockerimage, uri: "python:3.12"}
+taskRoles:
+  hello:
+    dockerImage: image
+    resourcePerInstance: {cpu: 1, memoryMB: 1024, gpu: 1}
+    commands: ["python -c 'print(1)'"]
+"""
+"""What the template holds."""
 
 NO_PASSWORD = "!"
 """Nobody signs in by it: an administrator gives passwords and tokens."""
@@ -30,8 +46,8 @@ def users_make(sizes: Sizes) -> list[User]:
 
 
 def vcs_make(sizes: Sizes, users: list[User], now: datetime) -> dict[int, list[User]]:
-    """``filled-team01`` and so on, each with a lead; every fifth user is in a second one. The users by their virtual
-    cluster's row id."""
+    """``filled-team01`` and so on, each with a lead and a group; every fifth user is in a second one. And a
+    template. The users by their virtual cluster's row id."""
     width = max(2, len(str(sizes.vcs)))
     names = [f"{VC}{number:0{width}}" for number in range(1, sizes.vcs + 1)]
     vcs = [vc_create(name=name, description=f"Team {number} of a made-up cluster", now=now)
@@ -42,6 +58,9 @@ def vcs_make(sizes: Sizes, users: list[User], now: datetime) -> dict[int, list[U
         _join(own, user, VcRole.LEAD if number < sizes.vcs else VcRole.MEMBER, members, now)
         if number % 5 == 0 and other != own:
             _join(other, user, VcRole.MEMBER, members, now)
+    for vc in vcs:
+        group_create(name=vc.name.replace(VC, GROUP), description="", roles={vc.name: VcRole.MEMBER}, now=now, actor="")
+    template_create(home=None, name=TEMPLATE, description="", file=FILE, now=now, actor="")
     Storage.objects.get_or_create(name="jobs", defaults={"root": "/mnt/jobs", "jobs": True})
     return members
 

@@ -1,0 +1,26 @@
+"""What is wrong now, worked out from rows and readings when somebody asks: nothing of it is stored, so that nothing of
+it can be out of date."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from portal.accounts.models import User
+from portal.accounts.rights import ALLOWED, Action, allowed_everywhere
+from portal.clusters.selectors import vcs_of
+from portal.dispatch.alerts.alert import SEVERITIES, Alert, Severity
+from portal.dispatch.alerts.nodes import node_alerts
+from portal.dispatch.alerts.others import container_alerts, portal_alerts, quota_alerts, storage_alerts
+
+__all__ = ["SEVERITIES", "Alert", "Severity", "alerts_seen"]
+
+
+def alerts_seen(*, user: User, now: datetime) -> list[Alert]:
+    """The alerts that the user may read, the worst first: all, or those of the virtual clusters that one leads. A fixed
+    number of queries."""
+    everything = allowed_everywhere(user, Action.ALERT_READ)
+    led = set() if everything else {vc.name for vc in vcs_of(user=user, relations=ALLOWED[Action.ALERT_READ])}
+    if not everything and not led:
+        return []
+    found = [*node_alerts(now), *quota_alerts(), *storage_alerts(), *container_alerts(), *portal_alerts(now)]
+    return sorted((one for one in found if everything or led & {*one.vcs}), key=lambda one: one.rank)

@@ -1,0 +1,43 @@
+"""What an alert is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How bad it is."""
+
+    CRITICAL = "critical"  # work stops, or is about to
+    WARNING = "warning"  # something is lost until somebody acts
+    INFO = "info"
+
+
+SEVERITIES = tuple(Severity)
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something that is wrong now. ``kind`` and ``name`` say of what; ``since`` is None where no row tells. ``vcs``:
+    the virtual clusters that it concerns by name, whose leads read it too."""
+
+    code: str
+    severity: Severity
+    kind: str
+    name: str
+    message: str
+    advice: str
+    since: datetime | None = None
+    vcs: tuple[str, ...] = ()
+
+    @property
+    def node(self) -> str:
+        """The node that it is about; empty where it is about none."""
+        return self.name.partition("/")[0] if self.kind in {"node", "gpu"} else ""
+
+    @property
+    def rank(self) -> tuple[int, str, str]:
+        """The worst first."""
+        return SEVERITIES.index(self.severity), self.code, self.name

@@ -1,0 +1,125 @@
+"""What is wrong with nodes and GPUs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db.models import Q
+
+from portal.clusters.models import Gpu, Node, NodeEvent
+from portal.clusters.selectors import gpu_holders, gpus_live
+from portal.clusters.states import NodeHealth
+from portal.dispatch.alerts.alert import Alert, Severity
+from portal.jobs.models import TaskAttempt
+
+LOW, VERY_LOW = 10, 3
+"""Percent of a disk that are free."""
+NEVER_CAME = timedelta(minutes=10)
+MOST_EVENTS = 2000
+COLUMNS = ("name", "health", "health_reason", "last_report_at", "joined_at", "clock_skew_ms", "inventory")
+
+AGENT = "See on the server whether it and its agent run (systemctl status berth-node) and reach the portal's Redis."
+REPLACE = "Drain the node, look at the GPU with nvidia-smi -q and at the kernel's log for Xid lines, and replace it."
+
+
+def node_alerts(now: datetime) -> Iterator[Alert]:
+    """Of all nodes and their GPUs. Two queries, and three more where something is wrong."""
+    nodes = list(Node.objects.only(*COLUMNS).order_by("name"))
+    lost = [node for node in nodes if node.health == NodeHealth.LOST]
+    teams = _teams_on(lost)
+    for node in lost:
+        yield Alert(
+            "node_lost", Severity.CRITICAL, "node", node.name, node.health_reason or "It does not report any more.",
+            f"{AGENT} Its jobs wait for other nodes.", node.last_report_at, teams.get(node.pk, ()),
+        )  # fmt: skip
+    yield from _silent([node for node in nodes if node.health == NodeHealth.HEALTHY], now)
+    for node in nodes:
+        yield from _of_node(node, now)
+    yield from _gpu_alerts({node.pk: node for node in nodes})
+    yield from _foreign([node.name for node in nodes if node.health == NodeHealth.HEALTHY])
+
+
+def _teams_on(nodes: Sequence[Node]) -> dict[int, tuple[str, ...]]:
+    """Whose tasks are on these nodes, or may still be; none asked where there are none."""
+    if not nodes:
+        return {}
+    rows = TaskAttempt.objects.filter(node__in=nodes, released_at__isnull=True).order_by()
+    teams: dict[int, set[str]] = defaultdict(set)
+    for node, vc in rows.values_list("node", "task__job__vc__name"):
+        teams[node].add(vc)
+    return {node: tuple(sorted(names)) for node, names in teams.items()}
+
+
+def _silent(healthy: Sequence[Node], now: datetime) -> Iterator[Alert]:
+    """Before they are lost; all together, the fault is not theirs."""
+    late = now - timedelta(seconds=settings.NODE_LOST_AFTER_S / 2)
+    silent = [node for node in healthy if node.last_report_at and node.last_report_at < late]
+    if len(silent) > 1 and len(silent) * 2 > len(healthy):
+        since = min(node.last_report_at for node in silent if node.last_report_at)
+        message = f"{len(silent)} of {len(healthy)} nodes fell silent together; none is given up."
+        advice = "Look at the network, at the broker's address and at the worker that takes reports in."
+        yield Alert("nodes_silent", Severity.CRITICAL, "cluster", "nodes", message, advice, since)
+        return
+    for node in silent:
+        message = f"It has not reported for {int((now - (node.last_report_at or now)).total_seconds())} s."
+        yield Alert("node_silent", Severity.WARNING, "node", node.name, message, AGENT, node.last_report_at)
+
+
+def _of_node(node: Node, now: datetime) -> Iterator[Alert]:
+    if node.health == NodeHealth.UNKNOWN and now - node.joined_at > NEVER_CAME:
+        advice = "Start its agent with the key that was registered, or remove the node."
+        yield Alert("node_never_came", Severity.WARNING, "node", node.name, "It has never reported.", advice,
+                    node.joined_at)  # fmt: skip
+    if node.health == NodeHealth.HEALTHY and node.clock_fault:
+        what, _, cure = node.clock_fault.partition(". ")
+        yield Alert("node_clock", Severity.WARNING, "node", node.name, f"{what}.", cure)
+    free = node.inventory.get("disk_free_percent")
+    if node.health == NodeHealth.HEALTHY and isinstance(free, int) and free < LOW:
+        advice = "Remove images that nobody uses (docker image prune -a), and look for large logs."
+        severity = Severity.CRITICAL if free < VERY_LOW else Severity.WARNING
+        yield Alert("disk_low", severity, "node", node.name, f"{free} % of its disk for containers are free.", advice)
+
+
+def _gpu_alerts(nodes: Mapping[int, Node]) -> Iterator[Alert]:
+    bad = list(Gpu.objects.filter(~Q(fault="") | Q(present=False, slot__isnull=False)).order_by("node__name", "index"))
+    if not bad:
+        return
+    since = _since(bad)
+    holders = gpu_holders(Q(pk__in=[gpu.pk for gpu in bad]))
+    for gpu in bad:
+        holder = holders.get(gpu.pk)
+        name, teams = f"{nodes[gpu.node_id].name}/{gpu.index}", (holder.vc,) if holder else ()
+        if gpu.present:
+            yield Alert("gpu_faulty", Severity.WARNING, "gpu", name, f"GPU {gpu.index}: {gpu.fault}", REPLACE,
+                        since.get(gpu.pk), teams)  # fmt: skip
+        else:
+            advice = f"{REPLACE} If it shall not come back, take the node's topology anew."
+            yield Alert("gpu_gone", Severity.WARNING, "gpu", name, f"GPU {gpu.index} ({gpu.uuid}) is not there any "
+                        "more.", advice, since.get(gpu.pk), teams)  # fmt: skip
+
+
+def _since(gpus: Sequence[Gpu]) -> dict[int, datetime]:
+    """When each was told to have changed last, by the events of its node."""
+    events = NodeEvent.objects.filter(node__in={gpu.node_id for gpu in gpus}, code__in=["gpu_changed", "gpu_gone"])
+    by_node: dict[int, list[tuple[str, datetime]]] = defaultdict(list)
+    for node, message, at in events.order_by("-id").values_list("node", "message", "at")[:MOST_EVENTS]:
+        by_node[node].append((message, at))
+    found = {}
+    for gpu in gpus:
+        told = [at for message, at in by_node[gpu.node_id] if message.startswith(f"GPU {gpu.index} ")]
+        if told:
+            found[gpu.pk] = told[0]
+    return found
+
+
+def _foreign(nodes: Sequence[str]) -> Iterator[Alert]:
+    """Processes on GPUs that belong to no container of ours, by the last minute's readings."""
+    for uuid, live in gpus_live(nodes=nodes).items():
+        pids = [str(process.pid) for process in live.reading.processes if process.attempt is None]
+        if pids:
+            message = f"Processes that no job started use its GPU {uuid}: {', '.join(pids[:10])}."
+            advice = f"Look at them on {live.node} (ps -fp {pids[0]}), and end what does not belong there."
+            yield Alert("gpu_foreign_process", Severity.WARNING, "node", live.node, message, advice, live.at)

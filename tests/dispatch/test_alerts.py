@@ -1,0 +1,182 @@
+"""Alerts: each thing that can be wrong is told with what to do, to whom it concerns, and is gone when it is over."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import pytest
+from django.utils import timezone
+
+from nodes.protocol import GpuProcess, GpuSample, Sample
+from portal.accounts.models import ClusterRole
+from portal.clusters.doomed import DoomedCells, doomed_keep
+from portal.clusters.models import Gpu, Node, ReportsLane, VirtualCluster
+from portal.clusters.services import member_set, storage_create, vc_create
+from portal.dispatch.models import CycleLease
+from portal.dispatch.reports import report_take
+from portal.jobs.models import TaskAttempt
+from tests.support.cast import Api, person
+from tests.support.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def world() -> World:
+    """Two nodes that report, a job on each, and a scheduler that has just worked."""
+    made = World()
+    for name in ("gpu01", "gpu02"):
+        made.node(name, gpus=1)
+        made.submit(name=f"on-{name}")
+    made.settle()
+    return made
+
+
+@pytest.fixture
+def admin(world: World) -> Api:
+    return Api(person("root", ClusterRole.ADMIN))
+
+
+def alerts(api: Api) -> dict[str, dict[str, Any]]:
+    """By code and name; the disk of the machine that tests is its own matter."""
+    rows = api.get("alerts")
+    assert all(row["message"] and row["advice"].endswith(".") for row in rows)
+    return {f"{row['code']} {row['name']}": row for row in rows if row["name"] != "data folder"}
+
+
+def test_where_nothing_is_wrong_there_is_none(admin: Api) -> None:
+    assert alerts(admin) == {}
+
+
+def test_a_lost_node_is_told_since_its_last_report_with_whose_tasks_were_there(world: World, admin: Api) -> None:
+    Node.objects.filter(name="gpu01").update(health="lost", health_reason="No report since 12:00:00.")
+    (row,) = alerts(admin).values()
+    assert (row["code"], row["severity"], row["kind"], row["name"]) == ("node_lost", "critical", "node", "gpu01")
+    assert row["virtual_clusters"] == ["vision"]
+    assert row["since"] == admin.get("nodes/gpu01")["last_report_at"]
+    assert "systemctl" in row["advice"]
+
+
+def test_nodes_that_fall_silent_are_told_before_they_are_lost_and_many_together_as_one(
+    world: World, admin: Api
+) -> None:
+    world.node("gpu03", gpus=1)
+    late = timezone.now() - timedelta(seconds=40)
+    Node.objects.filter(name="gpu01").update(last_report_at=late)
+    assert list(alerts(admin)) == ["node_silent gpu01"]
+    Node.objects.filter(name="gpu02").update(last_report_at=late)
+    (row,) = alerts(admin).values()
+    assert (row["code"], row["message"][:12]) == ("nodes_silent", "2 of 3 nodes")
+
+
+def test_a_faulty_gpu_is_told_since_it_was_with_whose_job_holds_it(world: World, admin: Api) -> None:
+    node = world.nodes["gpu01"]
+    (info,) = node.inventory.gpus
+    node.inventory = replace(node.inventory, gpus=(replace(info, healthy=False, fault="XID 79"),))
+    node.report()
+    (row,) = alerts(admin).values()
+    assert (row["code"], row["name"], row["virtual_clusters"]) == ("gpu_faulty", "gpu01/0", ["vision"])
+    assert "XID 79" in row["message"]
+    assert row["since"] is not None
+    node.inventory = replace(node.inventory, gpus=(info,))
+    node.report()
+    assert alerts(admin) == {}
+    Gpu.objects.filter(node__name="gpu01").update(present=False)
+    assert list(alerts(admin)) == ["gpu_gone gpu01/0"]
+
+
+def test_quota_at_risk_is_told_to_its_leads(world: World, admin: Api) -> None:
+    doomed_keep({"vision": [DoomedCells("A100", "A100", 1)]})
+    (row,) = alerts(admin).values()
+    assert (row["code"], row["name"], "1 x A100" in row["message"]) == ("quota_at_risk", "vision", True)
+    lead, other = person("lead"), person("other")
+    member_set(vc=world.vc, user=lead, role="lead", now=world.now)
+    member_set(vc=vc_create(name="elsewhere", now=world.now), user=other, role="lead", now=world.now)
+    assert list(alerts(Api(lead))) == ["quota_at_risk vision"]
+    assert alerts(Api(other)) == alerts(Api(world.user)) == {}
+
+
+def test_a_storage_that_nodes_do_not_offer_is_told_as_badly_as_it_is(world: World, admin: Api) -> None:
+    storage_create(name="data", root="/mnt/data", vcs=[world.vc], now=world.now, actor="root")
+    storage_create(name="jobs", root="/mnt/jobs", vcs=[], jobs=True, now=world.now, actor="root")
+    found = {name: (row["severity"], row["virtual_clusters"]) for name, row in alerts(admin).items()}
+    assert found == {
+        "storage_missing data": ("warning", ["vision"]), "storage_missing jobs": ("critical", ["vision"]),
+    }  # fmt: skip
+    Node.objects.filter(name="gpu01").update(storages=["/mnt/data", "/mnt/jobs"])
+    found = {name: (row["severity"], row["message"]) for name, row in alerts(admin).items()}
+    where = "These nodes do not offer it: gpu02."
+    assert found == {"storage_missing data": ("info", where), "storage_missing jobs": ("warning", where)}
+    Node.objects.update(storages=["/mnt/data", "/mnt/jobs"])
+    assert alerts(admin) == {}
+
+
+def test_a_container_that_outlives_sigkill_is_told_until_it_is_gone(world: World, admin: Api) -> None:
+    attempt = TaskAttempt.objects.get(node__name="gpu01")
+    TaskAttempt.objects.filter(pk=attempt.pk).update(cause="unkillable", ended_at=timezone.now())
+    (row,) = alerts(admin).values()
+    assert (row["code"], row["name"], row["virtual_clusters"]) == ("container_unkillable", "gpu01", ["vision"])
+    TaskAttempt.objects.filter(pk=attempt.pk).update(released_at=timezone.now())
+    assert alerts(admin) == {}
+
+
+def test_processes_that_no_job_started_are_told(world: World, admin: Api) -> None:
+    foreign, own = GpuProcess(pid=4711, memory_mb=100, attempt=None), GpuProcess(pid=1, memory_mb=1, attempt="x")
+    for node, processes in (("gpu01", (own, foreign)), ("gpu02", (own,))):
+        reading = GpuSample(uuid=f"GPU-{node}-0", processes=processes)
+        sample = Sample(at_ms=int(time.time() * 1000), gpus=(reading,))
+        report_take(text=world.nodes[node].report_text(sample=sample), now=timezone.now())
+    (row,) = alerts(admin).values()
+    assert (row["code"], row["name"], "4711" in row["message"]) == ("gpu_foreign_process", "gpu01", True)
+
+
+def test_a_scheduler_and_a_reports_worker_that_stand_still_are_told(world: World, admin: Api) -> None:
+    long_ago = timezone.now() - timedelta(minutes=5)
+    CycleLease.objects.update(until=long_ago)
+    ReportsLane.objects.update(open_since=long_ago, last_pulse_at=long_ago)
+    assert list(alerts(admin)) == ["reports_stopped reports", "scheduler_stopped scheduler"]
+
+
+def test_a_node_that_never_came_and_one_with_a_wrong_clock_are_told(world: World, admin: Api) -> None:
+    Node.objects.filter(name="gpu01").update(clock_skew_ms=90_000)
+    Node.objects.create(name="gpu09")
+    Node.objects.filter(name="gpu09").update(joined_at=timezone.now() - timedelta(hours=1))
+    assert list(alerts(admin)) == ["node_clock gpu01", "node_never_came gpu09"]
+
+
+def test_a_disk_that_gets_full_is_told_from_what_the_node_reports(world: World, admin: Api) -> None:
+    node = world.nodes["gpu01"]
+    for free, severity in ((500, None), (90, "warning"), (95, "warning"), (10, "critical"), (300, None)):
+        node.inventory = replace(node.inventory, disk_total_mb=1000, disk_free_mb=free)
+        node.report()
+        found = alerts(admin).get("disk_low gpu01")
+        assert (found and found["severity"]) == severity, free
+
+
+class Disk(NamedTuple):
+    total: int
+    used: int
+    free: int
+
+
+def test_the_portals_own_disk_is_told(world: World, admin: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: Disk(100, 98, 2))
+    (row,) = [one for one in admin.get("alerts") if one["code"] == "disk_low"]
+    assert (row["severity"], row["name"], "2 %" in row["message"]) == ("critical", "data folder", True)
+
+
+def test_they_are_chosen_by_severity_kind_and_code(world: World, admin: Api) -> None:
+    Node.objects.filter(name="gpu01").update(health="lost")
+    CycleLease.objects.all().delete()
+    storage_create(name="data", root="/mnt/data", vcs=[], now=world.now, actor="root")
+    auditor = Api(person("audit", ClusterRole.AUDITOR))
+    assert [row["code"] for row in auditor.get("alerts?kind=node")] == ["node_lost"]
+    assert {row["code"] for row in admin.get("alerts?severity=critical&name=gpu01&name=scheduler")} == {
+        "node_lost", "scheduler_stopped",
+    }  # fmt: skip
+    assert admin.call("GET", "alerts?severity=bad").status_code == 400
+    assert VirtualCluster.objects.count() == 1

@@ -1,0 +1,121 @@
+"""Unpacking on a node: what an archive holds lands whole or not at all, and a full disk is the node's fault."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import io
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nodes.code import CodeStore
+from nodes.protocol import Bounds, Cause, Code, PackedInvalid, Progress, packed_check
+from nodes.runtimes.base import CodePlace, Failed
+from nodes.workspace import workspace_make, workspace_remove
+from tests.nodes.code_server import CodeServer
+from tests.support.archives import HELLO, packed
+
+BOUNDS = Bounds(unpacked=1 << 22, entries=100)
+NOISE = packed({"first": b"x", "noise": os.urandom(3 << 20)})
+
+
+def place_at(folder: Path) -> CodePlace:
+    return CodePlace(folder=folder, uid=None, gid=None, mode=0o755)
+
+
+def code_of(archive: bytes) -> Code:
+    holds = packed_check(io.BytesIO(archive), BOUNDS)
+    sha256 = hashlib.sha256(archive).hexdigest()
+    return Code(sha256=sha256, size=len(archive), unpacked=holds.unpacked, entries=holds.entries)
+
+
+def unheard(progress: Progress) -> None:
+    """Nobody listens."""
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 2 MB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)], check=True)
+    yield disk
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+@pytest.mark.docker  # as root, who may mount
+def test_a_full_disk_is_the_nodes_fault_and_leaves_nothing_that_looks_whole(small_disk: Path) -> None:
+    with pytest.raises(Failed) as failed:
+        workspace_make(io.BytesIO(NOISE), code_of(NOISE), place_at(small_disk / "made"))
+    assert failed.value.cause is Cause.NO_SPACE
+    assert not (small_disk / "made").exists()
+    workspace_remove(small_disk / "made")
+    assert list(small_disk.iterdir()) == []
+
+
+@pytest.mark.docker  # as root, who may mount
+def test_a_download_that_finds_no_room_is_the_nodes_fault(small_disk: Path) -> None:
+    server = CodeServer()
+    code, store = server.add(NOISE), CodeStore(small_disk / "code", 1 << 30)
+    heard: list[Progress] = []
+    with pytest.raises(Failed) as failed:
+        store.open(code, address=lambda: server.url(code), progress=heard.append, cancelled=lambda: False)
+    server.close()
+    assert failed.value.cause is Cause.NO_SPACE
+    assert heard[-1].percent is not None
+
+
+def test_what_was_unused_for_longest_makes_room(tmp_path: Path) -> None:
+    server = CodeServer()
+    store = CodeStore(tmp_path / "code", 250_000)
+    archives = [packed({"noise": os.urandom(100_000)}) for _ in range(3)]
+    codes = [server.add(archive) for archive in archives]
+
+    def fetch(code: Code) -> None:
+        store.open(code, address=lambda: server.url(code), progress=unheard, cancelled=lambda: False).close()
+
+    for age, code in enumerate(codes[:2]):
+        fetch(code)
+        os.utime(tmp_path / "code" / code.sha256, (age, age))
+    fetch(codes[2])
+    server.close()
+    assert {path.name for path in (tmp_path / "code").iterdir()} == {codes[1].sha256, codes[2].sha256}
+
+
+def test_an_archive_that_holds_more_than_was_checked_is_not_unpacked(tmp_path: Path) -> None:
+    small, large = code_of(packed(HELLO)), packed({**HELLO, **{f"f{number}": b"" for number in range(50)}})
+    with pytest.raises(Failed) as failed:
+        workspace_make(io.BytesIO(large), small, place_at(tmp_path / "made"))
+    assert failed.value.cause is Cause.CODE_MISSING
+    assert not (tmp_path / "made").exists()
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_whatever_becomes_of_an_archive_it_is_taken_or_refused(data: st.DataObject) -> None:
+    raw = bytearray(packed({**HELLO, "deep/" * 9 + "x": b"1", "ü" * 60: b"2"}))
+    for _ in range(data.draw(st.integers(1, 8))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    judged(bytes(raw[: data.draw(st.integers(0, len(raw)))]))
+
+
+@given(st.binary(max_size=2048))
+@settings(max_examples=150, deadline=None)
+def test_whatever_stands_in_a_tar_it_is_taken_or_refused(content: bytes) -> None:
+    judged(gzip.compress(content))
+    base = bytearray(gzip.decompress(packed(HELLO)))
+    base[: len(content)] = content[: len(base)]
+    judged(gzip.compress(bytes(base)))
+
+
+def judged(archive: bytes) -> None:
+    """Nothing else is raised than the refusal."""
+    with contextlib.suppress(PackedInvalid):
+        assert packed_check(io.BytesIO(archive), BOUNDS).entries <= BOUNDS.entries
