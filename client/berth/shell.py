@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypedDict
@@ -120,6 +121,7 @@ class Shell:
 
     def __init__(self, server: Server, options: ShellOptions) -> None:
         self._talk = _Talk(server, options)
+        self._open = ExitStack()
         self._room = threading.Condition()
         self._socket: ClientConnection
 
@@ -131,13 +133,14 @@ class Shell:
     def __enter__(self) -> Self:
         talk = self._talk
         try:
-            self._socket = connect(talk.address, **talk.server.socket())
+            self._socket = self._open.enter_context(connect(talk.address, **talk.server.socket()))
             self._socket.send(talk.options.start())
             talk.started(self._socket.recv(START_PATIENCE_S))
         except LOST as error:
+            self._open.close()
             raise talk.lost(error) from error
         except BerthError:
-            self._socket.close()
+            self._open.close()
             raise
         return self
 
@@ -145,7 +148,7 @@ class Shell:
         self._talk.left = True
         with self._room:
             self._room.notify_all()
-        self._socket.close()
+        self._open.close()
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         talk = self._talk
@@ -192,6 +195,7 @@ class AsyncShell:
 
     def __init__(self, server: Server, options: ShellOptions) -> None:
         self._talk = _Talk(server, options)
+        self._open = AsyncExitStack()
         self._room = asyncio.Condition()
         self._socket: AsyncConnection
 
@@ -203,13 +207,14 @@ class AsyncShell:
     async def __aenter__(self) -> Self:
         talk = self._talk
         try:
-            self._socket = await connect_async(talk.address, **talk.server.socket())
+            self._socket = await self._open.enter_async_context(connect_async(talk.address, **talk.server.socket()))
             await self._socket.send(talk.options.start())
             talk.started(await asyncio.wait_for(self._socket.recv(), START_PATIENCE_S))
         except LOST as error:
+            await self._open.aclose()
             raise talk.lost(error) from error
         except BerthError:
-            await self._socket.close()
+            await self._open.aclose()
             raise
         return self
 
@@ -219,7 +224,7 @@ class AsyncShell:
         self._talk.left = True
         async with self._room:
             self._room.notify_all()
-        await self._socket.close()
+        await self._open.aclose()
 
     async def __aiter__(self) -> AsyncIterator[tuple[int, bytes]]:
         talk = self._talk

@@ -19,7 +19,7 @@ from nacl.secret import SecretBox
 from nodes.protocol.envelope import EnvelopeForged, NodeKey, PortalKey
 from nodes.protocol.messages import Mount
 
-CHUNK = 32 * 1024
+CHUNK = 64 * 1024
 """Most bytes in one frame."""
 WINDOW = 256 * 1024
 """Bytes that a side may have under way, sent and not yet taken by the other one."""

@@ -214,7 +214,7 @@ class DockerRuntime:
     # ------------------------------------------------------------ shells
 
     def shell(self, request: ShellRequest) -> DockerShell:
-        return DockerShell(self._connect(None), request)
+        return DockerShell(self._connect(_TIMEOUT_S), request)
 
     def shells_end(self) -> None:
         running = [one.container for one in self.found().values() if one.status is Status.RUNNING]

@@ -22,13 +22,14 @@ from nodes.runtimes.base import Failed, RuntimeAway, ShellEnded
 from nodes.runtimes.docker_faults import engine_errors
 from nodes.runtimes.shells import END_WITHIN_S, MARK, READ, shell_command, shell_variables, tree_end
 
+TERMINAL_WITHIN_S = 0.3
 _FRAME = struct.Struct(">BxxxL")
 
 log = structlog.get_logger(__name__)
 
 
 class DockerShell:
-    """``Shell`` over one exec. ``client`` is its own, without a timeout: reading waits for the program."""
+    """``Shell`` over one exec. ``client`` is its own; its timeout is not for the program's output."""
 
     def __init__(self, client: docker.APIClient, request: ShellRequest) -> None:
         self._client, self._tty = client, request.tty
@@ -40,7 +41,7 @@ class DockerShell:
                 client.close()
                 raise Failed(Cause.ENGINE_FAULT, f"The Engine refused: {error.explanation}") from error
         if request.tty:
-            self.resize(request.rows, request.columns)
+            self._first_size(request.rows, request.columns)
 
     def _create(self, request: ShellRequest) -> str:
         made = self._client.exec_create(
@@ -54,8 +55,15 @@ class DockerShell:
 
     def _start(self) -> tuple[socket.socket, io.BufferedReader]:
         raw: Any = self._client.exec_start(self._id, tty=self._tty, socket=True)
+        raw._sock.settimeout(None)
         # Not from the socket itself: what came along with the answer's head lies in the reader's buffer already.
         return raw._sock, raw._response.raw._fp.fp
+
+    def _first_size(self, rows: int, columns: int) -> None:
+        """The Engine answers before the program has its terminal."""
+        deadline = time.monotonic() + TERMINAL_WITHIN_S
+        while not self._resized(rows, columns) and time.monotonic() < deadline:
+            time.sleep(0.01)
 
     def read(self) -> tuple[int, bytes] | None:
         try:
@@ -85,9 +93,14 @@ class DockerShell:
                 self._socket.shutdown(socket.SHUT_WR)
 
     def resize(self, rows: int, columns: int) -> None:
-        # A program that has ended meanwhile, or has not begun yet, has no terminal.
+        self._resized(rows, columns)
+
+    def _resized(self, rows: int, columns: int) -> bool:
+        """False where the program has ended meanwhile, or has not begun yet."""
         with contextlib.suppress(APIError, RuntimeAway), engine_errors():
             self._client.exec_resize(self._id, height=rows, width=columns)
+            return True
+        return False
 
     def wait(self) -> int | None:
         deadline = time.monotonic() + END_WITHIN_S

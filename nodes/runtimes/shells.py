@@ -14,8 +14,8 @@ from nodes.protocol import ShellRequest
 
 MARK = "berth-shell"
 """Name of the starting shell, by which such programs are known."""
-END_WITHIN_S = 2.0
-READ = 32 * 1024
+END_WITHIN_S = 1.0
+READ = 64 * 1024
 _OWN = "if command -v bash >/dev/null 2>&1; then exec bash; fi; exec sh"
 _GIVEN = 'exec "$@"'
 

@@ -35,6 +35,7 @@ BLOCK_MS = 500
 AT_ONCE = 64
 FILES_AT_ONCE = 16
 AWAY_S = 1.0
+CLOSE_WITHIN_S = 3.0
 SWEEP_WAIT_S, SWEEP_AGAIN_S = 5.0, 2.0
 REMEMBERED = 4096
 """Sessions whose ids are remembered, so that none is opened twice; a request lives for seconds."""
@@ -66,6 +67,7 @@ class Door:
         self._requests = session_requests(node)
         self._last = b"$"
         self._lines: dict[str, tuple[Line, bool]] = {}
+        self._threads: set[threading.Thread] = set()
         self._seen: dict[str, None] = {}
         self._swept, self._closing = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="session-door", daemon=True)
@@ -82,6 +84,9 @@ class Door:
             self._thread.join(5)
         for line, _ in self._lines.values():
             line.end(SessionEnd(fault=SessionFault.AWAY, message=f"The agent of {self._node} is shutting down."))
+        deadline = self._clock.monotonic() + CLOSE_WITHIN_S
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - self._clock.monotonic()))
 
     # ------------------------------------------------------------ the thread
 
@@ -164,7 +169,9 @@ class Door:
             line.end(SessionEnd(fault=SessionFault.BUSY, message=_busy(self._node, most, is_shell)))
             return
         self._lines[request.session] = (line, is_shell)
-        threading.Thread(target=self._serve, args=(line, request), name="session", daemon=True).start()
+        thread = threading.Thread(target=self._serve, args=(line, request), name="session", daemon=True)
+        self._threads = {one for one in self._threads if one.is_alive()} | {thread}
+        thread.start()
 
     def _serve(self, line: Line, request: SessionRequest) -> None:
         """A thread for each session."""

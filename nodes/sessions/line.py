@@ -87,17 +87,15 @@ class Line:
 
     def input(self) -> Input:
         """The next of what the portal sent; waits. Raises LineClosed."""
-        while not self.over:
-            try:
-                return self._input.get(timeout=LOOK_UP_S)
-            except queue.Empty:
-                continue
-        raise LineClosed
+        taken = self._input.get()
+        if self.over:
+            raise LineClosed
+        return taken
 
     def took(self, size: int) -> None:
         """So many bytes of the input are used up: the portal may send as many more. Raises LineClosed."""
         with self._lock:
-            self._add(*self._side.take(size))
+            self._add_unless_over(lambda: self._side.take(size))
 
     def end(self, end: SessionEnd) -> None:
         """The last word; nothing happens where the session is over."""
@@ -111,6 +109,7 @@ class Line:
         """Ends it without a word."""
         if not self.over:
             self._over.set()
+            self._input.put(None)  # wakes who waits for it
             with self._room:
                 self._room.notify_all()
             self.closed()
@@ -134,9 +133,8 @@ class Line:
         now = self._clock.monotonic()
         if now - self._heard > self._silence_s:
             self.end(SessionEnd(fault=SessionFault.BROKEN, message="The portal was silent for too long."))
-        elif now - self._spoke >= ALIVE_EVERY_S and not self.over:
-            with self._lock:
-                self._add(*self._side.seal(FrameKind.ALIVE))
+        elif now - self._spoke >= ALIVE_EVERY_S:
+            self._send(FrameKind.ALIVE, b"")
 
     def _take(self, frame: Frame) -> None:
         if frame.kind is FrameKind.DATA:
@@ -150,15 +148,18 @@ class Line:
                 self._room.notify_all()
         elif frame.kind is FrameKind.END:
             self.close()
+            with self._lock:
+                self._client.delete(self._up)
 
     def _send(self, kind: FrameKind, payload: bytes) -> None:
+        with self._lock:
+            self._add_unless_over(lambda: self._side.seal(kind, payload))
+
+    def _add_unless_over(self, frame: Callable[[], tuple[str, bytes]]) -> None:
+        """Adds a frame; with the lock held, so that they lie in the order of their numbers."""
         if self.over:
             raise LineClosed
-        with self._lock:
-            self._add(*self._side.seal(kind, payload))
-
-    def _add(self, entry_id: str, sealed: bytes) -> None:
-        """Adds a frame; with the lock held, so that they lie in the order of their numbers."""
+        entry_id, sealed = frame()
         pipe = self._client.pipeline(transaction=False)
         pipe.xadd(self._up, {"frame": sealed}, id=entry_id)
         pipe.expire(self._up, STREAM_TTL_S)

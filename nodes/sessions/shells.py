@@ -11,6 +11,8 @@ from nodes.protocol import STDERR, Cause, FrameKind, SessionAnswer, SessionEnd, 
 from nodes.runtimes.base import Failed, Runtime, RuntimeAway, Shell, ShellEnded, Status
 from nodes.sessions.line import Line, LineClosed, Resized
 
+TYPING_WITHIN_S = 5.0
+
 log = structlog.get_logger(__name__)
 
 
@@ -25,20 +27,25 @@ def shell_serve(line: Line, request: ShellRequest, runtime: Runtime) -> None:
         line.end(SessionEnd(fault=SessionFault.NOT_RUNNING, message=f"{failed.message}."))
         return
     line.closed = shell.hang_up
+    typing = threading.Thread(target=_type, args=(line, shell), name="shell-input", daemon=True)
+    typing.start()
     try:
         line.answer(SessionAnswer())
-        threading.Thread(target=_type, args=(line, shell), name="shell-input", daemon=True).start()
         while (output := shell.read()) is not None:
             stream, data = output
             line.send(FrameKind.ERRORS if stream == STDERR else FrameKind.DATA, data)
+        if line.over:
+            raise LineClosed
         line.end(SessionEnd(code=shell.wait()))
     except LineClosed:
         log.info("a shell ends with its session", attempt=request.attempt)
     except RuntimeAway as away:
         line.end(SessionEnd(fault=SessionFault.AWAY, message=f"{away.message}."))
     finally:
-        shell.close()
         line.close()
+        shell.hang_up()
+        typing.join(TYPING_WITHIN_S)  # before the ends that it writes to are closed
+        shell.close()
 
 
 def _open(request: ShellRequest, runtime: Runtime) -> Shell:

@@ -178,6 +178,42 @@ def test_nodes_are_drained_by_administrators_alone(world: World, url: str, shell
     assert "A100" in shell.berth("node", "show", "gpu01")
 
 
+def test_accounts_are_made_listed_and_disabled_by_administrators(world: World, shell: Shell) -> None:
+    from portal.accounts.models import ClusterRole
+    from tests.support.cast import person
+
+    assert shell.berth("user", "add", "eve", code=77).startswith("berth: ")
+    shell.token = token_for(person("root", ClusterRole.ADMIN))
+    made = shell.berth("user", "add", "eve", "--vc", "vision", "--uid", "5001", "--email", "eve@example.org")
+    assert "user eve is made\n" in made
+    typed = shell.berth("user", "add", "ann", "--password-stdin", "--json", typed="correct horse 7\n")
+    assert json.loads(typed)["role"] == "user"
+    assert "There is a user eve already." in shell.berth("user", "add", "eve", code=1)
+    assert "password" in shell.berth("user", "add", "ben", "--password-stdin", typed="short\n", code=65)
+    listed = shell.berth("user", "ls", "EVE@")
+    assert "eve@example.org" in listed
+    assert "vision" in listed
+    assert "user eve is disabled" in shell.berth("user", "disable", "eve")
+    assert [one["username"] for one in json.loads(shell.berth("user", "ls", "--disabled", "--json"))] == ["eve"]
+    assert "user eve is active" in shell.berth("user", "enable", "eve")
+    assert "last administrator" in shell.berth("user", "disable", "root", code=1)
+
+
+def test_alerts_say_what_is_wrong_and_what_to_do(world: World, shell: Shell) -> None:
+    from portal.accounts.models import ClusterRole
+    from portal.clusters.models import Node
+    from tests.support.cast import person
+
+    assert shell.berth("alerts") == ""
+    world.node("gpu01")
+    Node.objects.update(health="lost", health_reason="No report since noon.")
+    shell.token = token_for(person("root", ClusterRole.ADMIN))
+    told = shell.berth("alerts")
+    assert "node gpu01" in told
+    assert "No report since noon." in told
+    assert "node_lost" in [one["code"] for one in json.loads(shell.berth("alerts", "--json"))]
+
+
 def test_tokens_are_made_listed_and_revoked(world: World, shell: Shell) -> None:
     secret = shell.berth("token", "new", "ci", "--scope", "read", "--days", "7").strip()
     listed = json.loads(shell.berth("token", "ls", "--json"))

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from berth.cli import account, cluster, exec, files, jobs, logs, top, usage
+from berth.cli import account, cluster, exec, files, jobs, logs, people, top, usage
 from berth.cli.failing import told
 from berth.cli.settings import Session
 from berth.errors import BerthError
@@ -67,11 +67,13 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "top": top.top,
     "vc": cluster.vcs,
     "usage": usage.usage,
+    "alerts": people.alerts,
 }
 for name, command in COMMANDS.items():
     app.command(name)(command)
 app.add_typer(cluster.nodes, name="node")
 app.add_typer(account.tokens, name="token")
+app.add_typer(people.users, name="user")
 
 
 def main() -> None:

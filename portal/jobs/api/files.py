@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64decode, urlsafe_b64encode
 from binascii import Error as BadText
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -63,7 +63,7 @@ class FolderPages(Cursor):
         """The name behind which the page begins. Raises ValidationError."""
         text = request.query_params.get("cursor")
         try:
-            return b"" if text is None else urlsafe_b64decode(text.encode("ascii"))
+            return b"" if text is None else b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
         except (ValueError, BadText):
             raise ValidationError({"cursor": "This is not a cursor of this list."}) from None
 

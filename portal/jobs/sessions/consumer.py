@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from typing import Annotated
 
 import msgspec
@@ -32,6 +33,8 @@ from portal.jobs.selectors import task_attempt_with_right
 from portal.jobs.services import shell_open
 from portal.jobs.sessions.calling import SessionFailed
 from portal.jobs.sessions.shell import ShellSession
+
+log = logging.getLogger(__name__)
 
 CLOSED_DENIED, CLOSED_CONFLICT = 4403, 4409
 LONGEST_REASON = 120
@@ -167,6 +170,9 @@ class ShellConsumer(SignedInConsumer):
                     await self._say({"type": "taken", "bytes": acknowledged})
         except SessionFailed as failed:
             await self._end(failed.message)
+        except Exception:
+            log.exception("the shell in task attempt %s failed", self._attempt)
+            await self._end("The portal made a mistake; an administrator finds it in the portal's log.")
 
     async def _pass_on(self, frame: Frame) -> None:
         if frame.kind is FrameKind.ANSWER:

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import time
 import uuid
-from dataclasses import replace
 from typing import Any
 
 from redis import Redis
 
 from nodes.protocol import (
     Envelope,
-    FolderListing,
     Frame,
     FrameKind,
-    ListRequest,
-    Mount,
-    ReadRequest,
     SessionAnswer,
     SessionEnd,
     SessionRequest,
@@ -34,7 +29,8 @@ from tests.nodes.portal_side import PortalSide
 
 
 class Caller:
-    """One session. ``output`` and ``errors`` are what was read so far, ``taken`` what the node took of the input."""
+    """One session. ``output`` and ``errors`` are what was read so far, in ``frames`` frames; ``taken`` is what the node
+    took of the input."""
 
     def __init__(self, portal: PortalSide, redis: Redis, **what: Any) -> None:
         self.portal, self.redis = portal, redis
@@ -47,6 +43,7 @@ class Caller:
         self.answer: SessionAnswer | None = None
         self.end: SessionEnd | None = None
         self.output, self.errors = b"", b""
+        self.frames = 0
         self._last: Any = b"0-0"
 
     @property
@@ -79,6 +76,7 @@ class Caller:
         for entry, fields in answer[0][1] if answer else ():
             self._last = entry
             frames.append(self.side.open(entry, fields[b"frame"]))
+        self.frames += len(frames)
         read = sum(self._note(frame) for frame in frames)
         if read and acknowledge:
             entry_id, sealed = self.side.take(read)
@@ -121,19 +119,4 @@ class Caller:
 
 def shell(portal: PortalSide, redis: Redis, attempt: str, *command: str, **changes: Any) -> Caller:
     """A program beside a task: asked for, not awaited."""
-    request = replace(ShellRequest(attempt=attempt, command=command), **changes)
-    return Caller(portal, redis, shell=request).call()
-
-
-def listed(
-    portal: PortalSide, redis: Redis, mount: Mount, path: bytes = b"", **more: Any
-) -> tuple[SessionEnd, FolderListing | None]:
-    caller = Caller(portal, redis, listing=ListRequest(mount=mount, path=path, **more)).call()
-    end = caller.ended()
-    return end, decode(caller.output, FolderListing) if caller.output else None
-
-
-def read(portal: PortalSide, redis: Redis, mount: Mount, path: bytes, **more: Any) -> Caller:
-    caller = Caller(portal, redis, reading=ReadRequest(mount=mount, path=path, **more)).call()
-    caller.ended()
-    return caller
+    return Caller(portal, redis, shell=ShellRequest(attempt=attempt, command=command, **changes)).call()

@@ -1,0 +1,141 @@
+"""The Python clients and the `berth` command at a program in a task, and what they say when there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from berth import AsyncClient, Client, Conflict, NotAllowed, NotFound, NotSignedIn, ShellLost, Unreachable
+from tests.jobs.sessions.test_files import token_of
+from tests.support.shell import Shell
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from tests.jobs.sessions.conftest import Running
+    from tests.support.live_web import LiveWeb
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def client_of(running: Running, web: LiveWeb, user: Any = None) -> Client:
+    return Client(f"http://{web.host}", token_of(user or running.world.user), trust_env=False)
+
+
+def test_a_program_is_written_to_read_from_and_ends_with_its_code(running: Running, web: LiveWeb) -> None:
+    data = os.urandom(600_000)  # more than may be under way
+    seen = b""
+    with client_of(running, web) as client, client.exec(str(running.row.pk), ["cat"]) as program:
+
+        def write() -> None:
+            program.write(data)
+            program.finish()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        for stream, piece in program:
+            assert stream == 1
+            seen += piece
+        writer.join(10)
+        assert program.exit_code == 0
+    assert seen == data
+    (shell,) = running.runtime.shells
+    assert (shell.request.command, shell.request.tty) == (("cat",), False)
+
+
+async def test_the_same_awaited(running: Running, web: LiveWeb) -> None:
+    token = await asyncio.to_thread(token_of, running.world.user)
+    data, seen = os.urandom(600_000), b""
+    async with (
+        AsyncClient(f"http://{web.host}", token, trust_env=False) as client,
+        client.exec(str(running.row.pk), tty=True, rows=5, columns=6, term="vt100") as program,
+    ):
+
+        async def write() -> None:
+            await program.resize(7, 8)
+            await program.write(data)
+            await program.write(b"exit 4")
+
+        writing = asyncio.create_task(write())
+        async for stream, piece in program:
+            assert stream == 1
+            seen += piece
+        await writing
+        assert program.exit_code == 4
+    assert seen == data
+    (shell,) = running.runtime.shells
+    assert (shell.request.term, shell.request.rows, shell.sizes) == ("vt100", 5, [(7, 8)])
+
+
+def test_leaving_ends_the_program(running: Running, web: LiveWeb) -> None:
+    with client_of(running, web) as client:
+        with client.exec(str(running.row.pk)) as program:
+            program.write(b"deaf")
+        wait_until(running.runtime.shells[0].closed.is_set, "the program to end")
+
+
+def test_what_is_in_the_way_has_a_type(running: Running, web: LiveWeb) -> None:
+    from portal.accounts.models import ClusterRole
+    from tests.support.cast import person
+
+    attempt, url = str(running.row.pk), f"http://{web.host}"
+    auditor = person("auditor", ClusterRole.AUDITOR)
+    cases: dict[type[Exception], Client] = {
+        NotSignedIn: Client(url, "berth_wrong", trust_env=False),
+        NotAllowed: client_of(running, web, auditor),
+        NotFound: client_of(running, web, person("charlie")),
+        Unreachable: Client("http://127.0.0.1:9", "berth_x", trust_env=False),
+    }
+    for kind, client in cases.items():
+        with client, pytest.raises(kind), client.exec(attempt):
+            pass
+    running.runtime.running = False
+    with client_of(running, web) as client:
+        with pytest.raises(ShellLost, match="does not run on this node"), client.exec(attempt):
+            pass
+        running.node.finish()
+        with pytest.raises(Conflict, match="The task does not run: it is terminated"), client.exec(attempt):
+            pass
+
+
+def test_the_command_passes_everything_on_and_says_what_is_in_the_way(
+    running: Running, web: LiveWeb, tmp_path: Path
+) -> None:
+    at = Shell(tmp_path, f"http://{web.host}", token_of(running.world.user))
+    job = str(running.job.pk)
+    assert at.berth("exec", job, "--", "cat", "-", typed="there and back\n") == "there and back\n"
+    assert at.berth("exec", job, "-t", "worker/0", "--", "sh", typed="exit 77", code=77) == ""
+    assert [shell.request.command for shell in running.runtime.shells] == [("cat", "-"), ("sh",)]
+    assert "no task worker/9" in at.berth("exec", job, "--task", "worker/9", code=66)
+    assert "There is no job" in at.berth("exec", "nothing", code=66)
+    away = Shell(tmp_path, "http://127.0.0.1:9", at.token)
+    assert "cannot be reached" in away.berth("exec", job, code=69)
+    assert "berth login" in Shell(tmp_path, at.url, "berth_wrong").berth("exec", job, code=77)
+    waiting = running.world.submit(gpu=2, name="waits")
+    assert "has not started yet" in at.berth("exec", str(waiting.pk), code=66)
+
+
+def test_the_command_lists_and_downloads_whatever_names_there_are(
+    running: Running, web: LiveWeb, tmp_path: Path
+) -> None:
+    at = Shell(tmp_path, f"http://{web.host}", token_of(running.world.user))
+    job, out = str(running.job.pk), running.folder / "out"
+    out.mkdir()
+    (out / "a\x1b[2J\nb").write_text("escapes")
+    Path(os.fsdecode(os.fsencode(out) + b"/\xff")).write_text("bytes")
+    (out / "evil").symlink_to("/etc/passwd")
+    listed = at.berth("files", job, "out")
+    assert "\x1b" not in listed
+    assert "out/%FF" in listed
+    assert at.berth("files", job, "out/%FF", "-o", "-") == "bytes"
+    at.berth("files", job, "out/%FF", "-d")
+    assert Path(os.fsdecode(os.fsencode(at.home) + b"/\xff")).read_text() == "bytes"
+    at.berth("files", job, "out/", "-o", "home")
+    assert (at.home / "home" / "out" / "a\x1b[2J\nb").read_text() == "escapes"
+    assert not (at.home / "home" / "out" / "evil").is_symlink(), "a link out of the folder is left out"
+    assert "There is no such file" in at.berth("files", job, "nothing", code=66)
+    assert "cannot be written" in at.berth("files", job, "out/%FF", "-o", "no/such/folder", code=78)

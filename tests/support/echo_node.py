@@ -1,0 +1,104 @@
+"""A node whose agent's door is real and whose programs are not: what is typed comes back, in this very process."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from nodes.clock import SystemClock
+from nodes.policy import Policy
+from nodes.protocol import STDERR, STDOUT, NodeKey, ShellRequest
+from nodes.runtimes.base import Found, Runtime, ShellEnded, Status
+from nodes.sessions import Door
+
+
+class EchoShell:
+    """Says what was typed; ``exit N`` ends it, ``error TEXT`` is for its standard error, ``deaf`` takes no more."""
+
+    def __init__(self, request: ShellRequest) -> None:
+        self.request = request
+        self.sizes: list[tuple[int, int]] = []
+        self.closed = threading.Event()
+        self._hung_up = threading.Event()
+        self._output: queue.SimpleQueue[tuple[int, bytes] | None] = queue.SimpleQueue()
+        self._code: int | None = None
+
+    def read(self) -> tuple[int, bytes] | None:
+        return self._output.get()
+
+    def write(self, data: bytes) -> None:
+        words = data.split()
+        if words[:1] == [b"exit"]:
+            self._code = int(words[1])
+            self._output.put(None)
+        elif words[:1] == [b"deaf"]:
+            self._hung_up.wait()
+            raise ShellEnded
+        elif words[:1] == [b"error"]:
+            self._output.put((STDERR, data[6:]))
+        else:
+            self._output.put((STDOUT, data))
+
+    def finish(self) -> None:
+        self._code = 0
+        self._output.put(None)
+
+    def resize(self, rows: int, columns: int) -> None:
+        self.sizes.append((rows, columns))
+
+    def wait(self) -> int | None:
+        return self._code
+
+    def hang_up(self) -> None:
+        self._hung_up.set()
+        self._output.put(None)
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+class EchoRuntime:
+    """Every task runs, unless ``running`` says otherwise."""
+
+    def __init__(self) -> None:
+        self.running = True
+        self.shells: list[EchoShell] = []
+
+    def find(self, attempt: str) -> Found | None:
+        status = Status.RUNNING if self.running else Status.ENDED
+        return Found(attempt=attempt, container="echo", spec_hash="", status=status)
+
+    def shell(self, request: ShellRequest) -> EchoShell:
+        self.shells.append(EchoShell(request))
+        return self.shells[-1]
+
+    def shells_end(self) -> None:
+        """None was left."""
+
+
+@contextmanager
+def echo_door(
+    *, node: str, key: NodeKey, portal_public_key: str, boot: int, redis_url: str, root: Path | None = None
+) -> Iterator[EchoRuntime]:
+    """The door of that node's agent, open."""
+    runtime = EchoRuntime()
+    door = Door(
+        node=node,
+        key=key,
+        portal_public_key=portal_public_key,
+        boot=boot,
+        redis_url=redis_url,
+        runtime=cast(Runtime, cast(Any, runtime)),
+        policy=Policy(mount_roots=(str(root),) if root else ()),
+        shells=4,
+        clock=SystemClock(),
+    )
+    door.open()
+    try:
+        yield runtime
+    finally:
+        door.close()
