@@ -70,10 +70,11 @@ class CodeStore:
         try:
             path = self._folder / code.sha256
             for _ in range(TRIES):
-                file = self._good(path, code)
-                if file is not None:
+                if (file := self._good(path, code)) is not None:
                     return file
                 self._fetch(path, code, address, progress, cancelled)
+            if (file := self._good(path, code)) is not None:
+                return file
             raise Failed(Cause.CODE_MISSING, f"its code arrived {TRIES} times with another content than it was sent")
         except OSError as error:
             raise disk_failure("its code cannot be kept", error) from error

@@ -1,4 +1,4 @@
-"""Many rows, each with values of its own, in one statement: the ORM's way to it costs many times as much.
+"""Many rows, each with values of its own, or many keys, in one statement: the ORM's way to it costs many times as much.
 
 The values travel as one parameter, a JSON list of rows: thousands of parameters take longer to be put into a statement
 than the database needs for it.
@@ -12,6 +12,7 @@ from typing import Any
 
 from django.db import connection
 from django.db.models import AutoField, CharField, IntegerField, JSONField, Model, TextField
+from django.db.models.expressions import RawSQL
 
 Rows = Sequence[Sequence[Any]]
 
@@ -59,6 +60,13 @@ def rows_add(model: type[Model], key: Sequence[str], amounts: Sequence[str], row
         f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {added}"
     )
     _execute(sql, [_text(own, rows)])
+
+
+def keys_listed(model: type[Model], keys: Iterable[Any]) -> RawSQL:
+    """These primary keys, for ``pk__in``."""
+    key = model._meta.pk
+    sql = f"SELECT {_new(key, 0)} FROM {_listed()} AS new"  # noqa: S608
+    return RawSQL(sql, [_text([key], [(one,) for one in keys])])  # noqa: S611
 
 
 def _fields(model: type[Model], names: Collection[str]) -> list[Any]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import binascii
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from django.core.exceptions import ValidationError as BadValue
-from django.db.models import Model, Q
+from django.db.models import BooleanField, Func, Model, Q, Value
 from rest_framework.exceptions import ValidationError
 from rest_framework.pagination import BasePagination, LimitOffsetPagination
 from rest_framework.request import Request
@@ -69,6 +70,25 @@ class Place:
         return cls(parts["p"], parts.get("v"), "r" in parts)
 
 
+class Behind(Func):
+    """Whether a row's columns come after these values, the first of them first, compared as rows: so the database
+    enters an index on them right there, however many rows have the same in the first."""
+
+    output_field = BooleanField()
+
+    def __init__(self, model: type[Model], order: Order, after: Mapping[str, str]) -> None:
+        fields: list[Any] = [model._meta.get_field(name) for name in after]
+        read = [_value(model, name, text) for name, text in after.items()]
+        super().__init__(*after, *(Value(value, field) for value, field in zip(read, fields, strict=True)))
+        self._sign, self._columns = "<" if order.descending else ">", len(fields)
+
+    def as_sql(self, compiler: Any, connection: Any, *_: Any, **__: Any) -> Any:
+        parts = [compiler.compile(one) for one in self.get_source_expressions()]
+        sql = [part[0] for part in parts]
+        own, after = ", ".join(sql[: self._columns]), ", ".join(sql[self._columns :])
+        return f"({own}) {self._sign} ({after})", [value for part in parts for value in part[1]]
+
+
 class Cursor(BasePagination):
     """Newest first, by id. ``limit`` sets the length of a page (default 50, at most 200); ``ordering`` another order:
     by the key, or by one of the view's ``orders``, which are columns that no row is without. ``next`` and ``previous``
@@ -117,15 +137,11 @@ class Cursor(BasePagination):
             raise ValidationError({"cursor": "This is not a cursor of this list in this order."}) from None
         return place
 
-    def _behind(self, place: Place, order: Order) -> Q:
-        """The rows after the place. That the column is not before its value is said by itself, so that an index on it
-        is entered there."""
-        after = "lt" if order.descending else "gt"
-        beyond = Q(**{f"{self.key}__{after}": place.key})
+    def _behind(self, place: Place, order: Order) -> Q | Behind:
+        """The rows after the place."""
         if place.value is None:
-            return beyond
-        column, value = order.column, _value(self._model, order.column, place.value)
-        return Q(**{f"{column}__{after}e": value}) & (Q(**{f"{column}__{after}": value}) | beyond)
+            return Q(**{f"{self.key}__{'lt' if order.descending else 'gt'}": place.key})
+        return Behind(self._model, order, {order.column: place.value, self.key: place.key})
 
     def get_page_size(self, request: Request) -> int:
         """How many rows the request asks for."""
@@ -164,6 +180,12 @@ class Cursor(BasePagination):
             _parameter("limit", "How many at most.", limit),
             ordering_parameter(self.names(view), self.default.name),
         ]
+
+
+class NewestSubmitted(Cursor):
+    """By the time of submission, which filters by time go with."""
+
+    default = Order("submitted_at", descending=True)
 
 
 class OldestFirst(Cursor):

@@ -145,7 +145,7 @@ class Reader:
 
         if operation.path != "/jobs":
             return None
-        column = chosen.get("ordering", "-id").removeprefix("-")
+        column = chosen.get("ordering", "-submitted_at").removeprefix("-")
         row = Job.objects.get(pk=self._rng.choice(self.jobs))
         field: Any = Job._meta.get_field(column)
         return Place(str(row.pk), None if column == "id" else field.value_to_string(row), back=False).text()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,7 @@ import pytest
 
 from berth import AsyncClient, Client, FolderTooLarge, NotFound
 from tests.support.proxy import CuttingProxy
-from tests.support.shell import Shell
+from tests.support.shell import BERTH, Shell
 from tests.support.world import job_file
 
 if TYPE_CHECKING:
@@ -103,3 +105,27 @@ def test_an_upload_that_is_cut_in_its_middle_is_sent_again_whole(proxy: CuttingP
         code = client.code.upload(folder, told=told)
         assert client.code.get(code.id).size == code.size
     assert begun == [1]
+
+
+def test_a_terminal_shows_how_far_the_upload_is(shell: Shell, folder: Path) -> None:
+    (folder / "noise").write_bytes(os.urandom(3_000_000))
+    (shell.home / "job.yaml").write_text(job_file())
+    ours, theirs = pty.openpty()
+    words = [*BERTH, "submit", "--code", "project", "job.yaml"]
+    environment = {**shell.environment(), "TERM": "xterm"}
+    process = subprocess.Popen(words, cwd=shell.home, env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    seen = b"".join(iter(lambda: read_terminal(ours), b"")).decode()
+    os.close(ours)
+    assert process.wait(30) == 0, seen
+    assert "uploading the code" in seen
+    assert "3.0/3.0 MB" in seen
+    assert "job alice/train#1 submitted" in seen
+
+
+def read_terminal(terminal: int) -> bytes:
+    """What comes next; nothing once the other side is closed."""
+    try:
+        return os.read(terminal, 65536)
+    except OSError:
+        return b""

@@ -14,7 +14,8 @@ from nodes.protocol import Bounds, Code, packed_check
 
 class CodeServer:
     """Serves `archives` by their SHA-256. ``status``: what is answered instead; ``cut_at``: bytes of the body after
-    which a connection breaks; ``damage``: another byte in the middle. `asked` notes where each request begins."""
+    which a connection breaks; ``damage``: another byte in the middle; ``resumes``: takes a request for a rest. `asked`
+    notes where each request begins."""
 
     def __init__(self) -> None:
         self.archives: dict[str, bytes] = {}
@@ -22,6 +23,7 @@ class CodeServer:
         self.status = 0
         self.cut_at: int | None = None
         self.damage = False
+        self.resumes = True
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
@@ -47,7 +49,7 @@ def _handler(server: CodeServer) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             body = server.archives[self.path.rpartition("/")[2]]
             asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
-            start = int(asked[1]) if asked else 0
+            start = int(asked[1]) if asked and server.resumes else 0
             server.asked.append(start)
             if server.status:
                 self.send_error(server.status)

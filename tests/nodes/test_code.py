@@ -20,7 +20,6 @@ FOLDER = packed(
     {"run.sh": SCRIPT, "data/words": b"three words here\n", "link": member("link", tarfile.SYMTYPE, "data/words")},
     modes={"run.sh": 0o755},
 )
-NOISE = packed({"noise": os.urandom(600_000)})
 
 
 @pytest.fixture
@@ -39,10 +38,6 @@ def order(portal: PortalSide, server: CodeServer, code: Code, script: str, phase
 def output(portal: PortalSide, attempt: str) -> list[str]:
     portal.wait_end(attempt)
     return portal.output(attempt).splitlines()
-
-
-def cached(portal: PortalSide) -> set[str]:
-    return {path.name for path in (portal.state / "code").iterdir()}
 
 
 def workspaces(portal: PortalSide) -> list[Path]:
@@ -81,19 +76,6 @@ def test_a_gang_prepares_its_code_before_it_starts(portal: PortalSide, server: C
     assert output(portal, attempt)[0] == "hello from run.sh"
 
 
-def test_a_download_that_breaks_off_goes_on_where_it_was(portal: PortalSide, server: CodeServer) -> None:
-    code = server.add(NOISE)
-    server.cut_at = 300_000
-    attempt = order(portal, server, code, "wc -c < noise")
-    waiting = portal.wait(attempt, lambda c: c.progress is not None and "broke off" in c.progress.message)
-    assert waiting.progress is not None
-    assert waiting.progress.code == "code"
-    wait_until(lambda: any(server.asked), "the next try")
-    server.cut_at = None
-    assert output(portal, attempt) == ["600000"]
-    assert 0 < server.asked[-1] <= 300_000
-
-
 def test_a_portal_that_is_away_is_waited_for(portal: PortalSide, server: CodeServer) -> None:
     code = server.add(packed({"a": b"late\n"}))
     server.status = 503
@@ -128,24 +110,6 @@ def test_code_that_arrives_damaged_is_never_unpacked(portal: PortalSide, server:
     assert "another content" in ended.exit.message
     assert server.asked == [0, 0, 0]
     assert workspaces(portal) == []
-
-
-def test_what_was_damaged_on_the_node_is_fetched_anew(portal: PortalSide, server: CodeServer) -> None:
-    code = server.add(packed({"a": b"sound\n", "b": os.urandom(10)}))
-    assert output(portal, order(portal, server, code, "cat a")) == ["sound"]
-    kept = portal.state / "code" / code.sha256
-    kept.write_bytes(b"rotten")
-    assert output(portal, order(portal, server, code, "cat a")) == ["sound"]
-    assert kept.stat().st_size == code.size
-
-
-def test_code_that_the_portal_has_no_more_ends_the_task_with_that_cause(portal: PortalSide, server: CodeServer) -> None:
-    code = server.add(packed({"a": b"gone"}))
-    server.status = 410
-    ended = portal.wait_end(order(portal, server, code, "echo ran"))
-    assert ended.exit is not None
-    assert ended.exit.cause is Cause.CODE_MISSING
-    assert "submit it again" in ended.exit.message
 
 
 def test_a_stop_does_not_wait_for_code(portal: PortalSide, server: CodeServer) -> None:

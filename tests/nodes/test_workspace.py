@@ -36,10 +36,6 @@ def code_of(archive: bytes) -> Code:
     return Code(sha256=sha256, size=len(archive), unpacked=holds.unpacked, entries=holds.entries)
 
 
-def unheard(progress: Progress) -> None:
-    """Nobody listens."""
-
-
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 2 MB."""
@@ -70,23 +66,6 @@ def test_a_download_that_finds_no_room_is_the_nodes_fault(small_disk: Path) -> N
     server.close()
     assert failed.value.cause is Cause.NO_SPACE
     assert heard[-1].percent is not None
-
-
-def test_what_was_unused_for_longest_makes_room(tmp_path: Path) -> None:
-    server = CodeServer()
-    store = CodeStore(tmp_path / "code", 250_000)
-    archives = [packed({"noise": os.urandom(100_000)}) for _ in range(3)]
-    codes = [server.add(archive) for archive in archives]
-
-    def fetch(code: Code) -> None:
-        store.open(code, address=lambda: server.url(code), progress=unheard, cancelled=lambda: False).close()
-
-    for age, code in enumerate(codes[:2]):
-        fetch(code)
-        os.utime(tmp_path / "code" / code.sha256, (age, age))
-    fetch(codes[2])
-    server.close()
-    assert {path.name for path in (tmp_path / "code").iterdir()} == {codes[1].sha256, codes[2].sha256}
 
 
 def test_an_archive_that_holds_more_than_was_checked_is_not_unpacked(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from portal.accounts.models import ClusterRole, Scope, Token
 from portal.accounts.rest import ApiView
 from portal.accounts.selectors import token_get, tokens_of
 from portal.accounts.services import NewToken, sign_in, token_create, token_revoke
-from portal.common.filters import GivenFilter
+from portal.common.filters import ChoicesFilter, GivenFilter
 from portal.common.serializers import Answer, Body, Text, Whole
 
 MOST_DAYS = 3650
@@ -44,7 +44,7 @@ class LoginBody(Body):
 class TokenFilter(GivenFilter):
     """Filters of the list of tokens."""
 
-    scope = django_filters.MultipleChoiceFilter(choices=Scope.choices, help_text="one or several")
+    scope = ChoicesFilter(choices=Scope.choices, help_text="one or several")
     name = django_filters.CharFilter(lookup_expr="icontains", help_text="part of its name")
 
     class Meta:

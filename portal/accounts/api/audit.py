@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from portal.accounts.audit import audit_entries
 from portal.accounts.models import Audited, AuditEntry
 from portal.accounts.rest import ApiView
-from portal.common.filters import GivenFilter, MomentFilter
+from portal.common.filters import ChoicesFilter, GivenFilter, MomentFilter
 from portal.common.negotiation import Unnegotiated
 from portal.common.serializers import Answer
 from portal.common.streaming import aside
@@ -42,7 +42,7 @@ class AuditFilter(GivenFilter):
     """Filters of the audit log."""
 
     actor = django_filters.CharFilter(help_text="user name")
-    action = django_filters.MultipleChoiceFilter(choices=Audited.choices, help_text="one or several")
+    action = ChoicesFilter(choices=Audited.choices, help_text="one or several")
     target = django_filters.CharFilter(help_text="exactly, such as `alice/train#7`")
     vc = django_filters.CharFilter(help_text="name of a virtual cluster")
     since = MomentFilter(field_name="at", lookup_expr="gte", help_text="then or later")

@@ -25,7 +25,7 @@ from portal.clusters.selectors import (
     gpus_in_state,
     job_sight,
 )
-from portal.common.filters import GivenFilter, NamedFilter
+from portal.common.filters import ChoicesFilter, GivenFilter, NamedFilter
 from portal.common.pagination import OldestFirst
 from portal.common.serializers import Answer
 
@@ -68,7 +68,7 @@ class GpuFilter(GivenFilter):
     node = NamedFilter(Node, "name", help_text="name of a node")
     sku = django_filters.CharFilter(field_name="cell_type__sku__name", help_text="name of a SKU")
     vc = django_filters.CharFilter(method="with_vc", help_text="held by jobs of this virtual cluster")
-    state = django_filters.MultipleChoiceFilter(choices=STATES, method="with_state", help_text="one or several")
+    state = ChoicesFilter(choices=STATES, method="with_state", help_text="one or several")
 
     class Meta:
         model = Gpu

@@ -24,7 +24,7 @@ from portal.clusters.selectors import manage_right, people_described, user_get, 
 from portal.clusters.services import account_create, vcs_named
 from portal.clusters.states import VcRole
 from portal.common.checking import checked
-from portal.common.filters import GivenFilter
+from portal.common.filters import ChoicesFilter, GivenFilter
 from portal.common.pagination import ByUser
 from portal.common.serializers import Answer, Body, Text, Truth, Whole
 from portal.common.versions import version_of
@@ -107,7 +107,7 @@ class UserFilter(GivenFilter):
         field_name="is_active", choices=[("true", "true"), ("false", "false")], method="with_active",
         help_text="false: disabled accounts",
     )  # fmt: skip
-    role = django_filters.MultipleChoiceFilter(choices=ClusterRole.choices, help_text="one or several")
+    role = ChoicesFilter(choices=ClusterRole.choices, help_text="one or several")
     vc = django_filters.CharFilter(method="with_vc", help_text="in this virtual cluster, also by a group")
     group = django_filters.CharFilter(method="with_group", help_text="in this group")
 

@@ -6,14 +6,14 @@ import django_filters
 
 from portal.clusters.models import Node, Sku, VirtualCluster
 from portal.clusters.states import NodeHealth, NodeIntent
-from portal.common.filters import GivenFilter, NamedFilter
+from portal.common.filters import ChoicesFilter, GivenFilter, NamedFilter
 
 
 class NodeFilter(GivenFilter):
     """Filters of the list of nodes."""
 
-    intent = django_filters.MultipleChoiceFilter(choices=NodeIntent.choices, help_text="one or several")
-    health = django_filters.MultipleChoiceFilter(choices=NodeHealth.choices, help_text="one or several")
+    intent = ChoicesFilter(choices=NodeIntent.choices, help_text="one or several")
+    health = ChoicesFilter(choices=NodeHealth.choices, help_text="one or several")
     sku = NamedFilter(Sku, "name", help_text="name of a SKU")
     rack = django_filters.CharFilter(help_text="label of a rack")
 

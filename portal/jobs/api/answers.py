@@ -253,7 +253,7 @@ class ValidationAnswer(serializers.Serializer[Any]):
 @extend_schema_field(
     {
         "type": "array",
-        "prefixItems": [{"type": "integer"}, {"type": "integer"}, {"type": "string"}],
+        "items": {"type": ["integer", "string"]},  # one after another, which not every reader of documents knows
         "minItems": 3,
         "maxItems": 3,
     }

@@ -21,12 +21,15 @@ _FROM = re.compile(r"bytes=([0-9]{1,15})-")
 @require_GET
 def node_code(request: HttpRequest, signed: str) -> HttpResponseBase:
     """The archive, from the byte on that a ``Range`` of the form ``bytes=N-`` names. 403 for an address that is not
-    ours or too old, 404 when it is not ordered any more, 410 when the archive is gone."""
+    ours or too old, 404 when it is not ordered any more, 410 when the archive is gone, 503
+    while all of them are."""
     ticket = ticket_open(signed)
     if ticket is None:
         return _refusal(403, "The address is not signed by this portal, or too old.")
     if not code_ordered(ticket=ticket):
         return _refusal(404, "Nobody orders this task attempt from this node any more.")
+    if not settings.CODE_DIR.is_dir():
+        return _refusal(503, "The portal's data folder is not there now.")
     files = CodeFiles(settings.CODE_DIR)
     try:
         size = files.path(ticket.sha256).stat().st_size

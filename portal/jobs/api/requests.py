@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from portal.accounts.models import User
 from portal.clusters.models import VirtualCluster
 from portal.common.errors import Fault, Invalid
-from portal.common.filters import GivenFilter, MomentFilter, NamedFilter
+from portal.common.filters import ChoicesFilter, GivenFilter, MomentFilter, NamedFilter
 from portal.common.parsers import read_limited
 from portal.common.serializers import Body, Text
 from portal.jobs.models import Job, JobAttempt, JobEvent, Preemption, Task
@@ -67,7 +67,7 @@ def faults_of(error: SpecInvalid) -> Invalid:
 class JobFilter(GivenFilter):
     """Filters of the list of jobs."""
 
-    state = django_filters.MultipleChoiceFilter(choices=JobState.choices, help_text="one or several")
+    state = ChoicesFilter(choices=JobState.choices, help_text="one or several")
     vc = NamedFilter(VirtualCluster, "name", help_text="name of a virtual cluster")
     user = NamedFilter(User, "username", help_text="user name")
     name = django_filters.CharFilter(field_name="name", lookup_expr="icontains", help_text="part of the job's name")
@@ -93,8 +93,8 @@ class QueueFilter(GivenFilter):
 class AttemptFilter(GivenFilter):
     """Filters of a job's attempts."""
 
-    state = django_filters.MultipleChoiceFilter(choices=AttemptState.choices, help_text="one or several")
-    end_reason = django_filters.MultipleChoiceFilter(choices=EndReason.choices, help_text="one or several")
+    state = ChoicesFilter(choices=AttemptState.choices, help_text="one or several")
+    end_reason = ChoicesFilter(choices=EndReason.choices, help_text="one or several")
 
     class Meta:
         model = JobAttempt
@@ -104,7 +104,7 @@ class AttemptFilter(GivenFilter):
 class TaskFilter(GivenFilter):
     """Filters of a job's tasks."""
 
-    state = django_filters.MultipleChoiceFilter(choices=TaskState.choices, help_text="one or several")
+    state = ChoicesFilter(choices=TaskState.choices, help_text="one or several")
     role = django_filters.CharFilter(field_name="role__name", help_text="name of a task role")
 
     class Meta:

@@ -16,13 +16,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.accounts.rest import ApiView
-from portal.common.errors import Fault, Invalid
 from portal.common.negotiation import Unnegotiated
 from portal.common.serializers import Answer, Body
 from portal.common.tables import csv_text
 from portal.jobs.selectors import GROUPS, PERIODS, UsageQuery, UsageReport, UsageRow, usage_report
 
-MOST_ROWS = 20_000
 MOST_DAYS = 3660
 CSV = "text/csv"
 HOUR_MS = Decimal(3_600_000)
@@ -146,9 +144,6 @@ class UsageView(ApiView):
         now, wanted = timezone.now(), parameters.validated_data
         query = _query(wanted, now)
         report = usage_report(user=self.user, query=query, now=now)
-        if len(report.rows) > MOST_ROWS:
-            message = f"This report has {len(report.rows)} rows, more than {MOST_ROWS}: take fewer days or groups."
-            raise Invalid([Fault("by", message, "too_many")])
         if (wanted.get("format") or _accepted(request)) == "csv":
             return _csv(query, report)
         return Response(_answer(query, report, now))

@@ -16,7 +16,7 @@ from portal.accounts.models import Scope
 from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
 from portal.common.negotiation import Unnegotiated
-from portal.common.pagination import OldestFirst
+from portal.common.pagination import NewestSubmitted, OldestFirst
 from portal.jobs.api.answers import (
     AttemptAnswer,
     CodeAnswer,
@@ -73,6 +73,7 @@ class JobsView(ApiView):
     scope = Scope.SUBMIT
     parser_classes = JOB_FILES
     filterset_class = JobFilter
+    pagination_class = NewestSubmitted
     orders = ("submitted_at", "name", "priority")
     problems = (409, 429)
 

@@ -15,7 +15,7 @@ from django.db import transaction
 from redis import Redis
 
 from portal.clusters.models import Node
-from portal.common.bulk import rows_add
+from portal.common.bulk import keys_listed, rows_add
 from portal.common.samples import MINUTES_KEPT, TaskReading, readings, readings_expire
 from portal.jobs.metrics.points import OF_GPU, OF_TASK, Point, points_of
 from portal.jobs.metrics.record import Records
@@ -116,9 +116,10 @@ class _Run:
 def _runs(told: Mapping[UUID, _Told]) -> list[_Run]:
     """Only what a node tells of its own task attempts counts. Two queries."""
     columns = ("node__name", "created_at", "released_at", "lost_at")
-    rows = TaskAttempt.objects.filter(pk__in=told).select_related("node").only(*columns)
+    ids = keys_listed(TaskAttempt, told)
+    rows = TaskAttempt.objects.filter(pk__in=ids).select_related("node").only(*columns)
     gpus: dict[UUID, list[str]] = defaultdict(list)
-    held = Allocation.objects.filter(task_attempt__in=told).order_by("leaf__uuid")
+    held = Allocation.objects.filter(task_attempt__in=ids).order_by("leaf__uuid")
     for key, uuid in held.values_list("task_attempt", "leaf__uuid"):
         gpus[key].append(uuid)
     own = [row for row in rows if told[row.pk].node == row.node.name]

@@ -8,14 +8,15 @@ from django.db.models import Q
 
 from portal.clusters.models import Sku, VirtualCluster
 from portal.jobs.models.code import CodeFolder
-from portal.jobs.states import EndReason, JobState, TaskState
+from portal.jobs.states import JOB_LIVE, EndReason, JobState, TaskState
 
 
 class Job(models.Model):
     """One run of a job file; shown as ``user/name#run``."""
 
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="jobs")
-    vc = models.ForeignKey(VirtualCluster, on_delete=models.PROTECT, related_name="jobs")
+    # Both stand first in an index below; one more of each would be written with every change of a job.
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="jobs", db_index=False)
+    vc = models.ForeignKey(VirtualCluster, on_delete=models.PROTECT, related_name="jobs", db_index=False)
     name = models.CharField(max_length=255)
     run = models.PositiveIntegerField(help_text="counts the user's jobs of this name, from 1")
     state = models.CharField(max_length=10, choices=JobState.choices, default=JobState.WAITING)
@@ -57,9 +58,11 @@ class Job(models.Model):
         ]
         indexes = [
             models.Index(fields=["state", "vc"], name="job_state_vc"),
-            models.Index(fields=["user", "-id"], name="job_user_newest"),
-            models.Index(fields=["vc", "-id"], name="job_vc_newest"),
+            models.Index(fields=["user", "submitted_at", "id"], name="job_of_user"),
+            models.Index(fields=["vc", "submitted_at", "id"], name="job_of_vc"),
             models.Index(fields=["submitted_at", "id"], name="job_by_submission"),
+            # Few of all jobs, and none of them old: a search among all for the newest would not know that.
+            models.Index(fields=["submitted_at", "id"], condition=Q(state__in=sorted(JOB_LIVE)), name="job_live"),
             models.Index(fields=["name", "id"], name="job_by_name"),
             models.Index(fields=["priority", "id"], name="job_by_priority"),
             models.Index(fields=["code"], condition=Q(code__isnull=False), name="job_by_code"),

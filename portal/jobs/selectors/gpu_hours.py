@@ -13,7 +13,8 @@ from uuid import UUID
 from django.db.models import Count, Q
 
 from nodes.protocol import Cause, StopReason
-from portal.jobs.models import Allocation, Measured, Standing
+from portal.common.bulk import keys_listed
+from portal.jobs.models import Allocation, Measured, Standing, TaskAttempt
 from portal.jobs.states import EndReason
 
 DAY = timedelta(days=1)
@@ -52,14 +53,12 @@ class UsageSums:
         return any(astuple(self))
 
 
-class Held(NamedTuple):
-    """So many GPUs of a task attempt, held from and to the same moments by the same right."""
+class _Run(NamedTuple):
+    """A task attempt: whose it is, and how it ended."""
 
-    task_attempt: UUID
     job_attempt: int
     vc_id: int
     user_id: int
-    sku_id: int
     gang: bool
     end_reason: str
     stop_reason: str
@@ -68,31 +67,36 @@ class Held(NamedTuple):
     started_at: datetime | None
     checkpoint_at: datetime | None
     lost_at: datetime | None
+
+
+OF_JOB = "job_attempt__job__"
+"""From a task attempt to its job."""
+_RUN = (
+    *("pk", "job_attempt", f"{OF_JOB}vc", f"{OF_JOB}user", f"{OF_JOB}gang", "job_attempt__end_reason", "stop_reason"),
+    *("cause", "exit_code", "started_at", "checkpoint_at", "lost_at"),
+)
+_HOLD = ("task_attempt", "leaf__cell_type__sku", "standing", "since", "created_at", "released_at")
+
+
+class _Held(NamedTuple):
+    """So many GPUs of a task attempt, held from and to the same moments by the same right."""
+
+    task_attempt: UUID
+    sku_id: int
     standing: str
     since: datetime
     created_at: datetime
     released_at: datetime | None
     gpus: int
+    run: _Run
 
 
-_RUN, _ATTEMPT = "task_attempt__", "task_attempt__job_attempt__"
-JOB = f"{_ATTEMPT}job__"
-"""From an allocation to its job."""
-_COLUMNS = (
-    *("task_attempt", "task_attempt__job_attempt", f"{JOB}vc", f"{JOB}user", "leaf__cell_type__sku", f"{JOB}gang"),
-    *(f"{_ATTEMPT}end_reason", f"{_RUN}stop_reason", f"{_RUN}cause", f"{_RUN}exit_code", f"{_RUN}started_at"),
-    *(f"{_RUN}checkpoint_at", f"{_RUN}lost_at", "standing", "since", "created_at", "released_at"),
-)
-
-
-def usage_of_days(*, first: date, last: date, now: datetime, among: Q | None = None) -> dict[UsageKey, UsageSums]:
-    """What was held and used on these days (UTC, both included) until ``now``. ``among``: of which allocations only.
-    Two queries."""
-    begin, end = _begin(first), _begin(last + DAY)
-    rows = Allocation.objects.filter(among or Q(), created_at__lt=end)
-    rows = rows.filter(Q(released_at__isnull=True) | Q(released_at__gte=begin))
-    counted = rows.order_by().values_list(*_COLUMNS).annotate(gpus=Count("pk"))
-    held = [Held._make(row) for row in counted]
+def usage_of_days(
+    *, first: date, last: date, now: datetime, jobs: Q | None = None, sku: str | None = None
+) -> dict[UsageKey, UsageSums]:
+    """What was held and used on these days (UTC, both included) until ``now``. ``jobs``: of which only, as a condition
+    on task attempts; ``sku``: of GPUs of this kind only. Three queries."""
+    held = _held(first, last, jobs or Q(), Q(leaf__cell_type__sku__name=sku) if sku else Q())
     found: dict[UsageKey, UsageSums] = defaultdict(UsageSums)
     for key, sums in (
         *_time_held(held, first, last, now),
@@ -103,6 +107,19 @@ def usage_of_days(*, first: date, last: date, now: datetime, among: Q | None = N
     return {key: sums for key, sums in found.items() if sums}
 
 
+def _held(first: date, last: date, jobs: Q, leaves: Q) -> list[_Held]:
+    """The GPUs first, then whose they are: a database cannot know that of those which began before a moment and ended
+    after another there are few, and would read every job to join them."""
+    begin, end = _begin(first), _begin(last + DAY)
+    rows = Allocation.objects.filter(leaves, created_at__lt=end)
+    rows = rows.filter(Q(released_at__isnull=True) | Q(released_at__gte=begin))
+    holds = list(rows.order_by().values_list(*_HOLD).annotate(gpus=Count("pk")))
+    ids = keys_listed(TaskAttempt, {key for key, *_ in holds})
+    runs = TaskAttempt.objects.filter(jobs, pk__in=ids).order_by().values_list(*_RUN)
+    known = {key: _Run(*columns) for key, *columns in runs}
+    return [_Held._make((*row, known[row[0]])) for row in holds if row[0] in known]
+
+
 def _begin(day: date) -> datetime:
     return datetime.combine(day, time.min, UTC)
 
@@ -111,8 +128,8 @@ def _ms(span: timedelta) -> int:
     return span // timedelta(milliseconds=1)
 
 
-def _key(one: Held, day: date) -> UsageKey:
-    return UsageKey(day, one.vc_id, one.user_id, one.sku_id)
+def _key(one: _Held, day: date) -> UsageKey:
+    return UsageKey(day, one.run.vc_id, one.run.user_id, one.sku_id)
 
 
 # ---------------------------------------------------------------- held
@@ -120,10 +137,10 @@ def _key(one: Held, day: date) -> UsageKey:
 _OTHER = {Standing.GUARANTEED: Standing.BORROWED, Standing.BORROWED: Standing.GUARANTEED}
 
 
-def _time_held(held: Iterable[Held], first: date, last: date, now: datetime) -> Iterator[tuple[UsageKey, UsageSums]]:
+def _time_held(held: Iterable[_Held], first: date, last: date, now: datetime) -> Iterator[tuple[UsageKey, UsageSums]]:
     for one in held:
         # A GPU of a lost node is nobody's, though it is not seen free until the node is back.
-        end = min(filter(None, [one.released_at, one.lost_at, now]))
+        end = min(filter(None, [one.released_at, one.run.lost_at, now]))
         # A right that changed changed once, as far as rows tell: before that it was the other one.
         turn = min(one.since, end)
         for begin, until, standing in (
@@ -147,29 +164,29 @@ def _by_day(begin: datetime, end: datetime, first: date, last: date) -> Iterator
 # ---------------------------------------------------------------- lost
 
 
-def _time_lost(held: list[Held], first: date, last: date) -> Iterator[tuple[UsageKey, UsageSums]]:
+def _time_lost(held: list[_Held], first: date, last: date) -> Iterator[tuple[UsageKey, UsageSums]]:
     """Work since the last checkpoint of what was taken away, on the day on which it was: so that days that are over
     stay as they are."""
-    saved = _saved(held)
+    saved = _saved(one.run for one in held)
     for one in held:
-        lost = one.lost_at or one.released_at
-        if lost is None or not first <= lost.astimezone(UTC).date() <= last or not _taken_away(one):
+        run, lost = one.run, one.run.lost_at or one.released_at
+        if lost is None or not first <= lost.astimezone(UTC).date() <= last or not _taken_away(run):
             continue
-        kept = saved.get(one.job_attempt) if one.gang else one.checkpoint_at
-        begun = max(one.created_at, one.started_at or lost, kept or one.created_at)
+        kept = saved.get(run.job_attempt) if run.gang else run.checkpoint_at
+        begun = max(one.created_at, run.started_at or lost, kept or one.created_at)
         yield _key(one, lost.astimezone(UTC).date()), UsageSums(wasted_ms=one.gpus * max(0, _ms(lost - begun)))
 
 
-def _saved(held: Iterable[Held]) -> Mapping[int, datetime]:
+def _saved(runs: Iterable[_Run]) -> Mapping[int, datetime]:
     """When the attempts of jobs last saved their work: of a gang, whichever task did it."""
     found: dict[int, datetime] = {}
-    for one in held:
+    for one in runs:
         if one.checkpoint_at:
             found[one.job_attempt] = max(found.get(one.job_attempt, one.checkpoint_at), one.checkpoint_at)
     return found
 
 
-def _taken_away(one: Held) -> bool:
+def _taken_away(one: _Run) -> bool:
     if (one.cause, one.exit_code) == (Cause.EXITED, 0):
         return False
     with_its_gang = one.stop_reason == StopReason.SIBLING and one.end_reason in TAKEN_FROM_THE_GANG
@@ -179,7 +196,7 @@ def _taken_away(one: Held) -> bool:
 # ---------------------------------------------------------------- measured
 
 
-def _measured(held: Iterable[Held], first: date, last: date) -> Iterator[tuple[UsageKey, UsageSums]]:
+def _measured(held: Iterable[_Held], first: date, last: date) -> Iterator[tuple[UsageKey, UsageSums]]:
     whose = {one.task_attempt: one for one in held}
     rows = Measured.objects.filter(day__gte=first, day__lte=last).order_by()
     for key, day, measured, used, idle in rows.values_list("task_attempt", "day", "measured_ms", "used_ms", "idle_ms"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Q, QuerySet, Subquery
 
 from portal.accounts.models import User
 from portal.jobs.models import Job, Task, TaskAttempt
@@ -43,7 +43,7 @@ class JobsPage:
 
 def jobs_found(*, user: User, only: JobFilter, limit: int = PAGE) -> JobsPage:
     """The newest jobs that the user may see and that pass the filter."""
-    jobs = list(_filtered(jobs_listed(user=user), only).order_by("-id")[: limit + 1])
+    jobs = list(_filtered(jobs_listed(user=user), only).order_by("-submitted_at", "-id")[: limit + 1])
     return JobsPage(jobs[:limit], jobs[limit - 1].pk if len(jobs) > limit else None)
 
 
@@ -56,7 +56,14 @@ def _filtered(jobs: QuerySet[Job], only: JobFilter) -> QuerySet[Job]:
         jobs = jobs.filter(user=only.user)
     if only.text:
         jobs = jobs.filter(Q(name__icontains=only.text) | Q(user__username__icontains=only.text))
-    return jobs if only.before is None else jobs.filter(pk__lt=only.before)
+    return jobs if only.before is None else _before(jobs, only.before)
+
+
+def _before(jobs: QuerySet[Job], job: int) -> QuerySet[Job]:
+    """Those that come after it in the list. That they were not submitted later is said by itself, so that an index is
+    entered there."""
+    at = Subquery(Job.objects.filter(pk=job).values("submitted_at"))
+    return jobs.filter(Q(submitted_at__lt=at) | Q(pk__lt=job), submitted_at__lte=at)
 
 
 def job_counts(*, user: User) -> dict[str, int]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from itertools import chain
 from typing import Any, NamedTuple
 
 from django.db.models import F, Q, Sum
@@ -14,13 +15,15 @@ from django.db.models.functions import TruncMonth, TruncWeek
 from portal.accounts.models import User
 from portal.accounts.rights import Action
 from portal.clusters.models import Sku, VirtualCluster
-from portal.clusters.selectors import JobSight, job_sight
+from portal.clusters.selectors import JobSight, job_sights
+from portal.common.errors import Fault, Invalid
 from portal.jobs.models import UsageDay, UsageProgress
-from portal.jobs.selectors.gpu_hours import JOB, UsageSums, usage_of_days
+from portal.jobs.selectors.gpu_hours import OF_JOB, UsageSums, usage_of_days
 
 PERIODS = ("day", "week", "month")
 GROUPS = ("vc", "user", "sku", *PERIODS)
 HOUR_MS = 3_600_000
+MOST_ROWS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +73,18 @@ class UsageReport:
 
 def usage_report(*, user: User, query: UsageQuery, now: datetime) -> UsageReport:
     """What the user may see of it: administrators and auditors all, leads their virtual clusters, members theirs
-    without the others' names, everybody the own. A fixed number of queries."""
+    without the others' names, everybody the own. A fixed number of queries. Raises Invalid for more than ``MOST_ROWS``
+    rows."""
     seen = _Seen.of(user)
     found: dict[Group, UsageRow] = {}
     total = UsageRow(())
     names, rolled_to = _Names.read(), _rolled_to()
-    for one, sums in (*_closed(query, seen, rolled_to), *_open(query, seen, rolled_to, now)):
+    for one, sums in chain(_closed(query, seen, rolled_to), _open(query, seen, rolled_to, now)):
         group = tuple(names.of(name, one, seen) for name in query.by)
         price = names.prices.get(one.sku_id)
+        if group not in found and len(found) == MOST_ROWS:
+            message = f"This report has more than {MOST_ROWS} rows: take fewer days or groups."
+            raise Invalid([Fault("by", message, "too_many")])
         found.setdefault(group, UsageRow(group)).add(sums, price)
         total.add(sums, price)
     rows = sorted(found.values(), key=lambda row: _order(row, query))
@@ -111,7 +118,7 @@ class _Seen:
 
     @classmethod
     def of(cls, user: User) -> _Seen:
-        return cls(*(job_sight(user=user, action=one) for one in (Action.USAGE_READ, Action.USAGE_USERS)))
+        return cls(*job_sights(user=user, actions=(Action.USAGE_READ, Action.USAGE_USERS)))
 
     def condition(self, query: UsageQuery, prefix: str = "") -> Q:
         """Which rows; a user is found by name only where that name is shown."""
@@ -186,7 +193,7 @@ def _closed(query: UsageQuery, seen: _Seen, rolled_to: date) -> Iterator[tuple[_
         by["period"] = _TRUNCATED[query.period]
     sums = {name: Sum(name) for name in _SUMS}
     summed: Any = rows.order_by().values(**{f"of_{name}": one for name, one in by.items()}).annotate(**sums)
-    for row in summed:
+    for row in summed.iterator(chunk_size=MOST_ROWS):  # where there are too many, the first say so
         part = _Part(row.get("of_period"), row.get("of_vc_id"), row.get("of_user_id"), row["of_sku_id"])
         yield part, UsageSums(*(row[name] for name in _SUMS))
 
@@ -196,10 +203,8 @@ def _open(query: UsageQuery, seen: _Seen, rolled_to: date, now: datetime) -> Ite
     first, last = max(query.first, rolled_to), min(query.last, now.astimezone(UTC).date())
     if first > last:
         return
-    among = seen.condition(query, JOB)
-    if query.sku:
-        among &= Q(leaf__cell_type__sku__name=query.sku)
-    for key, sums in usage_of_days(first=first, last=last, now=now, among=among).items():
+    jobs = seen.condition(query, OF_JOB)
+    for key, sums in usage_of_days(first=first, last=last, now=now, jobs=jobs, sku=query.sku).items():
         yield _Part(_period(key.day, query.period), key.vc_id, key.user_id, key.sku_id), sums
 
 

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
-from portal.common.filters import GivenFilter, MomentFilter
+from portal.common.filters import ChoicesFilter, GivenFilter, MomentFilter
 from portal.common.serializers import Answer, Body, Text
 from portal.notices.models import Delivery
 from portal.notices.selectors import deliveries, webhook_get, webhook_right
@@ -54,8 +54,8 @@ class DeliveryAnswer(Answer):
 class DeliveryFilter(GivenFilter):
     """Filters of the log of deliveries."""
 
-    state = django_filters.MultipleChoiceFilter(choices=SendingState.choices, help_text="one or several")
-    kind = django_filters.MultipleChoiceFilter(choices=DELIVERED, help_text="one or several")
+    state = ChoicesFilter(choices=SendingState.choices, help_text="one or several")
+    kind = ChoicesFilter(choices=DELIVERED, help_text="one or several")
     subject = django_filters.CharFilter(help_text="exactly, such as `alice/train#7`")
     since = MomentFilter(field_name="created_at", lookup_expr="gte", help_text="made then or later")
     until = MomentFilter(field_name="created_at", lookup_expr="lt", help_text="made before")

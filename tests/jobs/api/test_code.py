@@ -260,6 +260,9 @@ def test_an_address_is_good_for_its_node_and_order_alone(world: World, code_dir:
     assert anybody.get(elsewhere[elsewhere.index("/node/") :]).status_code == 404
     assert anybody.get(path[:-1] + ("a" if path[-1] != "a" else "b")).status_code == 403
     assert anybody.post(path).status_code == 405
+    away = code_dir.rename(code_dir.with_name("away"))
+    assert anybody.get(path).status_code == 503, "what is not mounted now is not lost"
+    away.rename(code_dir)
     (kept,) = files(code_dir)
     kept.unlink()
     assert anybody.get(path).status_code == 410

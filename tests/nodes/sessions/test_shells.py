@@ -11,10 +11,12 @@ import psutil
 import pytest
 from redis import Redis
 
-from nodes.protocol import WINDOW, FrameKind, PortalKey, SessionFault, ShellRequest, session_requests
-from tests.nodes.portal_side import PortalSide
+from nodes.protocol import WINDOW, FrameKind, Phase, PortalKey, SessionFault, ShellRequest, session_requests
+from tests.nodes.code_server import CodeServer
+from tests.nodes.portal_side import PortalSide, spec_of
 from tests.nodes.sessions.caller import Caller, shell
 from tests.nodes.sessions.conftest import SHELLS, start_again
+from tests.support.archives import HELLO, packed
 from tests.support.waiting import wait_until
 
 STATUS = ("sh", "-c", "id -u; id -g; grep -E 'NoNewPrivs|CapEff' /proc/self/status; echo $HOME; ulimit -c")
@@ -37,6 +39,19 @@ def test_a_shell_on_a_terminal_echoes_answers_and_ends_with_its_exit_code(
     caller.until("40 120")
     end = caller.ended()
     assert (end.code, end.fault) == (7, "")
+
+
+def test_a_program_begins_where_the_code_of_the_task_lies(portal: PortalSide, redis: Redis) -> None:
+    server = CodeServer()
+    code = server.add(packed(HELLO))
+    spec = spec_of("trap 'exit 0' TERM; echo ready; while :; do sleep 0.1; done", code=code)
+    portal.addresses[spec.attempt] = server.url(code)
+    attempt = portal.order(spec, Phase.RUN)
+    portal.wait(attempt, lambda container: container.log_end > 0)
+    server.close()
+    caller = shell(portal, redis, attempt, "cat", "train.py", tty=False)
+    assert caller.ended().code == 0
+    assert caller.output == HELLO["train.py"]
 
 
 def test_a_command_without_a_terminal_has_its_own_streams_and_reads_to_the_end_of_its_input(
