@@ -87,13 +87,16 @@ def test_the_last_use_is_noted_and_not_at_every_request(alice: User) -> None:
     assert (Token.objects.get(pk=api.token.pk).last_used_at or first) >= first
 
 
+CODE = f"sha256:{'0' * 64}"
+
+
 def operations() -> list[tuple[str, str]]:
     """Every address and method of the document, with parameters filled in."""
     paths = Client(HTTP_HOST=HOST).get("/api/v1/openapi.json").json()["paths"]
-    filled = [(path.replace("{name}", "gpu01").replace("{secret}", "key"), methods) for path, methods in paths.items()]
+    names = {"name": "gpu01", "secret": "key", "code": CODE}
     return [
-        (method.upper(), re.sub(r"\{\w+\}", "1", path.removeprefix("/api/v1/")))
-        for path, methods in filled
+        (method.upper(), re.sub(r"\{(\w+)\}", lambda found: names.get(found[1], "1"), path.removeprefix("/api/v1/")))
+        for path, methods in paths.items()
         for method in methods
     ]
 
@@ -104,6 +107,11 @@ NEEDS = {
     ("POST", "jobs/1/move"): Scope.SUBMIT,
     ("POST", "jobs/1/pause"): Scope.SUBMIT,
     ("POST", "jobs/1/resume"): Scope.SUBMIT,
+    ("POST", "code"): Scope.SUBMIT,
+    ("DELETE", f"code/{CODE}"): Scope.SUBMIT,
+    ("POST", "templates"): Scope.SUBMIT,
+    ("PATCH", "templates/1"): Scope.SUBMIT,
+    ("DELETE", "templates/1"): Scope.SUBMIT,
     ("POST", "validate"): Scope.READ,
     ("POST", "estimates"): Scope.READ,
 }
