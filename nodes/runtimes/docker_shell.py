@@ -134,7 +134,7 @@ def left_behind(client: docker.APIClient, container: str) -> list[str]:
         except NotFound:
             return []
     found = ((one, exec_facts(client, one)) for one in listed)
-    return [one for one, facts in found if facts is not None and MARK in facts["ProcessConfig"]["arguments"]]
+    return [one for one, facts in found if facts is not None and MARK in (facts["ProcessConfig"]["arguments"] or ())]
 
 
 def exec_facts(client: docker.APIClient, exec_id: str) -> dict[str, Any] | None:

@@ -200,6 +200,9 @@ class Door:
             except RuntimeAway as away:
                 log.warning("shells of an earlier agent are not ended yet", error=away.message)
                 self._closing.wait(SWEEP_AGAIN_S)
+            except Exception:
+                log.exception("shells of an earlier agent are not ended yet")
+                self._closing.wait(SWEEP_AGAIN_S)
             else:
                 self._swept.set()
                 return

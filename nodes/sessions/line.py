@@ -63,6 +63,9 @@ class Line:
         self._room = threading.Condition()
         self._over = threading.Event()
         self._input: queue.SimpleQueue[Input] = queue.SimpleQueue()
+        self._finished = False
+        self._size: Resized | None = None
+        self._sizing = threading.Lock()
         self._heard = self._spoke = clock.monotonic()
         self._untrimmed = 0
 
@@ -90,6 +93,9 @@ class Line:
         taken = self._input.get()
         if self.over:
             raise LineClosed
+        if isinstance(taken, Resized):
+            with self._sizing:
+                taken, self._size = self._size, None
         return taken
 
     def took(self, size: int) -> None:
@@ -139,10 +145,11 @@ class Line:
     def _take(self, frame: Frame) -> None:
         if frame.kind is FrameKind.DATA:
             self._input.put(frame.payload)
-        elif frame.kind is FrameKind.FINISH:
+        elif frame.kind is FrameKind.FINISH and not self._finished:
+            self._finished = True
             self._input.put(None)
         elif frame.kind is FrameKind.RESIZE:
-            self._input.put(Resized(*frame.size))
+            self._resize(Resized(*frame.size))
         elif frame.kind is FrameKind.TAKEN:
             with self._room:
                 self._room.notify_all()
@@ -150,6 +157,13 @@ class Line:
             self.close()
             with self._lock:
                 self._client.delete(self._up)
+
+    def _resize(self, size: Resized) -> None:
+        """Of sizes that nobody has taken yet only the last one counts, so that no flood of them fills the memory."""
+        with self._sizing:
+            waits, self._size = self._size is not None, size
+        if not waits:
+            self._input.put(size)
 
     def _send(self, kind: FrameKind, payload: bytes) -> None:
         with self._lock:

@@ -44,7 +44,6 @@ class Terminal:
         self.before = termios.tcgetattr(theirs)
         self._theirs = theirs
         environment = {**shell.environment(), "TERM": "xterm"}
-        environment.pop("COLUMNS")
         self.process = subprocess.Popen(
             [*BERTH, *words], env=environment, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
         )

@@ -17,12 +17,13 @@ from nodes.sessions import Door
 
 
 class EchoShell:
-    """Says what was typed; ``exit N`` ends it, ``error TEXT`` is for its standard error, ``deaf`` takes no more."""
+    """Says what was typed; ``exit N`` ends it, ``error TEXT`` is for its standard error, ``deaf`` takes no more, and
+    ``wait`` waits for ``gate``."""
 
     def __init__(self, request: ShellRequest) -> None:
         self.request = request
         self.sizes: list[tuple[int, int]] = []
-        self.closed = threading.Event()
+        self.closed, self.gate = threading.Event(), threading.Event()
         self._hung_up = threading.Event()
         self._output: queue.SimpleQueue[tuple[int, bytes] | None] = queue.SimpleQueue()
         self._code: int | None = None
@@ -38,6 +39,8 @@ class EchoShell:
         elif words[:1] == [b"deaf"]:
             self._hung_up.wait()
             raise ShellEnded
+        elif words[:1] == [b"wait"]:
+            self.gate.wait(30)
         elif words[:1] == [b"error"]:
             self._output.put((STDERR, data[6:]))
         else:

@@ -50,7 +50,7 @@ def exec_(
 
 
 def _run(client: Client, attempt: str, command: list[str], on_terminal: bool) -> int:
-    columns, rows = shutil.get_terminal_size()
+    columns, rows = _size()
     term = os.environ.get("TERM", "xterm")
     options: Any = {"tty": True, "rows": rows, "columns": columns, "term": term} if on_terminal else {}
     with contextlib.ExitStack() as stack:
@@ -79,7 +79,7 @@ def _type(shell: Shell, woken: int, on_terminal: bool) -> None:
             ready, _, _ = select.select(sources, [], [])
             if woken in ready:
                 os.read(woken, 512)
-                columns, rows = shutil.get_terminal_size()
+                columns, rows = _size()
                 shell.resize(rows, columns)
             if STDIN in ready:
                 data = os.read(STDIN, PIECE)
@@ -91,6 +91,14 @@ def _type(shell: Shell, woken: int, on_terminal: bool) -> None:
                     shell.write(b"\x04")
                 else:
                     shell.finish()
+
+
+def _size() -> tuple[int, int]:
+    """(columns, rows) of the terminal as it is now, whatever the environment says."""
+    try:
+        return os.get_terminal_size(STDOUT)
+    except OSError:
+        return shutil.get_terminal_size()
 
 
 @contextlib.contextmanager

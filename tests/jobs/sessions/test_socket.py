@@ -212,6 +212,35 @@ def test_a_node_that_does_not_answer_or_falls_silent_is_named(
         assert runtime.shells == []
 
 
+def test_of_many_sizes_only_the_last_one_waits_for_a_slow_program(running: Running, web: LiveWeb) -> None:
+    with talking(web, running) as talk:
+        talk.say(**START)
+        talk.until("started")
+        (shell,) = running.runtime.shells
+        talk.type(b"wait")
+        for rows in range(1, 201):
+            talk.say(type="resize", rows=rows, columns=80)
+        talk.say(type="finish")
+        talk.say(type="finish")
+        talk.type(b"")
+        wait_until(lambda: frames_sent(running) >= 203, "all of them to be on their way")
+        shell.gate.set()
+        assert talk.until("end")["code"] == 0
+    assert shell.sizes[-1] == (200, 80)
+    assert len(shell.sizes) < 20
+
+
+def frames_sent(running: Running) -> int:
+    """How many frames the node of its one session was sent."""
+    from django.conf import settings
+    from redis import Redis
+
+    with Redis.from_url(settings.REDIS_URL) as redis:
+        streams: Any = redis.keys("berth:node:*:session:*:down")
+        last: Any = [redis.xinfo_stream(stream)["last-generated-id"] for stream in streams]
+    return max((int(one.partition(b"-")[0]) for one in last), default=0)
+
+
 def test_typing_more_than_is_taken_is_cut_off(running: Running, web: LiveWeb) -> None:
     with talking(web, running) as talk:
         talk.say(**START)

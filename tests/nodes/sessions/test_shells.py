@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,16 @@ import psutil
 import pytest
 from redis import Redis
 
-from nodes.protocol import WINDOW, FrameKind, Phase, PortalKey, SessionFault, ShellRequest, session_requests
+from nodes.protocol import (
+    WINDOW,
+    FrameKind,
+    Phase,
+    PortalKey,
+    SessionFault,
+    ShellRequest,
+    container_name,
+    session_requests,
+)
 from tests.nodes.code_server import CodeServer
 from tests.nodes.portal_side import PortalSide, spec_of
 from tests.nodes.sessions.caller import Caller, shell
@@ -207,12 +217,24 @@ def test_a_killed_agent_leaves_no_program_behind_and_the_task_alone(
 ) -> None:
     caller = shell(portal, redis, task, "sh", "-c", ": orphan; echo begun; while :; do sleep 0.1; done")
     caller.until("begun")
+    others = list(programs_of_others(portal, task))
     portal.agent.kill()
     start_again(portal)
     wait_until(lambda: not alive(": orphan;"), "the program to end", deadline_s=30)
+    assert all(psutil.pid_exists(pid) for pid in others), "somebody else's program in the container is left alone"
     end = shell(portal, redis, task, "echo", "again", tty=False)
     assert end.ended().code == 0, end.end
     assert portal.wait(task, lambda container: True).exit is None
+
+
+def programs_of_others(portal: PortalSide, task: str) -> Iterator[int]:
+    """Process ids of what an administrator of the server began in the container by hand, where there is one."""
+    if "BERTH_NODE_DOCKER_URL" in portal.env:
+        with portal.docker() as client:
+            for command in (["cat"], ["sleep", "1000"]):
+                made = client.api.exec_create(container_name(task), command, stdin=True, tty=True)["Id"]
+                client.api.exec_start(made, detach=True, tty=True)
+                yield wait_until(lambda made=made: client.api.exec_inspect(made)["Pid"], "the program")  # type: ignore[misc]
 
 
 def test_an_agent_that_is_stopped_says_so(portal: PortalSide, redis: Redis, task: str) -> None:
