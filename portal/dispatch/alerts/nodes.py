@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import Q
+from django.db.models import Count, Min, Q
 
 from portal.clusters.clocks import LIMIT_MS
 from portal.clusters.models import Gpu, Node, NodeEvent
@@ -27,9 +27,13 @@ REPLACE = "Drain the node, look at the GPU with nvidia-smi -q and at the kernel'
 
 
 def node_alerts(now: datetime) -> Iterator[Alert]:
-    """Of all nodes and their GPUs. Three queries, and three more where something is wrong."""
+    """Of all nodes and their GPUs. Four queries, and three more where something is wrong."""
     healthy = list(Node.objects.filter(health=NodeHealth.HEALTHY).values_list("name", flat=True))
-    nodes = list(Node.objects.filter(_suspect(now)).only(*COLUMNS).order_by("name"))
+    silent = Q(health=NodeHealth.HEALTHY, last_report_at__lt=_late(now))
+    together = _silent_together(silent, len(healthy))
+    yield from together
+    suspect = _suspect() if together else _suspect() | silent
+    nodes = list(Node.objects.filter(suspect).only(*COLUMNS).order_by("name"))
     lost = [node for node in nodes if node.health == NodeHealth.LOST]
     teams = _teams_on(lost)
     for node in lost:
@@ -37,9 +41,8 @@ def node_alerts(now: datetime) -> Iterator[Alert]:
             "node_lost", Severity.CRITICAL, "node", node.name, node.health_reason or "It does not report any more.",
             f"{AGENT} Its jobs wait for other nodes.", node.last_report_at, teams.get(node.pk, ()),
         )  # fmt: skip
-    yield from _silent([node for node in nodes if node.health == NodeHealth.HEALTHY], len(healthy), now)
     for node in nodes:
-        yield from _of_node(node, now)
+        yield from _of_node(node, now, alone=not together)
     yield from _gpu_alerts()
     yield from _foreign(healthy)
 
@@ -48,12 +51,20 @@ def _late(now: datetime) -> datetime:
     return now - timedelta(seconds=settings.NODE_LOST_AFTER_S / 2)
 
 
-def _suspect(now: datetime) -> Q:
+def _suspect() -> Q:
     """Nodes of which there may be something to say: few of many."""
     off = Q(clock_skew_ms__gt=LIMIT_MS) | Q(clock_skew_ms__lt=-LIMIT_MS)
-    return (
-        ~Q(health=NodeHealth.HEALTHY) | off | Q(last_report_at__lt=_late(now)) | Q(inventory__disk_free_percent__lt=LOW)
-    )
+    return ~Q(health=NodeHealth.HEALTHY) | off | Q(inventory__disk_free_percent__lt=LOW)
+
+
+def _silent_together(silent: Q, healthy: int) -> list[Alert]:
+    """Before they are lost; where most are, the fault is not theirs."""
+    found = Node.objects.filter(silent).aggregate(number=Count("pk"), since=Min("last_report_at"))
+    if found["number"] <= 1 or found["number"] * 2 <= healthy:
+        return []
+    message = f"{found['number']} of {healthy} nodes fell silent together; none is given up."
+    advice = "Look at the network, at the broker's address and at the worker that takes reports in."
+    return [Alert("nodes_silent", Severity.CRITICAL, "cluster", "nodes", message, advice, found["since"])]
 
 
 def _teams_on(nodes: Sequence[Node]) -> dict[int, tuple[str, ...]]:
@@ -67,22 +78,12 @@ def _teams_on(nodes: Sequence[Node]) -> dict[int, tuple[str, ...]]:
     return {node: tuple(sorted(names)) for node, names in teams.items()}
 
 
-def _silent(suspects: Sequence[Node], healthy: int, now: datetime) -> Iterator[Alert]:
-    """Before they are lost; all together, the fault is not theirs."""
-    late = _late(now)
-    silent = [node for node in suspects if node.last_report_at and node.last_report_at < late]
-    if len(silent) > 1 and len(silent) * 2 > healthy:
-        since = min(node.last_report_at for node in silent if node.last_report_at)
-        message = f"{len(silent)} of {healthy} nodes fell silent together; none is given up."
-        advice = "Look at the network, at the broker's address and at the worker that takes reports in."
-        yield Alert("nodes_silent", Severity.CRITICAL, "cluster", "nodes", message, advice, since)
-        return
-    for node in silent:
-        message = f"It has not reported for {int((now - (node.last_report_at or now)).total_seconds())} s."
-        yield Alert("node_silent", Severity.WARNING, "node", node.name, message, AGENT, node.last_report_at)
-
-
-def _of_node(node: Node, now: datetime) -> Iterator[Alert]:
+def _of_node(node: Node, now: datetime, *, alone: bool) -> Iterator[Alert]:
+    """``alone``: that it is silent is told of it."""
+    reported = node.last_report_at
+    if alone and node.health == NodeHealth.HEALTHY and reported and reported < _late(now):
+        message = f"It has not reported for {int((now - reported).total_seconds())} s."
+        yield Alert("node_silent", Severity.WARNING, "node", node.name, message, AGENT, reported)
     if node.health == NodeHealth.UNKNOWN and now - node.joined_at > NEVER_CAME:
         advice = "Start its agent with the key that was registered, or remove the node."
         yield Alert("node_never_came", Severity.WARNING, "node", node.name, "It has never reported.", advice,
