@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, TextField
+from django.db.models.functions import Cast
 
 from portal.accounts.models import User
 from portal.accounts.rights import Action, allowed_everywhere
@@ -60,14 +63,17 @@ def storage_to_manage(*, user: User, name: str) -> Storage:
 
 def storages_placed(*, storages: Sequence[Storage]) -> list[StoragePlaces]:
     """The storages with the nodes that offer them, in the given order; one query for any number."""
-    rows = Node.objects.filter(health=NodeHealth.HEALTHY).order_by("name").values_list("name", "storages")
-    mounted = [(name, [PurePosixPath(root) for root in roots]) for name, roots in rows]
+    rows = Node.objects.filter(health=NodeHealth.HEALTHY).order_by("name")
+    alike: dict[str, list[str]] = defaultdict(list)  # by what they tell, which is the same on many
+    for name, text in rows.values_list("name", Cast("storages", TextField())):
+        alike[text].append(name)
+    mounted = [([PurePosixPath(root) for root in json.loads(text)], names) for text, names in alike.items()]
     placed = []
     for storage in storages:
-        there = {name for name, roots in mounted if _offers(roots, storage)}
-        placed.append(
-            StoragePlaces(storage, sorted(there), [name for name, _ in mounted if name not in there])
-        )  # fmt: skip
+        there: dict[bool, list[str]] = {True: [], False: []}
+        for roots, names in mounted:
+            there[_offers(roots, storage)] += names
+        placed.append(StoragePlaces(storage, sorted(there[True]), sorted(there[False])))
     return placed
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import Q
+from django.db.models import Count, Min, Q
 
+from portal.clusters.clocks import LIMIT_MS
 from portal.clusters.models import Gpu, Node, NodeEvent
 from portal.clusters.selectors import gpu_holders, gpus_live
 from portal.clusters.states import NodeHealth
@@ -26,8 +27,13 @@ REPLACE = "Drain the node, look at the GPU with nvidia-smi -q and at the kernel'
 
 
 def node_alerts(now: datetime) -> Iterator[Alert]:
-    """Of all nodes and their GPUs. Two queries, and three more where something is wrong."""
-    nodes = list(Node.objects.only(*COLUMNS).order_by("name"))
+    """Of all nodes and their GPUs. Four queries, and three more where something is wrong."""
+    healthy = list(Node.objects.filter(health=NodeHealth.HEALTHY).values_list("name", flat=True))
+    silent = Q(health=NodeHealth.HEALTHY, last_report_at__lt=_late(now))
+    together = _silent_together(silent, len(healthy))
+    yield from together
+    suspect = _suspect() if together else _suspect() | silent
+    nodes = list(Node.objects.filter(suspect).only(*COLUMNS).order_by("name"))
     lost = [node for node in nodes if node.health == NodeHealth.LOST]
     teams = _teams_on(lost)
     for node in lost:
@@ -35,11 +41,30 @@ def node_alerts(now: datetime) -> Iterator[Alert]:
             "node_lost", Severity.CRITICAL, "node", node.name, node.health_reason or "It does not report any more.",
             f"{AGENT} Its jobs wait for other nodes.", node.last_report_at, teams.get(node.pk, ()),
         )  # fmt: skip
-    yield from _silent([node for node in nodes if node.health == NodeHealth.HEALTHY], now)
     for node in nodes:
-        yield from _of_node(node, now)
-    yield from _gpu_alerts({node.pk: node for node in nodes})
-    yield from _foreign([node.name for node in nodes if node.health == NodeHealth.HEALTHY])
+        yield from _of_node(node, now, alone=not together)
+    yield from _gpu_alerts()
+    yield from _foreign(healthy)
+
+
+def _late(now: datetime) -> datetime:
+    return now - timedelta(seconds=settings.NODE_LOST_AFTER_S / 2)
+
+
+def _suspect() -> Q:
+    """Nodes of which there may be something to say: few of many."""
+    off = Q(clock_skew_ms__gt=LIMIT_MS) | Q(clock_skew_ms__lt=-LIMIT_MS)
+    return ~Q(health=NodeHealth.HEALTHY) | off | Q(inventory__disk_free_percent__lt=LOW)
+
+
+def _silent_together(silent: Q, healthy: int) -> list[Alert]:
+    """Before they are lost; where most are, the fault is not theirs."""
+    found = Node.objects.filter(silent).aggregate(number=Count("pk"), since=Min("last_report_at"))
+    if found["number"] <= 1 or found["number"] * 2 <= healthy:
+        return []
+    message = f"{found['number']} of {healthy} nodes fell silent together; none is given up."
+    advice = "Look at the network, at the broker's address and at the worker that takes reports in."
+    return [Alert("nodes_silent", Severity.CRITICAL, "cluster", "nodes", message, advice, found["since"])]
 
 
 def _teams_on(nodes: Sequence[Node]) -> dict[int, tuple[str, ...]]:
@@ -53,22 +78,12 @@ def _teams_on(nodes: Sequence[Node]) -> dict[int, tuple[str, ...]]:
     return {node: tuple(sorted(names)) for node, names in teams.items()}
 
 
-def _silent(healthy: Sequence[Node], now: datetime) -> Iterator[Alert]:
-    """Before they are lost; all together, the fault is not theirs."""
-    late = now - timedelta(seconds=settings.NODE_LOST_AFTER_S / 2)
-    silent = [node for node in healthy if node.last_report_at and node.last_report_at < late]
-    if len(silent) > 1 and len(silent) * 2 > len(healthy):
-        since = min(node.last_report_at for node in silent if node.last_report_at)
-        message = f"{len(silent)} of {len(healthy)} nodes fell silent together; none is given up."
-        advice = "Look at the network, at the broker's address and at the worker that takes reports in."
-        yield Alert("nodes_silent", Severity.CRITICAL, "cluster", "nodes", message, advice, since)
-        return
-    for node in silent:
-        message = f"It has not reported for {int((now - (node.last_report_at or now)).total_seconds())} s."
-        yield Alert("node_silent", Severity.WARNING, "node", node.name, message, AGENT, node.last_report_at)
-
-
-def _of_node(node: Node, now: datetime) -> Iterator[Alert]:
+def _of_node(node: Node, now: datetime, *, alone: bool) -> Iterator[Alert]:
+    """``alone``: that it is silent is told of it."""
+    reported = node.last_report_at
+    if alone and node.health == NodeHealth.HEALTHY and reported and reported < _late(now):
+        message = f"It has not reported for {int((now - reported).total_seconds())} s."
+        yield Alert("node_silent", Severity.WARNING, "node", node.name, message, AGENT, reported)
     if node.health == NodeHealth.UNKNOWN and now - node.joined_at > NEVER_CAME:
         advice = "Start its agent with the key that was registered, or remove the node."
         yield Alert("node_never_came", Severity.WARNING, "node", node.name, "It has never reported.", advice,
@@ -83,15 +98,16 @@ def _of_node(node: Node, now: datetime) -> Iterator[Alert]:
         yield Alert("disk_low", severity, "node", node.name, f"{free} % of its disk for containers are free.", advice)
 
 
-def _gpu_alerts(nodes: Mapping[int, Node]) -> Iterator[Alert]:
-    bad = list(Gpu.objects.filter(~Q(fault="") | Q(present=False, slot__isnull=False)).order_by("node__name", "index"))
+def _gpu_alerts() -> Iterator[Alert]:
+    rows = Gpu.objects.filter(~Q(fault="") | Q(present=False, slot__isnull=False)).select_related("node")
+    bad = list(rows.order_by("node__name", "index"))
     if not bad:
         return
     since = _since(bad)
     holders = gpu_holders(Q(pk__in=[gpu.pk for gpu in bad]))
     for gpu in bad:
         holder = holders.get(gpu.pk)
-        name, teams = f"{nodes[gpu.node_id].name}/{gpu.index}", (holder.vc,) if holder else ()
+        name, teams = f"{gpu.node.name}/{gpu.index}", (holder.vc,) if holder else ()
         if gpu.present:
             yield Alert("gpu_faulty", Severity.WARNING, "gpu", name, f"GPU {gpu.index}: {gpu.fault}", REPLACE,
                         since.get(gpu.pk), teams)  # fmt: skip
