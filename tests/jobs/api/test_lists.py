@@ -190,6 +190,7 @@ WRONG_LISTS = {
     "cell-types?is_node_level=perhaps": ("is_node_level", "Known are: true, false"),
     "virtual-clusters/vision/shares?user=": ("user", "Give a value"),
     "tokens?nonsense=1": ("nonsense", "There is no such parameter"),
+    "audit/export?actr=root": ("actr", "There is no such parameter; there are: action, actor"),
     "code?ordering=name": ("ordering", "Known are: id, -id, size"),
     "queue?ordering=place": ("ordering", "Known are: submitted_at"),
 }
