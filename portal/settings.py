@@ -272,7 +272,7 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["portal.accounts.authentication.SignedInWithScope"],
     "DEFAULT_PARSER_CLASSES": ["portal.common.parsers.StrictJSONParser"],
-    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_RENDERER_CLASSES": ["portal.common.renderers.Json"],
     "DEFAULT_PAGINATION_CLASS": "portal.common.pagination.Cursor",
     "DEFAULT_SCHEMA_CLASS": "portal.common.openapi.Schema",
     "EXCEPTION_HANDLER": "portal.common.problems.handler",

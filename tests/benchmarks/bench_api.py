@@ -31,6 +31,8 @@ WORKERS = 2
 GOAL_MS = 100
 ELSEWHERE = {403, 404, 503}
 """What a reader may not see, what is not there, and what only a node could answer: none is up."""
+REPORTS = {"usage_report", "audit_export"}
+"""They go through all that they sum up or write out: there is no goal for them, and they are asked by themselves."""
 PAGES = ("/", "/jobs", "/jobs?state=failed", "/jobs?text=llama", "/queue")
 
 Call = tuple[str, str, dict[str, str]]
@@ -213,7 +215,15 @@ def measure(port: int, seconds: float) -> None:
     document = json.loads(ask(connection, f"{BASE}/openapi.json", {})[1])
     people = readers()
     print(f"{CLIENTS} clients at once, {WORKERS} web processes")
-    for calls, part in ((calls_of(people, document), 1.0), (pages_of(people), 0.25)):
+    every = calls_of(people, document)
+    lists = {name: calls for name, calls in every.items() if name not in REPORTS}
+    reports = {name: calls for name, calls in every.items() if name in REPORTS}
+    for what, calls, part in (
+        ("lists and details", lists, 1.0),
+        ("reports and exports", reports, 0.25),
+        ("pages", pages_of(people), 0.25),
+    ):
+        print(what, flush=True)
         Clients(port, calls).run(min(seconds * part / 4, 15))
         clients = Clients(port, calls)
         clients.run(seconds * part)

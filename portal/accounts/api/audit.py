@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from portal.accounts.audit import audit_entries
 from portal.accounts.models import Audited, AuditEntry
 from portal.accounts.rest import ApiView
-from portal.common.filters import ChoicesFilter, GivenFilter, MomentFilter
+from portal.common.filters import ChoicesFilter, GivenFilter, MomentFilter, unknown_refuse
 from portal.common.negotiation import Unnegotiated
 from portal.common.serializers import Answer
 from portal.common.streaming import aside
@@ -74,6 +74,7 @@ class AuditExportView(ApiView):
     @extend_schema(operation_id="audit_export", responses={(200, LINES): str})
     def get(self, request: Request) -> HttpResponseBase:
         """All entries that the filters leave, oldest first, one JSON document a line."""
+        unknown_refuse(request, AuditFilter.base_filters)
         found = self.filter_queryset(audit_entries(user=self.user)).order_by("id")
         answer = StreamingHttpResponse(aside(_lines(found)), content_type=LINES)
         answer.headers["Content-Disposition"] = 'attachment; filename="audit.jsonl"'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from django.db import transaction
 
@@ -15,39 +15,45 @@ SETTLED = timedelta(minutes=15)
 """So long after midnight a day is summed up: until then a report or an end of it may still be on its way."""
 AT_ONCE = 31
 """Days that one call sums up at most, where many are due."""
+STRETCH = 7
+"""Days that one transaction sums up: allocations are found by going through all of them."""
 BATCH = 2000
 
 
 def usage_roll(*, now: datetime, at_most: int = AT_ONCE) -> int:
-    """Sum up the days that are over, one after the other; how many. Killed at any point, or done by two at once, each
-    day is summed up once."""
-    for count in range(at_most):
+    """Sum up the days that are over, in their order; how many. Killed at any point, or done by two at once, each day is
+    summed up once."""
+    done = 0
+    while done < at_most:
         progress = usage_progress(now=now)
-        end = datetime.combine(progress.rolled_to + DAY, time.min, UTC)
-        if now < end + SETTLED or progress.folded_to < end or not _roll(progress.rolled_to, now):
-            return count
-    return at_most
+        over = min(now - SETTLED, progress.folded_to).astimezone(UTC).date()
+        days = min((over - progress.rolled_to).days, STRETCH, at_most - done)
+        if days <= 0 or not _roll(progress.rolled_to, days, now):
+            return done
+        done += days
+    return done
 
 
-def _roll(day: date, now: datetime) -> bool:
+def _roll(day: date, days: int, now: datetime) -> bool:
     with transaction.atomic():
-        if not usage_progress_roll(old=day, new=day + DAY):
+        if not usage_progress_roll(old=day, new=day + days * DAY):
             return False
-        _write(day, now)
+        _write(day, days, now)
     return True
 
 
 def usage_rebuild(*, first: date, last: date, now: datetime) -> int:
     """Sum up again those of these days that are summed up; how many."""
-    last = min(last, usage_progress(now=now).rolled_to - DAY)
-    for count in range((last - first).days + 1):
+    count = (min(last, usage_progress(now=now).rolled_to - DAY) - first).days + 1
+    for done in range(0, count, STRETCH):
         with transaction.atomic():
-            _write(first + count * DAY, now)
-    return max(0, (last - first).days + 1)
+            _write(first + done * DAY, min(STRETCH, count - done), now)
+    return max(0, count)
 
 
-def _write(day: date, now: datetime) -> None:
-    sums = usage_of_days(first=day, last=day, now=now)
-    UsageDay.objects.filter(day=day).delete()
+def _write(first: date, days: int, now: datetime) -> None:
+    last = first + (days - 1) * DAY
+    sums = usage_of_days(first=first, last=last, now=now)
+    UsageDay.objects.filter(day__range=(first, last)).delete()
     rows = (UsageDay(**key._asdict(), **asdict(one)) for key, one in sorted(sums.items()))
     UsageDay.objects.bulk_create(rows, batch_size=BATCH)

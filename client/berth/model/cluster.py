@@ -1,0 +1,233 @@
+"""Virtual clusters, hardware, storages, templates and alerts."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+
+from berth.model.base import Answer
+
+
+class Share(Answer, frozen=True, kw_only=True):
+    """A virtual cluster's GPUs of one SKU."""
+
+    sku: str
+    quota: int
+    guaranteed: int
+    borrowed: int
+    free: int
+
+
+class VirtualCluster(Answer, frozen=True, kw_only=True):
+    """A virtual cluster; ``role`` is that of whoever asks (None: no member)."""
+
+    name: str
+    description: str
+    role: str | None
+    gpus: list[Share]
+
+
+class QuotaLine(Answer, frozen=True, kw_only=True):
+    """Cells of one type, guaranteed to a virtual cluster."""
+
+    vc: str
+    cell_type: str
+    chain: str
+    count: int
+    gpus: int
+
+
+class Doomed(Answer, frozen=True, kw_only=True):
+    """Cells of a quota that could not be had now."""
+
+    chain: str
+    cell_type: str
+    cells: int
+
+
+class LoanLimit(Answer, frozen=True, kw_only=True):
+    """Limits of lending for one SKU, in GPUs; None: no limit."""
+
+    sku: str
+    max_borrow: int | None
+    max_lend: int | None
+
+
+class FirmRight(Answer, frozen=True, kw_only=True):
+    """A user's right to jobs that are never preempted."""
+
+    user: str
+    gpus: int
+    last_day: str
+
+
+class VirtualClusterDetail(VirtualCluster, frozen=True, kw_only=True):
+    """A virtual cluster with its quota and its rules."""
+
+    quota: list[QuotaLine]
+    pinned_cells: list[str]
+    weight: int
+    user_factor: float | None
+    user_gpus: int | None
+    class_gpus: int | None
+    default_borrow: str
+    member_class: str
+    lead_class: str
+    doomed: list[Doomed]
+    loan_limits: list[LoanLimit]
+    firm_rights: list[FirmRight]
+
+
+class UserShare(Answer, frozen=True, kw_only=True):
+    """A user's part of a quota of late (0: nothing, 1: all of it all the time), and jobs."""
+
+    user: str
+    share: float | None
+    running: int
+    waiting: int
+
+
+class Holder(Answer, frozen=True, kw_only=True):
+    """Who holds a GPU; which job it is stands there for those who may see it."""
+
+    vc: str
+    user: str
+    standing: str
+    job: int | None
+    label: str | None
+    role: str | None
+    index: int | None
+
+
+class Gpu(Answer, frozen=True, kw_only=True):
+    """A GPU of a node."""
+
+    index: int
+    uuid: str
+    sku: str
+    model: str
+    memory_mb: int
+    usable: bool
+    fault: str
+    holder: Holder | None
+
+
+class ImageRule(Answer, frozen=True, kw_only=True):
+    """Images that may run, by a shell pattern; ``vc`` None: in all virtual clusters without patterns of their own."""
+
+    id: int
+    pattern: str
+    vc: str | None
+    note: str
+    created_at: datetime
+
+
+class Alert(Answer, frozen=True, kw_only=True):
+    """Something that is wrong now. ``severity``: critical, warning or info; ``kind`` and ``name`` say of what."""
+
+    code: str
+    severity: str
+    kind: str
+    name: str
+    message: str
+    advice: str
+    since: datetime | None
+    virtual_clusters: list[str]
+
+
+class Template(Answer, frozen=True, kw_only=True):
+    """A job file that is kept. ``visibility``: private, vc or public; ``author``: who wrote it last."""
+
+    id: int
+    name: str
+    description: str
+    visibility: str
+    vc: str | None
+    author: str
+    changed_at: datetime
+
+
+class TemplateDetail(Template, frozen=True, kw_only=True):
+    """A template with its file."""
+
+    file: str
+
+
+class Storage(Answer, frozen=True, kw_only=True):
+    """A folder that nodes mount; ``nodes`` are the healthy ones that offer it now, ``missing`` those that do not."""
+
+    name: str
+    kind: str
+    root: str
+    export: str
+    read_only: bool
+    per_user: bool
+    must_be_mount: bool
+    jobs: bool
+    everyone: bool
+    virtual_clusters: list[str]
+    nodes: list[str]
+    missing: list[str]
+
+
+class GpuReading(Answer, frozen=True, kw_only=True):
+    """What a GPU showed: percent, MB, watts, degrees Celsius; None where it does not tell."""
+
+    at: datetime
+    utilisation: int | None
+    memory_used_mb: int | None
+    power_w: int | None
+    temperature_c: int | None
+
+
+class LeafGpu(Answer, frozen=True, kw_only=True):
+    """A GPU of the cluster. ``state``: free, held, faulty or unavailable; ``cell``: its address as a leaf cell."""
+
+    id: int
+    node: str
+    index: int
+    cell: str | None
+    uuid: str
+    sku: str
+    model: str
+    memory_mb: int
+    state: str
+    fault: str
+    holder: Holder | None
+    reading: GpuReading | None
+
+
+class Node(Answer, frozen=True, kw_only=True):
+    """A GPU server: ``intent`` is what an administrator wants of it, ``health`` what was found."""
+
+    name: str
+    intent: str
+    intent_reason: str
+    health: str
+    health_reason: str
+    clock_fault: str
+    sku: str | None
+    cell_type: str | None
+    rack: str
+    cpu_milli: int
+    cpu_milli_held: int
+    memory_mb: int
+    memory_mb_held: int
+    runtime: str
+    simulated: bool
+    address: str
+    last_report_at: datetime | None
+    gpus: list[Gpu]
+
+
+class Sku(Answer, frozen=True, kw_only=True):
+    """A hardware kind, counted in GPUs of the whole cluster; ``price``: of one for one hour."""
+
+    sku: str
+    gpu_model: str
+    memory_mb: int
+    price: Decimal | None
+    gpus: int
+    usable: int
+    held: int
+    free: int

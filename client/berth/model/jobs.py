@@ -1,0 +1,347 @@
+"""Jobs and what hangs on them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from berth.model.base import Answer
+
+LIVE = ("waiting", "starting", "running", "stopping")
+"""States of a job that is not over."""
+STDOUT, STDERR, MARK = 1, 2, 3
+"""Streams of a log; a mark is a line of Berth's own."""
+
+
+class Job(Answer, frozen=True, kw_only=True):
+    """A job, as in lists. ``label`` is user/name#run."""
+
+    id: int
+    label: str
+    name: str
+    run: int
+    user: str
+    vc: str
+    state: str
+    priority: int
+    gang: bool
+    task_count: int
+    gpu_count: int
+    submitted_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    end_reason: str
+    end_message: str
+    exit_code: int | None
+    retries: int
+    waiting_code: str
+    waiting_message: str
+
+    @property
+    def over(self) -> bool:
+        """It has ended for good."""
+        return self.state not in LIVE
+
+
+class Start(Answer, frozen=True, kw_only=True):
+    """When a waiting job will start: as likely before ``p50`` as after, by ``p90`` nine times in ten."""
+
+    p50: datetime
+    p90: datetime
+
+
+class Score(Answer, frozen=True, kw_only=True):
+    """How good past estimates were: of ``count``, ``hits`` started by their p90, half within ``off_s`` of their p50."""
+
+    count: int
+    hits: int
+    off_s: int
+
+
+class Waiting(Answer, frozen=True, kw_only=True):
+    """Why a job waits. ``place`` counts from 1 in its virtual cluster; None: in no order (yet)."""
+
+    code: str
+    paused: bool
+    message: str
+    numbers: dict[str, Any]
+    place: int | None
+    start: Start | None
+    score: Score | None
+    since: datetime | None
+    not_before: datetime | None
+
+
+class Role(Answer, frozen=True, kw_only=True):
+    """A task role with the amounts of one task; ``tasks`` counts its tasks by state."""
+
+    name: str
+    instances: int
+    gpus: int
+    cpu_milli: int
+    memory_mb: int
+    sku: str | None
+    tasks: dict[str, int]
+
+
+class Attempt(Answer, frozen=True, kw_only=True):
+    """One run of a job."""
+
+    number: int
+    state: str
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    end_reason: str
+    end_message: str
+    exit_code: int | None
+    digests: dict[str, Any]
+
+
+class Code(Answer, frozen=True, kw_only=True):
+    """An uploaded folder of code; ``id`` is what a job file names. Bytes of the archive and of the files in it."""
+
+    id: str
+    size: int
+    unpacked: int
+    entries: int
+    created_at: datetime
+    used_at: datetime
+
+
+class CodeLimits(Answer, frozen=True, kw_only=True):
+    """What the server takes: bytes of an archive, bytes and number of files in it."""
+
+    size: int
+    unpacked: int
+    entries: int
+
+
+class JobDetail(Job, frozen=True, kw_only=True):
+    """A job from near; ``attempt`` is its newest."""
+
+    waiting: Waiting | None
+    roles: list[Role]
+    attempt: Attempt | None
+    code: Code | None
+
+
+class Moved(Answer, frozen=True, kw_only=True):
+    """Where a job waits now."""
+
+    id: int
+    label: str
+    vc: str
+
+
+class GpuHeld(Answer, frozen=True, kw_only=True):
+    """A GPU that a task attempt holds or held."""
+
+    index: int
+    uuid: str
+    standing: str
+
+
+class TaskAttempt(Answer, frozen=True, kw_only=True):
+    """One container, or process. ``id`` names its log."""
+
+    id: str
+    number: int
+    attempt: int
+    node: str
+    state: str
+    gpus: list[GpuHeld]
+    ports: dict[str, Any]
+    image_digest: str
+    isolation: str
+    progress: dict[str, Any]
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    checkpoint_at: datetime | None
+    lost_at: datetime | None
+    cause: str
+    exit_code: int | None
+    exit_signal: int | None
+    exit_message: str
+    stop_reason: str
+    stop_message: str
+    log_end: int
+    log_complete: bool
+
+
+class Task(Answer, frozen=True, kw_only=True):
+    """A task, its newest attempts first."""
+
+    role: str
+    index: int
+    state: str
+    attempts: list[TaskAttempt]
+
+    @property
+    def name(self) -> str:
+        """role/index"""
+        return f"{self.role}/{self.index}"
+
+
+class Event(Answer, frozen=True, kw_only=True):
+    """Something that happened to a job; ``actor`` is empty for Berth itself."""
+
+    id: int
+    at: datetime
+    code: str
+    message: str
+    actor: str
+    data: dict[str, Any]
+    attempt: int | None
+    task_attempt: str | None
+    role: str | None
+    index: int | None
+
+
+class OtherJob(Answer, frozen=True, kw_only=True):
+    """The other side of a preemption; which job it is stands there for those who may see it."""
+
+    user: str
+    vc: str
+    gpus: int
+    job: int | None
+    label: str | None
+
+
+class Preemption(Answer, frozen=True, kw_only=True):
+    """GPUs that were taken back: ``lost`` says whether from this job or for it."""
+
+    id: int
+    lost: bool
+    at: datetime
+    deadline: datetime
+    attempt: int
+    tasks: int
+    gpus: int
+    other: OtherJob | None
+
+
+class Queued(Answer, frozen=True, kw_only=True):
+    """A waiting job; which it is and why it waits stands there for those who may see it."""
+
+    place: int | None
+    vc: str
+    user: str
+    priority: int
+    task_count: int
+    gpu_count: int
+    submitted_at: datetime
+    start: Start | None
+    job: int | None
+    label: str | None
+    waiting_code: str | None
+    waiting_message: str | None
+
+
+class FileProblem(Answer, frozen=True, kw_only=True):
+    """One thing wrong with a job file."""
+
+    path: str
+    message: str
+    code: str
+    line: int | None = None
+
+
+class Summary(Answer, frozen=True, kw_only=True):
+    """What a job file asks for."""
+
+    name: str
+    vc: str
+    task_count: int
+    gpu_count: int
+
+
+class Validation(Answer, frozen=True, kw_only=True):
+    """Whether a job file would be accepted."""
+
+    valid: bool
+    problems: list[FileProblem]
+    hints: list[str]
+    summary: Summary | None
+
+
+class WouldWait(Answer, frozen=True, kw_only=True):
+    """Why a job would wait."""
+
+    code: str
+    message: str
+    numbers: dict[str, Any]
+    place: int | None
+
+
+class Estimate(Answer, frozen=True, kw_only=True):
+    """What would become of a job: the ``nodes`` where it would start now, or why it would wait."""
+
+    nodes: list[str]
+    waiting: WouldWait | None
+    start: Start | None
+    score: Score | None
+
+
+class LogSlice(Answer, frozen=True, kw_only=True):
+    """A stretch of a log: ``records`` of time in ms, stream and text; ``next_offset`` is where to read on."""
+
+    task_attempt: str
+    offset: int
+    next_offset: int
+    complete: bool
+    records: list[tuple[int, int, str]]
+
+
+class File(Answer, frozen=True, kw_only=True):
+    """What lies in a job's folder. ``name`` is for people; ``path`` for programs: below the folder, with ``%25`` for
+    a percent sign and ``%FF`` for a byte that is no UTF-8. ``kind``: file, folder, link or other; ``size`` in bytes."""
+
+    name: str
+    path: str
+    kind: str
+    size: int
+    changed_at: datetime
+
+
+class GpuOf(Answer, frozen=True, kw_only=True):
+    """A GPU of a task; ``index``: as its node counts."""
+
+    index: int
+    uuid: str
+
+
+class Series(Answer, frozen=True, kw_only=True):
+    """One curve: for each point mean, least and most of its readings, None where there were none. ``gpu`` is None where
+    it is the whole task's."""
+
+    metric: str
+    unit: str
+    gpu: GpuOf | None
+    mean: list[float | None]
+    min: list[float | None]
+    max: list[float | None]
+
+
+class Metrics(Answer, frozen=True, kw_only=True):
+    """What a task attempt used: each point begins at one of ``times`` (seconds since 1970) and lasts ``seconds``."""
+
+    task_attempt: str
+    attempt: int
+    role: str
+    index: int
+    node: str
+    times: list[int]
+    seconds: list[int]
+    series: list[Series]
+
+
+class LogRecord(Struct, frozen=True):
+    """What a task wrote at once (not a line): ``stream`` is STDOUT, STDERR or MARK."""
+
+    time_ms: int
+    stream: int
+    text: str
