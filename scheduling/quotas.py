@@ -15,7 +15,9 @@ from scheduling.snapshot import Claim
 from scheduling.state import Late, Line, Trial
 from scheduling.virtual import Owed
 
-_NEVER = frozenset[str]()
+_NEVER = _NONE = frozenset[str]()
+_CPU = frozenset([CPU_CHAIN])
+"""The chains of jobs without GPUs, as those who hold up others have them."""
 
 
 class Quotas:
@@ -249,7 +251,9 @@ class Quotas:
             return
         free = shape.choices
         if not line.held.isdisjoint(shape.chains):
-            free = tuple(choice for choice in shape.choices if line.held.isdisjoint(choice.chains))
+            # Where nobody passes anybody, jobs without GPUs do not pass each other either.
+            bare = _NONE if self._backfill_on else _CPU
+            free = tuple(choice for choice in shape.choices if line.held.isdisjoint(choice.chains or bare))
         self.state.desk.blocked = False
         answer = self._first(job, free, line.owed)
         if self.state.desk.blocked:

@@ -65,6 +65,7 @@ def test_the_document_is_made_without_a_warning(capfd: pytest.CaptureFixture[str
     assert "Warning" not in capfd.readouterr().err
 
 
+@pytest.mark.fuzz
 @schema.parametrize()
 @SOME
 @pytest.mark.usefixtures("_unlimited")

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from scheduling import Borrow, CellType, Code, PinnedCell, Plan, QuotaLine, VirtualCluster
+from scheduling import Borrow, CellType, Code, PinnedCell, Plan, Policy, QuotaLine, VirtualCluster
 from tests.scheduling.builders import carry_out, cluster, engine, job, node, role, running, wait_of
 from tests.scheduling.playing import run_to_the_end
 
@@ -178,6 +178,17 @@ def test_tasks_without_gpus_that_are_left_of_a_job_start_when_there_is_cpu_for_t
     roles = (role("loader", 2, 0, sku=None), role("trainer", 1, 1, sku=None))
     run = run_to_the_end(engine(described), [(0, job("mixed", *roles, gang=False))], {"mixed": 3})
     assert run.began == {"mixed": [0, 0, 3]}
+
+
+def test_a_waiting_job_without_gpus_holds_back_those_behind_it_where_nobody_passes() -> None:
+    bare = cluster(node("a", cpu=4, keep_cpu=0, keep_memory=0), vision=4)
+    nobody_passes = replace(bare, policy=Policy(backfill=False))
+    made = running(nobody_passes, job("holder", role(gpus=0, cpu=3, sku=None), at=0))
+    made.submit(job("large", role(gpus=0, cpu=2, sku=None), at=1))
+    made.submit(job("small", role(gpus=0, cpu=1, sku=None), at=2))
+    plan = made.plan(0)
+    assert started(plan) == started(made.plan(0, told=False)) == []
+    assert wait_of(plan, "small").reason.code == Code.ORDER
 
 
 def test_a_task_on_loan_holds_up_later_jobs_and_not_the_other_tasks_of_its_own() -> None:
