@@ -43,7 +43,14 @@ def user(embedded_stack: Stack) -> Person:
 @pytest.fixture
 def paths(user: Person) -> dict[str, str]:
     jobs = {job["name"]: f"/jobs/{job['id']}" for job in user.get("/jobs")["results"]}
-    fixed = {"home": "/", "jobs": "/jobs", "submit": "/submit", "cluster": "/cluster", "profile": "/profile"}
+    fixed = {
+        "home": "/",
+        "jobs": "/jobs",
+        "submit": "/submit",
+        "cluster": "/cluster",
+        "profile": "/profile",
+        "notices": "/profile/notices",
+    }
     team = {"vc": VC, "rules": f"{VC}/rules", "move": f"{jobs['waiting']}/move"}
     return fixed | team | {"queue": "/queue", "nothing": "/jobs?text=nothing", "absent": "/no-such-page"} | jobs
 
@@ -76,7 +83,12 @@ def look_as_administrator(chromium: Browser, stack: Stack, mode: str) -> list[st
     site = Site(context.new_page(), stack)
     site.sign_in("root")
     faults = []
-    for name, path in {"cluster-admin": "/cluster", "vc-admin": VC, "rules-admin": f"{VC}/rules"}.items():
+    for name, path in {
+        "cluster-admin": "/cluster",
+        "vc-admin": VC,
+        "rules-admin": f"{VC}/rules",
+        "webhook": "/cluster/webhook",
+    }.items():
         site.open(path)
         faults += look(site.page, f"{name}-{mode}")
     site.open(f"{VC}/quota")
