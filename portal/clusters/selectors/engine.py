@@ -25,7 +25,7 @@ from portal.clusters.selectors.hardware import GivenUp, Leaves, NodeRow, leaf_na
 from portal.clusters.selectors.quotas import Lines, quota_lines
 from portal.clusters.states import NodeHealth
 from portal.common.priorities import CAPPED_CLASS, PRIORITY_CLASSES
-from portal.common.row_versions import tables_version
+from portal.common.row_versions import KeptResult, tables_version
 from scheduling.sites import Sites
 
 HOUR_MS = 3_600_000
@@ -124,20 +124,12 @@ class _Configuration:
 _TABLES = (Sku, CellType, UpperCell, PinnedCell, VirtualCluster, LoanLimit, QuotaLine, QuotaChange, QuotaChangeLine)
 """What a ``_Configuration`` is read from."""
 
-_configuration: tuple[str, _Configuration] | None = None
+_configuration = KeptResult(lambda: tables_version(*_TABLES), lambda: _Configuration(None))
 
 
 def _configured(lines: Lines | None) -> _Configuration:
-    """The last one where none of its rows has changed. The version is read first: what was then made of newer rows is
-    made once more by the next reading."""
-    global _configuration
-    if lines is not None or (version := tables_version(*_TABLES)) is None:
-        return _Configuration(lines)
-    if (last := _configuration) is not None and last[0] == version:
-        return last[1]
-    found = _Configuration(None)
-    _configuration = version, found
-    return found
+    """The last one where none of its rows has changed."""
+    return _configuration.read() if lines is None else _Configuration(lines)
 
 
 class _Reader:
