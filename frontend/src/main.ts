@@ -1,6 +1,7 @@
 import "./css/main.css";
 
 import { bindAll, register } from "./behaviour.ts";
+import { chart } from "./behaviours/chart.ts";
 import { editor } from "./behaviours/editor.ts";
 import { log } from "./behaviours/log.ts";
 import { autoSubmit, closes, copy, menu, opens } from "./behaviours/small.ts";
@@ -16,6 +17,7 @@ register("opens", opens);
 register("closes", closes);
 register("live", live);
 register("log", log);
+register("chart", chart);
 register("job-check", editor);
 
 bindAll(document);

@@ -1,0 +1,88 @@
+"""Charts of the pages: what a script draws, and the table that says the same in numbers to whoever has none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Value = float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a chart, a value for each time or name; None where nothing is known. ``colour``: a token of
+    ``tokens.css`` such as ``running``; without one it gets the next of the row."""
+
+    name: str
+    values: Sequence[Value]
+    colour: str = ""
+
+    @property
+    def known(self) -> list[float]:
+        """Its values where there are any."""
+        return [value for value in self.values if value is not None]
+
+    @property
+    def now(self) -> str:
+        """The newest."""
+        return number_words(self.known[-1] if self.known else None)
+
+    @property
+    def average(self) -> str:
+        """Over the points shown."""
+        return number_words(sum(self.known) / len(self.known) if self.known else None)
+
+    @property
+    def peak(self) -> str:
+        """The largest of the points shown."""
+        return number_words(max(self.known, default=None))
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart with its table, shown by ``parts/chart.html``. ``key``: its id on the page, unlike any other there.
+
+    ``times``: seconds since 1970, one for each value; or ``names``, a bar for each. ``top``: up to where the axis
+    reaches at least. ``span``: the times at its ends. Charts of one ``group`` share the pointer and the zoom.
+    """
+
+    key: str
+    title: str
+    unit: str
+    lines: Sequence[Line]
+    times: Sequence[int] = ()
+    names: Sequence[str] = ()
+    kind: Literal["line", "area", "bar"] = "line"
+    stacked: bool = False
+    top: float | None = None
+    span: tuple[int, int] | None = None
+    group: str = ""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What the script reads (``frontend/src/charts/data.ts``)."""
+        lines = [{"name": one.name, "values": list(one.values), "colour": one.colour} for one in self.lines]
+        ends = {"top": self.top, "span": self.span}
+        places = {"times": list(self.times), "names": list(self.names)}
+        return {"kind": self.kind, "stacked": self.stacked, "unit": self.unit, "lines": lines, **places, **ends}
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to draw."""
+        return not any(line.known for line in self.lines)
+
+    @property
+    def rows(self) -> list[tuple[str, list[str]]]:
+        """Of a chart of ``names``: each with its values."""
+        columns = [[number_words(value) for value in line.values] for line in self.lines]
+        return [(name, [column[place] for column in columns]) for place, name in enumerate(self.names)]
+
+
+def number_words(value: float | None) -> str:
+    """``1234.56`` as ``1235``, ``12.34`` as ``12.3``, ``1.234`` as ``1.23``, nothing known as a dash."""
+    if value is None:
+        return "–"
+    size = abs(value)
+    text = f"{value:.{0 if size >= 100 else 1 if size >= 10 else 2}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
