@@ -73,7 +73,7 @@ def test_a_refreshed_queue_is_the_part_of_the_page(waiting: list[Job], browser: 
 
 
 def test_a_long_queue_comes_in_pages(waiting: list[Job], browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("portal.jobs.views.QUEUE_PAGE", 1)
+    monkeypatch.setattr("portal.jobs.views.pages.QUEUE_PAGE", 1)
     first = browser.get("/queue")
     assert "alice/sooner#1" in first.text
     assert "alice/later#1" not in first.text

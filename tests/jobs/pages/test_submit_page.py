@@ -53,7 +53,7 @@ def test_too_many_submissions_are_refused_and_the_file_is_kept(
     world: World, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     once = RateLimit("submit", Rate(1, 3600))
-    monkeypatch.setattr("portal.jobs.views.SUBMITS", once)
+    monkeypatch.setattr("portal.jobs.views.submitting.SUBMITS", once)
     browser.send("/submit", config=job_file(name="first"))
     page = browser.send("/submit", config=job_file(name="second"))
     assert page.status == 429

@@ -1,4 +1,4 @@
-"""Pages of jobs: home, list, queue, one job from near, submitting."""
+"""Pages of jobs: home, list, queue, one job from near."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -19,11 +18,9 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from portal.accounts.models import User
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
-from portal.clusters.models import VirtualCluster
-from portal.clusters.selectors import SkuShare, job_sight, sku_totals, vc_shares, vcs_for_submit
-from portal.common.errors import Conflict, NotFound, RateLimited
-from portal.jobs.forms import JobFileForm, JobFilterForm, MoveForm, QueueForm
-from portal.jobs.limits import SUBMITS
+from portal.clusters.selectors import job_sight, sku_totals
+from portal.common.errors import Conflict, NotFound
+from portal.jobs.forms import JobFilterForm, MoveForm, QueueForm
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.selectors import (
     job_attempts,
@@ -41,9 +38,10 @@ from portal.jobs.selectors import (
     task_attempt_visible,
 )
 from portal.jobs.selectors.pages import JobFilter, TasksPage, job_counts, jobs_found, tasks_found
-from portal.jobs.services import job_change_vc, job_pause, job_resume, job_stop, job_submit
+from portal.jobs.services import job_change_vc, job_pause, job_resume, job_stop
 from portal.jobs.spec import PRIORITY_CLASSES, Problem, SpecInvalid
 from portal.jobs.states import JOB_LIVE, JobState
+from portal.jobs.views.submitting import shares_of
 
 RECENT = 8
 ATTEMPTS_LISTED = 20
@@ -60,17 +58,10 @@ def home(request: PageRequest) -> HttpResponse:
     context = {
         "counts": [(state, state.label, number) for state, number in _counts(user)],
         "recent": jobs_found(user=user, only=JobFilter(user=user), limit=RECENT),
-        "shares": _shares(user),
+        "shares": shares_of(user),
         "skus": sku_totals(),
     }
     return render(request, "jobs/parts/home.html" if request.htmx else "jobs/home.html", context)
-
-
-def _shares(user: User) -> list[tuple[VirtualCluster, list[SkuShare]]]:
-    """The virtual clusters that the user may submit to, with their GPUs by SKU."""
-    vcs = list(vcs_for_submit(user))
-    shares = vc_shares(vcs=vcs)
-    return [(vc, shares[vc.pk]) for vc in vcs]
 
 
 def _counts(user: User) -> list[tuple[JobState, int]]:
@@ -252,72 +243,3 @@ def job_move_page(request: PageRequest, job_id: int) -> HttpResponse:
             return redirect("job", job_id=job.pk) if seen else redirect("jobs")
     context = {"job": job, "form": form, "problems": problems}
     return render(request, "jobs/move.html", context, status=400 if form.errors or problems else 200)
-
-
-@login_required
-@require_http_methods(["GET", "HEAD", "POST"])
-def submit(request: PageRequest) -> HttpResponse:
-    """A job file, typed or filled in by the form; kept as typed when it is refused."""
-    if request.method != "POST":
-        return _submit_page(request, JobFileForm(initial={"config": _first_file(request)}))
-    try:
-        form = JobFileForm(request.POST)
-    except RequestDataTooBig:
-        messages.error(request, _("This job file is too large. The limit is 1 MB."))
-        return _submit_page(request, JobFileForm(), status=413)
-    if not form.is_valid():
-        return _submit_page(request, form, status=400)
-    # A form's text comes with Windows line ends.
-    text, now = form.cleaned_data["config"].replace("\r\n", "\n"), timezone.now()
-    try:
-        SUBMITS.take(f"user:{request.user.pk}", now=now)
-        job = job_submit(user=request.user, text=text, now=now)
-    except SpecInvalid as error:
-        return _submit_page(request, form, problems=error.problems, status=400)
-    except RateLimited as refusal:
-        messages.error(request, refusal.detail)
-        return _submit_page(request, form, status=refusal.status)
-    return redirect("job", job_id=job.pk)
-
-
-def _submit_page(
-    request: PageRequest, form: JobFileForm, problems: tuple[Problem, ...] = (), status: int = 200
-) -> HttpResponse:
-    context = {"form": form, "problems": problems, "shares": _shares(request.user)}
-    return render(request, "jobs/submit.html", context, status=status)
-
-
-def _first_file(request: PageRequest) -> str:
-    """What the editor opens with: the file of the job that is submitted again, else a small example."""
-    again = _number(request, "again")
-    if again:
-        return job_get(user=request.user, job_id=again).config
-    vc = vcs_for_submit(request.user).first()
-    return EXAMPLE.format(vc=vc.name if vc else "default")
-
-
-EXAMPLE = """\
-protocolVersion: 2
-name: my-job
-type: job
-
-prerequisites:
-  - protocolVersion: 2
-    name: image
-    type: dockerimage
-    uri: busybox:latest
-
-taskRoles:
-  worker:
-    instances: 1
-    dockerImage: image
-    resourcePerInstance:
-      cpu: 1
-      memoryMB: 1024
-      gpu: 1
-    commands:
-      - echo "hello from $(hostname)"
-
-defaults:
-  virtualCluster: {vc}
-"""

@@ -1,0 +1,99 @@
+"""Submitting a job."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import RequestDataTooBig
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from portal.accounts.models import User
+from portal.accounts.pages import PageRequest
+from portal.clusters.models import VirtualCluster
+from portal.clusters.selectors import SkuShare, vc_shares, vcs_for_submit
+from portal.common.errors import RateLimited
+from portal.jobs.forms import JobFileForm
+from portal.jobs.limits import SUBMITS
+from portal.jobs.selectors import job_get
+from portal.jobs.services import job_submit
+from portal.jobs.spec import Problem, SpecInvalid
+
+
+def shares_of(user: User) -> list[tuple[VirtualCluster, list[SkuShare]]]:
+    """The virtual clusters that the user may submit to, with their GPUs by SKU."""
+    vcs = list(vcs_for_submit(user))
+    shares = vc_shares(vcs=vcs)
+    return [(vc, shares[vc.pk]) for vc in vcs]
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def submit(request: PageRequest) -> HttpResponse:
+    """A job file, typed or filled in by the form; kept as typed when it is refused."""
+    if request.method != "POST":
+        return _submit_page(request, JobFileForm(initial={"config": _first_file(request)}))
+    try:
+        form = JobFileForm(request.POST)
+    except RequestDataTooBig:
+        messages.error(request, _("This job file is too large. The limit is 1 MB."))
+        return _submit_page(request, JobFileForm(), status=413)
+    if not form.is_valid():
+        return _submit_page(request, form, status=400)
+    # A form's text comes with Windows line ends.
+    text, now = form.cleaned_data["config"].replace("\r\n", "\n"), timezone.now()
+    try:
+        SUBMITS.take(f"user:{request.user.pk}", now=now)
+        job = job_submit(user=request.user, text=text, now=now)
+    except SpecInvalid as error:
+        return _submit_page(request, form, problems=error.problems, status=400)
+    except RateLimited as refusal:
+        messages.error(request, refusal.detail)
+        return _submit_page(request, form, status=refusal.status)
+    return redirect("job", job_id=job.pk)
+
+
+def _submit_page(
+    request: PageRequest, form: JobFileForm, problems: tuple[Problem, ...] = (), status: int = 200
+) -> HttpResponse:
+    context = {"form": form, "problems": problems, "shares": shares_of(request.user)}
+    return render(request, "jobs/submit.html", context, status=status)
+
+
+def _first_file(request: PageRequest) -> str:
+    """What the editor opens with: the file of the job that is submitted again, else a small example."""
+    again = request.GET.get("again", "")
+    if again.isascii() and again.isdigit() and len(again) < 19:
+        return job_get(user=request.user, job_id=int(again)).config
+    vc = vcs_for_submit(request.user).first()
+    return EXAMPLE.format(vc=vc.name if vc else "default")
+
+
+EXAMPLE = """\
+protocolVersion: 2
+name: my-job
+type: job
+
+prerequisites:
+  - protocolVersion: 2
+    name: image
+    type: dockerimage
+    uri: busybox:latest
+
+taskRoles:
+  worker:
+    instances: 1
+    dockerImage: image
+    resourcePerInstance:
+      cpu: 1
+      memoryMB: 1024
+      gpu: 1
+    commands:
+      - echo "hello from $(hostname)"
+
+defaults:
+  virtualCluster: {vc}
+"""
