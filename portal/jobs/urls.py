@@ -8,6 +8,11 @@ urlpatterns = [
     path("", views.home, name="home"),
     path("jobs", views.job_list, name="jobs"),
     path("jobs/<int:job_id>", views.job_page, name="job"),
+    *(
+        path(f"jobs/<int:job_id>/{name}", views.job_page, {"section": name}, name=f"job-{name}")
+        for name in views.SECTIONS
+        if name
+    ),
     path("jobs/<int:job_id>/stop", views.job_stop_page, name="job-stop"),
     path("jobs/<int:job_id>/move", views.job_move_page, name="job-move"),
     path("jobs/<int:job_id>/pause", views.job_pause_page, name="job-pause"),

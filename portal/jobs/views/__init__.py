@@ -1,10 +1,10 @@
-"""Pages of jobs: those of all, and submitting one."""
+"""Pages of jobs: those of all, one from near, and submitting one."""
 
+from portal.jobs.views.job import SECTIONS, job_page
 from portal.jobs.views.pages import (
     home,
     job_list,
     job_move_page,
-    job_page,
     job_pause_page,
     job_resume_page,
     job_stop_page,
@@ -13,6 +13,7 @@ from portal.jobs.views.pages import (
 from portal.jobs.views.submitting import submit
 
 __all__ = [
+    "SECTIONS",
     "home",
     "job_list",
     "job_move_page",

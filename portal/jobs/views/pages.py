@@ -1,15 +1,14 @@
-"""Pages of jobs: home, list, queue, one job from near."""
+"""Pages of jobs: home, list, queue, and what one does to a job."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
-from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -19,35 +18,25 @@ from portal.accounts.models import User
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
 from portal.clusters.selectors import job_sight, sku_totals
-from portal.common.errors import Conflict, NotFound
+from portal.common.errors import Conflict
 from portal.jobs.forms import JobFilterForm, MoveForm, QueueForm
-from portal.jobs.models import Job, TaskAttempt
+from portal.jobs.models import Job
 from portal.jobs.selectors import (
-    job_attempts,
-    job_events,
-    job_forecast,
-    job_get,
-    job_roles,
     job_with_right,
-    preemptions_leaving,
-    preemptions_shown,
     queue_ordered,
     queue_places,
     queue_rows,
     queue_waiting,
-    task_attempt_visible,
 )
-from portal.jobs.selectors.pages import JobFilter, TasksPage, job_counts, jobs_found, tasks_found
+from portal.jobs.selectors.pages import JobFilter, job_counts, jobs_found
 from portal.jobs.services import job_change_vc, job_pause, job_resume, job_stop
-from portal.jobs.spec import PRIORITY_CLASSES, Problem, SpecInvalid
-from portal.jobs.states import JOB_LIVE, JobState
+from portal.jobs.spec import Problem, SpecInvalid
+from portal.jobs.states import JobState
+from portal.jobs.views.asked import PRIORITY_WORDS
 from portal.jobs.views.submitting import shares_of
 
 RECENT = 8
-ATTEMPTS_LISTED = 20
-EVENTS_LISTED = 100
 QUEUE_PAGE = 100
-PRIORITY_WORDS = {number: name for name, number in PRIORITY_CLASSES.items()}
 
 
 @login_required
@@ -119,69 +108,6 @@ def _queue_rows(user: User, ids: list[int]) -> list[dict[str, Any]]:
         }
         for row in queue_rows(ids=ids)
     ]
-
-
-@login_required
-@require_safe
-def job_page(request: PageRequest, job_id: int) -> HttpResponse:
-    """One job: state and cause, why it waits, tasks with their logs, attempts, events, its file."""
-    job = job_get(user=request.user, job_id=job_id)
-    context = _job_context(request, job)
-    return render(request, "jobs/parts/job.html" if request.htmx else "jobs/job.html", context)
-
-
-def _job_context(request: PageRequest, job: Job) -> dict[str, Any]:
-    attempts = list(job_attempts(job=job)[:ATTEMPTS_LISTED])
-    attempt = _number(request, "attempt") or (attempts[0].number if attempts else None)
-    tasks = tasks_found(job=job, attempt=attempt, first=_number(request, "first"))
-    shown = _log_shown(request, job, tasks)
-    sight = job_sight(user=request.user, action=Action.JOB_STOP)
-    moves = job_sight(user=request.user, action=Action.JOB_MOVE)
-    pauses = job_sight(user=request.user, action=Action.JOB_PAUSE)
-    events = job_events(job=job)
-    return {
-        "job": job,
-        "live": job.state in JOB_LIVE,
-        "may_stop": job.state in JOB_LIVE and sight.covers(user_id=job.user_id, vc_id=job.vc_id),
-        "may_pause": job.state == JobState.WAITING and pauses.covers(user_id=job.user_id, vc_id=job.vc_id),
-        "may_move": job.state == JobState.WAITING and moves.covers(user_id=job.user_id, vc_id=job.vc_id),
-        "priority": PRIORITY_WORDS.get(job.priority, str(job.priority)),
-        "place": queue_places(jobs=[job]).get(job.pk),
-        "forecast": job_forecast(job=job),
-        "roles": job_roles(job=job),
-        "tasks": tasks,
-        "attempts": attempts,
-        "attempt": attempt,
-        "newest_attempt": attempts[0] if attempts else None,
-        "leaving": preemptions_shown(rows=preemptions_leaving(job=job), job=job, user=request.user),
-        "events": list(events.order_by("-id")[:EVENTS_LISTED]),
-        "shown": shown,
-        "chosen": _chosen(attempt if "attempt" in request.GET else None, tasks.first, shown),
-    }
-
-
-def _number(request: HttpRequest, name: str) -> int:
-    """A whole number of the address; 0 where there is none."""
-    text = request.GET.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else 0
-
-
-def _chosen(attempt: int | None, first: int, shown: TaskAttempt | None) -> str:
-    """What the reader looks at, as a query, so that a refreshed page stays there."""
-    chosen = {"attempt": attempt, "first": first or None, "log": shown.pk if shown else None}
-    return urlencode({name: value for name, value in chosen.items() if value is not None})
-
-
-def _log_shown(request: PageRequest, job: Job, tasks: TasksPage) -> TaskAttempt | None:
-    """The task attempt whose log is shown: the chosen one, else the first that failed by itself, else the first."""
-    if chosen := request.GET.get("log"):
-        found = task_attempt_visible(request.user, chosen)
-        if found.task.job_id != job.pk:
-            raise NotFound("task attempt", chosen)
-        return found
-    failed = (run for run in tasks.newest_runs if run.cause and run.exit_code != 0 and not run.stop_reason)
-    run = next(failed, None) or next(iter(tasks.newest_runs), None)
-    return task_attempt_visible(request.user, UUID(str(run.pk))) if run else None
 
 
 @login_required

@@ -109,9 +109,26 @@ def test_what_ended_each_attempt_stays_to_be_read(world: World, browser: Browser
 
 def test_the_job_file_is_shown_with_its_secrets_masked(world: World, browser: Browser) -> None:
     job = world.submit(secrets={"key": "hunter2"}, commands=["echo <% $secrets.key %>"])
-    page = browser.get(f"/jobs/{job.pk}")
+    page = browser.get(browser.get(f"/jobs/{job.pk}").links["Job file"])
     assert "echo <% $secrets.key %>" in page.text
     assert "hunter2" not in page.html
+
+
+def test_each_section_has_its_own_address_and_stays_there_when_it_is_refreshed(world: World, browser: Browser) -> None:
+    job = world.submit()
+    world.settle()
+    first = browser.get(f"/jobs/{job.pk}")
+    for name, path in {"Log": "", "Events": "/events", "Job file": "/file"}.items():
+        assert first.links[name] == f"/jobs/{job.pk}{path}"
+        page = browser.get(first.links[name])
+        (refreshed,) = page.attribute("div", "data-hx-get")
+        assert refreshed.partition("?")[0] == f"/jobs/{job.pk}{path}"
+        assert page.attribute("a", "aria-current") == ["page", "page"]
+        part = browser.get(refreshed, HX_Request="true")
+        assert "<html" not in part.html
+        assert part.attribute("div", "data-hx-get") == [refreshed]
+    assert "Attempt 1 runs." in browser.get(first.links["Events"]).text
+    assert browser.get(f"/jobs/{job.pk}/nonsense").status == 404
 
 
 def test_what_a_job_is_called_and_says_is_text_and_never_markup(world: World, browser: Browser) -> None:

@@ -1,0 +1,168 @@
+"""The page of one job: a frame (state, cause, what one may do) and one of its sections, each at its own address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_safe
+
+from portal.accounts.pages import PageRequest
+from portal.accounts.rights import Action
+from portal.clusters.selectors import job_sights
+from portal.common.errors import NotFound
+from portal.jobs.models import Job, JobAttempt, TaskAttempt
+from portal.jobs.selectors import (
+    job_attempts,
+    job_events,
+    job_forecast,
+    job_get,
+    job_roles,
+    preemptions_leaving,
+    preemptions_shown,
+    queue_places,
+    task_attempt_visible,
+)
+from portal.jobs.selectors.pages import TasksPage, tasks_found
+from portal.jobs.states import JOB_LIVE, JobState
+from portal.jobs.views.asked import PRIORITY_WORDS, number_asked
+
+ATTEMPTS_LISTED = 20
+EVENTS_LISTED = 500
+MAY = {"may_stop": Action.JOB_STOP, "may_pause": Action.JOB_PAUSE, "may_move": Action.JOB_MOVE}
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What every section is shown in: the job, the reader's request, the newest attempts (newest first), and what the
+    reader may do to the job."""
+
+    request: PageRequest
+    job: Job
+    attempts: list[JobAttempt]
+    may: dict[str, bool]
+
+    @property
+    def live(self) -> bool:
+        return self.job.state in JOB_LIVE
+
+    @property
+    def attempt(self) -> int | None:
+        """The attempt that is looked at: the one the address names, else the newest."""
+        return number_asked(self.request, "attempt") or (self.attempts[0].number if self.attempts else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One of the page's tabs. ``name`` ends its address; ``context`` makes what ``template`` shows, and ``chosen`` in
+    it is the query with which a refreshed page stays where the reader is. ``offered``: whether there is a tab for it;
+    the address answers who may not see it by itself."""
+
+    name: str
+    label: str | Promise
+    template: str
+    context: Callable[[Frame], dict[str, Any]]
+    offered: Callable[[Frame], bool] = lambda frame: True
+
+    def address(self, job: Job) -> str:
+        return reverse(f"job-{self.name}" if self.name else "job", args=[job.pk])
+
+
+@login_required
+@require_safe
+def job_page(request: PageRequest, job_id: int, section: str = "") -> HttpResponse:
+    """One job: its state and the cause in words, and one section of what there is to see of it."""
+    frame = _frame(request, job_get(user=request.user, job_id=job_id))
+    shown = SECTIONS[section]
+    context = {**_frame_context(frame, shown), **shown.context(frame)}
+    return render(request, "jobs/parts/job.html" if request.htmx else "jobs/job.html", context)
+
+
+def _frame(request: PageRequest, job: Job) -> Frame:
+    sights = zip(MAY, job_sights(user=request.user, actions=list(MAY.values())), strict=True)
+    may = {name: sight.covers(user_id=job.user_id, vc_id=job.vc_id) for name, sight in sights}
+    return Frame(request, job, list(job_attempts(job=job)[:ATTEMPTS_LISTED]), may)
+
+
+def _frame_context(frame: Frame, shown: Section) -> dict[str, Any]:
+    job, waits = frame.job, frame.job.state == JobState.WAITING
+    return {
+        "job": job,
+        "live": frame.live,
+        "may_stop": frame.live and frame.may["may_stop"],
+        "may_pause": waits and frame.may["may_pause"],
+        "may_move": waits and frame.may["may_move"],
+        "priority": PRIORITY_WORDS.get(job.priority, str(job.priority)),
+        "place": queue_places(jobs=[job]).get(job.pk),
+        "forecast": job_forecast(job=job),
+        "attempts": frame.attempts,
+        "newest_attempt": frame.attempts[0] if frame.attempts else None,
+        "leaving": preemptions_shown(rows=preemptions_leaving(job=job), job=job, user=frame.request.user),
+        "section": shown,
+        "address": shown.address(job),
+        "tabs": [(one, one.address(job)) for one in SECTIONS.values() if one is shown or one.offered(frame)],
+    }
+
+
+# ------------------------------------------------------------ the sections
+
+
+def _log(frame: Frame) -> dict[str, Any]:
+    """Tasks, the log of one of them, and what ended each attempt."""
+    attempt = frame.attempt
+    tasks = tasks_found(job=frame.job, attempt=attempt, first=number_asked(frame.request, "first"))
+    shown = _log_shown(frame, tasks)
+    asked = attempt if "attempt" in frame.request.GET else None
+    return {
+        "roles": job_roles(job=frame.job),
+        "tasks": tasks,
+        "attempt": attempt,
+        "shown": shown,
+        "chosen": _chosen(asked, tasks.first, shown),
+    }
+
+
+def _chosen(attempt: int | None, first: int, shown: TaskAttempt | None) -> str:
+    chosen = {"attempt": attempt, "first": first or None, "log": shown.pk if shown else None}
+    return urlencode({name: value for name, value in chosen.items() if value is not None})
+
+
+def _log_shown(frame: Frame, tasks: TasksPage) -> TaskAttempt | None:
+    """The task attempt whose log is shown: the chosen one, else the first that failed by itself, else the first."""
+    user = frame.request.user
+    if chosen := frame.request.GET.get("log"):
+        found = task_attempt_visible(user, chosen)
+        if found.task.job_id != frame.job.pk:
+            raise NotFound("task attempt", chosen)
+        return found
+    failed = (run for run in tasks.newest_runs if run.cause and run.exit_code != 0 and not run.stop_reason)
+    run = next(failed, None) or next(iter(tasks.newest_runs), None)
+    return task_attempt_visible(user, UUID(str(run.pk))) if run else None
+
+
+def _events(frame: Frame) -> dict[str, Any]:
+    return {"events": list(job_events(job=frame.job).order_by("-id")[:EVENTS_LISTED]), "listed": EVENTS_LISTED}
+
+
+def _file(frame: Frame) -> dict[str, Any]:
+    return {}
+
+
+SECTIONS = {
+    one.name: one
+    for one in (
+        Section("", _("Log"), "jobs/parts/section_log.html", _log),
+        Section("events", _("Events"), "jobs/parts/section_events.html", _events),
+        Section("file", _("Job file"), "jobs/parts/section_file.html", _file),
+    )
+}
+"""In the order of the tabs. A new one is a row here, with its template and its context."""
