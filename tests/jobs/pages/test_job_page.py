@@ -123,7 +123,7 @@ def test_each_section_has_its_own_address_and_stays_there_when_it_is_refreshed(w
         page = browser.get(first.links[name])
         (refreshed,) = page.attribute("div", "data-hx-get")
         assert refreshed.partition("?")[0] == f"/jobs/{job.pk}{path}"
-        assert page.attribute("a", "aria-current") == ["page", "page"]
+        assert page.attribute("a", "aria-current")[:2] == ["page", "page"]
         part = browser.get(refreshed, HX_Request="true")
         assert "<html" not in part.html
         assert part.attribute("div", "data-hx-get") == [refreshed]
