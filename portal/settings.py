@@ -105,6 +105,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "portal.common.context.site",
+                "portal.clusters.menu.manage_menu",
             ],
         },
     }

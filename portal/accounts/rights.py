@@ -56,6 +56,7 @@ class Action(StrEnum):
     TEMPLATE_WRITE = "template.write"  # a VC's
     ALERT_READ = "alert.read"  # what is wrong now; of leads: what concerns their VCs
     TEMPLATE_PUBLISH = "template.publish"  # write everybody's
+    SETTINGS_READ = "settings.read"  # how the portal was set up; never a secret
 
 
 R = Relation
@@ -94,6 +95,7 @@ ALLOWED: Mapping[Action, frozenset[Relation]] = {
     Action.TEMPLATE_WRITE: frozenset({R.ADMIN, R.LEAD}),
     Action.ALERT_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD}),
     Action.TEMPLATE_PUBLISH: frozenset({R.ADMIN}),
+    Action.SETTINGS_READ: frozenset({R.ADMIN, R.AUDITOR}),
 }
 
 _CLUSTER_WIDE: Mapping[str, Relation] = {ClusterRole.ADMIN: R.ADMIN, ClusterRole.AUDITOR: R.AUDITOR}

@@ -70,6 +70,10 @@ class Conflict(Refused):
     title = "Conflict"
 
 
+class ChangedMeanwhile(Conflict):
+    """Somebody else has changed it since it was read."""
+
+
 class TooLarge(Refused):
     """The body is larger than ``limit`` bytes."""
 

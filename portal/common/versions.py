@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from portal.common.errors import Conflict
+from portal.common.errors import ChangedMeanwhile
 
 LENGTH = 16
 
@@ -19,6 +19,6 @@ def version_of(values: Mapping[str, Any]) -> str:
 
 
 def version_check(values: Mapping[str, Any], seen: str | None) -> None:
-    """Raises Conflict where ``seen`` is given and the thing is another by now; its row is held by the caller."""
+    """Raises ChangedMeanwhile where ``seen`` is given and the thing is another by now; the caller holds its row."""
     if seen is not None and seen != version_of(values):
-        raise Conflict("It was changed meanwhile; read it again, and change what is there now.")
+        raise ChangedMeanwhile("It was changed meanwhile; read it again, and change what is there now.")

@@ -61,6 +61,7 @@ RIGHTS = {
     "template.read": "admin auditor lead member",
     "template.write": "admin lead",
     "template.publish": "admin",
+    "settings.read": "admin auditor",
     "alert.read": "admin auditor lead",
 }
 """The whole table, in other words than the code's."""

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 def test_a_choice_is_made_on_the_page_and_in_the_api_alike(world: World) -> None:
     browser, api = Browser(world.user), Api(world.user)
-    assert "Choose what you are told of" in browser.get("/profile").text
+    assert browser.get("/profile").links["Notices"] == "/profile/notices"
     page = browser.send("/profile/notices", kinds=["failed", "preempted"])
     assert page.status == 200
     assert api.get("me/notices") == {"kinds": ["failed", "preempted"], "email": "alice@example.org", "sending": False}

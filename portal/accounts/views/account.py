@@ -123,7 +123,6 @@ def _profile(request: PageRequest, *, status: int = 200, **more: object) -> Http
         "password_form": PasswordForm(),
         "token_form": TokenForm(),
         "now": timezone.now(),
-        "mail_sent": settings.EMAIL_ON,
         **more,
     }
     return render(request, "accounts/profile.html", context, status=status)

@@ -21,6 +21,7 @@ class ShareAnswer(serializers.Serializer[Any]):
     guaranteed = serializers.IntegerField(help_text="in use inside the quota")
     borrowed = serializers.IntegerField(help_text="in use beyond the quota, while others leave them idle")
     free = serializers.IntegerField(help_text="of the quota, not in use")
+    lent = serializers.IntegerField(help_text="of these, on loan to others, who give them back when they are wanted")
 
 
 class VirtualClusterAnswer(Answer):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import django_filters
-from django.core.validators import RegexValidator
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiExample, extend_schema
@@ -19,48 +18,22 @@ from portal.accounts.people import groups_named, user_change, user_remove, user_
 from portal.accounts.rest import IF_MATCH, ApiView
 from portal.accounts.rights import Action
 from portal.accounts.services import user_set_password
-from portal.clusters.models import Membership
-from portal.clusters.selectors import manage_right, people_described, user_get, user_restrict, user_to_manage
+from portal.clusters.bodies import UserBody, ids, names, whole_id
+from portal.clusters.selectors import (
+    accounts_in,
+    manage_right,
+    people_described,
+    user_get,
+    user_restrict,
+    user_to_manage,
+)
 from portal.clusters.services import account_create, vcs_named
 from portal.clusters.states import VcRole
 from portal.common.checking import checked
 from portal.common.filters import ChoicesFilter, GivenFilter
 from portal.common.pagination import ByUser
-from portal.common.serializers import Answer, Body, Text, Truth, Whole
+from portal.common.serializers import Answer, Body, Text, Truth
 from portal.common.versions import version_of
-
-LARGEST_ID = 2**31 - 1
-MOST_IDS = 64
-MOST_NAMES = 200
-USER_NAME = RegexValidator(r"^[A-Za-z0-9_.-]+\Z", "Letters, digits, dot, dash and underscore only.")
-
-
-def whole_id(words: str, **more: Any) -> Whole:
-    """A number of the operating system's; never 0, which is root's."""
-    return Whole(min_value=1, max_value=LARGEST_ID, allow_null=True, help_text=words, **more)
-
-
-def ids(**more: Any) -> Any:
-    return serializers.ListField(child=Whole(min_value=1, max_value=LARGEST_ID), max_length=MOST_IDS, **more)
-
-
-def names(**more: Any) -> Any:
-    return serializers.ListField(child=Text(max_length=150), max_length=MOST_NAMES, **more)
-
-
-class UserBody(Body):
-    username = Text(max_length=64, validators=[USER_NAME], help_text="letters, digits, dot, dash and underscore")
-    password = Text(
-        max_length=1000, trim_whitespace=False, write_only=True, allow_null=True, default=None,
-        help_text="null: nobody signs in by a password until one is given",
-    )  # fmt: skip
-    email = serializers.EmailField(max_length=254, allow_blank=True, default="")
-    role = serializers.ChoiceField(ClusterRole.choices, default=ClusterRole.USER)
-    uid = whole_id("that containers run with on storages; of this account only", default=None)
-    gid = whole_id("the group of that", default=None)
-    extra_gids = ids(default=list, help_text="further groups")
-    groups = names(default=list, help_text="groups to be in")
-    virtual_clusters = names(default=list, help_text="virtual clusters to be a member of")
 
 
 class UserChangeBody(Body):
@@ -122,9 +95,7 @@ class UserFilter(GivenFilter):
         return rows.filter(is_active=value == "true")
 
     def with_vc(self, rows: QuerySet[User], name: str, value: str) -> QuerySet[User]:
-        held = Membership.objects.filter(vc__name=value, vc__removed_at=None)
-        by_group = User.objects.filter(groups__in=held.values("group")).values("pk")
-        return rows.filter(Q(pk__in=held.values("user")) | Q(pk__in=by_group))
+        return accounts_in(rows, vc=value)
 
     def with_group(self, rows: QuerySet[User], name: str, value: str) -> QuerySet[User]:
         return rows.filter(groups__name=value)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import IO, Any
 
 from django.conf import settings
@@ -12,29 +10,21 @@ from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.exceptions import ValidationError
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
-from portal.clusters.api.people import UserBody
+from portal.clusters.people_table import table_rows, table_template
 from portal.clusters.selectors import manage_right
-from portal.clusters.services import ImportRow, people_import
-from portal.common.errors import Fault, Invalid
+from portal.clusters.services import people_import
 from portal.common.negotiation import Unnegotiated
 from portal.common.parameters import DRY_RUN, dry_run, truth, truth_parameter
 from portal.common.parsers import read_limited
-from portal.common.problems import faults_in
 from portal.common.serializers import FaultAnswer
 
 CSV = "text/csv"
-COLUMNS = ("username", "password", "email", "role", "uid", "gid", "extra_gids", "groups", "virtual_clusters")
-LISTS = frozenset({"extra_gids", "groups", "virtual_clusters"})
-NUMBERS = frozenset({"uid", "gid"})
-EXAMPLE = ("alice", "", "alice@example.org", "user", "1001", "1001", "2001;2002", "", "vision;audio")
-MOST_ROWS = 200
 ALL_OR_NOTHING = truth_parameter(
     "all_or_nothing", default=True, description="One row that cannot be leaves no account; else the others are made."
 )
@@ -78,9 +68,7 @@ class UsersImportView(ApiView):
     @extend_schema(operation_id="user_import_template", responses={(200, CSV): str})
     def get(self, request: Request) -> HttpResponse:
         """A CSV file with every column and one row as an example."""
-        out = io.StringIO()
-        csv.writer(out).writerows([COLUMNS, EXAMPLE])
-        answer = HttpResponse(out.getvalue(), content_type=f"{CSV}; charset=utf-8")
+        answer = HttpResponse(table_template(), content_type=f"{CSV}; charset=utf-8")
         answer.headers["Content-Disposition"] = 'attachment; filename="users.csv"'
         return answer
 
@@ -96,7 +84,7 @@ class UsersImportView(ApiView):
         the column were not there. 400 with every fault and its line where `all_or_nothing` holds and some row cannot
         be. A name that is taken is such a fault: an account that is there is never changed. For administrators."""
         manage_right(user=self.user, action=Action.USER_MANAGE)
-        rows = list(_rows(request.data if isinstance(request.data, bytes) else b""))
+        rows = list(table_rows(request.data if isinstance(request.data, bytes) else b""))
         dry = dry_run(request)
         people_import(
             rows=rows, dry_run=dry, all_or_nothing=truth(request, "all_or_nothing", default=True),
@@ -104,58 +92,3 @@ class UsersImportView(ApiView):
         )  # fmt: skip
         created, refused = sum(row.created for row in rows), sum(bool(row.faults) for row in rows)
         return Response(ImportAnswer({"dry_run": dry, "created": created, "refused": refused, "rows": rows}).data)
-
-
-def _rows(content: bytes) -> Iterator[ImportRow]:
-    """The file's rows, each with what is wrong with its shape. Raises Invalid for a file that is none."""
-    try:
-        reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
-        header = list(reader.fieldnames or ())
-        if faults := list(_header_faults(header)):
-            raise Invalid(faults)
-        for number, cells in enumerate(reader, 1):
-            if number > MOST_ROWS:
-                raise Invalid([Fault("", f"at most {MOST_ROWS} rows at a time; send the rest by itself", "too_many")])
-            yield _row(reader.line_num, cells)
-    except UnicodeDecodeError as error:
-        raise Invalid([Fault("", f"this is no UTF-8 text (byte {error.start})", "encoding")]) from None
-    except csv.Error as error:
-        raise Invalid([Fault("", f"this is no CSV: {error}", "syntax", reader.line_num)]) from None
-
-
-def _header_faults(header: list[str]) -> Iterator[Fault]:
-    known = ", ".join(COLUMNS)
-    for name in dict.fromkeys(header):
-        if name not in COLUMNS:
-            yield Fault(name[:100], f"there is no such column; there are: {known}", "unknown", 1)
-        elif header.count(name) > 1:
-            yield Fault(name, "this column is there twice", "twice", 1)
-    if "username" not in header:
-        yield Fault("username", f"the first line must name the columns, this one at least; there are: {known}",
-                    "missing", 1)  # fmt: skip
-
-
-def _row(line: int, cells: dict[Any, Any]) -> ImportRow:
-    more = cells.pop(None, None)
-    given = {name: _value(name, text) for name, text in cells.items() if text}
-    body = UserBody(data=given)
-    faults = [Fault("", f"{len(more)} cells more than the header has columns", "too_long", line)] if more else []
-    try:
-        body.is_valid(raise_exception=True)
-    except ValidationError as error:
-        faults += [Fault(one.path, one.message, one.code, line) for one in faults_in(error)]
-        return ImportRow(line, str(given.get("username", "")), {}, faults)
-    about = dict(body.validated_data)
-    return ImportRow(line, about.pop("username"), about, faults)
-
-
-def _value(name: str, text: str) -> Any:
-    if name in LISTS:
-        parts = [part.strip() for part in text.split(";") if part.strip()]
-        return [_number(part) for part in parts] if name == "extra_gids" else parts
-    return _number(text) if name in NUMBERS else text
-
-
-def _number(text: str) -> Any:
-    plain = text.strip()
-    return int(plain) if plain.isascii() and plain.isdigit() and len(plain) < 20 else text

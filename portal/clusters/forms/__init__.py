@@ -1,5 +1,41 @@
 """What people type on the pages of the cluster."""
 
-from portal.clusters.forms.teams import FirmRightForm, IntentForm, LoanForm, MemberForm, RulesForm
+from portal.clusters.forms.people import (
+    GroupForm,
+    JoinForm,
+    NewGroupForm,
+    NewUserForm,
+    TableForm,
+    UserFilterForm,
+    UserForm,
+)
+from portal.clusters.forms.people import PasswordForm as UserPasswordForm
+from portal.clusters.forms.teams import (
+    FirmRightForm,
+    IntentForm,
+    LoanForm,
+    LoginForm,
+    MemberForm,
+    NewVcForm,
+    RulesForm,
+    SecretForm,
+)
 
-__all__ = ["FirmRightForm", "IntentForm", "LoanForm", "MemberForm", "RulesForm"]
+__all__ = [
+    "FirmRightForm",
+    "GroupForm",
+    "IntentForm",
+    "JoinForm",
+    "LoanForm",
+    "LoginForm",
+    "MemberForm",
+    "NewGroupForm",
+    "NewUserForm",
+    "NewVcForm",
+    "RulesForm",
+    "SecretForm",
+    "TableForm",
+    "UserFilterForm",
+    "UserForm",
+    "UserPasswordForm",
+]

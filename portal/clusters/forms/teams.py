@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.core.validators import RegexValidator
 from django.utils.translation import gettext_lazy as _
 
 from portal.clusters.models import Sku, VirtualCluster
+from portal.clusters.models.names import NAME
 from portal.clusters.services import CAPS, Limit
 from portal.clusters.states import Borrow, NodeIntent, VcRole
+from portal.common.converters import SecretName, Server
 from portal.common.priorities import PRIORITY_CLASSES
 
 _TEXT = {"class": "form-control"}
@@ -102,6 +105,48 @@ class LoanForm(forms.Form):
     def changed(self) -> bool:
         """Whether a limit differs from that of now."""
         return any(self.cleaned_data[name] != field.initial for name, field in self.fields.items())
+
+
+class NewVcForm(forms.Form):
+    """A new virtual cluster."""
+
+    name = forms.CharField(
+        label=_("Name"), max_length=64, validators=[NAME], widget=forms.TextInput(_TEXT),
+        help_text=_("Letters, digits, dot, dash and underscore. Job files call it so."),
+    )  # fmt: skip
+    description = forms.CharField(
+        label=_("Description"), required=False, max_length=1000, widget=forms.TextInput(_TEXT)
+    )
+
+
+class SecretForm(forms.Form):
+    """A secret that job files refer to. Its value goes in and is never shown."""
+
+    name = forms.CharField(
+        label=_("Name"), max_length=64, widget=forms.TextInput({**_TEXT, "autocomplete": "off"}),
+        validators=[RegexValidator(f"^{SecretName.regex}\\Z", _("Letters, digits, dash and underscore only."))],
+        help_text=_("Job files refer to it as <% $secrets.NAME %>."),
+    )  # fmt: skip
+    value = forms.CharField(
+        label=_("Value"), strip=False, max_length=65_536, widget=forms.PasswordInput({**_TEXT, "autocomplete": "off"})
+    )
+
+
+class LoginForm(forms.Form):
+    """The log-in to an image registry."""
+
+    server = forms.CharField(
+        label=_("Registry"), max_length=260,
+        widget=forms.TextInput({**_TEXT, "autocomplete": "off", "placeholder": "registry.example.org"}),
+        validators=[RegexValidator(f"^{Server.regex}\\Z", _("A host, with its port where it has one of its own."))],
+    )  # fmt: skip
+    username = forms.CharField(
+        label=_("User name there"), max_length=255, widget=forms.TextInput({**_TEXT, "autocomplete": "off"})
+    )
+    password = forms.CharField(
+        label=_("Password or token"), strip=False, max_length=65_536,
+        widget=forms.PasswordInput({**_TEXT, "autocomplete": "off"}),
+    )  # fmt: skip
 
 
 class MemberForm(forms.Form):

@@ -32,6 +32,7 @@ from portal.clusters.selectors.people import (
     user_restrict,
     user_to_manage,
 )
+from portal.clusters.selectors.people_pages import accounts_in, groups_found, others_right, others_seen, users_found
 from portal.clusters.selectors.quotas import quota_lines
 from portal.clusters.selectors.rights import firm_rights, highest_class
 from portal.clusters.selectors.secrets import Login, registry_logins, secret_values, secrets_of
@@ -44,6 +45,7 @@ from portal.clusters.selectors.storages import (
     storages_placed,
     storages_seen,
 )
+from portal.clusters.selectors.vc_pages import VcCard, vc_cards
 from portal.clusters.selectors.visible import (
     JobSight,
     cluster_right,
@@ -65,6 +67,13 @@ from portal.clusters.selectors.visible import (
 )
 
 __all__ = [
+    "VcCard",
+    "vc_cards",
+    "accounts_in",
+    "groups_found",
+    "others_right",
+    "others_seen",
+    "users_found",
     "gpu_holders",
     "gpus_live",
     "ImagePatterns",

@@ -20,17 +20,29 @@ LIVE = Q(allocations__isnull=False, allocations__released_at__isnull=True)
 
 @dataclass(frozen=True, slots=True)
 class SkuShare:
-    """A VC's GPUs of one SKU: guaranteed to it, in use inside that guarantee, and borrowed beyond it."""
+    """A VC's GPUs of one SKU: guaranteed to it, in use inside that guarantee, borrowed beyond it, and lent: idle quota
+    that others have on loan."""
 
     sku: str
     quota: int
     guaranteed: int
     borrowed: int
+    lent: int = 0
 
     @property
     def free(self) -> int:
         """GPUs of the quota that nobody of the VC uses."""
         return max(self.quota - self.guaranteed, 0)
+
+    @property
+    def scale(self) -> int:
+        """What the whole length of a bar stands for."""
+        return max(self.quota, self.guaranteed) + self.borrowed or 1
+
+    @property
+    def over(self) -> int:
+        """Where on a bar what is borrowed begins."""
+        return self.scale - self.borrowed if self.scale > self.borrowed else 0
 
 
 def vc_quotas(*, vcs: Iterable[VirtualCluster]) -> dict[int, dict[str, int]]:
@@ -49,6 +61,7 @@ def vc_shares(*, vcs: Iterable[VirtualCluster]) -> dict[int, list[SkuShare]]:
     """Each VC's shares by its id, in the order of SKU names. A fixed number of queries for any number of VCs."""
     vcs = list(vcs)
     used = _gpus_held.read()
+    lent = _lent(used)
     shares = {}
     for key, quota in vc_quotas(vcs=vcs).items():
         skus = sorted(quota.keys() | {sku for vc, sku, _ in used if vc == key})
@@ -58,6 +71,7 @@ def vc_shares(*, vcs: Iterable[VirtualCluster]) -> dict[int, list[SkuShare]]:
                 quota=quota.get(sku, 0),
                 guaranteed=used.get((key, sku, "guaranteed"), 0),
                 borrowed=used.get((key, sku, "borrowed"), 0),
+                lent=lent.get((key, sku), 0),
             )
             for sku in skus
         ]
@@ -86,6 +100,37 @@ def _held_count() -> Held:
 
 def _held() -> QuerySet[Gpu]:
     return Gpu.objects.filter(LIVE).order_by()
+
+
+def _lent(used: Held) -> dict[tuple[int, str], int]:
+    """GPUs on loan by (VC's id, SKU's name) of whose idle quota they are. All idle GPUs of a kind are alike: those that
+    no quota covers are lent first, the rest in proportion to what each VC leaves idle, beyond what it has
+    on loan itself. One query, and that only where something is on loan."""
+    loans = {(vc, sku): count for (vc, sku, standing), count in used.items() if standing == "borrowed"}
+    if not loans:
+        return {}
+    quotas = vc_quotas(vcs=VirtualCluster.objects.all())
+    fit = Gpu.objects.filter(present=True, fault="").order_by().values_list("cell_type__sku__name")
+    there = dict(fit.annotate(number=Count("pk")))
+    lent: dict[tuple[int, str], int] = {}
+    for sku in {sku for _, sku in loans}:
+        owned = {vc: quota.get(sku, 0) for vc, quota in quotas.items()}
+        unused = {vc: max(0, quota - used.get((vc, sku, "guaranteed"), 0)) for vc, quota in owned.items()}
+        idle = {vc: max(0, count - loans.get((vc, sku), 0)) for vc, count in unused.items()}
+        wanted = sum(max(0, count - unused.get(vc, 0)) for (vc, kind), count in loans.items() if kind == sku)
+        out = wanted - max(0, there.get(sku, 0) - sum(owned.values()))
+        lent |= {(vc, sku): count for vc, count in _shared_out(out, idle).items()}
+    return lent
+
+
+def _shared_out(amount: int, among: Mapping[int, int]) -> dict[int, int]:
+    """Whole parts in proportion, no more than each has; what rounding leaves goes to the larger remainders."""
+    whole = sum(among.values())
+    amount = max(0, min(amount, whole))
+    parts = {key: amount * count // whole for key, count in among.items()} if amount else {}
+    rest = amount - sum(parts.values())
+    by_remainder = sorted(parts, key=lambda key: (-(amount * among[key] % whole), key))
+    return {key: parts[key] + (key in by_remainder[:rest]) for key in parts}
 
 
 def _models() -> list[type[Model]]:

@@ -20,6 +20,7 @@ from portal.clusters.models import VirtualCluster
 from portal.clusters.services.people import account_join
 from portal.common.checking import faults_of
 from portal.common.errors import Fault, Invalid
+from portal.common.progress import Steps
 
 
 @dataclass(slots=True)
@@ -36,10 +37,17 @@ class Row:
 
 
 def people_import(
-    *, rows: Sequence[Row], dry_run: bool, all_or_nothing: bool, now: datetime, actor: str
+    *,
+    rows: Sequence[Row],
+    dry_run: bool,
+    all_or_nothing: bool,
+    now: datetime,
+    actor: str,
+    told: Steps = lambda done, total: None,
 ) -> Sequence[Row]:
-    """Make the accounts. Each row says afterwards what became of it. With ``all_or_nothing`` one row that cannot be
-    leaves nothing; then, unless it is a dry run, Invalid is raised with every fault of every row."""
+    """Make the accounts, and tell ``told`` how far it is. Each row says afterwards what became of it. With
+    ``all_or_nothing`` one row that cannot be leaves nothing; then, unless it is a dry run, Invalid is raised with every
+    fault of every row."""
     groups = {group.name: group for group in Group.objects.all()}
     vcs = {vc.name: vc for vc in VirtualCluster.objects.all()}
     _check(rows, groups, vcs)
@@ -49,7 +57,7 @@ def people_import(
     if refused and all_or_nothing:
         raise Invalid(refused, f"{sum(bool(row.faults) for row in rows)} of {len(rows)} rows cannot be; none was done.")
     good = [row for row in rows if not row.faults]
-    _hash(good)
+    _hash(good, told)
     if all_or_nothing:
         with transaction.atomic():
             _store(good, groups, vcs, now, actor)
@@ -99,13 +107,15 @@ def _fault(row: Row, path: str, message: str, code: str) -> Fault:
     return Fault(path, message, code, row.line)
 
 
-def _hash(rows: Sequence[Row]) -> None:
+def _hash(rows: Sequence[Row], told: Steps) -> None:
     """Before anything is written: a hash takes a good part of a second, and no transaction shall stay open for it."""
     passwords = [row.about.get("password") for row in rows]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for row, hashed in zip(rows, pool.map(make_password, passwords), strict=True):
+        hashes = pool.map(make_password, passwords)
+        for done, (row, hashed) in enumerate(zip(rows, hashes, strict=True), 1):
             assert row.draft is not None
             row.draft.password = hashed
+            told(done, len(rows))
 
 
 def _store(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from django.db import transaction
 
 from portal.clusters.models import ClusterVersion
-from portal.common.errors import Conflict
+from portal.common.errors import ChangedMeanwhile, Conflict
 
 
 def cluster_version() -> int:
@@ -23,7 +23,7 @@ def cluster_change(*, version: int | None = None) -> Iterator[None]:
     with transaction.atomic():
         before = cluster_version()
         if version is not None and version != before:
-            raise Conflict("The quotas were changed meanwhile; read them again.")
+            raise ChangedMeanwhile("The quotas were changed meanwhile; read them again.")
         yield
         if not ClusterVersion.objects.filter(id=1, version=before).update(version=before + 1):
             raise Conflict("The quotas were changed at the same moment; try again.")

@@ -1,6 +1,17 @@
-"""Pages of the cluster and of virtual clusters."""
+"""Pages of the cluster, of virtual clusters and of people."""
 
+from portal.clusters.views.groups import (
+    group_end,
+    group_member_add,
+    group_member_remove,
+    group_new,
+    group_page,
+    groups,
+)
 from portal.clusters.views.map import cluster, node_intent, node_topology
+from portal.clusters.views.people import user_end, user_new, user_page, user_password, users
+from portal.clusters.views.people_import import users_import, users_import_progress
+from portal.clusters.views.secrets import login_forget, login_store, secret_forget, secret_store, secrets
 from portal.clusters.views.teams import (
     firm_right_give,
     firm_right_take,
@@ -9,15 +20,37 @@ from portal.clusters.views.teams import (
     virtual_cluster,
     virtual_cluster_rules,
 )
+from portal.clusters.views.vcs import vc_end, vc_new, vcs
 
 __all__ = [
+    "login_forget",
+    "login_store",
+    "secret_forget",
+    "secret_store",
+    "secrets",
+    "vc_end",
+    "vc_new",
+    "vcs",
     "cluster",
     "firm_right_give",
     "firm_right_take",
+    "group_end",
+    "group_member_add",
+    "group_member_remove",
+    "group_new",
+    "group_page",
+    "groups",
     "member_add",
     "member_remove",
     "node_intent",
     "node_topology",
+    "user_end",
+    "user_new",
+    "user_page",
+    "user_password",
+    "users",
+    "users_import",
+    "users_import_progress",
     "virtual_cluster",
     "virtual_cluster_rules",
 ]

@@ -72,6 +72,9 @@ def _page(
         "may_members": may(user=user, vc=vc, action=Action.VC_MEMBERS),
         "may_cap": may(user=user, vc=vc, action=Action.VC_CAP),
         "may_configure": allowed_everywhere(user, Action.VC_CONFIGURE),
+        "may_make": allowed_everywhere(user, Action.VC_MAKE),
+        "may_secrets": may(user=user, vc=vc, action=Action.VC_SECRETS_LIST),
+        "me": user.username,
         **vc_detail(vc=vc),
     }
     return render(request, "clusters/vc.html", context, status=status)

@@ -1,0 +1,83 @@
+"""Many accounts as one CSV file: its columns, a template, and reading one."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any
+
+from rest_framework.exceptions import ValidationError
+
+from portal.clusters.bodies import UserBody
+from portal.clusters.services import ImportRow
+from portal.common.errors import Fault, Invalid
+from portal.common.problems import faults_in
+
+COLUMNS = ("username", "password", "email", "role", "uid", "gid", "extra_gids", "groups", "virtual_clusters")
+LISTS = frozenset({"extra_gids", "groups", "virtual_clusters"})
+NUMBERS = frozenset({"uid", "gid"})
+EXAMPLE = ("alice", "", "alice@example.org", "user", "1001", "1001", "2001;2002", "", "vision;audio")
+MOST_ROWS = 200
+
+
+def table_template() -> str:
+    """A file with every column and one row as an example."""
+    out = io.StringIO()
+    csv.writer(out).writerows([COLUMNS, EXAMPLE])
+    return out.getvalue()
+
+
+def table_rows(content: bytes) -> Iterator[ImportRow]:
+    """The file's rows, each with what is wrong with its shape. Raises Invalid for a file that is none."""
+    try:
+        reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
+        header = list(reader.fieldnames or ())
+        if faults := list(_header_faults(header)):
+            raise Invalid(faults)
+        for number, cells in enumerate(reader, 1):
+            if number > MOST_ROWS:
+                raise Invalid([Fault("", f"at most {MOST_ROWS} rows at a time; send the rest by itself", "too_many")])
+            yield _row(reader.line_num, cells)
+    except UnicodeDecodeError as error:
+        raise Invalid([Fault("", f"this is no UTF-8 text (byte {error.start})", "encoding")]) from None
+    except csv.Error as error:
+        raise Invalid([Fault("", f"this is no CSV: {error}", "syntax", reader.line_num)]) from None
+
+
+def _header_faults(header: list[str]) -> Iterator[Fault]:
+    known = ", ".join(COLUMNS)
+    for name in dict.fromkeys(header):
+        if name not in COLUMNS:
+            yield Fault(name[:100], f"there is no such column; there are: {known}", "unknown", 1)
+        elif header.count(name) > 1:
+            yield Fault(name, "this column is there twice", "twice", 1)
+    if "username" not in header:
+        yield Fault("username", f"the first line must name the columns, this one at least; there are: {known}",
+                    "missing", 1)  # fmt: skip
+
+
+def _row(line: int, cells: dict[Any, Any]) -> ImportRow:
+    more = cells.pop(None, None)
+    given = {name: _value(name, text) for name, text in cells.items() if text}
+    body = UserBody(data=given)
+    faults = [Fault("", f"{len(more)} cells more than the header has columns", "too_long", line)] if more else []
+    try:
+        body.is_valid(raise_exception=True)
+    except ValidationError as error:
+        faults += [Fault(one.path, one.message, one.code, line) for one in faults_in(error)]
+        return ImportRow(line, str(given.get("username", "")), {}, faults)
+    about = dict(body.validated_data)
+    return ImportRow(line, about.pop("username"), about, faults)
+
+
+def _value(name: str, text: str) -> Any:
+    if name in LISTS:
+        parts = [part.strip() for part in text.split(";") if part.strip()]
+        return [_number(part) for part in parts] if name == "extra_gids" else parts
+    return _number(text) if name in NUMBERS else text
+
+
+def _number(text: str) -> Any:
+    plain = text.strip()
+    return int(plain) if plain.isascii() and plain.isdigit() and len(plain) < 20 else text

@@ -1,0 +1,102 @@
+"""What the forms of all pages share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+from django.http import QueryDict
+
+from portal.common.errors import Invalid, Refused
+
+TEXT = {"class": "form-control"}
+SELECT = {"class": "form-select"}
+CHECK = {"class": "form-check-input"}
+
+
+def refusal_show(form: forms.Form, refusal: Refused, *, at: str | None = None) -> None:
+    """Write each reason beside the field that it speaks of; one that names none beside ``at``, else above the form."""
+    if not isinstance(refusal, Invalid):
+        form.add_error(at, refusal.detail)
+        return
+    for fault in refusal.faults:
+        name = re.split(r"[.\[]", fault.path)[0]
+        form.add_error(name if name in form.fields else at, sentence(fault.message))
+
+
+def sentence(words: str) -> str:
+    """With a capital at its beginning and a stop at its end."""
+    return f"{words[:1].upper()}{words[1:]}{'' if words.endswith(('.', '!', '?')) else '.'}"
+
+
+def checkbox(label: Any, help_text: Any = "", **more: Any) -> forms.BooleanField:
+    """Yes or no."""
+    return forms.BooleanField(
+        label=label, help_text=help_text, required=False, widget=forms.CheckboxInput(CHECK), **more
+    )  # fmt: skip
+
+
+class Words(forms.CharField):
+    """Several words in one field, apart by commas, semicolons or blanks; each once, in the order of typing."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(required=False, max_length=10_000, widget=forms.TextInput(TEXT), **more)
+
+    def to_python(self, value: Any) -> Any:
+        text = value if isinstance(value, str) else ""
+        return list(dict.fromkeys(word for word in re.split(r"[,;\s]+", text) if word))
+
+    def prepare_value(self, value: Any) -> Any:
+        return ", ".join(map(str, value)) if isinstance(value, list) else value
+
+    def validate(self, value: Any) -> None:
+        pass
+
+    def run_validators(self, value: Any) -> None:
+        pass
+
+
+class SeenForm(forms.Form):
+    """A form that changes what two people may change at one moment. It brings along what it showed: the version
+    (``seen``), and each field as it was."""
+
+    seen = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
+
+    def __init__(self, data: Any, *, present: Mapping[str, Any], seen: str) -> None:
+        super().__init__(data, initial={**present, "seen": seen})
+        self.present, self.version = present, seen
+        self.meanwhile: dict[str, Any] = {}
+        self.overtaken = False
+        for name, field in self.fields.items():
+            field.show_hidden_initial = name != "seen"
+
+    def take_present(self) -> None:
+        """After somebody else's change: what was not touched is as it is now, what was typed stays, and ``meanwhile``
+        says of it what is there now. Then ``overtaken`` is True."""
+        fresh = QueryDict(mutable=True)
+        fresh.update(self.data)
+        touched = set(self.changed_data)
+        for name, value in self.present.items():
+            shown = self.fields[name].prepare_value(value)
+            fresh[self.add_initial_prefix(name)] = "" if shown is None else str(shown)
+            if name not in touched:
+                _put(fresh, name, shown)
+            elif self.cleaned_data.get(name) != value:
+                self.meanwhile[name] = shown
+        fresh["seen"] = self.version
+        self.data, self.overtaken = fresh, True
+
+    def told_meanwhile(self) -> list[tuple[forms.BoundField, Any]]:
+        """The fields that were typed otherwise than they are now."""
+        return [(self[name], shown) for name, shown in self.meanwhile.items()]
+
+
+def _put(data: Any, name: str, shown: Any) -> None:
+    if shown is False:
+        data.pop(name, None)
+    elif isinstance(shown, list):
+        data.setlist(name, shown)
+    else:
+        data[name] = "on" if shown is True else "" if shown is None else str(shown)

@@ -1,0 +1,132 @@
+"""The list of virtual clusters, making and removing one, its secrets, and what bars say of lending."""
+
+from __future__ import annotations
+
+import pytest
+
+from portal.accounts.models import AuditEntry, ClusterRole
+from portal.clusters.models import CellType, Membership, StoredSecret, VirtualCluster
+from portal.clusters.selectors import vc_shares
+from portal.clusters.selectors.shares import _shared_out
+from portal.clusters.services import member_set, quota_set, vc_create
+from tests.support.cast import cast_of, person
+from tests.support.pages import Browser
+from tests.support.world import World
+
+pytestmark = pytest.mark.django_db
+VC = "/virtual-clusters/vision"
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.node("gpu01", gpus=4)
+    return made
+
+
+@pytest.fixture
+def admin(world: World) -> Browser:
+    return Browser(person("root", ClusterRole.ADMIN))
+
+
+def test_the_list_has_the_own_ones_first_with_their_jobs(world: World) -> None:
+    vc_create(name="audio", description="speech", now=world.now)
+    world.submit(gpu=3)
+    world.submit(gpu=4)
+    world.settle()
+    page = Browser(world.user).get("/virtual-clusters")
+    assert page.text.index("vision you are in it") < page.text.index("audio speech It owns no GPUs")
+    assert "3 of 4 used" in page.text
+    assert "1 job runs 1 waits" in page.text
+    assert "Make a virtual cluster" not in page.links
+
+
+def test_more_of_them_take_no_more_queries(world: World, admin: Browser) -> None:
+    admin.get("/virtual-clusters")
+    vc_create(name="first", now=world.now)
+    before = admin.queries("/virtual-clusters")
+    for number in range(5):
+        vc_create(name=f"vc{number}", now=world.now)
+    assert admin.queries("/virtual-clusters") == before
+
+
+def test_what_others_have_on_loan_is_told_of_who_lends_it(world: World) -> None:
+    borrower = vc_create(name="audio", now=world.now)
+    member_set(vc=borrower, user=world.user, role="member", now=world.now)
+    quota_set(vc=world.vc, cell_type=CellType.objects.get(name="A100"), count=3, now=world.now)
+    quota_set(vc=borrower, cell_type=CellType.objects.get(name="A100"), count=1, now=world.now)
+    for _ in range(2):
+        world.submit(defaults={"virtualCluster": "audio"}, berth={"borrow": "auto"})
+    world.settle()
+    found = vc_shares(vcs=[world.vc, borrower])
+    ((vision,), (audio,)) = found[world.vc.pk], found[borrower.pk]
+    assert (vision.lent, vision.free, audio.guaranteed, audio.borrowed, audio.lent) == (1, 3, 1, 1, 0)
+    assert "0 of 3 used, 1 lent , 3 free" in Browser(world.user).get("/virtual-clusters").text
+
+
+@pytest.mark.parametrize(
+    ("amount", "among", "parts"),
+    [
+        (0, {1: 3}, {}),
+        (5, {}, {}),
+        (9, {1: 2, 2: 1}, {1: 2, 2: 1}),
+        (2, {1: 2, 2: 2}, {1: 1, 2: 1}),
+        (1, {1: 2, 2: 2}, {1: 1, 2: 0}),
+        (4, {1: 5, 2: 1}, {1: 3, 2: 1}),
+    ],
+)
+def test_what_is_lent_is_shared_out_whole(amount: int, among: dict[int, int], parts: dict[int, int]) -> None:
+    assert _shared_out(amount, among) == parts
+
+
+def test_one_is_made_and_removed_again(admin: Browser) -> None:
+    assert "Give it a quota" in admin.send("/new-virtual-cluster", name="audio", description="speech").text
+    page = admin.send("/new-virtual-cluster", name="audio")
+    assert (page.status, "There is a virtual cluster named audio already." in page.text) == (400, True)
+    assert "Letters, digits" in admin.send("/new-virtual-cluster", name="no/slash").text
+    assert "is removed" in admin.send("/virtual-clusters/audio/remove").text
+    assert not VirtualCluster.objects.filter(name="audio").exists()
+
+
+def test_one_with_live_jobs_is_not_removed_and_says_why(world: World, admin: Browser) -> None:
+    world.submit()
+    page = admin.send(f"{VC}/remove")
+    assert (page.status, "jobs that are not over (1 waiting)" in page.text) == (409, True)
+
+
+def test_a_lead_stores_secrets_and_members_read_their_names(world: World) -> None:
+    people = cast_of(world.vc, world.user)
+    lead, member = Browser(people["lead"]), Browser(people["member"])
+    page = lead.send(f"{VC}/secrets/store", form=f"{VC}/secrets", name="hf_token", value="very-secret")
+    assert "hf_token is stored." in page.text
+    page = lead.send(
+        f"{VC}/secrets/registries", form=f"{VC}/secrets", server="Registry.example.org", username="bot", password="pw1"
+    )
+    assert "registry.example.org bot" in page.text
+    seen = member.get(f"{VC}/secrets")
+    assert ("hf_token" in seen.text, "Forget" in seen.text, "very-secret" in seen.html) == (True, False, False)
+    assert "Letters, digits" in lead.send(f"{VC}/secrets/store", form=f"{VC}/secrets", name="a b", value="x").text
+    lead.send(f"{VC}/secrets/hf_token/forget", form=f"{VC}/secrets")
+    lead.send(f"{VC}/secrets/registries/registry.example.org/forget", form=f"{VC}/secrets")
+    assert not StoredSecret.objects.exists()
+    assert AuditEntry.objects.filter(action="secret", vc="vision", actor="lead").count() == 4
+    assert Browser(people["other"]).get(f"{VC}/secrets").status == 403
+    assert member.send(f"{VC}/secrets/store", form="/profile", name="a", value="b").status == 403
+
+
+def test_everybody_stores_secrets_of_their_own(world: World) -> None:
+    alice = Browser(world.user)
+    alice.send("/profile/secrets/store", form="/profile/secrets", name="mine", value="x")
+    assert "mine" in alice.get("/profile/secrets").text
+    assert StoredSecret.objects.get().user == world.user
+    assert "mine" not in Browser(person("bob")).get("/profile/secrets").text
+    assert Browser(person("carl")).send("/profile/secrets/mine/forget", form="/profile/secrets").status == 404
+
+
+def test_nobody_else_makes_or_removes_one(world: World) -> None:
+    people = cast_of(world.vc, world.user)
+    for who in ("lead", "member", "auditor", "other"):
+        browser = Browser(people[who])
+        assert {browser.get(path).status for path in ("/new-virtual-cluster", f"{VC}/remove")} == {403}
+        assert browser.send(f"{VC}/remove", form="/profile").status == 403
+    assert Membership.objects.filter(vc=world.vc).exists()
