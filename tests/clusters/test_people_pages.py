@@ -57,7 +57,13 @@ def test_a_long_list_has_pages_and_takes_no_more_queries(admin: Browser) -> None
 
 def test_an_account_is_made_with_its_teams(admin: Browser) -> None:
     Group.objects.create(name="crew")
-    typed: dict[str, Any] = {"username": "dora", "email": "d@example.org", "role": "user", "uid": 2002, "groups": "crew"}
+    typed: dict[str, Any] = {
+        "username": "dora",
+        "email": "d@example.org",
+        "role": "user",
+        "uid": 2002,
+        "groups": "crew",
+    }
     page = admin.send("/new-user", **typed, virtual_clusters="vision")
     assert "The account dora is made." in page.text
     dora = User.objects.get(username="dora")
