@@ -132,8 +132,8 @@ class BrowserJourneys:
         site.type_file("# keep this note\n" + job_file("echo hi", vc=user.vc))
         form = site.page.get_by_role("region", name="Form")
         expect(form.get_by_label("Command")).to_have_value("echo hi")
-        form.get_by_label("Name").fill("from-the-form")
-        form.get_by_label("Tasks").fill("2")
+        form.get_by_label("Name", exact=True).fill("from-the-form")
+        form.get_by_label("Tasks", exact=True).fill("2")
         form.get_by_label("Command").fill("echo one\necho two")
         for words in ("# keep this note", "name: from-the-form", "instances: 2", "- echo two"):
             expect(site.editor).to_contain_text(words)

@@ -10,6 +10,7 @@ import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } f
 import { classHighlighter } from "@lezer/highlight";
 
 import type { Problem } from "./check.ts";
+import { masked } from "./masked.ts";
 
 export class CodeEditor {
   readonly view: EditorView;
@@ -30,6 +31,7 @@ export class CodeEditor {
           highlightActiveLine(),
           indentUnit.of("  "),
           yaml(),
+          masked,
           syntaxHighlighting(classHighlighter),
           keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap, indentWithTab]),
           EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),

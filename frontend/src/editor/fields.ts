@@ -1,129 +1,123 @@
-/** The simple form and the YAML text are two views of one job file: reading a field from it, writing one into it. */
+/** The form and the YAML text are two views of one job file: reading a field from it, writing one into it. */
 
-import { type Document, isMap, isScalar, isSeq, parseDocument, Scalar, stringify } from "yaml";
+import { readEnvironment, writeEnvironment } from "./environment.ts";
+import { at, drop, type Path, plain, put } from "./file.ts";
+import { imagePath, roleNames, withImage } from "./roles.ts";
 
-export const FIELDS = ["name", "vc", "image", "instances", "gpu", "cpu", "memoryMB", "commands"] as const;
-export type Field = (typeof FIELDS)[number];
-export type Values = Partial<Record<Field, string>>;
+type Kind = "text" | "number" | "flag" | "list";
 
-const NUMBERS: ReadonlySet<Field> = new Set(["instances", "gpu", "cpu", "memoryMB"]);
+interface Place {
+  kind: Kind;
+  /** Where it stands; `role` is empty for what is the whole job's. */
+  path: (role: string) => Path;
+  /** Must stand in every file: emptied, it stays there to be found missing. */
+  required?: true;
+  /** What it is when the file does not say; so it need not be written. */
+  usual?: string;
+}
 
-type Path = (string | number)[];
+const extras = (...rest: Path): (() => Path) => () => ["extras", ...rest];
+const inRole = (...rest: Path): ((role: string) => Path) => (role) => ["taskRoles", role, ...rest];
+const hived = (key: string): ((role: string) => Path) => (role) => ["extras", "hivedScheduler", "taskRoles", role, key];
 
-/** The fields of a job file; undefined when it is not YAML at all. The form knows the first task role only. */
-export function readFields(text: string): Values | undefined {
-  const file = readable(text);
-  if (!file) return undefined;
+export const JOB_FIELDS: Record<string, Place> = {
+  name: { kind: "text", path: () => ["name"], required: true },
+  vc: { kind: "text", path: () => ["defaults", "virtualCluster"], required: true },
+  description: { kind: "text", path: () => ["description"] },
+  retries: { kind: "number", path: () => ["jobRetryCount"] },
+  gang: { kind: "flag", path: extras("gangAllocation"), usual: "true" },
+  priority: { kind: "text", path: extras("hivedScheduler", "jobPriorityClass"), usual: "test" },
+  tags: { kind: "list", path: extras("tags") },
+  timeLimit: { kind: "number", path: extras("berth", "timeLimit") },
+  gracePeriod: { kind: "number", path: extras("berth", "gracePeriod") },
+  minRunTime: { kind: "number", path: extras("berth", "minRunTime") },
+  borrow: { kind: "text", path: extras("berth", "borrow") },
+  checkpointFile: { kind: "text", path: extras("berth", "checkpointFile") },
+  after: { kind: "list", path: extras("berth", "after") },
+  code: { kind: "text", path: extras("berth", "code") },
+};
+
+export const ROLE_FIELDS: Record<string, Place> = {
+  instances: { kind: "number", path: inRole("instances"), required: true },
+  image: { kind: "text", path: inRole("dockerImage"), required: true },
+  gpu: { kind: "number", path: inRole("resourcePerInstance", "gpu"), required: true },
+  cpu: { kind: "number", path: inRole("resourcePerInstance", "cpu"), required: true },
+  memoryMB: { kind: "number", path: inRole("resourcePerInstance", "memoryMB"), required: true },
+  shmMB: { kind: "number", path: inRole("extraContainerOptions", "shmMB") },
+  infiniband: { kind: "flag", path: inRole("extraContainerOptions", "infiniband"), usual: "false" },
+  minFailed: { kind: "number", path: inRole("completion", "minFailedInstances") },
+  minSucceeded: { kind: "number", path: inRole("completion", "minSucceededInstances") },
+  taskRetries: { kind: "number", path: inRole("taskRetryCount") },
+  sku: { kind: "text", path: hived("skuType") },
+  reserved: { kind: "text", path: hived("pinnedCellId") },
+  commands: { kind: "text", path: inRole("commands"), required: true },
+};
+
+export type Values = Record<string, string>;
+
+export interface RoleView {
+  name: string;
+  values: Values;
+}
+
+export interface JobView {
+  values: Values;
+  roles: RoleView[];
+}
+
+/** The fields of a job file; undefined when it is not YAML at all. What is not said is not there. */
+export function readJob(text: string): JobView | undefined {
+  const job = plain(text);
+  if (job === undefined) return undefined;
+  const roles = roleNames(job).map((name) => ({ name, values: readValues(job, ROLE_FIELDS, name) }));
+  return { values: readValues(job, JOB_FIELDS, ""), roles };
+}
+
+/** The text with one field changed. `role`: whose it is; without one the job's. */
+export function writeField(text: string, field: string, value: string, role = ""): string {
+  const place = (role ? ROLE_FIELDS : JOB_FIELDS)[field];
+  if (!place) return text;
+  if (field === "image") return withImage(text, role, value);
+  const path = place.path(role);
+  if (field === "commands") return writeCommands(text, path, value);
+  if (value === place.usual || (value === "" && !place.required)) return drop(text, path);
+  if (place.kind === "flag") return put(text, path, value === "true");
+  if (place.kind === "list") return writeList(text, path, value);
+  return put(text, path, place.kind === "number" && /^-?\d{1,15}$/.test(value) ? Number(value) : value);
+}
+
+function readValues(job: unknown, places: Record<string, Place>, role: string): Values {
   const values: Values = {};
-  for (const field of FIELDS) {
-    const path = pathOf(file, field);
-    const value: unknown = path && (file.getIn(path) as unknown);
-    if (value === undefined || value === null) continue;
-    values[field] = field === "commands" ? commandText(file, path as Path) : String(value);
+  for (const [field, place] of Object.entries(places)) {
+    const path = field === "image" ? imagePath(job, role) : place.path(role);
+    const value = path && at(job, path);
+    if (value === undefined) continue;
+    if (field === "commands") values[field] = commandText(value);
+    else values[field] = Array.isArray(value) ? value.join(", ") : String(value);
   }
   return values;
 }
 
-/** The text with one field changed; everything else, comments included, stays as it was typed. */
-export function writeField(text: string, field: Field, value: string): string {
-  const file = readable(text);
-  if (!file) return text;
-  const path = pathOf(file, field) ?? makePath(file, field);
-  const wanted = NUMBERS.has(field) && /^\d+$/.test(value) ? Number(value) : value;
-  if (field === "commands") return writeCommands(file, path, value);
-  return replaced(text, file, path, wanted) ?? written(file, path, wanted);
-}
-
-/** Task roles beyond the first, which the form cannot show. */
-export function otherRoles(text: string): number {
-  const roles = parseDocument(text).getIn(["taskRoles"]);
-  return isMap(roles) ? Math.max(0, roles.items.length - 1) : 0;
-}
-
-/** The document, unless it is no mapping, has mistakes, or unfolds (aliases) to more than a form should touch. */
-function readable(text: string): Document | undefined {
-  const file = parseDocument(text);
-  if (file.errors.length > 0 || (file.contents !== null && !isMap(file.contents))) return undefined;
-  try {
-    file.toJS();
-  } catch {
-    return undefined;
-  }
-  return file;
-}
-
-function pathOf(file: Document, field: Field): Path | undefined {
-  if (field === "name") return ["name"];
-  if (field === "vc") return ["defaults", "virtualCluster"];
-  const role = firstRole(file);
-  if (role === undefined) return undefined;
-  if (field === "image") return imagePath(file, role);
-  if (field === "instances" || field === "commands") return ["taskRoles", role, field];
-  return ["taskRoles", role, "resourcePerInstance", field];
-}
-
-function firstRole(file: Document): string | undefined {
-  const roles = file.getIn(["taskRoles"]);
-  const key = isMap(roles) ? roles.items[0]?.key : undefined;
-  return key === undefined ? undefined : String(isScalar(key) ? key.value : key);
-}
-
-function imagePath(file: Document, role: string): Path | undefined {
-  const name: unknown = file.getIn(["taskRoles", role, "dockerImage"]);
-  const items = (file.toJS() as { prerequisites?: unknown }).prerequisites;
-  if (!Array.isArray(items)) return undefined;
-  const place = items.findIndex((item) => item?.type === "dockerimage" && item?.name === name);
-  return place < 0 ? undefined : ["prerequisites", place, "uri"];
-}
-
-/** Where a field belongs in a file that does not have it; what must stand around it is added. */
-function makePath(file: Document, field: Field): Path {
-  const role = firstRole(file) ?? "worker";
-  if (field !== "image") return pathOf(file, field) ?? makeRole(file, role, field);
-  const name = String(file.getIn(["taskRoles", role, "dockerImage"]) ?? "image");
-  if (!isScalar(file.getIn(["taskRoles", role, "dockerImage"], true))) {
-    file.setIn(["taskRoles", role, "dockerImage"], name);
-  }
-  const item = { protocolVersion: 2, name, type: "dockerimage", uri: "" };
-  const items = (file.toJS() as { prerequisites?: unknown }).prerequisites;
-  const place = Array.isArray(items) ? items.length : 0;
-  if (place > 0) file.addIn(["prerequisites"], file.createNode(item));
-  else file.setIn(["prerequisites"], file.createNode([item]));
-  return ["prerequisites", place, "uri"];
-}
-
-function makeRole(file: Document, role: string, field: Field): Path {
-  file.setIn(["taskRoles"], file.createNode({ [role]: { instances: 1, dockerImage: "image" } }));
-  return pathOf(file, field) as Path;
-}
-
-/** Replaces a plain value where it stands in the text. Undefined: there is none, or it would not read back. */
-function replaced(text: string, file: Document, path: Path, value: string | number): string | undefined {
-  const node = file.getIn(path, true);
-  if (!isScalar(node) || !node.range || node.type === Scalar.BLOCK_LITERAL || node.type === Scalar.BLOCK_FOLDED) {
-    return undefined;
-  }
-  const [from, to] = node.range;
-  const blank = from === to && text[from - 1] === ":" ? " " : "";
-  const next = text.slice(0, from) + blank + stringify(value).trimEnd() + text.slice(to);
-  const check = parseDocument(next);
-  return check.errors.length === 0 && check.getIn(path) === value ? next : undefined;
-}
-
-function written(file: Document, path: Path, value: unknown): string {
-  file.setIn(path, value);
-  return file.toString({ lineWidth: 0 });
-}
-
-function commandText(file: Document, path: Path): string {
-  const commands: unknown = file.getIn(path);
-  if (!isSeq(commands)) return String(commands);
-  return commands.items.map((item) => String(isScalar(item) ? (item.value ?? "") : item).trimEnd()).join("\n");
+function commandText(commands: unknown): string {
+  if (!Array.isArray(commands)) return String(commands);
+  const { rest } = readEnvironment(commands);
+  return rest.map((item) => String(item ?? "").trimEnd()).join("\n");
 }
 
 /** One item for each line; lines that belong together (a loop) stay one item of several lines. */
-function writeCommands(file: Document, path: Path, value: string): string {
-  const lines = value.split("\n");
-  const together = lines.some((line) => /^\s|^(done|fi|esac|else|elif|then|do)\b|\\$|[{(]$|<</.test(line));
-  return written(file, path, file.createNode(together ? [value] : lines.filter((line) => line.trim() !== "")));
+function writeCommands(text: string, path: Path, value: string): string {
+  const { variables } = readEnvironment(at(plain(text), path));
+  const together = value
+    .split("\n")
+    .some((line) => /^\s|^(done|fi|esac|else|elif|then|do)\b|\\$|[{(]$|<</.test(line));
+  const rest = together ? [value] : value.split("\n").filter((line) => line.trim() !== "");
+  return put(text, path, [...writeEnvironment(variables), ...rest]);
+}
+
+function writeList(text: string, path: Path, value: string): string {
+  const items = value
+    .split(",")
+    .map((item) => item.trim())
+    .filter((item) => item !== "");
+  return items.length > 0 ? put(text, path, items) : drop(text, path);
 }

@@ -30,6 +30,6 @@ export function outlookWords(outlook: Outlook, say: Sentences): string {
   return parts.join(" ");
 }
 
-function fill(sentence: string, values: Record<string, string>): string {
+export function fill(sentence: string, values: Record<string, string>): string {
   return sentence.replace(/\{(\w+)\}/g, (hole, name: string) => values[name] ?? hole);
 }

@@ -2,24 +2,11 @@
 
 import { Asker, type Problem, type Verdict } from "./check.ts";
 import { CodeEditor } from "./code.ts";
-import { type Field, FIELDS, otherRoles, readFields, writeField } from "./fields.ts";
+import { JobForm } from "./form.ts";
 import { type Outlook, outlookWords, type Sentences } from "./outlook.ts";
 
 /** An answer costs the server a second: asked once nothing was typed for so long. */
 const OUTLOOK_PAUSE_MS = 700;
-
-const PATHS: Record<Field, RegExp> = {
-  name: /^name$/,
-  vc: /^defaults(\.virtualCluster)?$/,
-  image: /^prerequisites\b|\.dockerImage$/,
-  instances: /\.instances$/,
-  gpu: /\.gpu$|extras\.hivedScheduler/,
-  cpu: /\.cpu$/,
-  memoryMB: /\.memoryMB$/,
-  commands: /\.commands\b/,
-};
-
-type Input = HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement;
 
 export class SubmitPage {
   readonly #form: HTMLFormElement;
@@ -27,8 +14,7 @@ export class SubmitPage {
   readonly #editor: CodeEditor;
   readonly #checker: Asker<Verdict>;
   readonly #outlook: Asker<Outlook>;
-  /** The form writes into the text right now: do not read it back into the field that is typed in. */
-  #writing: Field | undefined;
+  readonly #fields: JobForm | undefined;
 
   constructor(form: HTMLFormElement) {
     this.#form = form;
@@ -43,15 +29,10 @@ export class SubmitPage {
     this.#editor = new CodeEditor(place, this.#source.value, this.#source.labels[0]?.textContent ?? "", (text) =>
       this.#changed(text),
     );
-    for (const field of FIELDS) {
-      this.#input(field)?.addEventListener("input", () => this.#write(field));
-    }
-    this.#read();
+    const fields = form.querySelector<HTMLElement>("[data-job-form]");
+    this.#fields = fields ? new JobForm(fields, (edit) => this.#edit(edit)) : undefined;
+    this.#fields?.show(this.#editor.text);
     this.#checker.ask(this.#editor.text, 0);
-  }
-
-  #input(field: Field): Input | null {
-    return this.#form.querySelector<Input>(`[data-job-field="${field}"]`);
   }
 
   #part(name: string): HTMLElement | null {
@@ -60,31 +41,17 @@ export class SubmitPage {
 
   #changed(text: string): void {
     this.#source.value = text;
-    this.#read();
+    this.#fields?.show(text);
     this.#state("checking");
     this.#outlook.forget();
     this.#checker.ask(text);
   }
 
-  #write(field: Field): void {
-    this.#writing = field;
-    this.#editor.text = writeField(this.#editor.text, field, this.#input(field)?.value ?? "");
-    this.#writing = undefined;
-  }
-
-  /** The text's values into the form. */
-  #read(): void {
-    const values = readFields(this.#editor.text);
-    const fieldset = this.#part("fields") as HTMLFieldSetElement | null;
-    if (fieldset) fieldset.disabled = values === undefined;
-    if (values === undefined) return;
-    for (const field of FIELDS) {
-      const input = this.#input(field);
-      if (input && field !== this.#writing) setValue(input, values[field] ?? "");
-    }
-    const others = otherRoles(this.#editor.text);
-    const note = this.#part("others");
-    if (note) note.hidden = others === 0;
+  /** The form changes the text; where it does not, the form shows again what the text says. */
+  #edit(edit: (text: string) => string): void {
+    const before = this.#editor.text;
+    this.#editor.text = edit(before);
+    if (this.#editor.text === before) this.#fields?.show(before);
   }
 
   #state(state: "checking" | "valid" | "invalid" | "unknown"): void {
@@ -102,18 +69,14 @@ export class SubmitPage {
     this.#editor.show(problems);
     this.#list(problems);
     this.#part("hints")?.replaceChildren(...(verdict?.hints ?? []).map(item));
-    for (const field of FIELDS) {
-      const found = problems.filter((problem) => PATHS[field].test(problem.path));
-      const place = this.#form.querySelector<HTMLElement>(`[data-job-error="${field}"]`);
-      if (place) place.textContent = found.map((problem) => problem.message).join(" ");
-      this.#input(field)?.setAttribute("aria-invalid", String(found.length > 0));
-    }
+    this.#fields?.explain(this.#editor.text, problems);
   }
 
   #tell(outlook: Outlook | undefined): void {
     const line = this.#part("outlook");
     if (!line) return;
     line.hidden = outlook === undefined;
+    line.classList.toggle("is-now", outlook?.waiting === null);
     line.textContent = outlook ? outlookWords(outlook, { ...line.dataset } as unknown as Sentences) : "";
   }
 
@@ -142,15 +105,4 @@ function item(text: string): HTMLElement {
   const made = document.createElement("li");
   made.textContent = text;
   return made;
-}
-
-function setValue(input: Input, value: string): void {
-  if (input.value === value) return;
-  if (input instanceof HTMLSelectElement && ![...input.options].some((option) => option.value === value)) {
-    const option = new Option(value, value);
-    option.dataset["stranger"] = "";
-    input.querySelector("[data-stranger]")?.remove();
-    input.add(option);
-  }
-  input.value = value;
 }

@@ -24,7 +24,7 @@ from portal.common.streaming import aside
 from portal.jobs.api.answers import CodeAnswer
 from portal.jobs.code.store import CodeFiles
 from portal.jobs.limits import UPLOADS
-from portal.jobs.selectors import code_get, code_uploaded
+from portal.jobs.selectors import code_get, code_limits, code_uploaded
 from portal.jobs.services import code_forget, code_read, code_upload
 
 ARCHIVE = {MEDIA_TYPE: {"type": "string", "format": "binary", "description": "a gzip-compressed tar archive"}}
@@ -84,12 +84,7 @@ class CodeLimitsView(ApiView):
     @extend_schema(operation_id="code_limits", responses=CodeLimitsAnswer)
     def get(self, request: Request) -> Response:
         """The most that an archive may take, packed and unpacked."""
-        limits = {
-            "size": settings.CODE_MAX_BYTES,
-            "unpacked": settings.CODE_UNPACKED_MAX_BYTES,
-            "entries": settings.CODE_MAX_ENTRIES,
-        }
-        return Response(CodeLimitsAnswer(limits).data)
+        return Response(CodeLimitsAnswer(code_limits()).data)
 
 
 class CodeFolderView(ApiView):

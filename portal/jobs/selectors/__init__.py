@@ -1,6 +1,7 @@
 """Reading jobs: what somebody may see, as lists and details with a fixed number of queries."""
 
-from portal.jobs.selectors.code import code_get, code_missing, code_ordered, code_restrict, code_uploaded
+from portal.jobs.selectors.choices import Choices, VcChoice, job_choices, vc_choices
+from portal.jobs.selectors.code import code_get, code_limits, code_missing, code_ordered, code_restrict, code_uploaded
 from portal.jobs.selectors.details import (
     RoleState,
     job_attempt_current,
@@ -49,6 +50,10 @@ from portal.jobs.selectors.visible import (
 )
 
 __all__ = [
+    "Choices",
+    "VcChoice",
+    "job_choices",
+    "vc_choices",
     "template_get",
     "template_home",
     "template_restrict",
@@ -66,6 +71,7 @@ __all__ = [
     "UsageRow",
     "cluster_facts",
     "code_get",
+    "code_limits",
     "code_missing",
     "code_ordered",
     "code_restrict",

@@ -27,13 +27,13 @@ from portal.jobs.selectors import (
     queue_places,
     queue_rows,
     queue_waiting,
+    vc_choices,
 )
 from portal.jobs.selectors.pages import JobFilter, job_counts, jobs_found
 from portal.jobs.services import job_change_vc, job_pause, job_resume, job_stop
 from portal.jobs.spec import Problem, SpecInvalid
 from portal.jobs.states import JobState
 from portal.jobs.views.asked import PRIORITY_WORDS
-from portal.jobs.views.submitting import shares_of
 
 RECENT = 8
 QUEUE_PAGE = 100
@@ -47,7 +47,7 @@ def home(request: PageRequest) -> HttpResponse:
     context = {
         "counts": [(state, state.label, number) for state, number in _counts(user)],
         "recent": jobs_found(user=user, only=JobFilter(user=user), limit=RECENT),
-        "shares": shares_of(user),
+        "shares": [(one.vc, one.shares) for one in vc_choices(user=user)],
         "skus": sku_totals(),
     }
     return render(request, "jobs/parts/home.html" if request.htmx else "jobs/home.html", context)

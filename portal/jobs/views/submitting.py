@@ -11,23 +11,14 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
-from portal.accounts.models import User
 from portal.accounts.pages import PageRequest
-from portal.clusters.models import VirtualCluster
-from portal.clusters.selectors import SkuShare, vc_shares, vcs_for_submit
+from portal.clusters.selectors import vcs_for_submit
 from portal.common.errors import RateLimited
 from portal.jobs.forms import JobFileForm
 from portal.jobs.limits import SUBMITS
-from portal.jobs.selectors import job_get
+from portal.jobs.selectors import code_limits, job_choices, job_get
 from portal.jobs.services import job_submit
 from portal.jobs.spec import Problem, SpecInvalid
-
-
-def shares_of(user: User) -> list[tuple[VirtualCluster, list[SkuShare]]]:
-    """The virtual clusters that the user may submit to, with their GPUs by SKU."""
-    vcs = list(vcs_for_submit(user))
-    shares = vc_shares(vcs=vcs)
-    return [(vc, shares[vc.pk]) for vc in vcs]
 
 
 @login_required
@@ -59,7 +50,7 @@ def submit(request: PageRequest) -> HttpResponse:
 def _submit_page(
     request: PageRequest, form: JobFileForm, problems: tuple[Problem, ...] = (), status: int = 200
 ) -> HttpResponse:
-    context = {"form": form, "problems": problems, "shares": shares_of(request.user)}
+    context = {"form": form, "problems": problems, "choices": job_choices(user=request.user), "limits": code_limits()}
     return render(request, "jobs/submit.html", context, status=status)
 
 

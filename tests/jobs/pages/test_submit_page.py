@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from portal.clusters.models import SecretKind, Storage
+from portal.clusters.services import image_rule_add, member_set, secret_set, vc_create
 from portal.common.throttles import Rate, RateLimit
 from portal.jobs.models import Job
 from tests.support.cast import person
@@ -84,3 +86,33 @@ def test_a_job_is_submitted_again_from_its_page(world: World, browser: Browser) 
 def test_somebody_without_a_virtual_cluster_is_told_whom_to_ask(db: None) -> None:
     page = Browser(person("new")).get("/submit")
     assert "You are in no virtual cluster" in page.text
+
+
+def test_the_form_offers_what_one_was_granted_and_nothing_else(world: World, browser: Browser) -> None:
+    other = vc_create(name="secretive", now=world.now)
+    for vc, name in ((world.vc, "ours"), (other, "theirs")):
+        Storage.objects.create(name=f"{name}-data", root=f"/{name}").vcs.add(vc)
+        secret_set(owner=vc, kind=SecretKind.SECRET, name=f"{name}_key", value="tops3cret", now=world.now, actor="root")
+        image_rule_add(vc=vc, pattern=f"{name}/*", now=world.now, actor="root")
+    secret_set(owner=world.user, kind=SecretKind.SECRET, name="my_key", value="tops3cret", now=world.now, actor="alice")
+    world.submit(prerequisites=[{"name": "image", "type": "dockerimage", "uri": "ours/last:1"}])
+    page = browser.get("/submit")
+    assert "8 free" in page.text
+    shown = page.html
+    for offered in ("ours-data", "ours_key", "my_key", "ours/*", 'value="ours/last:1"'):
+        assert offered in shown
+    for hidden in ("theirs", "secretive", "tops3cret"):
+        assert hidden not in shown
+
+
+def test_the_number_of_queries_grows_with_nothing(world: World, browser: Browser) -> None:
+    Storage.objects.create(name="first", root="/first").vcs.add(world.vc)
+    browser.get("/submit")  # which quotas there are is kept from one page to the next
+    before = browser.queries("/submit")
+    for number in range(3):
+        vc = vc_create(name=f"more{number}", now=world.now)
+        member_set(vc=vc, user=world.user, role="member", now=world.now)
+        Storage.objects.create(name=f"data{number}", root=f"/{number}").vcs.add(vc)
+        secret_set(owner=vc, kind=SecretKind.SECRET, name="key", value="x", now=world.now, actor="root")
+        world.submit(name=f"job{number}")
+    assert browser.queries("/submit") == before

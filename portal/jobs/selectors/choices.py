@@ -1,0 +1,114 @@
+"""What somebody may choose for a job: virtual clusters (VCs) with what is free, hardware, storages, images, secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from django.db.models import Q
+
+from portal.accounts.models import User
+from portal.clusters.models import PinnedCell, SecretKind, Sku, Storage, StoredSecret, VirtualCluster
+from portal.clusters.selectors import ImagePatterns, SkuShare, storage_restrict, vc_shares, vcs_for_submit
+from portal.jobs.models import Job
+
+RECENT_JOBS = 30
+_WILD = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True)
+class VcChoice:
+    """A VC into which the user may submit."""
+
+    vc: VirtualCluster
+    shares: list[SkuShare]
+
+    @property
+    def free(self) -> str:
+        """Its free GPUs by SKU, as ``A100:4 H100:0``."""
+        return " ".join(f"{share.sku}:{share.free}" for share in self.shares)
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """Something with a name, in those VCs. ``vcs``: their names; ``note``: what to know of it."""
+
+    name: str
+    vcs: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """``images``: of the user's last jobs, and those that are allowed by their whole names. ``patterns``: which images
+    may run, where not all. ``own_secrets``: the user's; ``secrets``: the VCs'."""
+
+    vcs: list[VcChoice]
+    skus: list[Sku]
+    storages: list[Offered]
+    images: list[str]
+    patterns: list[Offered]
+    own_secrets: list[str]
+    secrets: list[Offered]
+    reserved: list[Offered]
+
+
+def vc_choices(*, user: User) -> list[VcChoice]:
+    """The VCs that the user may submit to, with their GPUs by SKU."""
+    vcs = list(vcs_for_submit(user))
+    shares = vc_shares(vcs=vcs)
+    return [VcChoice(vc, shares[vc.pk]) for vc in vcs]
+
+
+def job_choices(*, user: User) -> Choices:
+    """All there is to choose from. A fixed number of queries."""
+    vcs = vc_choices(user=user)
+    names = {one.vc.pk: one.vc.name for one in vcs}
+    patterns = _patterns(names)
+    exact = [one.name for one in patterns if not _WILD & set(one.name)]
+    own, of_vcs = _secrets(user, names)
+    return Choices(
+        vcs=vcs,
+        skus=list(Sku.objects.all()),
+        storages=_storages(user, names),
+        images=list(dict.fromkeys([*_recent_images(user), *exact])),
+        patterns=patterns,
+        own_secrets=own,
+        secrets=of_vcs,
+        reserved=_grouped(PinnedCell.objects.filter(vc__in=names).values_list("name", "vc__name")),
+    )
+
+
+def _patterns(names: Mapping[int, str]) -> list[Offered]:
+    rules = ImagePatterns()
+    return _grouped((pattern, name) for key, name in names.items() for pattern in rules.of(key)) if rules else []
+
+
+def _grouped(pairs: Iterable[tuple[str, str | None]]) -> list[Offered]:
+    found: dict[str, list[str]] = {}
+    for name, vc in pairs:
+        found.setdefault(name, []).append(vc or "")
+    return [Offered(name, tuple(vcs)) for name, vcs in sorted(found.items())]
+
+
+def _storages(user: User, names: Mapping[int, str]) -> list[Offered]:
+    rows = storage_restrict(user=user).prefetch_related("vcs")
+    return [Offered(row.name, _vcs_of(row, names), "read_only" if row.read_only else "") for row in rows]
+
+
+def _vcs_of(storage: Storage, names: Mapping[int, str]) -> tuple[str, ...]:
+    if storage.everyone:
+        return tuple(names.values())
+    return tuple(vc.name for vc in storage.vcs.all() if vc.pk in names)
+
+
+def _recent_images(user: User) -> list[str]:
+    """Of the first task role of each of the user's last jobs, newest first."""
+    rows = Job.objects.filter(user=user).order_by("-id").values_list("spec__roles__0__image__uri", flat=True)
+    return [uri for uri in dict.fromkeys(rows[:RECENT_JOBS]) if isinstance(uri, str)]
+
+
+def _secrets(user: User, names: Mapping[int, str]) -> tuple[list[str], list[Offered]]:
+    rows = StoredSecret.objects.filter(Q(user=user) | Q(vc__in=names), kind=SecretKind.SECRET)
+    pairs = list(rows.order_by("name").values_list("name", "vc__name"))
+    return [name for name, vc in pairs if vc is None], _grouped(pair for pair in pairs if pair[1] is not None)
