@@ -2,6 +2,7 @@ import "./css/main.css";
 
 import { bindAll, register } from "./behaviour.ts";
 import { chart } from "./behaviours/chart.ts";
+import { charts, refreshes } from "./behaviours/charts.ts";
 import { editor } from "./behaviours/editor.ts";
 import { confirms, importing } from "./behaviours/forms.ts";
 import { log } from "./behaviours/log.ts";
@@ -21,6 +22,8 @@ register("import", importing);
 register("live", live);
 register("log", log);
 register("chart", chart);
+register("charts", charts);
+register("refresh", refreshes);
 register("job-check", editor);
 
 bindAll(document);

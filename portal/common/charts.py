@@ -12,11 +12,14 @@ Value = float | None
 @dataclass(frozen=True, slots=True)
 class Line:
     """One line of a chart, a value for each time or name; None where nothing is known. ``colour``: a token of
-    ``tokens.css`` such as ``running``; without one it gets the next of the row."""
+    ``tokens.css`` such as ``running``; without one it gets the next of the row. ``mean`` and ``most``: where more is
+    known than the points tell."""
 
     name: str
     values: Sequence[Value]
     colour: str = ""
+    mean: Value = None
+    most: Value = None
 
     @property
     def known(self) -> list[float]:
@@ -31,12 +34,14 @@ class Line:
     @property
     def average(self) -> str:
         """Over the points shown."""
+        if self.mean is not None:
+            return number_words(self.mean)
         return number_words(sum(self.known) / len(self.known) if self.known else None)
 
     @property
     def peak(self) -> str:
         """The largest of the points shown."""
-        return number_words(max(self.known, default=None))
+        return number_words(max(self.known, default=None) if self.most is None else self.most)
 
 
 @dataclass(frozen=True, slots=True)

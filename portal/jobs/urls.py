@@ -3,6 +3,7 @@
 from django.urls import path
 
 from portal.jobs import views
+from portal.jobs.views.charts import job_charts_now
 
 urlpatterns = [
     path("", views.home, name="home"),
@@ -13,6 +14,7 @@ urlpatterns = [
         for name in views.SECTIONS
         if name
     ),
+    path("jobs/<int:job_id>/charts/now", job_charts_now, name="job-charts-now"),
     path("jobs/<int:job_id>/stop", views.job_stop_page, name="job-stop"),
     path("jobs/<int:job_id>/move", views.job_move_page, name="job-move"),
     path("jobs/<int:job_id>/pause", views.job_pause_page, name="job-pause"),

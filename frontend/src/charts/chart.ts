@@ -7,9 +7,7 @@ import uPlot from "uplot";
 import { momentWords } from "../behaviours/times.ts";
 import { type ChartData, colourOf, latest, numberWords } from "./data.ts";
 import { drawn, options } from "./plot.ts";
-
-/** Sent by the figure when somebody chooses moments by dragging; `detail`: [from, to] in seconds, or null for all. */
-export const ZOOM = "berth:zoom";
+import { ZOOM } from "./zoom.ts";
 
 export class Chart {
   readonly #figure: HTMLElement;

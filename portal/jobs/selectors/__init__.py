@@ -10,6 +10,7 @@ from portal.jobs.selectors.details import (
     job_roles,
     job_tasks,
     task_attempt_of,
+    task_runs,
 )
 from portal.jobs.selectors.facts import cluster_facts
 from portal.jobs.selectors.folders import JobFolder, job_folder, job_folder_path
@@ -99,6 +100,7 @@ __all__ = [
     "queue_rows",
     "queue_waiting",
     "task_attempt_of",
+    "task_runs",
     "task_attempt_visible",
     "task_attempt_with_right",
     "usage_folded",

@@ -67,3 +67,14 @@ def task_attempt_of(*, job: Job, role: str, index: int, attempt: int | None = No
     if newest is None:
         raise NotFound("attempt of task", f"{role}/{index}")
     return newest
+
+
+def task_runs(*, job: Job, attempt: int | None, first: int, limit: int) -> tuple[list[TaskAttempt], int]:
+    """The newest runs of the job's tasks in its attempt of this number, in the file's order, beginning with the task
+    ``first`` (from 0), of ``limit`` tasks; and how many tasks there are. Three queries."""
+    tasks = Task.objects.filter(job=job)
+    some = list(tasks.order_by("id").values_list("id", flat=True)[first : first + limit])
+    rows = TaskAttempt.objects.filter(task__in=some, job_attempt__job=job, job_attempt__number=attempt or 0)
+    rows = rows.select_related("node", "task__role")
+    newest = {row.task_id: row for row in rows.defer("spec_sealed", "log_tail").order_by("task_id", "number")}
+    return list(newest.values()), tasks.count()

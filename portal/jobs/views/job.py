@@ -35,6 +35,7 @@ from portal.jobs.selectors import (
 from portal.jobs.selectors.pages import TasksPage, tasks_found
 from portal.jobs.states import JOB_LIVE, JobState
 from portal.jobs.views.asked import PRIORITY_WORDS, number_asked
+from portal.jobs.views.charts import charts_shown
 
 ATTEMPTS_LISTED = 20
 EVENTS_LISTED = 500
@@ -149,6 +150,11 @@ def _log_shown(frame: Frame, tasks: TasksPage) -> TaskAttempt | None:
     return task_attempt_visible(user, UUID(str(run.pk))) if run else None
 
 
+def _charts(frame: Frame) -> dict[str, Any]:
+    """What the tasks used. A refreshed frame leaves the charts as they are: they are read again by themselves."""
+    return {} if frame.request.htmx else charts_shown(frame.request, frame.job, frame.attempt)
+
+
 def _events(frame: Frame) -> dict[str, Any]:
     return {"events": list(job_events(job=frame.job).order_by("-id")[:EVENTS_LISTED]), "listed": EVENTS_LISTED}
 
@@ -161,6 +167,7 @@ SECTIONS = {
     one.name: one
     for one in (
         Section("", _("Log"), "jobs/parts/section_log.html", _log),
+        Section("charts", _("Charts"), "jobs/parts/section_charts.html", _charts),
         Section("events", _("Events"), "jobs/parts/section_events.html", _events),
         Section("file", _("Job file"), "jobs/parts/section_file.html", _file),
     )
