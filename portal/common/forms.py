@@ -66,11 +66,11 @@ class SeenForm(forms.Form):
 
     def __init__(self, data: Any, *, present: Mapping[str, Any], seen: str) -> None:
         super().__init__(data, initial={**present, "seen": seen})
-        self.present, self.version = present, seen
+        self.present, self.current = present, seen
         self.meanwhile: dict[str, Any] = {}
         self.overtaken = False
         for name, field in self.fields.items():
-            field.show_hidden_initial = name != "seen"
+            field.show_hidden_initial = name in present
 
     def take_present(self) -> None:
         """After somebody else's change: what was not touched is as it is now, what was typed stays, and ``meanwhile``
@@ -85,7 +85,7 @@ class SeenForm(forms.Form):
                 _put(fresh, name, shown)
             elif self.cleaned_data.get(name) != value:
                 self.meanwhile[name] = shown
-        fresh["seen"] = self.version
+        fresh["seen"] = self.current
         self.data, self.overtaken = fresh, True
 
     def told_meanwhile(self) -> list[tuple[forms.BoundField, Any]]:

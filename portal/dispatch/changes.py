@@ -20,9 +20,11 @@ from portal.dispatch.preview import demoted_by
 from portal.jobs.models import Job
 
 
-def configuration_change(*, found: scheduling.Cluster, now: datetime, actor: str, dry_run: bool) -> list[Job]:
+def configuration_change(
+    *, found: scheduling.Cluster, now: datetime, actor: str, dry_run: bool, version: int | None = None
+) -> list[Job]:
     """Import a configuration, or only look; the jobs that it demotes."""
-    return _done(lambda: configuration_import(found=found, now=now, actor=actor), now, dry_run)
+    return _done(lambda: configuration_import(found=found, now=now, actor=actor, version=version), now, dry_run)
 
 
 def quotas_change(*, lines: Lines, now: datetime, actor: str, dry_run: bool, version: int | None = None) -> list[Job]:

@@ -12,7 +12,7 @@ from portal.clusters.models import CellType, FirmRight, QuotaChange, QuotaLine, 
 from portal.clusters.selectors import quota_lines
 from portal.clusters.services import firm_right_set, quota_change_create
 from tests.support.cast import cast_of, person
-from tests.support.pages import Browser
+from tests.support.pages import Browser, Page
 from tests.support.world import World
 
 pytestmark = pytest.mark.django_db
@@ -138,3 +138,40 @@ def test_a_topology_is_taken_anew_on_the_cluster_page(world: World, admin: Brows
     assert page.links["vision"] == VC
     assert "A100-node4" in page.text
     assert "is taken anew" in admin.send("/cluster/nodes/gpu01/topology", form="/cluster").text
+
+
+def field(page: Page, name: str) -> str:
+    """What the page's field of that name holds."""
+    return next(tag["value"] for kind, tag in page.tags if kind == "input" and tag.get("name") == name)
+
+
+def test_of_two_who_change_one_quota_the_second_sees_the_first_ones_change(world: World, admin: Browser) -> None:
+    opened = admin.get(f"{VC}/quota")
+    typed = cells(2) | {f"initial-{leaf()}": field(opened, leaf()), "seen": field(opened, "seen")}
+    other = Browser(person("other", ClusterRole.ADMIN))
+    other.send(f"{VC}/quota", **cells(3), apply="on")
+    for press in ({}, {"apply": "on"}):
+        page = admin.send(f"{VC}/quota", **typed, **press)
+        assert (page.status, field(page, leaf())) == (409, "2")
+        assert "A100: it is “3” now." in page.text
+        assert "Quota of vision: 3 A100. (other, " in page.text
+    assert QuotaLine.objects.get().count == 3
+    again = typed | {"seen": field(page, "seen")}
+    assert "A100: 3 now, 2 then" in admin.send(f"{VC}/quota", **again).text
+    assert "No job was stopped." in admin.send(f"{VC}/quota", **again, apply="on").text
+
+
+def test_what_was_not_touched_becomes_what_it_is_now(world: World, admin: Browser) -> None:
+    opened = admin.get(f"{VC}/quota")
+    typed = cells(4) | {f"initial-{leaf()}": "4", "seen": field(opened, "seen")}
+    Browser(person("other", ClusterRole.ADMIN)).send(f"{VC}/quota", **cells(3), apply="on")
+    page = admin.send(f"{VC}/quota", **typed, apply="on")
+    assert (page.status, field(page, leaf()), "it is “" in page.text) == (409, "3", False)
+
+
+def test_the_look_says_with_numbers_what_would_lose_its_guarantee(world: World, admin: Browser) -> None:
+    world.submit(gpu=3)
+    world.settle()
+    look = admin.send(f"{VC}/quota", **cells(1))
+    assert "1 running job with 3 GPUs would lose its guarantee." in look.text
+    assert "vision: 1 job with 3 GPUs" in look.text

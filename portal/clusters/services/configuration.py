@@ -61,9 +61,12 @@ def configuration_export() -> dict[str, Any]:
 _exported: tuple[scheduling.Cluster, dict[str, Any]] | None = None
 
 
-def configuration_import(*, found: scheduling.Cluster, now: datetime, actor: str) -> None:
-    """Make this the cluster. Raises Invalid with every reason against it, and then nothing is changed."""
-    with cluster_change():
+def configuration_import(
+    *, found: scheduling.Cluster, now: datetime, actor: str, version: int | None = None
+) -> None:  # fmt: skip
+    """Make this the cluster. Raises Invalid with every reason against it, and then nothing is changed; Conflict where
+    the cluster is not that of ``version`` any more."""
+    with cluster_change(version=version):
         before = configuration_export()
         types = _types_write(found)
         rows = {node.id: _node_write(node, types, now, actor) for node in found.nodes}

@@ -14,9 +14,9 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from portal.accounts.pages import PageRequest
 from portal.clusters.models import VirtualCluster
-from portal.clusters.selectors import Line, cell_types, cluster_right, quota_changes, quota_lines, vc_get
-from portal.clusters.services import quota_change_withdraw
-from portal.common.errors import Conflict, Invalid, NotFound, Refused
+from portal.clusters.selectors import Line, cell_types, cluster_right, quota_changes, quota_lines, vc_events, vc_get
+from portal.clusters.services import cluster_version, quota_change_withdraw
+from portal.common.errors import ChangedMeanwhile, Conflict, Invalid, NotFound, Refused
 from portal.dispatch.changes import quota_change_plan, quotas_change
 from portal.dispatch.forms import QuotaForm
 from portal.jobs.models import Job
@@ -29,6 +29,20 @@ class Look:
     demoted: list[Job]
     returns: list[Line] = field(default_factory=list)
 
+    @property
+    def gpus(self) -> int:
+        """Of the jobs that it would demote."""
+        return sum(job.gpus_held for job in self.demoted)  # type: ignore[attr-defined]  # the preview adds it
+
+    @property
+    def teams(self) -> list[tuple[str, int, int]]:
+        """Whose jobs those are: the virtual cluster, how many, with how many GPUs."""
+        found: dict[str, tuple[int, int]] = {}
+        for job in self.demoted:
+            jobs, gpus = found.get(job.vc.name, (0, 0))
+            found[job.vc.name] = jobs + 1, gpus + job.gpus_held  # type: ignore[attr-defined]
+        return [(name, *counts) for name, counts in sorted(found.items())]
+
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -37,13 +51,15 @@ def quota(request: PageRequest, name: str) -> HttpResponse:
     vc = vc_get(user=request.user, name=name)
     cluster_right(user=request.user)
     data = request.POST if request.method == "POST" else None
-    form = QuotaForm(data, vc=vc, kinds=cell_types(), now=quota_lines())
+    form = QuotaForm(data, vc=vc, kinds=cell_types(), now=quota_lines(), version=cluster_version())
     look, refused = None, False
-    if form.is_valid() and not form.lines:
+    if form.is_valid() and not form.lines and form.version in (None, cluster_version()):
         messages.info(request, _("These are the numbers of now: nothing would change."))
     elif form.is_valid():
         try:
             look = _change(request, form, dry_run="apply" not in request.POST)
+        except ChangedMeanwhile:
+            form.take_present()
         except (Invalid, Conflict) as refusal:
             refused = True
             for sentence in _sentences(refusal):
@@ -52,8 +68,18 @@ def quota(request: PageRequest, name: str) -> HttpResponse:
             if "apply" in request.POST:
                 messages.success(request, _("Done. No job was stopped."))
                 return redirect("vc", name=vc.name)
-    context = {"vc": vc, "form": form, "look": look}
-    return render(request, "clusters/quota.html", context, status=400 if refused or form.errors else 200)
+    context = {"vc": vc, "form": form, "look": look, "who": _who(vc) if form.overtaken else ""}
+    status = 409 if form.overtaken else 400 if refused or form.errors else 200
+    return render(request, "clusters/quota.html", context, status=status)
+
+
+def _who(vc: VirtualCluster) -> str:
+    """What was done to its quota last, and by whom."""
+    last = next((event for event in vc_events(vc=vc) if event.code.startswith("quota")), None)
+    if last is None:
+        return ""
+    at = f"{timezone.localtime(last.at):%Y-%m-%d %H:%M}"
+    return f"{last.message} ({last.actor}, {at})" if last.actor else f"{last.message} ({at})"
 
 
 def _sentences(refusal: Refused) -> list[str]:
@@ -62,8 +88,11 @@ def _sentences(refusal: Refused) -> list[str]:
 
 def _change(request: PageRequest, form: QuotaForm, *, dry_run: bool) -> Look:
     now, actor, typed = timezone.now(), request.user.username, form.cleaned_data
+    seen = form.version
     if typed["starts_at"] is None and typed["ends_at"] is None:
-        return Look(quotas_change(lines=form.lines, now=now, actor=actor, dry_run=dry_run))
+        return Look(quotas_change(lines=form.lines, now=now, actor=actor, dry_run=dry_run, version=seen))
+    if seen is not None and seen != cluster_version():
+        raise ChangedMeanwhile("The quotas were changed meanwhile.")
     planned = quota_change_plan(
         lines=form.lines, starts_at=typed["starts_at"] or now, ends_at=typed["ends_at"], reason=typed["reason"],
         now=now, actor=actor, dry_run=dry_run,
