@@ -25,6 +25,8 @@ REST: list[URLPattern | URLResolver] = [
     path("login", accounts.LoginView.as_view()),
     path("me", accounts.MeView.as_view()),
     path("me/notices", notices.ChoiceView.as_view()),
+    path("me/ssh-keys", accounts.SshKeysView.as_view()),
+    path("me/ssh-keys/<int:key_id>", accounts.SshKeyView.as_view()),
     path("tokens", accounts.TokensView.as_view()),
     path("tokens/<int:token_id>", accounts.TokenView.as_view()),
     path("audit", accounts.AuditView.as_view()),
@@ -93,6 +95,7 @@ REST: list[URLPattern | URLResolver] = [
     path("webhook/test", notices.TestView.as_view()),
     path("webhook/deliveries", notices.DeliveriesView.as_view()),
     path("alerts", dispatch.AlertsView.as_view()),
+    path("settings", dispatch.SettingsView.as_view()),
     path("estimates", dispatch.EstimatesView.as_view()),
     path("openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
 ]

@@ -20,6 +20,9 @@ from portal.common.origin import origin
 Values = Mapping[str, Any]
 """What of a thing an entry tells: plain JSON, never a secret."""
 
+PAGE = 100
+"""Entries on a page."""
+
 READ_AGAIN = timedelta(hours=1)
 """Who reads the same thing again within this time is not noted again."""
 
@@ -54,6 +57,27 @@ def audit_entries(*, user: User) -> QuerySet[AuditEntry]:
     if not allowed_everywhere(user, Action.AUDIT_READ):
         raise Denied("The audit log is for administrators and auditors.")
     return AuditEntry.objects.order_by("-id")
+
+
+def audit_found(
+    *,
+    entries: QuerySet[AuditEntry],
+    before: int | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    **exactly: str,
+) -> tuple[list[AuditEntry], bool]:
+    """A page of these entries: older than ``before``, from ``since`` on, up to ``until``, with exactly these values;
+    and whether there are more. One query."""
+    found = entries.filter(**exactly)
+    if before is not None:
+        found = found.filter(pk__lt=before)
+    if since is not None:
+        found = found.filter(at__gte=since)
+    if until is not None:
+        found = found.filter(at__lt=until)
+    rows = list(found[: PAGE + 1])
+    return rows[:PAGE], len(rows) > PAGE
 
 
 def changes_of(before: Values, after: Values) -> tuple[dict[str, Any], dict[str, Any]]:

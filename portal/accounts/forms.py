@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
 
 from django import forms
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.utils.translation import gettext_lazy as _
 
-from portal.accounts.models import Scope
+from portal.accounts.models import Audited, Scope
 
 _TEXT = {"class": "form-control"}
+_SEARCH = {**_TEXT, "type": "search"}
+_YEARS = [MinValueValidator(date(1970, 1, 1)), MaxValueValidator(date(2999, 12, 31))]
+_DATE = {**_TEXT, "type": "date"}
 
 
 class LoginForm(forms.Form):
@@ -67,3 +72,77 @@ class TokenForm(forms.Form):
         """When the token ends; None is never."""
         days: int = self.cleaned_data["days"]
         return now + timedelta(days=days) if days else None
+
+
+class SshKeyForm(forms.Form):
+    """A public SSH key."""
+
+    public = forms.CharField(
+        label=_("Public key"),
+        max_length=10_000,
+        help_text=_("The content of a file that ends with .pub, such as ~/.ssh/id_ed25519.pub."),
+        widget=forms.Textarea(
+            {"class": "form-control mono short", "rows": 3, "spellcheck": "false", "placeholder": "ssh-ed25519 AAAA…"}
+        ),
+    )
+    name = forms.CharField(
+        label=_("Name"),
+        required=False,
+        max_length=100,
+        help_text=_("Empty: the comment at the end of the key."),
+        widget=forms.TextInput({**_TEXT, "placeholder": _("laptop")}),
+    )
+
+
+class AuditForm(forms.Form):
+    """The filters of the audit log."""
+
+    actor = forms.CharField(label=_("Who"), required=False, max_length=64, widget=forms.TextInput(_SEARCH))
+    action = forms.ChoiceField(
+        label=_("What"),
+        required=False,
+        choices=[("", _("Anything")), *sorted(Audited.choices, key=lambda one: one[1])],
+        widget=forms.Select({"class": "form-select"}),
+    )
+    target = forms.CharField(
+        label=_("To what, exactly"), required=False, max_length=255, widget=forms.TextInput(_SEARCH)
+    )
+    vc = forms.CharField(label=_("Virtual cluster"), required=False, max_length=64, widget=forms.TextInput(_SEARCH))
+    since = forms.DateField(
+        label=_("From day"), required=False, validators=_YEARS, widget=forms.DateInput(_DATE, "%Y-%m-%d")
+    )
+    until = forms.DateField(
+        label=_("To day"), required=False, validators=_YEARS, widget=forms.DateInput(_DATE, "%Y-%m-%d")
+    )
+    older = forms.IntegerField(required=False, min_value=1, max_value=2**62, widget=forms.HiddenInput)
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """The filters that are set and possible, as they stand in the address."""
+        self.is_valid()
+        return {name: str(value) for name, value in self.cleaned_data.items() if value}
+
+    @property
+    def filters(self) -> dict[str, Any]:
+        """As the selector takes them; the last day is in it."""
+        self.is_valid()
+        typed = {name: value for name, value in self.cleaned_data.items() if value and name != "older"}
+        for name, days in (("since", 0), ("until", 1)):
+            if day := typed.get(name):
+                typed[name] = datetime.combine(day, time(), UTC) + timedelta(days=days)
+        return typed
+
+    @property
+    def before(self) -> int | None:
+        """The entry below which the page begins."""
+        self.is_valid()
+        before: int | None = self.cleaned_data.get("older")
+        return before
+
+    @property
+    def api(self) -> dict[str, str]:
+        """The same filters as the API calls them."""
+        return {
+            name: value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
+            for name, value in self.filters.items()
+        }

@@ -92,6 +92,24 @@ class Token(models.Model):
         return hashlib.sha256(secret.encode()).hexdigest()
 
 
+class SshKey(models.Model):
+    """A public SSH key. ``public`` is its line without the comment, ``fingerprint`` as OpenSSH shows it."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="ssh_keys")
+    name = models.CharField(max_length=100)
+    kind = models.CharField(max_length=64)
+    public = models.TextField()
+    fingerprint = models.CharField(max_length=64)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["user", "fingerprint"], name="ssh_key_once")]
+
+    def __str__(self) -> str:
+        return self.fingerprint
+
+
 class Audited(models.TextChoices):
     """What the audit log tells of."""
 
@@ -105,6 +123,7 @@ class Audited(models.TextChoices):
     TOKEN_CREATE = "token.create", "Made a token"  # noqa: S105
     TOKEN_REVOKE = "token.revoke", "Revoked a token"  # noqa: S105
     TOKEN_USE = "token.use", "Used a token, the first time of a day"  # noqa: S105
+    SSH_KEY = "ssh_key", "Stored or forgot an SSH key"
     VC_CREATE = "vc.create", "Made a virtual cluster"
     VC_REMOVE = "vc.remove", "Removed a virtual cluster"
     VC_RULES = "vc.rules", "Changed a virtual cluster's rules"
@@ -160,3 +179,14 @@ class AuditEntry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.actor or 'portal'} {self.action} {self.target}"
+
+    @property
+    def changed(self) -> list[str]:
+        """The names of what has changed."""
+        return list({**(self.before or {}), **(self.after or {})})
+
+    @property
+    def changes(self) -> list[tuple[str, object, object]]:
+        """Each of them with what it was and what it became; a dash: it was not there."""
+        before, after = self.before or {}, self.after or {}
+        return [(name, before.get(name, "–"), after.get(name, "–")) for name in self.changed]

@@ -11,4 +11,7 @@ urlpatterns = [
     path("profile/password", views.password_change, name="password"),
     path("profile/tokens", views.token_new, name="token-new"),
     path("profile/tokens/<int:token_id>/revoke", views.token_end, name="token-end"),
+    path("profile/ssh-keys", views.ssh_keys, name="ssh-keys"),
+    path("profile/ssh-keys/<int:key_id>/forget", views.ssh_key_end, name="ssh-key-end"),
+    path("audit", views.audit, name="audit"),
 ]

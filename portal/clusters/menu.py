@@ -27,7 +27,14 @@ ENTRIES = (
     Entry("vcs", _("Virtual clusters")),
     Entry("users", _("Users"), Action.USER_READ),
     Entry("groups", _("Groups"), Action.GROUP_READ),
+    Entry("alerts", _("Alerts"), Action.ALERT_READ),
+    Entry("storages", _("Storages")),
+    Entry("images", _("Images")),
+    Entry("skus", _("Hardware kinds")),
+    Entry("configuration", _("Cluster configuration"), Action.CLUSTER_CONFIGURE),
+    Entry("audit", _("Audit log"), Action.AUDIT_READ),
     Entry("webhook", _("Webhook"), Action.WEBHOOK_READ),
+    Entry("settings", _("Settings"), Action.SETTINGS_READ),
 )
 
 

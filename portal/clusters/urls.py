@@ -46,4 +46,11 @@ urlpatterns = [
         "groups/<person:group>/members/<person:username>/remove", views.group_member_remove, name="group-member-remove"
     ),
     path("groups/<person:group>/remove", views.group_end, name="group-remove"),
+    path("storages", views.storages, name="storages"),
+    path("new-storage", views.storage_new, name="storage-new"),
+    path("storages/<name:name>", views.storage_page, name="storage"),
+    path("storages/<name:name>/remove", views.storage_end, name="storage-remove"),
+    path("images", views.images, name="images"),
+    path("images/<int:rule_id>/remove", views.image_end, name="image-remove"),
+    path("skus", views.skus, name="skus"),
 ]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import yaml
 from django import forms
+from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
 from portal.clusters.models import VirtualCluster
@@ -71,3 +73,46 @@ class QuotaForm(SeenForm):
         """The lines that shall be different."""
         typed = {key: self.cleaned_data[name] for name, key in self.keys.items()}
         return {key: count for key, count in typed.items() if count != self.before[key]}
+
+
+class _Plain(yaml.SafeLoader):
+    """YAML without anchors: a few lines of them can stand for gigabytes."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError(_("Anchors and aliases are not taken here: write out what they stand for."))
+        return super().compose_node(parent, index)
+
+
+class ConfigurationForm(forms.Form):
+    """A HiveD-style configuration: a file, or its text."""
+
+    seen = forms.IntegerField(required=False, min_value=0, max_value=2**62, widget=forms.HiddenInput)
+    file = forms.FileField(
+        label=_("A file"), required=False, widget=forms.FileInput({**_TEXT, "accept": ".yaml,.yml,.json"}),
+        help_text=_("YAML or JSON; it takes the place of the text."),
+    )  # fmt: skip
+    document = forms.CharField(
+        label=_("Configuration"), required=False, strip=False, max_length=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
+        widget=forms.Textarea({**_TEXT, "class": "form-control mono", "rows": 24, "spellcheck": "false",
+                               "wrap": "off"}),
+    )  # fmt: skip
+
+    def clean(self) -> dict[str, Any]:
+        """The text, and ``parsed`` what it says."""
+        typed = self.cleaned_data
+        file = typed.get("file")
+        try:
+            if file is not None and file.size > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
+                raise forms.ValidationError({"file": _("This file is too large for a configuration.")})
+            text = file.read().decode("utf-8-sig") if file is not None else typed.get("document") or ""
+            typed["document"] = text
+            typed["parsed"] = yaml.load(text, Loader=_Plain)  # noqa: S506  # a safe loader, and less
+        except UnicodeDecodeError:
+            raise forms.ValidationError({"file": _("This is no text in UTF-8.")}) from None
+        except (yaml.YAMLError, RecursionError, ValueError) as error:
+            message = _("This is no YAML: %(why)s") % {"why": str(error) or _("nested too deeply")}
+            raise forms.ValidationError({"document": message}) from None
+        if not isinstance(typed["parsed"], dict):
+            raise forms.ValidationError({"document": _("A configuration has physicalCluster and virtualClusters.")})
+        return typed

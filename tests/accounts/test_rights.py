@@ -176,6 +176,7 @@ CASES = {
     "group_member_add": Case("group.manage", "PUT", "groups/spares/members/extra", sees="group.read"),
     "group_member_remove": Case("group.manage", "DELETE", "groups/spares/members/spare", sees="group.read"),
     "group_remove": Case("group.manage", "DELETE", "groups/spares", sees="group.read"),
+    "setting_list": Case("settings.read", "GET", "settings", None, 403),
     "alert_list": Case("alert.read", "GET", "alerts"),
     "template_list": Case("template.read", "GET", "templates"),
     "template": Case("template.read", "GET", "templates/{template}", sees="template.read"),
@@ -209,6 +210,7 @@ OWN_AFFAIRS = {
     "registry_login_list", "registry_login_set", "registry_login_delete",
     "code_list", "code_limits", "code_upload", "code_forget",
     "notice_choice", "notice_choice_set",
+    "ssh_key_list", "ssh_key_add", "ssh_key_remove",
 }  # fmt: skip
 
 

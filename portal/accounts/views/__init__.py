@@ -8,8 +8,13 @@ from portal.accounts.views.account import (
     token_end,
     token_new,
 )
+from portal.accounts.views.audit import audit
+from portal.accounts.views.keys import ssh_key_end, ssh_keys
 
 __all__ = [
+    "audit",
+    "ssh_key_end",
+    "ssh_keys",
     "login_page",
     "logout_page",
     "password_change",

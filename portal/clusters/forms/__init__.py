@@ -1,5 +1,6 @@
 """What people type on the pages of the cluster."""
 
+from portal.clusters.forms.means import ImageForm, NewStorageForm, PriceForm, StorageForm
 from portal.clusters.forms.people import (
     GroupForm,
     JoinForm,
@@ -22,6 +23,10 @@ from portal.clusters.forms.teams import (
 )
 
 __all__ = [
+    "ImageForm",
+    "NewStorageForm",
+    "PriceForm",
+    "StorageForm",
     "FirmRightForm",
     "GroupForm",
     "IntentForm",

@@ -9,9 +9,11 @@ from portal.clusters.views.groups import (
     groups,
 )
 from portal.clusters.views.map import cluster, node_intent, node_topology
+from portal.clusters.views.means import image_end, images, skus
 from portal.clusters.views.people import user_end, user_new, user_page, user_password, users
 from portal.clusters.views.people_import import users_import, users_import_progress
 from portal.clusters.views.secrets import login_forget, login_store, secret_forget, secret_store, secrets
+from portal.clusters.views.storages import storage_end, storage_new, storage_page, storages
 from portal.clusters.views.teams import (
     firm_right_give,
     firm_right_take,
@@ -23,6 +25,13 @@ from portal.clusters.views.teams import (
 from portal.clusters.views.vcs import vc_end, vc_new, vcs
 
 __all__ = [
+    "image_end",
+    "images",
+    "skus",
+    "storage_end",
+    "storage_new",
+    "storage_page",
+    "storages",
     "login_forget",
     "login_store",
     "secret_forget",

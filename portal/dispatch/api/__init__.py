@@ -4,5 +4,14 @@ from portal.dispatch.api.alerts import AlertsView
 from portal.dispatch.api.cluster import ClusterView
 from portal.dispatch.api.estimates import EstimatesView
 from portal.dispatch.api.quotas import QuotaChangesView, QuotaChangeView, QuotasView
+from portal.dispatch.api.settings import SettingsView
 
-__all__ = ["AlertsView", "ClusterView", "EstimatesView", "QuotaChangeView", "QuotaChangesView", "QuotasView"]
+__all__ = [
+    "AlertsView",
+    "ClusterView",
+    "EstimatesView",
+    "QuotaChangeView",
+    "QuotaChangesView",
+    "QuotasView",
+    "SettingsView",
+]

@@ -1,5 +1,7 @@
-"""Pages of what the scheduler is told: quotas."""
+"""Pages of what the scheduler is told, and of what is wrong."""
 
+from portal.dispatch.views.alerts import alerts, settings
+from portal.dispatch.views.configuration import configuration
 from portal.dispatch.views.quota import quota, quota_change_end
 
-__all__ = ["quota", "quota_change_end"]
+__all__ = ["alerts", "configuration", "quota", "quota_change_end", "settings"]

@@ -1,0 +1,100 @@
+"""The public SSH keys of people, with which they reach jobs that run an SSH server."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from datetime import datetime
+from typing import NamedTuple
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited, SshKey, User
+from portal.common.errors import Conflict, Fault, Invalid, NotFound
+
+MOST_KEYS = 50
+LEAST_RSA_BITS = 2048
+
+
+class PublicKey(NamedTuple):
+    """A key as it is kept: one line without its comment, what it is made with, and its fingerprint as OpenSSH shows
+    it."""
+
+    line: str
+    kind: str
+    fingerprint: str
+    comment: str
+
+
+def public_key_read(text: str) -> PublicKey:
+    """The key in a line of ``authorized_keys``, or of a ``.pub`` file. Raises Invalid for anything else: options,
+    several lines, a private key."""
+    words = text.strip().split(None, 2)
+    if "PRIVATE KEY" in text:
+        raise _refused("this is a private key: keep it to yourself, and give the file that ends with .pub")
+    if "\n" in text.strip() or len(words) < 2:
+        raise _refused("one line is wanted, such as ssh-ed25519 AAAA… alice@laptop")
+    line = f"{words[0]} {words[1]}"
+    try:
+        key = load_ssh_public_key(line.encode())
+        blob = base64.b64decode(words[1], validate=True)
+    except UnsupportedAlgorithm:
+        raise _refused(f"keys of the kind {words[0][:40]} are not taken; make one with ssh-keygen -t ed25519") from None
+    except ValueError:
+        raise _refused("this is no public SSH key; it is the content of a file that ends with .pub") from None
+    if isinstance(key, rsa.RSAPublicKey) and key.key_size < LEAST_RSA_BITS:
+        raise _refused(f"an RSA key of {key.key_size} bits is too short; {LEAST_RSA_BITS} are the least")
+    digest = base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
+    return PublicKey(line, words[0], f"SHA256:{digest}", words[2] if len(words) > 2 else "")
+
+
+def _refused(message: str) -> Invalid:
+    return Invalid([Fault("public", message, "invalid")])
+
+
+def ssh_keys_of(*, user: User) -> QuerySet[SshKey]:
+    """The user's keys, by name."""
+    return SshKey.objects.filter(user=user)
+
+
+def ssh_key_get(*, user: User, key_id: int) -> SshKey:
+    """A key of the user's own; NotFound otherwise."""
+    key = ssh_keys_of(user=user).filter(pk=key_id).first()
+    if key is None:
+        raise NotFound("SSH key", key_id)
+    return key
+
+
+def ssh_key_add(*, user: User, name: str, public: str, now: datetime) -> SshKey:
+    """Store a public key; without a name its comment is its name. Raises Invalid for what is none, Conflict where the
+    user has it already or has too many."""
+    read = public_key_read(public)
+    if SshKey.objects.filter(user=user).count() >= MOST_KEYS:
+        raise Conflict(f"{MOST_KEYS} keys are stored, and there can be no more; forget one first.")
+    try:
+        with transaction.atomic():
+            key = SshKey.objects.create(
+                user=user, name=(name or read.comment or read.kind)[:100], kind=read.kind, public=read.line,
+                fingerprint=read.fingerprint, created_at=now,
+            )  # fmt: skip
+            audit_write(Audited.SSH_KEY, actor=user.username, target=user.username, now=now, after=_told(key))
+    except IntegrityError:
+        raise Conflict("This key is stored already.") from None
+    return key
+
+
+def ssh_key_remove(*, key: SshKey, now: datetime) -> None:
+    """Forget a key. Doing it twice is doing it once."""
+    with transaction.atomic():
+        if SshKey.objects.filter(pk=key.pk).delete()[0]:
+            name = key.user.username
+            audit_write(Audited.SSH_KEY, actor=name, target=name, now=now, before=_told(key))
+
+
+def _told(key: SshKey) -> dict[str, str]:
+    return {"name": key.name, "fingerprint": key.fingerprint}

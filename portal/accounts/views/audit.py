@@ -1,0 +1,32 @@
+"""The page of the audit log: filters, pages, and the way to take it away."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from portal.accounts.audit import audit_entries, audit_found
+from portal.accounts.forms import AuditForm
+from portal.accounts.pages import PageRequest
+
+
+@login_required
+@require_safe
+def audit(request: PageRequest) -> HttpResponse:
+    """Entries, newest first."""
+    form = AuditForm(request.GET)
+    entries, more = audit_found(entries=audit_entries(user=request.user), before=form.before, **form.filters)
+    kept = {name: value for name, value in form.chosen.items() if name != "older"}
+    context = {
+        "form": form,
+        "entries": entries,
+        "filtered": bool(kept),
+        "newest_query": urlencode(kept),
+        "older_query": urlencode({**kept, "older": entries[-1].pk}) if more else "",
+        "export_query": urlencode(form.api),
+    }
+    return render(request, "accounts/audit.html", context, status=400 if form.errors else 200)

@@ -1,0 +1,43 @@
+"""The page of one's SSH keys."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST
+
+from portal.accounts.forms import SshKeyForm
+from portal.accounts.keys import ssh_key_add, ssh_key_get, ssh_key_remove, ssh_keys_of
+from portal.accounts.pages import PageRequest
+from portal.common.errors import Refused
+from portal.common.forms import refusal_show
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def ssh_keys(request: PageRequest) -> HttpResponse:
+    """Lists them and adds one."""
+    form = SshKeyForm(request.POST if request.method == "POST" else None)
+    if form.is_valid():
+        try:
+            made = ssh_key_add(user=request.user, **form.cleaned_data, now=timezone.now())
+        except Refused as refusal:
+            refusal_show(form, refusal, at="public")
+        else:
+            messages.success(request, _("The key %(name)s is stored.") % {"name": made.name})
+            return redirect("ssh-keys")
+    context = {"form": form, "keys": ssh_keys_of(user=request.user)}
+    return render(request, "accounts/keys.html", context, status=400 if form.errors else 200)
+
+
+@login_required
+@require_POST
+def ssh_key_end(request: PageRequest, key_id: int) -> HttpResponse:
+    """Forgets one."""
+    ssh_key_remove(key=ssh_key_get(user=request.user, key_id=key_id), now=timezone.now())
+    messages.success(request, _("The key is forgotten."))
+    return redirect("ssh-keys")

@@ -1,0 +1,87 @@
+"""What administrators type about storages, images and hardware kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.core.validators import RegexValidator
+from django.utils.translation import gettext_lazy as _
+
+from portal.clusters.models.images import PATTERN_LENGTH
+from portal.clusters.models.names import NAME
+from portal.common.forms import SELECT, TEXT, SeenForm, Words, checkbox
+
+PATTERN = RegexValidator(
+    r"^[A-Za-z0-9._:/@*?\[\]!+-]+\Z", _("Part of an image's name, with * for any text and ? for a character.")
+)
+
+
+class _About(forms.Form):
+    """What can be said of every storage."""
+
+    kind = forms.ChoiceField(
+        label=_("Kind"), widget=forms.Select(SELECT),
+        choices=[("path", _("A folder that each server mounts itself")), ("nfs", _("NFS"))],
+    )  # fmt: skip
+    root = forms.CharField(
+        label=_("Folder"), max_length=500, widget=forms.TextInput({**TEXT, "placeholder": "/mnt/data"}),
+        help_text=_("Absolute, and the same on every server that offers it."),
+    )  # fmt: skip
+    export = forms.CharField(
+        label=_("NFS export"), max_length=500, required=False,
+        widget=forms.TextInput({**TEXT, "placeholder": "filer:/data"}), help_text=_("Of NFS only."),
+    )  # fmt: skip
+    virtual_clusters = Words(label=_("Virtual clusters whose jobs may use it"), help_text=_("Apart by commas."))
+    everyone = checkbox(_("Every job may use it"))
+    read_only = checkbox(_("Read only"))
+    per_user = checkbox(_("Each user has a folder of their own"), _("and sees nothing else of it."))
+    must_be_mount = checkbox(
+        _("Only where something is mounted there"),
+        _("A server with nothing mounted at the folder does not offer it."),
+        initial=True,
+    )
+    jobs = checkbox(_("Job folders lie here"), _("Of one storage in the whole cluster."))
+
+
+class NewStorageForm(_About):
+    """A new storage."""
+
+    name = forms.CharField(
+        label=_("Name"), max_length=64, validators=[NAME], widget=forms.TextInput(TEXT),
+        help_text=_("Job files call it so."),
+    )  # fmt: skip
+    field_order = ("name",)
+
+
+class StorageForm(SeenForm, _About):
+    """What shall be different of a storage."""
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """As the service takes them; virtual clusters are by themselves."""
+        return {name: value for name, value in self.cleaned_data.items() if name not in {"seen", "virtual_clusters"}}
+
+
+class ImageForm(forms.Form):
+    """A pattern of images that may run."""
+
+    pattern = forms.CharField(
+        label=_("Images"), max_length=PATTERN_LENGTH, validators=[PATTERN],
+        widget=forms.TextInput({**TEXT, "placeholder": "nvcr.io/nvidia/*"}),
+        help_text=_("An image's name, * for any text; without a tag all tags are meant."),
+    )  # fmt: skip
+    vc = forms.CharField(
+        label=_("Virtual cluster"), max_length=64, required=False, widget=forms.TextInput(TEXT),
+        help_text=_("Empty: all that have no patterns of their own."),
+    )  # fmt: skip
+    note = forms.CharField(label=_("Note"), max_length=500, required=False, widget=forms.TextInput(TEXT))
+
+
+class PriceForm(forms.Form):
+    """What a GPU hour costs."""
+
+    price = forms.DecimalField(
+        label=_("Price of a GPU hour"), required=False, min_value=0, max_digits=10, decimal_places=4,
+        widget=forms.NumberInput({**TEXT, "step": "any"}),
+    )  # fmt: skip

@@ -1,0 +1,101 @@
+"""Pages of storages: the list with where each is offered, a new one, changing and removing one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from portal.accounts.pages import PageRequest
+from portal.accounts.rights import Action, allowed_everywhere
+from portal.clusters.forms import NewStorageForm, StorageForm
+from portal.clusters.models import Storage
+from portal.clusters.selectors import storage_right, storage_to_manage, storages_placed, storages_seen
+from portal.clusters.services import storage_change, storage_create, storage_remove, storage_told, vcs_named
+from portal.common.errors import ChangedMeanwhile, Refused
+from portal.common.forms import refusal_show
+from portal.common.versions import version_of
+
+
+@login_required
+@require_safe
+def storages(request: PageRequest) -> HttpResponse:
+    """Administrators and auditors see all, others those that their jobs may mount."""
+    rows = storages_seen(user=request.user).prefetch_related("vcs").order_by("name").distinct()
+    context = {
+        "placed": storages_placed(storages=list(rows)),
+        "may_manage": allowed_everywhere(request.user, Action.STORAGE_MANAGE),
+    }
+    return render(request, "clusters/storages.html", context)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def storage_new(request: PageRequest) -> HttpResponse:
+    """Makes a storage."""
+    storage_right(user=request.user)
+    form = NewStorageForm(request.POST if request.method == "POST" else None)
+    if form.is_valid():
+        about = dict(form.cleaned_data)
+        try:
+            vcs = vcs_named(about.pop("virtual_clusters"))
+            made = storage_create(**about, vcs=vcs, now=timezone.now(), actor=request.user.username)
+        except Refused as refusal:
+            refusal_show(form, refusal)
+        else:
+            messages.success(request, _("The storage %(name)s is made.") % {"name": made.name})
+            return redirect("storages")
+    return render(request, "clusters/storage.html", {"form": form}, status=400 if form.errors else 200)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def storage_page(request: PageRequest, name: str) -> HttpResponse:
+    """Changes a storage."""
+    storage = storage_to_manage(user=request.user, name=name)
+    form = _form(storage, request.POST if request.method == "POST" else None)
+    if form.is_valid() and _changed(form, storage, request.user.username):
+        messages.success(request, _("%(name)s is changed.") % {"name": name})
+        return redirect("storages")
+    status = 409 if form.overtaken else 400 if form.errors else 200
+    return render(request, "clusters/storage.html", {"form": form, "storage": storage}, status=status)
+
+
+def _form(storage: Storage, data: Any) -> StorageForm:
+    told = storage_told(storage)
+    return StorageForm(data, present=told, seen=version_of(told))
+
+
+def _changed(form: StorageForm, storage: Storage, actor: str) -> bool:
+    try:
+        storage_change(
+            storage=storage, changes=form.changes, vcs=vcs_named(form.cleaned_data["virtual_clusters"]),
+            seen=form.cleaned_data["seen"] or None, now=timezone.now(), actor=actor,
+        )  # fmt: skip
+    except ChangedMeanwhile:
+        form.take_present()
+    except Refused as refusal:
+        refusal_show(form, refusal)
+    else:
+        return True
+    return False
+
+
+@login_required
+@require_POST
+def storage_end(request: PageRequest, name: str) -> HttpResponse:
+    """Forgets a storage; what lies in it stays."""
+    storage = storage_to_manage(user=request.user, name=name)
+    try:
+        storage_remove(storage=storage, now=timezone.now(), actor=request.user.username)
+    except Refused as refusal:
+        messages.error(request, refusal.detail)
+        return redirect("storage", name=name)
+    messages.success(request, _("%(name)s is forgotten; what lies in it stays.") % {"name": name})
+    return redirect("storages")

@@ -1,0 +1,43 @@
+"""REST: how the portal was set up."""
+
+from __future__ import annotations
+
+from drf_spectacular.utils import OpenApiExample, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from portal.accounts.rest import ApiView
+from portal.common.serializers import Answer
+from portal.dispatch.overview import settings_shown
+
+
+class SettingAnswer(Answer):
+    name = serializers.CharField(help_text="the variable of the environment")
+    group = serializers.CharField()
+    meaning = serializers.CharField()
+    value = serializers.CharField(allow_blank=True)
+
+
+DAYS = {
+    "name": "BERTH_LOG_RETENTION_DAYS",
+    "group": "Limits and keeping",
+    "meaning": "days for which logs are kept",
+    "value": "90",
+}
+
+
+class SettingsView(ApiView):
+    """The settings that came from the environment."""
+
+    pagination_class = None
+
+    @extend_schema(
+        operation_id="setting_list",
+        responses=SettingAnswer(many=True),
+        examples=[OpenApiExample("how long logs are kept", DAYS, response_only=True)],
+    )
+    def get(self, request: Request) -> Response:
+        """Their names, what they do, their values; never a secret. They are changed in the environment. For
+        administrators and auditors."""
+        return self.listed(settings_shown(user=self.user), SettingAnswer)
