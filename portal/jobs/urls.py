@@ -21,4 +21,8 @@ urlpatterns = [
     path("jobs/<int:job_id>/resume", views.job_resume_page, name="job-resume"),
     path("queue", views.queue, name="queue"),
     path("submit", views.submit, name="submit"),
+    path("templates", views.templates, name="templates"),
+    path("templates/new", views.template_new, name="template-new"),
+    path("templates/<int:template_id>", views.template_page, name="template"),
+    path("templates/<int:template_id>/remove", views.template_remove_page, name="template-remove"),
 ]

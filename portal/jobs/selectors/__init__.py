@@ -32,7 +32,14 @@ from portal.jobs.selectors.queue import (
     queue_rows,
     queue_waiting,
 )
-from portal.jobs.selectors.templates import template_get, template_home, template_restrict, template_to_write
+from portal.jobs.selectors.templates import (
+    TemplateHomes,
+    template_get,
+    template_home,
+    template_homes,
+    template_restrict,
+    template_to_write,
+)
 from portal.jobs.selectors.usage import PastUse, usage_folded
 from portal.jobs.selectors.usage_report import (
     GROUPS,
@@ -51,6 +58,8 @@ from portal.jobs.selectors.visible import (
 )
 
 __all__ = [
+    "TemplateHomes",
+    "template_homes",
     "Choices",
     "VcChoice",
     "job_choices",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from django.db.models import Q, QuerySet
 
 from portal.accounts.models import User
@@ -46,6 +48,27 @@ def template_home(*, user: User, vc: str | None, public: bool) -> User | Virtual
         template_publish_right(user=user)
         return None
     return user
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateHomes:
+    """Where somebody may write templates: of these virtual clusters (names), of everybody, and one's own."""
+
+    user: int
+    vcs: tuple[str, ...]
+    public: bool
+
+    def covers(self, template: JobTemplate) -> bool:
+        """Whether that template is among them; it comes with its virtual cluster."""
+        if template.user_id is not None:
+            return template.user_id == self.user
+        return template.vc.name in self.vcs if template.vc is not None else self.public
+
+
+def template_homes(*, user: User) -> TemplateHomes:
+    """Where the user may write templates. One query."""
+    vcs = vc_restrict(user=user, action=Action.TEMPLATE_WRITE).order_by("name").values_list("name", flat=True)
+    return TemplateHomes(user.pk, tuple(vcs), allowed_everywhere(user, Action.TEMPLATE_PUBLISH))
 
 
 def template_publish_right(*, user: User) -> None:

@@ -11,6 +11,7 @@ from portal.jobs.views.pages import (
     queue,
 )
 from portal.jobs.views.submitting import submit
+from portal.jobs.views.templates import template_new, template_page, template_remove_page, templates
 
 __all__ = [
     "SECTIONS",
@@ -23,4 +24,8 @@ __all__ = [
     "job_stop_page",
     "queue",
     "submit",
+    "template_new",
+    "template_page",
+    "template_remove_page",
+    "templates",
 ]

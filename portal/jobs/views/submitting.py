@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import RequestDataTooBig
@@ -11,12 +13,14 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
+from portal.accounts.models import User
 from portal.accounts.pages import PageRequest
 from portal.clusters.selectors import vcs_for_submit
 from portal.common.errors import RateLimited
 from portal.jobs.forms import JobFileForm
 from portal.jobs.limits import SUBMITS
-from portal.jobs.selectors import code_limits, job_choices, job_get
+from portal.jobs.samples import sample_get
+from portal.jobs.selectors import code_limits, job_choices, job_get, template_get
 from portal.jobs.services import job_submit
 from portal.jobs.spec import Problem, SpecInvalid
 
@@ -55,14 +59,30 @@ def _submit_page(
 
 
 def _first_file(request: PageRequest) -> str:
-    """What the editor opens with: the file of the job that is submitted again, else a small example."""
-    again = request.GET.get("again", "")
-    if again.isascii() and again.isdigit() and len(again) < 19:
-        return job_get(user=request.user, job_id=int(again)).config
-    vc = vcs_for_submit(request.user).first()
-    return EXAMPLE.format(vc=vc.name if vc else "default")
+    """What the editor opens with: the file of the job that is submitted again, a template's, one of the gallery, else
+    a small example."""
+    if again := _number(request, "again"):
+        return job_get(user=request.user, job_id=again).config
+    if template := _number(request, "template"):
+        return _at_home(template_get(user=request.user, template_id=template).file, request.user)
+    name = request.GET.get("sample", "")
+    return _at_home(sample_get(name=name).file if name else EXAMPLE, request.user)
 
 
+def _number(request: PageRequest, name: str) -> int:
+    """A whole number of the address; 0 where there is none."""
+    text = request.GET.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+
+
+def _at_home(file: str, user: User) -> str:
+    """A file that names no virtual cluster, for the user's first."""
+    vc = None if _NAMES_VC.search(file) else vcs_for_submit(user).first()
+    return f"{file.rstrip()}\n\ndefaults:\n  virtualCluster: {vc.name}\n" if vc else file
+
+
+_NAMES_VC = re.compile(r"^(defaults\s*:|[{\"'])", re.MULTILINE)
+"""Or the file is written in a way to which no line can be added."""
 EXAMPLE = """\
 protocolVersion: 2
 name: my-job
@@ -84,7 +104,4 @@ taskRoles:
       gpu: 1
     commands:
       - echo "hello from $(hostname)"
-
-defaults:
-  virtualCluster: {vc}
 """
