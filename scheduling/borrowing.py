@@ -10,7 +10,7 @@ from scheduling.fairness import turns
 from scheduling.jobs import Borrow, Job
 from scheduling.ordering import Walk
 from scheduling.shapes import Choice, Shape, apart, needs_of
-from scheduling.state import Ahead, Late, State, Trial
+from scheduling.state import LED, Ahead, Late, State, Trial
 
 
 class Borrowing:
@@ -133,7 +133,7 @@ class Borrowing:
         if job.opportunistic:
             ahead = self._ahead.setdefault(job.vc, Ahead())
             shape = self.state.shapes.of(job)
-            share = self.trial.share(job.vc, job.user)
+            share = LED if job.led else self.trial.share(job.vc, job.user)
             self.trial.late.append(Late(job, shape, shape.choices, ahead.join(job.priority, share, shape.chains)))
 
 

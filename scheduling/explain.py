@@ -127,12 +127,14 @@ def taking_over(victims: Sequence[str]) -> Reason:
 
 
 @lru_cache(maxsize=1 << 14)
-def order(ahead: int, by_priority: int, by_share: int) -> Reason:
+def order(ahead: int, by_priority: int, by_share: int, by_hand: int = 0) -> Reason:
     """Jobs of the same team that want the same SKU come first and wait themselves."""
-    by_submission = ahead - by_priority - by_share
+    by_submission = ahead - by_priority - by_share - by_hand
     parts = []
     if by_priority:
         parts.append(f"{by_priority} by priority")
+    if by_hand:
+        parts.append(f"{by_hand} put there by a lead")
     if by_share:
         parts.append(f"{by_share} by smaller recent use")
     if by_submission:
@@ -140,6 +142,8 @@ def order(ahead: int, by_priority: int, by_share: int) -> Reason:
     numbers: dict[str, int | str] = {
         "ahead": ahead, "by_priority": by_priority, "by_share": by_share, "by_submission": by_submission,
     }  # fmt: skip
+    if by_hand:
+        numbers["by_hand"] = by_hand
     verb = "is" if ahead == 1 else "are"
     return Reason(Code.ORDER, numbers, f"{ahead} of your team {verb} ahead: {', '.join(parts)}")
 

@@ -51,7 +51,8 @@ class Job(NamedTuple):
     """A job and those of its tasks that wait now (`wanted`); times are ms since the epoch or durations in ms.
 
     A gang wants all its tasks or none; a job that is not a gang may want some while others run.
-    Order: higher `priority`, then earlier `submitted_ms`, then smaller `order_id`, then `id`.
+    Order: higher `priority`, then earlier `submitted_ms`, then smaller `order_id`, then `id`. `led`: somebody gave it
+    a place by hand: it comes before all others of its priority, such jobs by `submitted_ms`.
     `after` names jobs that must be over first: none of them may be finished, or the job waits for ever.
     `avoid_nodes` were at fault: they are used only when the other nodes could never hold the job.
     `only_nodes` None is every node. `warm_nodes` have its images already.
@@ -77,6 +78,7 @@ class Job(NamedTuple):
     warm_nodes: frozenset[str] = frozenset()
     after: tuple[str, ...] = ()
     paused: bool = False
+    led: bool = False
 
     @property
     def opportunistic(self) -> bool:

@@ -1,4 +1,5 @@
-"""Who comes first inside a virtual cluster: priority, then the user with the smaller share, then submission.
+"""Who comes first inside a virtual cluster: priority, then who was given a place by hand, then the user with the
+smaller share, then submission.
 
 Jobs that wait and guaranteed jobs that run on loan stand in one queue: quota is granted strictly in its order.
 """
@@ -59,6 +60,7 @@ class Queue:
         self.version = self.front = self.wanting_loan = 0
         self._levels: dict[int, dict[tuple[str, bool], Bucket]] = {}
         self._where: dict[str, tuple[Bucket, Entry]] = {}
+        self._by_hand: set[str] = set()
         self._held_up: tuple[Rank, frozenset[str]] | None = None
 
     def add(self, job: Job, user: str, shape: Shape, *, wants_loan: bool = True) -> None:
@@ -72,6 +74,8 @@ class Queue:
         insort(bucket.entries, entry)
         bucket.shapes[shape.number] = bucket.shapes.get(shape.number, 0) + 1
         self._where[job.id] = bucket, entry
+        if job.led:
+            self._by_hand.add(job.id)
         self.wanting_loan += wants_loan
         self._changed(bucket, entry)
 
@@ -81,6 +85,7 @@ class Queue:
         if known is None:
             return
         bucket, entry = known
+        self._by_hand.discard(job_id)
         self.wanting_loan -= bucket.wants_loan
         del bucket.entries[bisect_left(bucket.entries, entry[:3])]
         bucket.shapes[entry[4].number] -= 1
@@ -103,17 +108,26 @@ class Queue:
     def _changed(self, bucket: Bucket, entry: Entry) -> None:
         self.version += 1
         held, chains = self._held_up, entry[4].chains
-        self.front += held is None or (-bucket.priority, entry[:3]) <= held[0] or not chains or not chains <= held[1]
+        self.front += (
+            held is None
+            or (-bucket.priority, entry[:3]) <= held[0]
+            or not chains
+            or not chains <= held[1]
+            or entry[3].led
+        )
 
     def walk(self, share: Callable[[str], float], first: Collection[str] = (), *, wanting_loan: bool = False) -> "Walk":
-        """Through the queue in order; `share` gives a user's share, jobs in `first` lead their priority, in the
-        order given.
+        """Through the queue in order; `share` gives a user's share. Those that were given a place by hand lead their
+        priority, then jobs in `first`, in the order given.
 
         `wanting_loan`: only those that may want one.
         """
         leading: dict[int, list[tuple[Bucket, Entry]]] = {}
-        for bucket, entry in (self._where[name] for name in first if name in self._where):
-            leading.setdefault(bucket.priority, []).append((bucket, entry))
+        by_hand = sorted(self._by_hand, key=lambda name: self._where[name][1][:3])
+        kept = [name for name in first if name in self._where and name not in self._by_hand]
+        for bucket, entry in [self._where[name] for name in [*by_hand, *kept]]:
+            if bucket.wants_loan or not wanting_loan:
+                leading.setdefault(bucket.priority, []).append((bucket, entry))
         levels: list[list[Bucket]] = []
         for priority in sorted(self._levels, reverse=True):
             buckets = [one for one in self._levels[priority].values() if one.wants_loan or not wanting_loan]

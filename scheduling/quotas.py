@@ -12,7 +12,7 @@ from scheduling.ordering import merged, rank
 from scheduling.reservation import reserve
 from scheduling.shapes import CPU_CHAIN, Choice, Shape
 from scheduling.snapshot import Claim
-from scheduling.state import Late, Line, Trial
+from scheduling.state import LED, Counts, Late, Line, Trial
 from scheduling.virtual import Owed
 
 _NEVER = _NONE = frozenset[str]()
@@ -188,7 +188,7 @@ class Quotas:
             elif capped or job.paused or job.after or job.id in claims or job.id in running:
                 yield job
             else:
-                is_late(Late(job, shape, (), join(job.priority, share, chains)))
+                is_late(Late(job, shape, (), join(job.priority, LED if job.led else share, chains)))
 
     def _early(self, job: Job, shape: Shape, line: Line) -> frozenset[str]:
         """The chains whose kept cells the job leaves by its time limit before they are needed."""
@@ -227,13 +227,14 @@ class Quotas:
         if behind and self._last_in_line != job.id:
             self._join(job, frozenset(behind))
 
-    def _join(self, job: Job, chains: frozenset[str]) -> tuple[int, int, int] | None:
+    def _join(self, job: Job, chains: frozenset[str]) -> Counts | None:
         """The job stands before all that come after it: once, however many of its tasks wait or run on loan. Counted
         for reasons only."""
         if not self._told:
             return None
         self._last_in_line = job.id
-        return self.lines[job.vc].ahead.join(job.priority, self.trial.share(job.vc, job.user), chains)
+        share = LED if job.led else self.trial.share(job.vc, job.user)
+        return self.lines[job.vc].ahead.join(job.priority, share, chains)
 
     def _wait_for_cells(self, job: Job) -> None:
         """Tasks of a job that is taking cells are asked for when it has them; until then nobody passes them."""

@@ -43,6 +43,13 @@ class Passed:
     alike: dict[float, int] = field(default_factory=dict)
 
 
+LED = -1.0
+"""Stands for a share where none counts, since somebody gave the job its place by hand."""
+
+Counts = tuple[int, int, int, int]
+"""How many jobs are ahead: all, by priority, by share, by hand."""
+
+
 class Ahead:
     """Counts of waiting jobs that were passed, by the chains that they want."""
 
@@ -50,8 +57,8 @@ class Ahead:
         self._passed: dict[frozenset[str], Passed] = {}
         self._priority: int | None = None
 
-    def join(self, priority: int, share: float, chains: frozenset[str]) -> tuple[int, int, int]:
-        """The next job in order waits: how many ahead share a chain; of them by priority; and by share."""
+    def join(self, priority: int, share: float, chains: frozenset[str]) -> Counts:
+        """The next job in order waits: how many ahead share a chain; of them by priority, by share, and by hand."""
         if priority != self._priority:
             self._priority = priority
             for one in self._passed.values():
@@ -59,13 +66,17 @@ class Ahead:
                 one.alike.clear()
         mine = self._passed.get(chains) or self._first_of(chains)
         ahead, higher, alike = mine.all, mine.higher, mine.alike.get(share, 0)
+        by_hand = mine.alike.get(LED, 0)
         mine.all, mine.alike[share] = ahead + 1, alike + 1
         for others in mine.near:
             one = self._passed[others]
             ahead += one.all
             higher += one.higher
             alike += one.alike.get(share, 0)
-        return ahead, higher, ahead - higher - alike
+            by_hand += one.alike.get(LED, 0)
+        if share == LED:
+            return ahead, higher, 0, alike
+        return ahead, higher, ahead - higher - alike - by_hand, by_hand
 
     def _first_of(self, chains: frozenset[str]) -> Passed:
         near = [others for others in self._passed if not chains.isdisjoint(others)]
@@ -76,13 +87,13 @@ class Ahead:
 
 
 class Late(NamedTuple):
-    """A job that does not start: the choices that nobody ahead holds up, who is ahead (all, by priority, by
-    share), and its reason where that is known already."""
+    """A job that does not start: the choices that nobody ahead holds up, who is ahead, and its reason where that is
+    known already."""
 
     job: Job
     shape: Shape
     choices: tuple[Choice, ...]
-    ahead: tuple[int, int, int] | None = None
+    ahead: Counts | None = None
     reason: Reason | None = None
 
 

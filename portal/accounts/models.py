@@ -147,6 +147,8 @@ class Audited(models.TextChoices):
     JOB_RESUME = "job.resume", "Resumed a job"
     JOB_MOVE = "job.move", "Moved a job to another virtual cluster"
     JOB_TAG = "job.tag", "Gave a job a tag or took one off"
+    JOB_PRIORITY = "job.priority", "Gave a job another priority class"
+    JOB_ORDER = "job.order", "Gave a waiting job another place in the queue"
     LOG_READ = "log.read", "Read another's log"
     CODE_UPLOAD = "code.upload", "Uploaded a folder of code"
     CODE_FORGET = "code.forget", "Took back an uploaded folder of code"

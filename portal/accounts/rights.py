@@ -26,9 +26,13 @@ class Action(StrEnum):
     JOB_STOP = "job.stop"
     JOB_MOVE = "job.move"  # a waiting one, into another VC
     JOB_PAUSE = "job.pause"  # hold a waiting one back, and let it go on
+    JOB_TAG = "job.tag"
+    JOB_PRIORITY = "job.priority"  # give it another priority class
+    JOB_ORDER = "job.order"  # move a waiting one in the queue: a lead among the team's, an owner among their own
     JOB_FILES = "job.files"  # list and download what lies in its folder
     JOB_SHELL = "job.shell"  # run programs in its tasks
     JOB_SUBMIT = "job.submit"  # into a VC
+    VC_ORDER = "vc.order"  # of all that waits in it
     VC_READ = "vc.read"  # quota and usage
     VC_CAP = "vc.cap"  # what one user may hold, and whether jobs borrow by default
     VC_MEMBERS = "vc.members"  # who is in it, in which role
@@ -65,9 +69,13 @@ ALLOWED: Mapping[Action, frozenset[Relation]] = {
     Action.JOB_STOP: frozenset({R.ADMIN, R.LEAD, R.OWNER}),
     Action.JOB_MOVE: frozenset({R.ADMIN, R.LEAD, R.OWNER}),
     Action.JOB_PAUSE: frozenset({R.ADMIN, R.LEAD, R.OWNER}),
+    Action.JOB_TAG: frozenset({R.ADMIN, R.LEAD, R.OWNER}),
+    Action.JOB_PRIORITY: frozenset({R.ADMIN, R.LEAD, R.OWNER}),
+    Action.JOB_ORDER: frozenset({R.ADMIN, R.LEAD, R.OWNER}),
     Action.JOB_FILES: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.OWNER}),
     Action.JOB_SHELL: frozenset({R.ADMIN, R.OWNER}),
     Action.JOB_SUBMIT: frozenset({R.ADMIN, R.LEAD, R.MEMBER}),
+    Action.VC_ORDER: frozenset({R.ADMIN, R.LEAD}),
     Action.VC_READ: frozenset(R),
     Action.VC_CAP: frozenset({R.ADMIN, R.LEAD}),
     Action.VC_MEMBERS: frozenset({R.ADMIN, R.LEAD}),

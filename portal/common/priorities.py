@@ -12,3 +12,10 @@ PRIORITY_CLASSES: Final[Mapping[PriorityClass, int]] = {"crit": 120, "prod": 100
 DEFAULT_PRIORITY_CLASS: Final[PriorityClass] = "test"
 CAPPED_CLASS: Final[PriorityClass] = "prod"
 """What a virtual cluster's ``class_gpus`` limits: jobs of this class and above."""
+
+_NAMES: Final[Mapping[int, str]] = {120: "Critical", 100: "Production", 10: "Test", -1: "Opportunistic"}
+
+
+def priority_name(priority: int) -> str:
+    """A class as people read it; a priority of none is its number."""
+    return _NAMES.get(priority, str(priority))

@@ -44,6 +44,8 @@ class JobRow(NamedTuple):
     priority: int
     gang: bool
     paused: bool
+    queue_ms: int | None
+    led: bool
     not_before: datetime | None
     stamp: str
     avoid_nodes: str  # a JSON list, mostly empty
@@ -69,6 +71,7 @@ class JobRows:
     held_back: dict[int, HeldBack]  # row id -> why it is not in the order
     waits_for: dict[int, str]  # row id -> its unfinished dependencies, in words
     ids: dict[str, int]  # engine id -> row id
+    moved: frozenset[int]  # those that their owners moved among their own
 
 
 def jobs_read(*, now: datetime, cluster: ClusterRows) -> JobRows:
@@ -101,7 +104,7 @@ def draft_read(
 
 
 def _row_of(draft: Job) -> JobRow:
-    same = ("vc_id", "user_id", "state", "priority", "gang", "paused", "not_before")
+    same = ("vc_id", "user_id", "state", "priority", "gang", "paused", "queue_ms", "led", "not_before")
     columns = {name: getattr(draft, name) for name in same}
     return JobRow(pk=0, stamp="", avoid_nodes=NOBODY, **columns)
 
@@ -109,7 +112,7 @@ def _row_of(draft: Job) -> JobRow:
 _live = KeptRows(
     lambda: Job.objects.filter(state__in=JOB_LIVE),
     [
-        "id", *JobRow._fields[1:8], STAMP, Cast("avoid_nodes", TextField()),
+        "id", *JobRow._fields[1:10], STAMP, Cast("avoid_nodes", TextField()),
         "waiting_code", Cast("waiting_written_at", TextField()),
     ],
     key=int,
@@ -133,6 +136,7 @@ class _Reading:
     others: tuple[int, ...] = ()
     waiting: tuple[scheduling.Job, ...] = ()  # of the plain ones
     ids: dict[str, int] = field(default_factory=dict)
+    moved: frozenset[int] = frozenset()
 
 
 _kept: list[tuple[object, _Reading]] = []
@@ -166,6 +170,7 @@ class _Reader:
             held_back=held_back,
             waits_for=needs.words,
             ids=reading.ids,
+            moved=reading.moved,
         )
 
     def _reading(self) -> _Reading:
@@ -187,6 +192,7 @@ class _Reader:
         made = {key: self._plain(rows[key], facts[key], last) for key in new}
         told = {key: _told(found[key]) for key in new if rows[key].state == JobState.WAITING}
         plain = {key: job for key, job in made.items() if job is not None}
+        moved = (key for key in new if rows[key].queue_ms is not None and not rows[key].led)
         return _Reading(
             found=found,
             users=self.users,
@@ -197,6 +203,7 @@ class _Reader:
             others=tuple(sorted({*last.others, *new} - gone - plain.keys())),
             waiting=_waiting(last, gone, made),
             ids=changed(last.ids, map(job_key, gone), {job_key(key): key for key in new}),
+            moved=last.moved.difference(gone, new).union(moved),
         )
 
     def _plain(self, row: JobRow, facts: Facts, last: _Reading) -> scheduling.Job | None:
@@ -240,7 +247,7 @@ class _Reader:
             user=self.users[row.user_id][1],
             priority=row.priority,
             roles=facts.roles,
-            submitted_ms=facts.submitted_ms,
+            submitted_ms=facts.submitted_ms if row.queue_ms is None else row.queue_ms,
             order_id=row.pk,
             wanted=wanted,
             gang=row.gang,
@@ -254,6 +261,7 @@ class _Reader:
             only_nodes=allowed,
             after=after,
             paused=row.paused,
+            led=row.led,
         )
 
     def firm(self, asking: Iterable[tuple[JobRow, Facts]]) -> frozenset[int]:

@@ -7,7 +7,7 @@ the next plan; without it pages say that they do not know yet.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, cast
 
@@ -83,6 +83,16 @@ def queue_keep(waits: Iterable[tuple[int, int | None]]) -> None:
     """Keep the plan's order: job and place. Without effect while Redis is away."""
     listed = list(waits)
     _keep(QUEUE_KEY, Queue([job for job, _ in listed], [place or 0 for _, place in listed]), QUEUE_KEPT_S)
+
+
+def queue_reorder(jobs: Sequence[int]) -> None:
+    """These jobs, which were moved, stand in this order until the next plan, where they stood together; those that are
+    not where they were have no place so long."""
+    places = queue_read()
+    moved = {*jobs} & places.keys()
+    order = iter([job for job in jobs if job in moved])
+    now = [next(order) if job in moved else job for job in places]
+    queue_keep((job, places[job] if job == was else None) for job, was in zip(now, places, strict=True))
 
 
 Places = Mapping[int, int | None]

@@ -1,29 +1,10 @@
-"""What OpenPAI keeps of jobs, users and groups and Berth has no word for."""
+"""What OpenPAI keeps of users and groups and Berth has no word for."""
 
 from __future__ import annotations
 
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import models
-
-from portal.jobs.models import Job
-
-TAG_LENGTH = 255
-
-
-class JobTag(models.Model):
-    """A word that somebody gave a job."""
-
-    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="pai_tags")
-    name = models.CharField(max_length=TAG_LENGTH)
-
-    class Meta:
-        ordering = ["id"]
-        constraints = [models.UniqueConstraint(fields=["job", "name"], name="job_tag_once")]
-        indexes = [models.Index(fields=["name"], name="job_tag_name")]
-
-    def __str__(self) -> str:
-        return self.name
 
 
 class UserNote(models.Model):

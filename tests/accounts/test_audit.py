@@ -18,7 +18,7 @@ from portal.accounts.services import user_create
 from portal.clusters.models import Membership
 from portal.clusters.services import member_set
 from portal.jobs.models import Job
-from tests.accounts.test_rights import CASES, kind_of, path_of, scene
+from tests.accounts.test_rights import CASES, body_of, kind_of, path_of, scene
 from tests.support.cast import HOST, Api, person
 from tests.support.world import World
 
@@ -29,6 +29,10 @@ __all__ = ["scene"]
 BEFORE_AND_AFTER: dict[str, tuple[str, str, Any, Any]] = {
     "job_submit": ("job.submit", "admin/second#1", None, {"priority": 10, "tasks": 1, "gpus": 1}),
     "job_stop": ("job.stop", "alice/secret#2", {"state": "waiting"}, {"state": "stopped"}),
+    "job_tag": ("job.tag", "alice/secret#2", {"tags": []}, {"tags": ["mine"]}),
+    "job_change_priority": ("job.priority", "alice/secret#2", {"priority": 10}, {"priority": -1}),
+    "job_place": ("job.order", "alice/secret#2", {"place": 1}, {"place": 1}),
+    "job_bulk": ("job.tag", "alice/secret#2", {"tags": []}, {"tags": ["b"]}),
     "job_pause": ("job.pause", "alice/secret#2", None, None),
     "node_set_intent": (
         "node.intent", "gpu01", {"intent": "open", "reason": ""}, {"intent": "cordoned", "reason": ""},
@@ -82,7 +86,8 @@ def test_each_operation_that_changes_something_leaves_one_entry(scene: Any, name
     if name == "quota_change_plan":
         api.call("DELETE", f"quota-changes/{scene.change.pk}")
     last = AuditEntry.objects.latest("id").pk if AuditEntry.objects.exists() else 0
-    answer = api.call(CASES[name].method, path_of(CASES[name], scene), CASES[name].body, kind=kind_of(CASES[name]))
+    case = CASES[name]
+    answer = api.call(case.method, path_of(case, scene), body_of(case, scene), kind=kind_of(case))
     assert answer.status_code in (200, 201, 202, 204), answer.content
     found = [one for one in entries(pk__gt=last) if one.action not in {Audited.TOKEN_USE, *ALSO.get(name, ())}]
     if name in CHANGE_NOTHING:
@@ -98,7 +103,7 @@ def test_what_is_refused_leaves_no_entry(scene: Any) -> None:
     api = Api(scene.people["other"])
     before = AuditEntry.objects.exclude(action=Audited.TOKEN_USE).count()
     for case in (one for one in CASES.values() if one.method != "GET"):
-        api.call(case.method, path_of(case, scene), case.body, kind=kind_of(case))
+        api.call(case.method, path_of(case, scene), body_of(case, scene), kind=kind_of(case))
     assert AuditEntry.objects.exclude(action=Audited.TOKEN_USE).count() == before
 
 

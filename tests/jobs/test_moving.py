@@ -12,7 +12,7 @@ from portal.clusters.selectors import vc_shares
 from portal.clusters.services import member_set, vc_create
 from portal.jobs.models import Job
 from portal.jobs.services import job_change_vc, node_tasks_lose
-from portal.jobs.spec.rewrite import with_virtual_cluster
+from portal.jobs.spec.rewrite import VC, with_value
 from tests.clusters.test_quotas import give
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
@@ -136,4 +136,4 @@ FILES = {
 @pytest.mark.parametrize("case", FILES)
 def test_a_file_gets_another_virtual_cluster_and_keeps_the_rest_as_typed(case: str) -> None:
     before, after = FILES[case]
-    assert with_virtual_cluster(before, "new") == after
+    assert with_value(before, VC, "new") == after

@@ -214,3 +214,28 @@ def test_a_task_on_loan_holds_up_later_jobs_and_not_the_other_tasks_of_its_own()
     (placement,) = start.placements
     assert (start.job.id, placement.task.role) == ("j", "other")
     assert [use.virtual_cell for use in placement.leaves] == ["vision/pinned:mine/0/0", "vision/pinned:mine/0/1"]
+
+
+def test_those_that_were_given_a_place_by_hand_come_first_in_their_class_in_the_order_of_their_places() -> None:
+    by_hand = [job(name, at=at)._replace(led=True) for name, at in (("second", 1), ("first", 0))]
+    four = cluster(node("a"), vision=3)
+    plan = engine(four, job("earliest", at=-5), *by_hand, job("prod", priority=100, at=9)).plan(0)
+    assert started(plan) == ["prod", "first", "second"]
+
+
+def test_it_comes_before_one_for_which_cells_are_kept_and_before_users_who_used_less() -> None:
+    made = running(replace(ONE, policy=Policy()), job("holder"))
+    made.submit(job("kept", role(gpus=2), user="bob", at=1))
+    assert made.plan(0).reservations == ("kept",)
+    made.submit(job("by-hand", role(gpus=2), at=2)._replace(led=True))
+    plan = made.plan(0)
+    assert [wait.job.id for wait in plan.waits] == ["by-hand", "kept"]
+
+
+def test_who_waits_behind_one_with_a_place_by_hand_is_told_so() -> None:
+    made = running(ONE, job("holder"))
+    made.submit(job("by-hand", role(gpus=2), at=5)._replace(led=True))
+    made.submit(job("small", user="bob", at=2))
+    reason = wait_of(made.plan(0), "small").reason
+    assert (reason.code, reason.sentence) == (Code.ORDER, "1 of your team is ahead: 1 put there by a lead")
+    assert reason.numbers["by_hand"] == 1

@@ -36,6 +36,7 @@ class Job(Answer, frozen=True, kw_only=True):
     end_message: str
     exit_code: int | None
     retries: int
+    tags: list[str]
     waiting_code: str
     waiting_message: str
 
@@ -65,6 +66,7 @@ class Waiting(Answer, frozen=True, kw_only=True):
 
     code: str
     paused: bool
+    placed_by: str
     message: str
     numbers: dict[str, Any]
     place: int | None

@@ -1,5 +1,6 @@
 """REST: jobs."""
 
+from portal.jobs.api.changes import BulkView, PlaceView, PriorityView, TagsView
 from portal.jobs.api.code import CodeArchiveView, CodeFoldersView, CodeFolderView, CodeLimitsView
 from portal.jobs.api.files import FileContentView, FilesView
 from portal.jobs.api.logs import LogsView
@@ -7,6 +8,7 @@ from portal.jobs.api.metrics import MetricsView
 from portal.jobs.api.node_code import node_code
 from portal.jobs.api.preemptions import PreemptionsView
 from portal.jobs.api.queue import QueueView
+from portal.jobs.api.saved_views import SavedViewsView, SavedViewView
 from portal.jobs.api.templates import TemplatesView, TemplateView
 from portal.jobs.api.usage import UsageView
 from portal.jobs.api.views import (
@@ -27,6 +29,7 @@ __all__ = [
     "TemplateView",
     "TemplatesView",
     "AttemptsView",
+    "BulkView",
     "CodeArchiveView",
     "CodeFolderView",
     "CodeFoldersView",
@@ -41,10 +44,15 @@ __all__ = [
     "MetricsView",
     "MoveView",
     "PauseView",
+    "PlaceView",
     "PreemptionsView",
+    "PriorityView",
     "QueueView",
     "ResumeView",
+    "SavedViewView",
+    "SavedViewsView",
     "StopView",
+    "TagsView",
     "TasksView",
     "UsageView",
     "ValidateView",

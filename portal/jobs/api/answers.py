@@ -50,8 +50,12 @@ class JobAnswer(Answer):
     end_message = serializers.CharField(allow_blank=True, help_text="the cause in words")
     exit_code = serializers.IntegerField(allow_null=True)
     retries = serializers.IntegerField(help_text="attempts after the first")
+    tags = serializers.SerializerMethodField(help_text="words that people gave it, oldest first")
     waiting_code = serializers.SerializerMethodField(help_text="why it waits, for programs; empty: it does not wait")
     waiting_message = serializers.SerializerMethodField(help_text="why it waits, in words")
+
+    def get_tags(self, job: Any) -> list[str]:
+        return [tag.name for tag in job.tags.all()]
 
     def get_waiting_code(self, job: Any) -> str:
         return str(job.waiting_code) if job.state == JobState.WAITING else ""
@@ -90,6 +94,9 @@ class WaitingAnswer(serializers.Serializer[Any]):
         allow_blank=True, help_text=f"for programs: {WAITING_CODES}; empty: the scheduler has not looked yet"
     )
     paused = serializers.BooleanField(help_text="held back by a person until it is resumed")
+    placed_by = serializers.ChoiceField(
+        ["lead", "owner"], allow_blank=True, help_text="who moved it in the queue; empty: it stands by its submission"
+    )
     message = serializers.CharField(allow_blank=True, help_text="in words")
     numbers = FreeObject(help_text="the numbers behind it")
     place = serializers.IntegerField(

@@ -7,6 +7,7 @@ from typing import IO, Any
 
 import django_filters
 from django.conf import settings
+from django.db.models import QuerySet
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 
@@ -15,8 +16,10 @@ from portal.clusters.models import VirtualCluster
 from portal.common.errors import Fault, Invalid
 from portal.common.filters import ChoicesFilter, GivenFilter, MomentFilter, NamedFilter
 from portal.common.parsers import read_limited
+from portal.common.priorities import PRIORITY_CLASSES
 from portal.common.serializers import Body, Text
 from portal.jobs.models import Job, JobAttempt, JobEvent, Preemption, Task
+from portal.jobs.selectors.lists import jobs_tagged
 from portal.jobs.spec import SpecInvalid
 from portal.jobs.states import AttemptState, EndReason, JobState, TaskState
 
@@ -64,6 +67,23 @@ def faults_of(error: SpecInvalid) -> Invalid:
     return Invalid(Fault(found.path, found.message, found.code, found.line) for found in error.problems)
 
 
+class TagFilter(django_filters.CharFilter):
+    """Jobs that have a tag, found by the tags' own index."""
+
+    def filter(self, qs: QuerySet[Any], value: str) -> QuerySet[Any]:
+        return jobs_tagged(qs, value) if value else qs
+
+
+class ClassFilter(ChoicesFilter):
+    """Jobs of priority classes."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(choices=[(name, name) for name in PRIORITY_CLASSES], **more)
+
+    def filter(self, qs: QuerySet[Any], value: list[Any]) -> QuerySet[Any]:
+        return qs.filter(priority__in=[PRIORITY_CLASSES[name] for name in value]) if value else qs
+
+
 class JobFilter(GivenFilter):
     """Filters of the list of jobs."""
 
@@ -71,6 +91,8 @@ class JobFilter(GivenFilter):
     vc = NamedFilter(VirtualCluster, "name", help_text="name of a virtual cluster")
     user = NamedFilter(User, "username", help_text="user name")
     name = django_filters.CharFilter(field_name="name", lookup_expr="icontains", help_text="part of the job's name")
+    tag = TagFilter(help_text="that has this tag")
+    priority_class = ClassFilter(help_text="one or several")
     since = MomentFilter(field_name="submitted_at", lookup_expr="gte", help_text="submitted then or later")
     until = MomentFilter(field_name="submitted_at", lookup_expr="lt", help_text="submitted before that")
 

@@ -14,7 +14,7 @@ from portal.jobs.selectors.details import (
 )
 from portal.jobs.selectors.facts import cluster_facts
 from portal.jobs.selectors.folders import JobFolder, job_folder, job_folder_path
-from portal.jobs.selectors.lists import job_listed, jobs_listed
+from portal.jobs.selectors.lists import job_listed, jobs_listed, jobs_tagged, saved_views
 from portal.jobs.selectors.preemptions import (
     PreemptionShown,
     preemptions_leaving,
@@ -100,6 +100,7 @@ __all__ = [
     "job_tasks",
     "job_with_right",
     "jobs_listed",
+    "jobs_tagged",
     "preemptions_leaving",
     "preemptions_of",
     "preemptions_open",
@@ -108,6 +109,7 @@ __all__ = [
     "queue_places",
     "queue_rows",
     "queue_waiting",
+    "saved_views",
     "task_attempt_of",
     "task_runs",
     "task_attempt_visible",

@@ -7,7 +7,7 @@ from django.db.models.functions import Coalesce
 
 from portal.accounts.models import User
 from portal.common.errors import NotFound
-from portal.jobs.models import Job, TaskRole
+from portal.jobs.models import Job, JobTag, SavedView, TaskRole
 from portal.jobs.selectors.visible import job_restrict
 
 HEAVY = ("spec", "config", "secrets_sealed")
@@ -27,6 +27,17 @@ def with_sizes(jobs: QuerySet[Job]) -> QuerySet[Job]:
 def jobs_listed(*, user: User) -> QuerySet[Job]:
     """The jobs that the user may see, newest first."""
     return with_sizes(job_restrict(user=user))
+
+
+def jobs_tagged(jobs: QuerySet[Job], tag: str) -> QuerySet[Job]:
+    """Those of the jobs that have the tag. The database chooses whether it goes through the jobs that have it, or looks
+    at each job of the list."""
+    return jobs.filter(pk__in=JobTag.objects.filter(name=tag).order_by().values("job"))
+
+
+def saved_views(*, user: User) -> QuerySet[SavedView]:
+    """The user's views of the list of jobs, by name."""
+    return SavedView.objects.filter(user=user).order_by("name")
 
 
 def job_listed(*, user: User, job_id: int) -> Job:

@@ -16,6 +16,9 @@ _REFUSALS = {
     Action.JOB_STOP: "Only its owner, a lead of its virtual cluster or an administrator may stop a job.",
     Action.JOB_MOVE: "Only its owner, a lead of its virtual cluster or an administrator may move a job.",
     Action.JOB_PAUSE: "Only its owner, a lead of its virtual cluster or an administrator may pause a job.",
+    Action.JOB_TAG: "Only its owner, a lead of its virtual cluster or an administrator may change a job's tags.",
+    Action.JOB_PRIORITY: "Only its owner, a lead of its virtual cluster or an administrator may change its priority.",
+    Action.JOB_ORDER: "Only its owner, a lead of its virtual cluster or an administrator may move it in the queue.",
     Action.JOB_FILES: "Only its owner, a lead of its virtual cluster, administrators and auditors see a job's files.",
     Action.JOB_SHELL: "Only its owner or an administrator may open a shell in a job.",
 }

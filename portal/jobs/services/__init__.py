@@ -2,16 +2,19 @@
 
 from portal.jobs.services.admission import job_check, job_hints
 from portal.jobs.services.attempts import attempt_end, attempt_run_when_prepared
+from portal.jobs.services.bulk import Done, jobs_stop, jobs_tag
 from portal.jobs.services.claims import claims_release
 from portal.jobs.services.code import code_expire, code_forget, code_upload
 from portal.jobs.services.holding import job_demote, job_promote
 from portal.jobs.services.images import images_hold
 from portal.jobs.services.moves import job_hold, jobs_hold
 from portal.jobs.services.moving import job_change_vc
+from portal.jobs.services.order import Place, job_place
 from portal.jobs.services.orders import desired_build, desired_send, nodes_bump, nodes_hold, orders_together
 from portal.jobs.services.pausing import job_pause, job_resume
 from portal.jobs.services.placing import Leaf, NoPortLeft, Overtaken, Placed
 from portal.jobs.services.preempt import PREEMPTING, Preempting, Taken, jobs_preempt, preempting_words
+from portal.jobs.services.priority import job_change_priority
 from portal.jobs.services.progress import usage_progress, usage_progress_fold, usage_progress_roll
 from portal.jobs.services.reading import code_read, files_read, log_read, shell_open
 from portal.jobs.services.reports import attempt_log_done, container_report, containers_report
@@ -20,8 +23,10 @@ from portal.jobs.services.specs import grace_seconds
 from portal.jobs.services.starting import Starting, attempts_start
 from portal.jobs.services.stop import job_stop
 from portal.jobs.services.submit import NameTaken, job_draft, job_submit
+from portal.jobs.services.tags import job_tag, tag_fault
 from portal.jobs.services.templates import template_change, template_create, template_remove, template_told
 from portal.jobs.services.upkeep import jobs_reconcile, node_tasks_lose
+from portal.jobs.services.views import view_forget, view_save
 from portal.jobs.services.waits import Told, Waiting, waits_due, waits_write
 from portal.jobs.services.words import NAMED, job_of_others
 
@@ -34,9 +39,11 @@ __all__ = [
     "NAMED",
     "NameTaken",
     "PREEMPTING",
+    "Done",
     "Leaf",
     "NoPortLeft",
     "Overtaken",
+    "Place",
     "Placed",
     "Preempting",
     "Starting",
@@ -58,6 +65,7 @@ __all__ = [
     "desired_send",
     "files_read",
     "grace_seconds",
+    "job_change_priority",
     "job_change_vc",
     "job_check",
     "job_demote",
@@ -66,13 +74,17 @@ __all__ = [
     "job_hold",
     "job_of_others",
     "job_pause",
+    "job_place",
     "job_promote",
     "job_resume",
     "job_stop",
     "job_submit",
+    "job_tag",
     "jobs_hold",
     "jobs_preempt",
     "jobs_reconcile",
+    "jobs_stop",
+    "jobs_tag",
     "log_read",
     "node_tasks_lose",
     "nodes_bump",
@@ -80,11 +92,14 @@ __all__ = [
     "orders_together",
     "preempting_words",
     "shell_open",
+    "tag_fault",
     "usage_progress",
     "usage_progress_fold",
     "usage_progress_roll",
     "usage_rebuild",
     "usage_roll",
+    "view_forget",
+    "view_save",
     "waits_due",
     "waits_write",
 ]

@@ -33,8 +33,9 @@ from portal.jobs.spec import (
 EXTRAS = "extras.berth"
 
 
-def job_check(*, user: User, text: str | bytes) -> JobSpec:
-    """What the file asks for, were it submitted now; stores nothing. Raises SpecInvalid with every problem."""
+def job_check(*, user: User, text: str | bytes, by: User | None = None) -> JobSpec:
+    """What the file asks for, were it submitted now; stores nothing. ``by``: who gives it its class, where that is
+    another. Raises SpecInvalid with every problem."""
     spec = _with_stored(parse(text, cluster_facts(user=user)), user)
     problems = [
         *_secrets(spec),
@@ -45,7 +46,7 @@ def job_check(*, user: User, text: str | bytes) -> JobSpec:
         *_nodes(spec),
         *_after(spec, user),
         *_code(spec, user),
-        *right_problems(spec=spec, user=user, now=timezone.now()),
+        *right_problems(spec=spec, user=user, by=by or user, now=timezone.now()),
     ]
     if problems:
         raise SpecInvalid(problems)

@@ -16,7 +16,7 @@ from portal.common.wake import scheduler_wake
 from portal.jobs.models import Allocation, Claim, Job
 from portal.jobs.services.admission import job_check
 from portal.jobs.services.moves import job_event, job_hold
-from portal.jobs.spec.rewrite import with_virtual_cluster
+from portal.jobs.spec.rewrite import VC, with_value
 from portal.jobs.states import JobState
 
 
@@ -28,13 +28,13 @@ def job_change_vc(*, job: Job, vc: str, actor: str, now: datetime) -> Job:
     """
     if job.vc.name == vc:
         return job
-    text = with_virtual_cluster(job.config, vc)
+    text = with_value(job.config, VC, vc)
     spec = job_check(user=job.user, text=text)
     with transaction.atomic():
         job_hold(job.pk)
         target = _check_present(spec.vc)
         moved = Job.objects.filter(pk=job.pk, state=JobState.WAITING, vc=job.vc_id).update(
-            vc=target, spec={**job.spec, "vc": spec.vc}, config=text,
+            vc=target, queue_ms=None, led=False, spec={**job.spec, "vc": spec.vc}, config=text,
             waiting_code="", waiting_message="", waiting_numbers={}, waiting_written_at=None,
         )  # fmt: skip
         if not moved:

@@ -19,14 +19,21 @@ CLASS = "extras.hivedScheduler.jobPriorityClass"
 FIRM = "extras.berth.preemptible"
 
 
-def right_problems(*, spec: JobSpec, user: User, now: datetime) -> Iterator[Problem]:
-    """Why the user may not submit this into its virtual cluster, though the cluster could run it."""
+def right_problems(*, spec: JobSpec, user: User, by: User, now: datetime) -> Iterator[Problem]:
+    """Why the user may not submit this into its virtual cluster, though the cluster could run it; ``by`` gives it its
+    class."""
+    yield from class_problems(spec=spec, by=by)
     vc = VirtualCluster.objects.get(name=spec.vc)
-    yield from _class_problems(spec, vc, user)
-    yield from _cap_problems(spec, vc)
     yield from _pinned_problems(spec, vc)
     if spec.berth.preemptible is False:
         yield from _firm_problems(spec, vc, user, now)
+
+
+def class_problems(*, spec: JobSpec, by: User) -> Iterator[Problem]:
+    """Why ``by`` may not give a job of this virtual cluster its class."""
+    vc = VirtualCluster.objects.get(name=spec.vc)
+    yield from _class_problems(spec, vc, by)
+    yield from _cap_problems(spec, vc)
 
 
 def _class_problems(spec: JobSpec, vc: VirtualCluster, user: User) -> Iterator[Problem]:

@@ -17,6 +17,7 @@ from portal.jobs.models import Job, Task, TaskRole
 from portal.jobs.services.admission import job_check, job_hints
 from portal.jobs.services.code import code_hold
 from portal.jobs.services.moves import job_event
+from portal.jobs.services.tags import tags_store
 from portal.jobs.spec import JobSpec, Problem, SpecInvalid, mask_secrets
 
 RUN_TRIES = 5
@@ -88,6 +89,7 @@ def _store(user: User, spec: JobSpec, config: str, submit_key: str, now: datetim
     _check_present(spec)  # it may have been removed while the job was judged
     for role in roles:
         role.job = job
+    tags_store(job=job, names=spec.tags)
     roles = TaskRole.objects.bulk_create(roles)
     Task.objects.bulk_create(Task(job=job, role=role, index=index) for role in roles for index in range(role.instances))
     gpus = f", {spec.gpu_count} GPU{'s' * (spec.gpu_count != 1)}" if spec.gpu_count else ""

@@ -11,19 +11,23 @@ from portal.jobs.spec import raw
 from portal.jobs.spec.loader import load
 from portal.jobs.spec.problems import SpecInvalid
 
-_DEFAULTS: Final = "defaults"
-_VC: Final = "virtualCluster"
+VC: Final = ("defaults", "virtualCluster")
+PRIORITY_CLASS: Final = ("extras", "hivedScheduler", "jobPriorityClass")
 
 
-def with_virtual_cluster(source: str, vc: str) -> str:
-    """The valid file `source` with another virtual cluster. Comments and order stay where the value can be changed at
-    its place; a file that repeats it by an anchor is written anew."""
-    value = load(source).value
-    wanted = {**value, _DEFAULTS: {**raw.mapping(value, _DEFAULTS), _VC: vc}}
-    changed = _in_place(source, vc)
-    if changed is not None and _value(changed) == wanted:
+def with_value(source: str, path: tuple[str, ...], wanted: str) -> str:
+    """The valid file `source` with another text at this place, such as `VC`. Comments and order stay where the value
+    can be changed at its place; a file that repeats it by an anchor is written anew."""
+    whole = _with(load(source).value, path, wanted)
+    changed = _in_place(source, path, wanted)
+    if changed is not None and _value(changed) == whole:
         return changed
-    return yaml.safe_dump(wanted, sort_keys=False, allow_unicode=True)
+    return yaml.safe_dump(whole, sort_keys=False, allow_unicode=True)
+
+
+def _with(value: dict[str, Any], path: tuple[str, ...], wanted: str) -> dict[str, Any]:
+    key, *below = path
+    return {**value, key: _with(raw.mapping(value, key), tuple(below), wanted) if below else wanted}
 
 
 def _value(source: str) -> dict[str, Any] | None:
@@ -33,19 +37,24 @@ def _value(source: str) -> dict[str, Any] | None:
         return None  # what was replaced was an anchor's place, which others refer to
 
 
-def _in_place(source: str, vc: str) -> str | None:
-    root = yaml.compose(source, Loader=yaml.SafeLoader)
-    if not isinstance(root, yaml.MappingNode):
-        return None
-    defaults = _entry(root, _DEFAULTS)
-    if defaults is None:
-        return _insert(source, root, f"{json.dumps(_DEFAULTS)}: {{{json.dumps(_VC)}: {json.dumps(vc)}}}")
-    if not isinstance(defaults, yaml.MappingNode):
-        return None
-    old = _entry(defaults, _VC)
-    if old is None:
-        return _insert(source, defaults, f"{json.dumps(_VC)}: {json.dumps(vc)}")
-    return source[: old.start_mark.index] + json.dumps(vc) + source[old.end_mark.index :]
+def _in_place(source: str, path: tuple[str, ...], wanted: str) -> str | None:
+    """None where something on the way is no mapping."""
+    node = yaml.compose(source, Loader=yaml.SafeLoader)
+    for place, key in enumerate(path):
+        if not isinstance(node, yaml.MappingNode):
+            return None
+        below = _entry(node, key)
+        if below is None:
+            return _insert(source, node, _flow(path[place:], wanted))
+        node = below
+    return (
+        None if node is None else source[: node.start_mark.index] + json.dumps(wanted) + source[node.end_mark.index :]
+    )
+
+
+def _flow(path: tuple[str, ...], wanted: str) -> str:
+    key, *below = path
+    return f"{json.dumps(key)}: {f'{{{_flow(tuple(below), wanted)}}}' if below else json.dumps(wanted)}"
 
 
 def _entry(node: yaml.MappingNode, key: str) -> yaml.Node | None:

@@ -26,11 +26,10 @@ from django.db.models.functions import Coalesce
 
 from portal.accounts.models import User
 from portal.common.priorities import PRIORITY_CLASSES
-from portal.jobs.models import Job, JobAttempt, JobEvent, Task, TaskAttempt, TaskRole
+from portal.jobs.models import Job, JobAttempt, JobEvent, JobTag, Task, TaskAttempt, TaskRole
 from portal.jobs.selectors import job_attempts, job_events, jobs_listed
 from portal.jobs.states import JobState
 from portal.openpai.errors import no_job
-from portal.openpai.models import JobTag
 from portal.openpai.names import LONGEST, named
 from portal.openpai.states import JOBS, PaiState, states_of
 

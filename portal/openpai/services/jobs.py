@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from django.db import transaction
-
-from portal.accounts.audit import audit_write
-from portal.accounts.models import Audited, User
+from portal.accounts.models import User
 from portal.accounts.rights import Action
 from portal.clusters.models import Storage, VirtualCluster
 from portal.common.errors import Conflict, Denied
 from portal.jobs.models import Job
 from portal.jobs.selectors import job_with_right
-from portal.jobs.services import NameTaken, job_stop, job_submit
+from portal.jobs.services import NameTaken, job_stop, job_submit, job_tag, tag_fault
 from portal.jobs.spec import SpecInvalid, parse
 from portal.jobs.states import JOB_OVER
 from portal.openpai.errors import PaiError, forbidden, invalid, no_storage, no_vc
-from portal.openpai.models import TAG_LENGTH, JobTag
 from portal.openpai.names import pai_name
 
 NOT_YOURS = "Only its owner, a lead of its virtual cluster or an administrator may do this to job {}."
@@ -73,31 +69,20 @@ def job_execute(*, user: User, job: Job, start: bool, now: datetime) -> str:
 def tag_add(*, user: User, job: Job, name: str, now: datetime) -> None:
     """Give a job a tag; twice is once."""
     allowed = _with_right(user, job)
-    with transaction.atomic():
-        _, made = JobTag.objects.get_or_create(job=allowed, name=tag_checked(name))
-        if made:
-            audit_write(
-                Audited.JOB_TAG, actor=user.username, target=job.label, vc=job.vc.name, now=now, after={"tag": name}
-            )  # fmt: skip
+    if fault := tag_fault(name):
+        raise invalid(fault)
+    try:
+        job_tag(job=allowed, add=[name], actor=user, now=now)
+    except Conflict as refusal:
+        raise PaiError(409, "ConflictTagError", refusal.detail) from refusal
 
 
 def tag_remove(*, user: User, job: Job, name: str, now: datetime) -> None:
     """Take a tag off; NoTagError when the job does not have it."""
     allowed = _with_right(user, job)
-    with transaction.atomic():
-        gone, _ = JobTag.objects.filter(job=allowed, name=name).delete()
-        if not gone:
-            raise PaiError(404, "NoTagError", f"Tag {name} is not found for job {pai_name(job)} .")
-        audit_write(
-            Audited.JOB_TAG, actor=user.username, target=job.label, vc=job.vc.name, now=now, before={"tag": name}
-        )  # fmt: skip
-
-
-def tag_checked(name: str) -> str:
-    """A tag: some text without commas, which separate tags in filters."""
-    if not name.strip() or "," in name or "\0" in name or len(name) > TAG_LENGTH:
-        raise invalid(f"A tag has 1 to {TAG_LENGTH} characters and no comma.")
-    return name
+    if not allowed.tags.filter(name=name).exists():
+        raise PaiError(404, "NoTagError", f"Tag {name} is not found for job {pai_name(job)} .")
+    job_tag(job=allowed, remove=[name], actor=user, now=now)
 
 
 def _with_right(user: User, job: Job) -> Job:

@@ -1,0 +1,184 @@
+"""A waiting job gets another place in the queue of its class: a lead moves any job of the team, an owner one of theirs
+among their own. docs/decisions/queue-order.md says why so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited, User
+from portal.accounts.rights import Action
+from portal.clusters.models import VirtualCluster
+from portal.clusters.selectors import job_sight
+from portal.common.bulk import rows_update
+from portal.common.errors import Conflict
+from portal.common.live import announce
+from portal.common.priorities import priority_name
+from portal.common.wake import scheduler_wake
+from portal.jobs.models import Job
+from portal.jobs.outlook import queue_reorder
+from portal.jobs.selectors.queue import queue_ordered, queue_waiting
+from portal.jobs.services.moves import job_event, jobs_hold
+from portal.jobs.states import JobState
+
+DEEPEST = 200
+"""So many places of a class are given by hand in one team: each is a row to write, and beyond them nobody looks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to: right before or right after another waiting job (its id); ``own``: where it would stand by itself;
+    none of them: to the front."""
+
+    before: int | None = None
+    after: int | None = None
+    own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A waiting job of one virtual cluster and class. ``queue_ms`` None: it stands by its submission."""
+
+    pk: int
+    user_id: int
+    submitted_ms: int
+    queue_ms: int | None
+    led: bool
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """The order that the scheduler sees among jobs of one user, and among those that were moved by a lead."""
+        return self.submitted_ms if self.queue_ms is None else self.queue_ms, self.pk
+
+
+Change = tuple[int, int | None, bool]
+"""A job and its new ``queue_ms`` and ``led``."""
+
+
+def job_place(*, job: Job, to: Place, actor: User, now: datetime) -> Job:
+    """Move the waiting job, needs user and VC loaded. There already: no change.
+
+    Raises Conflict when it or the other one does not wait (any more) in this virtual cluster and class, or is
+    somebody else's to an owner, and for a place too far behind.
+    """
+    lead = job_sight(user=actor, action=Action.VC_ORDER).covers(user_id=job.user_id, vc_id=job.vc_id)
+    with transaction.atomic():
+        # One after the other moves something in this virtual cluster.
+        VirtualCluster.objects.select_for_update(no_key=True).get(pk=job.vc_id)
+        row = _waiting_now(job)
+        rows = _rows(row, only_own=not lead)
+        before = [one.pk for one in rows]
+        after = _moved(before, job, to) if not to.own else before
+        changes = _own(rows, job, lead) if to.own else (_led if lead else _among_own)(rows, job.pk, after)
+        if not changes:
+            return job
+        jobs_hold([change[0] for change in changes])
+        rows_update(Job, ("queue_ms", "led"), changes, only={"state": JobState.WAITING})
+        _tell(row, to, actor, now, (before, after))
+        transaction.on_commit(lambda: queue_reorder(after))
+        transaction.on_commit(scheduler_wake)
+        transaction.on_commit(lambda: announce("queue", {}))
+    job.refresh_from_db(fields=["queue_ms", "led"])
+    return job
+
+
+def _waiting_now(job: Job) -> Job:
+    row = queue_waiting().filter(pk=job.pk, vc=job.vc_id).select_related("user", "vc").first()
+    if row is None:
+        raise Conflict(f"{job.label} does not wait in {job.vc.name} any more; only a waiting job has a place.")
+    return row
+
+
+def _rows(job: Job, *, only_own: bool) -> list[Row]:
+    """Those among which it is moved, as they stand: all of its virtual cluster and class, or those of its owner that no
+    lead has moved."""
+    waiting = queue_waiting().filter(vc=job.vc_id, priority=job.priority)
+    if only_own:
+        if job.led:
+            raise Conflict(f"A lead has given {job.label} its place; ask a lead of {job.vc.name} to change it.")
+        waiting = waiting.filter(user=job.user_id, led=False)
+    columns = ("pk", "user_id", "submitted_at", "queue_ms", "led")
+    found = {
+        pk: Row(pk, user, int(at.timestamp() * 1000), queue_ms, led)
+        for pk, user, at, queue_ms, led in waiting.order_by().values_list(*columns)
+    }
+    by_key = sorted(found.values(), key=lambda one: one.key)
+    if only_own:
+        return by_key
+    # What the last plan has not seen yet: those that were led lead, in the order of their keys.
+    shown = [found[pk] for pk in queue_ordered(waiting) if pk in found]
+    return [*(one for one in by_key if one.led), *(one for one in shown if not one.led)]
+
+
+def _moved(ids: Sequence[int], job: Job, to: Place) -> list[int]:
+    others = [one for one in ids if one != job.pk]
+    beside = to.before if to.before is not None else to.after
+    if beside is None:
+        return [job.pk, *others]
+    if beside == job.pk:
+        return list(ids)
+    if beside not in others:
+        raise Conflict(
+            f"Job {beside} does not wait beside {job.label}: a job is moved among those of its virtual cluster and "
+            "class, by its owner among the owner's own that no lead has moved."
+        )
+    at = others.index(beside) + (to.before is None)
+    return [*others[:at], job.pk, *others[at:]]
+
+
+def _led(rows: Sequence[Row], moved: int, order: Sequence[int]) -> list[Change]:
+    """All as far as the last that a lead has given its place, this one included, lead from now on, in this order: each
+    a millisecond before the next, the last before the oldest of the class. Others stay as they are."""
+    found = {one.pk: one for one in rows}
+    if found[moved].led and [one.pk for one in rows] == list(order):
+        return []
+    last = max(place for place, pk in enumerate(order) if pk == moved or found[pk].led)
+    if last >= DEEPEST:
+        raise Conflict(f"Only the first {DEEPEST} places of a class are given by hand.")
+    first = min(one.submitted_ms if one.led else one.key[0] for one in rows) - (last + 1)
+    wanted = [(pk, first + place, True) for place, pk in enumerate(order[: last + 1])]
+    return [one for one in wanted if one != (one[0], found[one[0]].queue_ms, found[one[0]].led)]
+
+
+def _among_own(rows: Sequence[Row], moved: int, order: Sequence[int]) -> list[Change]:
+    """The owner's times of submission stay the same ones, so that nobody else loses a place; other jobs have them."""
+    found = {one.pk: one for one in rows}
+    wanted: list[tuple[int, int]] = []
+    for pk, slot in zip(order, sorted(one.key[0] for one in rows), strict=True):
+        last = wanted[-1] if wanted else (slot, pk)
+        wanted.append((max(slot, last[0] if last[1] <= pk else last[0] + 1), pk))
+    return [(pk, at if at != found[pk].submitted_ms else None, False) for at, pk in wanted if (at, pk) != found[pk].key]
+
+
+def _own(rows: Sequence[Row], job: Job, lead: bool) -> list[Change]:
+    """Of a lead: the job stands where it would by itself. Of an owner: all that were moved among their own do."""
+    return [
+        (one.pk, None, False)
+        for one in rows
+        if one.queue_ms is not None and (one.pk == job.pk if lead else not one.led)
+    ]
+
+
+def _tell(job: Job, to: Place, actor: User, now: datetime, orders: tuple[Sequence[int], Sequence[int]]) -> None:
+    before, after = (order.index(job.pk) + 1 for order in orders)
+    job_event(job=job, code="ordered", message=_words(job, to, actor), now=now, actor=actor.username)
+    audit_write(
+        Audited.JOB_ORDER, actor=actor.username, target=job.label, vc=job.vc.name, now=now,
+        before={"place": before}, after={"place": None if to.own else after},
+    )  # fmt: skip
+
+
+def _words(job: Job, to: Place, actor: User) -> str:
+    beside = to.before if to.before is not None else to.after
+    who = actor.username
+    if to.own:
+        return f"Back at its own place in the queue, by {who}."
+    if beside is None:
+        whose = "" if actor.pk != job.user_id else "the owner's "
+        return f"Moved to the front of {whose}{priority_name(job.priority)} jobs of {job.vc.name} by {who}."
+    other = Job.objects.select_related("user").only("name", "run", "user__username").get(pk=beside)
+    return f"Moved {'before' if to.before is not None else 'behind'} {other.label} in the queue by {who}."
