@@ -1,7 +1,8 @@
 /**
  * `data-live="job:12 queue"`: this part of the page is fetched anew (by its `data-hx-get`) when one of these things
  * changes. `job` alone is any job. `data-live-poll="5"`: also every 5 s while the websocket is away, and now and then
- * while it is there, since a message may be lost.
+ * while it is there, since a message may be lost; with `data-live-silent` at each tick, since no message tells of
+ * what it shows.
  */
 
 import htmx from "htmx.org";
@@ -84,6 +85,6 @@ export function live(element: HTMLElement): void {
   const timer = setInterval(() => {
     ticks += 1;
     if (!element.isConnected || !element.dataset["livePoll"]) clearInterval(timer);
-    else if (!document.hidden && (!connected || ticks % SELDOM === 0)) refresh(element);
+    else if (!document.hidden && (!connected || "liveSilent" in element.dataset || ticks % SELDOM === 0)) refresh(element);
   }, seconds * 1000);
 }

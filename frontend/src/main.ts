@@ -6,6 +6,7 @@ import { charts, refreshes } from "./behaviours/charts.ts";
 import { editor } from "./behaviours/editor.ts";
 import { confirms, importing } from "./behaviours/forms.ts";
 import { log } from "./behaviours/log.ts";
+import { clusterMap } from "./behaviours/map.ts";
 import { autoSubmit, closes, copy, menu, opens } from "./behaviours/small.ts";
 import { themeToggle } from "./behaviours/theme.ts";
 import { keepTimes } from "./behaviours/times.ts";
@@ -25,6 +26,7 @@ register("chart", chart);
 register("charts", charts);
 register("refresh", refreshes);
 register("job-check", editor);
+register("cluster-map", clusterMap);
 
 bindAll(document);
 keepTimes();

@@ -6,6 +6,9 @@ from portal.clusters import views
 
 urlpatterns = [
     path("cluster", views.cluster, name="cluster"),
+    path("cluster/map", views.cluster_dots, name="cluster-dots"),
+    path("cluster/nodes", views.node_list, name="nodes"),
+    path("cluster/nodes/<name:name>", views.node, name="node"),
     path("cluster/nodes/<name:name>/intent", views.node_intent, name="node-intent"),
     path("cluster/nodes/<name:name>/topology", views.node_topology, name="node-topology"),
     path("virtual-clusters", views.vcs, name="vcs"),

@@ -84,7 +84,8 @@ def look_as_administrator(chromium: Browser, stack: Stack, mode: str) -> list[st
     site.sign_in("root")
     faults = []
     for name, path in {
-        "cluster-admin": "/cluster",
+        "nodes": "/cluster/nodes",
+        "node-admin": "/cluster/nodes/here",
         "vc-admin": VC,
         "rules-admin": f"{VC}/rules",
         "webhook": "/cluster/webhook",
@@ -162,3 +163,32 @@ def test_without_script_the_file_is_a_plain_text_field(chromium: Browser, embedd
     expect(site.page.get_by_role("heading", name="alice/plain#1")).to_be_visible()
     assert site.page.get_by_role("button", name="Follow").count() == 0
     context.close()
+
+
+def test_the_map_is_coloured_filtered_searched_and_walked(page: Page, embedded_stack: Stack, user: Person) -> None:
+    site = Site(page, embedded_stack)
+    site.sign_in(user.name)
+    site.open("/cluster")
+    squares, faded = page.locator(".map-box .dot-gpu"), page.locator(".map-box .dot-gpu.is-off")
+    held = page.get_by_role("link", name="alice/running")
+    expect(held).to_have_count(2)
+    page.get_by_text("Health", exact=True).click()
+    expect(page).to_have_url(re.compile("by=health"))
+    page.get_by_role("button", name=re.compile("^well")).click()
+    expect(faded).to_have_count(0)
+    page.get_by_text("Team", exact=True).click()
+    page.get_by_role("button", name=re.compile("^free")).click()
+    expect(faded).to_have_count(2)
+    page.reload()
+    expect(page.get_by_role("button", name=re.compile("^free"))).to_have_attribute("aria-pressed", "true")
+    page.get_by_role("button", name=re.compile("^free")).click()
+    page.get_by_role("searchbox").fill("alice running")
+    expect(page.locator(".map-live")).to_contain_text("2 of")
+    expect(faded).to_have_count(squares.count() - 2)
+    squares.first.focus()
+    page.keyboard.press("End")
+    expect(squares.last).to_be_focused()
+    held.first.focus()
+    expect(page.locator(".map-tip")).to_contain_text("alice/running")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="alice/running")).to_be_visible()

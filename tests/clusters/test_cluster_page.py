@@ -1,13 +1,18 @@
-"""The cluster page: nodes, GPUs, who holds them, and what an administrator wants of a node."""
+"""The cluster page: sums, what is wrong, and the map's data: who has what, what is free, what is sick."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from portal.accounts.models import ClusterRole
+from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Gpu, Node
 from tests.support.cast import cast_of, person
-from tests.support.pages import Browser, Page
+from tests.support.pages import Browser
+from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World
 
 pytestmark = pytest.mark.django_db
@@ -20,71 +25,118 @@ def world(db: None) -> World:
     return made
 
 
-def gpus(page: Page) -> list[str]:
-    """What each GPU's field says."""
-    return [title for tag in ("a", "span") for title in page.attribute(tag, "title") if title.startswith("GPU ")]
+def dots(user: User) -> dict[str, Any]:
+    page = Browser(user).get("/cluster/map")
+    assert page.status == 200
+    found: dict[str, Any] = json.loads(page.html)
+    return found
 
 
-def test_a_held_gpu_names_its_job_and_leads_to_it(world: World) -> None:
+def places(user: User, node: str = "gpu01") -> list[str]:
+    return [gpu[1] for name, *_, gpus in dots(user)["nodes"] for gpu in gpus if name == node]
+
+
+def test_a_held_gpu_names_its_job(world: World) -> None:
     job = world.submit(gpu=2)
     world.settle()
-    page = Browser(world.user).get("/cluster")
-    assert page.links["0: alice/train#1"] == f"/jobs/{job.pk}"
-    assert sum("free" in title for title in gpus(page)) == 2
-    assert "vision 2" in page.text
-    assert "A100" in page.text
+    assert dots(world.user)["holders"] == [["vision", "alice", "guaranteed", job.pk, "alice/train#1 (worker/0)"]]
+    assert sorted(places(world.user)) == ["free", "free", "held", "held"]
 
 
 def test_of_another_teams_job_one_sees_whose_it_is_and_not_which(world: World) -> None:
     world.submit(gpu=2)
     world.settle()
-    page = Browser(cast_of(world.vc, world.user)["other"]).get("/cluster")
-    assert "train" not in page.html
-    assert sum("alice, vision, guaranteed" in title for title in gpus(page)) == 2
+    found = dots(cast_of(world.vc, world.user)["other"])
+    assert found["holders"] == [["vision", "alice", "guaranteed", 0, ""]]
+    assert "train" not in json.dumps(found)
+
+
+def test_gpus_that_are_given_and_released_are_seen_at_once(world: World) -> None:
+    assert places(world.user).count("held") == 0
+    world.submit(gpu=1)
+    world.settle()
+    assert places(world.user).count("held") == 1
+    for node in world.nodes.values():
+        node.finish()
+    world.settle()
+    assert places(world.user).count("held") == 0
 
 
 def test_a_faulty_gpu_says_what_is_wrong(world: World) -> None:
     Gpu.objects.filter(index=3).update(fault="fell off the bus")
+    assert places(world.user)[3] == "sick"
     page = Browser(world.user).get("/cluster")
-    assert any("fell off the bus" in title for title in gpus(page))
-    assert "4 (3 usable)" in page.text
+    assert "GPU 3: fell off the bus" in page.text
+    assert page.links["gpu01"] == "/cluster/nodes/gpu01"
+    assert "4 GPUs 3 free 0 in quota 0 on loan 1 sick" in page.text
 
 
-def test_an_administrator_cordons_a_node_with_a_reason_and_opens_it_again(world: World) -> None:
+@pytest.mark.parametrize(
+    ("changes", "state", "place"),
+    [
+        ({"intent": "cordoned", "intent_reason": "new fans"}, "cordoned", "out"),
+        ({"intent": "draining", "intent_reason": "new fans"}, "draining", "out"),
+        ({"health": "lost", "health_reason": "new fans"}, "lost", "sick"),
+    ],
+)
+def test_a_node_that_takes_no_tasks_is_closed_or_sick_and_says_why(
+    world: World, changes: dict[str, str], state: str, place: str
+) -> None:
+    Node.objects.update(**changes)
+    node = dots(world.user)["nodes"][0]
+    assert node[1:3] == [state, "new fans"]
+    assert places(world.user) == [place] * 4
+    assert f"gpu01 {state} new fans" in Browser(world.user).get("/cluster").text
+
+
+def test_cells_inside_a_node_and_racks_around_it_are_told(world: World) -> None:
+    for name in ("gpu02", "gpu03"):
+        node = ScriptedNode(name)
+        gpus = tuple(replace(gpu, numa=gpu.index // 2) for gpu in node.inventory.gpus)
+        node.inventory = replace(node.inventory, rack="a", gpus=gpus)
+        assert node.report()
+    found = dots(world.user)
+    assert found["sections"] == ["", "rack:a"]
+    inside = {name: found["shapes"][shape] for name, _, _, _, shape, *_ in found["nodes"]}
+    assert inside["gpu01"] == []
+    assert inside["gpu02"] == [["A100-pair", 2]]
+
+
+def test_what_has_not_changed_is_not_sent_again(world: World) -> None:
+    client = Browser(world.user).client
+    first = client.get("/cluster/map")
+    assert client.get("/cluster/map", headers={"If-None-Match": first.headers["ETag"]}).status_code == 304
+    world.submit(gpu=1)
+    world.settle()
+    assert client.get("/cluster/map", headers={"If-None-Match": first.headers["ETag"]}).status_code == 200
+
+
+def test_as_many_queries_for_many_nodes_as_for_one(world: World) -> None:
     browser = Browser(person("root", ClusterRole.ADMIN))
-    page = browser.send("/cluster/nodes/gpu01/intent", form="/cluster", intent="cordoned", reason="new fans")
-    assert "Healthy, cordoned" in page.text
-    assert "new fans" in page.text
-    assert not [title for title in gpus(page) if "free" in title]
-    page = browser.send("/cluster/nodes/gpu01/intent", form="/cluster", intent="open", reason="")
-    assert "cordoned" not in page.text
-
-
-@pytest.mark.parametrize("who", ["lead", "owner", "auditor", "nobody"])
-def test_nobody_else_can_change_what_is_wanted_of_a_node(world: World, who: str) -> None:
-    browser = Browser(cast_of(world.vc, world.user)[who])
-    assert "Cordon" not in browser.get("/cluster").text
-    answer = browser.send("/cluster/nodes/gpu01/intent", form="/profile", intent="cordoned", reason="")
-    assert answer.status == 403
-    assert Node.objects.get().intent == "open"
-
-
-def test_an_intent_that_is_none_changes_nothing(world: World) -> None:
-    browser = Browser(person("root", ClusterRole.ADMIN))
-    page = browser.send("/cluster/nodes/gpu01/intent", form="/cluster", intent="explode")
-    assert "Nothing was changed" in page.text
-    assert Node.objects.get().intent == "open"
-
-
-def test_more_nodes_take_no_more_queries(world: World) -> None:
-    browser = Browser(world.user)
-    before = browser.queries("/cluster")
+    paths = ("/cluster", "/cluster/map", "/cluster/nodes")
+    world.submit(gpu=3)
+    world.settle()
+    one = [browser.queries(path) for path in paths]
     for number in range(2, 6):
-        world.node(f"gpu0{number}", gpus=8)
-    assert browser.queries("/cluster") <= before
+        world.node(f"gpu0{number}", gpus=4)
+        world.submit(gpu=3)
+    world.settle()
+    assert [browser.queries(path) for path in paths] == one
 
 
-def test_an_empty_cluster_says_how_a_server_joins(db: None) -> None:
+def test_the_list_says_the_same_in_words_and_finds_nodes(world: World) -> None:
+    world.node("other01", gpus=2)
+    Gpu.objects.filter(node__name="other01", index=0).update(fault="hot")
+    browser = Browser(world.user)
+    assert "gpu01" in browser.get("/cluster/nodes").links
+    found = browser.get("/cluster/nodes?state=sick")
+    assert "other01" in found.links
+    assert "gpu01" not in found.links
+    assert "No node is like that." in browser.get("/cluster/nodes?text=nowhere").text
+    for odd in ("page=99", "page=x", "page=" + "9" * 6000, "state=nonsense"):
+        assert browser.get(f"/cluster/nodes?{odd}").status == 200
+
+
+def test_before_the_first_server_joins_the_page_says_what_to_do(db: None) -> None:
     page = Browser(person("root", ClusterRole.ADMIN)).get("/cluster")
-    assert "No server has joined yet." in page.text
-    assert "node_add" in page.text
+    assert "No server has joined yet" in page.text

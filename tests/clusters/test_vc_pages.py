@@ -132,12 +132,10 @@ def test_nobody_else_changes_anything(world: World, who: str) -> None:
     assert FirmRight.objects.exists()
 
 
-def test_a_topology_is_taken_anew_on_the_cluster_page(world: World, admin: Browser) -> None:
+def test_the_cluster_page_shows_teams_and_the_cells_of_which_quotas_are_made(admin: Browser, world: World) -> None:
     page = admin.get("/cluster")
-    assert "Take topology" in page.text
     assert page.links["vision"] == VC
     assert "A100-node4" in page.text
-    assert "is taken anew" in admin.send("/cluster/nodes/gpu01/topology", form="/cluster").text
 
 
 def field(page: Page, name: str) -> str:
@@ -175,3 +173,9 @@ def test_the_look_says_with_numbers_what_would_lose_its_guarantee(world: World, 
     look = admin.send(f"{VC}/quota", **cells(1))
     assert "1 running job with 3 GPUs would lose its guarantee." in look.text
     assert "vision: 1 job with 3 GPUs" in look.text
+
+
+def test_a_topology_is_taken_anew_on_the_nodes_page(world: World, admin: Browser) -> None:
+    page = "/cluster/nodes/gpu01"
+    assert "Take topology" in admin.get(page).text
+    assert "is taken anew" in admin.send(f"{page}/topology", form=page).text

@@ -15,9 +15,12 @@ from portal.clusters.selectors.engine import ClusterRows, cluster_read, rules_re
 from portal.clusters.selectors.fairness import UserShare, user_shares
 from portal.clusters.selectors.gpus import GpuRow, GpuState, gpu_restrict, gpu_rows, gpus_held_by, gpus_in_state
 from portal.clusters.selectors.hardware import GivenUp
+from portal.clusters.selectors.holders import Held, gpus_held
 from portal.clusters.selectors.images import ImagePatterns, image_right, image_rule_to_remove, image_rules
-from portal.clusters.selectors.live import gpus_live
+from portal.clusters.selectors.live import Live, gpus_live
 from portal.clusters.selectors.loads import GpuPlace, Holder, NodeLoad, gpu_holders, node_loads
+from portal.clusters.selectors.node_page import NodeTask, node_events, node_tasks
+from portal.clusters.selectors.overview import GpuSpot, NodeSpot, Overview, Place, overview
 from portal.clusters.selectors.people import (
     InVc,
     Person,
@@ -75,7 +78,18 @@ __all__ = [
     "others_seen",
     "users_found",
     "gpu_holders",
+    "gpus_held",
     "gpus_live",
+    "GpuSpot",
+    "Held",
+    "Live",
+    "NodeSpot",
+    "NodeTask",
+    "node_events",
+    "node_tasks",
+    "Overview",
+    "Place",
+    "overview",
     "ImagePatterns",
     "image_right",
     "image_rule_to_remove",

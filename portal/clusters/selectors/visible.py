@@ -93,7 +93,7 @@ def node_restrict(*, user: User, action: Action = Action.NODE_READ) -> QuerySet[
 
 def node_get(*, user: User, name: str) -> Node:
     """The node of that name; NotFound when there is none that the user may see."""
-    node = node_restrict(user=user).select_related("sku").filter(name=name).first()
+    node = node_restrict(user=user).select_related("sku", "shape", "upper").filter(name=name).first()
     if node is None:
         raise NotFound("node", name)
     return node

@@ -8,8 +8,9 @@ from portal.clusters.views.groups import (
     group_page,
     groups,
 )
-from portal.clusters.views.map import cluster, node_intent, node_topology
+from portal.clusters.views.map import cluster, cluster_dots
 from portal.clusters.views.means import image_end, images, skus
+from portal.clusters.views.nodes import node, node_intent, node_list, node_topology
 from portal.clusters.views.people import user_end, user_new, user_page, user_password, users
 from portal.clusters.views.people_import import users_import, users_import_progress
 from portal.clusters.views.secrets import login_forget, login_store, secret_forget, secret_store, secrets
@@ -41,6 +42,7 @@ __all__ = [
     "vc_new",
     "vcs",
     "cluster",
+    "cluster_dots",
     "firm_right_give",
     "firm_right_take",
     "group_end",
@@ -51,7 +53,9 @@ __all__ = [
     "groups",
     "member_add",
     "member_remove",
+    "node",
     "node_intent",
+    "node_list",
     "node_topology",
     "user_end",
     "user_new",

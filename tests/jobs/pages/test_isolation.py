@@ -20,10 +20,10 @@ def test_tasks_and_nodes_of_the_process_runtime_are_labelled(world: World, brows
     job = world.submit()
     world.settle()
     assert WORDS not in browser.get(f"/jobs/{job.pk}").text
-    assert WORDS not in browser.get("/cluster").text
+    assert WORDS not in browser.get("/cluster/nodes/gpu01").text
     (order,) = node.desired().orders
     node.set(order, ContainerState.RUNNING, isolation=f"process ({WORDS})")
     node.inventory = replace(node.inventory, runtime="process")
     node.report()
     assert WORDS in browser.get(f"/jobs/{job.pk}").text
-    assert WORDS in browser.get("/cluster").text
+    assert WORDS in browser.get("/cluster/nodes/gpu01").text

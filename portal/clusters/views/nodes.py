@@ -1,0 +1,163 @@
+"""Nodes as a list, one node, and what an administrator wants of it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST, require_safe
+
+from portal.accounts.pages import PageRequest
+from portal.accounts.rights import Action, allowed_everywhere
+from portal.clusters.forms import IntentForm
+from portal.clusters.models import Node
+from portal.clusters.selectors import (
+    JobSight,
+    Live,
+    NodeLoad,
+    NodeSpot,
+    Place,
+    cluster_right,
+    gpus_live,
+    job_sight,
+    node_events,
+    node_get,
+    node_loads,
+    node_tasks,
+    node_with_right,
+    overview,
+)
+from portal.clusters.selectors.loads import GpuPlace
+from portal.clusters.services import node_set_intent, topology_take
+from portal.clusters.states import INTENT_MOVES, NodeHealth, NodeIntent
+from portal.common.errors import Conflict
+
+PAGE = 100
+STATES = [NodeIntent.OPEN, NodeIntent.CORDONED, NodeIntent.DRAINING, NodeHealth.LOST, NodeHealth.UNKNOWN]
+
+
+class NodeLine(NamedTuple):
+    """A node in the list, and how many of its GPUs are what."""
+
+    spot: NodeSpot
+    gpus: dict[Place, int]
+
+
+@login_required
+@require_safe
+def node_list(request: PageRequest) -> HttpResponse:
+    """Every node in words: the map for who does not see it."""
+    text, state = request.GET.get("text", "").strip(), request.GET.get("state", "")
+    found = [one for one in overview(user=request.user).nodes if _wanted(one, text.lower(), state)]
+    pages = max(1, -(-len(found) // PAGE))
+    page = _page_number(request.GET.get("page", ""), pages)
+    context = {
+        "lines": [NodeLine(one, _counted(one)) for one in found[(page - 1) * PAGE : page * PAGE]],
+        "count": len(found),
+        "page": page,
+        "earlier": page - 1,
+        "later": page + 1,
+        "pages": pages,
+        "text": text,
+        "state": state,
+        "states": STATES,
+    }
+    return render(request, "clusters/parts/nodes.html" if request.htmx else "clusters/nodes.html", context)
+
+
+def _wanted(one: NodeSpot, text: str, state: str) -> bool:
+    named = text in one.node.name.lower() or text in one.section.lower()
+    sick = state == Place.SICK and any(spot.place == Place.SICK for spot in one.gpus)
+    return named and (not state or one.node.state == state or sick)
+
+
+def _counted(one: NodeSpot) -> dict[Place, int]:
+    places = [spot.place for spot in one.gpus]
+    return {place: places.count(place) for place in Place}
+
+
+def _page_number(text: str, pages: int) -> int:
+    return min(int(text), pages) if text.isascii() and text.isdigit() and len(text) < 6 and int(text) else 1
+
+
+class GpuLine(NamedTuple):
+    """A GPU of the node, who holds it, and what it shows now."""
+
+    place: GpuPlace
+    live: Live | None
+    known: bool
+
+
+@login_required
+@require_safe
+def node(request: PageRequest, name: str) -> HttpResponse:
+    """One node: its GPUs live, what runs on it, what happened to it, what it can do."""
+    row = node_get(user=request.user, name=name)
+    sight = job_sight(user=request.user)
+    load = node_loads(nodes=[row])[0]
+    context: dict[str, Any] = {
+        "node": row,
+        "load": load,
+        "well": row.intent == NodeIntent.OPEN and row.health == NodeHealth.HEALTHY,
+        "gpus": _gpu_lines(load, sight),
+        "tasks": [
+            (task, sight.covers(user_id=task.user_id, vc_id=task.vc_id)) for task in node_tasks(node=row)
+        ],
+        "events": node_events(node=row),
+        "moves": _moves(row) if allowed_everywhere(request.user, Action.NODE_SET_INTENT) else [],
+        "may_configure": allowed_everywhere(request.user, Action.CLUSTER_CONFIGURE),
+    }  # fmt: skip
+    return render(request, "clusters/parts/node.html" if request.htmx else "clusters/node.html", context)
+
+
+def _gpu_lines(load: NodeLoad, sight: JobSight) -> list[GpuLine]:
+    live = gpus_live(nodes=[load.node.name])
+    return [
+        GpuLine(place, live.get(place.gpu.uuid), _known(place, sight))
+        for place in load.gpus
+    ]  # fmt: skip
+
+
+def _known(place: GpuPlace, sight: JobSight) -> bool:
+    holder = place.holder
+    return holder is not None and sight.covers(user_id=holder.user_id, vc_id=holder.vc_id)
+
+
+def _moves(row: Node) -> list[NodeIntent]:
+    return [intent for intent in NodeIntent if intent in INTENT_MOVES[row.intent]]
+
+
+@login_required
+@require_POST
+def node_intent(request: PageRequest, name: str) -> HttpResponse:
+    """Opens, cordons or drains a node."""
+    node = node_with_right(user=request.user, name=name, action=Action.NODE_SET_INTENT)
+    form = IntentForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, _("Nothing was changed: choose what is wanted of the node."))
+        return redirect("node", name=name)
+    try:
+        node_set_intent(node=node, **form.cleaned_data, actor=request.user.username, now=timezone.now())
+    except Conflict as conflict:
+        messages.error(request, conflict.detail)
+    return redirect("node", name=name)
+
+
+@login_required
+@require_POST
+def node_topology(request: PageRequest, name: str) -> HttpResponse:
+    """Takes a node's topology anew."""
+    node = node_get(user=request.user, name=name)
+    cluster_right(user=request.user)
+    try:
+        topology_take(node=node, now=timezone.now(), actor=request.user.username)
+    except Conflict as conflict:
+        messages.error(request, conflict.detail)
+    else:
+        messages.success(request, _("The topology of %(node)s is taken anew.") % {"node": node.name})
+    return redirect("node", name=name)
