@@ -4,6 +4,7 @@ from django.urls import path
 
 from portal.jobs import views
 from portal.jobs.views.charts import job_charts_now
+from portal.jobs.views.files import job_file_download, job_file_image
 
 urlpatterns = [
     path("", views.home, name="home"),
@@ -14,6 +15,8 @@ urlpatterns = [
         for name in views.SECTIONS
         if name
     ),
+    path("jobs/<int:job_id>/files/content", job_file_download, name="job-file-download"),
+    path("jobs/<int:job_id>/files/image", job_file_image, name="job-file-image"),
     path("jobs/<int:job_id>/charts/now", job_charts_now, name="job-charts-now"),
     path("jobs/<int:job_id>/stop", views.job_stop_page, name="job-stop"),
     path("jobs/<int:job_id>/move", views.job_move_page, name="job-move"),

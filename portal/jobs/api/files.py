@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from base64 import b64decode, urlsafe_b64encode
 from binascii import Error as BadText
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from django.http import HttpResponseBase, StreamingHttpResponse
+from django.http import HttpResponseBase
 from django.utils import timezone
-from django.utils.http import content_disposition_header
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
@@ -19,21 +16,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
-from nodes.protocol import FileEntry, FolderListing, ListRequest, ReadRequest
+from nodes.protocol import FileEntry, ListRequest, ReadRequest
 from portal.accounts.rest import ApiView
-from portal.accounts.rights import Action
 from portal.common.filters import unknown_refuse
 from portal.common.negotiation import Unnegotiated
 from portal.common.pagination import Cursor
 from portal.common.serializers import Answer
-from portal.common.streaming import aside
-from portal.jobs.models import Job
-from portal.jobs.selectors import JobFolder, job_folder, job_with_right
-from portal.jobs.services import files_read
-from portal.jobs.sessions.folders import Answered, folder_ask
+from portal.jobs.sessions.downloads import ARCHIVE, BYTES, download, folder_open, listing_of
+from portal.jobs.sessions.folders import folder_ask
 from portal.jobs.sessions.paths import LONGEST, path_bytes, path_text
 
-ARCHIVE, BYTES = "application/x-tar", "application/octet-stream"
 LATEST_MS = 253_402_300_799_999
 """The last moment that a time in an answer can be."""
 PATH = OpenApiParameter(
@@ -92,9 +84,9 @@ class FilesView(ApiView):
         unknown_refuse(request, self._parameters())
         path, pages = _path(request), FolderPages()
         limit, after = pages.get_page_size(request), pages.after(request)
-        folder = _folder(self, job_id)
+        folder = folder_open(user=self.user, job_id=job_id, now=timezone.now())
         found = folder_ask(folder, lambda mount: ListRequest(mount=mount, path=path, after=after, limit=limit))
-        listing = _listing(found, path)
+        listing = listing_of(found, path)
         parent = path if found.there.kind == "folder" else path.rpartition(b"/")[0]
         context = {**self.get_serializer_context(), "choose_fields": True}
         rows = FileAnswer([_row(entry, parent) for entry in listing.entries], many=True, context=context)
@@ -117,9 +109,9 @@ class FileContentView(ApiView):
         `Content-Length`, or an archive without its end. For those who may list the files."""
         unknown_refuse(request, ["path"])
         path = _path(request)
-        folder = _folder(self, job_id)
+        folder = folder_open(user=self.user, job_id=job_id, now=timezone.now())
         found = folder_ask(folder, lambda mount: ReadRequest(mount=mount, path=path))
-        return _download(found, folder, path)
+        return download(found, folder, path)
 
 
 def _path(request: Request) -> bytes:
@@ -127,23 +119,6 @@ def _path(request: Request) -> bytes:
         return path_bytes(request.query_params.get("path", ""))
     except ValueError as error:
         raise ValidationError({"path": str(error)}) from None
-
-
-def _folder(view: ApiView, job_id: int) -> JobFolder:
-    job: Job = job_with_right(user=view.user, job_id=job_id, action=Action.JOB_FILES)
-    folder = job_folder(job=job)
-    files_read(user=view.user, job=job, now=timezone.now())
-    return folder
-
-
-def _listing(found: Answered, path: bytes) -> FolderListing:
-    if found.there.kind == "folder":
-        return found.session.listing()
-    found.session.close()
-    there = found.there
-    name = path.rpartition(b"/")[2]
-    entry = FileEntry(name=name, kind=there.kind, size=there.size, changed_ms=there.changed_ms)
-    return FolderListing(entries=(entry,), more=False)
 
 
 def _row(entry: FileEntry, parent: bytes) -> dict[str, Any]:
@@ -154,23 +129,3 @@ def _row(entry: FileEntry, parent: bytes) -> dict[str, Any]:
         "size": entry.size,
         "changed_at": datetime.fromtimestamp(min(max(entry.changed_ms, 0), LATEST_MS) / 1000, UTC),
     }
-
-
-def _download(found: Answered, folder: JobFolder, path: bytes) -> StreamingHttpResponse:
-    is_folder = found.there.kind == "folder"
-    pieces = aside(_pieces(found))
-    answer = StreamingHttpResponse(pieces, content_type=ARCHIVE if is_folder else BYTES)
-    last = path.rpartition(b"/")[2] or folder.mount.source.rpartition("/")[2].encode()
-    name = re.sub(r"[\x00-\x1f\x7f-\x9f\ufffd/\\]", "_", last.decode(errors="replace"))
-    answer.headers["Content-Disposition"] = content_disposition_header(True, f"{name}.tar" if is_folder else name)
-    answer.headers["Content-Security-Policy"] = "sandbox; default-src 'none'"
-    answer.headers["X-Content-Type-Options"] = "nosniff"
-    if not is_folder:
-        answer.headers["Content-Length"] = str(found.there.size)
-    return answer
-
-
-def _pieces(found: Answered) -> Iterator[bytes]:
-    """The session is closed with the download, also where nobody reads it to its end."""
-    with found.session:
-        yield from found.session.pieces()

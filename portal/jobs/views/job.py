@@ -36,10 +36,17 @@ from portal.jobs.selectors.pages import TasksPage, tasks_found
 from portal.jobs.states import JOB_LIVE, JobState
 from portal.jobs.views.asked import PRIORITY_WORDS, number_asked
 from portal.jobs.views.charts import charts_shown
+from portal.jobs.views.files import files_shown
 
 ATTEMPTS_LISTED = 20
 EVENTS_LISTED = 500
-MAY = {"may_stop": Action.JOB_STOP, "may_pause": Action.JOB_PAUSE, "may_move": Action.JOB_MOVE}
+MAY = {
+    "may_stop": Action.JOB_STOP,
+    "may_pause": Action.JOB_PAUSE,
+    "may_move": Action.JOB_MOVE,
+    "may_files": Action.JOB_FILES,
+    "may_shell": Action.JOB_SHELL,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +162,13 @@ def _charts(frame: Frame) -> dict[str, Any]:
     return {} if frame.request.htmx else charts_shown(frame.request, frame.job, frame.attempt)
 
 
+def _files(frame: Frame) -> dict[str, Any]:
+    """The job's folder. A node is asked once, not with each refresh of the frame."""
+    if not frame.may["may_files"]:
+        raise NotFound("job", frame.job.pk)
+    return {} if frame.request.htmx else files_shown(frame.request, frame.job)
+
+
 def _events(frame: Frame) -> dict[str, Any]:
     return {"events": list(job_events(job=frame.job).order_by("-id")[:EVENTS_LISTED]), "listed": EVENTS_LISTED}
 
@@ -168,6 +182,7 @@ SECTIONS = {
     for one in (
         Section("", _("Log"), "jobs/parts/section_log.html", _log),
         Section("charts", _("Charts"), "jobs/parts/section_charts.html", _charts),
+        Section("files", _("Files"), "jobs/parts/section_files.html", _files, lambda frame: frame.may["may_files"]),
         Section("events", _("Events"), "jobs/parts/section_events.html", _events),
         Section("file", _("Job file"), "jobs/parts/section_file.html", _file),
     )
