@@ -5,6 +5,7 @@ from django.urls import path
 from portal.jobs import views
 from portal.jobs.views.charts import job_charts_now
 from portal.jobs.views.files import job_file_download, job_file_image
+from portal.jobs.views.vc_usage import vc_usage
 
 urlpatterns = [
     path("", views.home, name="home"),
@@ -22,6 +23,7 @@ urlpatterns = [
     path("jobs/<int:job_id>/move", views.job_move_page, name="job-move"),
     path("jobs/<int:job_id>/pause", views.job_pause_page, name="job-pause"),
     path("jobs/<int:job_id>/resume", views.job_resume_page, name="job-resume"),
+    path("virtual-clusters/<name:name>/usage", vc_usage, name="vc-usage"),
     path("queue", views.queue, name="queue"),
     path("submit", views.submit, name="submit"),
     path("templates", views.templates, name="templates"),

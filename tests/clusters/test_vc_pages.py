@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from portal.accounts.models import ClusterRole
+from portal.clusters.fairness import shares_keep
 from portal.clusters.models import CellType, FirmRight, QuotaChange, QuotaLine, VirtualCluster
 from portal.clusters.selectors import quota_lines
 from portal.clusters.services import firm_right_set, quota_change_create
@@ -47,7 +48,7 @@ def test_its_page_says_what_it_owns_and_allows(world: World) -> None:
     page = Browser(world.user).get(VC)
     assert "3 of 4 used" in page.text
     assert "A100 4 4" in page.text
-    assert "members prod, leads crit" in page.text
+    assert "members Production, leads Critical" in page.text
     assert "alice Member" in page.text
     assert "Change" not in page.links
 
@@ -179,3 +180,25 @@ def test_a_topology_is_taken_anew_on_the_nodes_page(world: World, admin: Browser
     page = "/cluster/nodes/gpu01"
     assert "Take topology" in admin.get(page).text
     assert "is taken anew" in admin.send(f"{page}/topology", form=page).text
+
+
+def test_one_reads_the_own_share_and_why_others_come_first(world: World) -> None:
+    world.submit()
+    world.settle()
+    shares_keep({"vision": {"alice": 0.25, "bob": 0.1}})
+    page = Browser(world.user).get(VC)
+    assert "Of late you had 25.0 % of this quota. 1 other user had less: of equal jobs theirs start first." in page.text
+    shares_keep({"vision": {"alice": 0.05, "bob": 0.1}})
+    assert "nobody had less: of equal jobs yours start first." in Browser(world.user).get(VC).text
+
+
+def test_usage_by_day_is_for_those_who_see_its_jobs(world: World) -> None:
+    world.submit()
+    world.settle()
+    page = Browser(world.user).get(f"{VC}/usage?days=7")
+    assert page.status == 200
+    assert "GPU hours inside the quota" in page.text
+    assert "by=user%2Cday" in page.links["CSV"]
+    part = Browser(world.user).get(f"{VC}/usage", HX_Request="true")
+    assert ("<html" in part.html, "vc-usage" in part.html) == (False, True)
+    assert Browser(person("stranger")).get(f"{VC}/usage").status == 404

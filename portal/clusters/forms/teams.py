@@ -13,11 +13,11 @@ from portal.clusters.models.names import NAME
 from portal.clusters.services import CAPS, Limit
 from portal.clusters.states import Borrow, NodeIntent, VcRole
 from portal.common.converters import SecretName, Server
-from portal.common.priorities import PRIORITY_CLASSES
+from portal.common.priorities import PRIORITY_CLASSES, priority_name
 
 _TEXT = {"class": "form-control"}
 _SELECT = {"class": "form-select"}
-_CLASSES = [(name, name) for name in PRIORITY_CLASSES]
+_CLASSES = [(name, priority_name(number)) for name, number in PRIORITY_CLASSES.items()]
 MOST = 1_000_000
 
 
@@ -62,7 +62,7 @@ class RulesForm(forms.Form):
         label=_("Highest class of members"), choices=_CLASSES, widget=forms.Select(_SELECT)
     )
     lead_class = forms.ChoiceField(label=_("Highest class of leads"), choices=_CLASSES, widget=forms.Select(_SELECT))
-    class_gpus = _gpus(_("GPUs of class prod and above"), _("All such jobs together; empty: no limit."))
+    class_gpus = _gpus(_("GPUs of Production and Critical"), _("All such jobs together; empty: no limit."))
     weight = forms.IntegerField(
         label=_("Weight"),
         help_text=_("Its share of idle GPUs beside others'."),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
@@ -17,6 +19,7 @@ from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.forms import FirmRightForm, LoanForm, MemberForm, RulesForm
 from portal.clusters.models import VirtualCluster
 from portal.clusters.selectors import (
+    UserShare,
     change_lines,
     jobs_seen,
     may,
@@ -58,12 +61,14 @@ def _page(
 ) -> HttpResponse:
     user = request.user
     known = jobs_seen(user=user, vc=vc)
+    users = user_shares(vc=vc) if known else None
     changes = [(row, change_lines(row)) for row in quota_changes().filter(lines__vc=vc).distinct()]
     context: dict[str, Any] = {
         "vc": vc,
         "shares": vc_shares(vcs=[vc])[vc.pk],
         "members": vc_members(vc=vc) if known else None,
-        "users": user_shares(vc=vc) if known else None,
+        "users": users,
+        "mine": _mine(users or [], user.username),
         "changes": changes,
         "events": vc_events(vc=vc),
         "right_form": right or FirmRightForm(auto_id="right-%s"),
@@ -78,6 +83,16 @@ def _page(
         **vc_detail(vc=vc),
     }
     return render(request, "clusters/vc.html", context, status=status)
+
+
+def _mine(users: Sequence[UserShare], me: str) -> dict[str, Any] | None:
+    """The reader's own share in hundredths, how many of the others had less, and after how long use counts half; None
+    for who has none there."""
+    own = next((one for one in users if one.user == me), None)
+    if own is None:
+        return None
+    ahead = sum((one.share or 0) < (own.share or 0) for one in users)
+    return {"share": own.percent, "ahead": ahead, "half_life": settings.FAIR_SHARE_HALF_LIFE_H}
 
 
 @login_required

@@ -15,6 +15,8 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 
+from portal.common.priorities import PRIORITY_CLASSES, PriorityClass, priority_name
+
 register = template.Library()
 
 MANIFEST = "manifest.json"
@@ -111,3 +113,9 @@ def gpus(count: int) -> str:
     if not count:
         return gettext("no GPU")
     return ngettext("%(count)d GPU", "%(count)d GPUs", count) % {"count": count}
+
+
+@register.filter
+def class_words(name: PriorityClass) -> str:
+    """A priority class as screens name it."""
+    return priority_name(PRIORITY_CLASSES[name])
