@@ -3,6 +3,7 @@ import "./css/main.css";
 import { bindAll, register } from "./behaviour.ts";
 import { chart } from "./behaviours/chart.ts";
 import { charts, refreshes } from "./behaviours/charts.ts";
+import { code } from "./behaviours/code.ts";
 import { editor } from "./behaviours/editor.ts";
 import { confirms, importing } from "./behaviours/forms.ts";
 import { log } from "./behaviours/log.ts";
@@ -27,6 +28,7 @@ register("charts", charts);
 register("refresh", refreshes);
 register("job-check", editor);
 register("cluster-map", clusterMap);
+register("code", code);
 
 bindAll(document);
 keepTimes();

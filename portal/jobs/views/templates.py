@@ -30,6 +30,7 @@ from portal.jobs.selectors import (
 )
 from portal.jobs.services import template_change, template_create, template_remove
 from portal.jobs.spec import MASK, Problem
+from portal.jobs.views.submitting import EXAMPLE
 
 LISTED = 200
 GROUP_WORDS = {
@@ -71,7 +72,7 @@ def _gallery(text: str) -> list[tuple[Any, list[Any]]]:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def template_new(request: PageRequest) -> HttpResponse:
-    """A new one: empty, from a job, or from what stands on the submit page (``fill``)."""
+    """A new one: from an example, from a job, or from what stands on the submit page (``fill``)."""
     user = request.user
     if request.method != "POST" or "fill" in request.POST:
         file = request.POST.get("config", "").replace("\r\n", "\n") or _file_of_job(request)
@@ -93,7 +94,7 @@ def _file_of_job(request: PageRequest) -> str:
     """Without its masked secrets, which no template may hold."""
     job = request.GET.get("job", "")
     if not (job.isascii() and job.isdigit() and len(job) < 19):
-        return ""
+        return EXAMPLE
     return _MASKED.sub("", job_get(user=request.user, job_id=int(job)).config)
 
 
