@@ -23,13 +23,14 @@ from portal.accounts.websockets import SignedIn  # noqa: E402
 from portal.common.bodies import BodyLimit  # noqa: E402
 from portal.common.handler import InOneThread  # noqa: E402
 from portal.jobs.consumers import EventsConsumer  # noqa: E402
-from portal.jobs.logs.consumer import LogConsumer  # noqa: E402
+from portal.jobs.logs.consumer import LogConsumer, LogsConsumer  # noqa: E402
 from portal.jobs.sessions.consumer import ShellConsumer  # noqa: E402
 
 CODE_UPLOAD = "/api/v1/code"
 CONSUMERS: dict[str, Any] = {
     "ws/events": EventsConsumer.as_asgi(),
     "ws/logs/<str:attempt>": LogConsumer.as_asgi(),
+    "ws/jobs/<int:job>/logs": LogsConsumer.as_asgi(),
     "ws/exec/<str:attempt>": ShellConsumer.as_asgi(),
 }
 # What is there now stays. Answers make thousands of objects, which would have it gone through again and again.

@@ -1,4 +1,4 @@
-/** What stands before the loaded part of a log, over REST. */
+/** Parts of a log that are not at its live end, over REST. */
 
 import type { LogRecord } from "./lines.ts";
 
@@ -36,6 +36,21 @@ export async function readEarlier(
     at = answer.next_offset;
   }
   return { records, from: from ?? 0 };
+}
+
+export interface Later extends Part {
+  /** The log's offset behind the last record. */
+  to: number;
+}
+
+/** About half a megabyte from offset `from` on (rounded down to a record's boundary); nothing at the log's end. */
+export async function readLater(
+  address: string,
+  from: number,
+  get: (address: string) => Promise<Answer> = fetchAnswer,
+): Promise<Later> {
+  const answer = await get(`${address}&offset=${from}&limit=${PART}`);
+  return { records: answer.records, from: answer.offset, to: answer.next_offset };
 }
 
 async function fetchAnswer(address: string): Promise<Answer> {

@@ -5,7 +5,7 @@ import type { LogRecord } from "./lines.ts";
 
 export type FeedState = "connecting" | "live" | "reconnecting" | "refused" | "ended";
 
-const FEED_STATES = { connecting: "connecting", open: "live", waiting: "reconnecting", refused: "refused" } as const;
+export const FEED_STATES = { connecting: "connecting", open: "live", waiting: "reconnecting", refused: "refused" } as const;
 
 export interface FeedHandlers {
   /** Records from the log's offset `from` up to `to`; `to` is where the next ones begin. */

@@ -14,6 +14,12 @@ export interface Span {
   style: Style;
 }
 
+/** A task whose log stands among others: its name, and one of `COLOURS` colours. */
+export interface TaskName {
+  readonly name: string;
+  readonly colour: number;
+}
+
 /** A line of the log; the last one of a stream may still grow or be written over. */
 export interface Line {
   time: number;
@@ -25,6 +31,9 @@ export interface Line {
   torn: boolean;
   /** No line break has come yet. */
   open: boolean;
+  /** Among the logs of several tasks: whose it is, and the time by which it is ordered. */
+  task?: TaskName;
+  order?: number;
 }
 
 /** Longer lines go on in a new one, so that a gigabyte without a line break stays readable. */
@@ -158,6 +167,11 @@ export class LineAssembler {
     };
   }
 
+  /** Whether a line waits for its end. */
+  get unfinished(): boolean {
+    return Object.values(this.#open).some((open) => open.line !== undefined);
+  }
+
   push([time, stream, text]: LogRecord): void {
     const open = this.#open[stream];
     if (!open) {
@@ -181,4 +195,28 @@ export class LineAssembler {
       });
     }
   }
+}
+
+/** `earlier` ends where `later` begins: the lines that the border has cut become one again. */
+export function mend(earlier: Line[], later: readonly Line[]): void {
+  for (const stream of new Set(earlier.map((line) => line.stream))) {
+    const head = earlier.findLast((line) => line.stream === stream);
+    const tail = later.find((line) => line.stream === stream);
+    if (!head?.open || !tail?.torn) continue;
+    tail.spans = [...head.spans, ...tail.spans];
+    tail.time = head.time;
+    tail.torn = head.torn;
+    tail.version += 1;
+    earlier.splice(earlier.lastIndexOf(head), 1);
+  }
+}
+
+/** Positions of the lines that contain `text`, without regard to case. */
+export function found(lines: readonly Line[], text: string): number[] {
+  const wanted = text.toLowerCase();
+  const places: number[] = [];
+  lines.forEach((line, place) => {
+    if (lineText(line).toLowerCase().includes(wanted)) places.push(place);
+  });
+  return places;
 }

@@ -1,6 +1,6 @@
 /** One line of the log as an element. Only text nodes carry what the job wrote. */
 
-import { MARK, STDERR, type Line } from "./lines.ts";
+import { MARK, STDERR, type Line, type TaskName } from "./lines.ts";
 
 export interface RowLook {
   /** From 1; undefined when it is not known. */
@@ -18,6 +18,11 @@ const clock = new Intl.DateTimeFormat(undefined, {
   fractionalSecondDigits: 3,
   hourCycle: "h23",
 });
+/** The time of a line, in the reader's own zone. */
+export function clockWords(ms: number): string {
+  return day.format(new Date(ms));
+}
+
 const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
 
 export function rowElement(line: Line, look: RowLook): HTMLElement {
@@ -26,7 +31,9 @@ export function rowElement(line: Line, look: RowLook): HTMLElement {
   if (line.stream === STDERR) row.classList.add("is-stderr");
   if (line.stream === MARK) row.classList.add("is-mark");
   if (look.current) row.classList.add("is-current");
-  row.append(numberElement(look.number), timeElement(line.time), textElement(line, look.search));
+  row.append(numberElement(look.number), timeElement(line.time));
+  if (line.task) row.append(taskElement(line.task));
+  row.append(textElement(line, look.search));
   return row;
 }
 
@@ -39,6 +46,13 @@ function numberElement(number: number | undefined): HTMLElement {
     link.tabIndex = -1;
   }
   return link;
+}
+
+export function taskElement(task: TaskName): HTMLElement {
+  const name = document.createElement("span");
+  name.className = `log-task is-task-${task.colour}`;
+  name.textContent = name.title = task.name;
+  return name;
 }
 
 function timeElement(ms: number): HTMLElement {

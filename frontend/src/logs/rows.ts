@@ -18,6 +18,12 @@ export class RowIndex {
     for (const one of rows) this.append(one);
   }
 
+  /** Forgets the lines from this one on. */
+  truncate(count: number): void {
+    this.#total = this.before(count);
+    this.#count = Math.min(this.#count, count);
+  }
+
   append(rows: number): void {
     if (this.#count + 1 >= this.#tree.length) this.#grow();
     const place = this.#count + 1;

@@ -1,12 +1,20 @@
-/** Shows a `LogBuffer` of any length: only the rows in sight are elements. */
+/** Shows lines, however many: only the rows in sight are elements. */
 
-import type { LogBuffer } from "./buffer.ts";
 import { lineText, type Line } from "./lines.ts";
-import { rowElement } from "./row.ts";
+import { rowElement, taskElement } from "./row.ts";
 import { RowIndex } from "./rows.ts";
 import { isPlain, rowsOf } from "./width.ts";
 
 const OVERSCAN_PX = 400;
+
+/** What is shown: lines that grow at both ends. */
+export interface Lines {
+  lines: Line[];
+  /** How many lines stand before the first one held; undefined when nobody has counted them. */
+  before: number | undefined;
+  /** The first position at which the lines are others than before; the view sets it back. */
+  changedFrom: number;
+}
 
 interface Shown {
   element: HTMLElement;
@@ -24,9 +32,10 @@ export class LogView {
   readonly #box: HTMLElement;
   readonly #sheet: HTMLElement;
   readonly #handlers: ViewHandlers;
-  readonly #buffer: LogBuffer;
+  #buffer: Lines;
   readonly #index = new RowIndex();
   readonly #shown = new Map<Line, Shown>();
+  #name = "";
   /** Rows as the browser laid them out, of lines whose width cannot be foretold. */
   readonly #measured = new WeakMap<Line, { version: number; columns: number; rows: number }>();
   #indexed = 0;
@@ -37,7 +46,7 @@ export class LogView {
   #frame = 0;
   #wantedTop = -1;
 
-  constructor(box: HTMLElement, buffer: LogBuffer, handlers: ViewHandlers) {
+  constructor(box: HTMLElement, buffer: Lines, handlers: ViewHandlers) {
     this.#box = box;
     this.#buffer = buffer;
     this.#handlers = handlers;
@@ -67,6 +76,35 @@ export class LogView {
   set times(times: boolean) {
     this.#box.classList.toggle("has-times", times);
     this.#resized();
+  }
+
+  /** The longest name of a task that stands before a line; empty for none. */
+  set names(longest: string) {
+    if (this.#name === longest) return;
+    this.#name = longest;
+    this.#sheet.style.setProperty("--log-names", `${Math.min(28, longest.length)}ch`);
+    this.#resized();
+  }
+
+  /** The first line in sight. */
+  get top(): number {
+    return this.#index.lineAt(Math.floor(this.#box.scrollTop / this.#rowHeight));
+  }
+
+  /** Whether what is held does not fill the box. */
+  get roomy(): boolean {
+    return this.#index.total * this.#rowHeight <= this.#box.clientHeight;
+  }
+
+  /** Shows other lines, from this one on. */
+  show(buffer: Lines, line: number): void {
+    this.#buffer = buffer;
+    this.current = -1;
+    this.#forget();
+    this.#reindex();
+    this.#size();
+    this.#scrollTo(this.#index.before(line) * this.#rowHeight);
+    this.#draw();
   }
 
   /** Lines were added at the end or changed there: draw with the next frame. */
@@ -143,7 +181,9 @@ export class LogView {
     const sample = document.createElement("span");
     sample.textContent = "0".repeat(100);
     text.append(sample);
-    probe.append(number, time, text);
+    probe.append(number, time);
+    if (this.#name) probe.append(taskElement({ name: this.#name, colour: 0 }));
+    probe.append(text);
     this.#sheet.append(probe);
     const width = sample.getBoundingClientRect().width / 100;
     this.#rowHeight = text.getBoundingClientRect().height || 20;
@@ -165,11 +205,17 @@ export class LogView {
   #reindex(): void {
     this.#index.reset(this.#buffer.lines.map((line) => this.#rowsOf(line)));
     this.#indexed = this.#buffer.lines.length;
+    this.#buffer.changedFrom = Number.POSITIVE_INFINITY;
   }
 
   /** Takes new lines into the index; the last ones indexed may have grown since. */
   #grow(): void {
-    const { lines } = this.#buffer;
+    const { lines, changedFrom } = this.#buffer;
+    if (changedFrom < this.#indexed) {
+      this.#index.truncate(changedFrom);
+      this.#indexed = changedFrom;
+    }
+    this.#buffer.changedFrom = Number.POSITIVE_INFINITY;
     for (let at = Math.max(0, this.#indexed - 8); at < this.#indexed; at += 1) {
       const line = lines[at];
       if (line) this.#index.set(at, this.#rowsOf(line));

@@ -1,52 +1,58 @@
-/** The log of one task attempt: buffer, live feed, view and toolbar together. */
+/**
+ * The log of one task attempt. It holds a stretch of the log: usually the newest part, which its live feed makes grow,
+ * else one that the reader has gone to ("apart"), which grows where they scroll and meets the live end again.
+ */
 
-import { LogBuffer } from "./buffer.ts";
-import { readEarlier } from "./earlier.ts";
-import { Feed, type FeedState } from "./feed.ts";
+import { LogBuffer, MAX_LINES } from "./buffer.ts";
+import { readEarlier, readLater } from "./earlier.ts";
+import { Feed } from "./feed.ts";
+import { part, whenGone } from "./parts.ts";
+import { Place } from "./place.ts";
+import { Toolbar } from "./toolbar.ts";
 import { LogView } from "./view.ts";
 
 /** Logs up to this size are read from their beginning; of longer ones the newest part comes first. */
 const WHOLE_UP_TO = 16 * 1024 * 1024;
 
-function part<T extends HTMLElement>(root: HTMLElement, name: string): T {
-  const found = root.querySelector<T>(`[data-log-${name}]`);
-  if (!found) throw new Error(`the log viewer has no part ${name}`);
-  return found;
-}
-
 export class LogViewer {
   readonly #root: HTMLElement;
+  readonly #records: string;
   readonly #view: LogView;
-  readonly #buffer: LogBuffer;
-  #found: number[] = [];
-  #searchTimer = 0;
+  readonly #toolbar: Toolbar;
+  readonly #place: Place;
+  #buffer: LogBuffer;
+  /** None while the reader is apart from the live end. */
+  #feed: Feed | undefined;
+  /** Which feed is heard: what an earlier one still says counts no more. */
+  #turn = 0;
+  #size: number;
   #loading = false;
+  #gone = false;
 
   constructor(root: HTMLElement) {
     this.#root = root;
-    const size = Number(root.dataset["logSize"] ?? 0);
-    const whole = size <= WHOLE_UP_TO;
-    this.#buffer = new LogBuffer(whole ? 0 : size);
-    root.classList.add("is-empty");
-    let first = true;
+    this.#records = root.dataset["logRecords"] as string;
+    this.#size = Number(root.dataset["logSize"] ?? 0);
+    const whole = this.#size <= WHOLE_UP_TO;
+    this.#buffer = new LogBuffer(whole ? 0 : this.#size);
     this.#view = new LogView(part(root, "box"), this.#buffer, {
-      scrolled: (atBottom, atTop) => {
-        this.#setFollow(atBottom && this.#live, atBottom);
-        if (atTop) void this.#loadEarlier();
-      },
+      scrolled: (atBottom, atTop) => this.#scrolled(atBottom, atTop),
     });
-    this.#bindToggles();
-    this.#bindSearch();
-    this.#setFollow(!location.hash.startsWith("#L"));
+    this.#toolbar = new Toolbar(root, this.#view, {
+      lines: () => this.#buffer,
+      live: () => this.#live,
+      newest: () => this.#newest(),
+    });
+    this.#place = new Place(root, (share) => void this.#goTo(share));
     part(root, "earlier").addEventListener("click", () => void this.#loadEarlier());
-    new Feed(root.dataset["logSocket"] as string, whole ? 0 : "tail", {
-      records: (records, from) => {
-        if (first && this.#buffer.start) this.#buffer.start = from;
-        first = false;
-        this.#buffer.append(records);
-        this.#changed();
-      },
-      state: (state, retryMs) => this.#setState(state, retryMs),
+    this.#toolbar.setFollow(!location.hash.startsWith("#L"));
+    this.#attach(whole ? 0 : "tail");
+    const hash = (): void => this.#revealHash(true);
+    addEventListener("hashchange", hash);
+    whenGone(root, () => {
+      this.#gone = true;
+      this.#feed?.close();
+      removeEventListener("hashchange", hash);
     });
   }
 
@@ -54,29 +60,69 @@ export class LogViewer {
     return this.#root.dataset["logState"] !== "ended";
   }
 
+  /** Follows the log live from this offset on, where what is held ends. */
+  #attach(from: number | "tail"): void {
+    if (this.#gone) return;
+    let first = from === "tail";
+    const turn = (this.#turn += 1);
+    this.#feed = new Feed(this.#root.dataset["logSocket"] as string, from, {
+      records: (records, start, to) => {
+        if (this.#turn !== turn) return;
+        if (first) this.#buffer.start = start;
+        first = false;
+        this.#size = Math.max(this.#size, to);
+        this.#buffer.append(records, to);
+        this.#changed();
+      },
+      state: (state, retryMs) => {
+        if (this.#turn === turn) this.#toolbar.setState(state, retryMs);
+      },
+    });
+  }
+
+  #detach(): void {
+    this.#feed?.close();
+    this.#feed = undefined;
+    this.#turn += 1;
+    this.#toolbar.setFollow(false);
+    this.#toolbar.setState("apart", 0);
+  }
+
   #changed(): void {
     const dropped = this.#buffer.trim();
     if (dropped) this.#view.shifted(-dropped);
-    this.#root.classList.toggle("is-empty", this.#buffer.lines.length === 0);
-    part(this.#root, "cut").hidden = this.#buffer.before === 0;
-    part(this.#root, "earlier").hidden = this.#buffer.start === undefined;
-    part(this.#root, "count").textContent = new Intl.NumberFormat().format(
-      this.#buffer.lines.length + this.#buffer.dropped,
-    );
+    const { before, start, lines, dropped: gone } = this.#buffer;
+    part(this.#root, "cut").hidden = before === 0;
+    part(this.#root, "earlier").hidden = start === undefined;
+    this.#toolbar.setCount(before === 0 || gone ? lines.length + gone : lines.length);
     this.#view.draw();
     this.#revealHash();
-    if (this.#view.search) this.#searchSoon();
+    this.#toolbar.searchSoon();
+    this.#tellPlace();
   }
 
-  async #loadEarlier(): Promise<void> {
-    const { start } = this.#buffer;
-    if (this.#loading || !start || this.#buffer.lines.length === 0) return;
+  #scrolled(atBottom: boolean, atTop: boolean): void {
+    const live = this.#feed !== undefined;
+    this.#toolbar.setFollow(atBottom && this.#live && live, atBottom && live);
+    this.#tellPlace();
+    if (atTop) void this.#loadEarlier();
+    if (atBottom && !live) void this.#loadLater();
+  }
+
+  #tellPlace(): void {
+    const { buffer, view } = { buffer: this.#buffer, view: this.#view };
+    const partial = buffer.start !== 0 || this.#feed === undefined;
+    const atEnd = view.follow || (this.#feed !== undefined && view.roomy);
+    const share = atEnd ? 1 : buffer.offsetOf(view.top) / Math.max(1, this.#size);
+    this.#place.show(partial && this.#size > 0, share, buffer.lines[view.top]?.time);
+  }
+
+  /** One reading at a time; what was asked for meanwhile is asked for again by the next scrolling. */
+  async #alone(read: (buffer: LogBuffer) => Promise<void>): Promise<void> {
+    if (this.#loading) return;
     this.#loading = true;
     try {
-      const earlier = await readEarlier(this.#root.dataset["logRecords"] as string, start);
-      if (this.#buffer.start !== start) return; // lines were dropped meanwhile
-      this.#view.shifted(this.#buffer.prepend(earlier.records, earlier.from));
-      this.#changed();
+      await read(this.#buffer);
     } catch {
       part(this.#root, "earlier").textContent = this.#root.dataset["wordUnread"] ?? "";
     } finally {
@@ -84,96 +130,58 @@ export class LogViewer {
     }
   }
 
-  #setState(state: FeedState, retryMs: number): void {
-    const { dataset } = this.#root;
-    dataset["logState"] = state;
-    const words = dataset[`word${state[0]?.toUpperCase()}${state.slice(1)}`] ?? state;
-    part(this.#root, "state").textContent = words.replace("%s", String(Math.ceil(retryMs / 1000)));
-    if (state === "ended") part(this.#root, "follow").hidden = true;
-  }
-
-  #setFollow(follow: boolean, atBottom = false): void {
-    this.#view.follow = follow;
-    part(this.#root, "follow").setAttribute("aria-pressed", String(follow));
-    part(this.#root, "newest").hidden = follow || atBottom;
-  }
-
-  #bindToggles(): void {
-    this.#toggle("times", false, (on) => (this.#view.times = on));
-    this.#toggle("wrap", false, (on) => (this.#view.wrap = on));
-    const follow = part(this.#root, "follow");
-    follow.addEventListener("click", () => this.#setFollow(follow.getAttribute("aria-pressed") !== "true"));
-    part(this.#root, "newest").addEventListener("click", () => {
-      this.#view.toEnd();
-      this.#setFollow(this.#live, true);
-    });
-    addEventListener("hashchange", () => this.#revealHash(true));
-  }
-
-  /** A switch that this browser remembers. */
-  #toggle(name: "times" | "wrap", standard: boolean, apply: (on: boolean) => void): void {
-    const button = part(this.#root, name);
-    const key = `berth.log.${name}`;
-    const set = (on: boolean): void => {
-      button.setAttribute("aria-pressed", String(on));
-      apply(on);
-    };
-    set((read(key) ?? String(standard)) === "true");
-    button.addEventListener("click", () => {
-      const on = button.getAttribute("aria-pressed") !== "true";
-      write(key, String(on));
-      set(on);
+  async #loadEarlier(): Promise<void> {
+    await this.#alone(async (buffer) => {
+      const { start } = buffer;
+      if (!start || buffer.lines.length === 0) return;
+      if (buffer.lines.length >= MAX_LINES) return this.#open(start, start);
+      const earlier = await readEarlier(this.#records, start);
+      if (this.#buffer !== buffer || buffer.start !== start) return; // lines were dropped meanwhile
+      this.#view.shifted(buffer.prepend(earlier.records, earlier.from));
+      this.#changed();
     });
   }
 
-  #bindSearch(): void {
-    const input = part<HTMLInputElement>(this.#root, "search");
-    input.addEventListener("input", () => {
-      this.#view.search = input.value.toLowerCase();
-      this.#view.current = -1;
-      this.#searchSoon();
+  async #loadLater(): Promise<void> {
+    await this.#alone(async (buffer) => {
+      const later = await readLater(this.#records, buffer.end);
+      if (this.#buffer !== buffer || this.#feed) return;
+      if (later.records.length > 0 && later.to > buffer.end) buffer.append(later.records, later.to);
+      else this.#attach(buffer.end);
+      this.#changed();
     });
-    input.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") {
-        event.preventDefault();
-        this.#step(event.shiftKey ? -1 : 1);
-      } else if (event.key === "Escape") {
-        input.value = "";
-        input.dispatchEvent(new Event("input"));
-      }
-    });
-    part(this.#root, "before").addEventListener("click", () => this.#step(-1));
-    part(this.#root, "after").addEventListener("click", () => this.#step(1));
   }
 
-  #searchSoon(): void {
-    this.#searchTimer ||= window.setTimeout(() => {
-      this.#searchTimer = 0;
-      this.#found = this.#view.search ? this.#buffer.search(this.#view.search) : [];
-      this.#tellFound();
-      this.#view.refresh();
-    }, 150);
+  /** To a share (0 to 1) of the whole log. */
+  async #goTo(share: number): Promise<void> {
+    if (share >= 1) this.#newest();
+    else await this.#alone(() => this.#open(Math.floor(share * this.#size)));
   }
 
-  #step(way: 1 | -1): void {
-    this.#found = this.#view.search ? this.#buffer.search(this.#view.search) : [];
-    if (this.#found.length > 0) {
-      const { current } = this.#view;
-      const next =
-        way > 0
-          ? (this.#found.find((place) => place > current) ?? this.#found[0])
-          : (this.#found.findLast((place) => place < current) ?? this.#found.at(-1));
-      this.#setFollow(false);
-      this.#view.current = next as number;
-      this.#view.reveal(next as number);
+  /** Shows the log from this offset on; `before`: with what stands before it as well. */
+  async #open(offset: number, before = 0): Promise<void> {
+    this.#detach();
+    const later = await readLater(this.#records, offset);
+    const buffer = new LogBuffer(later.from);
+    buffer.append(later.records, later.to);
+    let line = 0;
+    if (before) {
+      const earlier = await readEarlier(this.#records, later.from);
+      line = buffer.prepend(earlier.records, earlier.from);
     }
-    this.#tellFound();
+    this.#buffer = buffer;
+    this.#view.show(buffer, line);
+    this.#changed();
   }
 
-  #tellFound(): void {
-    const place = this.#found.indexOf(this.#view.current) + 1;
-    const words = this.#view.search ? `${place || "–"} / ${this.#found.length}` : "";
-    part(this.#root, "found").textContent = words;
+  #newest(): void {
+    if (!this.#feed) {
+      this.#buffer = new LogBuffer(this.#size);
+      this.#view.show(this.#buffer, 0);
+      this.#attach("tail");
+    }
+    this.#view.toEnd();
+    this.#toolbar.setFollow(true, true);
   }
 
   /** Goes to the line that the address names, as soon as it is there. */
@@ -185,24 +193,8 @@ export class LogViewer {
     if (!again && this.#view.current === place) return;
     if (!again && this.#root.dataset["logHash"] === location.hash) return;
     this.#root.dataset["logHash"] = location.hash;
-    this.#setFollow(false);
+    this.#toolbar.setFollow(false);
     this.#view.current = place;
     this.#view.reveal(place);
-  }
-}
-
-function read(key: string): string | null {
-  try {
-    return localStorage.getItem(key);
-  } catch {
-    return null; // storage may be forbidden
-  }
-}
-
-function write(key: string, value: string): void {
-  try {
-    localStorage.setItem(key, value);
-  } catch {
-    // not remembered
   }
 }

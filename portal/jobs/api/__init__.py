@@ -1,5 +1,6 @@
 """REST: jobs."""
 
+from portal.jobs.api.all_logs import AllLogsView
 from portal.jobs.api.changes import BulkView, PlaceView, PriorityView, TagsView
 from portal.jobs.api.code import CodeArchiveView, CodeFoldersView, CodeFolderView, CodeLimitsView
 from portal.jobs.api.files import FileContentView, FilesView
@@ -26,6 +27,7 @@ from portal.jobs.api.views import (
 )
 
 __all__ = [
+    "AllLogsView",
     "TemplateView",
     "TemplatesView",
     "AttemptsView",

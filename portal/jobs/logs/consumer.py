@@ -1,21 +1,31 @@
-"""``/ws/logs/<task attempt id>?offset=N|tail``: one log, live, to a browser.
+"""``/ws/logs/<task attempt id>?offset=N|tail``: one log, live, to a browser. ``/ws/jobs/<id>/logs``: several.
 
 To the browser: ``{"type": "records", "from": o, "to": o2, "records": [[time in ms, stream (1 output, 2 errors,
 3 Berth's own), text], …]}``, ``{"type": "end", "offset": o, "state": …}`` once nothing is added any more, and
 ``{"type": "skipped", "offset": o}`` to one too slow for the live feed, which then reads on by itself from ``o``.
 From the browser: ``{"type": "seek", "offset": n}``. Each ``to`` is a good ``offset`` to come back with.
+
+Of several logs (``?attempt=N`` those of the job's attempt, tasks that start later included, ``?log=<task attempt>``
+again and again the chosen ones) each opens at its end, and every message says with ``log`` whose it is. First, and
+when one is added, comes ``{"type": "tasks", "tasks": [{"log": …, "name": "worker/3"}, …]}``. The browser's ``seek``
+names its ``log``; ``{"type": "earlier", "before": {log: offset}}`` is answered by ``{"type": "earlier", "logs":
+[{"log": …, "from": …, "records": […]}, …]}``: what stands before, of each log as far back as all reach.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import dataclass
+from typing import Any
 from urllib.parse import parse_qs
+from uuid import UUID
 from weakref import WeakKeyDictionary
 
 from channels.db import database_sync_to_async
 from django.conf import settings
 from django.utils import timezone
+from redis import RedisError
 
 from portal.accounts.websockets import CLOSED_NOT_VISIBLE, SignedInConsumer
 from portal.common.errors import NotFound
@@ -23,12 +33,15 @@ from portal.jobs.logs.archiver import archiver, log_of
 from portal.jobs.logs.hub import Hub, LogEnd
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.stream import LogOf
+from portal.jobs.logs.text import TextDecoder, records_message
 from portal.jobs.logs.viewer import Viewer
 from portal.jobs.models import TaskAttempt
-from portal.jobs.selectors import task_attempt_visible
-from portal.jobs.services import log_read
+from portal.jobs.selectors import job_get, run_name, runs_together, task_attempt_visible
+from portal.jobs.services import log_read, logs_read
 
 MOST_OFFSET = 10**18
+TAILS, MOST_TAIL, LEAST_TAIL = 2 << 20, 512 * 1024, 16 * 1024
+"""Bytes before the ends with which several logs open: of all together, and of each at most and at least."""
 
 _hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = WeakKeyDictionary()
 
@@ -76,6 +89,101 @@ class LogConsumer(SignedInConsumer):
         return await database_sync_to_async(look)()
 
 
+class LogsConsumer(SignedInConsumer):
+    """One viewer of several logs of one job: a way of its own through each, at the feeds that everybody shares."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._followed: dict[str, Followed] = {}
+
+    async def opened(self) -> None:
+        runs = await self._visible(first=True)
+        await self.agree()
+        if runs is None:
+            await self.close(CLOSED_NOT_VISIBLE)
+            return
+        await self._follow(runs)
+
+    async def closed(self) -> None:
+        for one in self._followed.values():
+            if one.task is not None:
+                one.task.cancel()
+
+    async def rechecked(self) -> None:
+        runs = await self._visible()
+        if runs is None:
+            await self.close(CLOSED_NOT_VISIBLE)
+        else:
+            await self._follow(runs)
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        message = _message(text_data)
+        if message.get("type") == "earlier" and isinstance(message.get("before"), dict):
+            await self._look_back(message["before"])
+        elif (offset := _sought(text_data)) is not None and (one := self._followed.get(str(message.get("log")))):
+            one.viewer.seek(offset)
+
+    async def _look_back(self, before: dict[str, Any]) -> None:
+        known = {one.source: before[log] for log, one in self._followed.items() if isinstance(before.get(log), int)}
+        try:
+            runs = await _hub().earlier({log: min(offset, MOST_OFFSET) for log, offset in known.items()})
+        except (OSError, RedisError):
+            runs = {}  # the browser asks again
+        parts = (
+            f'{{"log": "{log.attempt}", {records_message(run, TextDecoder(), expected=run.start)[1:]}'
+            for log, run in runs.items()
+        )
+        await self.send('{"type": "earlier", "logs": [' + ", ".join(parts) + "]}")
+
+    async def _follow(self, runs: list[TaskAttempt]) -> None:
+        """Begins to watch those that are not watched yet."""
+        tail = min(MOST_TAIL, max(LEAST_TAIL, TAILS // max(1, len(runs))))
+        new = {str(run.pk): self._followed_of(run, tail) for run in runs if str(run.pk) not in self._followed}
+        if not new and self._followed:
+            return
+        self._followed |= new
+        tasks = [{"log": log, "name": one.name} for log, one in self._followed.items()]
+        await self.send(json.dumps({"type": "tasks", "tasks": tasks}))
+        for one in new.values():
+            one.task = asyncio.create_task(one.viewer.run())
+
+    def _followed_of(self, run: TaskAttempt, tail: int) -> Followed:
+        source = log_of(run)
+        label = f'{{"log": "{source.attempt}", '
+
+        async def send(text: str) -> None:
+            """The message that is made once for everybody, with whose it is put in front."""
+            await self.send(label + text[1:])
+
+        return Followed(run_name(run), source, Viewer(_hub(), source, send, None, tail))
+
+    async def _visible(self, *, first: bool = False) -> list[TaskAttempt] | None:
+        """What is to be watched now, when this user may see the job; who begins to read another's is noted."""
+        query = parse_qs(self.scope["query_string"].decode(errors="replace"))
+        chosen = {key for text in query.get("log", ()) if (key := _uuid(text))}
+
+        def look() -> list[TaskAttempt] | None:
+            try:
+                job = job_get(user=self.user, job_id=self.scope["url_route"]["kwargs"]["job"])
+            except NotFound:
+                return None
+            if first:
+                logs_read(user=self.user, job=job, now=timezone.now())
+            return runs_together(job=job, attempt=_whole(query.get("attempt", [""])[-1]), chosen=chosen)
+
+        return await database_sync_to_async(look)()
+
+
+@dataclass(slots=True)
+class Followed:
+    """One log among several, and this viewer's way through it."""
+
+    name: str
+    source: LogOf
+    viewer: Viewer
+    task: asyncio.Task[None] | None = None
+
+
 def _hub() -> Hub:
     """This process's hub: one for each event loop."""
     loop = asyncio.get_running_loop()
@@ -99,9 +207,26 @@ def _offset(query: bytes) -> int | None:
 
 def _sought(text: str | None) -> int | None:
     """The offset of a seek message; None for any other."""
+    message = _message(text)
+    offset = message.get("offset") if message.get("type") == "seek" else None
+    return min(offset, MOST_OFFSET) if isinstance(offset, int) and offset >= 0 else None
+
+
+def _message(text: str | None) -> dict[str, Any]:
+    """What the browser sent; nothing where it is no object."""
     try:
         message = json.loads(text or "")
     except ValueError:
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
         return None
-    offset = message.get("offset") if isinstance(message, dict) and message.get("type") == "seek" else None
-    return min(offset, MOST_OFFSET) if isinstance(offset, int) and offset >= 0 else None
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else None

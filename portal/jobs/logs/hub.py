@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.records import Run
 from portal.jobs.logs.stream import LogOf
 from portal.jobs.logs.text import TextDecoder, records_message
+from portal.jobs.logs.together import earlier
 
 MESSAGE = 64 * 1024
 """Bytes of log in one message."""
@@ -164,6 +165,10 @@ class Hub:
     async def tail(self, source: LogOf, size: int) -> int:
         """``LogReader.tail`` in a thread."""
         return await self._call(self._reader.tail, source, size)
+
+    async def earlier(self, before: Mapping[LogOf, int]) -> dict[LogOf, Run]:
+        """What stands before these offsets, in a thread."""
+        return await self._call(earlier, self._reader, before)
 
     async def _call(self, what: Callable[..., Answer], *arguments: Any) -> Answer:
         return await asyncio.get_running_loop().run_in_executor(self._threads, what, *arguments)

@@ -20,13 +20,21 @@ log = logging.getLogger(__name__)
 
 
 class Viewer:
-    """Sends a log from ``offset`` on (None: from shortly before its end) until it is cancelled.
+    """Sends a log from ``offset`` on (None: from ``tail`` bytes before its end) until it is cancelled.
 
     ``send`` takes one JSON text and may wait: history is read no faster than it is taken.
     """
 
-    def __init__(self, hub: Hub, source: LogOf, send: Callable[[str], Awaitable[None]], offset: int | None) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        source: LogOf,
+        send: Callable[[str], Awaitable[None]],
+        offset: int | None,
+        tail: int = TAIL,
+    ) -> None:
         self._hub, self._source, self._send = hub, source, send
+        self._tail_size = tail
         self._wanted: int | None = offset
         self._tail = offset is None
         self._offset, self._decoder = 0, TextDecoder()
@@ -49,7 +57,7 @@ class Viewer:
 
     async def _go_where_wanted(self) -> None:
         if self._tail:
-            self._offset = await self._hub.tail(self._source, TAIL)
+            self._offset = await self._hub.tail(self._source, self._tail_size)
             self._tail = False
         while self._wanted is not None:
             wanted = self._wanted

@@ -32,6 +32,7 @@ from portal.jobs.selectors.queue import (
     queue_rows,
     queue_waiting,
 )
+from portal.jobs.selectors.runs import LOGS_TOGETHER, run_name, runs_together
 from portal.jobs.selectors.templates import (
     TemplateHomes,
     template_get,
@@ -64,6 +65,9 @@ __all__ = [
     "VcChoice",
     "job_choices",
     "vc_choices",
+    "LOGS_TOGETHER",
+    "run_name",
+    "runs_together",
     "template_get",
     "template_home",
     "template_restrict",

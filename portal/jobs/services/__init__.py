@@ -16,7 +16,7 @@ from portal.jobs.services.placing import Leaf, NoPortLeft, Overtaken, Placed
 from portal.jobs.services.preempt import PREEMPTING, Preempting, Taken, jobs_preempt, preempting_words
 from portal.jobs.services.priority import job_change_priority
 from portal.jobs.services.progress import usage_progress, usage_progress_fold, usage_progress_roll
-from portal.jobs.services.reading import code_read, files_read, log_read, shell_open
+from portal.jobs.services.reading import code_read, files_read, log_read, logs_read, shell_open
 from portal.jobs.services.reports import attempt_log_done, container_report, containers_report
 from portal.jobs.services.rollup import usage_rebuild, usage_roll
 from portal.jobs.services.specs import grace_seconds
@@ -86,6 +86,7 @@ __all__ = [
     "jobs_stop",
     "jobs_tag",
     "log_read",
+    "logs_read",
     "node_tasks_lose",
     "nodes_bump",
     "nodes_hold",

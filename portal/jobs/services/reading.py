@@ -15,6 +15,11 @@ def log_read(*, user: User, attempt: TaskAttempt, now: datetime) -> None:
     _read(Audited.LOG_READ, user, attempt.task.job, now)
 
 
+def logs_read(*, user: User, job: Job, now: datetime) -> None:
+    """The user reads logs of this job's tasks: an entry in the audit log where the job is another's."""
+    _read(Audited.LOG_READ, user, job, now)
+
+
 def files_read(*, user: User, job: Job, now: datetime) -> None:
     """The user looks into this job's folder: an entry in the audit log where the job is another's."""
     _read(Audited.FILES_READ, user, job, now)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
-from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
@@ -20,23 +18,22 @@ from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
 from portal.clusters.selectors import job_sights
 from portal.common.errors import NotFound
-from portal.jobs.models import Job, JobAttempt, TaskAttempt
+from portal.jobs.models import Job
 from portal.jobs.selectors import (
     job_attempts,
     job_events,
     job_forecast,
     job_get,
-    job_roles,
     preemptions_leaving,
     preemptions_shown,
     queue_places,
-    task_attempt_visible,
 )
-from portal.jobs.selectors.pages import TasksPage, tasks_found
-from portal.jobs.states import JOB_LIVE, JobState
-from portal.jobs.views.asked import PRIORITY_WORDS, number_asked
+from portal.jobs.states import JobState
+from portal.jobs.views.asked import PRIORITY_WORDS
 from portal.jobs.views.charts import charts_shown
 from portal.jobs.views.files import files_shown
+from portal.jobs.views.frame import Frame
+from portal.jobs.views.log import log_section
 
 ATTEMPTS_LISTED = 20
 EVENTS_LISTED = 500
@@ -47,26 +44,6 @@ MAY = {
     "may_files": Action.JOB_FILES,
     "may_shell": Action.JOB_SHELL,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """What every section is shown in: the job, the reader's request, the newest attempts (newest first), and what the
-    reader may do to the job."""
-
-    request: PageRequest
-    job: Job
-    attempts: list[JobAttempt]
-    may: dict[str, bool]
-
-    @property
-    def live(self) -> bool:
-        return self.job.state in JOB_LIVE
-
-    @property
-    def attempt(self) -> int | None:
-        """The attempt that is looked at: the one the address names, else the newest."""
-        return number_asked(self.request, "attempt") or (self.attempts[0].number if self.attempts else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,39 +101,6 @@ def _frame_context(frame: Frame, shown: Section) -> dict[str, Any]:
 # ------------------------------------------------------------ the sections
 
 
-def _log(frame: Frame) -> dict[str, Any]:
-    """Tasks, the log of one of them, and what ended each attempt."""
-    attempt = frame.attempt
-    tasks = tasks_found(job=frame.job, attempt=attempt, first=number_asked(frame.request, "first"))
-    shown = _log_shown(frame, tasks)
-    asked = attempt if "attempt" in frame.request.GET else None
-    return {
-        "roles": job_roles(job=frame.job),
-        "tasks": tasks,
-        "attempt": attempt,
-        "shown": shown,
-        "chosen": _chosen(asked, tasks.first, shown),
-    }
-
-
-def _chosen(attempt: int | None, first: int, shown: TaskAttempt | None) -> str:
-    chosen = {"attempt": attempt, "first": first or None, "log": shown.pk if shown else None}
-    return urlencode({name: value for name, value in chosen.items() if value is not None})
-
-
-def _log_shown(frame: Frame, tasks: TasksPage) -> TaskAttempt | None:
-    """The task attempt whose log is shown: the chosen one, else the first that failed by itself, else the first."""
-    user = frame.request.user
-    if chosen := frame.request.GET.get("log"):
-        found = task_attempt_visible(user, chosen)
-        if found.task.job_id != frame.job.pk:
-            raise NotFound("task attempt", chosen)
-        return found
-    failed = (run for run in tasks.newest_runs if run.cause and run.exit_code != 0 and not run.stop_reason)
-    run = next(failed, None) or next(iter(tasks.newest_runs), None)
-    return task_attempt_visible(user, UUID(str(run.pk))) if run else None
-
-
 def _charts(frame: Frame) -> dict[str, Any]:
     """What the tasks used. A refreshed frame leaves the charts as they are: they are read again by themselves."""
     return {} if frame.request.htmx else charts_shown(frame.request, frame.job, frame.attempt)
@@ -180,7 +124,7 @@ def _file(frame: Frame) -> dict[str, Any]:
 SECTIONS = {
     one.name: one
     for one in (
-        Section("", _("Log"), "jobs/parts/section_log.html", _log),
+        Section("", _("Log"), "jobs/parts/section_log.html", log_section),
         Section("charts", _("Charts"), "jobs/parts/section_charts.html", _charts),
         Section("files", _("Files"), "jobs/parts/section_files.html", _files, lambda frame: frame.may["may_files"]),
         Section("events", _("Events"), "jobs/parts/section_events.html", _events),

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from nodes.protocol import STDOUT, LogRecord, record_encode
 from tests.nodes.logs.support import lines, text_of
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
+    from portal.jobs.models import TaskAttempt
     from tests.jobs.logs.conftest import RunningLog
     from tests.support.live_web import Listener, LiveWeb
 
@@ -159,3 +163,123 @@ def test_a_fast_log_flows_through_the_watch_into_the_archive_and_the_browser(
 
     assert text_in(messages) == text_of(lines(130_000))
     assert running_log.archive.end(running_log.attempt) > total - (1 << 20) - 70_000
+
+
+# ------------------------------------------------------------ several logs
+
+
+def several(running_log: RunningLog) -> str:
+    return f"/ws/jobs/{running_log.row.task.job_id}/logs"
+
+
+def second_task(running_log: RunningLog, lines: int = 10_000) -> TaskAttempt:
+    """Another task of the job that has written lines of a hundred bytes."""
+    from portal.jobs.logs.records import Run
+    from portal.jobs.models import Task, TaskAttempt
+
+    first = running_log.row
+    task = Task.objects.create(job=first.task.job, role=first.task.role, index=1)
+    made = TaskAttempt.objects.create(
+        task=task, job_attempt=first.job_attempt, number=1, node=first.node, phase=first.phase, state=first.state,
+        cpu_milli=1000, memory_mb=1024, created_at=first.created_at,
+    )  # fmt: skip
+    data = b"".join(record_encode(LogRecord(n, STDOUT, b"old %082d\n" % n)) for n in range(lines))
+    running_log.archive.write(str(made.pk), Run(0, data))
+    return made
+
+
+def read_all(listener: Listener, ends: dict[str, int]) -> dict[str, list[dict[str, Any]]]:
+    """The messages of each log, until each has come to its end."""
+    messages: dict[str, list[dict[str, Any]]] = {log: [] for log in ends}
+    while any(not of or of[-1]["to"] < ends[log] for log, of in messages.items()):
+        message = listener.next()
+        messages[message["log"]].append(message)
+    return messages
+
+
+def test_several_logs_come_over_one_socket_each_named_and_from_its_end(running_log: RunningLog, web: LiveWeb) -> None:
+    other = second_task(running_log)
+    running_log.source.print(*lines(3))
+    running_log.sent(69)
+    with web.socket(several(running_log), **credentials(running_log)) as listener:
+        tasks = listener.next()
+        tails = read_all(listener, {running_log.attempt: 69, str(other.pk): 1_000_000})
+        running_log.source.print(*lines(1, first=3))
+        live = listener.next()
+
+    assert tasks == {
+        "type": "tasks",
+        "tasks": [{"log": running_log.attempt, "name": "worker/0"}, {"log": str(other.pk), "name": "worker/1"}],
+    }
+    assert text_in(tails[running_log.attempt]) == text_of(lines(3))
+    assert tails[str(other.pk)][0]["from"] > 0
+    assert text_in(tails[str(other.pk)]).endswith("9999\n")
+    assert (live["log"], text_in([live])) == (running_log.attempt, text_of(lines(1, first=3)))
+
+
+def test_only_the_chosen_logs_come_and_what_stands_before_them_when_it_is_asked_for(
+    running_log: RunningLog, web: LiveWeb
+) -> None:
+    other = second_task(running_log)
+    with web.socket(f"{several(running_log)}?log={other.pk}&log=nonsense", **credentials(running_log)) as listener:
+        tasks = listener.next()
+        tail = read_all(listener, {str(other.pk): 1_000_000})[str(other.pk)]
+        ask = {"type": "earlier", "before": {str(other.pk): tail[0]["from"], running_log.attempt: 5, "x": 1}}
+        listener.socket.send(json.dumps(ask))
+        before = listener.next()
+
+    assert [task["name"] for task in tasks["tasks"]] == ["worker/1"]
+    (part,) = before["logs"]
+    assert (part["log"], part["from"], part["to"]) == (str(other.pk), 0, tail[0]["from"])
+    assert text_in([part, *tail]) == "".join(f"old {n:082d}\n" for n in range(10_000))
+
+
+@pytest.mark.parametrize("nonsense", ['{"type": "earlier", "before": {"x": "y"}}', '{"type": "seek", "log": []}', "[]"])
+def test_nonsense_to_several_logs_changes_nothing(running_log: RunningLog, web: LiveWeb, nonsense: str) -> None:
+    with web.socket(several(running_log), **credentials(running_log)) as listener:
+        listener.next()
+        listener.socket.send(nonsense)
+        running_log.source.print(*lines(1))
+        messages = [listener.next()]
+        if messages[0]["type"] == "earlier":
+            assert messages[0]["logs"] == []
+            messages = [listener.next()]
+    assert text_in(messages) == text_of(lines(1))
+
+
+def test_a_task_that_starts_later_is_added_and_a_stranger_sees_nothing(
+    running_log: RunningLog, web: LiveWeb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from portal.accounts import websockets
+    from tests.support.cast import Api, person
+
+    monkeypatch.setattr(websockets, "RECHECK_S", 0.1)
+    with web.socket(several(running_log), **credentials(running_log)) as listener:
+        assert len(listener.next()["tasks"]) == 1
+        second_task(running_log, lines=5)
+        assert [task["name"] for task in listener.next()["tasks"]] == ["worker/0", "worker/1"]
+        assert text_in([listener.next()]).endswith("4\n")
+    with web.socket(several(running_log), additional_headers=Api(person("charlie")).headers) as listener:
+        assert listener.close_code() == websockets.CLOSED_NOT_VISIBLE
+
+
+def test_twenty_who_watch_several_logs_read_them_once(running_log: RunningLog, web: LiveWeb) -> None:
+    """Counted where it counts: at Redis."""
+    second_task(running_log, lines=5)
+
+    def reads() -> int:
+        return int(running_log.redis.info("commandstats")["cmdstat_xrange"]["calls"])
+
+    running_log.source.print(*lines(1))
+    with ExitStack() as open_sockets:
+        watching = [
+            open_sockets.enter_context(web.socket(several(running_log), **credentials(running_log))) for _ in range(20)
+        ]
+        for listener in watching:
+            assert {listener.next()["type"] for _ in range(3)} == {"tasks", "records"}
+        before = reads()
+        for n in range(10):
+            running_log.source.print(*lines(1, first=1 + n))
+            for listener in watching:
+                assert text_in([listener.next()]) == text_of(lines(1, first=1 + n))
+        assert reads() - before < 100, "some for each line, whoever watches"

@@ -1,0 +1,86 @@
+/** Several logs over one websocket: hands every record of each on once, in order. */
+
+import { Socket } from "../socket.ts";
+import { FEED_STATES, judge, type FeedState, type Message } from "./feed.ts";
+import type { LogRecord } from "./lines.ts";
+
+export interface EarlierPart {
+  log: string;
+  from: number;
+  records: LogRecord[];
+}
+
+export interface MergedHandlers {
+  tasks: (tasks: readonly { log: string; name: string }[]) => void;
+  /** Records of one log from its offset `from` on. */
+  records: (log: string, records: readonly LogRecord[], from: number) => void;
+  earlier: (parts: readonly EarlierPart[]) => void;
+  state: (state: FeedState, retryMs: number) => void;
+}
+
+type MergedMessage =
+  | (Message & { log: string })
+  | { type: "tasks"; tasks: { log: string; name: string }[] }
+  | { type: "earlier"; logs: EarlierPart[] };
+
+export class MergedFeed {
+  readonly #handlers: MergedHandlers;
+  readonly #socket: Socket;
+  readonly #next = new Map<string, number | undefined>();
+  readonly #ended = new Set<string>();
+
+  constructor(address: string, handlers: MergedHandlers) {
+    this.#handlers = handlers;
+    this.#socket = new Socket({
+      address: () => address,
+      message: (data) => this.#take(data as MergedMessage),
+      state: (state, retryMs) => handlers.state(FEED_STATES[state], retryMs),
+    });
+  }
+
+  /** Asks for what stands before these offsets of the logs. */
+  lookBack(before: Readonly<Record<string, number>>): void {
+    this.#socket.send({ type: "earlier", before });
+  }
+
+  close(): void {
+    this.#socket.close();
+  }
+
+  #take(message: MergedMessage): void {
+    if (message.type === "tasks") {
+      for (const { log } of message.tasks) if (!this.#next.has(log)) this.#next.set(log, undefined);
+      this.#handlers.tasks(message.tasks);
+      this.#tellEnd();
+    } else if (message.type === "earlier") {
+      this.#handlers.earlier(message.logs);
+    } else {
+      this.#takeOf(message);
+    }
+  }
+
+  #takeOf(message: Message & { log: string }): void {
+    const { log } = message;
+    switch (judge(this.#next.get(log), message)) {
+      case "take":
+        if (message.type !== "records") return;
+        this.#next.set(log, message.to);
+        this.#handlers.records(log, message.records, message.from);
+        break;
+      case "seek":
+        this.#socket.send({ type: "seek", log, offset: this.#next.get(log) ?? 0 });
+        break;
+      case "end":
+        this.#ended.add(log);
+        this.#tellEnd();
+        break;
+      case "drop":
+        break;
+    }
+  }
+
+  #tellEnd(): void {
+    const all = [...this.#next.keys()].every((log) => this.#ended.has(log));
+    this.#handlers.state(all && this.#next.size > 0 ? "ended" : "live", 0);
+  }
+}

@@ -1,0 +1,151 @@
+/** The buttons over a log: what this browser remembers (times, wrap), follow, and the search. */
+
+import type { FeedState } from "./feed.ts";
+import { part, remember, remembered } from "./parts.ts";
+import type { LogView } from "./view.ts";
+
+/** Of which the view shows a stretch. */
+export interface Searched {
+  /** Positions of the lines that contain `text`, without regard to case. */
+  search(text: string): number[];
+}
+
+export interface ToolbarHandlers {
+  /** Where to search now. */
+  lines: () => Searched;
+  /** Whether there is anything to follow. */
+  live: () => boolean;
+  /** The reader wants to be at the newest line. */
+  newest: () => void;
+}
+
+export class Toolbar {
+  readonly #root: HTMLElement;
+  readonly #view: LogView;
+  readonly #handlers: ToolbarHandlers;
+  #found: number[] = [];
+  #searchTimer = 0;
+
+  constructor(root: HTMLElement, view: LogView, handlers: ToolbarHandlers) {
+    this.#root = root;
+    this.#view = view;
+    this.#handlers = handlers;
+    this.#toggle("times", (on) => (view.times = on));
+    this.#toggle("wrap", (on) => (view.wrap = on));
+    this.#bindFollow();
+    this.#bindSearch();
+    this.#bindKeys();
+  }
+
+  setFollow(follow: boolean, atBottom = false): void {
+    this.#view.follow = follow;
+    part(this.#root, "follow").setAttribute("aria-pressed", String(follow));
+    part(this.#root, "newest").hidden = follow || atBottom;
+  }
+
+  setState(state: FeedState | "apart", retryMs: number): void {
+    const { dataset } = this.#root;
+    dataset["logState"] = state;
+    const words = dataset[`word${state[0]?.toUpperCase()}${state.slice(1)}`] ?? state;
+    part(this.#root, "state").textContent = words.replace("%s", String(Math.ceil(retryMs / 1000)));
+    part(this.#root, "follow").hidden = state === "ended";
+  }
+
+  setCount(lines: number): void {
+    this.#root.classList.toggle("is-empty", lines === 0);
+    part(this.#root, "count").textContent = new Intl.NumberFormat().format(lines);
+  }
+
+  /** Lines have come or gone: what was found may stand elsewhere. */
+  searchSoon(): void {
+    if (!this.#view.search && this.#found.length === 0) return;
+    this.#searchTimer ||= window.setTimeout(() => {
+      this.#searchTimer = 0;
+      this.#find();
+      this.#tellFound();
+      this.#view.refresh();
+    }, 150);
+  }
+
+  #bindFollow(): void {
+    const follow = part(this.#root, "follow");
+    follow.addEventListener("click", () => {
+      if (follow.getAttribute("aria-pressed") === "true") this.setFollow(false);
+      else this.#handlers.newest();
+    });
+    part(this.#root, "newest").addEventListener("click", () => this.#handlers.newest());
+  }
+
+  #toggle(name: "times" | "wrap", apply: (on: boolean) => void): void {
+    const button = part(this.#root, name);
+    const key = `berth.log.${name}`;
+    const set = (on: boolean): void => {
+      button.setAttribute("aria-pressed", String(on));
+      apply(on);
+    };
+    set(remembered(key) === "true");
+    button.addEventListener("click", () => {
+      const on = button.getAttribute("aria-pressed") !== "true";
+      remember(key, String(on));
+      set(on);
+    });
+  }
+
+  #bindSearch(): void {
+    const input = part<HTMLInputElement>(this.#root, "search");
+    input.addEventListener("input", () => {
+      this.#view.search = input.value.toLowerCase();
+      this.#view.current = -1;
+      this.searchSoon();
+    });
+    input.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") {
+        event.preventDefault();
+        this.#step(event.shiftKey ? -1 : 1);
+      } else if (event.key === "Escape") {
+        input.value = "";
+        input.dispatchEvent(new Event("input"));
+      }
+    });
+    part(this.#root, "before").addEventListener("click", () => this.#step(-1));
+    part(this.#root, "after").addEventListener("click", () => this.#step(1));
+  }
+
+  /** `/` in the log goes to the search, as in a pager; `G` goes to the newest line. */
+  #bindKeys(): void {
+    part(this.#root, "box").addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.key === "/") {
+        event.preventDefault();
+        part(this.#root, "search").focus();
+      } else if (event.key === "G") {
+        this.#handlers.newest();
+      }
+    });
+  }
+
+  #find(): void {
+    this.#found = this.#view.search ? this.#handlers.lines().search(this.#view.search) : [];
+  }
+
+  #step(way: 1 | -1): void {
+    this.#find();
+    if (this.#found.length > 0) {
+      const { current } = this.#view;
+      const next =
+        way > 0
+          ? (this.#found.find((place) => place > current) ?? this.#found[0])
+          : (this.#found.findLast((place) => place < current) ?? this.#found.at(-1));
+      this.setFollow(false);
+      this.#view.current = next as number;
+      this.#view.reveal(next as number);
+    }
+    this.#tellFound();
+  }
+
+  #tellFound(): void {
+    const place = this.#found.indexOf(this.#view.current) + 1;
+    const words = this.#view.search ? `${place || "–"} / ${this.#found.length}` : "";
+    part(this.#root, "found").textContent = words;
+  }
+}

@@ -1,0 +1,78 @@
+import { expect, test } from "vitest";
+
+import { lineText, STDOUT, type LogRecord } from "../src/logs/lines.ts";
+import { MergedBuffer } from "../src/logs/merged_buffer.ts";
+
+const at = (time: number, text: string): LogRecord => [time, STDOUT, text];
+const said = (buffer: MergedBuffer): string[] => buffer.lines.map((line) => `${line.task?.name} ${lineText(line)}`);
+
+function two(): MergedBuffer {
+  const buffer = new MergedBuffer();
+  buffer.add("a", "worker/0");
+  buffer.add("b", "worker/1");
+  return buffer;
+}
+
+test("lines of several tasks stand in the order of their times, in whatever order they come", () => {
+  const buffer = two();
+  buffer.append("a", [at(10, "a1\n"), at(30, "a2\n")], 0);
+  buffer.append("b", [at(20, "b1\n"), at(30, "b2\n")], 0);
+  buffer.append("a", [at(25, "a3, by a clock that was set back\n")], 100);
+  expect(said(buffer)).toEqual([
+    "worker/0 a1", "worker/1 b1", "worker/0 a2", "worker/1 b2", "worker/0 a3, by a clock that was set back",
+  ]);
+});
+
+test("a line that comes in pieces between those of another task stays one, at the place where it began", () => {
+  const buffer = two();
+  buffer.append("a", [at(10, "half ")], 0);
+  buffer.append("b", [at(11, "whole\n")], 0);
+  buffer.append("a", [at(12, "a line\n")], 18);
+  expect(said(buffer)).toEqual(["worker/0 half a line", "worker/1 whole"]);
+});
+
+test("the view learns from where on lines are others than before", () => {
+  const buffer = two();
+  buffer.append("a", [at(10, "1\n"), at(20, "2\n"), at(30, "3\n")], 0);
+  buffer.changedFrom = Number.POSITIVE_INFINITY;
+  buffer.append("b", [at(15, "between\n")], 0);
+  expect(buffer.changedFrom).toBe(1);
+});
+
+test("nothing is shown that is older than what is held of every log, until that is read", () => {
+  const buffer = two();
+  buffer.append("a", [at(5, "old\n"), at(100, "a\n")], 700);
+  buffer.append("b", [at(50, "b1\n"), at(101, "b2\n")], 900);
+  expect(said(buffer)).toEqual(["worker/1 b1", "worker/0 a", "worker/1 b2"]);
+  expect(buffer.reach).toEqual({ a: 700, b: 900 });
+  const shown = buffer.prepend([{ log: "b", from: 0, records: [at(3, "first\n"), at(7, "b0\n")] }]);
+  expect(shown).toBe(2);
+  expect(said(buffer).slice(0, 3)).toEqual(["worker/0 old", "worker/1 b0", "worker/1 b1"]);
+  buffer.prepend([{ log: "a", from: 0, records: [at(1, "begin\n")] }]);
+  expect(said(buffer).slice(0, 3)).toEqual(["worker/0 begin", "worker/1 first", "worker/0 old"]);
+  expect(buffer.reach).toEqual({});
+});
+
+test("a line cut by the border is mended in its own task only", () => {
+  const buffer = two();
+  buffer.append("a", [at(10, "ner\n")], 100);
+  buffer.append("b", [at(10, "other\n")], 0);
+  buffer.prepend([{ log: "a", from: 0, records: [at(9, "din")] }]);
+  expect(said(buffer)).toEqual(["worker/0 dinner", "worker/1 other"]);
+});
+
+test("the oldest lines are dropped beyond the limit, and nothing is asked for before them", () => {
+  const buffer = two();
+  buffer.append("a", Array.from({ length: 30 }, (_, line) => at(line, `${line}\n`)), 500);
+  expect(buffer.trim(20, 20)).toBe(0);
+  expect(buffer.trim(20, 5)).toBe(10);
+  expect([buffer.lines.length, buffer.reach]).toEqual([20, {}]);
+});
+
+test("escape sequences of one task do not colour the lines of another", () => {
+  const buffer = two();
+  buffer.append("a", [at(1, "\x1b[31mred\n\x1b]0;title\x07\x1b[2J")], 0);
+  buffer.append("b", [at(2, "plain\n")], 0);
+  expect(buffer.lines.map((line) => line.spans[0]?.style.classes)).toEqual(["ansi-fg-1", ""]);
+  expect(said(buffer)).toEqual(["worker/0 red", "worker/1 plain"]);
+});

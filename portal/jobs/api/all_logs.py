@@ -1,0 +1,87 @@
+"""REST: the logs of several tasks in one answer."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.http import HttpResponseBase, StreamingHttpResponse
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from redis import RedisError
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from portal.accounts.rest import ApiView
+from portal.common.errors import NotFound, Unavailable
+from portal.common.negotiation import Unnegotiated
+from portal.common.serializers import Body
+from portal.common.streaming import aside
+from portal.jobs.logs.archive import Archive
+from portal.jobs.logs.archiver import log_of
+from portal.jobs.logs.reader import LogReader
+from portal.jobs.logs.stream import streams_client
+from portal.jobs.logs.together import NamedLog, file_name, merged_text, zipped
+from portal.jobs.models import TaskAttempt
+from portal.jobs.selectors import LOGS_TOGETHER, job_attempt_current, job_get, run_name, runs_together
+from portal.jobs.services import logs_read
+
+TEXT, ZIP = "text/plain; charset=utf-8", "application/zip"
+
+
+class LogsQuery(Body):
+    attempt = serializers.IntegerField(
+        min_value=1, max_value=10**6, required=False, help_text="the job's attempt of this number; else its newest"
+    )
+    log = serializers.ListField(
+        child=serializers.UUIDField(), required=False, max_length=LOGS_TOGETHER,
+        help_text="task attempts, each as a parameter of its own; without any, the newest of every task",
+    )  # fmt: skip
+    format = serializers.ChoiceField(
+        ["text", "zip"], default="text",
+        help_text="`text`: all lines ordered by time, each with its time and its task; `zip`: one file for each task",
+    )  # fmt: skip
+
+
+class AllLogsView(ApiView):
+    """The logs of a job's tasks together."""
+
+    content_negotiation_class = Unnegotiated
+    problems = (503,)
+
+    @extend_schema(
+        operation_id="job_log_all",
+        parameters=[LogsQuery],
+        responses={(200, "text/plain"): str, (200, "application/zip"): OpenApiTypes.BINARY},
+    )
+    def get(self, request: Request, job_id: int) -> HttpResponseBase:
+        """The logs of all tasks of a job's attempt, or of those named by `log`, at most 200, as they are now: one
+        text, as `2026-03-01T12:00:00.000Z worker/3 | epoch 1`, or a ZIP archive. Sent as it is read, however long."""
+        query = LogsQuery(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        wanted = query.validated_data
+        job = job_get(user=self.user, job_id=job_id)
+        current = job_attempt_current(job=job)
+        attempt = wanted.get("attempt") or (current.number if current else None)
+        runs = runs_together(job=job, attempt=attempt, chosen=wanted.get("log", ()))
+        if not runs:
+            raise NotFound("log of job", job_id)
+        logs_read(user=self.user, job=job, now=timezone.now())
+        return _streamed([_named(run) for run in runs], wanted["format"], file_name(job.name, job.run))
+
+
+def _named(run: TaskAttempt) -> NamedLog:
+    file = file_name(f"{run.task.role.name}-{run.task.index}", run.number, "log")
+    return NamedLog(run_name(run), file, log_of(run))
+
+
+def _streamed(logs: list[NamedLog], wanted: str, name: str) -> HttpResponseBase:
+    reader = LogReader(Archive(settings.LOG_DIR), streams_client())
+    try:
+        for one in logs:
+            reader.end(one.log)
+    except RedisError:
+        raise Unavailable("The newest part of the logs cannot be reached now.") from None
+    chunks, kind = (zipped(reader, logs), ZIP) if wanted == "zip" else (merged_text(reader, logs), TEXT)
+    answer = StreamingHttpResponse(aside(chunks), content_type=kind)
+    answer["Content-Disposition"] = f'attachment; filename="{name}.{"zip" if wanted == "zip" else "log"}"'
+    return answer

@@ -1,0 +1,129 @@
+"""Several logs as one: looking back, one text, one archive."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+import redis
+
+from nodes.protocol import STDERR, STDOUT, LogRecord, record_encode
+from portal.jobs.logs.archive import Archive
+from portal.jobs.logs.reader import LogReader
+from portal.jobs.logs.records import Run
+from portal.jobs.logs.stream import LogOf
+from portal.jobs.logs.together import NamedLog, earlier, file_name, merged_text, zipped
+from tests.support.redis_server import RedisServer
+
+S = 10**9
+AT = 1_772_366_400 * S
+"""2026-03-01 12:00 UTC."""
+
+
+class Logs:
+    """Archived logs, of which nothing is in Redis any more."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.archive = Archive(folder)
+        self.reader = LogReader(self.archive, redis.Redis.from_url(url))
+
+    def write(self, number: int, *records: tuple[int, str], stream: int = STDOUT) -> LogOf:
+        """Records of (seconds, text) as one segment behind what is there."""
+        attempt = f"4f1d8a3e-0000-4000-8000-{number:012d}"
+        data = b"".join(record_encode(LogRecord(AT + at * S, stream, text.encode())) for at, text in records)
+        self.archive.write(attempt, Run(self.archive.end(attempt), data))
+        return LogOf(attempt, "gpu01", "key")
+
+
+@pytest.fixture
+def logs(tmp_path: Path, redis_server: RedisServer) -> Logs:
+    return Logs(tmp_path, redis_server.url)
+
+
+def named(*logs: LogOf) -> list[NamedLog]:
+    return [NamedLog(f"worker/{at}", f"worker-{at}.1.log", log) for at, log in enumerate(logs)]
+
+
+def texts(run: Run) -> list[str]:
+    return [payload.decode().rstrip("\n") for _, _, payload in run.rows()]
+
+
+def test_one_text_has_all_lines_by_time_each_with_time_and_task(logs: Logs) -> None:
+    first = logs.write(0, (0, "begin\n"), (2, "a line in "), (4, "two pieces\nand a half"))
+    second = logs.write(1, (1, "other\n"), (3, "between\n"))
+    logs.write(1, (3, "an error\n"), stream=STDERR)
+    text = b"".join(merged_text(logs.reader, named(first, second))).decode()
+    assert text.splitlines() == [
+        "2026-03-01T12:00:00.000Z worker/0 | begin",
+        "2026-03-01T12:00:01.000Z worker/1 | other",
+        "2026-03-01T12:00:02.000Z worker/0 | a line in two pieces",
+        "2026-03-01T12:00:03.000Z worker/1 | between",
+        "2026-03-01T12:00:03.000Z worker/1 | an error",
+        "2026-03-01T12:00:04.000Z worker/0 | and a half",
+    ]
+
+
+def test_a_long_log_is_sent_in_pieces_and_a_line_without_end_needs_no_memory(logs: Logs) -> None:
+    log = logs.write(0, *((at, f"{at:060d}\n") for at in range(20_000)))
+    endless = logs.write(1, *((at, "x" * 8000) for at in range(40)))
+    pieces = list(merged_text(logs.reader, named(log, endless)))
+    assert len(pieces) > 3
+    lines = b"".join(pieces).decode().splitlines()
+    assert [line[-60:] for line in lines if "worker/0" in line] == [f"{at:060d}" for at in range(20_000)]
+    assert sum(line.count("x") for line in lines if "worker/1" in line) == 320_000
+    assert max(map(len, lines)) < 100_000
+
+
+def test_an_archive_has_a_file_for_each_task(logs: Logs) -> None:
+    first, second = logs.write(0, (0, "one\n")), logs.write(1, (0, "two\n"))
+    packed = b"".join(zipped(logs.reader, named(first, second)))
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        assert archive.testzip() is None
+        assert {name: archive.read(name) for name in archive.namelist()} == {
+            "worker-0.1.log": b"one\n",
+            "worker-1.1.log": b"two\n",
+        }
+
+
+@pytest.mark.parametrize(
+    ("parts", "name"),
+    [
+        (("worker-3", 1, "log"), "worker-3.1.log"),
+        (("../../etc/passwd", 1), "_.._etc_passwd.1"),
+        (("a\r\nb: c", 2), "a_b_c.2"),
+        (("..", 1), "_.1"),
+        (("训练", 1), "_.1"),
+    ],
+)
+def test_a_name_in_an_archive_leads_nowhere_else(parts: tuple[str | int, ...], name: str) -> None:
+    assert file_name(*parts) == name
+
+
+def test_looking_back_gives_of_each_log_as_much_as_all_of_them_reach(logs: Logs) -> None:
+    busy = logs.write(0, *((at, f"busy {at}\n") for at in range(100_000)))
+    quiet = logs.write(1, (10, "quiet 10\n"), (99_990, "quiet 99990\n"))
+    ends = {log: logs.reader.end(log) for log in (busy, quiet)}
+    runs = earlier(logs.reader, ends)
+    since = int(texts(runs[busy])[0].split()[1])
+    assert since > 10
+    assert texts(runs[busy])[-1] == "busy 99999"
+    assert texts(runs[quiet]) == ["quiet 99990"]
+    assert [runs[log].end for log in (busy, quiet)] == [ends[busy], ends[quiet]]
+
+
+def test_looking_back_again_and_again_comes_to_the_beginning_without_gap_or_doubling(logs: Logs) -> None:
+    all_logs = [logs.write(n, *((at * 3 + n, f"{n} {at}\n") for at in range(30_000))) for n in range(3)]
+    before = {log: logs.reader.end(log) for log in all_logs}
+    seen: dict[LogOf, list[str]] = {log: [] for log in all_logs}
+    for _ in range(40):
+        runs = earlier(logs.reader, before)
+        for log, run in runs.items():
+            assert run.end == before[log]
+            seen[log] = texts(run) + seen[log]
+            before[log] = run.start
+        if not runs:
+            break
+    assert before == dict.fromkeys(all_logs, 0)
+    assert seen == {log: [f"{n} {at}" for at in range(30_000)] for n, log in enumerate(all_logs)}
