@@ -199,6 +199,7 @@ SHELL_IDLE_S = env_int("BERTH_SHELL_IDLE", 3600, least=10)
 LOG_RETENTION_DAYS = env_int("BERTH_LOG_RETENTION_DAYS", 90, least=1)
 IDLE_PERCENT = env_int("BERTH_IDLE_PERCENT", 5)
 CURRENCY = env_str("BERTH_CURRENCY", "")
+USAGE_KEPT_S = env_int("BERTH_USAGE_KEPT", 30)
 MAX_JOB_FILE_BYTES = 1_000_000
 
 # ---------------------------------------------------------------- code that comes with jobs

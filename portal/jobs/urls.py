@@ -5,6 +5,7 @@ from django.urls import path
 from portal.jobs import views
 from portal.jobs.views.charts import job_charts_now
 from portal.jobs.views.files import job_file_download, job_file_image
+from portal.jobs.views.usage import usage
 from portal.jobs.views.vc_usage import vc_usage
 
 urlpatterns = [
@@ -25,6 +26,7 @@ urlpatterns = [
     path("jobs/<int:job_id>/resume", views.job_resume_page, name="job-resume"),
     path("virtual-clusters/<name:name>/usage", vc_usage, name="vc-usage"),
     path("queue", views.queue, name="queue"),
+    path("usage", usage, name="usage"),
     path("submit", views.submit, name="submit"),
     path("templates", views.templates, name="templates"),
     path("templates/new", views.template_new, name="template-new"),

@@ -48,6 +48,7 @@ def paths(user: Person) -> dict[str, str]:
         "jobs": "/jobs",
         "submit": "/submit",
         "cluster": "/cluster",
+        "usage": "/usage",
         "profile": "/profile",
         "notices": "/profile/notices",
     }

@@ -69,6 +69,7 @@ class Services:
         (self.folder / "data" / "static").mkdir(parents=True)
         os.environ["BERTH_DATABASE_URL"] = self.database_url()
         os.environ["BERTH_REDIS_URL"] = self.redis.url
+        os.environ["BERTH_USAGE_KEPT"] = "0"  # a test changes rows between two reports
 
     def new_folder(self, name: str) -> Path:
         """A folder of its own for one test's stack, readable by every user of the machine."""

@@ -146,7 +146,7 @@ class UsageView(ApiView):
         report = usage_report(user=self.user, query=query, now=now)
         if (wanted.get("format") or _accepted(request)) == "csv":
             return _csv(query, report)
-        return Response(_answer(query, report, now))
+        return Response(_answer(query, report))
 
 
 def _query(wanted: dict[str, Any], now: datetime) -> UsageQuery:
@@ -167,9 +167,9 @@ def _accepted(request: Request) -> str:
     return "csv" if preferred == CSV else "json"
 
 
-def _answer(query: UsageQuery, report: UsageReport, now: datetime) -> dict[str, Any]:
+def _answer(query: UsageQuery, report: UsageReport) -> dict[str, Any]:
     document = {
-        "first": query.first, "last": query.last, "until": now, "by": query.by, "currency": settings.CURRENCY,
+        "first": query.first, "last": query.last, "until": report.until, "by": query.by, "currency": settings.CURRENCY,
         "total": _sums(report.total),
     }  # fmt: skip
     rows = [{**_group(query, row), **_sums(row)} for row in report.rows]

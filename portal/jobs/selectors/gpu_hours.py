@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import Count, Q
 
 from nodes.protocol import Cause, StopReason
@@ -91,12 +92,9 @@ class _Held(NamedTuple):
     run: _Run
 
 
-def usage_of_days(
-    *, first: date, last: date, now: datetime, jobs: Q | None = None, sku: str | None = None
-) -> dict[UsageKey, UsageSums]:
-    """What was held and used on these days (UTC, both included) until ``now``. ``jobs``: of which only, as a condition
-    on task attempts; ``sku``: of GPUs of this kind only. Three queries."""
-    held = _held(first, last, jobs or Q(), Q(leaf__cell_type__sku__name=sku) if sku else Q())
+def usage_of_days(*, first: date, last: date, now: datetime) -> dict[UsageKey, UsageSums]:
+    """What was held and used on these days (UTC, both included) until ``now``. Three queries."""
+    held = _held(first, last)
     found: dict[UsageKey, UsageSums] = defaultdict(UsageSums)
     for key, sums in (
         *_time_held(held, first, last, now),
@@ -107,15 +105,37 @@ def usage_of_days(
     return {key: sums for key, sums in found.items() if sums}
 
 
-def _held(first: date, last: date, jobs: Q, leaves: Q) -> list[_Held]:
+class _Open(NamedTuple):
+    """Days that are not summed up, as they were at a moment."""
+
+    first: date
+    last: date
+    until: datetime
+    sums: Mapping[UsageKey, UsageSums]
+
+
+_open: _Open | None = None
+
+
+def usage_of_open_days(*, first: date, last: date, now: datetime) -> tuple[datetime, Mapping[UsageKey, UsageSums]]:
+    """The same for days that are not over, as they were ``USAGE_KEPT_S`` ago at most, and when that was: whoever asks
+    for several reports, or filters one, waits once."""
+    global _open
+    kept, most = _open, timedelta(seconds=settings.USAGE_KEPT_S)
+    if kept is None or kept[:2] != (first, last) or not timedelta() <= now - kept.until < most:
+        kept = _open = _Open(first, last, now, usage_of_days(first=first, last=last, now=now))
+    return kept.until, kept.sums
+
+
+def _held(first: date, last: date) -> list[_Held]:
     """The GPUs first, then whose they are: a database cannot know that of those which began before a moment and ended
     after another there are few, and would read every job to join them."""
     begin, end = _begin(first), _begin(last + DAY)
-    rows = Allocation.objects.filter(leaves, created_at__lt=end)
+    rows = Allocation.objects.filter(created_at__lt=end)
     rows = rows.filter(Q(released_at__isnull=True) | Q(released_at__gte=begin))
     holds = list(rows.order_by().values_list(*_HOLD).annotate(gpus=Count("pk")))
     ids = keys_listed(TaskAttempt, {key for key, *_ in holds})
-    runs = TaskAttempt.objects.filter(jobs, pk__in=ids).order_by().values_list(*_RUN)
+    runs = TaskAttempt.objects.filter(pk__in=ids).order_by().values_list(*_RUN)
     known = {key: _Run(*columns) for key, *columns in runs}
     return [_Held._make((*row, known[row[0]])) for row in holds if row[0] in known]
 

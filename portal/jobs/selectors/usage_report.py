@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -18,7 +18,7 @@ from portal.clusters.models import Sku, VirtualCluster
 from portal.clusters.selectors import JobSight, job_sights
 from portal.common.errors import Fault, Invalid
 from portal.jobs.models import UsageDay, UsageProgress
-from portal.jobs.selectors.gpu_hours import OF_JOB, UsageSums, usage_of_days
+from portal.jobs.selectors.gpu_hours import UsageKey, UsageSums, usage_of_open_days
 
 PERIODS = ("day", "week", "month")
 GROUPS = ("vc", "user", "sku", *PERIODS)
@@ -65,10 +65,11 @@ class UsageRow:
 
 @dataclass(slots=True)
 class UsageReport:
-    """The rows, the first period first, then who held most; and all of it together."""
+    """The rows, the first period first, then who held most; all of it together, as it was at ``until``."""
 
     rows: list[UsageRow]
     total: UsageRow
+    until: datetime
 
 
 def usage_report(*, user: User, query: UsageQuery, now: datetime) -> UsageReport:
@@ -79,7 +80,8 @@ def usage_report(*, user: User, query: UsageQuery, now: datetime) -> UsageReport
     found: dict[Group, UsageRow] = {}
     total = UsageRow(())
     names, rolled_to = _Names.read(), _rolled_to()
-    for one, sums in chain(_closed(query, seen, rolled_to), _open(query, seen, rolled_to, now)):
+    until, today = _open(query, rolled_to, now)
+    for one, sums in chain(_closed(query, seen, rolled_to), _chosen(today, query, seen, names)):
         group = tuple(names.of(name, one, seen) for name in query.by)
         price = names.prices.get(one.sku_id)
         if group not in found and len(found) == MOST_ROWS:
@@ -88,7 +90,7 @@ def usage_report(*, user: User, query: UsageQuery, now: datetime) -> UsageReport
         found.setdefault(group, UsageRow(group)).add(sums, price)
         total.add(sums, price)
     rows = sorted(found.values(), key=lambda row: _order(row, query))
-    return UsageReport(rows, total)
+    return UsageReport(rows, total, until)
 
 
 def _order(row: UsageRow, query: UsageQuery) -> tuple[Any, ...]:
@@ -120,20 +122,18 @@ class _Seen:
     def of(cls, user: User) -> _Seen:
         return cls(*job_sights(user=user, actions=(Action.USAGE_READ, Action.USAGE_USERS)))
 
-    def condition(self, query: UsageQuery, prefix: str = "") -> Q:
+    def condition(self, query: UsageQuery) -> Q:
         """Which rows; a user is found by name only where that name is shown."""
-        wanted = _among(self.sums, prefix) & (_among(self.named, prefix) if query.user else Q())
+        wanted = _among(self.sums) & (_among(self.named) if query.user else Q())
         if query.vc:
-            wanted &= Q(**{f"{prefix}vc__name": query.vc})
+            wanted &= Q(vc__name=query.vc)
         if query.user:
-            wanted &= Q(**{f"{prefix}user__username": query.user})
+            wanted &= Q(user__username=query.user)
         return wanted
 
 
-def _among(sight: JobSight, prefix: str) -> Q:
-    if sight.everything:
-        return Q()
-    return Q(**{f"{prefix}user": sight.own}) | Q(**{f"{prefix}vc__in": sight.vcs})
+def _among(sight: JobSight) -> Q:
+    return Q() if sight.everything else Q(user=sight.own) | Q(vc__in=sight.vcs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,14 +198,24 @@ def _closed(query: UsageQuery, seen: _Seen, rolled_to: date) -> Iterator[tuple[_
         yield part, UsageSums(*(row[name] for name in _SUMS))
 
 
-def _open(query: UsageQuery, seen: _Seen, rolled_to: date, now: datetime) -> Iterable[tuple[_Part, UsageSums]]:
+def _open(query: UsageQuery, rolled_to: date, now: datetime) -> tuple[datetime, Mapping[UsageKey, UsageSums]]:
     """What is not summed up yet: today, and yesterday until shortly after midnight."""
     first, last = max(query.first, rolled_to), min(query.last, now.astimezone(UTC).date())
-    if first > last:
-        return
-    jobs = seen.condition(query, OF_JOB)
-    for key, sums in usage_of_days(first=first, last=last, now=now, jobs=jobs, sku=query.sku).items():
-        yield _Part(_period(key.day, query.period), key.vc_id, key.user_id, key.sku_id), sums
+    return (now, {}) if first > last else usage_of_open_days(first=first, last=last, now=now)
+
+
+def _chosen(
+    sums: Mapping[UsageKey, UsageSums], query: UsageQuery, seen: _Seen, names: _Names
+) -> Iterator[tuple[_Part, UsageSums]]:
+    """Of everybody's sums those that the user may see and the query asks for."""
+    for key, one in sums.items():
+        whose = {"user_id": key.user_id, "vc_id": key.vc_id}
+        if not seen.sums.covers(**whose) or (query.user and not seen.named.covers(**whose)):
+            continue
+        user, sku = names.users.get(key.user_id), names.skus[key.sku_id]  # the user may be gone since
+        asked = (query.vc, names.vcs[key.vc_id]), (query.user, user), (query.sku, sku)
+        if user is not None and all(wanted in (None, name) for wanted, name in asked):
+            yield _Part(_period(key.day, query.period), key.vc_id, key.user_id, key.sku_id), one
 
 
 def _period(day: date, name: str | None) -> date:
