@@ -90,6 +90,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "portal.accounts.kept.KeptForms",
     "portal.common.pages.RefusalPages",
 ]
 ROOT_URLCONF = "portal.urls"

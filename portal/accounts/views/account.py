@@ -9,6 +9,7 @@ from django.contrib.auth.decorators import login_required
 from django.core.exceptions import ValidationError
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
@@ -17,6 +18,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from portal.accounts.forms import LoginForm, PasswordForm, TokenForm
+from portal.accounts.kept import PREFIX, fields_kept
 from portal.accounts.models import Scope
 from portal.accounts.pages import PageRequest
 from portal.accounts.selectors import token_get, tokens_of
@@ -42,13 +44,19 @@ def login_page(request: PageRequest) -> HttpResponse:
             status = refusal.status
         else:
             login(request, user)
-            return redirect(target)
-    return render(
-        request,
-        "accounts/login.html",
-        {"form": form, "next": request.POST.get("next") or request.GET.get("next", "")},
-        status=status,
-    )
+            return _go_on(request, target)
+    kept = [(f"{PREFIX}{name}", value) for name, value in fields_kept(request.POST)]
+    context = {"form": form, "next": request.POST.get("next") or request.GET.get("next", ""), "kept": kept}
+    return render(request, "accounts/login.html", context, status=status)
+
+
+def _go_on(request: PageRequest, target: str) -> HttpResponse:
+    """To the page that was asked for; with a form that waited for the log-in, first to a page that sends it."""
+    kept = fields_kept(request.POST)
+    if not kept:
+        return redirect(target)
+    context = {"target": target, "kept": kept, "may_look": target == reverse("submit")}
+    return render(request, "accounts/resume.html", context)
 
 
 def _safe_target(request: PageRequest) -> str:

@@ -38,6 +38,8 @@ def submit(request: PageRequest) -> HttpResponse:
         return _submit_page(request, JobFileForm(), status=413)
     if not form.is_valid():
         return _submit_page(request, form, status=400)
+    if "look" in request.POST:
+        return _submit_page(request, form)
     # A form's text comes with Windows line ends.
     text, now = form.cleaned_data["config"].replace("\r\n", "\n"), timezone.now()
     try:

@@ -1,0 +1,49 @@
+"""A form that is sent after its session has ended is not lost: it waits on the log-in page, and goes on from there.
+
+It is kept nowhere but on that page, in fields that are not shown, so that nobody can fill the portal's memory before
+logging in. What was sent had the form's own sign, like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render, resolve_url
+from django.utils.cache import add_never_cache_headers
+
+from portal.accounts.forms import LoginForm
+
+PREFIX = "kept-"
+_NEVER = ("csrfmiddlewaretoken", "password", "old", "new")
+
+Fields = list[tuple[str, str]]
+
+
+class KeptForms:
+    """Instead of sending somebody whose session has ended to the log-in page, shows it with what they had sent."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        login = resolve_url(settings.LOGIN_URL)
+        sent_there = response.status_code == 302 and response.headers["Location"].startswith(f"{login}?")
+        if request.method != "POST" or request.headers.get("HX-Request") or not sent_there:
+            return response
+        kept = [(f"{PREFIX}{name}", value) for name, value in _pairs(request.POST) if name not in _NEVER]
+        context = {"form": LoginForm(), "next": request.get_full_path(), "kept": kept}
+        page = render(request, "accounts/login.html", context, status=401)
+        add_never_cache_headers(page)
+        return page
+
+
+def fields_kept(posted: QueryDict) -> Fields:
+    """What waits on a log-in page, as it was sent first: name and value."""
+    return [(name.removeprefix(PREFIX), value) for name, value in _pairs(posted) if name.startswith(PREFIX)]
+
+
+def _pairs(posted: QueryDict) -> Iterable[tuple[str, str]]:
+    return ((name, str(value)) for name, values in posted.lists() for value in values)
