@@ -174,6 +174,7 @@ CELERY = {
         "old_code": {"task": "control.code_expire", "schedule": 600.0, "options": {"expires": 600}},
         "old_logs": {"task": "control.logs_expire", "schedule": 60.0, "options": {"expires": 60}},
         "samples": {"task": "control.samples_fold", "schedule": 20.0, "options": {"expires": 20}},
+        "idle": {"task": "control.idle_judge", "schedule": 20.0, "options": {"expires": 20}},
         "usage": {"task": "control.usage_roll", "schedule": 60.0, "options": {"expires": 60}},
         "notices": {"task": "control.notices_gather", "schedule": 2.0, "options": {"expires": 2}},
         "mails": {"task": "control.mails_send", "schedule": 2.0, "options": {"expires": 2}},
@@ -199,6 +200,7 @@ LEASE_SECONDS = env_int("BERTH_SCHEDULER_LEASE", 10, least=2)
 SHELL_IDLE_S = env_int("BERTH_SHELL_IDLE", 3600, least=10)
 LOG_RETENTION_DAYS = env_int("BERTH_LOG_RETENTION_DAYS", 90, least=1)
 IDLE_PERCENT = env_int("BERTH_IDLE_PERCENT", 5)
+IDLE_START_MINUTES = env_int("BERTH_IDLE_START_MINUTES", 10)
 CURRENCY = env_str("BERTH_CURRENCY", "")
 USAGE_KEPT_S = env_int("BERTH_USAGE_KEPT", 30)
 MAX_JOB_FILE_BYTES = 1_000_000
@@ -306,6 +308,7 @@ SPECTACULAR_SETTINGS = {
         "Scope": "portal.accounts.models.Scope",
         "MemberKind": [("user", "user"), ("group", "group")],
         "StorageKind": [("path", "path"), ("nfs", "nfs")],
+        "IdleAction": "portal.jobs.states.IdleAction",
         "JobNotice": "portal.notices.states.JobNotice",
         "WebhookEvent": "portal.notices.states.Told",
         "DeliveryKind": "portal.notices.states.DELIVERED",

@@ -61,6 +61,10 @@ class Action(StrEnum):
     ALERT_READ = "alert.read"  # what is wrong now; of leads: what concerns their VCs
     TEMPLATE_PUBLISH = "template.publish"  # write everybody's
     SETTINGS_READ = "settings.read"  # how the portal was set up; never a secret
+    IDLE_READ = "idle.read"  # what becomes of a VC's idle jobs; the cluster's policy is everybody's
+    IDLE_SET = "idle.set"
+    IDLE_EXEMPT = "idle.exempt"  # except jobs of a VC from it
+    IDLE_EXTEND = "idle.extend"  # put off what it does to a job, as often as the policy allows
 
 
 R = Relation
@@ -104,6 +108,10 @@ ALLOWED: Mapping[Action, frozenset[Relation]] = {
     Action.ALERT_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD}),
     Action.TEMPLATE_PUBLISH: frozenset({R.ADMIN}),
     Action.SETTINGS_READ: frozenset({R.ADMIN, R.AUDITOR}),
+    Action.IDLE_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.MEMBER}),
+    Action.IDLE_SET: frozenset({R.ADMIN}),
+    Action.IDLE_EXEMPT: frozenset({R.ADMIN, R.LEAD}),
+    Action.IDLE_EXTEND: frozenset({R.ADMIN, R.LEAD, R.OWNER}),
 }
 
 _CLUSTER_WIDE: Mapping[str, Relation] = {ClusterRole.ADMIN: R.ADMIN, ClusterRole.AUDITOR: R.AUDITOR}

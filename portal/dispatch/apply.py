@@ -20,6 +20,7 @@ from portal.jobs.models import Job
 from portal.jobs.services import (
     NAMED,
     Leaf,
+    Overtaken,
     Placed,
     Preempting,
     Starting,
@@ -175,7 +176,9 @@ class _Applying:
         def work() -> None:
             for start in starts:
                 self._make_way(start)
-            rows = Job.objects.only("user_id", "vc_id", "gang", "spec").in_bulk(jobs)
+            rows = Job.objects.only("user_id", "vc_id", "gang", "priority", "spec").in_bulk(jobs)
+            if any(rows[job].priority != start.job.priority for job, start in zip(jobs, starts, strict=True)):
+                raise Overtaken
             placed = [tuple(self._placed(start.job.id, start.placements)) for start in starts]
             made = [Starting(rows[job], places) for job, places in zip(jobs, placed, strict=True)]
             attempts_start(starts=made, now=self.now)

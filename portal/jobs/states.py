@@ -78,6 +78,7 @@ class EndReason(models.TextChoices):
     DRAINED = "drained", "Its node was drained"
     PREEMPTED = "preempted", "Preempted"
     TIME_LIMIT = "time_limit", "Its time limit was reached"
+    IDLE = "idle", "Its GPUs did nothing"
 
 
 class Behaviour(StrEnum):
@@ -106,6 +107,7 @@ AFTER: dict[str, Next | dict[Behaviour, Next]] = {
     EndReason.DRAINED: Next.REQUEUE,
     EndReason.PREEMPTED: Next.REQUEUE,
     EndReason.TIME_LIMIT: Next.FAIL,
+    EndReason.IDLE: Next.STOP,
     EndReason.START_FAILED: {
         Behaviour.TRANSIENT: Next.REQUEUE,
         Behaviour.PERMANENT: Next.FAIL,
@@ -117,6 +119,30 @@ AFTER: dict[str, Next | dict[Behaviour, Next]] = {
         Behaviour.UNKNOWN: Next.RETRY,
     },
 }
+
+
+class IdleAction(models.TextChoices):
+    """What becomes of a job that holds GPUs and does not use them."""
+
+    OFF = "off", "Nothing"
+    WARN = "warn", "Warn its owner"
+    STOP = "stop", "Warn, then stop it"
+    OPPORTUNISTIC = "opportunistic", "Warn, then make it opportunistic"
+
+
+IDLE_ENDS = frozenset({IdleAction.STOP, IdleAction.OPPORTUNISTIC})
+"""Those that do something after the warning."""
+
+
+class IdleEnd(models.TextChoices):
+    """Why a warning of idle GPUs is over."""
+
+    WORKED = "worked", "Its GPUs work again"
+    UNKNOWN = "unknown", "Nothing is known of its GPUs"
+    EXEMPT = "exempt", "It was exempted"
+    POLICY = "policy", "The policy was changed"
+    STOPPED = "stopped", "It was stopped for it"
+    OVER = "over", "The attempt ended"
 
 
 class IllegalMove(Exception):

@@ -12,7 +12,7 @@ from portal.jobs.logs.retention import logs_expire
 from portal.jobs.logs.stream import streams_client
 from portal.jobs.metrics.folding import samples_fold
 from portal.jobs.metrics.record import Records
-from portal.jobs.services import code_expire, usage_roll
+from portal.jobs.services import code_expire, idle_judge, usage_roll
 
 
 @shared_task(name="control.archive_sweep")
@@ -45,3 +45,9 @@ def fold() -> None:
 def roll() -> None:
     """Sum up the usage of days that are over."""
     usage_roll(now=timezone.now())
+
+
+@shared_task(name="control.idle_judge")
+def judge() -> None:
+    """Warn of idle GPUs, and do what was announced."""
+    idle_judge(now=timezone.now())

@@ -16,7 +16,7 @@ class JobNotice(models.TextChoices):
     STOPPED = "stopped", "was stopped"
     RETRIED = "retried", "waits for another attempt"
     PREEMPTED = "preempted", "is preempted"
-    WARNED = "warned", "is about to be ended"
+    WARNED = "warned", "is warned"
 
 
 J = JobNotice
@@ -32,6 +32,8 @@ OF_JOB_EVENTS: Mapping[str, tuple[JobNotice, ...]] = {
     "task_drained": (J.WARNED,),
     "ending_time_limit": (J.WARNED,),
     "time_limit_near": (J.WARNED,),
+    "idle_warned": (J.WARNED,),
+    "idle_opportunistic": (J.WARNED,),
 }
 """By the code of a job's event: as what it is told, to those who chose one of them."""
 
@@ -45,7 +47,7 @@ class Told(models.TextChoices):
     JOB_STOPPED = "job.stopped", "A job was stopped"
     JOB_RETRIED = "job.retried", "A job waits for another attempt"
     JOB_PREEMPTED = "job.preempted", "A job, or tasks of it, are preempted"
-    JOB_WARNED = "job.warned", "A job is about to be ended"
+    JOB_WARNED = "job.warned", "A job is about to be ended, or its GPUs do nothing"
     NODE_LOST = "node.lost", "A node is lost"
     NODE_BACK = "node.back", "A node reports, for the first time or again"
     NODE_SILENT = "node.silent", "Most nodes fell silent together"

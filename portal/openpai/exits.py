@@ -72,6 +72,7 @@ _REASONS: Mapping[str, int] = {
     EndReason.DRAINED: -1000,
     EndReason.PREEMPTED: PREEMPTED,
     EndReason.TIME_LIMIT: -1004,
+    EndReason.IDLE: STOPPED,
     EndReason.FAILED: -300,
 }
 """Why an attempt ended; a failed one shows the status of the task that failed, where there is one."""

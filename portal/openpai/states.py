@@ -50,7 +50,11 @@ TASKS: Mapping[str, PaiState] = {
 PENDING = Shown(PaiState.WAITING, "AttemptCreationPending")
 """An attempt that OpenPAI counts already and that has no row yet: its job waits."""
 
-_ENDED: Mapping[str, PaiState] = {EndReason.SUCCEEDED: PaiState.SUCCEEDED, EndReason.STOPPED: PaiState.STOPPED}
+_ENDED: Mapping[str, PaiState] = {
+    EndReason.SUCCEEDED: PaiState.SUCCEEDED,
+    EndReason.STOPPED: PaiState.STOPPED,
+    EndReason.IDLE: PaiState.STOPPED,
+}
 """How an attempt that ended is shown; for every other reason: failed."""
 
 
@@ -59,7 +63,7 @@ def attempt_shown(*, state: str, end_reason: str) -> Shown:
     if state == AttemptState.ENDED:
         return Shown(_ENDED.get(end_reason, PaiState.FAILED), "AttemptCompleted")
     if state == AttemptState.ENDING:
-        stopping = end_reason == EndReason.STOPPED
+        stopping = end_reason in {EndReason.STOPPED, EndReason.IDLE}
         return Shown(PaiState.STOPPING if stopping else PaiState.RUNNING, "AttemptDeleting")
     if state == AttemptState.RUNNING:
         return Shown(PaiState.RUNNING, "AttemptRunning")

@@ -54,6 +54,13 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str, Any, Any]] = {
     "template_change": ("template", "ours of vision", {"description": ""}, {"description": "d"}),
     "image_allow": ("images", "the cluster", None, {"pattern": "registry.example.org/*", "note": ""}),
     "image_disallow": ("images", "vision", {"pattern": "*", "note": ""}, None),
+    "idle_policy_set": (
+        "idle.policy", "the cluster", None,
+        {"action": "warn", "percent": 9, "minutes": 60, "after_minutes": 60, "extensions": 2, "extension_minutes": 60},
+    ),
+    "virtual_cluster_idle_policy_set": ("idle.policy", "vision", {"percent": 5}, {"percent": 9}),
+    "idle_exemption_add": ("idle.exemption", "vision", None, {"user": "alice", "reason": "r"}),
+    "idle_exemption_remove": ("idle.exemption", "vision", {"pattern": "n*", "reason": "r"}, None),
     "storage_change": ("storage", "data", {"per_user": False}, {"per_user": True}),
     "firm_right_set": ("vc.firm_right", "alice", None, {"gpus": 1, "last_day": "2999-01-01"}),
 }  # fmt: skip

@@ -17,8 +17,8 @@ from portal.accounts.rights import ALLOWED, Action
 from portal.clusters.models import ImageRule, Membership, QuotaChange, SecretKind, Storage
 from portal.clusters.selectors import quota_lines
 from portal.clusters.services import image_rule_add, quota_change_create, secret_set, storage_create, vc_create
-from portal.jobs.models import Job, JobTemplate
-from portal.jobs.services import code_upload, template_create
+from portal.jobs.models import IdleExemption, IdlePolicy, IdleWarning, Job, JobTemplate
+from portal.jobs.services import code_upload, idle_exemption_add, template_create
 from portal.notices.services import webhook_set
 from tests.support.archives import HELLO, packed
 from tests.support.cast import HOST, Api, cast_of, person
@@ -67,6 +67,10 @@ RIGHTS = {
     "template.publish": "admin",
     "settings.read": "admin auditor",
     "alert.read": "admin auditor lead",
+    "idle.read": "admin auditor lead member",
+    "idle.set": "admin",
+    "idle.exempt": "admin lead",
+    "idle.extend": "admin lead owner",
 }
 """The whole table, in other words than the code's."""
 
@@ -187,6 +191,20 @@ CASES = {
     "group_remove": Case("group.manage", "DELETE", "groups/spares", sees="group.read"),
     "setting_list": Case("settings.read", "GET", "settings", None, 403),
     "alert_list": Case("alert.read", "GET", "alerts"),
+    "job_idle": Case("job.read", "GET", "jobs/{running}/idle"),
+    "job_idle_extend": Case("idle.extend", "POST", "jobs/{running}/idle/extend"),
+    "idle_policy": Case("vc.read", "GET", "idle-policy"),
+    "idle_policy_set": Case("idle.set", "PATCH", "idle-policy", {"percent": 9}, 403),
+    "virtual_cluster_idle_policy": Case("idle.read", "GET", "virtual-clusters/vision/idle-policy", None, 403),
+    "virtual_cluster_idle_policy_set": Case(
+        "idle.set", "PATCH", "virtual-clusters/vision/idle-policy", {"percent": 9}, 403
+    ),
+    "virtual_cluster_idle_policy_remove": Case("idle.set", "DELETE", "virtual-clusters/vision/idle-policy", None, 403),
+    "idle_exemption_list": Case("idle.read", "GET", "idle-exemptions"),
+    "idle_exemption_add": Case(
+        "idle.exempt", "POST", "idle-exemptions", {"vc": "vision", "user": "alice", "reason": "r"}, 403
+    ),
+    "idle_exemption_remove": Case("idle.exempt", "DELETE", "idle-exemptions/{exemption}", sees="idle.read"),
     "template_list": Case("template.read", "GET", "templates"),
     "template": Case("template.read", "GET", "templates/{template}", sees="template.read"),
     "template_create": Case(
@@ -236,6 +254,7 @@ class Scene:
     code: str
     rule: ImageRule
     template: JobTemplate
+    exemption: IdleExemption
 
 
 @pytest.fixture
@@ -264,7 +283,17 @@ def scene(db: None) -> Scene:
     Membership.objects.create(vc=world.vc, group=spares, role="member")
     template = template_create(home=world.vc, name="ours", description="", file=job_file(), now=world.now, actor="root")
     rule = image_rule_add(vc=world.vc, pattern="*", now=world.now, actor="root")
-    return Scene(people, running, waiting, change, extra, code.name, rule, template)
+    IdlePolicy.objects.create(
+        vc=world.vc, action="stop", percent=5, minutes=60, after_minutes=60, extensions=2, extension_minutes=60
+    )
+    IdleWarning.objects.create(
+        job_attempt=running.attempts.get(), action="stop", percent=5, minutes=60, after_minutes=60, gpus=1,
+        since=world.now, warned_at=world.now, due_at=later,
+    )  # fmt: skip
+    exemption = idle_exemption_add(
+        vc=world.vc, user=None, job=None, pattern="n*", reason="r", until=None, now=world.now, actor="root"
+    )
+    return Scene(people, running, waiting, change, extra, code.name, rule, template, exemption)
 
 
 def may(person: str, action: str) -> bool:
@@ -304,7 +333,7 @@ def test_each_person_gets_what_the_table_gives_and_no_more(scene: Scene, person:
 def path_of(case: Case, scene: Scene) -> str:
     return case.path.format(
         job=scene.waiting.pk, running=scene.running.pk, change=scene.change.pk, extra=scene.extra.pk,
-        rule=scene.rule.pk,
+        rule=scene.rule.pk, exemption=scene.exemption.pk,
         template=scene.template.pk,
         secret="stored", registry="stored.example.org", code=scene.code,
     )  # fmt: skip
@@ -345,6 +374,7 @@ LISTS: dict[str, Callable[[dict[str, object], Scene], bool]] = {
     "template_list": rows_with("vc", "vision"),
     "image_list": rows_with("vc", "vision"),
     "job_bulk": lambda answer, scene: cast("list[Any]", answer)[0]["done"],
+    "idle_exemption_list": rows_with("vc", "vision"),
     "job_validate": lambda answer, scene: answer["valid"] is True,
 }
 

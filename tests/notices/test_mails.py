@@ -256,7 +256,7 @@ def test_a_preempted_job_is_warned_of_once_and_stopped_jobs_are_told(world: Worl
     world.cycle(now=timezone.now() + timedelta(seconds=5))
     assert [order.phase for order in node.desired().orders] == [Phase.STOP]
     mail_round()
-    assert subjects(mail_server) == ["[berth] alice/train#1 is about to be ended: Its time limit of 1 s was reached."]
+    assert subjects(mail_server) == ["[berth] alice/train#1 is warned: Its time limit of 1 s was reached."]
 
 
 def test_a_mail_names_another_teams_job_no_more_than_the_portal_does(world: World, mail_server: MailServer) -> None:

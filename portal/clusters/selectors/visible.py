@@ -20,6 +20,9 @@ _VC_REFUSALS = {
     Action.VC_MAKE: "Only an administrator may make and remove virtual clusters.",
     Action.VC_SECRETS_LIST: "Only those who are in the virtual cluster may see what it has stored.",
     Action.TEMPLATE_WRITE: "Only a lead of the virtual cluster or an administrator may write its templates.",
+    Action.IDLE_READ: "Only those who are in the virtual cluster may see its own idle policy.",
+    Action.IDLE_SET: "Only an administrator may set what becomes of jobs whose GPUs do nothing.",
+    Action.IDLE_EXEMPT: "Only a lead of the virtual cluster or an administrator may except its jobs.",
     Action.VC_SECRETS_SET: "Only a lead of the virtual cluster or an administrator may store secrets for it.",
 }
 _ROLES = {Relation.LEAD: VcRole.LEAD, Relation.MEMBER: VcRole.MEMBER}

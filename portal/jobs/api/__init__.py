@@ -4,6 +4,14 @@ from portal.jobs.api.all_logs import AllLogsView
 from portal.jobs.api.changes import BulkView, PlaceView, PriorityView, TagsView
 from portal.jobs.api.code import CodeArchiveView, CodeFoldersView, CodeFolderView, CodeLimitsView
 from portal.jobs.api.files import FileContentView, FilesView
+from portal.jobs.api.idle import (
+    IdleExemptionsView,
+    IdleExemptionView,
+    IdlePolicyView,
+    JobIdleExtendView,
+    JobIdleView,
+    TeamIdlePolicyView,
+)
 from portal.jobs.api.logs import LogsView
 from portal.jobs.api.metrics import MetricsView
 from portal.jobs.api.node_code import node_code
@@ -40,6 +48,12 @@ __all__ = [
     "EventsView",
     "FileContentView",
     "FilesView",
+    "IdleExemptionView",
+    "IdleExemptionsView",
+    "IdlePolicyView",
+    "JobIdleExtendView",
+    "JobIdleView",
+    "TeamIdlePolicyView",
     "JobView",
     "JobsView",
     "LogsView",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -17,6 +17,8 @@ from redis import Redis
 from portal.clusters.models import Node
 from portal.common.bulk import keys_listed, rows_add
 from portal.common.samples import MINUTES_KEPT, TaskReading, readings, readings_expire
+from portal.jobs.idle.activity import GpuMinute
+from portal.jobs.idle.minutes import activities_add
 from portal.jobs.metrics.points import OF_GPU, OF_TASK, Point, points_of
 from portal.jobs.metrics.record import Records
 from portal.jobs.models import Allocation, Measured, TaskAttempt
@@ -76,13 +78,15 @@ class _Told:
 def _fold(minute: datetime, redis: Redis, records: Records) -> bool:
     told = _read(minute, redis)
     runs = _runs(told)
-    sums = [sums for run in runs if (sums := _sums(run, minute)) is not None]
+    used = {run.row.pk: _gpus(run) for run in runs}
+    sums = [sums for run in runs if (sums := _sums(run, used[run.row.pk], minute)) is not None]
     for run in runs:
         age_s = int((minute - run.row.created_at).total_seconds())
         records.add(str(run.row.pk), run.points, age_s=age_s, over=run.row.released_at is not None)
     with transaction.atomic():
         if not usage_progress_fold(old=minute, new=minute + MINUTE):
             return False
+        activities_add(minute=minute, told=used)
         if sums:
             rows_add(Measured, ("day", "task_attempt_id"), ("measured_ms", "used_ms", "idle_ms"), sorted(sums))
     return True
@@ -131,20 +135,25 @@ Sums = tuple[str, UUID, int, int, int]
 """Day, task attempt, and milliseconds measured, used and idle."""
 
 
-def _sums(run: _Run, minute: datetime) -> Sums | None:
-    """What its GPUs did, as far as the task attempt held them; None where no GPU told its utilisation."""
-    measured_ms = used_ms = idle_ms = 0
+def _gpus(run: _Run) -> list[GpuMinute]:
+    """What each of its GPUs did, as far as the task attempt held them."""
     spans = [_held_ms(run.row, point) for point in run.points]
+    found = []
     for gpu in range(run.gpus):
         column = len(OF_TASK) + gpu * len(OF_GPU)
         means = [
             (band[0], span) for point, span in zip(run.points, spans, strict=True) if (band := point.bands[column])
         ]
         measured = sum(span for _, span in means)
-        used = sum(mean / 100 * span for mean, span in means)
-        measured_ms += measured
-        used_ms += round(used)
-        idle_ms += measured if used * 100 < settings.IDLE_PERCENT * measured else 0
+        found.append(GpuMinute(measured, sum(mean * span for mean, span in means) / measured if measured else 0))
+    return found
+
+
+def _sums(run: _Run, gpus: Sequence[GpuMinute], minute: datetime) -> Sums | None:
+    """Of all its GPUs together; None where no GPU told its utilisation."""
+    measured_ms = sum(gpu.told_ms for gpu in gpus)
+    used_ms = sum(round(gpu.mean / 100 * gpu.told_ms) for gpu in gpus)
+    idle_ms = sum(gpu.told_ms for gpu in gpus if gpu.mean < settings.IDLE_PERCENT)
     day = minute.astimezone(UTC).date().isoformat()
     return (day, run.row.pk, measured_ms, used_ms, idle_ms) if measured_ms else None
 

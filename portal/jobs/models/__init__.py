@@ -3,6 +3,7 @@
 from portal.jobs.models.attempt import JobAttempt, JobEvent, TaskAttempt
 from portal.jobs.models.code import CodeFolder, CodeUpload
 from portal.jobs.models.holding import Allocation, Claim, Demotion, Preemption, Standing, Usage, UsageMark
+from portal.jobs.models.idle import GpuActivity, IdleExemption, IdlePolicy, IdleWarning
 from portal.jobs.models.job import Job, Task, TaskRole
 from portal.jobs.models.lists import TAG_LENGTH, VIEW_NAME_LENGTH, JobTag, SavedView
 from portal.jobs.models.template import JobTemplate
@@ -19,6 +20,10 @@ __all__ = [
     "CodeFolder",
     "CodeUpload",
     "Demotion",
+    "GpuActivity",
+    "IdleExemption",
+    "IdlePolicy",
+    "IdleWarning",
     "Job",
     "JobAttempt",
     "JobEvent",

@@ -14,6 +14,7 @@ from portal.jobs.selectors.details import (
 )
 from portal.jobs.selectors.facts import cluster_facts
 from portal.jobs.selectors.folders import JobFolder, job_folder, job_folder_path
+from portal.jobs.selectors.idle import idle_mark, idle_warning_of, idle_warnings
 from portal.jobs.selectors.lists import job_listed, jobs_listed, jobs_tagged, saved_views
 from portal.jobs.selectors.preemptions import (
     PreemptionShown,
@@ -91,6 +92,9 @@ __all__ = [
     "code_restrict",
     "code_uploaded",
     "forecast",
+    "idle_mark",
+    "idle_warning_of",
+    "idle_warnings",
     "job_attempt_current",
     "job_attempts",
     "job_events",

@@ -20,6 +20,7 @@ _REFUSALS = {
     Action.JOB_PRIORITY: "Only its owner, a lead of its virtual cluster or an administrator may change its priority.",
     Action.JOB_ORDER: "Only its owner, a lead of its virtual cluster or an administrator may move it in the queue.",
     Action.JOB_FILES: "Only its owner, a lead of its virtual cluster, administrators and auditors see a job's files.",
+    Action.IDLE_EXTEND: "Only its owner, a lead of its virtual cluster or an administrator may put this off.",
     Action.JOB_SHELL: "Only its owner or an administrator may open a shell in a job.",
 }
 

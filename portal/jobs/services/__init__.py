@@ -6,6 +6,13 @@ from portal.jobs.services.bulk import Done, jobs_stop, jobs_tag
 from portal.jobs.services.claims import claims_release
 from portal.jobs.services.code import code_expire, code_forget, code_upload
 from portal.jobs.services.holding import job_demote, job_promote
+from portal.jobs.services.idle import Left, idle_extend, idle_judge, idle_left
+from portal.jobs.services.idle_policy import (
+    idle_exemption_add,
+    idle_exemption_remove,
+    idle_policy_remove,
+    idle_policy_set,
+)
 from portal.jobs.services.images import images_hold
 from portal.jobs.services.moves import job_hold, jobs_hold
 from portal.jobs.services.moving import job_change_vc
@@ -35,12 +42,20 @@ __all__ = [
     "template_create",
     "template_remove",
     "template_told",
+    "idle_exemption_add",
+    "idle_exemption_remove",
+    "idle_extend",
+    "idle_judge",
+    "idle_left",
+    "idle_policy_remove",
+    "idle_policy_set",
     "images_hold",
     "NAMED",
     "NameTaken",
     "PREEMPTING",
     "Done",
     "Leaf",
+    "Left",
     "NoPortLeft",
     "Overtaken",
     "Place",

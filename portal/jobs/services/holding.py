@@ -7,11 +7,13 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import F, Q
 
+from portal.clusters.models import Node
 from portal.common.wake import scheduler_wake
-from portal.jobs.models import Allocation, Demotion, Job, JobAttempt, Standing, TaskAttempt
+from portal.jobs.models import Allocation, Claim, Demotion, Job, JobAttempt, Standing, TaskAttempt
 from portal.jobs.services.moves import job_event
+from portal.jobs.services.orders import nodes_hold
 from portal.jobs.services.placing import Overtaken, Placed
 from portal.jobs.services.usage import usage_charge
 from portal.jobs.services.words import gpus_named, job_named
@@ -76,6 +78,22 @@ def job_demote(*, job: Job, task_attempts: Collection[UUID], cause: str, by: Job
     words = f"{job_named(by, to=job)} is owed their quota" if by else cause
     message = f"Its {gpus_named(count)} are on loan from now on and may be taken back: {words}."
     job_event(job=job, job_attempt=attempt, code="demoted", message=message, now=now)
+
+
+def job_lend(*, attempt: JobAttempt, now: datetime) -> None:
+    """All its guaranteed GPUs count as borrowed from now on, and what was kept for it is free. Inside the caller's
+    transaction, which holds the job's row and makes it opportunistic."""
+    held = TaskAttempt.objects.filter(job_attempt=attempt, released_at__isnull=True)
+    rows = list(held.select_related("job_attempt__job"))
+    usage_charge(rows=rows, until=now)
+    _borrowed(rows, now)
+    nodes = {row.node_id for row in rows}
+    nodes_hold(nodes)
+    # By what right cells are held has changed: no decision that was made before is carried out.
+    Node.objects.filter(pk__in=nodes).update(placement_version=F("placement_version") + 1)
+    Claim.objects.filter(claimant=attempt.job_id).delete()
+    Demotion.objects.filter(job=attempt.job_id).delete()
+    transaction.on_commit(scheduler_wake)
 
 
 def rights_lose(*, leaves: Collection[int], virtual_cells: Collection[str], now: datetime) -> None:

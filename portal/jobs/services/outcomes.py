@@ -12,6 +12,7 @@ from nodes.protocol import Cause, StopReason
 from portal.jobs.exits import Verdict, verdict
 from portal.jobs.models import Demotion, Job, JobAttempt, Task, TaskAttempt, TaskRole
 from portal.jobs.services.attempts import LIVE, attempt_end
+from portal.jobs.services.idle import idle_priority_return
 from portal.jobs.services.moves import attempt_move, job_event, job_move, tasks_move
 from portal.jobs.spec import FANCY_RETRY_OFF, RETRY_ALWAYS, JobSpec
 from portal.jobs.states import (
@@ -189,6 +190,7 @@ def attempt_close(*, attempt: JobAttempt, now: datetime) -> None:
             message=f"Attempt {attempt.number} ended: {attempt.end_message}", ended_at=now,
         )  # fmt: skip
         if closed:
+            idle_priority_return(attempt=attempt)
             Demotion.objects.filter(job=attempt.job_id).delete()
             attempt.refresh_from_db()
             job = Job.objects.select_related("user").get(pk=attempt.job_id)
@@ -205,7 +207,7 @@ def _job_after(job: Job, attempt: JobAttempt, now: datetime) -> None:
         message = "All tasks had succeeded by themselves before they could be preempted."
     state, reason = {
         Next.SUCCEED: (JobState.SUCCEEDED, EndReason.SUCCEEDED),
-        Next.STOP: (JobState.STOPPED, EndReason.STOPPED),
+        Next.STOP: (JobState.STOPPED, EndReason.IDLE if attempt.end_reason == EndReason.IDLE else EndReason.STOPPED),
         Next.FAIL: (JobState.FAILED, EndReason(attempt.end_reason)),
     }[step]
     job_move(

@@ -1,0 +1,89 @@
+"""How long all GPUs of a job have been below any percentage, from its minutes, in few numbers.
+
+Of each minute counts how busy the busiest GPU was. Of all minutes only those are kept that no later one exceeds: a
+staircase of at most 101 steps, from which "since when below x %" is read for every x. So a changed policy judges what
+was measured before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+GAP = 5
+"""After so many minutes of which not all GPUs told, it begins anew: they may have worked meanwhile."""
+NOBODY_KNOWS = 101
+"""Stands before the first minute: busier than any."""
+ENOUGH_MS = 30_000
+"""So much of a minute a GPU must have told."""
+
+
+class Step(NamedTuple):
+    """``percent``: of the minute with the number ``told``, which ended at ``at`` (minutes since 1970)."""
+
+    percent: int
+    told: int
+    at: int
+
+
+class GpuMinute(NamedTuple):
+    """What a GPU told of a minute: of how many ms, and its mean utilisation in percent."""
+
+    told_ms: int
+    mean: float
+
+
+class Minute(NamedTuple):
+    """A job's minute: the percentage of its busiest GPU that told, and whether ``whole``, that is, all of them did."""
+
+    busiest: int | None
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """So many minutes below a percentage, from ``since`` on (minutes since 1970); ``known``: they follow on one in
+    which a GPU worked, not on one of which nothing is known."""
+
+    minutes: int
+    since: int
+    known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """``told``: minutes of which all GPUs told; ``last``: the newest of them."""
+
+    told: int
+    last: int
+    steps: tuple[Step, ...]
+
+    def below(self, percent: int) -> Stretch:
+        """For how long all GPUs were below it. Minutes of which not all told do not count."""
+        last = next(step for step in reversed(self.steps) if step.percent >= percent)
+        return Stretch(self.told - last.told, last.at, last.percent < NOBODY_KNOWS)
+
+
+def activity_after(before: Activity | None, at: int, minute: Minute) -> Activity | None:
+    """The activity with one minute more (``at``: since 1970); the same where that was counted before."""
+    if before is not None and at <= before.last:
+        return before
+    if minute.busiest is None:
+        return before
+    if before is None or at - before.last > GAP:
+        if not minute.whole:
+            return before
+        before = Activity(0, at - 1, (Step(NOBODY_KNOWS, 0, at),))
+    told = before.told + minute.whole
+    higher = [step for step in before.steps if step.percent > minute.busiest]
+    return Activity(told, at if minute.whole else before.last, (*higher, Step(minute.busiest, told, at + 1)))
+
+
+def minute_of(tasks: Iterable[Sequence[GpuMinute] | None]) -> Minute:
+    """A job's minute from those of its tasks' GPUs; None for a task that told nothing."""
+    told = [[] if one is None else list(one) for one in tasks]
+    gpus = [gpu for one in told for gpu in one]
+    known = [gpu.mean for gpu in gpus if gpu.told_ms > 0]
+    whole = all(told) and all(gpu.told_ms >= ENOUGH_MS for gpu in gpus)
+    return Minute(min(100, int(max(known))) if known else None, whole and bool(gpus))

@@ -1,0 +1,25 @@
+"""A job that runs on four GPUs, and how long these have been idle."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.jobs.idle.scenes import Scene
+    from tests.support.world import World
+
+
+@pytest.fixture
+def world(db: None) -> World:
+    from tests.support.world import World
+
+    return World()
+
+
+@pytest.fixture
+def scene(world: World) -> Scene:
+    from tests.jobs.idle.scenes import Scene
+
+    return Scene(world)
