@@ -33,6 +33,7 @@ ENTRIES = (
     Entry("skus", _("Hardware kinds")),
     Entry("configuration", _("Cluster configuration"), Action.CLUSTER_CONFIGURE),
     Entry("audit", _("Audit log"), Action.AUDIT_READ),
+    Entry("idle", _("Idle GPUs")),
     Entry("webhook", _("Webhook"), Action.WEBHOOK_READ),
     Entry("settings", _("Settings"), Action.SETTINGS_READ),
 )

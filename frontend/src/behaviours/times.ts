@@ -1,4 +1,5 @@
-/** `data-moment`: a time in the reader's own zone. `data-ticking`: how long since, counting on. */
+/** `data-moment`: a time in the reader's own zone. `data-ticking`: how long since, counting on. `data-until`: how long
+ * until then, counting down. */
 
 const today = new Intl.DateTimeFormat(undefined, { timeStyle: "medium", hourCycle: "h23" });
 const sameYear = new Intl.DateTimeFormat(undefined, {
@@ -45,16 +46,25 @@ export function ticking(element: HTMLElement): void {
   element.textContent = spanWords((Date.now() - Number(element.dataset["ticking"])) / 1000);
 }
 
+export function until(element: HTMLElement): void {
+  element.textContent = spanWords((Number(element.dataset["until"]) - Date.now()) / 1000);
+}
+
 /** Writes all times of the page: after each swap of a fragment, and the counting ones each second. */
 export function writeTimes(): void {
   document.querySelectorAll<HTMLElement>("time[data-moment]").forEach(moment);
+  count();
+}
+
+function count(): void {
   document.querySelectorAll<HTMLElement>("[data-ticking]").forEach(ticking);
+  document.querySelectorAll<HTMLElement>("[data-until]").forEach(until);
 }
 
 export function keepTimes(): void {
   writeTimes();
   document.addEventListener("htmx:after:swap", writeTimes);
   setInterval(() => {
-    if (!document.hidden) document.querySelectorAll<HTMLElement>("[data-ticking]").forEach(ticking);
+    if (!document.hidden) count();
   }, 1000);
 }

@@ -74,6 +74,13 @@ def lasted(start: datetime | None, end: datetime | None, now: datetime | None = 
 
 
 @register.simple_tag
+def remaining(end: datetime, now: datetime | None = None) -> SafeString:
+    """How long it takes until then; the page's script counts down."""
+    shown = span_words(end - (now or timezone.now()))
+    return format_html('<span data-until="{}">{}</span>', int(end.timestamp() * 1000), shown)
+
+
+@register.simple_tag
 def span(length: timedelta) -> str:
     """A span of time: ``1 min 15 s``."""
     return span_words(length)

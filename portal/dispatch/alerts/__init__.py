@@ -10,7 +10,7 @@ from portal.accounts.rights import ALLOWED, Action, allowed_everywhere
 from portal.clusters.selectors import vcs_of
 from portal.dispatch.alerts.alert import SEVERITIES, Alert, Severity
 from portal.dispatch.alerts.nodes import node_alerts
-from portal.dispatch.alerts.others import container_alerts, portal_alerts, quota_alerts, storage_alerts
+from portal.dispatch.alerts.others import container_alerts, idle_alerts, portal_alerts, quota_alerts, storage_alerts
 
 __all__ = ["SEVERITIES", "Alert", "Severity", "alerts_seen"]
 
@@ -22,5 +22,6 @@ def alerts_seen(*, user: User, now: datetime) -> list[Alert]:
     led = set() if everything else {vc.name for vc in vcs_of(user=user, relations=ALLOWED[Action.ALERT_READ])}
     if not everything and not led:
         return []
-    found = [*node_alerts(now), *quota_alerts(), *storage_alerts(), *container_alerts(), *portal_alerts(now)]
+    stored = [*quota_alerts(), *storage_alerts(), *container_alerts(), *idle_alerts()]
+    found = [*node_alerts(now), *stored, *portal_alerts(now)]
     return sorted((one for one in found if everything or led & {*one.vcs}), key=lambda one: one.rank)

@@ -17,6 +17,7 @@ from portal.dispatch.alerts.alert import Alert, Severity
 from portal.dispatch.alerts.nodes import LOW, VERY_LOW
 from portal.dispatch.models import CycleLease
 from portal.jobs.models import TaskAttempt
+from portal.jobs.selectors import idle_warnings
 
 STANDS_STILL = timedelta(seconds=30)
 NAMED = 5
@@ -68,6 +69,15 @@ def container_alerts() -> Iterator[Alert]:
         advice = "Its processes hang in the kernel, mostly on a lost file server or GPU: bring that back, or reboot."
         yield Alert("container_unkillable", Severity.CRITICAL, "node", row.node.name, message, advice, row.ended_at,
                     (job.vc.name,))  # fmt: skip
+
+
+def idle_alerts() -> Iterator[Alert]:
+    """Running jobs that hold GPUs and do not use them. One query."""
+    for one in idle_warnings():
+        job = one.job_attempt.job
+        message = f"Its {one.gpus} GPU{'s' * (one.gpus != 1)} are below {one.percent} % since {one.since:%H:%M} UTC."
+        advice = "Ask its owner, stop it, or except it from the idle policy."
+        yield Alert("job_idle", Severity.INFO, "job", job.label, message, advice, one.since, (job.vc.name,))
 
 
 def portal_alerts(now: datetime) -> Iterator[Alert]:

@@ -16,7 +16,7 @@ from portal.dispatch.alerts import SEVERITIES, alerts_seen
 class AlertAnswer(Answer):
     code = serializers.CharField(help_text="for programs, such as `node_lost`")
     severity = serializers.ChoiceField([(str(one), str(one)) for one in SEVERITIES])
-    kind = serializers.CharField(help_text="of what: `node`, `gpu`, `storage`, `vc`, `portal`, `cluster`")
+    kind = serializers.CharField(help_text="of what: `node`, `gpu`, `storage`, `vc`, `job`, `portal`, `cluster`")
     name = serializers.CharField(help_text="of which")
     message = serializers.CharField(help_text="what is wrong")
     advice = serializers.CharField(help_text="what to do")

@@ -10,6 +10,7 @@ from django.db.models import Count, Q, QuerySet, Subquery
 from portal.accounts.models import User
 from portal.jobs.models import Job, Task, TaskAttempt
 from portal.jobs.selectors.details import job_tasks
+from portal.jobs.selectors.idle import idle_mark
 from portal.jobs.selectors.lists import jobs_listed
 from portal.jobs.states import JOB_LIVE, JobState
 
@@ -44,6 +45,7 @@ class JobsPage:
 def jobs_found(*, user: User, only: JobFilter, limit: int = PAGE) -> JobsPage:
     """The newest jobs that the user may see and that pass the filter."""
     jobs = list(_filtered(jobs_listed(user=user), only).order_by("-submitted_at", "-id")[: limit + 1])
+    idle_mark(jobs=jobs)
     return JobsPage(jobs[:limit], jobs[limit - 1].pk if len(jobs) > limit else None)
 
 

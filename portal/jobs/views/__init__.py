@@ -1,5 +1,12 @@
 """Pages of jobs: those of all, one from near, and submitting one."""
 
+from portal.jobs.views.idle import (
+    idle_exemption_end,
+    idle_exemption_new,
+    idle_page,
+    idle_policy_end,
+    job_idle_extend_page,
+)
 from portal.jobs.views.job import SECTIONS, job_page
 from portal.jobs.views.pages import (
     home,
@@ -16,6 +23,11 @@ from portal.jobs.views.templates import template_new, template_page, template_re
 __all__ = [
     "SECTIONS",
     "home",
+    "idle_exemption_end",
+    "idle_exemption_new",
+    "idle_page",
+    "idle_policy_end",
+    "job_idle_extend_page",
     "job_list",
     "job_move_page",
     "job_page",

@@ -20,6 +20,7 @@ from portal.clusters.selectors import job_sights
 from portal.common.errors import NotFound
 from portal.jobs.models import Job
 from portal.jobs.selectors import (
+    idle_warning_of,
     job_attempts,
     job_events,
     job_forecast,
@@ -28,6 +29,7 @@ from portal.jobs.selectors import (
     preemptions_shown,
     queue_places,
 )
+from portal.jobs.services import idle_left
 from portal.jobs.states import JobState
 from portal.jobs.views.asked import PRIORITY_WORDS
 from portal.jobs.views.charts import charts_shown
@@ -43,6 +45,7 @@ MAY = {
     "may_move": Action.JOB_MOVE,
     "may_files": Action.JOB_FILES,
     "may_shell": Action.JOB_SHELL,
+    "may_extend": Action.IDLE_EXTEND,
 }
 
 
@@ -92,10 +95,19 @@ def _frame_context(frame: Frame, shown: Section) -> dict[str, Any]:
         "attempts": frame.attempts,
         "newest_attempt": frame.attempts[0] if frame.attempts else None,
         "leaving": preemptions_shown(rows=preemptions_leaving(job=job), job=job, user=frame.request.user),
+        **_idle(frame),
         "section": shown,
         "address": shown.address(job),
         "tabs": [(one, one.address(job)) for one in SECTIONS.values() if one is shown or one.offered(frame)],
     }
+
+
+def _idle(frame: Frame) -> dict[str, Any]:
+    """The warning that its GPUs do nothing, and how often what follows can be put off."""
+    warning = idle_warning_of(job=frame.job) if frame.job.state == JobState.RUNNING else None
+    follows = warning is not None and warning.due_at is not None and warning.acted_at is None
+    left = idle_left(warning=warning, vc_id=frame.job.vc_id) if warning and follows else None
+    return {"idle": warning, "idle_left": left, "may_extend": frame.may["may_extend"]}
 
 
 # ------------------------------------------------------------ the sections
