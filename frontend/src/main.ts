@@ -11,6 +11,7 @@ import { clusterMap } from "./behaviours/map.ts";
 import { autoSubmit, closes, copy, menu, opens } from "./behaviours/small.ts";
 import { tasks } from "./behaviours/tasks.ts";
 import { themeToggle } from "./behaviours/theme.ts";
+import { terminal } from "./behaviours/terminal.ts";
 import { keepTimes } from "./behaviours/times.ts";
 import { live } from "./live.ts";
 
@@ -28,6 +29,7 @@ register("tasks", tasks);
 register("chart", chart);
 register("charts", charts);
 register("refresh", refreshes);
+register("terminal", terminal);
 register("job-check", editor);
 register("cluster-map", clusterMap);
 register("code", code);

@@ -29,8 +29,10 @@ def test_the_first_page_loads_less_than_300_kb(manifest: dict[str, Any]) -> None
     assert sum(len(gzip.compress((DIST / name).read_bytes())) for name in files) < FIRST_LOAD
 
 
-@pytest.mark.parametrize("part", ["src/charts/chart.ts", "src/editor/submit.ts", "src/logs/viewer.ts"])
-def test_charts_editor_and_log_viewer_are_loaded_only_where_they_are_needed(
+@pytest.mark.parametrize(
+    "part", ["src/charts/chart.ts", "src/editor/submit.ts", "src/logs/viewer.ts", "src/terminal/terminal.ts"]
+)
+def test_charts_editor_log_viewer_and_terminal_are_loaded_only_where_they_are_needed(
     manifest: dict[str, Any], part: str
 ) -> None:
     assert manifest[part]["isDynamicEntry"]

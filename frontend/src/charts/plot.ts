@@ -40,7 +40,7 @@ export function options(
   return {
     ...size,
     ms: 1e-3,
-    padding: [8, 12, 0, 0],
+    padding: [8, 24, 0, 0],
     legend: { show: false },
     cursor: {
       drag: { x: data.names.length === 0, y: false, setScale: true },
@@ -87,12 +87,20 @@ function series(
     show: !hidden.has(line.name),
     stroke: () => token(colour),
     width: data.kind === "bar" ? 0 : 1.5,
-    points: { show: false },
+    points: { show: () => false, size: 5, filter: (plot, index) => alone(plot.data[index] ?? []) },
     ...(data.kind === "line" && !stacked ? { dash: dashOf(place) } : {}),
     // of a stack each lower area covers the one above it, so it must not let it through
     ...(data.kind === "line" ? {} : { fill: () => (stacked ? token(colour) : `${token(colour)}38`) }),
     ...(bars ? { paths: bars } : {}),
   };
+}
+
+/** Where a value has no neighbour to draw a line to: a point shows it. */
+function alone(values: ArrayLike<number | null | undefined>): number[] {
+  const known = (place: number): boolean => typeof values[place] === "number";
+  return Array.from(values, (_, place) => place).filter(
+    (place) => known(place) && !known(place - 1) && !known(place + 1),
+  );
 }
 
 function look(): Pick<uPlot.Axis, "stroke" | "grid" | "ticks" | "font"> {
@@ -122,5 +130,6 @@ function yAxis(): uPlot.Axis {
 }
 
 function short(value: number): string {
-  return value >= 10_000 ? `${numberWords(value / 1000)}k` : numberWords(value);
+  if (value >= 10_000) return `${numberWords(value / 1000)}k`;
+  return value < 1 ? String(Number(value.toPrecision(2))) : numberWords(value);
 }

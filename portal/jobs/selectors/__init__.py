@@ -11,6 +11,7 @@ from portal.jobs.selectors.details import (
     job_tasks,
     task_attempt_of,
     task_runs,
+    tasks_running,
 )
 from portal.jobs.selectors.facts import cluster_facts
 from portal.jobs.selectors.folders import JobFolder, job_folder, job_folder_path
@@ -120,6 +121,7 @@ __all__ = [
     "saved_views",
     "task_attempt_of",
     "task_runs",
+    "tasks_running",
     "task_attempt_visible",
     "task_attempt_with_right",
     "usage_folded",

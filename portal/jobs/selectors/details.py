@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from django.db.models import Count, Prefetch, QuerySet
 
+from nodes.protocol import ContainerState
 from portal.common.errors import NotFound
 from portal.jobs.models import Job, JobAttempt, JobEvent, Task, TaskAttempt, TaskRole
 
 ATTEMPTS_SHOWN = 5
+RUNNING_LISTED = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +80,9 @@ def task_runs(*, job: Job, attempt: int | None, first: int, limit: int) -> tuple
     rows = rows.select_related("node", "task__role")
     newest = {row.task_id: row for row in rows.defer("spec_sealed", "log_tail").order_by("task_id", "number")}
     return list(newest.values()), tasks.count()
+
+
+def tasks_running(*, job: Job) -> list[TaskAttempt]:
+    """The runs of the job's tasks whose containers run now, in the file's order; the first 500."""
+    runs = TaskAttempt.objects.filter(task__job=job, state=ContainerState.RUNNING, lost_at=None)
+    return list(runs.select_related("node", "task__role").defer("spec_sealed").order_by("task_id")[:RUNNING_LISTED])

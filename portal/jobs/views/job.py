@@ -36,6 +36,7 @@ from portal.jobs.views.charts import charts_shown
 from portal.jobs.views.files import files_shown
 from portal.jobs.views.frame import Frame
 from portal.jobs.views.log import log_section
+from portal.jobs.views.terminal import terminal_shown
 
 ATTEMPTS_LISTED = 20
 EVENTS_LISTED = 500
@@ -125,6 +126,17 @@ def _files(frame: Frame) -> dict[str, Any]:
     return {} if frame.request.htmx else files_shown(frame.request, frame.job)
 
 
+def _terminal(frame: Frame) -> dict[str, Any]:
+    """A refreshed frame leaves an open terminal as it is."""
+    if not frame.may["may_shell"]:
+        raise NotFound("job", frame.job.pk)
+    return {} if frame.request.htmx else terminal_shown(frame.request, frame.job)
+
+
+def _terminal_offered(frame: Frame) -> bool:
+    return frame.live and frame.may["may_shell"]
+
+
 def _events(frame: Frame) -> dict[str, Any]:
     return {"events": list(job_events(job=frame.job).order_by("-id")[:EVENTS_LISTED]), "listed": EVENTS_LISTED}
 
@@ -139,6 +151,7 @@ SECTIONS = {
         Section("", _("Log"), "jobs/parts/section_log.html", log_section),
         Section("charts", _("Charts"), "jobs/parts/section_charts.html", _charts),
         Section("files", _("Files"), "jobs/parts/section_files.html", _files, lambda frame: frame.may["may_files"]),
+        Section("terminal", _("Terminal"), "jobs/parts/section_terminal.html", _terminal, _terminal_offered),
         Section("events", _("Events"), "jobs/parts/section_events.html", _events),
         Section("file", _("Job file"), "jobs/parts/section_file.html", _file),
     )
