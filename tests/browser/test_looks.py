@@ -51,6 +51,9 @@ def paths(user: Person) -> dict[str, str]:
         "usage": "/usage",
         "profile": "/profile",
         "notices": "/profile/notices",
+        "ssh-keys": "/profile/ssh-keys",
+        "secrets": "/profile/secrets",
+        "vcs": "/virtual-clusters",
     }
     team = {"vc": VC, "rules": f"{VC}/rules", "move": f"{jobs['waiting']}/move"}
     return fixed | team | {"queue": "/queue", "nothing": "/jobs?text=nothing", "absent": "/no-such-page"} | jobs
@@ -90,6 +93,19 @@ def look_as_administrator(chromium: Browser, stack: Stack, mode: str) -> list[st
         "vc-admin": VC,
         "rules-admin": f"{VC}/rules",
         "webhook": "/cluster/webhook",
+        "users": "/users",
+        "user": "/users/alice",
+        "user-new": "/new-user",
+        "users-import": "/users/import",
+        "groups": "/groups",
+        "storages": "/storages",
+        "storage-new": "/new-storage",
+        "images": "/images",
+        "skus": "/skus",
+        "alerts": "/alerts",
+        "audit": "/audit",
+        "configuration": "/cluster/configuration",
+        "settings": "/settings",
     }.items():
         site.open(path)
         faults += look(site.page, f"{name}-{mode}")
