@@ -91,6 +91,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "portal.accounts.kept.KeptForms",
+    "portal.common.pages.LogInWhole",
     "portal.common.pages.RefusalPages",
 ]
 ROOT_URLCONF = "portal.urls"

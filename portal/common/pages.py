@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from django.conf import settings
+from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import render, resolve_url
+from django_htmx.http import HttpResponseClientRedirect
+from django_htmx.middleware import HtmxDetails
 
 from portal.common.errors import RateLimited, Refused
 
@@ -26,3 +30,20 @@ class RefusalPages:
         if isinstance(error, RateLimited):
             response.headers["Retry-After"] = str(error.retry_after_s)
         return response
+
+
+class LogInWhole:
+    """The session has ended while a page was open: the part that it asks for is not the log-in form. The whole page
+    goes there, and comes back afterwards."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        htmx: HtmxDetails = request.htmx  # type: ignore[attr-defined]  # its middleware comes before
+        log_in = resolve_url(settings.LOGIN_URL)
+        if not htmx or response.status_code != 302 or response.headers["Location"].partition("?")[0] != log_in:
+            return response
+        page = htmx.current_url_abs_path or request.get_full_path()
+        return HttpResponseClientRedirect(redirect_to_login(page).url)
