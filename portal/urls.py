@@ -98,6 +98,7 @@ REST: list[URLPattern | URLResolver] = [
     path("idle-exemptions", jobs.IdleExemptionsView.as_view()),
     path("idle-exemptions/<int:exemption_id>", jobs.IdleExemptionView.as_view()),
     path("validate", jobs.ValidateView.as_view()),
+    path("samples", jobs.SamplesView.as_view()),
     path("templates", jobs.TemplatesView.as_view()),
     path("templates/<int:template_id>", jobs.TemplateView.as_view()),
     path("queue", jobs.QueueView.as_view()),

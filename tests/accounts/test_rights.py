@@ -235,7 +235,7 @@ OWN_AFFAIRS = {
     "login", "me", "token_list", "token_create", "token_revoke",
     "secret_list", "secret_set", "secret_delete", "user_import_template",
     "registry_login_list", "registry_login_set", "registry_login_delete",
-    "code_list", "code_limits", "code_upload", "code_forget",
+    "code_list", "sample_list", "code_limits", "code_upload", "code_forget",
     "notice_choice", "notice_choice_set",
     "ssh_key_list", "ssh_key_add", "ssh_key_remove",
     "saved_view_list", "saved_view_save", "saved_view_forget",

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -142,6 +143,29 @@ class BrowserJourneys:
         expect(site.page.get_by_role("heading", name=re.compile("from-the-form"))).to_be_visible()
         site.expect_state("Succeeded")
         assert site.log_lines() == ["one", "two"]
+
+    def test_a_second_task_role_and_a_folder_of_code_come_from_the_form(
+        self, site: Site, user: Person, tmp_path: Path
+    ) -> None:
+        code = tmp_path / "code"
+        code.mkdir()
+        for name, text in (("greet.sh", "echo hello from the folder"), ("a.log", ""), (".gitignore", "*.log")):
+            (code / name).write_text(text)
+        site.type_file(job_file("sh greet.sh", vc=user.vc, name="with-code"))
+        form = site.page.get_by_role("region", name="Form")
+        form.get_by_label("Choose a folder").set_input_files(code)
+        expect(form.get_by_text("2 files are uploaded")).to_be_visible(timeout=SLOW_MS)
+        form.get_by_role("button", name="Add a task role").click()
+        second = form.get_by_role("region", name="Task role").nth(1)
+        second.get_by_label("Task role").fill("other")
+        second.get_by_label("Command").fill("ls")
+        expect(site.editor).to_contain_text("other:")
+        second.get_by_role("button", name="Remove", exact=True).click()
+        expect(site.editor).not_to_contain_text("other:")
+        expect(site.page.get_by_text("This file is valid.")).to_be_visible(timeout=SLOW_MS)
+        site.page.get_by_role("button", name="Submit", exact=True).click()
+        site.expect_state("Succeeded")
+        assert site.log_lines() == ["hello from the folder"]
 
     def test_a_log_goes_on_where_it_was_when_the_portal_was_away(
         self, chromium: Browser, served: Stack, user: Person

@@ -18,7 +18,7 @@ from portal.jobs.api.node_code import node_code
 from portal.jobs.api.preemptions import PreemptionsView
 from portal.jobs.api.queue import QueueView
 from portal.jobs.api.saved_views import SavedViewsView, SavedViewView
-from portal.jobs.api.templates import TemplatesView, TemplateView
+from portal.jobs.api.templates import SamplesView, TemplatesView, TemplateView
 from portal.jobs.api.usage import UsageView
 from portal.jobs.api.views import (
     AttemptsView,
@@ -35,6 +35,7 @@ from portal.jobs.api.views import (
 )
 
 __all__ = [
+    "SamplesView",
     "AllLogsView",
     "TemplateView",
     "TemplatesView",

@@ -22,6 +22,7 @@ from portal.common.filters import GivenFilter, NamedFilter
 from portal.common.serializers import Answer, Body, Text, Truth
 from portal.common.versions import version_of
 from portal.jobs.models import JobTemplate
+from portal.jobs.samples import samples
 from portal.jobs.selectors import template_get, template_home, template_restrict, template_to_write
 from portal.jobs.services import template_change, template_create, template_remove, template_told
 
@@ -174,3 +175,28 @@ class TemplateView(ApiView):
 def _answer(template: JobTemplate, status: int = 200) -> Response:
     headers = {"ETag": f'"{version_of(template_told(template))}"'}
     return Response(TemplateDetailAnswer(template).data, status=status, headers=headers)
+
+
+class SampleAnswer(Answer):
+    """A job file to begin with."""
+
+    name = serializers.CharField()
+    group = serializers.CharField(help_text="what it is about, such as `training`")
+    description = serializers.CharField(source="spec.description")
+    file = serializers.CharField(help_text="the job file; it names no virtual cluster")
+
+
+class SamplesAnswer(Answer):
+    whole = True
+
+    samples = SampleAnswer(many=True)
+
+
+class SamplesView(ApiView):
+    """The gallery."""
+
+    @extend_schema(operation_id="sample_list", responses=SamplesAnswer)
+    def get(self, request: Request) -> Response:
+        """Job files to begin with, which come with the portal, in the order in which the page shows them. To use one,
+        name a virtual cluster in it (`defaults.virtualCluster`) and submit it."""
+        return Response(SamplesAnswer({"samples": samples()}).data)

@@ -133,3 +133,10 @@ def test_a_removed_team_takes_its_templates_along(world: World) -> None:
     make(Api(world.user), vc="other")
     vc_remove(vc=vc, now=world.now, actor="root")
     assert not JobTemplate.objects.exists()
+
+
+def test_the_gallery_is_there_for_everybody_who_is_signed_in(world: World) -> None:
+    found = Api(person("new")).get("samples")["samples"]
+    assert {"hello", "jupyter"} <= {one["name"] for one in found}
+    assert all(one["file"] and one["description"] and one["group"] for one in found)
+    assert Api().call("GET", "samples").status_code == 401
