@@ -87,7 +87,7 @@ def _charts(tracks: Callable[[str], list[_Track]], window: Window) -> list[Chart
     return [
         Chart(
             key, shown.title, shown.unit, [_line(track, shown, times, window.step) for track in some],
-            times=times, top=shown.top, span=(window.first, window.end), group=GROUP,
+            times=times, top=shown.top, span=(times[0], window.end), group=GROUP,
         )
         for key, shown, some in found
         if some
