@@ -32,6 +32,7 @@ from portal.jobs.selectors import (
 from portal.jobs.services import idle_left
 from portal.jobs.states import JobState
 from portal.jobs.views.asked import PRIORITY_WORDS
+from portal.jobs.views.causes import cause_of
 from portal.jobs.views.charts import charts_shown
 from portal.jobs.views.files import files_shown
 from portal.jobs.views.frame import Frame
@@ -90,6 +91,7 @@ def _frame_context(frame: Frame, shown: Section) -> dict[str, Any]:
         "may_stop": frame.live and frame.may["may_stop"],
         "may_pause": waits and frame.may["may_pause"],
         "may_move": waits and frame.may["may_move"],
+        "cause": cause_of(job),
         "priority": PRIORITY_WORDS.get(job.priority, str(job.priority)),
         "place": queue_places(jobs=[job]).get(job.pk),
         "forecast": job_forecast(job=job),

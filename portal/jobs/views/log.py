@@ -19,6 +19,7 @@ from portal.jobs.selectors.pages import TasksPage, tasks_found
 from portal.jobs.states import TaskState
 from portal.jobs.views.asked import number_asked
 from portal.jobs.views.frame import Frame
+from portal.jobs.views.ports import ports_shown
 
 ALL = "all"
 FOLDED_FROM = 13
@@ -90,8 +91,14 @@ def log_section(frame: Frame) -> dict[str, Any]:
         "shown": shown,
         "together": LOGS_TOGETHER,
         "started": len(tasks.newest_runs),
+        "ports": ports_shown(_named_runs(tasks)),
         "chosen": "&".join(part for part in (query, shown.query if shown else "") if part),
     }
+
+
+def _named_runs(tasks: TasksPage) -> list[tuple[str, TaskAttempt]]:
+    newest: dict[int, list[TaskAttempt]] = {task.pk: task.__dict__["shown"] for task in tasks.tasks}
+    return [(f"{task.role.name}/{task.index}", run) for task in tasks.tasks for run in newest[task.pk][:1]]
 
 
 def _shown(frame: Frame, attempt: int | None, tasks: TasksPage) -> LogShown | None:

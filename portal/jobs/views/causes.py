@@ -1,0 +1,41 @@
+"""A sentence for every state of a job, where nothing more exact was written down when it came into it."""
+
+from __future__ import annotations
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from portal.jobs.models import Job
+from portal.jobs.states import EndReason, JobState
+
+STATES: dict[str, str | Promise] = {
+    JobState.WAITING: _("The scheduler has not looked at this job yet; it does so within a second."),
+    JobState.STARTING: _(
+        "It has its place; its tasks are being prepared: images are fetched, code and folders put there."
+    ),
+    JobState.RUNNING: _("Its tasks run."),
+    JobState.STOPPING: _("It was told to stop; its containers are ending."),
+    JobState.SUCCEEDED: _("All its tasks are done."),
+    JobState.FAILED: _("It failed; the log of the task that failed first says more."),
+    JobState.STOPPED: _("Somebody stopped it."),
+}
+REASONS: dict[str, str | Promise] = {
+    EndReason.SUCCEEDED: _("All its tasks are done."),
+    EndReason.FAILED: _("A task failed; the end of its log says more."),
+    EndReason.STOPPED: _("Somebody stopped it."),
+    EndReason.START_FAILED: _("A task could not be started; its image, its storages or its node are to blame."),
+    EndReason.NODE_FAULT: _("A node was at fault, not the job."),
+    EndReason.NODE_LOST: _("A node was lost with what ran there."),
+    EndReason.DRAINED: _("Its node was emptied by an administrator."),
+    EndReason.PREEMPTED: _("Its GPUs went to a job with a better claim to them."),
+    EndReason.TIME_LIMIT: _("It reached its time limit."),
+}
+
+
+def cause_of(job: Job) -> str | Promise:
+    """Why the job is in its state: what was written down, else a sentence of the table."""
+    if job.state == JobState.WAITING:
+        return job.waiting_message or STATES[job.state]
+    if job.state in {JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED}:
+        return job.end_message or REASONS.get(job.end_reason) or STATES[job.state]
+    return STATES[job.state]

@@ -1,0 +1,46 @@
+"""The ports that running tasks declared, as links to their nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from nodes.protocol import ContainerState
+from portal.jobs.models import TaskAttempt
+
+HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+LISTED = 40
+
+
+@dataclass(frozen=True, slots=True)
+class PortLink:
+    """A declared port of a running task. ``address`` is empty where the node has told none that a link may have."""
+
+    task: str
+    label: str
+    port: int
+    address: str
+
+
+def ports_shown(runs: Iterable[tuple[str, TaskAttempt]]) -> list[PortLink]:
+    """The ports of those of these (task's name, its run) that run now, at most ``LISTED``; nodes must be loaded."""
+    links = [
+        PortLink(name, str(label), port, _address(run.node.address, port))
+        for name, run in runs
+        if run.state == ContainerState.RUNNING and isinstance(run.ports, dict)
+        for label, ports in sorted(run.ports.items())
+        for port in ports
+        if type(port) is int and 0 < port < 65536
+    ]
+    return links[:LISTED]
+
+
+def _address(host: str, port: int) -> str:
+    """``http://10.0.0.7:20001``; what a node says of itself never becomes another scheme, user or path."""
+    try:
+        found = ip_address("" if "%" in host else host)
+    except ValueError:
+        return f"http://{host}:{port}" if HOST.fullmatch(host) else ""
+    return f"http://[{host}]:{port}" if found.version == 6 else f"http://{host}:{port}"
