@@ -176,6 +176,7 @@ CELERY = {
         "old_logs": {"task": "control.logs_expire", "schedule": 60.0, "options": {"expires": 60}},
         "samples": {"task": "control.samples_fold", "schedule": 20.0, "options": {"expires": 20}},
         "idle": {"task": "control.idle_judge", "schedule": 20.0, "options": {"expires": 20}},
+        "gpus": {"task": "control.gpus_count", "schedule": 60.0, "options": {"expires": 60}},
         "usage": {"task": "control.usage_roll", "schedule": 60.0, "options": {"expires": 60}},
         "notices": {"task": "control.notices_gather", "schedule": 2.0, "options": {"expires": 2}},
         "mails": {"task": "control.mails_send", "schedule": 2.0, "options": {"expires": 2}},

@@ -65,6 +65,7 @@ REST: list[URLPattern | URLResolver] = [
     path("nodes/<name:name>", clusters.NodeView.as_view()),
     path("nodes/<name:name>/topology", clusters.TopologyView.as_view()),
     path("gpus", clusters.GpusView.as_view()),
+    path("gpus/history", clusters.GpuHistoryView.as_view()),
     path("skus", clusters.SkusView.as_view()),
     path("skus/<name:name>", clusters.SkuView.as_view()),
     path("jobs", jobs.JobsView.as_view()),

@@ -147,6 +147,7 @@ CASES = {
     "quota_change_list": Case("vc.read", "GET", "quota-changes"),
     "quota_change_plan": Case("cluster.configure", "POST", "quota-changes?dry_run=true", {"lines": [LINE]}, 403),
     "quota_change_withdraw": Case("cluster.configure", "DELETE", "quota-changes/{change}", None, 403),
+    "gpu_history": Case("node.read", "GET", "gpus/history"),
     "cell_type_list": Case("node.read", "GET", "cell-types"),
     "node_take_topology": Case("cluster.configure", "POST", "nodes/gpu02/topology", None, 403),
     "node_set_intent": Case("node.set_intent", "PATCH", "nodes/gpu01", {"intent": "cordoned"}, 403),

@@ -16,8 +16,9 @@ export function choiceOf(search: string): Choice {
 }
 
 /** The address of the page with this choice; what is the default is left out. */
-export function addressOf(path: string, choice: Choice): string {
-  const given = new URLSearchParams();
+export function addressOf(path: string, choice: Choice, others = ""): string {
+  const given = new URLSearchParams(others);
+  for (const name of ["by", "only", "q"]) given.delete(name);
   if (choice.mode !== "vc") given.set("by", choice.mode);
   for (const key of choice.only) given.append("only", key);
   if (choice.text) given.set("q", choice.text);

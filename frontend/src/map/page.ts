@@ -76,7 +76,7 @@ export class ClusterMap {
 
   #choose(change: Partial<Choice>): void {
     this.#choice = { ...this.#choice, ...change };
-    history.replaceState(null, "", addressOf(location.pathname, this.#choice));
+    history.replaceState(null, "", addressOf(location.pathname, this.#choice, location.search));
     this.#draw();
   }
 

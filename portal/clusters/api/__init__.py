@@ -1,6 +1,6 @@
 """REST: virtual clusters and nodes."""
 
-from portal.clusters.api.gpus import GpusView
+from portal.clusters.api.gpus import GpuHistoryView, GpusView
 from portal.clusters.api.groups import GroupMemberView, GroupsView, GroupView
 from portal.clusters.api.images import ImagesView, ImageView
 from portal.clusters.api.nodes import CellTypesView, NodesView, NodeView, SkusView, SkuView, TopologyView
@@ -31,6 +31,7 @@ __all__ = [
     "ImagesView",
     "StorageView",
     "StoragesView",
+    "GpuHistoryView",
     "GpusView",
     "GroupMemberView",
     "GroupView",

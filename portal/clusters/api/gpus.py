@@ -14,18 +14,19 @@ from rest_framework.response import Response
 from portal.accounts.rest import ApiView
 from portal.clusters.api.answers import HolderAnswer
 from portal.clusters.api.nodes import holder_told
-from portal.clusters.models import Gpu, Node
+from portal.clusters.models import Gpu, GpuCount, Node, Sku
 from portal.clusters.selectors import (
     GpuRow,
     GpuState,
     JobSight,
+    gpu_counts,
     gpu_restrict,
     gpu_rows,
     gpus_held_by,
     gpus_in_state,
     job_sight,
 )
-from portal.common.filters import ChoicesFilter, GivenFilter, NamedFilter
+from portal.common.filters import ChoicesFilter, GivenFilter, MomentFilter, NamedFilter
 from portal.common.pagination import OldestFirst
 from portal.common.serializers import Answer
 
@@ -79,6 +80,42 @@ class GpuFilter(GivenFilter):
 
     def with_state(self, rows: QuerySet[Gpu], name: str, value: list[str]) -> QuerySet[Gpu]:
         return gpus_in_state(rows, value) if value else rows
+
+
+class GpuCountAnswer(Answer):
+    """GPUs of a SKU at one moment. `free` and those held are well; `out`: nobody holds them and their node takes no
+    tasks; `sick`: fenced off, gone, or on a lost node."""
+
+    at = serializers.DateTimeField()
+    sku = serializers.CharField(source="sku.name")
+    held = serializers.IntegerField(help_text="inside quotas")
+    lent = serializers.IntegerField(help_text="on loan")
+    free = serializers.IntegerField()
+    out = serializers.IntegerField()
+    sick = serializers.IntegerField()
+
+
+class GpuCountFilter(GivenFilter):
+    """Filters of what was noted."""
+
+    sku = NamedFilter(Sku, "name", help_text="name of a SKU")
+    since = MomentFilter(field_name="at", lookup_expr="gte", help_text="from then on")
+
+    class Meta:
+        model = GpuCount
+        fields: tuple[str, ...] = ()
+
+
+class GpuHistoryView(ApiView):
+    """GPUs over time."""
+
+    pagination_class = OldestFirst
+    filterset_class = GpuCountFilter
+
+    @extend_schema(operation_id="gpu_history", responses=GpuCountAnswer(many=True))
+    def get(self, request: Request) -> Response:
+        """How many GPUs were held, on loan, free and sick, noted every five minutes and kept for 35 days."""
+        return self.page(gpu_counts(user=self.user), GpuCountAnswer)
 
 
 class GpusView(ApiView):

@@ -3,6 +3,7 @@
 from portal.clusters.models.hardware import (
     CellType,
     Gpu,
+    GpuCount,
     Node,
     NodeEvent,
     PinnedCell,
@@ -21,6 +22,7 @@ __all__ = [
     "ClusterVersion",
     "FirmRight",
     "Gpu",
+    "GpuCount",
     "ImageRule",
     "LoanLimit",
     "Membership",

@@ -188,6 +188,26 @@ class NodeEvent(EventRow):
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="events")
 
 
+class GpuCount(models.Model):
+    """How many GPUs of a SKU were what at one moment (``Place`` of the map): what was sick or closed then can be had
+    from no other row."""
+
+    at = models.DateTimeField()
+    sku = models.ForeignKey(Sku, on_delete=models.CASCADE, related_name="counts")
+    held = models.PositiveIntegerField()
+    lent = models.PositiveIntegerField()
+    free = models.PositiveIntegerField()
+    out = models.PositiveIntegerField()
+    sick = models.PositiveIntegerField()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["at", "sku"], name="gpu_count_once")]
+
+    def __str__(self) -> str:
+        return f"{self.sku_id} at {self.at}"
+
+
 class ReportsLane(models.Model):
     """One row: since when, without a gap, the portal has been taking reports in. A node's silence counts only
     from there (``node.md``: a portal, broker or database that was away loses no node)."""

@@ -15,6 +15,7 @@ from portal.clusters.selectors.engine import ClusterRows, cluster_read, rules_re
 from portal.clusters.selectors.fairness import UserShare, user_shares
 from portal.clusters.selectors.gpus import GpuRow, GpuState, gpu_restrict, gpu_rows, gpus_held_by, gpus_in_state
 from portal.clusters.selectors.hardware import GivenUp
+from portal.clusters.selectors.history import gpu_counts, gpu_counts_summed
 from portal.clusters.selectors.holders import Held, gpus_held
 from portal.clusters.selectors.images import ImagePatterns, image_right, image_rule_to_remove, image_rules
 from portal.clusters.selectors.live import Live, gpus_live
@@ -77,6 +78,8 @@ __all__ = [
     "others_right",
     "others_seen",
     "users_found",
+    "gpu_counts",
+    "gpu_counts_summed",
     "gpu_holders",
     "gpus_held",
     "gpus_live",

@@ -9,9 +9,11 @@ from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
+from django.db.models import QuerySet
+
 from portal.accounts.models import User
 from portal.clusters.clocks import clock_fault
-from portal.clusters.models import CellType, Gpu, UpperCell
+from portal.clusters.models import CellType, Gpu, Node, UpperCell
 from portal.clusters.selectors.holders import Held, gpus_held
 from portal.clusters.selectors.quotas import leaves_by_cell_type
 from portal.clusters.selectors.visible import node_restrict
@@ -128,9 +130,18 @@ def _trouble(one: NodeSpot) -> int:
 def overview(*, user: User) -> Overview:
     """What there is, as far as the user may see it; six queries for any number of nodes. Whom a holder's job may be
     shown to says ``job_sight``."""
+    return _overview(node_restrict(user=user))
+
+
+def overview_all() -> Overview:
+    """The same of everything, for the portal itself."""
+    return _overview(Node.objects.all())
+
+
+def _overview(rows: QuerySet[Node]) -> Overview:
     types = {row.pk: row for row in CellType.objects.select_related("sku")}
     uppers = {row.pk: row for row in UpperCell.objects.all()}
-    nodes = [NodeFacts(*row) for row in node_restrict(user=user).order_by().values_list(*NodeFacts._fields)]
+    nodes = [NodeFacts(*row) for row in rows.order_by().values_list(*NodeFacts._fields)]
     held, gpus = gpus_held(), _by_node(_gpus.read().values())
     spots = [NodeSpot(node, _section(node, uppers), _spots(node, gpus[node.pk], held)) for node in nodes]
     spots.sort(key=lambda one: (one.section, one.node.name))

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import render
+from django.utils import timezone
 from django.utils.cache import get_conditional_response
 from django.utils.http import quote_etag
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 
 from portal.accounts.pages import PageRequest
 from portal.clusters.models import VirtualCluster
-from portal.clusters.selectors import SkuShare, cell_types, job_sight, overview, vc_restrict, vc_shares
+from portal.clusters.selectors import (
+    SkuShare,
+    cell_types,
+    gpu_counts_summed,
+    job_sight,
+    overview,
+    vc_restrict,
+    vc_shares,
+)
 from portal.clusters.views.dots import dots_written
+from portal.common.charts import Chart, Line
 
 MOST_TROUBLES = 12
 """Nodes with something wrong that the page names above the map."""
@@ -38,7 +51,29 @@ def cluster(request: PageRequest) -> HttpResponse:
     }
     if request.htmx:
         return render(request, "clusters/parts/cluster.html", context)
-    return render(request, "clusters/cluster.html", {**context, "vcs": _vcs(request), "kinds": cell_types()})
+    more = {"vcs": _vcs(request), "kinds": cell_types(), "chart": _over_time(request), "spans": SPANS}
+    return render(request, "clusters/cluster.html", {**context, **more})
+
+
+SPANS = {"1": _("a day"), "7": _("a week"), "30": _("30 days")}
+
+
+def _over_time(request: PageRequest) -> Chart:
+    """What GPUs were, in a time that the address names."""
+    days = int(request.GET.get("days", "")) if request.GET.get("days") in SPANS else 1
+    now = timezone.now()
+    found = gpu_counts_summed(user=request.user, since=now - timedelta(days=days))
+    names = {
+        "held": (gettext("in quota"), "running"), "lent": (gettext("on loan"), "waiting"),
+        "free": (gettext("free"), "succeeded"), "out": (gettext("closed"), "stopped"),
+        "sick": (gettext("sick"), "failed"),
+    }  # fmt: skip
+    lines = [Line(name, [counts[place] for _at, counts in found], colour) for place, (name, colour) in names.items()]
+    times = [int(at.timestamp()) for at, _counts in found]
+    end = int(now.timestamp())
+    return Chart(
+        "gpus", gettext("GPUs over time"), "", lines, times, kind="area", stacked=True, span=(end - days * 86_400, end)
+    )
 
 
 def _vcs(request: PageRequest) -> list[tuple[VirtualCluster, list[SkuShare]]]:
