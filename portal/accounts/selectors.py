@@ -12,13 +12,21 @@ from django.http import HttpRequest
 
 from portal.accounts.models import Token, User
 from portal.common.errors import NotFound
+from portal.common.prepared import Prepared, Slot
 
 
 def token_valid(*, digest: str, now: datetime) -> Token | None:
     """The token of that digest with its user, unless it is revoked or expired or its owner is disabled."""
-    alive = Q(expires_at__isnull=True) | Q(expires_at__gt=now)
-    found = Token.objects.filter(alive, digest=digest, revoked_at__isnull=True, user__is_active=True)
-    return found.select_related("user").first()
+    return _TOKEN.first(digest=digest, now=now)
+
+
+def _token() -> QuerySet[Token]:
+    alive = Q(expires_at__isnull=True) | Q(expires_at__gt=Slot("now", datetime))
+    found = Token.objects.filter(alive, digest=Slot("digest", str), revoked_at__isnull=True, user__is_active=True)
+    return found.select_related("user").order_by()
+
+
+_TOKEN = Prepared(_token)
 
 
 def tokens_of(*, user: User) -> QuerySet[Token]:

@@ -34,7 +34,7 @@ def test_a_teams_share_says_what_is_guaranteed_used_borrowed_and_free(world: Wor
     world.settle()
     Allocation.objects.filter(pk=Allocation.objects.latest("id").pk).update(standing="borrowed", virtual_cell="")
     share = admin.get("virtual-clusters/vision")["gpus"]
-    assert share == [{"sku": "A100", "quota": 4, "guaranteed": 2, "borrowed": 1, "free": 2}]
+    assert share == [{"sku": "A100", "quota": 4, "guaranteed": 2, "borrowed": 1, "free": 2, "lent": 0}]
 
 
 def test_ones_own_role_is_named_and_no_other(world: World) -> None:

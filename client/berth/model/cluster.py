@@ -16,6 +16,7 @@ class Share(Answer, frozen=True, kw_only=True):
     guaranteed: int
     borrowed: int
     free: int
+    lent: int
 
 
 class VirtualCluster(Answer, frozen=True, kw_only=True):

@@ -130,8 +130,11 @@ class GpusView(ApiView):
         """Each GPU with its node and its place, who holds it, and what it showed last. Which job holds it is told to
         those who may see the job; of others' one reads owner and virtual cluster."""
         sight = job_sight(user=self.user)
-        rows = gpu_restrict(user=self.user).select_related("node", "cell_type__sku")
-        return self.page(rows, LeafAnswer, lambda gpus: [_leaf(row, sight) for row in gpu_rows(gpus=gpus)])
+
+        def leaves(gpus: list[Gpu]) -> list[dict[str, Any]]:
+            return [_leaf(row, sight) for row in gpu_rows(ids=[gpu.pk for gpu in gpus])]
+
+        return self.page(gpu_restrict(user=self.user).only("id", *self.orders), LeafAnswer, leaves)
 
 
 def _leaf(row: GpuRow, sight: JobSight) -> dict[str, Any]:

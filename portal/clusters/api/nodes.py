@@ -57,7 +57,7 @@ class NodesView(ApiView):
     def get(self, request: Request) -> Response:
         """Each node with its state, its GPUs and who holds them."""
         sight = job_sight(user=self.user)
-        rows = node_restrict(user=self.user).select_related("sku", "shape")
+        rows = node_restrict(user=self.user).select_related("sku", "shape").defer("inventory", "storages")
         return self.page(rows, NodeAnswer, lambda nodes: [_node(load, sight) for load in node_loads(nodes=nodes)])
 
 

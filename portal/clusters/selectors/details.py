@@ -9,10 +9,20 @@ from typing import Any
 from django.db.models import QuerySet
 
 from portal.clusters.doomed import doomed_read
-from portal.clusters.models import CellType, Membership, QuotaChange, VcEvent, VirtualCluster
+from portal.clusters.models import (
+    CellType,
+    FirmRight,
+    LoanLimit,
+    Membership,
+    PinnedCell,
+    QuotaChange,
+    VcEvent,
+    VirtualCluster,
+)
 from portal.clusters.selectors.engine import cluster_read, sites_of
 from portal.clusters.selectors.quotas import LineKey, Lines, QuotaBook, leaves_by_cell_type, quota_book
 from portal.clusters.states import VcRole
+from portal.common.prepared import Prepared, Slot
 
 _RULES = ("weight", "user_factor", "user_gpus", "class_gpus", "default_borrow", "member_class", "lead_class")
 
@@ -46,11 +56,18 @@ def vc_detail(*, vc: VirtualCluster) -> dict[str, Any]:
     return {
         **{name: getattr(vc, name) for name in _RULES},
         "quota": lines_named(own, book),
-        "pinned_cells": list(vc.pinned_cells.values_list("name", flat=True)),
-        "loan_limits": list(vc.loan_limits.select_related("sku").order_by("sku__name")),
+        "pinned_cells": _PINNED(vc=vc.pk),
+        "loan_limits": _LOAN_LIMITS(vc=vc.pk),
         "doomed": doomed_read(vc.name),
-        "firm_rights": list(vc.firm_rights.select_related("user").order_by("user__username")),
+        "firm_rights": _FIRM_RIGHTS(vc=vc.pk),
     }
+
+
+_OWN = {"vc_id": Slot("vc", int)}
+_PINNED = Prepared(lambda: PinnedCell.objects.filter(**_OWN).values_list("name", flat=True))
+_LOAN_LIMITS = Prepared(lambda: LoanLimit.objects.filter(**_OWN).select_related("sku").order_by("sku__name"))
+_FIRM_RIGHTS = Prepared(lambda: FirmRight.objects.filter(**_OWN).select_related("user").order_by("user__username"))
+_MEMBERS = Prepared(lambda: Membership.objects.filter(**_OWN).select_related("user", "group"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +106,7 @@ def as_lines(rows: Iterable[Any]) -> Lines:
 
 def vc_members(*, vc: VirtualCluster) -> list[Membership]:
     """Its members, leads first, with their user or group."""
-    rows = vc.memberships.select_related("user", "group")
-    return sorted(rows, key=lambda row: (row.role != VcRole.LEAD, str(row.user or row.group)))
+    return sorted(_MEMBERS(vc=vc.pk), key=lambda row: (row.role != VcRole.LEAD, str(row.user or row.group)))
 
 
 def vc_events(*, vc: VirtualCluster, most: int = 20) -> list[VcEvent]:

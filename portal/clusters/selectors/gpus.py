@@ -15,6 +15,7 @@ from portal.clusters.selectors.loads import Holder, gpu_holders
 from portal.clusters.selectors.shares import LIVE
 from portal.clusters.selectors.visible import node_restrict
 from portal.clusters.states import NodeHealth, NodeIntent
+from portal.common.prepared import Among, Prepared
 
 
 class GpuState(StrEnum):
@@ -73,13 +74,22 @@ def gpus_held_by(gpus: QuerySet[Gpu], *, vc: str) -> QuerySet[Gpu]:
     return gpus.filter(LIVE, allocations__task_attempt__in=tasks)
 
 
-def gpu_rows(*, gpus: Sequence[Gpu]) -> list[GpuRow]:
-    """The GPUs, which come with their nodes and SKUs, in the given order. One query, and one look into Redis."""
-    holders = gpu_holders(Q(pk__in=[gpu.pk for gpu in gpus]))
+def gpu_rows(*, ids: Sequence[int]) -> list[GpuRow]:
+    """The GPUs of these ids, in this order. Two queries, and one look into Redis."""
+    rows, holders = {gpu.pk: gpu for gpu in _WITH_NODES(gpus=ids)}, gpu_holders(gpus=ids)
+    gpus = [rows[one] for one in ids if one in rows]
     live: Mapping[str, Live] = gpus_live(nodes={gpu.node.name for gpu in gpus})
     return [
         GpuRow(gpu, holder, _state(gpu, holder), live.get(gpu.uuid)) for gpu in gpus for holder in [holders.get(gpu.pk)]
     ]
+
+
+def _with_nodes() -> QuerySet[Gpu]:
+    rows = Gpu.objects.filter(Among("id", "gpus")).select_related("node", "cell_type__sku").order_by()
+    return rows.defer("node__inventory", "node__storages")
+
+
+_WITH_NODES = Prepared(_with_nodes)
 
 
 def _state(gpu: Gpu, holder: Holder | None) -> GpuState:

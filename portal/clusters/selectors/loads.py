@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import starmap
 from typing import Any
@@ -13,6 +13,7 @@ from django.db.models import Q, QuerySet, Sum
 
 from portal.clusters.models import Gpu, Node
 from portal.clusters.selectors.shares import LIVE
+from portal.common.prepared import Among, Prepared
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -76,35 +77,44 @@ def node_loads(*, nodes: Sequence[Node]) -> list[NodeLoad]:
 
     GPUs that are gone and held by nobody are left out. Whom the holder's name may be shown to says ``job_sight``.
     """
-    holders = gpu_holders(Q(node__in=nodes))
+    ids = [node.pk for node in nodes]
+    holders = {row[0]: Holder(*row[1:]) for row in _HOLDERS_ON(nodes=ids)}
     gpus: dict[int, list[GpuPlace]] = defaultdict(list)
-    for gpu in starmap(GpuFacts, _gpu_rows(nodes)):
+    for gpu in starmap(GpuFacts, _GPUS_ON(nodes=ids)):
         if gpu.present or gpu.pk in holders:
             gpus[gpu.node_id].append(GpuPlace(gpu, holders.get(gpu.pk)))
-    held = _held_by_tasks(nodes)
+    held = {key: (cpu, memory) for key, cpu, memory in _TASKS_ON(nodes=ids)}
     return [NodeLoad(node, gpus[node.pk], *held.get(node.pk, (0, 0))) for node in nodes]
 
 
-def _gpu_rows(nodes: Sequence[Node]) -> QuerySet[Gpu, tuple[Any, ...]]:
+def _gpus_on() -> QuerySet[Gpu, tuple[Any, ...]]:
     columns = [{"pk": "id", "sku": "cell_type__sku__name"}.get(name, name) for name in GpuFacts.__struct_fields__]
-    return Gpu.objects.filter(node__in=nodes).order_by("index", "pk").values_list(*columns)
+    return Gpu.objects.filter(Among("node", "nodes")).order_by("index", "pk").values_list(*columns)
 
 
-def gpu_holders(which: Q) -> dict[int, Holder]:
+def gpu_holders(*, gpus: Iterable[int]) -> dict[int, Holder]:
     """The holder of each held GPU among these, by the GPU's id. One query."""
+    return {row[0]: Holder(*row[1:]) for row in _HOLDERS(gpus=gpus)}
+
+
+def _holders(which: Among) -> QuerySet[Gpu, tuple[Any, ...]]:
     task = "allocations__task_attempt__task__"
     job = f"{task}job__"
     columns = [
         *(f"{job}{name}" for name in ("id", "name", "run", "user_id", "user__username", "vc_id", "vc__name")),
         *(f"{task}role__name", f"{task}index", "allocations__standing"),
     ]
-    rows = Gpu.objects.filter(LIVE, which).order_by().values_list("pk", *columns)
-    return {row[0]: Holder(*row[1:]) for row in rows}
+    return Gpu.objects.filter(LIVE, which).order_by().values_list("pk", *columns)
 
 
-def _held_by_tasks(nodes: Sequence[Node]) -> dict[int, tuple[int, int]]:
-    """(CPU in thousandths, memory in MB) held by tasks, by the node's id."""
+def _tasks_on() -> QuerySet[Node, tuple[int, int, int]]:
+    """Id, CPU in thousandths and memory in MB held by tasks, of each node that has any."""
     live = Q(task_attempts__isnull=False, task_attempts__released_at__isnull=True)
-    rows = Node.objects.filter(live, pk__in=[node.pk for node in nodes]).order_by().values_list("pk")
-    summed = rows.annotate(cpu=Sum("task_attempts__cpu_milli"), memory=Sum("task_attempts__memory_mb"))
-    return {key: (cpu, memory) for key, cpu, memory in summed}
+    rows = Node.objects.filter(live, Among("id", "nodes")).order_by().values_list("pk")
+    return rows.annotate(cpu=Sum("task_attempts__cpu_milli"), memory=Sum("task_attempts__memory_mb"))
+
+
+_GPUS_ON = Prepared(_gpus_on)
+_HOLDERS = Prepared(lambda: _holders(Among("id", "gpus")))
+_HOLDERS_ON = Prepared(lambda: _holders(Among("node", "nodes")))
+_TASKS_ON = Prepared(_tasks_on)

@@ -17,6 +17,7 @@ from portal.clusters.models import Membership
 from portal.clusters.selectors.visible import vcs_of
 from portal.clusters.states import VcRole
 from portal.common.errors import Denied, NotFound
+from portal.common.prepared import Among, Prepared
 
 _REFUSALS = {
     Action.USER_MANAGE: "Only an administrator may make, change and remove accounts.",
@@ -74,10 +75,10 @@ def user_to_manage(*, user: User, name: str) -> User:
 def people_described(*, users: Sequence[User]) -> list[Person]:
     """The accounts with their groups and VCs, in the given order. Two queries for any number of them."""
     named: dict[int, dict[int, str]] = defaultdict(dict)
-    through = User.groups.through.objects.filter(user__in=users)
-    for user, group, name in through.values_list("user_id", "group_id", "group__name"):
+    ids = [user.pk for user in users]
+    for user, group, name in _GROUPS_OF(users=ids):
         named[user][group] = name
-    roles = _roles(users, {group for groups in named.values() for group in groups})
+    roles = _roles(ids, {group for groups in named.values() for group in groups})
     return [
         Person(
             user,
@@ -88,11 +89,24 @@ def people_described(*, users: Sequence[User]) -> list[Person]:
     ]
 
 
-def _roles(users: Iterable[User], groups: Iterable[int]) -> dict[tuple[str, int], list[InVc]]:
+def _groups_of() -> QuerySet[Any, tuple[int, int, str]]:
+    rows = User.groups.through.objects.filter(Among("user", "users"))
+    return rows.values_list("user_id", "group_id", "group__name")
+
+
+def _memberships() -> QuerySet[Membership, tuple[int | None, int, str, str]]:
+    rows = Membership.objects.filter(Q(Among("user", "users")) | Q(Among("group", "groups"))).order_by()
+    return rows.values_list("user", "group", "vc__name", "role")
+
+
+_GROUPS_OF = Prepared(_groups_of)
+_MEMBERSHIPS = Prepared(_memberships)
+
+
+def _roles(users: Iterable[int], groups: Iterable[int]) -> dict[tuple[str, int], list[InVc]]:
     """Of users and groups, by kind and id."""
     roles: dict[tuple[str, int], list[InVc]] = defaultdict(list)
-    rows = Membership.objects.filter(Q(user__in=users) | Q(group__in=groups)).order_by()
-    for user, group, vc, role in rows.values_list("user", "group", "vc__name", "role"):
+    for user, group, vc, role in _MEMBERSHIPS(users=users, groups=groups):
         roles["group" if user is None else "user", group if user is None else user].append(InVc(vc, role))
     return roles
 

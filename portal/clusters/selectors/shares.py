@@ -12,6 +12,7 @@ from django.db.models import Count, FilteredRelation, Model, Q, QuerySet
 from portal.clusters.models import Gpu, Node, Sku, VirtualCluster
 from portal.clusters.selectors.quotas import quota_book
 from portal.clusters.states import NodeHealth, NodeIntent
+from portal.common.prepared import Prepared
 from portal.common.row_versions import KeptResult, RowsVersion
 
 LIVE = Q(allocations__isnull=False, allocations__released_at__isnull=True)
@@ -158,18 +159,25 @@ class SkuTotal:
 
 def sku_totals() -> list[SkuTotal]:
     """Every SKU's GPUs, in the order of names; two queries."""
+    found = {row[0]: row[1:] for row in _TOTALS()}
+    totals = []
+    for sku in _SKUS():
+        there, usable, held, taken = found.get(sku.pk, (0, 0, 0, 0))
+        kind = (sku.name, sku.gpu_model, sku.gpu_memory_mb, sku.price)
+        totals.append(SkuTotal(*kind, there, usable, held, free=usable - taken))
+    return totals
+
+
+def _totals() -> QuerySet[Gpu, tuple[int, int, int, int, int]]:
     fit = Q(present=True, fault="", node__intent=NodeIntent.OPEN, node__health=NodeHealth.HEALTHY)
     live = FilteredRelation("allocations", condition=Q(allocations__released_at__isnull=True))
-    rows = Gpu.objects.annotate(live=live).order_by().values_list("cell_type__sku").annotate(
+    return Gpu.objects.annotate(live=live).order_by().values_list("cell_type__sku").annotate(
         there=Count("pk", filter=Q(present=True)),
         fit=Count("pk", filter=fit),
         held=Count("live"),
         taken=Count("live", filter=fit),
     )  # fmt: skip
-    found = {row[0]: row[1:] for row in rows}
-    totals = []
-    for sku in Sku.objects.order_by("name"):
-        there, usable, held, taken = found.get(sku.pk, (0, 0, 0, 0))
-        kind = (sku.name, sku.gpu_model, sku.gpu_memory_mb, sku.price)
-        totals.append(SkuTotal(*kind, there, usable, held, free=usable - taken))
-    return totals
+
+
+_TOTALS = Prepared(_totals)
+_SKUS = Prepared(lambda: Sku.objects.order_by("name"))

@@ -17,6 +17,7 @@ from portal.clusters.models import Node, Storage
 from portal.clusters.selectors.visible import vcs_for_submit
 from portal.clusters.states import NodeHealth
 from portal.common.errors import Denied, NotFound
+from portal.common.prepared import Prepared
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +64,8 @@ def storage_to_manage(*, user: User, name: str) -> Storage:
 
 def storages_placed(*, storages: Sequence[Storage]) -> list[StoragePlaces]:
     """The storages with the nodes that offer them, in the given order; one query for any number."""
-    rows = Node.objects.filter(health=NodeHealth.HEALTHY).order_by("name")
     alike: dict[str, list[str]] = defaultdict(list)  # by what they tell, which is the same on many
-    for name, text in rows.values_list("name", Cast("storages", TextField())):
+    for name, text in _TOLD():
         alike[text].append(name)
     mounted = [([PurePosixPath(root) for root in json.loads(text)], names) for text, names in alike.items()]
     placed = []
@@ -75,6 +75,14 @@ def storages_placed(*, storages: Sequence[Storage]) -> list[StoragePlaces]:
             there[_offers(roots, storage)] += names
         placed.append(StoragePlaces(storage, sorted(there[True]), sorted(there[False])))
     return placed
+
+
+def _told() -> QuerySet[Node, tuple[str, str]]:
+    rows = Node.objects.filter(health=NodeHealth.HEALTHY).order_by("name")
+    return rows.values_list("name", Cast("storages", TextField()))
+
+
+_TOLD = Prepared(_told)
 
 
 def _offers(roots: Sequence[PurePosixPath], storage: Storage) -> bool:

@@ -12,6 +12,7 @@ from portal.accounts.rights import ALLOWED, Action, Relation, allowed_everywhere
 from portal.clusters.models import Membership, Node, VirtualCluster
 from portal.clusters.states import VcRole
 from portal.common.errors import Denied, NotFound
+from portal.common.prepared import Prepared, Slot
 
 _VC_REFUSALS = {
     Action.VC_CAP: "Only a lead of the virtual cluster or an administrator may change this.",
@@ -55,16 +56,19 @@ def vcs_for_submit(user: User) -> QuerySet[VirtualCluster]:
 
 def vc_get(*, user: User, name: str) -> VirtualCluster:
     """The VC of that name; NotFound when there is none that the user may see."""
-    vc = vc_restrict(user=user).filter(name=name).first()
-    if vc is None:
+    vc = _VC.first(name=name)
+    if vc is None or not may(user=user, vc=vc, action=Action.VC_READ):
         raise NotFound("virtual cluster", name)
     return vc
+
+
+_VC = Prepared(lambda: VirtualCluster.objects.filter(name=Slot("name", str)).order_by())
 
 
 def vc_with_right(*, user: User, name: str, action: Action) -> VirtualCluster:
     """The VC, to do ``action`` to it. NotFound when the user may not even see it, Denied when not more than that."""
     vc = vc_get(user=user, name=name)
-    if not vc_restrict(user=user, action=action).filter(pk=vc.pk).exists():
+    if not may(user=user, vc=vc, action=action):
         raise Denied(_VC_REFUSALS[action])
     return vc
 
@@ -81,10 +85,19 @@ def cluster_right(*, user: User) -> None:
         raise Denied("Only an administrator may read and change the cluster's configuration and the quotas.")
 
 
+def _roles_of() -> QuerySet[Membership, tuple[int, str]]:
+    groups = User.groups.through.objects.filter(user_id=Slot("user", int)).values("group")
+    mine = Membership.objects.filter(Q(user_id=Slot("user", int)) | Q(group__in=groups))
+    return mine.order_by().values_list("vc", "role")
+
+
+_ROLES_OF = Prepared(_roles_of)
+
+
 def vc_roles(*, user: User) -> dict[int, str]:
     """The user's role in each VC, by the VC's id; the higher one where there are several."""
     roles: dict[int, str] = {}
-    for vc, role in memberships_of(user=user).order_by().values_list("vc", "role"):
+    for vc, role in _ROLES_OF(user=user.pk):
         roles[vc] = VcRole.LEAD if VcRole.LEAD in {role, roles.get(vc)} else role
     return roles
 
@@ -96,16 +109,19 @@ def node_restrict(*, user: User, action: Action = Action.NODE_READ) -> QuerySet[
 
 def node_get(*, user: User, name: str) -> Node:
     """The node of that name; NotFound when there is none that the user may see."""
-    node = node_restrict(user=user).select_related("sku", "shape", "upper").filter(name=name).first()
-    if node is None:
+    node = _NODE.first(name=name)
+    if node is None or not allowed_everywhere(user, Action.NODE_READ):
         raise NotFound("node", name)
     return node
+
+
+_NODE = Prepared(lambda: Node.objects.filter(name=Slot("name", str)).select_related("sku", "shape", "upper").order_by())
 
 
 def node_with_right(*, user: User, name: str, action: Action) -> Node:
     """The node, to do ``action`` to it. NotFound when the user may not even see it, Denied when not more than that."""
     node = node_get(user=user, name=name)
-    if not node_restrict(user=user, action=action).filter(pk=node.pk).exists():
+    if not allowed_everywhere(user, action):
         raise Denied("Only an administrator may change what is wanted of a node.")
     return node
 
@@ -126,16 +142,13 @@ class JobSight:
 
 def job_sight(*, user: User, action: Action = Action.JOB_READ) -> JobSight:
     """What the table of rights gives the user over jobs."""
-    if allowed_everywhere(user, action):
-        return JobSight(everything=True, own=None, vcs=frozenset())
-    own = user.pk if user.is_active and Relation.OWNER in ALLOWED[action] else None
-    vcs = vcs_of(user=user, relations=ALLOWED[action]).values_list("pk", flat=True)
-    return JobSight(everything=False, own=own, vcs=frozenset(vcs))
+    return job_sights(user=user, actions=[action])[0]
 
 
 def job_sights(*, user: User, actions: Sequence[Action]) -> list[JobSight]:
-    """The same for several actions. One query."""
-    roles = vc_roles(user=user) if user.is_active else {}
+    """The same for several actions. One query at most."""
+    everywhere = all(allowed_everywhere(user, action) for action in actions)
+    roles = vc_roles(user=user) if user.is_active and not everywhere else {}
     found = []
     for action in actions:
         allowed = {_ROLES[relation] for relation in ALLOWED[action] if relation in _ROLES}
@@ -147,8 +160,11 @@ def job_sights(*, user: User, actions: Sequence[Action]) -> list[JobSight]:
 
 
 def may(*, user: User, vc: VirtualCluster, action: Action) -> bool:
-    """Whether the user may do this to the VC."""
-    return vc_restrict(user=user, action=action).filter(pk=vc.pk).exists()
+    """Whether the user may do this to the VC. One query at most."""
+    if allowed_everywhere(user, action):
+        return True
+    wanted = {_ROLES[relation] for relation in ALLOWED[action] if relation in _ROLES}
+    return user.is_active and any(key == vc.pk and role in wanted for key, role in _ROLES_OF(user=user.pk))
 
 
 def jobs_seen(*, user: User, vc: VirtualCluster) -> bool:

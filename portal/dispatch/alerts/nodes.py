@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import Count, Min, Q
+from django.db.models import Count, Min, Q, QuerySet
 
 from portal.clusters.clocks import LIMIT_MS
 from portal.clusters.models import Gpu, Node, NodeEvent
 from portal.clusters.selectors import gpu_holders, gpus_live
 from portal.clusters.states import NodeHealth
+from portal.common.prepared import Among, Prepared, Slot
 from portal.dispatch.alerts.alert import Alert, Severity
 from portal.jobs.models import TaskAttempt
 
@@ -28,12 +29,10 @@ REPLACE = "Drain the node, look at the GPU with nvidia-smi -q and at the kernel'
 
 def node_alerts(now: datetime) -> Iterator[Alert]:
     """Of all nodes and their GPUs. Four queries, and three more where something is wrong."""
-    healthy = list(Node.objects.filter(health=NodeHealth.HEALTHY).values_list("name", flat=True))
-    silent = Q(health=NodeHealth.HEALTHY, last_report_at__lt=_late(now))
-    together = _silent_together(silent, len(healthy))
+    healthy = _HEALTHY()
+    together = _silent_together(now, len(healthy))
     yield from together
-    suspect = _suspect() if together else _suspect() | silent
-    nodes = list(Node.objects.filter(suspect).only(*COLUMNS).order_by("name"))
+    nodes = _SUSPECT() if together else _SUSPECT_OR_SILENT(late=_late(now))
     lost = [node for node in nodes if node.health == NodeHealth.LOST]
     teams = _teams_on(lost)
     for node in lost:
@@ -51,20 +50,40 @@ def _late(now: datetime) -> datetime:
     return now - timedelta(seconds=settings.NODE_LOST_AFTER_S / 2)
 
 
+def _silent() -> Q:
+    return Q(health=NodeHealth.HEALTHY, last_report_at__lt=Slot("late", datetime))
+
+
 def _suspect() -> Q:
     """Nodes of which there may be something to say: few of many."""
     off = Q(clock_skew_ms__gt=LIMIT_MS) | Q(clock_skew_ms__lt=-LIMIT_MS)
     return ~Q(health=NodeHealth.HEALTHY) | off | Q(inventory__disk_free_percent__lt=LOW)
 
 
-def _silent_together(silent: Q, healthy: int) -> list[Alert]:
+def _those(which: Q) -> QuerySet[Node]:
+    return Node.objects.filter(which).only(*COLUMNS).order_by("name")
+
+
+def _silent_since() -> QuerySet[Node, tuple[int, datetime]]:
+    """How many, and since when; nothing where none is."""
+    rows = Node.objects.filter(_silent()).order_by().values_list("health")
+    return rows.annotate(number=Count("pk"), since=Min("last_report_at")).values_list("number", "since")
+
+
+_HEALTHY = Prepared(lambda: Node.objects.filter(health=NodeHealth.HEALTHY).values_list("name", flat=True))
+_SUSPECT = Prepared(lambda: _those(_suspect()))
+_SUSPECT_OR_SILENT = Prepared(lambda: _those(_suspect() | _silent()))
+_SILENT = Prepared(_silent_since)
+
+
+def _silent_together(now: datetime, healthy: int) -> list[Alert]:
     """Before they are lost; where most are, the fault is not theirs."""
-    found = Node.objects.filter(silent).aggregate(number=Count("pk"), since=Min("last_report_at"))
-    if found["number"] <= 1 or found["number"] * 2 <= healthy:
+    number, since = _SILENT.first(late=_late(now)) or (0, None)
+    if number <= 1 or number * 2 <= healthy:
         return []
-    message = f"{found['number']} of {healthy} nodes fell silent together; none is given up."
+    message = f"{number} of {healthy} nodes fell silent together; none is given up."
     advice = "Look at the network, at the broker's address and at the worker that takes reports in."
-    return [Alert("nodes_silent", Severity.CRITICAL, "cluster", "nodes", message, advice, found["since"])]
+    return [Alert("nodes_silent", Severity.CRITICAL, "cluster", "nodes", message, advice, since)]
 
 
 def _teams_on(nodes: Sequence[Node]) -> dict[int, tuple[str, ...]]:
@@ -99,12 +118,11 @@ def _of_node(node: Node, now: datetime, *, alone: bool) -> Iterator[Alert]:
 
 
 def _gpu_alerts() -> Iterator[Alert]:
-    rows = Gpu.objects.filter(~Q(fault="") | Q(present=False, slot__isnull=False)).select_related("node")
-    bad = list(rows.order_by("node__name", "index"))
+    bad = _BAD()
     if not bad:
         return
     since = _since(bad)
-    holders = gpu_holders(Q(pk__in=[gpu.pk for gpu in bad]))
+    holders = gpu_holders(gpus=[gpu.pk for gpu in bad])
     for gpu in bad:
         holder = holders.get(gpu.pk)
         name, teams = f"{gpu.node.name}/{gpu.index}", (holder.vc,) if holder else ()
@@ -117,11 +135,18 @@ def _gpu_alerts() -> Iterator[Alert]:
                         "more.", advice, since.get(gpu.pk), teams)  # fmt: skip
 
 
+def _bad() -> QuerySet[Gpu]:
+    rows = Gpu.objects.filter(~Q(fault="") | Q(present=False, slot__isnull=False)).select_related("node")
+    return rows.order_by("node__name", "index")
+
+
+_BAD = Prepared(_bad)
+
+
 def _since(gpus: Sequence[Gpu]) -> dict[int, datetime]:
     """When each was told to have changed last, by the events of its node."""
-    events = NodeEvent.objects.filter(node__in={gpu.node_id for gpu in gpus}, code__in=["gpu_changed", "gpu_gone"])
     by_node: dict[int, list[tuple[str, datetime]]] = defaultdict(list)
-    for node, message, at in events.order_by("-id").values_list("node", "message", "at")[:MOST_EVENTS]:
+    for node, message, at in _EVENTS(nodes={gpu.node_id for gpu in gpus}):
         by_node[node].append((message, at))
     found = {}
     for gpu in gpus:
@@ -129,6 +154,14 @@ def _since(gpus: Sequence[Gpu]) -> dict[int, datetime]:
         if told:
             found[gpu.pk] = told[0]
     return found
+
+
+def _events() -> QuerySet[NodeEvent, tuple[int, str, datetime]]:
+    events = NodeEvent.objects.filter(Among("node", "nodes"), code__in=["gpu_changed", "gpu_gone"])
+    return events.order_by("-id").values_list("node", "message", "at")[:MOST_EVENTS]
+
+
+_EVENTS = Prepared(_events)
 
 
 def _foreign(nodes: Sequence[str]) -> Iterator[Alert]:

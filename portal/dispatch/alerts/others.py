@@ -7,17 +7,19 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.db.models import QuerySet
 
 from nodes.protocol import Cause
 from portal.clusters.doomed import doomed_everywhere
 from portal.clusters.models import ReportsLane, Storage, VirtualCluster
 from portal.clusters.selectors import storages_placed
 from portal.clusters.selectors.storages import StoragePlaces
+from portal.common.prepared import Prepared
 from portal.dispatch.alerts.alert import Alert, Severity
 from portal.dispatch.alerts.nodes import LOW, VERY_LOW
 from portal.dispatch.models import CycleLease
 from portal.jobs.models import TaskAttempt
-from portal.jobs.selectors import idle_warnings
+from portal.jobs.selectors import idle_warnings, with_task
 
 STANDS_STILL = timedelta(seconds=30)
 NAMED = 5
@@ -34,16 +36,20 @@ def quota_alerts() -> Iterator[Alert]:
 
 def storage_alerts() -> Iterator[Alert]:
     """Storages that healthy nodes do not offer. At most four queries."""
-    placed = storages_placed(storages=list(Storage.objects.prefetch_related("vcs").order_by("name")))
+    placed = storages_placed(storages=_STORAGES())
     bad = [one for one in placed if one.missing]
     everybodys = any(one.storage.everyone or one.storage.jobs for one in bad)
-    every = tuple(VirtualCluster.objects.order_by("name").values_list("name", flat=True)) if everybodys else ()
+    every = tuple(_TEAMS()) if everybodys else ()
     for one in bad:
         storage = one.storage
         whose = every if storage.everyone or storage.jobs else tuple(sorted(vc.name for vc in storage.vcs.all()))
         yield Alert("storage_missing", _how_bad(one), "storage", storage.name, _where(one),
                     f"Mount it at {storage.root} there, and allow that folder (BERTH_NODE_MOUNT_ROOTS).",
                     vcs=whose)  # fmt: skip
+
+
+_STORAGES = Prepared(lambda: Storage.objects.prefetch_related("vcs").order_by("name"))
+_TEAMS = Prepared(lambda: VirtualCluster.objects.order_by("name").values_list("name", flat=True))
 
 
 def _how_bad(placed: StoragePlaces) -> Severity:
@@ -62,13 +68,22 @@ def _where(placed: StoragePlaces) -> str:
 
 def container_alerts() -> Iterator[Alert]:
     """Containers that outlive SIGKILL and still hold their GPUs."""
-    held = TaskAttempt.objects.filter(cause=str(Cause.UNKILLABLE), released_at__isnull=True)
-    for row in held.select_related("node", "task__role", "task__job__user", "task__job__vc").order_by("created_at"):
+    for row in _UNKILLABLE():
         job = row.task.job
         message = f"Task {row.task.role.name}/{row.task.index} of {job.label} does not end on {row.node.name}."
         advice = "Its processes hang in the kernel, mostly on a lost file server or GPU: bring that back, or reboot."
         yield Alert("container_unkillable", Severity.CRITICAL, "node", row.node.name, message, advice, row.ended_at,
                     (job.vc.name,))  # fmt: skip
+
+
+def _unkillable() -> QuerySet[TaskAttempt]:
+    held = with_task(TaskAttempt.objects.filter(cause=str(Cause.UNKILLABLE), released_at__isnull=True))
+    return held.select_related("task__job__user").order_by("created_at")
+
+
+_UNKILLABLE = Prepared(_unkillable)
+_LEASE = Prepared(lambda: CycleLease.objects.order_by()[:1])
+_LANE = Prepared(lambda: ReportsLane.objects.order_by()[:1])
 
 
 def idle_alerts() -> Iterator[Alert]:
@@ -82,7 +97,7 @@ def idle_alerts() -> Iterator[Alert]:
 
 def portal_alerts(now: datetime) -> Iterator[Alert]:
     """Parts of the portal that stand still, and its disk. Two queries."""
-    lease, lane = CycleLease.objects.first(), ReportsLane.objects.first()
+    lease, lane = _LEASE.first(), _LANE.first()
     if lease is None or now - lease.until > STANDS_STILL:
         advice = "Start it (celery -A portal worker -Q scheduler -B), and see that it reaches database and Redis."
         message, since = "No scheduler works: nothing starts.", lease.until if lease else None

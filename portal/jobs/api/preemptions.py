@@ -12,7 +12,8 @@ from rest_framework.response import Response
 from portal.accounts.rest import ApiView
 from portal.common.serializers import Answer
 from portal.jobs.api.requests import PreemptionFilter
-from portal.jobs.selectors import job_get, preemptions_of, preemptions_shown
+from portal.jobs.models import Preemption
+from portal.jobs.selectors import PreemptionShown, job_get, preemptions_of, preemptions_read, preemptions_shown
 
 
 class OtherJobAnswer(serializers.Serializer[Any]):
@@ -49,8 +50,9 @@ class PreemptionsView(ApiView):
         """Every time its tasks had to end for another job, or those of another for it, newest first. Of another team's
         job one learns the owner, the virtual cluster and the GPUs."""
         job = job_get(user=self.user, job_id=job_id)
-        return self.page(
-            preemptions_of(job=job),
-            PreemptionAnswer,
-            lambda rows: preemptions_shown(rows=rows, job=job, user=self.user),
-        )
+
+        def shown(rows: list[Preemption]) -> list[PreemptionShown]:
+            read = preemptions_read(ids=[row.pk for row in rows])
+            return preemptions_shown(rows=read, job=job, user=self.user)
+
+        return self.page(preemptions_of(job=job), PreemptionAnswer, shown)

@@ -43,17 +43,19 @@ from portal.jobs.api.requests import (
 from portal.jobs.limits import SUBMITS
 from portal.jobs.models import Job
 from portal.jobs.selectors import (
+    events_read,
     job_attempt_current,
     job_attempts,
-    job_events,
     job_forecast,
     job_get,
     job_listed,
+    job_restrict,
     job_roles,
     job_tasks,
     job_with_right,
-    jobs_listed,
+    jobs_sized,
     queue_places,
+    tasks_run,
 )
 from portal.jobs.services import job_change_vc, job_check, job_hints, job_pause, job_resume, job_stop, job_submit
 from portal.jobs.spec import SpecInvalid
@@ -80,7 +82,8 @@ class JobsView(ApiView):
     @extend_schema(operation_id="job_list", responses=JobAnswer(many=True))
     def get(self, request: Request) -> Response:
         """Jobs of one's own and of one's virtual clusters, newest first."""
-        return self.page(jobs_listed(user=self.user).prefetch_related("tags"), JobAnswer)
+        rows = job_restrict(user=self.user).only("id", *self.orders)
+        return self.page(rows, JobAnswer, lambda jobs: jobs_sized(ids=[job.pk for job in jobs], tags=True))
 
     @extend_schema(
         operation_id="job_submit",
@@ -232,7 +235,8 @@ class EventsView(ApiView):
     @extend_schema(operation_id="job_event_list", responses=EventAnswer(many=True))
     def get(self, request: Request, job_id: int) -> Response:
         """Events, oldest first."""
-        return self.page(job_events(job=job_get(user=self.user, job_id=job_id)), EventAnswer)
+        rows = job_get(user=self.user, job_id=job_id).events.only("id", "job", *self.orders)
+        return self.page(rows, EventAnswer, lambda events: events_read(ids=[event.pk for event in events]))
 
 
 class AttemptsView(ApiView):
@@ -269,7 +273,8 @@ class TasksView(ApiView):
     def get(self, request: Request, job_id: int) -> Response:
         """The tasks in the file's order, each with its newest attempts (at most five): node, GPUs, end."""
         job = job_get(user=self.user, job_id=job_id)
-        return self.page(job_tasks(job=job, attempt=_attempt_number(request)), TaskAnswer)
+        attempt = _attempt_number(request)
+        return self.page(job_tasks(job=job), TaskAnswer, lambda tasks: tasks_run(tasks=tasks, attempt=attempt))
 
 
 def _attempt_number(request: Request) -> int | None:

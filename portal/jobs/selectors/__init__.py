@@ -4,11 +4,11 @@ from portal.jobs.selectors.choices import Choices, VcChoice, job_choices, vc_cho
 from portal.jobs.selectors.code import code_get, code_limits, code_missing, code_ordered, code_restrict, code_uploaded
 from portal.jobs.selectors.details import (
     RoleState,
+    events_read,
     job_attempt_current,
     job_attempts,
     job_events,
     job_roles,
-    job_tasks,
     task_attempt_of,
     task_runs,
     tasks_running,
@@ -16,12 +16,13 @@ from portal.jobs.selectors.details import (
 from portal.jobs.selectors.facts import cluster_facts
 from portal.jobs.selectors.folders import JobFolder, job_folder, job_folder_path
 from portal.jobs.selectors.idle import idle_mark, idle_warning_of, idle_warnings
-from portal.jobs.selectors.lists import job_listed, jobs_listed, jobs_tagged, saved_views
+from portal.jobs.selectors.lists import job_listed, jobs_listed, jobs_sized, jobs_tagged, saved_views
 from portal.jobs.selectors.preemptions import (
     PreemptionShown,
     preemptions_leaving,
     preemptions_of,
     preemptions_open,
+    preemptions_read,
     preemptions_shown,
 )
 from portal.jobs.selectors.queue import (
@@ -35,6 +36,7 @@ from portal.jobs.selectors.queue import (
     queue_waiting,
 )
 from portal.jobs.selectors.runs import LOGS_TOGETHER, run_name, runs_together
+from portal.jobs.selectors.tasks import job_tasks, tasks_run
 from portal.jobs.selectors.templates import (
     TemplateHomes,
     template_get,
@@ -58,6 +60,7 @@ from portal.jobs.selectors.visible import (
     job_with_right,
     task_attempt_visible,
     task_attempt_with_right,
+    with_task,
 )
 
 __all__ = [
@@ -92,6 +95,7 @@ __all__ = [
     "code_ordered",
     "code_restrict",
     "code_uploaded",
+    "events_read",
     "forecast",
     "idle_mark",
     "idle_warning_of",
@@ -109,10 +113,12 @@ __all__ = [
     "job_tasks",
     "job_with_right",
     "jobs_listed",
+    "jobs_sized",
     "jobs_tagged",
     "preemptions_leaving",
     "preemptions_of",
     "preemptions_open",
+    "preemptions_read",
     "preemptions_shown",
     "queue_ordered",
     "queue_places",
@@ -123,6 +129,8 @@ __all__ = [
     "task_runs",
     "tasks_running",
     "task_attempt_visible",
+    "tasks_run",
+    "with_task",
     "task_attempt_with_right",
     "usage_folded",
     "usage_report",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import Count, Prefetch, QuerySet
+from django.db.models import Count, QuerySet
 
 from nodes.protocol import ContainerState
 from portal.common.errors import NotFound
+from portal.common.prepared import Among, Prepared, Slot
 from portal.jobs.models import Job, JobAttempt, JobEvent, Task, TaskAttempt, TaskRole
+from portal.jobs.selectors.visible import with_task
 
-ATTEMPTS_SHOWN = 5
 RUNNING_LISTED = 500
 
 
@@ -26,10 +28,18 @@ class RoleState:
 def job_roles(*, job: Job) -> list[RoleState]:
     """The roles in the file's order; two queries."""
     counts: dict[int, dict[str, int]] = defaultdict(dict)
-    rows = Task.objects.filter(job=job).order_by().values_list("role", "state").annotate(number=Count("pk"))
-    for role, state, number in rows:
+    for role, state, number in _COUNTS(job=job.pk):
         counts[role][state] = number
-    return [RoleState(role, counts[role.pk]) for role in job.roles.select_related("sku")]
+    return [RoleState(role, counts[role.pk]) for role in _ROLES(job=job.pk)]
+
+
+def _counts() -> QuerySet[Task, tuple[int, str, int]]:
+    rows = Task.objects.filter(job_id=Slot("job", int)).order_by()
+    return rows.values_list("role", "state").annotate(number=Count("pk"))
+
+
+_COUNTS = Prepared(_counts)
+_ROLES = Prepared(lambda: TaskRole.objects.filter(job_id=Slot("job", int)).select_related("sku"))
 
 
 def job_attempts(*, job: Job) -> QuerySet[JobAttempt]:
@@ -39,33 +49,36 @@ def job_attempts(*, job: Job) -> QuerySet[JobAttempt]:
 
 def job_attempt_current(*, job: Job) -> JobAttempt | None:
     """The newest attempt, live or not; None before the first start."""
-    return job_attempts(job=job).first()
+    return _NEWEST.first(job=job.pk)
+
+
+_NEWEST = Prepared(lambda: JobAttempt.objects.filter(job_id=Slot("job", int)).order_by("-id")[:1])
 
 
 def job_events(*, job: Job) -> QuerySet[JobEvent]:
     """What happened to the job, oldest first; with the role and index of the task an event is about."""
-    events = job.events.select_related("job_attempt", "task_attempt__task__role")
-    return events.defer("task_attempt__spec_sealed", "task_attempt__log_tail").order_by("id")
+    return _with_tasks(job.events.all()).order_by("id")
 
 
-def job_tasks(*, job: Job, attempt: int | None = None) -> QuerySet[Task]:
-    """The job's tasks in the file's order, each with ``shown``: its newest attempts (at most five, newest first),
-    their nodes and GPUs; those of one job attempt where ``attempt`` names it. Three queries more for a page."""
-    runs = TaskAttempt.objects.select_related("node", "job_attempt").prefetch_related("allocations__leaf")
-    if attempt is not None:
-        runs = runs.filter(job_attempt__number=attempt)
-    newest = runs.defer("spec_sealed").order_by("-number")[:ATTEMPTS_SHOWN]
-    tasks = Task.objects.filter(job=job).select_related("role").order_by("id")
-    return tasks.prefetch_related(Prefetch("attempts", queryset=newest, to_attr="shown"))
+def events_read(*, ids: Sequence[int]) -> list[JobEvent]:
+    """The events of these ids, with the same, in this order. One query."""
+    rows = {event.pk: event for event in _EVENTS(events=ids)}
+    return [rows[one] for one in ids if one in rows]
+
+
+def _with_tasks(events: QuerySet[JobEvent]) -> QuerySet[JobEvent]:
+    rows = events.select_related("job_attempt", "task_attempt__task__role")
+    return rows.defer("task_attempt__spec_sealed", "task_attempt__log_tail")
+
+
+_EVENTS = Prepared(lambda: _with_tasks(JobEvent.objects.filter(Among("id", "events"))).order_by())
 
 
 def task_attempt_of(*, job: Job, role: str, index: int, attempt: int | None = None) -> TaskAttempt:
     """The newest attempt of a task of the job, or the newest in the job's attempt of this number; NotFound when there
     is none (yet)."""
-    runs = TaskAttempt.objects.filter(task__job=job, task__role__name=role, task__index=index)
-    if attempt is not None:
-        runs = runs.filter(job_attempt__number=attempt)
-    newest = runs.select_related("task__job", "task__role", "node", "job_attempt").order_by("-number").first()
+    values = {"job": job.pk, "role": role, "index": index}
+    newest = _RUN.first(**values) if attempt is None else _RUN_IN.first(**values, attempt=attempt)
     if newest is None:
         raise NotFound("attempt of task", f"{role}/{index}")
     return newest
@@ -86,3 +99,15 @@ def tasks_running(*, job: Job) -> list[TaskAttempt]:
     """The runs of the job's tasks whose containers run now, in the file's order; the first 500."""
     runs = TaskAttempt.objects.filter(task__job=job, state=ContainerState.RUNNING, lost_at=None)
     return list(runs.select_related("node", "task__role").defer("spec_sealed").order_by("task_id")[:RUNNING_LISTED])
+
+
+def _runs() -> QuerySet[TaskAttempt]:
+    # The conditions stand on the joins: a task found by itself is put last of nine tables, for all of which the
+    # database would look before it (its join_collapse_limit is 8).
+    of_task = {"task__role__name": Slot("role", str), "task__index": Slot("index", int)}
+    runs = TaskAttempt.objects.filter(task__job_id=Slot("job", int), **of_task)
+    return with_task(runs).order_by("-number")
+
+
+_RUN = Prepared(lambda: _runs()[:1])
+_RUN_IN = Prepared(lambda: _runs().filter(job_attempt__number=Slot("attempt", int))[:1])

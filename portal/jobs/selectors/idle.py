@@ -19,8 +19,8 @@ from portal.jobs.idle.activity import Activity
 from portal.jobs.idle.minutes import activity_of
 from portal.jobs.idle.rules import Exemption, Holder, Terms, Verdict, Warned, exempt, judge
 from portal.jobs.models import GpuActivity, IdleExemption, IdlePolicy, IdleWarning, Job, UsageProgress
-from portal.jobs.selectors.lists import HEAVY, with_sizes
-from portal.jobs.selectors.visible import job_restrict
+from portal.jobs.selectors.lists import with_sizes
+from portal.jobs.selectors.visible import HEAVY, job_restrict
 from portal.jobs.states import AttemptState, IdleAction, IdleEnd, JobState
 
 TERMS = ("action", "percent", "minutes", "after_minutes", "extensions", "extension_minutes")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
+
 from django.db.models import F, IntegerField, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
 from portal.accounts.models import User
+from portal.clusters.selectors import job_sight
 from portal.common.errors import NotFound
+from portal.common.prepared import Among, Prepared, Slot
 from portal.jobs.models import Job, JobTag, SavedView, TaskRole
-from portal.jobs.selectors.visible import job_restrict
-
-HEAVY = ("spec", "config", "secrets_sealed")
+from portal.jobs.selectors.visible import HEAVY, job_restrict
 
 
 def _of_roles(per_role: F | object) -> Coalesce:
@@ -40,9 +43,39 @@ def saved_views(*, user: User) -> QuerySet[SavedView]:
     return SavedView.objects.filter(user=user).order_by("name")
 
 
+_SIZED = Prepared(lambda: with_sizes(Job.objects.filter(Among("id", "jobs"))).order_by())
+
+
+_TAGS = Prepared(lambda: JobTag.objects.filter(Among("job", "jobs")).order_by("id"))
+
+
+def jobs_sized(*, ids: Sequence[int], tags: bool = False) -> list[Job]:
+    """The jobs of these ids as lists have them, in this order; whose a reader may see says ``job_restrict``. One query,
+    and one for their tags."""
+    rows = {job.pk: job for job in _SIZED(jobs=ids)}
+    if tags:
+        _with_tags(list(rows.values()))
+    return [rows[one] for one in ids if one in rows]
+
+
+def _with_tags(jobs: Sequence[Job]) -> None:
+    """Each job's tags at hand, oldest first."""
+    found: dict[int, list[JobTag]] = defaultdict(list)
+    for tag in _TAGS(jobs=[job.pk for job in jobs]):
+        found[tag.job_id].append(tag)
+    for job in jobs:
+        job.__dict__["_prefetched_objects_cache"] = {"tags": found[job.pk]}
+
+
+_DETAILED = Prepared(
+    lambda: with_sizes(Job.objects.filter(pk=Slot("job", int))).select_related("user", "vc", "code").order_by()
+)
+
+
 def job_listed(*, user: User, job_id: int) -> Job:
     """One job as lists have it; NotFound when there is none that the user may see."""
-    job = jobs_listed(user=user).filter(pk=job_id).first()
-    if job is None:
+    job = _DETAILED.first(job=job_id)
+    if job is None or not job_sight(user=user).covers(user_id=job.user_id, vc_id=job.vc_id):
         raise NotFound("job", job_id)
+    _with_tags([job])
     return job

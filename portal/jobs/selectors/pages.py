@@ -9,9 +9,9 @@ from django.db.models import Count, Q, QuerySet, Subquery
 
 from portal.accounts.models import User
 from portal.jobs.models import Job, Task, TaskAttempt
-from portal.jobs.selectors.details import job_tasks
 from portal.jobs.selectors.idle import idle_mark
 from portal.jobs.selectors.lists import jobs_listed
+from portal.jobs.selectors.tasks import job_tasks, tasks_run
 from portal.jobs.states import JOB_LIVE, JobState
 
 PAGE = 50
@@ -102,5 +102,6 @@ class TasksPage:
 
 def tasks_found(*, job: Job, attempt: int | None, first: int) -> TasksPage:
     """Tasks with their newest attempts, those of one job attempt where ``attempt`` names it."""
-    tasks = job_tasks(job=job, attempt=attempt)
-    return TasksPage(list(tasks[first : first + TASKS_PAGE]), first, tasks.count())
+    tasks = job_tasks(job=job)
+    shown = tasks_run(tasks=list(tasks[first : first + TASKS_PAGE]), attempt=attempt)
+    return TasksPage(shown, first, tasks.count())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -11,7 +11,8 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from nodes.protocol import Phase
 from portal.accounts.models import User
 from portal.clusters.selectors import job_sight
-from portal.jobs.models import Job, Preemption, TaskAttempt
+from portal.common.prepared import Among, Prepared, Slot
+from portal.jobs.models import Job, JobAttempt, Preemption, TaskAttempt
 from portal.jobs.spec import JobSpec
 
 _RELATED = ("preemptor__user", "preemptor__vc", "victim__job__user", "victim__job__vc")
@@ -41,8 +42,17 @@ class PreemptionShown:
 def preemptions_of(*, job: Job) -> QuerySet[Preemption]:
     """Every preemption by the job or of it, newest first. The job's attempts are read first: a condition on a joined
     table beside one on the own would have the database read every preemption there ever was."""
-    attempts = list(job.attempts.order_by().values_list("pk", flat=True))
-    return _preemptions().filter(Q(preemptor=job) | Q(victim__in=attempts)).order_by("-id")
+    attempts = _ATTEMPTS(job=job.pk)
+    return Preemption.objects.filter(Q(preemptor=job) | Q(victim__in=attempts)).order_by("-id")
+
+
+def preemptions_read(*, ids: Sequence[int]) -> list[Preemption]:
+    """The preemptions of these ids with both jobs, in this order. One query; none where there are none."""
+    rows = {row.pk: row for row in _READ(rows=ids)} if ids else {}
+    return [rows[one] for one in ids if one in rows]
+
+
+_ATTEMPTS = Prepared(lambda: JobAttempt.objects.filter(job_id=Slot("job", int)).order_by().values_list("pk", flat=True))
 
 
 def preemptions_shown(*, rows: Iterable[Preemption], job: Job, user: User) -> list[PreemptionShown]:
@@ -78,7 +88,11 @@ def preemptions_open(*, jobs: Iterable[int]) -> dict[int, list[Preemption]]:
 
 
 def _preemptions() -> QuerySet[Preemption]:
-    return Preemption.objects.select_related(*_RELATED)
+    heavy = [f"{job}__{name}" for job in ("preemptor", "victim__job") for name in ("config", "secrets_sealed")]
+    return Preemption.objects.select_related(*_RELATED).defer(*heavy)
+
+
+_READ = Prepared(lambda: _preemptions().filter(Among("id", "rows")).order_by())
 
 
 def _still_there() -> Exists:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from django.db.models import QuerySet
+from django.db.models import Aggregate, QuerySet, TextField
 
 from portal.jobs.models import Job
-from portal.jobs.outlook import Score, StartRange, queue_read, starts_read
-from portal.jobs.selectors.lists import with_sizes
+from portal.jobs.outlook import Places, Score, StartRange, queue_read, starts_read
+from portal.jobs.selectors.lists import jobs_sized
 from portal.jobs.states import JobState
 
 
@@ -38,15 +39,42 @@ def queue_waiting() -> QuerySet[Job]:
 
 def queue_ordered(jobs: QuerySet[Job]) -> list[int]:
     """The ids of these waiting jobs as the last plan takes them; those it has not seen come last, oldest first."""
-    places, waiting = queue_read(), set(jobs.order_by().values_list("pk", flat=True))
-    return [*(job for job in places if job in waiting), *sorted(waiting - places.keys())]
+    places, ids = queue_read(), jobs.order_by().aggregate(ids=IdText("pk"))["ids"] or ""
+    last = _last[0]
+    if last.places is not places or last.ids != ids:
+        waiting = {int(one) for one in ids.split(",")} if ids else set()
+        order = [*(job for job in places if job in waiting), *sorted(waiting - places.keys())]
+        last = _last[0] = _Ordered(places, ids, order)
+    return last.order
+
+
+class _Ordered(NamedTuple):
+    """An order that was asked for, and of what it was made: it is the same until the next plan, and ten thousand ids
+    take longer to be put in order than to be compared."""
+
+    places: Places
+    ids: str
+    order: list[int]
+
+
+_last = [_Ordered({}, "", [])]
+
+
+class IdText(Aggregate):
+    """The ids as one text: read in a tenth of the time that the rows take."""
+
+    function = "string_agg"
+    template = "string_agg(%(expressions)s::text, ',')"
+    output_field = TextField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        return super().as_sql(compiler, connection, template="group_concat(%(expressions)s)", **context)
 
 
 def queue_rows(*, ids: Sequence[int]) -> list[Queued]:
     """The jobs of these ids, in this order; two queries and two readings of what the scheduler left."""
     places, ranges = queue_read(), starts_read().ranges
-    rows = {job.pk: job for job in with_sizes(Job.objects.filter(pk__in=ids))}
-    return [Queued(rows[one], places.get(one), ranges.get(one)) for one in ids if one in rows]
+    return [Queued(job, places.get(job.pk), ranges.get(job.pk)) for job in jobs_sized(ids=ids)]
 
 
 def queue_places(*, jobs: Sequence[Job]) -> dict[int, int]:

@@ -10,6 +10,7 @@ from portal.accounts.models import User
 from portal.accounts.rights import Action
 from portal.clusters.selectors import job_sight
 from portal.common.errors import Denied, NotFound
+from portal.common.prepared import Prepared, Slot
 from portal.jobs.models import Job, TaskAttempt
 
 _REFUSALS = {
@@ -24,6 +25,9 @@ _REFUSALS = {
     Action.JOB_SHELL: "Only its owner or an administrator may open a shell in a job.",
 }
 
+HEAVY = ("spec", "config", "secrets_sealed")
+"""A job's columns that lists leave behind."""
+
 
 def job_restrict(*, user: User, action: Action = Action.JOB_READ) -> QuerySet[Job]:
     """The jobs to which the user may do this, newest first."""
@@ -35,10 +39,13 @@ def job_restrict(*, user: User, action: Action = Action.JOB_READ) -> QuerySet[Jo
 
 def job_get(*, user: User, job_id: int) -> Job:
     """The job with its user and VC; NotFound when there is none that the user may see."""
-    job = job_restrict(user=user).select_related("user", "vc", "code").filter(pk=job_id).first()
-    if job is None:
+    job = _JOB.first(job=job_id)
+    if job is None or not job_sight(user=user).covers(user_id=job.user_id, vc_id=job.vc_id):
         raise NotFound("job", job_id)
     return job
+
+
+_JOB = Prepared(lambda: Job.objects.filter(pk=Slot("job", int)).select_related("user", "vc", "code").order_by())
 
 
 def job_with_right(*, user: User, job_id: int, action: Action) -> Job:
@@ -65,8 +72,18 @@ def task_attempt_visible(user: User, attempt_id: UUID | str) -> TaskAttempt:
         key = UUID(str(attempt_id))
     except ValueError:
         raise NotFound("task attempt", attempt_id) from None
-    found = TaskAttempt.objects.filter(pk=key, task__job__in=job_restrict(user=user))
-    attempt = found.select_related("task__job", "task__role", "node", "job_attempt").first()
-    if attempt is None:
+    attempt = _ATTEMPT.first(attempt=key)
+    job = attempt.task.job if attempt else None
+    if attempt is None or job is None or not job_sight(user=user).covers(user_id=job.user_id, vc_id=job.vc_id):
         raise NotFound("task attempt", attempt_id)
     return attempt
+
+
+def with_task(attempts: QuerySet[TaskAttempt]) -> QuerySet[TaskAttempt]:
+    """Task attempts with task, role, job, job attempt and node, without what is long of them and only agents, the
+    scheduler and the job file's page need."""
+    heavy = ("spec_sealed", "log_tail", "node__inventory", *(f"task__job__{name}" for name in HEAVY))
+    return attempts.select_related("task__job__vc", "task__role", "node", "job_attempt").defer(*heavy)
+
+
+_ATTEMPT = Prepared(lambda: with_task(TaskAttempt.objects.filter(pk=Slot("attempt", UUID))).order_by())

@@ -1,0 +1,120 @@
+"""Queries that are asked again and again with other values: their SQL is made once. Django takes longer to make the SQL
+of a join or two than PostgreSQL takes to answer it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from copy import copy
+from datetime import datetime
+from typing import Any, Generic, NamedTuple, TypeVar, cast
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import (
+    BooleanField,
+    DateTimeField,
+    Expression,
+    F,
+    Field,
+    Func,
+    IntegerField,
+    QuerySet,
+    TextField,
+    UUIDField,
+)
+
+Row = TypeVar("Row")
+
+LARGEST = 2**63
+_FIELDS: dict[type, type[Field[Any, Any]]] = {
+    datetime: DateTimeField,
+    int: IntegerField,
+    str: TextField,
+    UUID: UUIDField,
+}
+
+
+class Slot(Expression):
+    """Where a value will stand in a ``Prepared`` query: ``filter(user_id=Slot("user", int))``. Never where None may."""
+
+    def __init__(self, name: str, kind: type) -> None:
+        super().__init__(output_field=_FIELDS[kind]())
+        self.name = name
+
+    def as_sql(self, compiler: Any, connection: Any) -> Any:
+        return "%s", [self]
+
+    def value(self, values: dict[str, Any]) -> Any:
+        """The value as the database takes it."""
+        return self.output_field.get_db_prep_value(values[self.name], connection, prepared=False)
+
+
+class Among(Func):
+    """Whether a column's value is one of those in a slot: ``filter(Among("id", "ids"))``. However many
+    there are, they are one parameter."""
+
+    output_field = BooleanField()
+
+    def __init__(self, column: str, name: str) -> None:
+        super().__init__(F(column))
+        self.name = name
+
+    def as_sql(self, compiler: Any, connection: Any, *_: Any, **__: Any) -> Any:
+        column, parameters = compiler.compile(self.get_source_expressions()[0])
+        field = self.get_source_expressions()[0].output_field
+        kind = (getattr(field, "target_field", None) or field).rel_db_type(connection)
+        if connection.vendor == "postgresql":
+            return f"{column} = ANY(CAST(%s AS {kind}[]))", [*parameters, self]
+        return f"{column} IN (SELECT value FROM json_each(%s))", [*parameters, self]
+
+    def value(self, values: dict[str, Any]) -> Any:
+        """The values as the database takes them."""
+        found = list(values[self.name])
+        return found if connection.vendor == "postgresql" else json.dumps(found, default=_as_sqlite_has_it)
+
+
+def _as_sqlite_has_it(value: UUID) -> str:
+    return value.hex
+
+
+class _Made(NamedTuple):
+    """A query's SQL for one kind of database, with what Django found out about it on the way."""
+
+    rows: QuerySet[Any, Any]
+    compiler: Any
+    sql: str
+    parameters: Sequence[Any]
+
+
+class Prepared(Generic[Row]):
+    """``query`` makes the query with a ``Slot`` for each value that differs; it is asked for once for each kind of
+    database. Rows are whatever the query gives: instances, tuples, single values, with what it fetches beside them."""
+
+    def __init__(self, query: Callable[[], QuerySet[Any, Row]]) -> None:
+        self._query = query
+        self._made: dict[str, _Made] = {}
+
+    def __call__(self, **values: Any) -> list[Row]:
+        """The rows for these values; none where a number is larger than any column's."""
+        if any(isinstance(value, int) and not -LARGEST <= value < LARGEST for value in values.values()):
+            return []
+        made = self._made.get(connection.vendor) or self._make()
+        parameters = tuple(one.value(values) if isinstance(one, Slot | Among) else one for one in made.parameters)
+        compiler, query, rows = copy(made.compiler), copy(made.rows.query), made.rows.all()
+        compiler.connection = connection
+        compiler.as_sql = lambda: (made.sql, parameters)
+        query.get_compiler = lambda *_, **__: compiler  # type: ignore[method-assign]
+        # Past the setter, which would have dictionaries made of what values_list makes tuples of.
+        rows.__dict__["_query"] = query
+        return cast(list[Row], list(rows))
+
+    def first(self, **values: Any) -> Row | None:
+        """The only row, or the first; None where there is none. The query should say how many it wants."""
+        return next(iter(self(**values)), None)
+
+    def _make(self) -> _Made:
+        rows = self._query()
+        compiler = rows.query.get_compiler(using=rows.db)
+        made = self._made[connection.vendor] = _Made(rows, compiler, *compiler.as_sql())
+        return made
