@@ -8,6 +8,7 @@ urlpatterns = [
     path("virtual-clusters/<name:name>/quota", views.quota, name="vc-quota"),
     path("quota-changes/<int:change_id>/withdraw", views.quota_change_end, name="quota-change-end"),
     path("alerts", views.alerts, name="alerts"),
+    path("alerts/brief", views.alerts_brief, name="alerts-brief"),
     path("settings", views.settings, name="settings"),
     path("cluster/configuration", views.configuration, name="configuration"),
 ]

@@ -11,6 +11,9 @@ from portal.jobs.views.vc_usage import vc_usage
 urlpatterns = [
     path("", views.home, name="home"),
     path("jobs", views.job_list, name="jobs"),
+    path("jobs/bulk", views.bulk_page, name="jobs-bulk"),
+    path("jobs/views", views.view_save_page, name="view-save"),
+    path("jobs/views/<int:view_id>/remove", views.view_forget_page, name="view-forget"),
     path("jobs/<int:job_id>", views.job_page, name="job"),
     *(
         path(f"jobs/<int:job_id>/{name}", views.job_page, {"section": name}, name=f"job-{name}")
@@ -32,6 +35,7 @@ urlpatterns = [
     path("virtual-clusters/<name:name>/idle", views.idle_page, name="vc-idle"),
     path("virtual-clusters/<name:name>/idle/exceptions", views.idle_exemption_new, name="vc-idle-except"),
     path("virtual-clusters/<name:name>/idle/end", views.idle_policy_end, name="vc-idle-end"),
+    path("jobs/<int:job_id>/place", views.job_place_page, name="job-place"),
     path("queue", views.queue, name="queue"),
     path("usage", usage, name="usage"),
     path("submit", views.submit, name="submit"),

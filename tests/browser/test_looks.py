@@ -59,7 +59,17 @@ def paths(user: Person) -> dict[str, str]:
         "vcs": "/virtual-clusters",
     }
     team = {"vc": VC, "rules": f"{VC}/rules", "move": f"{jobs['waiting']}/move"}
-    return fixed | team | {"queue": "/queue", "nothing": "/jobs?text=nothing", "absent": "/no-such-page"} | jobs
+    return (
+        fixed
+        | team
+        | {
+            "queue": "/queue",
+            "nothing": "/jobs?text=nothing",
+            "jobs-filtered": "/jobs?state=live&state=failed&sort=name",
+            "absent": "/no-such-page",
+        }
+        | jobs
+    )
 
 
 @pytest.mark.parametrize("mode", MODES)

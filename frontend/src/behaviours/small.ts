@@ -21,11 +21,13 @@ export function copy(button: HTMLElement): void {
   });
 }
 
-/** `data-auto-submit` on a form: a changed choice is applied at once. Words wait for Enter. */
+/** `data-auto-submit` on a form: a changed choice is applied at once. Words wait for Enter, and what is inside
+ * `data-waits` for its button. */
 export function autoSubmit(element: HTMLElement): void {
   const form = element as HTMLFormElement;
   form.addEventListener("change", (event) => {
     const input = event.target as HTMLInputElement;
+    if (input.closest("[data-waits]")) return;
     if (input.tagName === "SELECT" || input.type === "checkbox") form.requestSubmit();
   });
 }

@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, gettext_noop, ngettext
 
 from portal.common.priorities import PRIORITY_CLASSES, PriorityClass, priority_name
 
@@ -97,6 +97,15 @@ def span_words(span: timedelta) -> str:
             more = f" {rest // lesser_size} {lesser}" if rest // lesser_size and lesser != unit else ""
             return f"{count} {unit}{more}"
     return "0 s"
+
+
+CLASSES = (gettext_noop("Critical"), gettext_noop("Production"), gettext_noop("Test"), gettext_noop("Opportunistic"))
+
+
+@register.filter
+def priority(number: int) -> str:
+    """A priority class as people read it."""
+    return gettext(priority_name(number))
 
 
 @register.filter

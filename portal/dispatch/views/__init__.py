@@ -1,7 +1,7 @@
 """Pages of what the scheduler is told, and of what is wrong."""
 
-from portal.dispatch.views.alerts import alerts, settings
+from portal.dispatch.views.alerts import alerts, alerts_brief, settings
 from portal.dispatch.views.configuration import configuration
 from portal.dispatch.views.quota import quota, quota_change_end
 
-__all__ = ["alerts", "configuration", "quota", "quota_change_end", "settings"]
+__all__ = ["alerts", "alerts_brief", "configuration", "quota", "quota_change_end", "settings"]

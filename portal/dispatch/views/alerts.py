@@ -16,6 +16,8 @@ from portal.clusters.selectors import others_right
 from portal.dispatch.alerts import alerts_seen
 from portal.dispatch.overview import settings_shown
 
+BRIEF = 3
+
 
 @login_required
 @require_safe
@@ -24,6 +26,14 @@ def alerts(request: PageRequest) -> HttpResponse:
     others_right(user=request.user, action=Action.ALERT_READ)
     context = {"alerts": alerts_seen(user=request.user, now=timezone.now())}
     return render(request, "dispatch/parts/alerts.html" if request.htmx else "dispatch/alerts.html", context)
+
+
+@login_required
+@require_safe
+def alerts_brief(request: PageRequest) -> HttpResponse:
+    """The worst that concern the reader, as a part of another page; empty for who may read none."""
+    found = alerts_seen(user=request.user, now=timezone.now())
+    return render(request, "dispatch/parts/alerts_brief.html", {"alerts": found[:BRIEF], "more": len(found) - BRIEF})
 
 
 @login_required

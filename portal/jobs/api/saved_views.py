@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from portal.accounts.models import Scope
 from portal.accounts.rest import ApiView
 from portal.common.serializers import Answer, Body, Text
-from portal.jobs.forms import JobFilterForm
+from portal.jobs.filter_form import JobFilterForm
 from portal.jobs.models import VIEW_NAME_LENGTH
 from portal.jobs.selectors import saved_views
 from portal.jobs.services import view_forget, view_save

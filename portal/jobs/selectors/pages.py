@@ -4,28 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
-from django.db.models import Count, Q, QuerySet, Subquery
+from django.db.models import Count, Q, QuerySet
 
 from portal.accounts.models import User
+from portal.clusters.models import VirtualCluster
+from portal.common.pagination import Behind, Order
 from portal.jobs.models import Job, Task, TaskAttempt
 from portal.jobs.selectors.idle import idle_mark
-from portal.jobs.selectors.lists import jobs_listed
+from portal.jobs.selectors.lists import jobs_listed, jobs_tagged
 from portal.jobs.selectors.tasks import job_tasks, tasks_run
-from portal.jobs.states import JOB_LIVE, JobState
+from portal.jobs.states import JOB_LIVE, JOB_OVER, JobState
 
 PAGE = 50
 TASKS_PAGE = 200
 
 
+ORDERS = {
+    "": Order("submitted_at", descending=True),
+    "oldest": Order("submitted_at", descending=False),
+    "name": Order("name", descending=False),
+    "priority": Order("priority", descending=True),
+}
+"""By what a list can be ordered: columns that have an index."""
+USERS_NAMED = 50
+
+
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs to list; what is empty does not filter."""
+    """Which jobs to list; what is empty does not filter. ``before``: those that come after this one in the order."""
 
     states: Collection[str] = ()
+    priorities: Collection[int] = ()
     vc: str = ""
     user: User | None = None
     text: str = ""
+    tag: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    order: Order = ORDERS[""]
     before: int | None = None
 
 
@@ -43,35 +62,48 @@ class JobsPage:
 
 
 def jobs_found(*, user: User, only: JobFilter, limit: int = PAGE) -> JobsPage:
-    """The newest jobs that the user may see and that pass the filter."""
-    jobs = list(_filtered(jobs_listed(user=user), only).order_by("-submitted_at", "-id")[: limit + 1])
+    """Jobs that the user may see and that pass the filter, with their tags, in its order."""
+    rows = _filtered(jobs_listed(user=user), only).prefetch_related("tags")
+    if only.before is not None:
+        rows = _behind(rows, only.order, only.before)
+    sign = "-" if only.order.descending else ""
+    jobs = list(rows.order_by(f"{sign}{only.order.column}", f"{sign}id")[: limit + 1])
     idle_mark(jobs=jobs)
     return JobsPage(jobs[:limit], jobs[limit - 1].pk if len(jobs) > limit else None)
 
 
 def _filtered(jobs: QuerySet[Job], only: JobFilter) -> QuerySet[Job]:
-    if only.states:
-        jobs = jobs.filter(state__in=only.states)
+    """Names are looked up first, so that the database enters the index that goes with them."""
+    chosen: dict[str, Any] = {
+        "state__in": only.states, "priority__in": only.priorities, "user": only.user,
+        "submitted_at__gte": only.since, "submitted_at__lt": only.until,
+    }  # fmt: skip
+    jobs = jobs.filter(**{name: value for name, value in chosen.items() if value})
     if only.vc:
-        jobs = jobs.filter(vc__name=only.vc)
-    if only.user is not None:
-        jobs = jobs.filter(user=only.user)
+        jobs = jobs.filter(vc=VirtualCluster.objects.filter(name=only.vc).values("pk")[:1])
+    if only.tag:
+        jobs = jobs_tagged(jobs, only.tag)
     if only.text:
-        jobs = jobs.filter(Q(name__icontains=only.text) | Q(user__username__icontains=only.text))
-    return jobs if only.before is None else _before(jobs, only.before)
+        named = User.objects.filter(username__icontains=only.text).values_list("pk", flat=True)[:USERS_NAMED]
+        jobs = jobs.filter(Q(name__icontains=only.text) | Q(user__in=list(named)))
+    return jobs
 
 
-def _before(jobs: QuerySet[Job], job: int) -> QuerySet[Job]:
-    """Those that come after it in the list. That they were not submitted later is said by itself, so that an index is
-    entered there."""
-    at = Subquery(Job.objects.filter(pk=job).values("submitted_at"))
-    return jobs.filter(Q(submitted_at__lt=at) | Q(pk__lt=job), submitted_at__lte=at)
+def _behind(jobs: QuerySet[Job], order: Order, job: int) -> QuerySet[Job]:
+    """Those that come after it in the order; all where it is gone."""
+    row = Job.objects.filter(pk=job).only(order.column).first()
+    if row is None:
+        return jobs
+    field: Any = Job._meta.get_field(order.column)
+    return jobs.filter(Behind(Job, order, {order.column: field.value_to_string(row), "id": str(job)}))
 
 
-def job_counts(*, user: User) -> dict[str, int]:
-    """How many of the user's own jobs are in which state; every state is there."""
-    rows = Job.objects.filter(user=user).order_by().values_list("state").annotate(number=Count("pk"))
-    return {str(state): 0 for state in JobState} | dict(rows)
+def job_counts(*, user: User, since: datetime) -> dict[str, int]:
+    """How many of the user's own jobs are in which state; every state is there. Of those that are over only what was
+    submitted since then: all that there ever were would take the longer the longer somebody is here."""
+    mine = Job.objects.filter(user=user).order_by().values_list("state").annotate(number=Count("pk"))
+    live, over = mine.filter(state__in=JOB_LIVE), mine.filter(state__in=JOB_OVER, submitted_at__gte=since)
+    return {str(state): 0 for state in JobState} | dict(live) | dict(over)
 
 
 @dataclass(frozen=True, slots=True)

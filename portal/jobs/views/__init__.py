@@ -8,20 +8,21 @@ from portal.jobs.views.idle import (
     job_idle_extend_page,
 )
 from portal.jobs.views.job import SECTIONS, job_page
+from portal.jobs.views.lists import bulk_page, job_list, view_forget_page, view_save_page
 from portal.jobs.views.pages import (
     home,
-    job_list,
     job_move_page,
     job_pause_page,
     job_resume_page,
     job_stop_page,
-    queue,
 )
+from portal.jobs.views.queueing import job_place_page, queue
 from portal.jobs.views.submitting import submit
 from portal.jobs.views.templates import template_new, template_page, template_remove_page, templates
 
 __all__ = [
     "SECTIONS",
+    "bulk_page",
     "home",
     "idle_exemption_end",
     "idle_exemption_new",
@@ -33,6 +34,7 @@ __all__ = [
     "job_page",
     "job_pause_page",
     "job_resume_page",
+    "job_place_page",
     "job_stop_page",
     "queue",
     "submit",
@@ -40,4 +42,6 @@ __all__ = [
     "template_page",
     "template_remove_page",
     "templates",
+    "view_forget_page",
+    "view_save_page",
 ]

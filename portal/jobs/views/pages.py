@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -14,38 +14,33 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from portal.accounts.models import User
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
 from portal.clusters.selectors import job_sight, sku_totals
 from portal.common.errors import Conflict
-from portal.jobs.forms import JobFilterForm, MoveForm, QueueForm
+from portal.jobs.forms import MoveForm
 from portal.jobs.models import Job
 from portal.jobs.selectors import (
     job_with_right,
-    queue_ordered,
-    queue_places,
-    queue_rows,
-    queue_waiting,
     vc_choices,
 )
 from portal.jobs.selectors.pages import JobFilter, job_counts, jobs_found
 from portal.jobs.services import job_change_vc, job_pause, job_resume, job_stop
 from portal.jobs.spec import Problem, SpecInvalid
-from portal.jobs.states import JobState
-from portal.jobs.views.asked import PRIORITY_WORDS
+from portal.jobs.states import JOB_OVER, JobState
 
 RECENT = 8
-QUEUE_PAGE = 100
+LATELY = timedelta(days=7)
 
 
 @login_required
 @require_safe
 def home(request: PageRequest) -> HttpResponse:
     """My jobs by state, my teams' shares, free GPUs, what I did last."""
-    user = request.user
+    user, since = request.user, timezone.now() - LATELY
+    counts = job_counts(user=user, since=since)
     context = {
-        "counts": [(state, state.label, number) for state, number in _counts(user)],
+        "tiles": [(state, state.label, counts[state], _of_state(state, since)) for state in JobState],
         "recent": jobs_found(user=user, only=JobFilter(user=user), limit=RECENT),
         "shares": [(one.vc, one.shares) for one in vc_choices(user=user)],
         "skus": sku_totals(),
@@ -53,61 +48,10 @@ def home(request: PageRequest) -> HttpResponse:
     return render(request, "jobs/parts/home.html" if request.htmx else "jobs/home.html", context)
 
 
-def _counts(user: User) -> list[tuple[JobState, int]]:
-    counts = job_counts(user=user)
-    return [(state, counts[state]) for state in JobState]
-
-
-@login_required
-@require_safe
-def job_list(request: PageRequest) -> HttpResponse:
-    """The jobs one may see, filtered."""
-    form = JobFilterForm(request.GET, user=request.user)
-    page = jobs_found(user=request.user, only=form.to_filter())
-    kept = {name: value for name, value in form.chosen.items() if name != "before"}
-    context = {
-        "form": form,
-        "page": page,
-        "places": queue_places(jobs=page.jobs),
-        "filtered": bool(kept),
-        "query": urlencode(form.chosen),
-        "newest_query": urlencode(kept),
-        "older_query": urlencode({**kept, "before": page.older}) if page.older else "",
-    }
-    return render(request, "jobs/parts/list.html" if request.htmx else "jobs/list.html", context)
-
-
-@login_required
-@require_safe
-def queue(request: PageRequest) -> HttpResponse:
-    """What waits, in the order that the scheduler uses; of other teams' jobs only whose they are."""
-    form = QueueForm(request.GET, user=request.user)
-    vc, first = form.chosen.get("vc"), form.chosen.get("first", 0)
-    ids = queue_ordered(queue_waiting().filter(vc__name=vc) if vc else queue_waiting())
-    context = {
-        "form": form,
-        "rows": _queue_rows(request.user, ids[first : first + QUEUE_PAGE]),
-        "total": len(ids),
-        "first": first,
-        "query": urlencode(form.chosen),
-        "earlier_query": urlencode({**form.chosen, "first": max(0, first - QUEUE_PAGE)}),
-        "later_query": urlencode({**form.chosen, "first": first + QUEUE_PAGE}) if first + QUEUE_PAGE < len(ids) else "",
-    }
-    return render(request, "jobs/parts/queue.html" if request.htmx else "jobs/queue.html", context)
-
-
-def _queue_rows(user: User, ids: list[int]) -> list[dict[str, Any]]:
-    sight = job_sight(user=user)
-    return [
-        {
-            "job": row.job,
-            "place": row.place,
-            "start": row.start,
-            "priority": PRIORITY_WORDS.get(row.job.priority, str(row.job.priority)),
-            "known": sight.covers(user_id=row.job.user_id, vc_id=row.job.vc_id),
-        }
-        for row in queue_rows(ids=ids)
-    ]
+def _of_state(state: JobState, since: datetime) -> str:
+    """The list's filters for what a tile counts."""
+    days = {"since": f"{since:%Y-%m-%d}"} if state in JOB_OVER else {}
+    return urlencode({"mine": "on", "state": str(state), **days})
 
 
 @login_required

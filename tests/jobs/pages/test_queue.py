@@ -11,7 +11,7 @@ from portal.clusters.services import member_set, vc_create
 from portal.dispatch.estimates import starts_estimate
 from portal.dispatch.models import StartEstimate
 from portal.jobs.models import Job
-from tests.support.cast import Api, person
+from tests.support.cast import Api, cast_of, person
 from tests.support.pages import Browser
 from tests.support.world import World
 
@@ -37,7 +37,7 @@ def test_the_queue_lists_what_waits_in_the_schedulers_order_with_reason_and_star
     page = browser.get("/queue")
     assert page.text.index("alice/sooner#1") < page.text.index("alice/later#1")
     assert "eam vision holds 8 of 8 A100" in page.text
-    assert "prod" in page.text
+    assert "Production" in page.text
     assert "2 jobs wait." in page.text
     assert f"/jobs/{waiting[0].pk}" in page.links.values()
     assert len(page.attribute("time", "data-moment")) >= 1, "a likely start"
@@ -73,7 +73,7 @@ def test_a_refreshed_queue_is_the_part_of_the_page(waiting: list[Job], browser: 
 
 
 def test_a_long_queue_comes_in_pages(waiting: list[Job], browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("portal.jobs.views.pages.QUEUE_PAGE", 1)
+    monkeypatch.setattr("portal.jobs.views.queueing.QUEUE_PAGE", 1)
     first = browser.get("/queue")
     assert "alice/sooner#1" in first.text
     assert "alice/later#1" not in first.text
@@ -108,3 +108,27 @@ def test_a_longer_queue_takes_no_more_queries(world: World, waiting: list[Job], 
     world.cycle()
     assert browser.queries("/queue") == before
     assert len(api.get("queue")["results"]) == len(waiting) + 6
+
+
+def test_an_owner_moves_among_their_own_with_buttons_that_need_no_script(world: World, browser: Browser) -> None:
+    world.submit(gpu=8)
+    world.settle()
+    first, second = world.submit(name="first"), world.submit(name="second")
+    world.cycle()
+    page = browser.get("/queue?vc=vision")
+    assert page.text.index("alice/first#1") < page.text.index("alice/second#1")
+    assert f"before:{first.pk}" in page.attribute("button", "value")
+    page = browser.send(f"/jobs/{second.pk}/place", form="/queue", to=f"before:{first.pk}", vc="vision")
+    assert "alice/second#1 has another place now." in page.text
+    assert page.text.index("alice/second#1 ", 200) < page.text.rindex("alice/first#1")
+    world.cycle()
+    page = browser.get("/queue")
+    assert page.text.index("alice/second#1") < page.text.index("alice/first#1")
+    page = browser.send(f"/jobs/{second.pk}/place", form="/queue", to="before:4711")
+    assert "does not wait beside alice/second#1" in page.text
+
+
+def test_a_member_sees_no_button_at_jobs_of_others(waiting: list[Job], world: World) -> None:
+    member = Browser(cast_of(world.vc, world.user)["member"])
+    assert "alice/later#1" in member.get("/queue").text
+    assert member.get("/queue").attribute("button", "name") == []
