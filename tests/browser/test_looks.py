@@ -119,6 +119,8 @@ def look_as_administrator(chromium: Browser, stack: Stack, mode: str) -> list[st
         "audit": "/audit",
         "configuration": "/cluster/configuration",
         "settings": "/settings",
+        "idle": "/idle",
+        "idle-vc": f"{VC}/idle",
     }.items():
         site.open(path)
         faults += look(site.page, f"{name}-{mode}")
