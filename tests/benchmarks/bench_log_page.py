@@ -7,10 +7,12 @@ them. All processes and the browser share this machine's cores. Nothing here is 
 
 import gzip
 import os
+import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from playwright.sync_api import Page, expect
 
@@ -59,7 +61,8 @@ def with_long_log(stack: Stack) -> tuple[int, int]:
     for old in (folder / attempt[:2] / attempt).glob("*.rec.gz"):
         old.unlink()
     end, last = archive(folder, attempt)
-    stack.sql("UPDATE jobs_taskattempt SET log_end = ?, archived_to = ? WHERE id = ?", end, end, row)
+    with closing(sqlite3.connect(urlsplit(stack.database_url).path[1:], timeout=20)) as database, database:
+        database.execute("UPDATE jobs_taskattempt SET log_end = ?, archived_to = ? WHERE id = ?", (end, end, row))
     return job, last
 
 
