@@ -16,7 +16,10 @@ from django.utils.cache import add_never_cache_headers
 from portal.accounts.forms import LoginForm
 
 PREFIX = "kept-"
-_NEVER = ("csrfmiddlewaretoken", "password", "old", "new")
+_NEVER = ("csrfmiddlewaretoken",)
+_SECRET = frozenset({"password", "old", "new", "value", "secret", "table"})
+"""A form with one of these is not kept at all: a page that anybody at that browser may read would hold it, and without
+it the form would do something else."""
 
 Fields = list[tuple[str, str]]
 
@@ -32,6 +35,8 @@ class KeptForms:
         login = resolve_url(settings.LOGIN_URL)
         sent_there = response.status_code == 302 and response.headers["Location"].startswith(f"{login}?")
         if request.method != "POST" or request.headers.get("HX-Request") or not sent_there:
+            return response
+        if not _SECRET.isdisjoint(request.POST):
             return response
         kept = [(f"{PREFIX}{name}", value) for name, value in _pairs(request.POST) if name not in _NEVER]
         context = {"form": LoginForm(), "next": request.get_full_path(), "kept": kept}

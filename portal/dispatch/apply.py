@@ -3,7 +3,7 @@ plan saw it; what is not, is skipped and decided again by the next cycle."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby, islice
@@ -155,7 +155,8 @@ class _Applying:
         def work() -> None:
             for preempt in preempts:
                 self._make_way(preempt)
-            rows = Job.objects.select_related("user", "vc").only(*NAMED).in_bulk(jobs)
+            rows = Job.objects.select_related("user", "vc").only("priority", *NAMED).in_bulk(jobs)
+            self._refuse_other(preempts, rows)
             placed = [self._placed(preempt.job.id, preempt.placements) for preempt in preempts]
             every = zip(jobs, placed, victims, strict=True)
             jobs_preempt(wants=[Preempting(rows[job], places, ends) for job, places, ends in every], now=self.now)
@@ -168,6 +169,14 @@ class _Applying:
             placed_on={place.node for preempt in preempts for place in preempt.placements},
             touched=touched | {node for preempt in preempts for node in self._nodes_of(preempt.demotes)},
         )
+
+    def _refuse_other(self, preempts: Sequence[scheduling.Preempt], rows: Mapping[int, Job]) -> None:
+        """Raises Overtaken where a job has another priority than the one by which it was to take, or to give way."""
+        ends = {one.job: self.loaded.jobs[one.job] for preempt in preempts for one in preempt.victims}
+        now = dict(Job.objects.filter(pk__in=ends.values()).order_by().values_list("pk", "priority"))
+        taking = all(rows[self.loaded.jobs[one.job.id]].priority == one.job.priority for one in preempts)
+        if not taking or any(now[row] != self.running[victim].job.priority for victim, row in ends.items()):
+            raise Overtaken
 
     def _start(self, starts: Sequence[scheduling.Start]) -> bool:
         """In one transaction."""

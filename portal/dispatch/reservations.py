@@ -31,7 +31,8 @@ def _overtaken(job: Job, moved: Iterable[Job]) -> bool:
     """Whether one of these stands before it in the order of its own user: cells are kept against the shares of others,
     not against what its owner wants first."""
     return any(
-        (one.vc, one.user, one.priority, one.paused) == (job.vc, job.user, job.priority, False)
+        bool(one.wanted)  # it waits
+        and (one.vc, one.user, one.priority, one.paused) == (job.vc, job.user, job.priority, False)
         and (one.submitted_ms, one.order_id) < (job.submitted_ms, job.order_id)
         for one in moved
     )

@@ -27,6 +27,9 @@ def _day(label: Any) -> forms.DateField:
     return forms.DateField(label=label, required=False, widget=forms.DateInput({**_TEXT, "type": "date"}))
 
 
+LAST_YEAR = 2999
+
+
 class UsageForm(forms.Form):
     """From when to when, of whom, and told apart by what."""
 
@@ -56,6 +59,8 @@ class UsageForm(forms.Form):
         first, last = found.get("first"), found.get("last")
         if first and last and first > last:
             self.add_error("first", _("This lies after the last day."))
+        elif last and last.year > LAST_YEAR:
+            self.add_error("last", _("This is too far ahead."))
         elif first and last and last - first > timedelta(days=MOST_DAYS):
             self.add_error("first", _("Ask for ten years at most."))
         elif first and last and found.get("per") == "day" and last - first > timedelta(days=MOST_BARS):

@@ -67,3 +67,12 @@ def test_somebody_who_was_never_there_finds_the_plain_page(db: None) -> None:
     page = Browser().get("/submit")
     assert "Your session has ended." not in page.text
     assert Browser().client.post("/submit", {"config": FILE}).status_code == 403
+
+
+def test_a_form_with_a_secret_does_not_wait_there_at_all(world: World) -> None:
+    browser = Browser(world.user)
+    page = browser.get("/profile/secrets")
+    browser.client.session.flush()
+    answer = post(browser, "/profile/secrets", page, name="key", value="very-secret")
+    assert "very-secret" not in answer.html
+    assert "kept-" not in answer.html

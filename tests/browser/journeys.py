@@ -51,6 +51,7 @@ class BrowserJourneys:
         site.page.goto(gang)
         for rank in (0, 1):
             site.page.get_by_role("link", name=f"worker/{rank}").click(timeout=SLOW_MS)
+            expect(site.page.get_by_role("heading", name=f"worker/{rank}")).to_be_visible()
             site.expect_log("complete")
             assert site.log_lines() == [f"line {number} of {rank}" for number in range(LINES)]
         site.expect_state("Succeeded")

@@ -11,6 +11,7 @@ def test_the_api_can_be_read_and_tried_in_the_browser(page: Page, embedded_stack
     site.sign_in("alice")
     page.goto(f"{embedded_stack.url}/api/docs")
     operation = page.locator("#operations-me-me")
+    page.locator("#operations-tag-me").click()
     operation.click()
     operation.get_by_role("button", name="Try it out").click()
     operation.get_by_role("button", name="Execute").click()

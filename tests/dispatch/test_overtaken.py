@@ -200,6 +200,17 @@ def test_a_node_that_has_changed_since_takes_no_claim_and_nobody_is_told_to_end(
     assert state() == before
 
 
+@pytest.mark.parametrize("changed", ["high", "low"])
+def test_who_has_another_priority_since_neither_preempts_nor_is_preempted(
+    world: World, teams: Teams, changed: str
+) -> None:
+    loaded, (parts,) = preempting(world, teams)
+    Job.objects.filter(name=changed).update(priority=F("priority") + 1)
+    before = state()
+    assert carry_out(loaded, **parts).skipped == 1
+    assert state() == before
+
+
 def test_a_victim_that_came_into_its_right_since_is_not_preempted(world: World, teams: Teams) -> None:
     low = running(world, teams["carol"], PLACES, borrowed=True, name="low")
     high = submitted(world, teams["bob"], PLACES, name="high")

@@ -10,8 +10,9 @@ from portal.accounts.models import ClusterRole
 from portal.clusters.models import Node, VirtualCluster
 from portal.clusters.selectors import vc_shares
 from portal.clusters.services import member_set, vc_create
+from portal.common.errors import Conflict
 from portal.jobs.models import Job
-from portal.jobs.services import job_change_vc, node_tasks_lose
+from portal.jobs.services import job_change_priority, job_change_vc, node_tasks_lose
 from portal.jobs.spec.rewrite import VC, with_value
 from tests.clusters.test_quotas import give
 from tests.support.cast import Api, person
@@ -137,3 +138,22 @@ FILES = {
 def test_a_file_gets_another_virtual_cluster_and_keeps_the_rest_as_typed(case: str) -> None:
     before, after = FILES[case]
     assert with_value(before, VC, "new") == after
+
+
+def test_of_two_changes_made_from_one_reading_only_the_first_is_done(world: World) -> None:
+    """Else a class that one team gives would be taken into another that does not."""
+    join(world, "audio")
+    admin = person("root", ClusterRole.ADMIN)
+    for number in range(2):
+        job = world.submit(name=f"waits{number}")
+        read = Job.objects.select_related("user", "vc").get(pk=job.pk)
+        changes = [
+            lambda one: job_change_vc(job=one, vc="audio", actor="alice", now=world.now),
+            lambda one: job_change_priority(job=one, to="prod", actor=admin, now=world.now),
+        ]
+        first, second = changes if number else reversed(changes)
+        first(job)
+        after = Job.objects.values("vc__name", "priority", "spec", "config").get(pk=job.pk)
+        with pytest.raises(Conflict):
+            second(read)
+        assert Job.objects.values("vc__name", "priority", "spec", "config").get(pk=job.pk) == after

@@ -94,7 +94,7 @@ def judge(
     2. Who is not warned is warned when all GPUs were idle for long enough, and the newest minutes are known.
     3. A warning ends when a GPU works, when nothing is known any more, when the job is exempt, when the terms changed;
        what was done stays done.
-    4. Otherwise, when its time has come, what was announced is done, once.
+    4. Otherwise, when its time has come and all minutes before it are known, what was announced is done, once.
     """
     if now - folded_to > BEHIND:
         return Verdict.NOTHING
@@ -112,7 +112,7 @@ def judge(
         return Verdict.NOTHING
     if off or terms != warned.terms:
         return IdleEnd.EXEMPT if left_alone else IdleEnd.POLICY
-    return Verdict.ACT if warned.due_at is not None and now >= warned.due_at else Verdict.NOTHING
+    return Verdict.ACT if warned.due_at is not None and folded_to >= warned.due_at else Verdict.NOTHING
 
 
 def _moment(minute: int, like: datetime) -> datetime:

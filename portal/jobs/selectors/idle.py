@@ -43,7 +43,7 @@ class IdlePolicies:
     """All policies, read at once. One query."""
 
     def __init__(self) -> None:
-        rows = list(IdlePolicy.objects.select_related("vc"))
+        rows = list(IdlePolicy.objects.filter(vc__removed_at=None).select_related("vc"))
         self.of_cluster = next((row for row in rows if row.vc_id is None), None) or idle_policy_default()
         self.own = {row.vc_id: row for row in rows if row.vc_id is not None}
 

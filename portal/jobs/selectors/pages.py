@@ -16,6 +16,7 @@ from portal.jobs.models import Job, Task, TaskAttempt
 from portal.jobs.selectors.idle import idle_mark
 from portal.jobs.selectors.lists import jobs_listed, jobs_tagged
 from portal.jobs.selectors.tasks import job_tasks, tasks_run
+from portal.jobs.selectors.visible import job_restrict
 from portal.jobs.states import JOB_LIVE, JOB_OVER, JobState
 
 PAGE = 50
@@ -65,7 +66,7 @@ def jobs_found(*, user: User, only: JobFilter, limit: int = PAGE) -> JobsPage:
     """Jobs that the user may see and that pass the filter, with their tags, in its order."""
     rows = _filtered(jobs_listed(user=user), only).prefetch_related("tags")
     if only.before is not None:
-        rows = _behind(rows, only.order, only.before)
+        rows = _behind(rows, only.order, job_restrict(user=user).filter(pk=only.before))
     sign = "-" if only.order.descending else ""
     jobs = list(rows.order_by(f"{sign}{only.order.column}", f"{sign}id")[: limit + 1])
     idle_mark(jobs=jobs)
@@ -89,13 +90,13 @@ def _filtered(jobs: QuerySet[Job], only: JobFilter) -> QuerySet[Job]:
     return jobs
 
 
-def _behind(jobs: QuerySet[Job], order: Order, job: int) -> QuerySet[Job]:
-    """Those that come after it in the order; all where it is gone."""
-    row = Job.objects.filter(pk=job).only(order.column).first()
+def _behind(jobs: QuerySet[Job], order: Order, job: QuerySet[Job]) -> QuerySet[Job]:
+    """Those that come after the one job in the order; all where it is gone, or not to be seen by the reader."""
+    row = job.only(order.column).first()
     if row is None:
         return jobs
     field: Any = Job._meta.get_field(order.column)
-    return jobs.filter(Behind(Job, order, {order.column: field.value_to_string(row), "id": str(job)}))
+    return jobs.filter(Behind(Job, order, {order.column: field.value_to_string(row), "id": str(row.pk)}))
 
 
 def job_counts(*, user: User, since: datetime) -> dict[str, int]:

@@ -33,12 +33,17 @@ def job_change_vc(*, job: Job, vc: str, actor: str, now: datetime) -> Job:
     with transaction.atomic():
         job_hold(job.pk)
         target = _check_present(spec.vc)
-        moved = Job.objects.filter(pk=job.pk, state=JobState.WAITING, vc=job.vc_id).update(
+        moved = Job.objects.filter(
+            pk=job.pk, state=JobState.WAITING, vc=job.vc_id, priority=job.priority
+        ).update(
             vc=target, queue_ms=None, led=False, spec={**job.spec, "vc": spec.vc}, config=text,
             waiting_code="", waiting_message="", waiting_numbers={}, waiting_written_at=None,
         )  # fmt: skip
         if not moved:
-            raise Conflict(f"{job.label} does not wait any more; only a waiting job can change its virtual cluster.")
+            raise Conflict(
+                f"{job.label} does not wait any more, or was changed at the same moment; only a waiting job can change "
+                "its virtual cluster. Look again."
+            )
         _check_present(spec.vc)  # it may have been removed meanwhile
         # What it had claimed lies in cells of the team that it leaves.
         Claim.objects.filter(claimant=job).delete()

@@ -77,7 +77,8 @@ def job_place(*, job: Job, to: Place, actor: User, now: datetime) -> Job:
         if not changes:
             return job
         jobs_hold([change[0] for change in changes])
-        rows_update(Job, ("queue_ms", "led"), changes, only={"state": JobState.WAITING})
+        still = {"state": JobState.WAITING, "vc": row.vc_id, "priority": row.priority}
+        rows_update(Job, ("queue_ms", "led"), changes, only=still)
         _tell(row, to, actor, now, (before, after))
         transaction.on_commit(lambda: queue_reorder(after))
         transaction.on_commit(scheduler_wake)

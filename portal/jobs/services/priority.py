@@ -28,23 +28,23 @@ def job_change_priority(*, job: Job, to: PriorityClass, actor: User, now: dateti
     """Let the job wait, or run, under another class, behind those of that class that were submitted earlier. It has
     that class already: no change.
 
-    ``actor`` must be allowed to give that class. Of a job that was opportunistic the whole file is judged as if its
-    owner submitted it now. Raises SpecInvalid with every problem, Conflict when the job is over or being stopped; also
-    when it runs and would become opportunistic or be so no more, for it holds what it runs on under the rules of the
-    one or the other.
+    ``actor`` must be allowed to give that class. Of a job that was opportunistic, or becomes so, the whole file
+    is judged as if its owner submitted it now. Raises SpecInvalid with every problem, Conflict when the job is over or
+    being stopped, or was changed at the same moment; also when it runs and would become opportunistic or be so no more,
+    for it holds what it runs on under the rules of the one or the other.
     """
     old, new = job.priority, PRIORITY_CLASSES[to]
     if old == new:
         return job
     text = with_value(job.config, PRIORITY_CLASS, to)
     spec = replace(JobSpec.from_json(job.spec), priority=new, priority_class=to)
-    if old < 0:
+    if min(old, new) < 0:
         job_check(user=job.user, text=text, by=actor)
     elif problems := list(class_problems(spec=spec, by=actor)):
         raise SpecInvalid(problems)
     with transaction.atomic():
         job_hold(job.pk)
-        _check_may(Job.objects.only("state", "priority", "name", "run", "user").get(pk=job.pk), old, new)
+        _check_may(Job.objects.only("state", "priority", "vc", "name", "run", "user").get(pk=job.pk), job, new)
         Job.objects.filter(pk=job.pk).update(
             priority=new, spec=spec.to_json(), config=text, queue_ms=None, led=False,
         )  # fmt: skip
@@ -62,10 +62,11 @@ def job_change_priority(*, job: Job, to: PriorityClass, actor: User, now: dateti
     return job
 
 
-def _check_may(row: Job, old: int, new: int) -> None:
+def _check_may(row: Job, read: Job, new: int) -> None:
     """Raises Conflict unless the row is as the change was made from, and in a state that allows it."""
-    if row.priority != old:
-        raise Conflict(f"{row.label} has another priority by now. Look again.")
+    old = read.priority
+    if (row.priority, row.vc_id) != (old, read.vc_id):
+        raise Conflict(f"{row.label} has another priority or virtual cluster by now. Look again.")
     if row.state not in _MAY:
         raise Conflict(f"{row.label} {row.get_state_display().lower()} already; its priority does not matter any more.")
     if row.state != JobState.WAITING and min(old, new) < 0:

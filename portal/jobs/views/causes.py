@@ -29,6 +29,7 @@ REASONS: dict[str, str | Promise] = {
     EndReason.DRAINED: _("Its node was emptied by an administrator."),
     EndReason.PREEMPTED: _("Its GPUs went to a job with a better claim to them."),
     EndReason.TIME_LIMIT: _("It reached its time limit."),
+    EndReason.IDLE: _("Its GPUs did nothing for longer than the idle policy allows."),
 }
 
 

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.core.exceptions import BadRequest
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -93,6 +94,8 @@ def job_place_page(request: PageRequest, job_id: int) -> HttpResponse:
     job = job_with_right(user=request.user, job_id=job_id, action=Action.JOB_ORDER)
     where, _sign, other = request.POST.get("to", "").partition(":")
     beside = int(other) if other.isascii() and other.isdigit() and len(other) < 19 else None
+    if where not in {"front", "own"} and (where not in {"before", "after"} or beside is None):
+        raise BadRequest("The form names no place.")
     place = Place(beside if where == "before" else None, beside if where == "after" else None, own=where == "own")
     try:
         job_place(job=job, to=place, actor=request.user, now=timezone.now())

@@ -174,3 +174,12 @@ EXEMPTIONS = {
 def test_who_is_left_alone(name: str) -> None:
     exemption, left_alone = EXEMPTIONS[name]
     assert exempt(JOB, [exemption], NOW) is left_alone
+
+
+@pytest.mark.parametrize(("known", "follows"), [(NOW - MINUTE, Verdict.NOTHING), (NOW, Verdict.ACT)])
+def test_nothing_is_done_before_all_minutes_up_to_its_time_are_known(known: datetime, follows: Verdict) -> None:
+    warning = warned(30)
+    assert warning.due_at == NOW
+    activity = idle_for(40)
+    found = judge(terms=TERMS, left_alone=False, activity=activity, warned=warning, folded_to=known, now=NOW)
+    assert found == follows

@@ -7,9 +7,10 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from portal.clusters.services import vc_create
 from portal.jobs.models import Job, SavedView
 from portal.jobs.services import job_tag
-from tests.support.cast import cast_of
+from tests.support.cast import cast_of, person
 from tests.support.pages import Browser
 from tests.support.world import World
 
@@ -122,3 +123,12 @@ def test_more_tags_and_views_take_no_more_queries(jobs: list[Job], world: World,
         job_tag(job=job, add=["a", "b", "c"], actor=world.user, now=timezone.now())
     SavedView.objects.bulk_create(SavedView(user=world.user, name=f"view {number}") for number in range(5))
     assert browser.queries("/jobs") == before
+
+
+def test_a_list_cannot_be_gone_on_with_behind_a_job_that_one_may_not_see(
+    jobs: list[Job], world: World, browser: Browser
+) -> None:
+    """Else one could find out its name, letter by letter."""
+    hidden = world.submit(name="beta-and-more")
+    Job.objects.filter(pk=hidden.pk).update(user=person("bob"), vc=vc_create(name="audio", now=timezone.now()))
+    assert shown(browser, f"sort=name&before={hidden.pk}") == shown(browser, "sort=name")
