@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from portal.accounts.models import User
-from portal.clusters.models import Node
+from portal.clusters.models import Node, VirtualCluster
 from portal.clusters.selectors import vc_quotas, vcs_for_submit
 from portal.jobs.spec import ClusterFacts, NodeShape
 
 
-def cluster_facts(*, user: User) -> ClusterFacts:
-    """The quotas of the virtual clusters into which the user may submit, and the shapes of all nodes; equal nodes
-    are one shape. A fixed number of queries, however large the cluster is."""
-    vcs = list(vcs_for_submit(user))
+def cluster_facts(*, user: User, also: VirtualCluster | None = None) -> ClusterFacts:
+    """The quotas of the virtual clusters into which the user may submit, and of ``also``, and the shapes of all nodes;
+    equal nodes are one shape. A fixed number of queries, however large the cluster is."""
+    vcs = {*vcs_for_submit(user), *([also] if also else [])}
     quotas = vc_quotas(vcs=vcs)
     return ClusterFacts(quotas={vc.name: quotas[vc.pk] for vc in vcs}, nodes=_shapes())
 

@@ -33,10 +33,13 @@ from portal.jobs.spec import (
 EXTRAS = "extras.berth"
 
 
-def job_check(*, user: User, text: str | bytes, by: User | None = None) -> JobSpec:
+def job_check(
+    *, user: User, text: str | bytes, by: User | None = None, already_in: VirtualCluster | None = None
+) -> JobSpec:
     """What the file asks for, were it submitted now; stores nothing. ``by``: who gives it its class, where that is
-    another. Raises SpecInvalid with every problem."""
-    spec = _with_stored(parse(text, cluster_facts(user=user)), user)
+    another. ``already_in``: where the job is, though the user may have left it. Raises SpecInvalid with every problem.
+    """
+    spec = _with_stored(parse(text, cluster_facts(user=user, also=already_in)), user)
     problems = [
         *_secrets(spec),
         *_storages(spec),

@@ -29,9 +29,9 @@ def job_change_priority(*, job: Job, to: PriorityClass, actor: User, now: dateti
     that class already: no change.
 
     ``actor`` must be allowed to give that class. Of a job that was opportunistic, or becomes so, the whole file
-    is judged as if its owner submitted it now. Raises SpecInvalid with every problem, Conflict when the job is over or
-    being stopped, or was changed at the same moment; also when it runs and would become opportunistic or be so no more,
-    for it holds what it runs on under the rules of the one or the other.
+    is judged as if its owner, who may have left the team since, submitted it now. Raises SpecInvalid with every
+    problem, Conflict when the job is over or being stopped, or was changed at the same moment; also when it runs and
+    would become opportunistic or be so no more, for it holds what it runs on under the rules of the one or the other.
     """
     old, new = job.priority, PRIORITY_CLASSES[to]
     if old == new:
@@ -39,7 +39,7 @@ def job_change_priority(*, job: Job, to: PriorityClass, actor: User, now: dateti
     text = with_value(job.config, PRIORITY_CLASS, to)
     spec = replace(JobSpec.from_json(job.spec), priority=new, priority_class=to)
     if min(old, new) < 0:
-        job_check(user=job.user, text=text, by=actor)
+        job_check(user=job.user, text=text, by=actor, already_in=job.vc)
     elif problems := list(class_problems(spec=spec, by=actor)):
         raise SpecInvalid(problems)
     with transaction.atomic():
