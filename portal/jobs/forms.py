@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 from django import forms
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.models import User
 from portal.clusters.models import VirtualCluster
 from portal.clusters.models.names import NAME
 from portal.clusters.selectors import vc_restrict, vcs_for_submit
+from portal.common.priorities import PRIORITY_CLASSES, PriorityClass, priority_name
 from portal.common.versions import version_of
 from portal.jobs.models import Job, JobTemplate
 from portal.jobs.selectors import template_homes
@@ -62,6 +65,46 @@ class MoveForm(forms.Form):
         assert isinstance(field, forms.ModelChoiceField)
         field.queryset = vcs_for_submit(job.user).exclude(pk=job.vc_id)
         self.choices_there = field.queryset.exists()
+
+
+class TagForm(forms.Form):
+    """Tags to give a job, separated by commas, which no tag has."""
+
+    tags = forms.CharField(
+        label=_("New tag"),
+        max_length=1000,
+        help_text=_("Several with commas between them."),
+        widget=forms.TextInput({"class": "form-control", "autocomplete": "off"}),
+    )
+
+    @property
+    def names(self) -> list[str]:
+        """The tags, as they were typed."""
+        return [name.strip() for name in self.cleaned_data["tags"].split(",") if name.strip()]
+
+
+class PriorityForm(forms.Form):
+    """Another priority class, of those that the reader may give the job."""
+
+    priority = forms.ChoiceField(
+        label=_("Priority"),
+        widget=forms.Select(_SELECT),
+        help_text=_(
+            "A job of a higher class stands before the others of its team, and may take GPUs back from lower ones."
+        ),
+    )
+
+    def __init__(self, data: Any = None, *, classes: Sequence[PriorityClass], initial: int | None = None) -> None:
+        now = next((name for name in classes if PRIORITY_CLASSES[name] == initial), None)
+        super().__init__(data, initial={"priority": now})
+        field = self.fields["priority"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [(name, gettext(priority_name(PRIORITY_CLASSES[name]))) for name in classes]
+
+    @property
+    def chosen(self) -> PriorityClass:
+        """The class."""
+        return cast(PriorityClass, self.cleaned_data["priority"])
 
 
 class TemplateFilterForm(forms.Form):

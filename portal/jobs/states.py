@@ -23,6 +23,8 @@ class JobState(models.TextChoices):
 
 JOB_OVER = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED})
 JOB_LIVE = frozenset(set(JobState) - JOB_OVER)
+CLASS_CHANGES = frozenset({JobState.WAITING, JobState.STARTING, JobState.RUNNING})
+"""In these states a job can be given another priority class."""
 JOB_MOVES: dict[str, frozenset[str]] = {
     JobState.WAITING: frozenset({JobState.STARTING, JobState.STOPPED, JobState.FAILED}),
     JobState.STARTING: frozenset({JobState.RUNNING, JobState.WAITING, JobState.STOPPING, *JOB_OVER}),

@@ -1,6 +1,6 @@
 """Reading jobs: what somebody may see, as lists and details with a fixed number of queries."""
 
-from portal.jobs.selectors.choices import Choices, VcChoice, job_choices, vc_choices
+from portal.jobs.selectors.choices import Choices, VcChoice, classes_offered, job_choices, vc_choices
 from portal.jobs.selectors.code import code_get, code_limits, code_missing, code_ordered, code_restrict, code_uploaded
 from portal.jobs.selectors.details import (
     RoleState,
@@ -68,6 +68,7 @@ __all__ = [
     "template_homes",
     "Choices",
     "VcChoice",
+    "classes_offered",
     "job_choices",
     "vc_choices",
     "LOGS_TOGETHER",

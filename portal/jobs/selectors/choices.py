@@ -9,8 +9,17 @@ from django.db.models import Q
 
 from portal.accounts.models import User
 from portal.clusters.models import PinnedCell, SecretKind, Sku, Storage, StoredSecret, VirtualCluster
-from portal.clusters.selectors import ImagePatterns, SkuShare, storage_restrict, vc_shares, vcs_for_submit
+from portal.clusters.selectors import (
+    ImagePatterns,
+    SkuShare,
+    highest_class,
+    storage_restrict,
+    vc_shares,
+    vcs_for_submit,
+)
+from portal.common.priorities import PRIORITY_CLASSES, PriorityClass
 from portal.jobs.models import Job
+from portal.jobs.states import CLASS_CHANGES, JobState
 
 RECENT_JOBS = 30
 _WILD = frozenset("*?[")
@@ -112,3 +121,18 @@ def _secrets(user: User, names: Mapping[int, str]) -> tuple[list[str], list[Offe
     rows = StoredSecret.objects.filter(Q(user=user) | Q(vc__in=names), kind=SecretKind.SECRET)
     pairs = list(rows.order_by("name").values_list("name", "vc__name"))
     return [name for name, vc in pairs if vc is None], _grouped(pair for pair in pairs if pair[1] is not None)
+
+
+def classes_offered(*, job: Job, user: User) -> list[PriorityClass]:
+    """The classes, highest first, that the user may give the job now, its own among them; none where there is no other.
+    Needs the job's VC loaded."""
+    if job.state not in CLASS_CHANGES:
+        return []
+    highest = PRIORITY_CLASSES[highest_class(user=user, vc=job.vc)]
+    may = [
+        name
+        for name, number in PRIORITY_CLASSES.items()
+        if number == job.priority
+        or (number <= highest and (job.state == JobState.WAITING or min(number, job.priority) >= 0))
+    ]
+    return may if len(may) > 1 else []

@@ -19,9 +19,7 @@ from portal.jobs.services.moves import job_event, job_hold
 from portal.jobs.services.rights import class_problems
 from portal.jobs.spec import JobSpec, SpecInvalid
 from portal.jobs.spec.rewrite import PRIORITY_CLASS, with_value
-from portal.jobs.states import JobState
-
-_MAY = {JobState.WAITING, JobState.STARTING, JobState.RUNNING}
+from portal.jobs.states import CLASS_CHANGES, JobState
 
 
 def job_change_priority(*, job: Job, to: PriorityClass, actor: User, now: datetime) -> Job:
@@ -67,7 +65,7 @@ def _check_may(row: Job, read: Job, new: int) -> None:
     old = read.priority
     if (row.priority, row.vc_id) != (old, read.vc_id):
         raise Conflict(f"{row.label} has another priority or virtual cluster by now. Look again.")
-    if row.state not in _MAY:
+    if row.state not in CLASS_CHANGES:
         raise Conflict(f"{row.label} {row.get_state_display().lower()} already; its priority does not matter any more.")
     if row.state != JobState.WAITING and min(old, new) < 0:
         raise Conflict(

@@ -1,5 +1,6 @@
 """Pages of jobs: those of all, one from near, and submitting one."""
 
+from portal.jobs.views.changing import job_priority_page, job_tags_page
 from portal.jobs.views.idle import (
     idle_exemption_end,
     idle_exemption_new,
@@ -35,7 +36,9 @@ __all__ = [
     "job_pause_page",
     "job_resume_page",
     "job_place_page",
+    "job_priority_page",
     "job_stop_page",
+    "job_tags_page",
     "queue",
     "submit",
     "template_new",

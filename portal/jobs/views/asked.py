@@ -1,12 +1,8 @@
-"""What an address asks for, and how pages name a priority."""
+"""What an address asks for."""
 
 from __future__ import annotations
 
 from django.http import HttpRequest
-
-from portal.jobs.spec import PRIORITY_CLASSES
-
-PRIORITY_WORDS = {number: name for name, number in PRIORITY_CLASSES.items()}
 
 
 def number_asked(request: HttpRequest, name: str) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from django import forms
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -18,8 +19,10 @@ from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
 from portal.clusters.selectors import job_sights
 from portal.common.errors import NotFound
+from portal.jobs.forms import PriorityForm, TagForm
 from portal.jobs.models import Job
 from portal.jobs.selectors import (
+    classes_offered,
     idle_warning_of,
     job_attempts,
     job_events,
@@ -31,7 +34,6 @@ from portal.jobs.selectors import (
 )
 from portal.jobs.services import idle_left
 from portal.jobs.states import JobState
-from portal.jobs.views.asked import PRIORITY_WORDS
 from portal.jobs.views.causes import cause_of
 from portal.jobs.views.charts import charts_shown
 from portal.jobs.views.files import files_shown
@@ -48,6 +50,8 @@ MAY = {
     "may_files": Action.JOB_FILES,
     "may_shell": Action.JOB_SHELL,
     "may_extend": Action.IDLE_EXTEND,
+    "may_tag": Action.JOB_TAG,
+    "may_priority": Action.JOB_PRIORITY,
 }
 
 
@@ -71,10 +75,16 @@ class Section:
 @require_safe
 def job_page(request: PageRequest, job_id: int, section: str = "") -> HttpResponse:
     """One job: its state and the cause in words, and one section of what there is to see of it."""
-    frame = _frame(request, job_get(user=request.user, job_id=job_id))
-    shown = SECTIONS[section]
-    context = {**_frame_context(frame, shown), **shown.context(frame)}
-    return render(request, "jobs/parts/job.html" if request.htmx else "jobs/job.html", context)
+    return job_shown(request, job_get(user=request.user, job_id=job_id), section)
+
+
+def job_shown(
+    request: PageRequest, job: Job, section: str = "", *, status: int = 200, **refused: forms.Form
+) -> HttpResponse:
+    """The page of the job; ``refused``: of the frame's forms those that were filled in and not taken, by name."""
+    frame, shown = _frame(request, job), SECTIONS[section]
+    context = {**_frame_context(frame, shown), **shown.context(frame), **_changing(frame), **refused}
+    return render(request, "jobs/parts/job.html" if request.htmx else "jobs/job.html", context, status=status)
 
 
 def _frame(request: PageRequest, job: Job) -> Frame:
@@ -92,7 +102,6 @@ def _frame_context(frame: Frame, shown: Section) -> dict[str, Any]:
         "may_pause": waits and frame.may["may_pause"],
         "may_move": waits and frame.may["may_move"],
         "cause": cause_of(job),
-        "priority": PRIORITY_WORDS.get(job.priority, str(job.priority)),
         "place": queue_places(jobs=[job]).get(job.pk),
         "forecast": job_forecast(job=job),
         "attempts": frame.attempts,
@@ -102,6 +111,16 @@ def _frame_context(frame: Frame, shown: Section) -> dict[str, Any]:
         "section": shown,
         "address": shown.address(job),
         "tabs": [(one, one.address(job)) for one in SECTIONS.values() if one is shown or one.offered(frame)],
+    }
+
+
+def _changing(frame: Frame) -> dict[str, Any]:
+    """Its tags and its class, and the forms that change them."""
+    classes = classes_offered(job=frame.job, user=frame.request.user) if frame.may["may_priority"] else []
+    return {
+        "tags": list(frame.job.tags.order_by("id").values_list("name", flat=True)),
+        "tag_form": TagForm() if frame.may["may_tag"] else None,
+        "priority_form": PriorityForm(classes=classes, initial=frame.job.priority) if classes else None,
     }
 
 
