@@ -15,10 +15,11 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from portal.embedded.options import REPOSITORY, CannotStart, Options, options_read
+from portal.embedded.options import REPOSITORY, CannotStart, Options, jobs_let_through, options_read
 from portal.embedded.redis import BundledRedis
 
 READY_S = 120.0
+UMASK = 0o027
 
 
 def say(line: str) -> None:
@@ -32,6 +33,7 @@ def main() -> int:
     parser.add_argument("--no-job", action="store_true", help="start the stack without the sample job")
     arguments = parser.parse_args()
     options = options_read()
+    os.umask(UMASK)  # what the portal keeps is nobody else's, also where jobs get through its folder
     redis = BundledRedis(options.data / "redis")
     redis.start()
     try:
@@ -180,6 +182,8 @@ class Guide:
         say(f"Node {node.name}: {len(gpus)} {kind} GPUs ({models}).")
         if node.runtime == "process":
             say("No Docker Engine answers: jobs run as plain processes, NOT isolated; images are ignored.")
+            if in_the_way := jobs_let_through(self._options.data):
+                say(in_the_way)
         else:
             say(f"Jobs run as containers of the Docker Engine at {self._options.docker_url}.")
 

@@ -56,6 +56,24 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def jobs_let_through(data: Path) -> str:
+    """Without an Engine a root's agent runs jobs as other users: they must get through to their folders, and into
+    nothing else of ``data``. Returns what is in their way, a sentence; empty: nothing."""
+    if os.geteuid() != 0:
+        return ""
+    for entry in data.iterdir():
+        if entry.name != "jobs" and not entry.is_symlink():
+            entry.chmod(entry.stat().st_mode & 0o7770)
+    data.chmod(0o711)
+    closed = next((str(above) for above in data.parents if not above.stat().st_mode & 0o001), "")
+    if not closed:
+        return ""
+    return (
+        f"Jobs cannot write their folders: they run as other users, to whom {closed} is closed. "
+        "Choose another place: BERTH_DATA_DIR=/var/lib/berth make demo"
+    )
+
+
 def _folder_check(data: Path) -> None:
     try:
         data.mkdir(mode=0o750, parents=True, exist_ok=True)

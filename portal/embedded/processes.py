@@ -35,7 +35,9 @@ class Processes:
     def __init__(self, *, lines: dict[str, list[str]], environment: dict[str, str], log: TextIO) -> None:
         self._manager = Manager(Printer(log, colour=False))
         for name, line in lines.items():
-            self._manager.add_process(name, f"exec {shlex.join(line)}", env=environment)
+            # What the agent makes is for its jobs to read, and says itself for whom it is.
+            umask = "umask 022; " if name == "agent" else ""
+            self._manager.add_process(name, f"{umask}exec {shlex.join(line)}", env=environment)
         self.ended = threading.Event()
 
     def run(self) -> int:

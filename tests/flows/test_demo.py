@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from portal.embedded.options import jobs_let_through
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,6 +97,23 @@ def test_a_folder_that_cannot_be_written_gets_one_line_that_names_it(tmp_path: P
     assert "\n" not in line
     assert "cannot be written" in line
     assert "BERTH_DATA_DIR=" in line
+
+
+def test_jobs_get_through_to_their_folders_and_into_nothing_else_and_a_closed_way_is_told(tmp_path: Path) -> None:
+    """As root's agent runs them, as other users."""
+    data = tmp_path / "data"
+    (data / "jobs").mkdir(parents=True, mode=0o755)
+    data.chmod(0o750)
+    database = data / "berth.sqlite3"
+    database.touch(0o644)
+    tmp_path.chmod(0o700)
+    said = jobs_let_through(data)
+    if os.geteuid() != 0:
+        assert said == ""
+        return
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (data, database, data / "jobs")] == [0o711, 0o640, 0o755]
+    assert f"to whom {tmp_path} is closed" in said
+    assert "BERTH_DATA_DIR=" in said
 
 
 @pytest.mark.parametrize("port", ["0", "70000", "http"])
