@@ -155,7 +155,7 @@ class BrowserJourneys:
         site.type_file(job_file("sh greet.sh", vc=user.vc, name="with-code"))
         form = site.page.get_by_role("region", name="Form")
         form.get_by_label("Choose a folder").set_input_files(code)
-        expect(form.get_by_text("2 files are uploaded")).to_be_visible(timeout=SLOW_MS)
+        expect(form.get_by_text("packed; files: 2.")).to_be_visible(timeout=SLOW_MS)
         form.get_by_role("button", name="Add a task role").click()
         second = form.get_by_role("region", name="Task role").nth(1)
         second.get_by_label("Task role").fill("other")

@@ -48,7 +48,7 @@ def test_the_highest_class_goes_by_the_role(world: World, role: str, allowed: st
     job_check(user=world.user, text=of_class(allowed))
     if above:
         assert refused(world, of_class(above)) == {
-            CLASS: "crit is above prod, the highest priority class that you may use in vision"
+            CLASS: "Critical (crit) is above Production (prod), the highest priority class that you may use in vision"
         }
 
 
@@ -58,7 +58,7 @@ def test_a_team_sets_its_own_classes_and_administrators_count_as_leads(world: Wo
     job_check(user=world.user, text=of_class("oppo"))
     root = person("root", ClusterRole.ADMIN)
     job_check(user=root, text=of_class("prod"))
-    with pytest.raises(SpecInvalid, match="above prod"):
+    with pytest.raises(SpecInvalid, match="above Production"):
         job_check(user=root, text=of_class("crit"))
 
 

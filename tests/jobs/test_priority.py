@@ -62,7 +62,7 @@ def test_a_class_above_the_highest_that_one_may_use_is_refused(full: World) -> N
     people = cast_of(full.vc, full.user)
     VirtualCluster.objects.update(member_class="test", lead_class="crit")
     status, told = change(Api(full.user), job, "prod")
-    assert (status, "prod is above test" in told) == (400, True)
+    assert (status, "Production (prod) is above Test (test)" in told) == (400, True)
     assert change(Api(people["lead"]), job, "crit") == (200, "")
     assert change(Api(people["member"]), job, "oppo")[0] == 403
 

@@ -2,7 +2,7 @@
 
 import ignore, { type Ignore } from "ignore";
 
-import { type Limits, megabytes, type Packed, Refusal } from "./refusal.ts";
+import { type Limits, amount, type Packed, Refusal } from "./refusal.ts";
 
 const RULES = [".gitignore", ".berthignore"];
 
@@ -20,7 +20,7 @@ export async function chosen(files: readonly Packed[], limits: Limits): Promise<
   const total = kept.reduce((sum, file) => sum + file.content.size, 0);
   if (kept.length === 0) throw new Refusal("Empty");
   if (kept.length > limits.entries) throw new Refusal("TooMany", { most: String(limits.entries), count: String(kept.length) });
-  if (total > limits.unpacked) throw new Refusal("TooLarge", { size: megabytes(total), most: megabytes(limits.unpacked) });
+  if (total > limits.unpacked) throw new Refusal("TooLarge", { size: amount(total), most: amount(limits.unpacked) });
   return kept;
 }
 

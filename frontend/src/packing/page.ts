@@ -1,7 +1,7 @@
 /** `data-code`: a folder or a zip archive of code is picked or dropped, packed and uploaded; its id goes into the file. */
 
 import { fill } from "../editor/outlook.ts";
-import { type Limits, megabytes, Refusal } from "./refusal.ts";
+import { type Limits, amount, Refusal } from "./refusal.ts";
 import { archive, filesOf, send } from "./sending.ts";
 
 type Picked = { path: string; file: File };
@@ -22,9 +22,12 @@ export class CodePage {
         if (picked.length > 0) void this.#take(async () => picked);
       });
     }
-    root.addEventListener("dragover", (event) => event.preventDefault());
+    // A file that is dropped beside the place would be opened instead of the page, and what was typed lost.
+    for (const kind of ["dragover", "drop"] as const) document.addEventListener(kind, onlyHere);
+    root.addEventListener("dragover", () => root.classList.add("is-over"));
+    root.addEventListener("dragleave", () => root.classList.remove("is-over"));
     root.addEventListener("drop", (event) => {
-      event.preventDefault();
+      root.classList.remove("is-over");
       const entries = [...(event.dataTransfer?.items ?? [])].map((item) => item.webkitGetAsEntry());
       void this.#take(async () => (await Promise.all(entries.map((entry) => walked(entry, "")))).flat());
     });
@@ -45,7 +48,7 @@ export class CodePage {
     try {
       const { content, files } = await archive(await filesOf(await pick(), this.#limits), this.#limits);
       if (sending.signal.aborted) throw new Refusal("Stopped");
-      const about = { files: String(files), size: megabytes(content.size) };
+      const about = { files: String(files), size: amount(content.size) };
       this.#say("Sending", about);
       const token = document.querySelector<HTMLInputElement>("[name=csrfmiddlewaretoken]")?.value ?? "";
       const id = await send(content, this.#root.dataset["code"] ?? "", token, (part) => bar && (bar.value = part), sending.signal);
@@ -88,6 +91,10 @@ export class CodePage {
     field.value = id;
     field.dispatchEvent(new Event("input", { bubbles: true }));
   }
+}
+
+function onlyHere(event: DragEvent): void {
+  if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
 }
 
 /** The files below what was dropped. */

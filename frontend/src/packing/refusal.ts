@@ -24,6 +24,9 @@ export interface Packed {
   executable: boolean;
 }
 
-export function megabytes(bytes: number): string {
-  return (bytes / 2 ** 20).toFixed(bytes < 10 * 2 ** 20 ? 1 : 0);
+/** `344 B`, `1.2 KB`, `100 MB`. */
+export function amount(bytes: number): string {
+  const place = Math.min(Math.floor(Math.log2(Math.max(bytes, 1)) / 10), 2);
+  const size = bytes / 2 ** (10 * place);
+  return `${size.toFixed(place > 0 && size < 10 ? 1 : 0)} ${["B", "KB", "MB"][place]}`;
 }

@@ -1,7 +1,7 @@
 /** From chosen files to uploaded code: packed, compressed, sent, with how far it is. */
 
 import { chosen } from "./folder.ts";
-import { type Limits, megabytes, type Packed, Refusal } from "./refusal.ts";
+import { type Limits, amount, type Packed, Refusal } from "./refusal.ts";
 import { tar } from "./tar.ts";
 import { unzipped } from "./zip.ts";
 
@@ -29,7 +29,7 @@ export async function archive(files: readonly Packed[], limits: Limits): Promise
   const kept = await chosen(files, limits);
   const stream = tar(kept).stream().pipeThrough(new CompressionStream("gzip"));
   const content = await new Response(stream).blob();
-  if (content.size > limits.size) throw new Refusal("Packed", { size: megabytes(content.size), most: megabytes(limits.size) });
+  if (content.size > limits.size) throw new Refusal("Packed", { size: amount(content.size), most: amount(limits.size) });
   return { content, files: kept.length };
 }
 

@@ -1,6 +1,6 @@
 /** The files of a zip archive. It is trusted in nothing: neither names, nor sizes, nor how many it says they are. */
 
-import { type Limits, megabytes, type Packed, Refusal } from "./refusal.ts";
+import { type Limits, amount, type Packed, Refusal } from "./refusal.ts";
 
 const END = 0x06054b50;
 const ENTRY = 0x02014b50;
@@ -23,7 +23,7 @@ interface Entry {
 export async function unzipped(zip: Blob, limits: Limits): Promise<Packed[]> {
   const entries = (await directory(zip, limits)).filter((entry) => !entry.name.endsWith("/"));
   const total = entries.reduce((sum, entry) => sum + entry.size, 0);
-  if (total > limits.unpacked) throw new Refusal("TooLarge", { size: megabytes(total), most: megabytes(limits.unpacked) });
+  if (total > limits.unpacked) throw new Refusal("TooLarge", { size: amount(total), most: amount(limits.unpacked) });
   const files: Packed[] = [];
   for (const entry of entries) {
     const content = await unpacked(zip, entry);

@@ -10,7 +10,7 @@ from django.db.models import F, Sum
 from portal.accounts.models import User
 from portal.clusters.models import FirmRight, PinnedCell, VirtualCluster
 from portal.clusters.selectors import firm_rights, highest_class, vc_quotas
-from portal.common.priorities import CAPPED_CLASS, PRIORITY_CLASSES
+from portal.common.priorities import CAPPED_CLASS, PRIORITY_CLASSES, PriorityClass, priority_name
 from portal.jobs.models import TaskRole
 from portal.jobs.spec import JobSpec, Problem
 from portal.jobs.states import JOB_LIVE
@@ -39,8 +39,16 @@ def class_problems(*, spec: JobSpec, by: User) -> Iterator[Problem]:
 def _class_problems(spec: JobSpec, vc: VirtualCluster, user: User) -> Iterator[Problem]:
     highest = highest_class(user=user, vc=vc)
     if spec.priority > PRIORITY_CLASSES[highest]:
-        message = f"{spec.priority_class} is above {highest}, the highest priority class that you may use in {vc.name}"
+        message = (
+            f"{_class_words(spec.priority_class)} is above {_class_words(highest)}, the highest priority class that "
+            f"you may use in {vc.name}"
+        )
         yield Problem(CLASS, message, "class_too_high")
+
+
+def _class_words(name: PriorityClass) -> str:
+    """As the form calls it and as the file does."""
+    return f"{priority_name(PRIORITY_CLASSES[name])} ({name})"
 
 
 def _cap_problems(spec: JobSpec, vc: VirtualCluster) -> Iterator[Problem]:

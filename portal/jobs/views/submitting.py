@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods
 
 from portal.accounts.models import User
 from portal.accounts.pages import PageRequest
-from portal.clusters.selectors import vcs_for_submit
+from portal.clusters.selectors import vc_quotas, vcs_for_submit
 from portal.common.errors import RateLimited
 from portal.jobs.forms import JobFileForm
 from portal.jobs.limits import SUBMITS
@@ -78,8 +78,10 @@ def _number(request: PageRequest, name: str) -> int:
 
 
 def _at_home(file: str, user: User) -> str:
-    """A file that names no virtual cluster, for the user's first."""
-    vc = None if _NAMES_VC.search(file) else vcs_for_submit(user).first()
+    """A file that names no virtual cluster, for the user's first that owns GPUs, else the first."""
+    vcs = [] if _NAMES_VC.search(file) else list(vcs_for_submit(user))
+    quotas = vc_quotas(vcs=vcs)
+    vc = next((vc for vc in vcs if quotas.get(vc.pk)), vcs[0] if vcs else None)
     return f"{file.rstrip()}\n\ndefaults:\n  virtualCluster: {vc.name}\n" if vc else file
 
 

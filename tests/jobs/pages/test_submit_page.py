@@ -88,6 +88,12 @@ def test_somebody_without_a_virtual_cluster_is_told_whom_to_ask(db: None) -> Non
     assert "You are in no virtual cluster" in page.text
 
 
+def test_the_first_file_is_for_a_virtual_cluster_that_owns_gpus(world: World, browser: Browser) -> None:
+    poor = vc_create(name="a-poor-one", now=world.now)
+    member_set(vc=poor, user=world.user, role="member", now=world.now)
+    assert f"virtualCluster: {world.vc.name}" in browser.get("/submit").text
+
+
 def test_the_form_offers_what_one_was_granted_and_nothing_else(world: World, browser: Browser) -> None:
     other = vc_create(name="secretive", now=world.now)
     for vc, name in ((world.vc, "ours"), (other, "theirs")):
