@@ -85,7 +85,7 @@ def user_limit(job: Job, kind: str, held: int, needed: int, cap: int) -> Reason:
         "user": job.user, "vc": job.vc, "sku": kind, "held": held, "needed": needed, "limit": cap,
     }  # fmt: skip
     sentence = (
-        f"{job.user} holds {held} of the {cap} {kind} that one user of team {job.vc} may; this job needs {needed}"
+        f"user {job.user} holds {held} of the {cap} {kind} that one user of team {job.vc} may; this job needs {needed}"
     )
     return Reason(Code.USER_LIMIT, numbers, sentence)
 

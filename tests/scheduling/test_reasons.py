@@ -136,12 +136,12 @@ CASES = {
     "a user's part of the quota": Case(
         with_rules(cluster(node("gpu01"), vision=4), vision=Rules(user_factor=0.5)), (job("b"),),
         job("j", role(gpus=2)), Code.USER_LIMIT, {"user": "alice", "held": 1, "limit": 2, "needed": 2},
-        "alice holds 1 of the 2 A100 that one user of team vision may; this job needs 2",
+        "user alice holds 1 of the 2 A100 that one user of team vision may; this job needs 2",
     ),
     "what one user may hold": Case(
         with_rules(cluster(node("gpu01"), vision=4), vision=Rules(user_gpus=3)), (job("b", role(gpus=2)),),
         job("j", role(gpus=2)), Code.USER_LIMIT, {"user": "alice", "held": 2, "limit": 3, "needed": 2},
-        "alice holds 2 of the 3 GPUs that one user of team vision may; this job needs 2",
+        "user alice holds 2 of the 3 GPUs that one user of team vision may; this job needs 2",
     ),
     "what jobs of a high class may hold": Case(
         with_rules(cluster(node("gpu01"), vision=4), vision=Rules(class_priority=100, class_gpus=2)),

@@ -23,6 +23,15 @@ from portal.common.wake import scheduler_wake
 CAPS = frozenset({"user_factor", "user_gpus", "default_borrow"})
 """What a lead may change; everything else is an administrator's."""
 RULES = (*sorted(CAPS), "description", "weight", "class_gpus", "member_class", "lead_class")
+WORDS = {
+    "user_gpus": "GPUs one user may hold",
+    "user_factor": "part of the quota one user may hold",
+    "default_borrow": "jobs borrow",
+    "weight": "weight for idle GPUs",
+    "class_gpus": "GPUs of Production and Critical jobs",
+    "member_class": "highest class of members",
+    "lead_class": "highest class of leads",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +50,9 @@ def vc_set_rules(*, vc: VirtualCluster, changes: Mapping[str, Any], now: datetim
         return vc
     with transaction.atomic():
         VirtualCluster.objects.filter(pk=vc.pk).update(**changed)
-        words = ", ".join(f"{name} {'no limit' if value is None else value}" for name, value in changed.items())
+        words = ", ".join(
+            f"{WORDS.get(name, name)} {'no limit' if value is None else value}" for name, value in changed.items()
+        )
         _told(vc, "rules", f"Rules of {vc.name}: {words}.", now, actor)
         before = {name: getattr(vc, name) for name in changed}
         _audit(Audited.VC_RULES, vc, vc.name, actor, now, before, changed)

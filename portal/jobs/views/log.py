@@ -91,7 +91,7 @@ def log_section(frame: Frame) -> dict[str, Any]:
         "shown": shown,
         "together": LOGS_TOGETHER,
         "started": len(tasks.newest_runs),
-        "ports": ports_shown(_named_runs(tasks)),
+        "ports": ports_shown(job=frame.job, runs=_named_runs(tasks)),
         "chosen": "&".join(part for part in (query, shown.query if shown else "") if part),
     }
 

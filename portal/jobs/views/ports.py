@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 
 from nodes.protocol import ContainerState
-from portal.jobs.models import TaskAttempt
+from portal.jobs.models import Job, TaskAttempt
+from portal.jobs.services.environment import MASTER_PORT_LABEL, PAI_PORTS
+from portal.jobs.spec import JobSpec
 
 HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 LISTED = 40
@@ -24,13 +26,20 @@ class PortLink:
     address: str
 
 
-def ports_shown(runs: Iterable[tuple[str, TaskAttempt]]) -> list[PortLink]:
-    """The ports of those of these (task's name, its run) that run now, at most ``LISTED``; nodes must be loaded."""
+OWN = {MASTER_PORT_LABEL, *PAI_PORTS}
+"""Labels of ports that every job is given; mostly nothing listens there."""
+
+
+def ports_shown(*, job: Job, runs: Iterable[tuple[str, TaskAttempt]]) -> list[PortLink]:
+    """The ports that the job's file declares, of those of these (task's name, its run) that run now, at most
+    ``LISTED``; nodes must be loaded."""
+    declared = {label for role in JobSpec.from_json(job.spec).roles for label in role.resources.ports}
     links = [
         PortLink(name, str(label), port, _address(run.node.address, port))
         for name, run in runs
         if run.state == ContainerState.RUNNING and isinstance(run.ports, dict)
         for label, ports in sorted(run.ports.items())
+        if label not in OWN or label in declared
         for port in ports
         if type(port) is int and 0 < port < 65536
     ]

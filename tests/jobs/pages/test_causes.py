@@ -50,5 +50,8 @@ def test_a_declared_port_of_a_running_task_is_a_link_to_its_node(
     assert "board: 20001" in page.text
     assert page.links.get("board: 20001", "") == address
     assert "70000" not in page.text
+    TaskAttempt.objects.update(ports={"board": [20001], "ssh": [20002], "http": [20003], "berth_master": [20004]})
+    assert not [port for port in ("20002", "20003", "20004") if port in browser.get(f"/jobs/{job.pk}").text]
+    TaskAttempt.objects.update(ports={"board": [20001]})
     TaskAttempt.objects.update(state=ContainerState.TERMINATED)
     assert "20001" not in browser.get(f"/jobs/{job.pk}").text
