@@ -21,6 +21,10 @@ LEASE_FOLDER_MODE = 0o755
 _LATEST_MS = 1 << 53
 
 
+class FolderGone(Failed):
+    """The storage is here, and the folder is not in it."""
+
+
 def mounts_prepare(spec: ContainerSpec) -> None:
     """Checks every mount of the spec, makes what is missing and may be made, and the folder of its lease.
 
@@ -129,7 +133,7 @@ def _enter(folder: int, step: str, mount: Mount, uid: int, gid: int) -> int:
     try:
         return os.open(step, _FOLDER, dir_fd=folder)
     except FileNotFoundError as error:
-        raise Failed(Cause.STORAGE_MISSING, f"storage {mount.storage} has no folder {mount.source}") from error
+        raise FolderGone(Cause.STORAGE_MISSING, f"storage {mount.storage} has no folder {mount.source}") from error
     except OSError as error:
         raise Failed(
             Cause.REFUSED, f"{mount.source} cannot be used: {step} is no plain folder ({error.strerror})"

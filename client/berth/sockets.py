@@ -6,11 +6,11 @@ import ssl
 
 from websockets.exceptions import ConnectionClosed, InvalidStatus, InvalidURI, WebSocketException
 
-from berth.errors import BadAnswer, BerthError, Conflict, Misused, NotAllowed, NotFound, NotSignedIn, TlsFailed
+from berth.errors import BadAnswer, BerthError, Conflict, Misused, NotAllowed, NotFound, NotSignedIn, TlsFailed, TooMany
 
 LOST = (OSError, EOFError, WebSocketException)
 """What ends a connection; websockets' own exceptions and those beneath them."""
-NOT_SIGNED_IN, NOT_ALLOWED, NOT_VISIBLE, IN_THE_WAY = 4401, 4403, 4404, 4409
+NOT_SIGNED_IN, NOT_ALLOWED, NOT_VISIBLE, IN_THE_WAY, TOO_MANY = 4401, 4403, 4404, 4409, 4429
 
 
 def final_error(error: Exception, url: str, what: str) -> BerthError | None:
@@ -36,4 +36,6 @@ def _told(code: int, reason: str, what: str) -> BerthError | None:
         return NotFound(404, "Not found", f"There is no such {what} that you may see.")
     if code == IN_THE_WAY:
         return Conflict(409, "Conflict", reason)
+    if code == TOO_MANY:
+        return TooMany(429, "Too many at once", reason)
     return None

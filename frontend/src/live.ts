@@ -70,7 +70,7 @@ function connect(): Socket {
     },
     state: (state) => {
       connected = state === "open";
-      document.documentElement.classList.toggle("is-offline", state === "waiting" || state === "refused");
+      document.documentElement.classList.toggle("is-offline", ["waiting", "crowded", "refused"].includes(state));
       // what happened while nobody listened, also between the making of the page and now
       if (connected) parts().forEach(refresh);
     },

@@ -1,12 +1,12 @@
 /** A websocket that comes back by itself, waiting longer each time (up to 10 s, with chance in it). */
 
-export type SocketState = "connecting" | "open" | "waiting" | "refused";
+export type SocketState = "connecting" | "open" | "waiting" | "crowded" | "refused";
 
 export interface SocketHandlers {
   /** The address to connect to now: asked again at each try, since an offset in it moves on. */
   address: () => string;
   message: (data: unknown) => void;
-  /** `retryMs`: how long until the next try, when `state` is "waiting". */
+  /** `retryMs`: how long until the next try, when `state` is "waiting" or "crowded": this user has too many open. */
   state: (state: SocketState, retryMs: number) => void;
 }
 
@@ -14,6 +14,8 @@ const FIRST_WAIT_MS = 250;
 const LONGEST_WAIT_MS = 10_000;
 /** The server closed for good: not signed in (any more), not allowed, or no such thing. */
 const REFUSED = new Set([4401, 4403, 4404]);
+const TOO_MANY = 4429;
+const CROWDED_MS = 30_000;
 
 export class Socket {
   readonly #handlers: SocketHandlers;
@@ -75,7 +77,12 @@ export class Socket {
     }
     const wait = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** this.#tries) * (0.5 + Math.random() / 2);
     this.#tries += 1;
-    this.#handlers.state("waiting", wait);
+    if (code === TOO_MANY) this.#later("crowded", CROWDED_MS);
+    else this.#later("waiting", wait);
+  }
+
+  #later(state: "waiting" | "crowded", wait: number): void {
+    this.#handlers.state(state, wait);
     this.#timer = window.setTimeout(() => this.#connect(), wait);
   }
 }

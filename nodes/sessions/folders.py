@@ -18,7 +18,7 @@ from typing import Any
 
 from nodes.protocol import CHUNK, FileEntry, FolderListing, Mount, SessionFault
 from nodes.runtimes.base import Failed
-from nodes.storages import mount_open
+from nodes.storages import FolderGone, mount_open
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -55,6 +55,8 @@ def failures() -> Iterator[None]:
     """Within it, what the file system or the storage refuses becomes FilesFailed."""
     try:
         yield
+    except FolderGone as gone:
+        raise FilesFailed(SessionFault.MISSING, f"{gone.message[:1].upper()}{gone.message[1:]}.") from gone
     except Failed as failed:
         raise FilesFailed(SessionFault.AWAY, f"{failed.message[:1].upper()}{failed.message[1:]}.") from failed
     except (FileNotFoundError, NotADirectoryError) as error:

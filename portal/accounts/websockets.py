@@ -18,7 +18,9 @@ from django.utils import timezone
 from portal.accounts.models import Scope as TokenScope
 from portal.accounts.models import Token, User
 from portal.accounts.selectors import session_user, token_valid
+from portal.common.errors import TooManyAtOnce
 from portal.common.origin import origin_socket
+from portal.common.shares import Seat, Share
 
 Scope = dict[str, Any]
 Application = Callable[[Any, ASGIReceiveCallable, ASGISendCallable], Awaitable[None]]
@@ -27,6 +29,12 @@ BEARER_PROTOCOL = "bearer"  # new WebSocket(url, ["bearer", token]): browsers ca
 RECHECK_S = 5.0
 CLOSED_NOT_SIGNED_IN = 4401
 CLOSED_NOT_VISIBLE = 4404
+CLOSED_TOO_MANY = 4429
+SOCKETS = Share(
+    each=lambda: settings.SOCKETS_PER_USER,
+    own="You have too many live views open at once (the most is %(most)s). Close some of them, then try again.",
+)
+"""What one user's open websockets weigh in this process."""
 
 
 class Credential(Protocol):
@@ -99,10 +107,12 @@ def origin_is_ours(origin: str, host: str) -> bool:
 class SignedInConsumer(AsyncWebsocketConsumer):
     """A websocket of somebody signed in: ``user`` is set before ``opened`` is called, and the socket closes within
     seconds when the session or token ends. Subclasses write ``opened``, ``closed`` and, if they cache what may be
-    seen, ``rechecked``."""
+    seen, ``rechecked``. ``weight``: how much of the user's share of sockets it takes."""
 
     user: User
+    weight = 1
     _watch: asyncio.Task[None] | None = None
+    _seat: Seat | None = None
 
     async def opened(self) -> None:
         """The user is known; nothing is accepted yet. Accept, or close."""
@@ -114,12 +124,26 @@ class SignedInConsumer(AsyncWebsocketConsumer):
     async def rechecked(self) -> None:
         """The user was read again: read again what may be seen."""
 
+    async def __call__(self, scope: Any, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        """One socket from beginning to end, whichever it is."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            if self._seat is not None:
+                self._seat.give_back()
+
     async def connect(self) -> None:
         user = await self._user_now()
         if user is None:
             # Accepted first: a browser's script sees a close code only of an open socket.
             await self.agree()
             await self.close(CLOSED_NOT_SIGNED_IN)
+            return
+        try:
+            self._seat = SOCKETS.take(user.pk, self.weight)
+        except TooManyAtOnce as refused:
+            await self.agree()
+            await self.close(CLOSED_TOO_MANY, refused.detail)
             return
         self.user = user
         origin_socket((self.scope.get("client") or ("",))[0])

@@ -22,6 +22,8 @@ class Refused(Exception):
 
     status = 400
     title = "Request refused"
+    retry_after_s: int | None = None
+    """After so long it may be tried again."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
@@ -96,8 +98,21 @@ class RateLimited(Refused):
         self.retry_after_s = retry_after_s
 
 
+class TooManyAtOnce(Refused):
+    """Who asks has as many of them under way as one may have."""
+
+    status = 429
+    title = "Too many at once"
+    retry_after_s = 5
+
+
 class Unavailable(Refused):
     """A part that is needed for this cannot be reached now; later it can."""
 
     status = 503
     title = "Unavailable"
+    retry_after_s = 5
+
+
+class Busy(Unavailable):
+    """All that can be done of this at once is under way."""

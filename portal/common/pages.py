@@ -11,7 +11,7 @@ from django.shortcuts import render, resolve_url
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
-from portal.common.errors import RateLimited, Refused
+from portal.common.errors import Refused
 
 
 class RefusalPages:
@@ -27,7 +27,7 @@ class RefusalPages:
         if not isinstance(error, Refused):
             return None
         response = render(request, "error.html", {"title": error.title, "detail": error.detail}, status=error.status)
-        if isinstance(error, RateLimited):
+        if error.retry_after_s is not None:
             response.headers["Retry-After"] = str(error.retry_after_s)
         return response
 

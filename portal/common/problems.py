@@ -14,7 +14,7 @@ from rest_framework import exceptions, status
 from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
-from portal.common.errors import Fault, Invalid, RateLimited, Refused, TooLarge
+from portal.common.errors import Fault, Invalid, Refused, TooLarge
 
 MEDIA_TYPE = "application/problem+json"
 TITLES = {
@@ -87,7 +87,7 @@ def _refused(error: Refused) -> Response:
     faults = error.faults if isinstance(error, Invalid) else ()
     response = Response(problem(error.status, error.detail, faults, error.title), status=error.status)
     response.content_type = MEDIA_TYPE
-    if isinstance(error, RateLimited):
+    if error.retry_after_s is not None:
         response.headers["Retry-After"] = str(error.retry_after_s)
     if error.status == status.HTTP_401_UNAUTHORIZED:
         response.headers["WWW-Authenticate"] = 'Bearer realm="berth"'

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from typing import Any
+from weakref import finalize
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.http import StreamingHttpResponse
+
+from portal.common.errors import Unavailable
+from portal.common.shares import Seat, Share
+
+DOWNLOADS = Share(
+    each=lambda: settings.DOWNLOADS_PER_USER,
+    overall=64,
+    lasts_s=lambda: settings.DOWNLOAD_HOURS * 3600,
+    own="You have %(most)s downloads under way already. Wait until one of them is through.",
+    full="Too many downloads are under way now. Try again in a while.",
+)
+"""Each has a thread of its own that waits for what is sent and for who reads it."""
 
 
 async def aside(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
@@ -17,3 +33,31 @@ async def aside(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
     finally:
         if isinstance(chunks, Generator):
             await sync_to_async(chunks.close)()
+
+
+class Download(StreamingHttpResponse):
+    """A long answer that holds a seat of ``DOWNLOADS`` until it is sent, and breaks off when the seat's time is over.
+    ``let_go`` is called at its end, also where nothing of it was read."""
+
+    def __init__(
+        self, chunks: Iterator[bytes], *, seat: Seat, let_go: Callable[[], None] = lambda: None, **answer: Any
+    ) -> None:
+        super().__init__(aside(_until_over(chunks, seat)), **answer)
+        self._let_go = let_go
+        self._left = finalize(self, seat.give_back)
+
+    def close(self) -> None:
+        super().close()
+        self._let_go()
+        self._left()
+
+
+def _until_over(chunks: Iterator[bytes], seat: Seat) -> Iterator[bytes]:
+    try:
+        for chunk in chunks:
+            if seat.over:
+                raise Unavailable("The download took too long and was broken off.")
+            yield chunk
+    finally:
+        if isinstance(chunks, Generator):
+            chunks.close()

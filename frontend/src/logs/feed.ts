@@ -3,9 +3,11 @@
 import { Socket } from "../socket.ts";
 import type { LogRecord } from "./lines.ts";
 
-export type FeedState = "connecting" | "live" | "reconnecting" | "refused" | "ended";
+export type FeedState = "connecting" | "live" | "reconnecting" | "crowded" | "refused" | "ended";
 
-export const FEED_STATES = { connecting: "connecting", open: "live", waiting: "reconnecting", refused: "refused" } as const;
+export const FEED_STATES = {
+  connecting: "connecting", open: "live", waiting: "reconnecting", crowded: "crowded", refused: "refused",
+} as const;
 
 export interface FeedHandlers {
   /** Records from the log's offset `from` up to `to`; `to` is where the next ones begin. */

@@ -12,7 +12,7 @@ interface Told {
 }
 
 /** The portal closes with a reason of its own. */
-const REFUSED = new Set([4401, 4403, 4404, 4409]);
+const REFUSED = new Set([4401, 4403, 4404, 4409, 4429]);
 
 function part(root: HTMLElement, name: string): HTMLElement {
   return root.querySelector<HTMLElement>(`[data-terminal-${name}]`) as HTMLElement;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.conf import settings
-from django.http import HttpResponseBase, StreamingHttpResponse
+from django.http import HttpResponseBase
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
@@ -15,7 +15,8 @@ from portal.accounts.rest import ApiView
 from portal.common.errors import NotFound, Unavailable
 from portal.common.negotiation import Unnegotiated
 from portal.common.serializers import Body
-from portal.common.streaming import aside
+from portal.common.shares import Seat
+from portal.common.streaming import DOWNLOADS, Download
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.archiver import log_of
 from portal.jobs.logs.reader import LogReader
@@ -46,7 +47,7 @@ class AllLogsView(ApiView):
     """The logs of a job's tasks together."""
 
     content_negotiation_class = Unnegotiated
-    problems = (503,)
+    problems = (429, 503)
 
     @extend_schema(
         operation_id="job_log_all",
@@ -55,7 +56,8 @@ class AllLogsView(ApiView):
     )
     def get(self, request: Request, job_id: int) -> HttpResponseBase:
         """The logs of all tasks of a job's attempt, or of those named by `log`, at most 200, as they are now: one
-        text, as `2026-03-01T12:00:00.000Z worker/3 | epoch 1`, or a ZIP archive. Sent as it is read, however long."""
+        text, as `2026-03-01T12:00:00.000Z worker/3 | epoch 1`, or a ZIP archive. Sent as it is read, however long; a
+        user has eight downloads under way at most (`BERTH_DOWNLOADS_PER_USER`)."""
         query = LogsQuery(data=request.query_params)
         query.is_valid(raise_exception=True)
         wanted = query.validated_data
@@ -66,7 +68,10 @@ class AllLogsView(ApiView):
         if not runs:
             raise NotFound("log of job", job_id)
         logs_read(user=self.user, job=job, now=timezone.now())
-        return _streamed([_named(run) for run in runs], wanted["format"], file_name(job.name, job.run))
+        answer = _streamed([_named(run) for run in runs], wanted["format"], DOWNLOADS.take(self.user.pk))
+        ending = "zip" if wanted["format"] == "zip" else "log"
+        answer["Content-Disposition"] = f'attachment; filename="{file_name(job.name, job.run)}.{ending}"'
+        return answer
 
 
 def _named(run: TaskAttempt) -> NamedLog:
@@ -74,14 +79,13 @@ def _named(run: TaskAttempt) -> NamedLog:
     return NamedLog(run_name(run), file, log_of(run))
 
 
-def _streamed(logs: list[NamedLog], wanted: str, name: str) -> HttpResponseBase:
+def _streamed(logs: list[NamedLog], wanted: str, seat: Seat) -> Download:
     reader = LogReader(Archive(settings.LOG_DIR), streams_client())
     try:
         for one in logs:
             reader.end(one.log)
     except RedisError:
+        seat.give_back()
         raise Unavailable("The newest part of the logs cannot be reached now.") from None
     chunks, kind = (zipped(reader, logs), ZIP) if wanted == "zip" else (merged_text(reader, logs), TEXT)
-    answer = StreamingHttpResponse(aside(chunks), content_type=kind)
-    answer["Content-Disposition"] = f'attachment; filename="{name}.{"zip" if wanted == "zip" else "log"}"'
-    return answer
+    return Download(chunks, seat=seat, content_type=kind)

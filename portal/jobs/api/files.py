@@ -16,14 +16,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
-from nodes.protocol import FileEntry, ListRequest, ReadRequest
+from nodes.protocol import FileEntry, ListRequest
 from portal.accounts.rest import ApiView
 from portal.common.filters import unknown_refuse
 from portal.common.negotiation import Unnegotiated
 from portal.common.pagination import Cursor
 from portal.common.serializers import Answer
 from portal.jobs.sessions.downloads import ARCHIVE, BYTES, download, folder_open, listing_of
-from portal.jobs.sessions.folders import folder_ask
+from portal.jobs.sessions.folders import WAITING, folder_ask
 from portal.jobs.sessions.paths import LONGEST, path_bytes, path_text
 
 LATEST_MS = 253_402_300_799_999
@@ -74,7 +74,7 @@ class FilesView(ApiView):
 
     pagination_class = FolderPages
     parameters = ("path",)
-    problems = (409, 503)
+    problems = (409, 429, 503)
 
     @extend_schema(operation_id="job_file_list", parameters=[PATH], responses=FileAnswer(many=True))
     def get(self, request: Request, job_id: int) -> Response:
@@ -85,8 +85,9 @@ class FilesView(ApiView):
         path, pages = _path(request), FolderPages()
         limit, after = pages.get_page_size(request), pages.after(request)
         folder = folder_open(user=self.user, job_id=job_id, now=timezone.now())
-        found = folder_ask(folder, lambda mount: ListRequest(mount=mount, path=path, after=after, limit=limit))
-        listing = listing_of(found, path)
+        with WAITING.take(self.user.pk):
+            found = folder_ask(folder, lambda mount: ListRequest(mount=mount, path=path, after=after, limit=limit))
+            listing = listing_of(found, path)
         parent = path if found.there.kind == "folder" else path.rpartition(b"/")[0]
         context = {**self.get_serializer_context(), "choose_fields": True}
         rows = FileAnswer([_row(entry, parent) for entry in listing.entries], many=True, context=context)
@@ -98,7 +99,7 @@ class FileContentView(ApiView):
 
     content_negotiation_class = Unnegotiated
     pagination_class = None
-    problems = (409, 503)
+    problems = (409, 429, 503)
 
     @extend_schema(
         operation_id="job_file_content", parameters=[PATH], responses={(200, BYTES): bytes, (200, ARCHIVE): bytes}
@@ -110,8 +111,7 @@ class FileContentView(ApiView):
         unknown_refuse(request, ["path"])
         path = _path(request)
         folder = folder_open(user=self.user, job_id=job_id, now=timezone.now())
-        found = folder_ask(folder, lambda mount: ReadRequest(mount=mount, path=path))
-        return download(found, folder, path)
+        return download(self.user, folder, path)
 
 
 def _path(request: Request) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.http import HttpResponseBase, StreamingHttpResponse
+from django.http import HttpResponseBase
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from redis import RedisError
@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from portal.accounts.rest import ApiView
 from portal.common.errors import Unavailable
 from portal.common.negotiation import Unnegotiated
-from portal.common.streaming import aside
+from portal.common.streaming import DOWNLOADS, Download
 from portal.jobs.api.answers import LogAnswer
 from portal.jobs.api.chosen import ChosenTask, chosen_task
 from portal.jobs.logs.archive import Archive
@@ -45,7 +45,7 @@ class LogsView(ApiView):
     """The log of a task."""
 
     content_negotiation_class = Unnegotiated
-    problems = (503,)
+    problems = (429, 503)
 
     @extend_schema(operation_id="job_log", parameters=[LogQuery], responses={200: LogAnswer, (200, "text/plain"): str})
     def get(self, request: Request, job_id: int) -> HttpResponseBase:
@@ -60,7 +60,8 @@ class LogsView(ApiView):
         try:
             if wanted["format"] == "text":
                 reader.end(log_of(row))
-                return StreamingHttpResponse(aside(reader.download(log_of(row))), content_type=TEXT)
+                text = reader.download(log_of(row))
+                return Download(text, seat=DOWNLOADS.take(self.user.pk), content_type=TEXT)
             return Response(_records(reader, row, wanted["offset"], wanted["limit"]))
         except RedisError:
             raise Unavailable("The newest part of the log cannot be reached now.") from None

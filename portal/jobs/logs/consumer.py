@@ -36,7 +36,7 @@ from portal.jobs.logs.stream import LogOf
 from portal.jobs.logs.text import TextDecoder, records_message
 from portal.jobs.logs.viewer import Viewer
 from portal.jobs.models import TaskAttempt
-from portal.jobs.selectors import job_get, run_name, runs_together, task_attempt_visible
+from portal.jobs.selectors import LOGS_TOGETHER, job_get, run_name, runs_together, task_attempt_visible
 from portal.jobs.services import log_read, logs_read
 
 MOST_OFFSET = 10**18
@@ -92,6 +92,8 @@ class LogConsumer(SignedInConsumer):
 class LogsConsumer(SignedInConsumer):
     """One viewer of several logs of one job: a way of its own through each, at the feeds that everybody shares."""
 
+    weight = 10
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._followed: dict[str, Followed] = {}
@@ -126,7 +128,8 @@ class LogsConsumer(SignedInConsumer):
     async def _look_back(self, before: dict[str, Any]) -> None:
         known = {one.source: before[log] for log, one in self._followed.items() if isinstance(before.get(log), int)}
         try:
-            runs = await _hub().earlier({log: min(offset, MOST_OFFSET) for log, offset in known.items()})
+            wanted = {log: min(offset, MOST_OFFSET) for log, offset in known.items()}
+            runs = await _hub().earlier(wanted, self.user.pk)
         except (OSError, RedisError):
             runs = {}  # the browser asks again
         parts = (
@@ -141,11 +144,20 @@ class LogsConsumer(SignedInConsumer):
         new = {str(run.pk): self._followed_of(run, tail) for run in runs if str(run.pk) not in self._followed}
         if not new and self._followed:
             return
+        self._forget({str(run.pk) for run in runs})
         self._followed |= new
         tasks = [{"log": log, "name": one.name} for log, one in self._followed.items()]
         await self.send(json.dumps({"type": "tasks", "tasks": tasks}))
         for one in new.values():
             one.task = asyncio.create_task(one.viewer.run())
+
+    def _forget(self, wanted: set[str]) -> None:
+        """Of those that tasks have run anew since, keeps no more than may be followed at once."""
+        old = [log for log in self._followed if log not in wanted]
+        for log in old[: max(0, len(self._followed.keys() | wanted) - LOGS_TOGETHER)]:
+            one = self._followed.pop(log)
+            if one.task is not None:
+                one.task.cancel()
 
     def _followed_of(self, run: TaskAttempt, tail: int) -> Followed:
         source = log_of(run)

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import redis.asyncio
 from redis import RedisError
@@ -153,6 +154,8 @@ class Hub:
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="log-reader")
         self._listener: asyncio.Task[None] | None = None
         self._closed = False
+        self._looks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
+        self._looking = asyncio.Semaphore(READERS // 2)
 
     async def read(self, source: LogOf, offset: int, limit: int) -> Run:
         """``LogReader.read`` in a thread."""
@@ -166,9 +169,12 @@ class Hub:
         """``LogReader.tail`` in a thread."""
         return await self._call(self._reader.tail, source, size)
 
-    async def earlier(self, before: Mapping[LogOf, int]) -> dict[LogOf, Run]:
-        """What stands before these offsets, in a thread."""
-        return await self._call(earlier, self._reader, before)
+    async def earlier(self, before: Mapping[LogOf, int], whose: int) -> dict[LogOf, Run]:
+        """What stands before these offsets, in a thread: one look back of each reader at a time, and of all no more
+        than leaves threads for what is live."""
+        own = self._looks[whose] = self._looks.get(whose) or asyncio.Lock()
+        async with own, self._looking:
+            return await self._call(earlier, self._reader, before)
 
     async def _call(self, what: Callable[..., Answer], *arguments: Any) -> Answer:
         return await asyncio.get_running_loop().run_in_executor(self._threads, what, *arguments)

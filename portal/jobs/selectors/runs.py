@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 from uuid import UUID
 
-from portal.jobs.models import Job, TaskAttempt
+from django.db.models import Exists, OuterRef, QuerySet, Subquery
+
+from portal.jobs.models import Job, Task, TaskAttempt
 
 LOGS_TOGETHER = 200
 """So many logs are read as one at most."""
+SHOWN = (
+    "task__index", "task__role__name", "task__job_id", "job_attempt_id", "node__name", "node__public_key",
+    "number", "state", "log_end", "log_complete",
+)  # fmt: skip
+"""What a log's reader must know; sealed specs and what nodes tell of themselves are long."""
 
 
 def runs_together(*, job: Job, attempt: int | None, chosen: Collection[UUID] = ()) -> list[TaskAttempt]:
     """Runs of the job's tasks with node and role, in the file's order: the chosen ones, else of each task the newest,
-    in the job's attempt of this number where one is named. At most ``LOGS_TOGETHER``; one query."""
-    runs = TaskAttempt.objects.filter(task__job=job).select_related("node", "task__role")
+    in the job's attempt of this number where one is named. At most ``LOGS_TOGETHER``; one query, which reads no more
+    than these."""
+    runs = TaskAttempt.objects.select_related("node", "task__role").only(*SHOWN)
     if chosen:
-        runs = runs.filter(pk__in=chosen)
-    elif attempt is not None:
-        runs = runs.filter(job_attempt__number=attempt)
-    ordered = runs.defer("spec_sealed", "log_tail").order_by("task_id", "-number")
-    if chosen:
-        return list(ordered[:LOGS_TOGETHER])
-    newest = {run.task_id: run for run in reversed(ordered)}
-    return [newest[task] for task in sorted(newest)][:LOGS_TOGETHER]
+        found = runs.filter(task__job=job, pk__in=list(chosen)[:LOGS_TOGETHER])
+        return list(found.order_by("task_id", "-number"))
+    return list(runs.filter(pk__in=_newest(job, attempt)).order_by("task_id"))
+
+
+def _newest(job: Job, attempt: int | None) -> QuerySet[Any, Any]:
+    """The newest run of each of the first tasks that have one."""
+    of_task = TaskAttempt.objects.filter(task=OuterRef("pk"))
+    if attempt is not None:
+        of_task = of_task.filter(job_attempt__number=attempt)
+    begun = Task.objects.filter(Exists(of_task), job=job).order_by("pk")
+    newest = of_task.order_by("-number").values("pk")[:1]
+    return begun.annotate(newest=Subquery(newest)).values("newest")[:LOGS_TOGETHER]
 
 
 def run_name(run: TaskAttempt) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from nodes.protocol import (
 )
 from portal.clusters.models import Node
 from portal.common.errors import Absent, Conflict, Refused, Unavailable
+from portal.common.shares import Share
 from portal.jobs.selectors import JobFolder
 from portal.jobs.sessions.calling import (
     ANSWER_WITHIN_S,
@@ -49,14 +51,25 @@ PATIENCE_S = 120
 LARGEST_LISTING = 4 << 20
 TRIES = 3
 """Nodes that are asked, one after another."""
+WITHIN_S = 20.0
+"""So long a request waits for nodes at most, all of them together: what it does not have then it goes without."""
+WAITING = Share(
+    each=lambda: 6,
+    overall=24,
+    lasts_s=lambda: 120,
+    own="You are waiting for servers with %(most)s requests already. Wait for one of their answers.",
+    full="Too many requests are waiting for servers now. Try again in a while.",
+)
+"""Of the threads that answer requests: a node that hangs must not have all of them."""
 _FINAL: dict[SessionFault, type[Refused]] = {SessionFault.MISSING: Absent, SessionFault.UNFIT: Conflict}
 
 
 class FolderSession:
-    """One request about files, answered by one node. Open it, read its pieces, and close it."""
+    """One request about files, answered by one node. Open it, read its pieces, and close it. ``until``: when it is
+    given up (of ``time.monotonic``)."""
 
-    def __init__(self, node: Node, asked: ListRequest | ReadRequest) -> None:
-        self.node = node
+    def __init__(self, node: Node, asked: ListRequest | ReadRequest, until: float = math.inf) -> None:
+        self.node, self.until = node, until
         self._call = _call(node, asked)
         self._redis = Redis.from_url(
             settings.REDIS_URL, socket_timeout=5, socket_connect_timeout=1, retry=Retry(NoBackoff(), 1)
@@ -133,7 +146,7 @@ class FolderSession:
     def _read(self) -> Iterator[Frame]:
         """Every frame, until the node is silent for too long. What was read is taken once the reader comes back."""
         call, heard, patience = self._call, time.monotonic(), ANSWER_WITHIN_S
-        while time.monotonic() - heard < patience:
+        while time.monotonic() < min(heard + patience, self.until):
             answer: Any = self._redis.xread({call.up: self._last}, count=FRAMES_AT_ONCE, block=BLOCK_MS)
             for entry_id, fields in answer[0][1] if answer else ():
                 self._last = entry_id
@@ -167,10 +180,12 @@ def _call(node: Node, asked: ListRequest | ReadRequest) -> Called:
 
 
 def folder_ask(folder: JobFolder, asked: Callable[[Mount], ListRequest | ReadRequest]) -> Answered:
-    """What the first node that answers says. Raises Absent, Conflict, Unavailable."""
+    """What the first node that answers says. Whoever calls it has a seat of ``WAITING`` while they wait. Raises Absent,
+    Conflict, Unavailable."""
     failed: SessionFailed | None = None
+    until = time.monotonic() + WITHIN_S
     for node in folder.nodes[:TRIES]:
-        session = FolderSession(node, asked(folder.mount))
+        session = FolderSession(node, asked(folder.mount), until)
         try:
             return Answered(session, session.open())
         except SessionFailed as error:

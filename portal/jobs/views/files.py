@@ -18,12 +18,12 @@ from django.views.decorators.http import require_safe
 
 from nodes.protocol import FileEntry, FolderListing, ListRequest, Mount, ReadRequest, SessionAnswer
 from portal.accounts.pages import PageRequest
-from portal.common.errors import Absent, Conflict, Denied, NotFound, Refused, Unavailable
+from portal.common.errors import Absent, Conflict, Denied, NotFound, Refused, TooManyAtOnce, Unavailable
 from portal.jobs.models import Job
 from portal.jobs.selectors import JobFolder
 from portal.jobs.sessions.calling import SessionFailed
 from portal.jobs.sessions.downloads import NEVER_SHOWN, download, folder_open
-from portal.jobs.sessions.folders import Answered, folder_ask
+from portal.jobs.sessions.folders import WAITING, Answered, folder_ask
 from portal.jobs.sessions.paths import path_bytes, path_text
 
 T = TypeVar("T")
@@ -71,12 +71,17 @@ def files_shown(request: PageRequest, job: Job) -> dict[str, Any]:
     place: dict[str, Any] = {"steps": _steps(path), "path": _query(path)}
     try:
         return {**place, **_looked(request, job, path, after)}
-    except (Absent, Conflict, Unavailable) as refused:
+    except (Absent, Conflict, TooManyAtOnce, Unavailable) as refused:
         return {**place, "trouble": _trouble(refused, path), "why": refused.detail}
 
 
 def _looked(request: PageRequest, job: Job, path: bytes, after: bytes) -> dict[str, Any]:
     folder = folder_open(user=request.user, job_id=job.pk, now=timezone.now())
+    with WAITING.take(request.user.pk):
+        return _found(folder, path, after)
+
+
+def _found(folder: JobFolder, path: bytes, after: bytes) -> dict[str, Any]:
     found = folder_ask(folder, lambda mount: ListRequest(mount=mount, path=path, after=after, limit=NAMES_LISTED))
     if found.there.kind != "folder":
         found.session.close()
@@ -118,6 +123,8 @@ def _steps(path: bytes) -> list[Step]:
 
 
 def _trouble(refused: Refused, path: bytes) -> str:
+    if isinstance(refused, TooManyAtOnce):
+        return _("You have asked for more files at once than the servers can be asked for. Wait a little.")
     if isinstance(refused, Unavailable):
         return _("The files cannot be reached now. Try again in a while.")
     if isinstance(refused, Conflict):
@@ -189,8 +196,7 @@ def _image_type(head: bytes) -> str | None:
 def job_file_download(request: PageRequest, job_id: int) -> HttpResponseBase:
     """A file, or a folder as an archive, to be saved."""
     folder, path = _asked(request, job_id)
-    found = folder_ask(folder, lambda mount: ReadRequest(mount=mount, path=path))
-    return download(found, folder, path)
+    return download(request.user, folder, path)
 
 
 @login_required
@@ -198,7 +204,8 @@ def job_file_download(request: PageRequest, job_id: int) -> HttpResponseBase:
 def job_file_image(request: PageRequest, job_id: int) -> HttpResponse:
     """A picture for the page of the file. Whoever opens its address gets it as an attachment."""
     folder, path = _asked(request, job_id)
-    content = _read(folder, path, IMAGE_SHOWN)
+    with WAITING.take(request.user.pk):
+        content = _read(folder, path, IMAGE_SHOWN)
     kind = _image_type(content)
     if kind is None:
         raise NotFound("picture", "")

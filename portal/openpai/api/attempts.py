@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.conf import settings
-from django.http import HttpResponseBase, StreamingHttpResponse
+from django.http import HttpResponseBase
 from django.utils import timezone
 from redis import RedisError
 from rest_framework.request import Request
@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from portal.common.errors import Unavailable
 from portal.common.negotiation import Unnegotiated
-from portal.common.streaming import aside
+from portal.common.streaming import DOWNLOADS, Download
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.stream import streams_client
@@ -102,4 +102,4 @@ class LogView(PaiView):
             text = log_text(reader=reader, row=row, streams=STREAMS[name], tail=tail)
         except RedisError:
             raise Unavailable("The newest part of the log cannot be reached now.") from None
-        return StreamingHttpResponse(aside(text), content_type="text/plain; charset=utf-8")
+        return Download(text, seat=DOWNLOADS.take(user.pk), content_type="text/plain; charset=utf-8")

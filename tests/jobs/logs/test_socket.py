@@ -263,8 +263,9 @@ def test_a_task_that_starts_later_is_added_and_a_stranger_sees_nothing(
         assert listener.close_code() == websockets.CLOSED_NOT_VISIBLE
 
 
-def test_twenty_who_watch_several_logs_read_them_once(running_log: RunningLog, web: LiveWeb) -> None:
+def test_twenty_who_watch_several_logs_read_them_once(running_log: RunningLog, web: LiveWeb, settings: Any) -> None:
     """Counted where it counts: at Redis."""
+    settings.SOCKETS_PER_USER = 200
     second_task(running_log, lines=5)
 
     def reads() -> int:
@@ -283,3 +284,23 @@ def test_twenty_who_watch_several_logs_read_them_once(running_log: RunningLog, w
             for listener in watching:
                 assert text_in([listener.next()]) == text_of(lines(1, first=1 + n))
         assert reads() - before < 100, "some for each line, whoever watches"
+
+
+def test_who_has_too_many_live_views_open_is_told_so_and_closing_one_makes_room(
+    running_log: RunningLog, web: LiveWeb, settings: Any
+) -> None:
+    from portal.accounts.websockets import CLOSED_TOO_MANY
+
+    settings.SOCKETS_PER_USER = 12  # the logs of several tasks count as ten
+    options = credentials(running_log)
+    one = f"/ws/logs/{running_log.attempt}?offset=0"
+    with web.socket(several(running_log), **options) as listener:
+        listener.next()
+        with web.socket(several(running_log), **options) as refused:
+            assert refused.close_code() == CLOSED_TOO_MANY
+            assert "too many live views" in str(refused.socket.close_reason)
+        running_log.source.print(*lines(1))
+        with web.socket(one, **options) as single:
+            single.next()
+    with web.socket(several(running_log), **options) as listener:
+        assert listener.next()["type"] == "tasks"

@@ -34,6 +34,12 @@ def token_of(user: Any) -> str:
     return str(api_of(user).headers["Authorization"].partition(" ")[2])
 
 
+def person_of(name: str, role: Any) -> Any:
+    from tests.support.cast import person
+
+    return person(name, role)
+
+
 @pytest.fixture
 def api(running: Running) -> Any:
     return api_of(running.world.user)
@@ -166,6 +172,49 @@ def test_without_a_node_that_has_the_storage_one_is_told(cluster: Running, monke
         (503, "No node that has the storage jobs, where job folders lie, is up now."),
         (404, "No storage of this cluster is for job folders, so jobs have none."),
     ]
+
+
+def test_a_folder_that_is_gone_is_404_and_not_a_server_that_is_away(running: Running, api: Any) -> None:
+    running.folder.rmdir()
+    for where in ("files", "files/content"):
+        answer = api.call("GET", f"jobs/{running.job.pk}/{where}")
+        assert answer.status_code == 404, where
+        assert "has no folder" in json.loads(answer.content)["detail"]
+
+
+def test_requests_that_wait_for_servers_are_few_and_none_waits_for_long(
+    cluster: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from portal.jobs.sessions import folders
+    from tests.support.pages import Browser
+
+    monkeypatch.setattr(folders, "ANSWER_WITHIN_S", 600)
+    monkeypatch.setattr(folders, "WITHIN_S", 0.2)
+    alice, path = cluster.world.user, f"jobs/{cluster.job.pk}/files"
+    assert api_of(alice).call("GET", path).status_code == 503
+    seen = []
+    with contextlib.ExitStack() as held:
+        for _ in range(6):
+            held.enter_context(folders.WAITING.take(alice.pk))
+        seen.append(api_of(alice).call("GET", path))
+        assert "more files at once" in Browser(alice).get(f"/jobs/{cluster.job.pk}/files").text
+        for number in range(18):
+            held.enter_context(folders.WAITING.take(-1 - number))
+        seen.append(api_of(person_of("root", "admin")).call("GET", path))
+    assert [(one.status_code, one.headers["Retry-After"]) for one in seen] == [(429, "5"), (503, "5")]
+
+
+def test_downloads_at_once_are_so_many_for_each_user(running: Running, api: Any, settings: Any) -> None:
+    settings.DOWNLOADS_PER_USER = 1
+    (running.folder / "big").write_bytes(bytes(1000))
+    path = f"jobs/{running.job.pk}/files/content?path=big"
+    first = api.call("GET", path)
+    assert [api.call("GET", path).status_code for _ in range(2)] == [429, 429]
+    assert api.call("GET", f"jobs/{running.job.pk}/logs/all").status_code == 429
+    first.close()
+    second = api.call("GET", path)
+    assert body(second) == bytes(1000)
+    second.close()
 
 
 def test_a_node_whose_policy_forbids_it_is_not_obeyed_by_force(cluster: Running) -> None:
