@@ -8,6 +8,7 @@ BIN := .venv/bin
 DONE := .venv/.done
 export PYTHON
 
+CATALOGUES := $(shell find portal/locale -name '*.po')
 FRONTEND := $(shell find frontend -type f -not -path '*/node_modules/*' -not -path '*/dist/*' -not -path '*/templates/*' 2>/dev/null)
 
 .PHONY: help setup demo run engine test lint bench soak lock clean
@@ -15,7 +16,7 @@ FRONTEND := $(shell find frontend -type f -not -path '*/node_modules/*' -not -pa
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(DONE)/runtime frontend/dist/.built ## install everything into .venv and build the front end
+setup: $(DONE)/runtime $(DONE)/languages frontend/dist/.built ## install everything into .venv and build the front end
 
 demo: setup ## start the whole stack on this machine and run a sample job
 	@exec $(BIN)/python -m portal.embedded
@@ -26,7 +27,7 @@ run: setup ## start the whole stack on this machine, without the sample job
 engine: $(DONE)/dev ## compile the scheduling engine: about twice as fast
 	@scripts/engine-build
 
-test: $(DONE)/dev frontend/dist/.built ## install what the tests need and run them all
+test: $(DONE)/dev $(DONE)/languages frontend/dist/.built ## install what the tests need and run them all
 	@scripts/test
 
 lint: $(DONE)/dev frontend/dist/.built ## style, types, the floors, Django's own checks
@@ -35,7 +36,7 @@ lint: $(DONE)/dev frontend/dist/.built ## style, types, the floors, Django's own
 bench: engine ## print the figures of tests/benchmarks
 	@for file in tests/benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=client $(BIN)/python -m tests.benchmarks.$$(basename $$file .py); done
 
-soak: engine frontend/dist/.built ## the tests that take hours
+soak: engine $(DONE)/languages frontend/dist/.built ## the tests that take hours
 	@$(BIN)/python -m pytest -m soak
 
 lock: $(DONE)/dev ## write the locked requirements anew from the *.in files
@@ -56,6 +57,10 @@ $(DONE)/runtime: requirements.txt | venv
 $(DONE)/dev: requirements-dev.txt | venv
 	@scripts/python-setup packages $<
 	@mkdir -p $(DONE) && touch $@ $(DONE)/runtime
+
+$(DONE)/languages: $(CATALOGUES) | $(DONE)/runtime
+	@$(BIN)/python -m scripts.languages compile
+	@touch $@
 
 frontend/dist/.built: $(FRONTEND) | venv
 	@scripts/frontend-build

@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.utils.translation import gettext_lazy as _
 
@@ -72,6 +73,17 @@ class TokenForm(forms.Form):
         """When the token ends; None is never."""
         days: int = self.cleaned_data["days"]
         return now + timedelta(days=days) if days else None
+
+
+class LanguageForm(forms.Form):
+    """The language of one's pages; each by its own name, so that it is found by who reads no other."""
+
+    language = forms.ChoiceField(
+        label=_("Language of the pages"),
+        required=False,
+        choices=[("", _("as the browser asks")), *settings.LANGUAGES],
+        widget=forms.Select({"class": "form-select"}),
+    )
 
 
 class SshKeyForm(forms.Form):

@@ -7,14 +7,15 @@ import hashlib
 from django.contrib.auth.models import AbstractUser, Group
 from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 
 class ClusterRole(models.TextChoices):
     """What a user may do in the whole cluster; rights inside a virtual cluster stand in its memberships."""
 
-    USER = "user", "User"
-    AUDITOR = "auditor", "Auditor"
-    ADMIN = "admin", "Administrator"
+    USER = "user", _("User")
+    AUDITOR = "auditor", _("Auditor")
+    ADMIN = "admin", _("Administrator")
 
 
 class User(AbstractUser):
@@ -32,6 +33,9 @@ class User(AbstractUser):
     uid = models.PositiveIntegerField(null=True, blank=True, unique=True, validators=[MinValueValidator(1)])
     gid = models.PositiveIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
     extra_gids = models.JSONField(default=list, blank=True)
+    language = models.CharField(
+        max_length=10, blank=True, default="", db_default="", help_text="of the pages; empty: as the browser asks"
+    )  # fmt: skip
 
     class Meta:
         constraints = [
@@ -57,9 +61,9 @@ class GroupNote(models.Model):
 class Scope(models.TextChoices):
     """What a token may be used for; each contains the one before."""
 
-    READ = "read", "Read"
-    SUBMIT = "submit", "Submit and stop jobs"
-    ADMIN = "admin", "Everything its owner may do"
+    READ = "read", _("Read")
+    SUBMIT = "submit", _("Submit and stop jobs")
+    ADMIN = "admin", _("Everything its owner may do")
 
     def covers(self, needed: Scope) -> bool:
         """Whether a token of this scope may be used where ``needed`` is asked for."""
@@ -113,53 +117,53 @@ class SshKey(models.Model):
 class Audited(models.TextChoices):
     """What the audit log tells of."""
 
-    SIGN_IN = "sign_in", "Signed in"
-    SIGN_IN_REFUSED = "sign_in.refused", "Could not sign in"
-    PASSWORD = "user.password", "Changed a password"  # noqa: S105  # no password
-    USER_CREATE = "user.create", "Made an account"
-    USER_CHANGE = "user.change", "Changed an account"
-    USER_REMOVE = "user.remove", "Removed an account"
-    GROUP = "group", "Made, changed or removed a group, or changed who is in it"
-    TOKEN_CREATE = "token.create", "Made a token"  # noqa: S105
-    TOKEN_REVOKE = "token.revoke", "Revoked a token"  # noqa: S105
-    TOKEN_USE = "token.use", "Used a token, the first time of a day"  # noqa: S105
-    SSH_KEY = "ssh_key", "Stored or forgot an SSH key"
-    VC_CREATE = "vc.create", "Made a virtual cluster"
-    VC_REMOVE = "vc.remove", "Removed a virtual cluster"
-    VC_RULES = "vc.rules", "Changed a virtual cluster's rules"
-    VC_LIMITS = "vc.limits", "Changed a virtual cluster's limits of lending"
-    VC_MEMBER = "vc.member", "Changed who is in a virtual cluster"
-    FIRM_RIGHT = "vc.firm_right", "Changed a right to jobs that are not preempted"
-    QUOTA = "quota.set", "Changed quotas"
-    QUOTA_CHANGE = "quota_change", "Planned or withdrew a change of quotas"
-    CLUSTER = "cluster.import", "Replaced the cluster's configuration"
-    SKU_PRICE = "sku.price", "Set the price of a hardware kind"
-    NODE_ADD = "node.add", "Registered a node"
-    NODE_INTENT = "node.intent", "Opened, cordoned or drained a node"
-    NODE_TOPOLOGY = "node.topology", "Accepted a node's topology"
-    STORAGE = "storage", "Made, changed or removed a storage, or changed who may use it"
-    IMAGES = "images", "Changed which images jobs may run"
-    TEMPLATE = "template", "Made, changed or removed a job template"
-    SECRET = "secret", "Stored or forgot a secret or a registry log-in"  # noqa: S105
-    JOB_SUBMIT = "job.submit", "Submitted a job"
-    JOB_STOP = "job.stop", "Stopped a job"
-    JOB_PAUSE = "job.pause", "Paused a job"
-    JOB_RESUME = "job.resume", "Resumed a job"
-    JOB_MOVE = "job.move", "Moved a job to another virtual cluster"
-    JOB_TAG = "job.tag", "Gave a job a tag or took one off"
-    JOB_PRIORITY = "job.priority", "Gave a job another priority class"
-    JOB_ORDER = "job.order", "Gave a waiting job another place in the queue"
-    IDLE_POLICY = "idle.policy", "Set what becomes of jobs whose GPUs do nothing"
-    IDLE_EXEMPTION = "idle.exemption", "Excepted jobs from the idle policy, or no longer"
-    IDLE_EXTEND = "idle.extend", "Put off what the idle policy does to a job"
-    LOG_READ = "log.read", "Read another's log"
-    CODE_UPLOAD = "code.upload", "Uploaded a folder of code"
-    CODE_FORGET = "code.forget", "Took back an uploaded folder of code"
-    CODE_READ = "code.read", "Downloaded another's code"
-    FILES_READ = "files.read", "Read another's files"
-    SHELL = "job.shell", "Opened a shell in a job"
-    NOTICES = "notices", "Chose what to be told of by e-mail"
-    WEBHOOK = "webhook", "Set, tested or removed the webhook"
+    SIGN_IN = "sign_in", _("Signed in")
+    SIGN_IN_REFUSED = "sign_in.refused", _("Could not sign in")
+    PASSWORD = "user.password", _("Changed a password")  # noqa: S105  # no password
+    USER_CREATE = "user.create", _("Made an account")
+    USER_CHANGE = "user.change", _("Changed an account")
+    USER_REMOVE = "user.remove", _("Removed an account")
+    GROUP = "group", _("Made, changed or removed a group, or changed who is in it")
+    TOKEN_CREATE = "token.create", _("Made a token")  # noqa: S105
+    TOKEN_REVOKE = "token.revoke", _("Revoked a token")  # noqa: S105
+    TOKEN_USE = "token.use", _("Used a token, the first time of a day")  # noqa: S105
+    SSH_KEY = "ssh_key", _("Stored or forgot an SSH key")
+    VC_CREATE = "vc.create", _("Made a virtual cluster")
+    VC_REMOVE = "vc.remove", _("Removed a virtual cluster")
+    VC_RULES = "vc.rules", _("Changed a virtual cluster's rules")
+    VC_LIMITS = "vc.limits", _("Changed a virtual cluster's limits of lending")
+    VC_MEMBER = "vc.member", _("Changed who is in a virtual cluster")
+    FIRM_RIGHT = "vc.firm_right", _("Changed a right to jobs that are not preempted")
+    QUOTA = "quota.set", _("Changed quotas")
+    QUOTA_CHANGE = "quota_change", _("Planned or withdrew a change of quotas")
+    CLUSTER = "cluster.import", _("Replaced the cluster's configuration")
+    SKU_PRICE = "sku.price", _("Set the price of a hardware kind")
+    NODE_ADD = "node.add", _("Registered a node")
+    NODE_INTENT = "node.intent", _("Opened, cordoned or drained a node")
+    NODE_TOPOLOGY = "node.topology", _("Accepted a node's topology")
+    STORAGE = "storage", _("Made, changed or removed a storage, or changed who may use it")
+    IMAGES = "images", _("Changed which images jobs may run")
+    TEMPLATE = "template", _("Made, changed or removed a job template")
+    SECRET = "secret", _("Stored or forgot a secret or a registry log-in")  # noqa: S105
+    JOB_SUBMIT = "job.submit", _("Submitted a job")
+    JOB_STOP = "job.stop", _("Stopped a job")
+    JOB_PAUSE = "job.pause", _("Paused a job")
+    JOB_RESUME = "job.resume", _("Resumed a job")
+    JOB_MOVE = "job.move", _("Moved a job to another virtual cluster")
+    JOB_TAG = "job.tag", _("Gave a job a tag or took one off")
+    JOB_PRIORITY = "job.priority", _("Gave a job another priority class")
+    JOB_ORDER = "job.order", _("Gave a waiting job another place in the queue")
+    IDLE_POLICY = "idle.policy", _("Set what becomes of jobs whose GPUs do nothing")
+    IDLE_EXEMPTION = "idle.exemption", _("Excepted jobs from the idle policy, or no longer")
+    IDLE_EXTEND = "idle.extend", _("Put off what the idle policy does to a job")
+    LOG_READ = "log.read", _("Read another's log")
+    CODE_UPLOAD = "code.upload", _("Uploaded a folder of code")
+    CODE_FORGET = "code.forget", _("Took back an uploaded folder of code")
+    CODE_READ = "code.read", _("Downloaded another's code")
+    FILES_READ = "files.read", _("Read another's files")
+    SHELL = "job.shell", _("Opened a shell in a job")
+    NOTICES = "notices", _("Chose what to be told of by e-mail")
+    WEBHOOK = "webhook", _("Set, tested or removed the webhook")
 
 
 class AuditEntry(models.Model):

@@ -105,6 +105,20 @@ def token_touch(*, token: Token, now: datetime) -> None:
             audit_write(Audited.TOKEN_USE, actor=token.user.username, target=token.prefix, now=now)
 
 
+def language_set(*, user: User, language: str, now: datetime) -> None:
+    """The language of the user's pages and mails from now on; empty: as each browser asks."""
+    with transaction.atomic():
+        row = User.objects.select_for_update(no_key=True).get(pk=user.pk)
+        before, row.language = row.language, language
+        if before != language:
+            row.save(update_fields=["language"])
+            audit_write(
+                Audited.USER_CHANGE, actor=user.username, target=user.username, now=now,
+                before={"language": before}, after={"language": language},
+            )  # fmt: skip
+    user.language = language
+
+
 class NameTaken(Conflict):
     """Another account has this name, or this uid."""
 

@@ -7,6 +7,7 @@ from portal.accounts import views
 urlpatterns = [
     path("login", views.login_page, name="login"),
     path("logout", views.logout_page, name="logout"),
+    path("language", views.language, name="language"),
     path("profile", views.profile, name="profile"),
     path("profile/password", views.password_change, name="password"),
     path("profile/tokens", views.token_new, name="token-new"),

@@ -1,30 +1,31 @@
 """A node's intent (what an administrator wants of it) and its health (what was found) are two things."""
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 
 class NodeIntent(models.TextChoices):
-    OPEN = "open", "Open"
-    CORDONED = "cordoned", "Cordoned"
-    DRAINING = "draining", "Draining"
+    OPEN = "open", _("Open")
+    CORDONED = "cordoned", _("Cordoned")
+    DRAINING = "draining", _("Draining")
 
 
 class NodeHealth(models.TextChoices):
-    UNKNOWN = "unknown", "Never heard of"
-    HEALTHY = "healthy", "Healthy"
-    LOST = "lost", "Lost"
+    UNKNOWN = "unknown", _("Never heard of")
+    HEALTHY = "healthy", _("Healthy")
+    LOST = "lost", _("Lost")
 
 
 class VcRole(models.TextChoices):
-    MEMBER = "member", "Member"
-    LEAD = "lead", "Lead"
+    MEMBER = "member", _("Member")
+    LEAD = "lead", _("Lead")
 
 
 class Borrow(models.TextChoices):
     """Whether jobs that say nothing about it start on idle cells before their quota is free."""
 
-    NEVER = "never", "Never"
-    AUTO = "auto", "Automatically"
+    NEVER = "never", _("Never")
+    AUTO = "auto", _("Automatically")
 
 
 INTENT_MOVES: dict[str, frozenset[str]] = {

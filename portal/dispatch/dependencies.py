@@ -64,7 +64,7 @@ def _meant(labels: set[JobLabel]) -> dict[JobLabel, Job]:
 
 
 def _broken(other: Job) -> HeldBack:
-    state = JobState(other.state).label.lower()
+    state = other.state
     return HeldBack(
         "dependency", f"it needs {other.label}, which ended as {state}; stop this job, or let that one succeed"
     )

@@ -9,16 +9,17 @@ from __future__ import annotations
 from enum import StrEnum
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 
 class JobState(models.TextChoices):
-    WAITING = "waiting", "Waiting"
-    STARTING = "starting", "Starting"  # placed; containers are being prepared
-    RUNNING = "running", "Running"
-    STOPPING = "stopping", "Stopping"  # somebody asked; containers are ending
-    SUCCEEDED = "succeeded", "Succeeded"
-    FAILED = "failed", "Failed"
-    STOPPED = "stopped", "Stopped"
+    WAITING = "waiting", _("Waiting")
+    STARTING = "starting", _("Starting")  # placed; containers are being prepared
+    RUNNING = "running", _("Running")
+    STOPPING = "stopping", _("Stopping")  # somebody asked; containers are ending
+    SUCCEEDED = "succeeded", _("Succeeded")
+    FAILED = "failed", _("Failed")
+    STOPPED = "stopped", _("Stopped")
 
 
 JOB_OVER = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED})
@@ -34,10 +35,10 @@ JOB_MOVES: dict[str, frozenset[str]] = {
 
 
 class AttemptState(models.TextChoices):
-    STARTING = "starting", "Starting"
-    RUNNING = "running", "Running"
-    ENDING = "ending", "Ending"  # its end reason stands; containers are being stopped
-    ENDED = "ended", "Ended"
+    STARTING = "starting", _("Starting")
+    RUNNING = "running", _("Running")
+    ENDING = "ending", _("Ending")  # its end reason stands; containers are being stopped
+    ENDED = "ended", _("Ended")
 
 
 ATTEMPT_MOVES: dict[str, frozenset[str]] = {
@@ -48,12 +49,12 @@ ATTEMPT_MOVES: dict[str, frozenset[str]] = {
 
 
 class TaskState(models.TextChoices):
-    WAITING = "waiting", "Waiting"
-    STARTING = "starting", "Starting"
-    RUNNING = "running", "Running"
-    SUCCEEDED = "succeeded", "Succeeded"
-    FAILED = "failed", "Failed"
-    STOPPED = "stopped", "Stopped"
+    WAITING = "waiting", _("Waiting")
+    STARTING = "starting", _("Starting")
+    RUNNING = "running", _("Running")
+    SUCCEEDED = "succeeded", _("Succeeded")
+    FAILED = "failed", _("Failed")
+    STOPPED = "stopped", _("Stopped")
 
 
 TASK_OVER = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.STOPPED})
@@ -71,16 +72,16 @@ TASK_MOVES: dict[str, frozenset[str]] = {
 class EndReason(models.TextChoices):
     """Why an attempt of a job ended. Set once."""
 
-    SUCCEEDED = "succeeded", "Succeeded"
-    FAILED = "failed", "A task failed"
-    STOPPED = "stopped", "Stopped by a person"
-    START_FAILED = "start_failed", "Could not be started"
-    NODE_FAULT = "node_fault", "A node was at fault"
-    NODE_LOST = "node_lost", "A node was lost"
-    DRAINED = "drained", "Its node was drained"
-    PREEMPTED = "preempted", "Preempted"
-    TIME_LIMIT = "time_limit", "Its time limit was reached"
-    IDLE = "idle", "Its GPUs did nothing"
+    SUCCEEDED = "succeeded", _("Succeeded")
+    FAILED = "failed", _("A task failed")
+    STOPPED = "stopped", _("Stopped by a person")
+    START_FAILED = "start_failed", _("Could not be started")
+    NODE_FAULT = "node_fault", _("A node was at fault")
+    NODE_LOST = "node_lost", _("A node was lost")
+    DRAINED = "drained", _("Its node was drained")
+    PREEMPTED = "preempted", _("Preempted")
+    TIME_LIMIT = "time_limit", _("Its time limit was reached")
+    IDLE = "idle", _("Its GPUs did nothing")
 
 
 class Behaviour(StrEnum):
@@ -126,10 +127,10 @@ AFTER: dict[str, Next | dict[Behaviour, Next]] = {
 class IdleAction(models.TextChoices):
     """What becomes of a job that holds GPUs and does not use them."""
 
-    OFF = "off", "Nothing"
-    WARN = "warn", "Warn its owner"
-    STOP = "stop", "Warn, then stop it"
-    OPPORTUNISTIC = "opportunistic", "Warn, then make it opportunistic"
+    OFF = "off", _("Nothing")
+    WARN = "warn", _("Warn its owner")
+    STOP = "stop", _("Warn, then stop it")
+    OPPORTUNISTIC = "opportunistic", _("Warn, then make it opportunistic")
 
 
 IDLE_ENDS = frozenset({IdleAction.STOP, IdleAction.OPPORTUNISTIC})
@@ -139,12 +140,12 @@ IDLE_ENDS = frozenset({IdleAction.STOP, IdleAction.OPPORTUNISTIC})
 class IdleEnd(models.TextChoices):
     """Why a warning of idle GPUs is over."""
 
-    WORKED = "worked", "Its GPUs work again"
-    UNKNOWN = "unknown", "Nothing is known of its GPUs"
-    EXEMPT = "exempt", "It was exempted"
-    POLICY = "policy", "The policy was changed"
-    STOPPED = "stopped", "It was stopped for it"
-    OVER = "over", "The attempt ended"
+    WORKED = "worked", _("Its GPUs work again")
+    UNKNOWN = "unknown", _("Nothing is known of its GPUs")
+    EXEMPT = "exempt", _("It was exempted")
+    POLICY = "policy", _("The policy was changed")
+    STOPPED = "stopped", _("It was stopped for it")
+    OVER = "over", _("The attempt ended")
 
 
 class IllegalMove(Exception):

@@ -11,6 +11,8 @@ from uuid import UUID
 from django.conf import settings
 from django.core.mail import EmailMultiAlternatives
 from django.template.loader import render_to_string
+from django.utils import translation
+from django.utils.translation import gettext as _
 
 from portal.accounts.models import User
 from portal.notices.models import Notice
@@ -22,7 +24,13 @@ MOST_LISTED = 200
 
 
 def letter(*, key: UUID, user: User, notices: Sequence[Notice]) -> EmailMultiAlternatives:
-    """The message about these notices, with a Message-ID that is the same each time it is sent."""
+    """The message about these notices, with a Message-ID that is the same each time it is sent; in
+    the user's own language, where one was chosen."""
+    with translation.override(user.language or settings.LANGUAGE_CODE):
+        return _letter(key, user, notices)
+
+
+def _letter(key: UUID, user: User, notices: Sequence[Notice]) -> EmailMultiAlternatives:
     context = {
         "cluster_name": settings.CLUSTER_NAME,
         "url": settings.URL,
@@ -66,7 +74,7 @@ def _subject(notices: Sequence[Notice]) -> str:
         one = notices[0]
         text = f"{one.job.label} {JobNotice(one.kind).label}: {one.message}"
     else:
-        text = f"{len(notices)} changes of your jobs: {_sums(notices)}"
+        text = _("%(count)s changes of your jobs: %(sums)s") % {"count": len(notices), "sums": _sums(notices)}
     line = f"[{settings.CLUSTER_NAME}] {_clean(text)}"
     return line if len(line) <= MOST_SUBJECT else f"{line[: MOST_SUBJECT - 1]}…"
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 
 class JobNotice(models.TextChoices):
     """What the owner of a job can be told of, in the words of the job file's ``notify``."""
 
-    RUNNING = "running", "runs"
-    SUCCEEDED = "succeeded", "succeeded"
-    FAILED = "failed", "failed"
-    STOPPED = "stopped", "was stopped"
-    RETRIED = "retried", "waits for another attempt"
-    PREEMPTED = "preempted", "is preempted"
-    WARNED = "warned", "is warned"
+    RUNNING = "running", _("runs")
+    SUCCEEDED = "succeeded", _("succeeded")
+    FAILED = "failed", _("failed")
+    STOPPED = "stopped", _("was stopped")
+    RETRIED = "retried", _("waits for another attempt")
+    PREEMPTED = "preempted", _("is preempted")
+    WARNED = "warned", _("is warned")
 
 
 J = JobNotice
@@ -41,21 +42,21 @@ OF_JOB_EVENTS: Mapping[str, tuple[JobNotice, ...]] = {
 class Told(models.TextChoices):
     """What the webhook can be told of."""
 
-    JOB_RUNNING = "job.running", "A job runs"
-    JOB_SUCCEEDED = "job.succeeded", "A job succeeded"
-    JOB_FAILED = "job.failed", "A job failed"
-    JOB_STOPPED = "job.stopped", "A job was stopped"
-    JOB_RETRIED = "job.retried", "A job waits for another attempt"
-    JOB_PREEMPTED = "job.preempted", "A job, or tasks of it, are preempted"
-    JOB_WARNED = "job.warned", "A job is about to be ended, or its GPUs do nothing"
-    NODE_LOST = "node.lost", "A node is lost"
-    NODE_BACK = "node.back", "A node reports, for the first time or again"
-    NODE_SILENT = "node.silent", "Most nodes fell silent together"
-    NODE_GPU = "node.gpu", "A GPU is faulty, well again, or not there any more"
-    NODE_CLOCK = "node.clock", "A node's clock is wrong"
-    NODE_INTENT = "node.intent", "A node was opened, cordoned or drained"
-    QUOTA_AT_RISK = "quota.at_risk", "Quota could not be had now, since hardware is bad"
-    QUOTA_SAFE = "quota.safe", "Quota can be had again"
+    JOB_RUNNING = "job.running", _("A job runs")
+    JOB_SUCCEEDED = "job.succeeded", _("A job succeeded")
+    JOB_FAILED = "job.failed", _("A job failed")
+    JOB_STOPPED = "job.stopped", _("A job was stopped")
+    JOB_RETRIED = "job.retried", _("A job waits for another attempt")
+    JOB_PREEMPTED = "job.preempted", _("A job, or tasks of it, are preempted")
+    JOB_WARNED = "job.warned", _("A job is about to be ended, or its GPUs do nothing")
+    NODE_LOST = "node.lost", _("A node is lost")
+    NODE_BACK = "node.back", _("A node reports, for the first time or again")
+    NODE_SILENT = "node.silent", _("Most nodes fell silent together")
+    NODE_GPU = "node.gpu", _("A GPU is faulty, well again, or not there any more")
+    NODE_CLOCK = "node.clock", _("A node's clock is wrong")
+    NODE_INTENT = "node.intent", _("A node was opened, cordoned or drained")
+    QUOTA_AT_RISK = "quota.at_risk", _("Quota could not be had now, since hardware is bad")
+    QUOTA_SAFE = "quota.safe", _("Quota can be had again")
 
 
 OF_NODE_EVENTS: Mapping[str, Told] = {
@@ -77,6 +78,6 @@ DELIVERED = [*Told.choices, (PING, "A test"), (LEFT_OUT, "Deliveries were left o
 
 
 class SendingState(models.TextChoices):
-    WAITING = "waiting", "Waiting"
-    SENT = "sent", "Sent"
-    GIVEN_UP = "given_up", "Given up"
+    WAITING = "waiting", _("Waiting")
+    SENT = "sent", _("Sent")
+    GIVEN_UP = "given_up", _("Given up")

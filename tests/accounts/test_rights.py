@@ -233,7 +233,7 @@ CASES = {
     "webhook_delete": Case("webhook.set", "DELETE", "webhook", None, 403),
 }
 OWN_AFFAIRS = {
-    "login", "me", "token_list", "token_create", "token_revoke",
+    "login", "me", "me_change", "token_list", "token_create", "token_revoke",
     "secret_list", "secret_set", "secret_delete", "user_import_template",
     "registry_login_list", "registry_login_set", "registry_login_delete",
     "code_list", "sample_list", "code_limits", "code_upload", "code_forget",

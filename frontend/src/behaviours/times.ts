@@ -1,29 +1,27 @@
 /** `data-moment`: a time in the reader's own zone. `data-ticking`: how long since, counting on. `data-until`: how long
  * until then, counting down. */
 
-const today = new Intl.DateTimeFormat(undefined, { timeStyle: "medium", hourCycle: "h23" });
-const sameYear = new Intl.DateTimeFormat(undefined, {
+import { language, units } from "../language.ts";
+
+const today = new Intl.DateTimeFormat(language, { timeStyle: "medium", hourCycle: "h23" });
+const sameYear = new Intl.DateTimeFormat(language, {
   month: "short",
   day: "numeric",
   hour: "2-digit",
   minute: "2-digit",
   hourCycle: "h23",
 });
-const other = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
-const full = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
-const UNITS: readonly [string, number][] = [
-  ["d", 86_400],
-  ["h", 3_600],
-  ["min", 60],
-  ["s", 1],
-];
+const other = new Intl.DateTimeFormat(language, { dateStyle: "medium" });
+const full = new Intl.DateTimeFormat(language, { dateStyle: "full", timeStyle: "long" });
+const SIZES = [86_400, 3_600, 60, 1];
+const UNITS = SIZES.map((size, place): [string, number] => [units[place] ?? "", size]);
 
 /** `75` seconds as `1 min 15 s`: the two largest units that are not nothing. */
 export function spanWords(seconds: number): string {
   const whole = Math.max(0, Math.floor(seconds));
   const place = UNITS.findIndex(([, size]) => whole >= size);
   const unit = UNITS[place];
-  if (!unit) return "0 s";
+  if (!unit) return `0 ${units[3]}`;
   const next = UNITS[place + 1];
   const rest = next ? Math.floor((whole % unit[1]) / next[1]) : 0;
   return `${Math.floor(whole / unit[1])} ${unit[0]}${next && rest ? ` ${rest} ${next[0]}` : ""}`;

@@ -2,6 +2,7 @@
 
 import uPlot from "uplot";
 
+import { language } from "../language.ts";
 import { type ChartData, type ChartLine, colourOf, dashOf, numberWords, stackedUp, timeWords } from "./data.ts";
 
 const AXIS = { width: 52, height: 28 };
@@ -121,7 +122,7 @@ function xAxis(data: ChartData): uPlot.Axis {
     ...look(),
     size: AXIS.height,
     space: 80,
-    values: (_, splits, __, ___, step) => timeWords(splits, step, document.documentElement.lang || undefined),
+    values: (_, splits, __, ___, step) => timeWords(splits, step, language),
   };
 }
 

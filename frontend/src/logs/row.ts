@@ -1,5 +1,6 @@
 /** One line of the log as an element. Only text nodes carry what the job wrote. */
 
+import { language } from "../language.ts";
 import { MARK, STDERR, type Line, type TaskName } from "./lines.ts";
 
 export interface RowLook {
@@ -11,7 +12,7 @@ export interface RowLook {
   current: boolean;
 }
 
-const clock = new Intl.DateTimeFormat(undefined, {
+const clock = new Intl.DateTimeFormat(language, {
   hour: "2-digit",
   minute: "2-digit",
   second: "2-digit",
@@ -23,7 +24,7 @@ export function clockWords(ms: number): string {
   return day.format(new Date(ms));
 }
 
-const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+const day = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "long" });
 
 export function rowElement(line: Line, look: RowLook): HTMLElement {
   const row = document.createElement("div");

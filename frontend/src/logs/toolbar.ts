@@ -1,5 +1,6 @@
 /** The buttons over a log: what this browser remembers (times, wrap), follow, and the search. */
 
+import { language } from "../language.ts";
 import type { FeedState } from "./feed.ts";
 import { part, remember, remembered } from "./parts.ts";
 import type { LogView } from "./view.ts";
@@ -53,7 +54,7 @@ export class Toolbar {
 
   setCount(lines: number): void {
     this.#root.classList.toggle("is-empty", lines === 0);
-    part(this.#root, "count").textContent = new Intl.NumberFormat().format(lines);
+    part(this.#root, "count").textContent = new Intl.NumberFormat(language).format(lines);
   }
 
   /** Lines have come or gone: what was found may stand elsewhere. */

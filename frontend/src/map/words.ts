@@ -1,8 +1,9 @@
 /** What the map says, in the page's language: the template gives each sentence as `data-word-…`. */
+import { language } from "../language.ts";
 import type { Spot } from "./draw.ts";
 import { BANDS, type Look } from "./looks.ts";
 
-const numbers = new Intl.NumberFormat();
+const numbers = new Intl.NumberFormat(language);
 
 export class Words {
   readonly root: HTMLElement;

@@ -6,9 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 import django_filters
+from django.conf import settings
 from django.http import HttpResponseBase
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import serializers
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
@@ -17,12 +18,13 @@ from rest_framework.response import Response
 from portal.accounts.models import ClusterRole, Scope, Token
 from portal.accounts.rest import ApiView
 from portal.accounts.selectors import token_get, tokens_of
-from portal.accounts.services import NewToken, sign_in, token_create, token_revoke
+from portal.accounts.services import NewToken, language_set, sign_in, token_create, token_revoke
 from portal.common.filters import ChoicesFilter, GivenFilter
 from portal.common.serializers import Answer, Body, Text, Whole
 
 MOST_DAYS = 3650
 LOGIN_DAYS = 30
+LANGUAGE = "of one's pages and mails; empty: as the browser asks. The API itself speaks English"
 
 
 class TokenBody(Body):
@@ -74,6 +76,14 @@ class MeAnswer(Answer):
     email = serializers.CharField(allow_blank=True)
     role = serializers.ChoiceField(ClusterRole.choices)
     scope = serializers.ChoiceField(Scope.choices, help_text="what this token or session may be used for")
+    language = serializers.ChoiceField(settings.LANGUAGES, allow_blank=True, help_text=LANGUAGE)
+
+
+class MeBody(Body):
+    language = serializers.ChoiceField(settings.LANGUAGES, allow_blank=True, help_text=LANGUAGE)
+
+
+CHINESE = OpenApiExample("Pages in Chinese", {"language": "zh-hans"}, request_only=True)
 
 
 def _shown(made: NewToken) -> dict[str, Any]:
@@ -138,7 +148,19 @@ class MeView(ApiView):
     @extend_schema(operation_id="me", responses=MeAnswer)
     def get(self, request: Request) -> Response:
         """The account behind the request, and what the token may be used for."""
+        return self._answer(request)
+
+    @extend_schema(operation_id="me_change", request=MeBody, responses=MeAnswer, examples=[CHINESE])
+    def patch(self, request: Request) -> Response:
+        """Chooses the language of one's pages and mails."""
+        language_set(user=self.user, language=self.body(MeBody)["language"], now=timezone.now())
+        return self._answer(request)
+
+    def _answer(self, request: Request) -> Response:
         user, auth = self.user, request.auth
         scope = auth.scope if isinstance(auth, Token) else Scope.ADMIN
-        me = {"id": user.pk, "username": user.username, "email": user.email, "role": user.role, "scope": scope}
+        me = {
+            "id": user.pk, "username": user.username, "email": user.email, "role": user.role, "scope": scope,
+            "language": user.language,
+        }  # fmt: skip
         return Response(MeAnswer(me).data)

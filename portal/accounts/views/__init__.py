@@ -1,6 +1,7 @@
 """Pages of accounts."""
 
 from portal.accounts.views.account import (
+    language,
     login_page,
     logout_page,
     password_change,
@@ -15,6 +16,7 @@ __all__ = [
     "audit",
     "ssh_key_end",
     "ssh_keys",
+    "language",
     "login_page",
     "logout_page",
     "password_change",

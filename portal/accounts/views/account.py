@@ -17,13 +17,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
-from portal.accounts.forms import LoginForm, PasswordForm, TokenForm
+from portal.accounts.forms import LanguageForm, LoginForm, PasswordForm, TokenForm
 from portal.accounts.kept import PREFIX, fields_kept
 from portal.accounts.models import Scope
 from portal.accounts.pages import PageRequest
 from portal.accounts.selectors import token_get, tokens_of
-from portal.accounts.services import sign_in, token_create, token_revoke, user_set_password
+from portal.accounts.services import language_set, sign_in, token_create, token_revoke, user_set_password
 from portal.common.errors import Refused
+from portal.common.languages import language_keep
 
 
 @sensitive_post_parameters("password")
@@ -70,6 +71,19 @@ def _safe_target(request: PageRequest) -> str:
 def logout_page(request: PageRequest) -> HttpResponse:
     logout(request)
     return redirect(settings.LOGOUT_REDIRECT_URL)
+
+
+@require_POST
+def language(request: PageRequest) -> HttpResponse:
+    """Another language, here and, of somebody who is logged in, from now on; back to the page where it was chosen."""
+    form = LanguageForm(request.POST)
+    response = redirect(_safe_target(request))
+    if form.is_valid():
+        chosen = form.cleaned_data["language"]
+        if request.user.is_authenticated:
+            language_set(user=request.user, language=chosen, now=timezone.now())
+        language_keep(response, chosen)
+    return response
 
 
 @login_required
@@ -129,6 +143,7 @@ def _profile(request: PageRequest, *, status: int = 200, **more: object) -> Http
     context = {
         "tokens": tokens_of(user=request.user),
         "password_form": PasswordForm(),
+        "language_form": LanguageForm({"language": request.user.language}),
         "token_form": TokenForm(),
         "now": timezone.now(),
         **more,

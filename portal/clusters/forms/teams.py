@@ -17,7 +17,7 @@ from portal.common.priorities import PRIORITY_CLASSES, priority_name
 
 _TEXT = {"class": "form-control"}
 _SELECT = {"class": "form-select"}
-_CLASSES = [(name, priority_name(number)) for name, number in PRIORITY_CLASSES.items()]
+_CLASSES = [(name, _(priority_name(number))) for name, number in PRIORITY_CLASSES.items()]
 MOST = 1_000_000
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
 
 from portal.clusters.models.teams import VirtualCluster
 
@@ -12,8 +13,8 @@ from portal.clusters.models.teams import VirtualCluster
 class SecretKind(models.TextChoices):
     """What is stored: something that job files refer to, or the log-in to an image registry."""
 
-    SECRET = "secret", "Secret"  # noqa: S105  # no password
-    REGISTRY = "registry", "Registry log-in"
+    SECRET = "secret", _("Secret")  # noqa: S105  # no password
+    REGISTRY = "registry", _("Registry log-in")
 
 
 class StoredSecret(models.Model):

@@ -13,7 +13,7 @@ from nacl.signing import VerifyKey
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.clusters.models import Node, NodeEvent
-from portal.clusters.states import INTENT_MOVES, NodeIntent
+from portal.clusters.states import INTENT_MOVES
 from portal.common.converters import Name
 from portal.common.errors import Conflict, Fault, Invalid
 from portal.common.live import announce
@@ -67,7 +67,7 @@ def node_set_intent(*, node: Node, intent: str, reason: str, actor: str, now: da
         if not moved and node.intent != intent:
             raise Conflict(f"Node {node.name} is {node.intent}; it cannot become {intent}.")
         if moved:
-            words = f"Node {node.name} is {NodeIntent(intent).label.lower()}" + (f": {reason}" if reason else ".")
+            words = f"Node {node.name} is {intent}" + (f": {reason}" if reason else ".")
             node_event(node=node, code=f"intent_{intent}", message=words, now=now, actor=actor)
             after = {"intent": intent, "reason": reason}
             audit_write(Audited.NODE_INTENT, actor=actor, target=node.name, now=now, before=before, after=after)

@@ -48,7 +48,7 @@ def secret_delete(
     with transaction.atomic():
         known = StoredSecret.objects.filter(**_owner(owner), kind=kind, name=name).first()
         if known is None:
-            raise NotFound(kind.label.lower(), name)
+            raise NotFound("registry log-in" if kind == SecretKind.REGISTRY else "secret", name)
         known.delete()
         _audit(owner, kind, name, actor, now, before=_told(known), after=None)
 

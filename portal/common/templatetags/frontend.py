@@ -89,14 +89,15 @@ def span(length: timedelta) -> str:
 def span_words(span: timedelta) -> str:
     """``75 s`` as ``1 min 15 s``: the two largest units that are not nothing."""
     seconds = max(0, int(span.total_seconds()))
-    units = [("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)]
+    words = gettext("d h min s").split()
+    units = list(zip(words, (86_400, 3_600, 60, 1), strict=True))
     for place, (unit, size) in enumerate(units):
         count, rest = divmod(seconds, size)
         if count:
             lesser, lesser_size = units[min(place + 1, len(units) - 1)]
             more = f" {rest // lesser_size} {lesser}" if rest // lesser_size and lesser != unit else ""
             return f"{count} {unit}{more}"
-    return "0 s"
+    return f"0 {words[-1]}"
 
 
 CLASSES = (gettext_noop("Critical"), gettext_noop("Production"), gettext_noop("Test"), gettext_noop("Opportunistic"))
@@ -134,4 +135,4 @@ def gpus(count: int) -> str:
 @register.filter
 def class_words(name: PriorityClass) -> str:
     """A priority class as screens name it."""
-    return priority_name(PRIORITY_CLASSES[name])
+    return gettext(priority_name(PRIORITY_CLASSES[name]))

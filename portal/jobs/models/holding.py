@@ -7,6 +7,7 @@ import uuid
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
 
 from portal.clusters.models import Gpu, VirtualCluster
 from portal.jobs.models.attempt import JobAttempt, TaskAttempt
@@ -16,8 +17,8 @@ from portal.jobs.models.job import Job, Task
 class Standing(models.TextChoices):
     """By what right a leaf cell is held."""
 
-    GUARANTEED = "guaranteed", "Guaranteed"
-    BORROWED = "borrowed", "Borrowed"
+    GUARANTEED = "guaranteed", _("Guaranteed")
+    BORROWED = "borrowed", _("Borrowed")
 
 
 class Allocation(models.Model):

@@ -66,7 +66,7 @@ def _check_may(row: Job, read: Job, new: int) -> None:
     if (row.priority, row.vc_id) != (old, read.vc_id):
         raise Conflict(f"{row.label} has another priority or virtual cluster by now. Look again.")
     if row.state not in CLASS_CHANGES:
-        raise Conflict(f"{row.label} {row.get_state_display().lower()} already; its priority does not matter any more.")
+        raise Conflict(f"{row.label} {row.state} already; its priority does not matter any more.")
     if row.state != JobState.WAITING and min(old, new) < 0:
         raise Conflict(
             f"{row.label} runs: only while it waits can it become opportunistic, or be so no more. "

@@ -65,4 +65,4 @@ def _stop_waiting(job: Job, message: str, actor: User, now: datetime) -> None:
         return
     job.refresh_from_db()
     if job.state in JOB_OVER:
-        raise Conflict(f"{job.label} is over already: it {job.get_state_display().lower()}.")
+        raise Conflict(f"{job.label} is over already: it {job.state}.")

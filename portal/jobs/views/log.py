@@ -146,7 +146,7 @@ def _by_state(roles: Sequence[RoleState], tasks: Sequence[Task], shown: LogShown
 
 
 def _role(one: RoleState, tasks: list[Task], shown: LogShown | None) -> RoleTasks:
-    counts = [(state, state.label, one.tasks[state]) for state in NEEDS_LOOKING_AT if one.tasks.get(state)]
+    counts = [(state, str(state.label), one.tasks[state]) for state in NEEDS_LOOKING_AT if one.tasks.get(state)]
     if len(tasks) < FOLDED_FROM:
         return RoleTasks(one.role, counts, [StateGroup("", "", tasks, False)], False)
     numbers = Counter(task.state for task in tasks)
@@ -154,7 +154,7 @@ def _role(one: RoleState, tasks: list[Task], shown: LogShown | None) -> RoleTask
     for state in NEEDS_LOOKING_AT:
         if numbers[state]:
             same = [task for task in tasks if task.state == state]
-            groups.append(StateGroup(state, state.label, same, _folded(same, shown, first=not groups)))
+            groups.append(StateGroup(state, str(state.label), same, _folded(same, shown, first=not groups)))
     return RoleTasks(one.role, counts, groups, True)
 
 

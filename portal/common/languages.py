@@ -1,0 +1,49 @@
+"""The language of a page: what its reader chose, else what the browser asks for. Programs are answered in English."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.utils import translation
+from django.utils.cache import patch_vary_headers
+
+PROGRAMS = ("/api/", "/rest-server/", "/node/code/", "/healthz")
+"""What begins so is read by programs: its language is English."""
+
+CHOICES = tuple(code for code, _ in settings.LANGUAGES)
+A_YEAR_S = 365 * 24 * 3600
+
+
+class PageLanguage:
+    """Pages in the language of who reads them. Of a request by a program nothing is asked and nothing is set."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.path_info.startswith(PROGRAMS):
+            return self.get_response(request)
+        language = page_language(request)
+        with translation.override(language):
+            response = self.get_response(request)
+        patch_vary_headers(response, ("Accept-Language",))
+        response.headers.setdefault("Content-Language", language)
+        return response
+
+
+def page_language(request: HttpRequest) -> str:
+    """What the account says, else what this browser was told, else the best of what it asks for."""
+    chosen: str = getattr(request.user, "language", "")
+    return chosen if chosen in CHOICES else translation.get_language_from_request(request)
+
+
+def language_keep(response: HttpResponse, language: str) -> None:
+    """Tell the browser: for the log-in page, and for who has no account. Empty: forget what it was told."""
+    if not language:
+        response.delete_cookie(settings.LANGUAGE_COOKIE_NAME, samesite="Lax")
+        return
+    response.set_cookie(
+        settings.LANGUAGE_COOKIE_NAME, language, max_age=A_YEAR_S, samesite="Lax", secure=settings.HTTPS, httponly=True
+    )
