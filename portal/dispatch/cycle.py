@@ -107,7 +107,10 @@ def _cycle(now: datetime) -> Cycle:
         applied = apply(plan=plan, loaded=loaded, now=now)
     # 5. Where everybody stands, for the pages.
     if told:
-        queue_keep((loaded.jobs[wait.job.id], wait.place) for wait in plan.waits)
+        queue_keep(
+            ((loaded.jobs[wait.job.id], wait.place) for wait in plan.waits),
+            reserved=[loaded.jobs[job] for job in plan.reservations],
+        )
     _kept[:] = [engine]
     times.append(time.perf_counter())
     return Cycle(applied, *((end - begin) * 1000 for begin, end in pairwise(times)))

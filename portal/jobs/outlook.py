@@ -7,9 +7,9 @@ the next plan; without it pages say that they do not know yet.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 from redis import RedisError
@@ -26,10 +26,12 @@ STARTS_KEPT_S = 180
 
 class Queue(msgspec.Struct, frozen=True):
     """Waiting jobs in the order of the plan. ``places`` count from 1 among those of a virtual cluster that want the
-    same hardware; 0: the job is not in the order (it is paused, or waits for another)."""
+    same hardware; 0: the job is not in the order (it is paused, or waits for another). ``reserved``: for these of them
+    the plan keeps GPUs free until they can start."""
 
     jobs: list[int]
     places: list[int]
+    reserved: list[int] = []
 
 
 class StartRange(msgspec.Struct, frozen=True):
@@ -79,10 +81,11 @@ class Starts(msgspec.Struct, frozen=True):
 Made = TypeVar("Made")
 
 
-def queue_keep(waits: Iterable[tuple[int, int | None]]) -> None:
-    """Keep the plan's order: job and place. Without effect while Redis is away."""
+def queue_keep(waits: Iterable[tuple[int, int | None]], *, reserved: Collection[int] = ()) -> None:
+    """Keep the plan's order: job and place; and for which jobs it keeps GPUs. Without effect while Redis is away."""
     listed = list(waits)
-    _keep(QUEUE_KEY, Queue([job for job, _ in listed], [place or 0 for _, place in listed]), QUEUE_KEPT_S)
+    order = Queue([job for job, _ in listed], [place or 0 for _, place in listed], [*reserved])
+    _keep(QUEUE_KEY, order, QUEUE_KEPT_S)
 
 
 def queue_reorder(jobs: Sequence[int]) -> None:
@@ -92,20 +95,39 @@ def queue_reorder(jobs: Sequence[int]) -> None:
     moved = {*jobs} & places.keys()
     order = iter([job for job in jobs if job in moved])
     now = [next(order) if job in moved else job for job in places]
-    queue_keep((job, places[job] if job == was else None) for job, was in zip(now, places, strict=True))
+    waits = ((job, places[job] if job == was else None) for job, was in zip(now, places, strict=True))
+    queue_keep(waits, reserved=queue_reserved())
 
 
 Places = Mapping[int, int | None]
 
 
+class _Order(NamedTuple):
+    places: Places
+    reserved: frozenset[int]
+
+
 def queue_read() -> Places:
     """The waiting jobs and their places, in the last plan's order; empty when there is none to be read."""
-    return _read(QUEUE_KEY, _places) or {}
+    return _order().places
 
 
-def _places(kept: bytes) -> Places:
+def queue_reserved() -> frozenset[int]:
+    """The jobs for which the last plan keeps GPUs free; none when there is no plan to be read."""
+    return _order().reserved
+
+
+def _order() -> _Order:
+    return _read(QUEUE_KEY, _ordered) or _NO_ORDER
+
+
+_NO_ORDER = _Order({}, frozenset())
+
+
+def _ordered(kept: bytes) -> _Order:
     queue = msgspec.msgpack.decode(kept, type=Queue)
-    return {job: place or None for job, place in zip(queue.jobs, queue.places, strict=True)}
+    places = {job: place or None for job, place in zip(queue.jobs, queue.places, strict=True)}
+    return _Order(places, frozenset(queue.reserved))
 
 
 def starts_keep(starts: Starts) -> None:

@@ -237,6 +237,8 @@ class Queued(Answer, frozen=True, kw_only=True):
     gpu_count: int
     submitted_at: datetime
     start: Start | None
+    reserved: bool
+    kept_gpus: int
     job: int | None
     label: str | None
     waiting_code: str | None

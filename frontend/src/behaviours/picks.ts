@@ -1,6 +1,23 @@
+/** Which rows of a list are chosen, whether they are in sight or not. */
+export class Picks {
+  readonly #chosen = new Set<string>();
+
+  note(value: string, chosen: boolean): void {
+    if (chosen) this.#chosen.add(value);
+    else this.#chosen.delete(value);
+  }
+
+  /** Of the rows in sight: which are chosen, how many, and whether all. */
+  shown(values: readonly string[]): { chosen: boolean[]; count: number; all: "none" | "some" | "all" } {
+    const chosen = values.map((value) => this.#chosen.has(value));
+    const count = chosen.filter(Boolean).length;
+    return { chosen, count, all: count === 0 ? "none" : count === values.length ? "all" : "some" };
+  }
+}
+
 /** `data-picks="id"` on a form: the rows chosen in that part stay chosen when it is fetched anew; how many they are. */
 export function picks(element: HTMLElement): void {
-  const chosen = new Set<string>();
+  const chosen = new Picks();
   const part = (): HTMLElement | null => document.getElementById(element.dataset["picks"] as string);
   const boxes = (): HTMLInputElement[] => [
     ...(part()?.querySelectorAll<HTMLInputElement>('input[type="checkbox"][name="job"]') ?? []),
@@ -10,18 +27,15 @@ export function picks(element: HTMLElement): void {
 
   const show = (): void => {
     const there = boxes();
-    for (const box of there) box.checked = chosen.has(box.value);
-    const number = there.filter((box) => box.checked).length;
-    if (count) count.textContent = String(number);
+    const shown = chosen.shown(there.map((box) => box.value));
+    there.forEach((box, place) => (box.checked = shown.chosen[place] === true));
+    if (count) count.textContent = String(shown.count);
     if (all) {
-      all.checked = number > 0 && number === there.length;
-      all.indeterminate = number > 0 && number < there.length;
+      all.checked = shown.all === "all";
+      all.indeterminate = shown.all === "some";
     }
   };
-  const note = (box: HTMLInputElement): void => {
-    if (box.checked) chosen.add(box.value);
-    else chosen.delete(box.value);
-  };
+  const note = (box: HTMLInputElement): void => chosen.note(box.value, box.checked);
 
   document.addEventListener("change", (event) => {
     const box = event.target as HTMLInputElement;

@@ -231,6 +231,8 @@ class QueueAnswer(Answer):
     gpu_count = serializers.IntegerField()
     submitted_at = serializers.DateTimeField()
     start = StartAnswer(allow_null=True, help_text="null: no estimate yet")
+    reserved = serializers.BooleanField(help_text="GPUs are kept free until it can start")
+    kept_gpus = serializers.IntegerField(help_text="GPUs that others are leaving for it")
     job = serializers.IntegerField(allow_null=True, help_text="the job's id")
     label = serializers.CharField(allow_null=True, help_text="user/name#run")  # type: ignore[assignment]  # a field, which DRF takes out of the class
     waiting_code = serializers.CharField(allow_null=True, allow_blank=True)

@@ -51,7 +51,7 @@ class PriorityBody(Body):
 
 
 class PlaceBody(Body):
-    """One of the three."""
+    """One of the first three."""
 
     to = serializers.ChoiceField(
         ["front", "own"], required=False, help_text="before all of its class; or where it would stand by itself"
@@ -59,8 +59,13 @@ class PlaceBody(Body):
     before = Whole(min_value=1, max_value=FURTHEST_ID, required=False, help_text="id of a waiting job")
     after = Whole(min_value=1, max_value=FURTHEST_ID, required=False, help_text="id of a waiting job")
 
+    seen = serializers.ListField(
+        child=Whole(min_value=1, max_value=FURTHEST_ID), max_length=200, default=list,
+        help_text="ids of waiting jobs in the order from which the place was chosen: 409 where it is another by now",
+    )  # fmt: skip
+
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        if len(attrs) != 1:
+        if len(attrs.keys() - {"seen"}) != 1:
             raise ValidationError("Name one of `to`, `before` and `after`.")
         return attrs
 
@@ -139,17 +144,19 @@ class PlaceView(ApiView):
         operation_id="job_place", request=PlaceBody, responses={200: JobDetailAnswer},
         examples=[
             OpenApiExample("to the front", {"to": "front"}, request_only=True),
-            OpenApiExample("before another", {"before": 4711}, request_only=True),
+            OpenApiExample("before another", {"before": 4711, "seen": [4711, 4712, 4715]}, request_only=True),
         ],
     )  # fmt: skip
     def post(self, request: Request, job_id: int) -> Response:
         """Moves a waiting job in the queue of its virtual cluster and class. Leads and administrators move it among all
         that wait there: it and those that stand before it keep these places, whatever their users have used of late. An
         owner who is no lead moves it among the owner's own. `{"to": "own"}` lets it stand where it would by itself. 409
-        when it, or the other job, does not wait there (any more), or for a place behind the first 200."""
+        when it, or the other job, does not wait there (any more), for a place behind the first 200, and when the jobs
+        in `seen` that still wait stand in another order than there."""
         job = job_with_right(user=self.user, job_id=job_id, action=Action.JOB_ORDER)
         asked = self.body(PlaceBody)
-        place = Place(asked.get("before"), asked.get("after"), own=asked.get("to") == "own")
+        own, seen = asked.get("to") == "own", tuple(asked["seen"])
+        place = Place(asked.get("before"), asked.get("after"), own=own, seen=seen)
         job_place(job=job, to=place, actor=self.user, now=timezone.now())
         return Response(job_detail(job_listed(user=self.user, job_id=job_id)))
 

@@ -54,6 +54,8 @@ def _queued(queued: Queued, sight: JobSight) -> dict[str, Any]:
         **{name: getattr(job, name) for name in _COLUMNS},
         "place": queued.place,
         "start": queued.start,
+        "reserved": queued.reserved,
+        "kept_gpus": queued.kept.gpus if queued.kept else 0,
         "vc": job.vc.name,
         "user": job.user.username,
         "job": job.pk if known else None,

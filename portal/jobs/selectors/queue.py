@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.db.models import Aggregate, QuerySet, TextField
 
-from portal.jobs.models import Job
-from portal.jobs.outlook import Places, Score, StartRange, queue_read, starts_read
+from portal.common.prepared import Among, Prepared
+from portal.jobs.models import Claim, Job
+from portal.jobs.outlook import Places, Score, StartRange, queue_read, queue_reserved, starts_read
 from portal.jobs.selectors.lists import jobs_sized
 from portal.jobs.states import JobState
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """GPUs that others are leaving for a job: how many, on which nodes, since when."""
+
+    gpus: int
+    nodes: list[str]
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Queued:
-    """A waiting job. ``place``: in the order of its virtual cluster, None where the last plan gives it none."""
+    """A waiting job. ``place``: in the order of its virtual cluster, None where the last plan gives it none.
+    ``reserved``: the plan keeps GPUs free for it; ``kept``: others are leaving these for it."""
 
     job: Job
     place: int | None
     start: StartRange | None
+    reserved: bool = False
+    kept: Kept | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +87,32 @@ class IdText(Aggregate):
 
 
 def queue_rows(*, ids: Sequence[int]) -> list[Queued]:
-    """The jobs of these ids, in this order; two queries and two readings of what the scheduler left."""
-    places, ranges = queue_read(), starts_read().ranges
-    return [Queued(job, places.get(job.pk), ranges.get(job.pk)) for job in jobs_sized(ids=ids)]
+    """The jobs of these ids, in this order; three queries and two readings of what the scheduler left."""
+    places, reserved, ranges, kept = queue_read(), queue_reserved(), starts_read().ranges, gpus_kept(jobs=ids)
+    return [
+        Queued(job, places.get(job.pk), ranges.get(job.pk), job.pk in reserved, kept.get(job.pk))
+        for job in jobs_sized(ids=ids)
+    ]
+
+
+def gpus_kept(*, jobs: Sequence[int]) -> dict[int, Kept]:
+    """What others are leaving for these jobs. One query."""
+    found: dict[int, list[tuple[str, datetime]]] = defaultdict(list)
+    for job, node, since in _CLAIMS(jobs=jobs) if jobs else ():
+        found[job].append((node, since))
+    return {
+        job: Kept(len(rows), sorted({node for node, _ in rows}), min(since for _, since in rows))
+        for job, rows in found.items()
+    }
+
+
+_CLAIMS = Prepared(
+    lambda: (
+        Claim.objects.filter(Among("claimant", "jobs"))
+        .order_by()
+        .values_list("claimant", "leaf__node__name", "created_at")
+    )
+)
 
 
 def queue_places(*, jobs: Sequence[Job]) -> dict[int, int]:

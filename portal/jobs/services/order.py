@@ -32,11 +32,12 @@ DEEPEST = 200
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where to: right before or right after another waiting job (its id); ``own``: where it would stand by itself;
-    none of them: to the front."""
+    none of them: to the front. ``seen``: waiting jobs in the order that it was chosen from."""
 
     before: int | None = None
     after: int | None = None
     own: bool = False
+    seen: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +64,15 @@ def job_place(*, job: Job, to: Place, actor: User, now: datetime) -> Job:
     """Move the waiting job, needs user and VC loaded. There already: no change.
 
     Raises Conflict when it or the other one does not wait (any more) in this virtual cluster and class, or is
-    somebody else's to an owner, and for a place too far behind.
+    somebody else's to an owner, for a place too far behind, and when those that were seen stand in another order by
+    now.
     """
     lead = job_sight(user=actor, action=Action.VC_ORDER).covers(user_id=job.user_id, vc_id=job.vc_id)
     with transaction.atomic():
         # One after the other moves something in this virtual cluster.
         VirtualCluster.objects.select_for_update(no_key=True).get(pk=job.vc_id)
         row = _waiting_now(job)
+        _check_seen(row, to.seen)
         rows = _rows(row, only_own=not lead)
         before = [one.pk for one in rows]
         after = _moved(before, job, to) if not to.own else before
@@ -92,6 +95,15 @@ def _waiting_now(job: Job) -> Job:
     if row is None:
         raise Conflict(f"{job.label} does not wait in {job.vc.name} any more; only a waiting job has a place.")
     return row
+
+
+def _check_seen(job: Job, seen: Sequence[int]) -> None:
+    """Jobs that have come or gone since do not matter."""
+    there = set(seen)
+    now = [one for one in queue_ordered(queue_waiting().filter(vc=job.vc_id)) if one in there] if seen else []
+    there = set(now)
+    if now != [one for one in seen if one in there]:
+        raise Conflict(f"The queue of {job.vc.name} has changed meanwhile; {job.label} was not moved. Look again.")
 
 
 def _rows(job: Job, *, only_own: bool) -> list[Row]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -23,26 +23,41 @@ from portal.clusters.selectors import JobSight, job_sights
 from portal.common.errors import Conflict
 from portal.jobs.forms import QueueForm
 from portal.jobs.models import Job
-from portal.jobs.outlook import StartRange
 from portal.jobs.selectors import Queued, job_with_right, queue_ordered, queue_rows, queue_waiting
 from portal.jobs.services import Place, job_place
+from portal.jobs.views.start_scale import Bar, Scale
 
 QUEUE_PAGE = 100
 
 
 @dataclass(slots=True)
 class Line:
-    """A row of the page. ``above`` and ``below``: the jobs on the page past which a button moves it; ``moves``: whether
-    the reader may move it, ``own``: among their own only."""
+    """A row of the page. ``known``: the reader may see which job it is; ``group``: those among which the reader may
+    move it; ``above`` and ``below``: those of them on the page past which a button does; ``bar``: its likely start."""
 
-    job: Job
-    place: int | None
-    start: StartRange | None
+    queued: Queued
     known: bool
-    moves: bool
-    own: bool
+    group: Group | None
     above: int | None = None
     below: int | None = None
+    bar: Bar | None = None
+
+    @property
+    def job(self) -> Job:
+        return self.queued.job
+
+
+class Group(NamedTuple):
+    """Waiting jobs among which the reader moves: those of a virtual cluster and class, or of ``owner`` alone."""
+
+    vc: int
+    priority: int
+    owner: int | None
+
+    @property
+    def key(self) -> str:
+        """As the page names it."""
+        return f"places-{self.vc}-{self.priority}-{self.owner or 'all'}"
 
 
 @login_required
@@ -50,58 +65,95 @@ class Line:
 def queue(request: PageRequest) -> HttpResponse:
     """What waits; of other teams' jobs only whose they are."""
     form = QueueForm(request.GET, user=request.user)
+    return render(request, "jobs/parts/queue.html" if request.htmx else "jobs/queue.html", _shown(request, form))
+
+
+def _shown(request: PageRequest, form: QueueForm) -> dict[str, Any]:
     vc, first = form.chosen.get("vc"), form.chosen.get("first", 0)
     ids = queue_ordered(queue_waiting().filter(vc__name=vc) if vc else queue_waiting())
     lines = _lines(request.user, queue_rows(ids=ids[first : first + QUEUE_PAGE]))
-    context = {
+    seen: dict[Group, list[int]] = {}
+    for line in lines:
+        if line.group:
+            seen.setdefault(line.group, []).append(line.job.pk)
+    return {
         "form": form,
         "rows": lines,
-        "moving": any(line.moves for line in lines),
+        "groups": [(group.key, ",".join(map(str, jobs))) for group, jobs in seen.items()],
+        "scale": _scaled(lines),
         "total": len(ids),
         "first": first,
         "query": urlencode(form.chosen),
         "earlier_query": urlencode({**form.chosen, "first": max(0, first - QUEUE_PAGE)}),
         "later_query": urlencode({**form.chosen, "first": first + QUEUE_PAGE}) if first + QUEUE_PAGE < len(ids) else "",
     }
-    return render(request, "jobs/parts/queue.html" if request.htmx else "jobs/queue.html", context)
+
+
+def _scaled(lines: list[Line]) -> Scale | None:
+    """The scale on which all lines have their likely starts; None where none is known."""
+    starts = [line.queued.start for line in lines if line.queued.start]
+    scale = Scale.over(starts, timezone.now()) if starts else None
+    for line in lines:
+        if scale and line.queued.start:
+            line.bar = scale.bar(line.queued.start)
+    return scale
 
 
 def _lines(user: User, rows: list[Queued]) -> list[Line]:
     sight, orders, leads = job_sights(user=user, actions=[Action.JOB_READ, Action.JOB_ORDER, Action.VC_ORDER])
     lines = [_line(row, sight, orders, leads) for row in rows]
-    groups: dict[tuple[object, ...], list[Line]] = {}
+    last: dict[Group, Line] = {}
     for line in lines:
-        if line.moves:
-            job = line.job
-            groups.setdefault((job.vc_id, job.priority, job.user_id if line.own else None), []).append(line)
-    for group in groups.values():
-        for upper, lower in pairwise(group):
-            upper.below, lower.above = lower.job.pk, upper.job.pk
+        if line.group:
+            if (upper := last.get(line.group)) is not None:
+                upper.below, line.above = line.job.pk, upper.job.pk
+            last[line.group] = line
     return lines
 
 
 def _line(row: Queued, sight: JobSight, orders: JobSight, leads: JobSight) -> Line:
-    whose = {"user_id": row.job.user_id, "vc_id": row.job.vc_id}
+    job = row.job
+    whose = {"user_id": job.user_id, "vc_id": job.vc_id}
     own = not leads.covers(**whose)
-    moves = orders.covers(**whose) and not (own and row.job.led)
-    return Line(row.job, row.place, row.start, sight.covers(**whose), moves, own)
+    moves = orders.covers(**whose) and not (own and job.led)
+    group = Group(job.vc_id, job.priority, job.user_id if own else None) if moves else None
+    return Line(row, sight.covers(**whose), group)
 
 
 @login_required
 @require_POST
 def job_place_page(request: PageRequest, job_id: int) -> HttpResponse:
-    """Moves a waiting job before or behind another, to the front, or back to where it would stand by itself."""
+    """Moves a waiting job before or behind another, to the front, or back to where it would stand by itself. The page
+    that is there already gets its part anew, with what became of it."""
     job = job_with_right(user=request.user, job_id=job_id, action=Action.JOB_ORDER)
+    try:
+        job_place(job=job, to=_asked(request), actor=request.user, now=timezone.now())
+    except Conflict as conflict:
+        told, tell = conflict.detail, messages.warning
+    else:
+        told, tell = _("%(job)s has another place now.") % {"job": job.label}, messages.success
+    form = QueueForm(request.POST, user=request.user)
+    if request.htmx:
+        context = {**_shown(request, form), "told": told, "moved": tell is messages.success}
+        return render(request, "jobs/parts/queue.html", context)
+    tell(request, told)
+    query = urlencode(form.chosen)
+    return redirect(f"{reverse('queue')}?{query}" if query else "queue")
+
+
+def _asked(request: PageRequest) -> Place:
     where, _sign, other = request.POST.get("to", "").partition(":")
-    beside = int(other) if other.isascii() and other.isdigit() and len(other) < 19 else None
+    beside = _number(other)
     if where not in {"front", "own"} and (where not in {"before", "after"} or beside is None):
         raise BadRequest("The form names no place.")
-    place = Place(beside if where == "before" else None, beside if where == "after" else None, own=where == "own")
-    try:
-        job_place(job=job, to=place, actor=request.user, now=timezone.now())
-    except Conflict as conflict:
-        messages.warning(request, conflict.detail)
-    else:
-        messages.success(request, _("%(job)s has another place now.") % {"job": job.label})
-    query = urlencode(QueueForm(request.POST, user=request.user).chosen)
-    return redirect(f"{reverse('queue')}?{query}" if query else "queue")
+    seen = (_number(one) for one in request.POST.get("seen", "").split(",")[:QUEUE_PAGE])
+    return Place(
+        beside if where == "before" else None,
+        beside if where == "after" else None,
+        own=where == "own",
+        seen=tuple(one for one in seen if one is not None),
+    )
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None

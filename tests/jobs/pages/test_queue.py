@@ -7,10 +7,12 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from portal.clusters.models import VirtualCluster
 from portal.clusters.services import member_set, vc_create
 from portal.dispatch.estimates import starts_estimate
 from portal.dispatch.models import StartEstimate
 from portal.jobs.models import Job
+from portal.jobs.services import job_stop
 from tests.support.cast import Api, cast_of, person
 from tests.support.pages import Browser
 from tests.support.world import World
@@ -131,4 +133,61 @@ def test_an_owner_moves_among_their_own_with_buttons_that_need_no_script(world: 
 def test_a_member_sees_no_button_at_jobs_of_others(waiting: list[Job], world: World) -> None:
     member = Browser(cast_of(world.vc, world.user)["member"])
     assert "alice/later#1" in member.get("/queue").text
-    assert member.get("/queue").attribute("button", "name") == []
+    assert member.get("/queue").attribute("button", "formaction") == []
+
+
+def test_a_lead_who_chose_a_place_in_another_order_than_there_is_now_is_told_so(world: World) -> None:
+    world.submit(gpu=8)
+    world.settle()
+    first, second, third = (world.submit(name=name) for name in ("first", "second", "third"))
+    world.cycle()
+    lead = Browser(cast_of(world.vc, world.user)["lead"])
+    group = f"{first.pk},{second.pk},{third.pk}"
+    assert group in lead.get("/queue").attribute("input", "value")
+    moved = {"form": "/queue", "to": f"before:{first.pk}", "seen": group}
+    assert "alice/third#1 has another place now." in lead.send(f"/jobs/{third.pk}/place", **moved).text
+    page = lead.send(f"/jobs/{second.pk}/place", **moved)
+    assert "The queue of vision has changed meanwhile; alice/second#1 was not moved." in page.text
+    job_stop(job=third, actor=world.user, now=timezone.now())
+    gone = {**moved, "seen": f"{third.pk},{first.pk},{second.pk}"}
+    assert "has another place now" in lead.send(f"/jobs/{second.pk}/place", **gone).text, (
+        "what has gone does not matter"
+    )
+
+
+def test_a_row_that_is_moved_in_place_gets_the_part_of_the_page_with_what_became_of_it(
+    world: World, browser: Browser
+) -> None:
+    world.submit(gpu=8)
+    world.settle()
+    first, second = world.submit(name="first"), world.submit(name="second")
+    world.cycle()
+    token = browser.get("/queue").attribute("input", "value")[0]
+    sent = {"csrfmiddlewaretoken": token, "to": f"before:{first.pk}", "vc": "vision"}
+    answer = browser.client.post(f"/jobs/{second.pk}/place", sent, headers={"HX-Request": "true"})
+    part = answer.content.decode()
+    assert 'data-told="queue-told">alice/second#1 has another place now.' in part
+    assert "<html" not in part
+    assert part.index("alice/second#1</a>") < part.index("alice/first#1</a>")
+    assert 'data-hx-get="/queue?vc=vision"' in part
+
+
+def test_gpus_that_are_kept_for_a_job_are_shown_with_since_when(world: World, browser: Browser) -> None:
+    VirtualCluster.objects.update(member_class="prod")
+    world.submit(gpu=8, name="holder")
+    world.settle()
+    urgent = world.submit(name="urgent", gpu=2, extras=PROD)
+    world.cycle()
+    assert "GPUs on gpu01 are kept for it since" in browser.get("/queue").text
+    (row,) = Api(world.user).get("queue")["results"]
+    assert (row["job"], row["kept_gpus"] >= 2) == (urgent.pk, True)
+
+
+def test_a_reservation_and_the_likely_start_are_drawn(waiting: list[Job], browser: Browser, world: World) -> None:
+    page = browser.get("/queue")
+    assert "GPUs are kept free for it from" in page.text
+    assert [row["reserved"] for row in Api(world.user).get("queue")["results"]] == [True, False]
+    ((x, width),) = [
+        (float(named["x"]), float(named["width"])) for tag, named in page.tags if tag == "rect" and "x" in named
+    ]
+    assert 0 <= x < x + width <= 100
