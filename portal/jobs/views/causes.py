@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.utils.functional import Promise
+from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_lazy as _
 
 from portal.jobs.models import Job
@@ -34,9 +35,13 @@ REASONS: dict[str, str | Promise] = {
 
 
 def cause_of(job: Job) -> str | Promise:
-    """Why the job is in its state: what was written down, else a sentence of the table."""
+    """Why the job is in its state: what was written down, else a sentence of the table; to readers of another
+    language than the one it was written in both."""
     if job.state == JobState.WAITING:
         return job.waiting_message or STATES[job.state]
     if job.state in {JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED}:
-        return job.end_message or REASONS.get(job.end_reason) or STATES[job.state]
+        reason = REASONS.get(job.end_reason) or STATES[job.state]
+        if not job.end_message or get_language() == "en":
+            return job.end_message or reason
+        return gettext("%(reason)s (%(stored)s)") % {"reason": reason, "stored": job.end_message}
     return STATES[job.state]
