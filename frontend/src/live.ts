@@ -7,7 +7,9 @@
 
 import htmx from "htmx.org";
 
+import { connectionIs } from "./connection.ts";
 import { Socket } from "./socket.ts";
+import { toast } from "./toasts.ts";
 
 const REFRESH = "berth:refresh";
 /** Changes that come together are shown together; `data-live-pause` is for parts that cost more. */
@@ -63,18 +65,31 @@ function seenAgain(): void {
 
 function connect(): Socket {
   document.addEventListener("visibilitychange", seenAgain);
-  return new Socket({
+  const made: Socket = new Socket({
     address: () => "/ws/events",
     message: (data) => {
       for (const part of parts()) if (concerns(part.dataset["live"] ?? "", data as LiveEvent)) refresh(part);
     },
-    state: (state) => {
+    state: (state, retryMs) => {
       connected = state === "open";
-      document.documentElement.classList.toggle("is-offline", ["waiting", "crowded", "refused"].includes(state));
+      connectionIs(state, retryMs, () => made.retry());
       // what happened while nobody listened, also between the making of the page and now
       if (connected) parts().forEach(refresh);
     },
   });
+  return made;
+}
+
+/** `data-part-failed="words"`: says so when a part of the page that somebody asked for could not be had. Parts that
+ * follow by themselves try again, and the banner speaks for them. */
+export function partFailed(element: HTMLElement): void {
+  const failed = (event: Event): void => {
+    const { ctx, error } = (event as CustomEvent<{ ctx?: { sourceEvent?: Event }; error?: unknown }>).detail;
+    if (error instanceof TypeError) socket?.doubt();
+    if (ctx && ctx.sourceEvent?.type !== REFRESH) toast(element.dataset["partFailed"] ?? "", "error");
+  };
+  document.addEventListener("htmx:error", failed);
+  document.addEventListener("htmx:response:error", failed);
 }
 
 export function live(element: HTMLElement): void {
@@ -85,6 +100,6 @@ export function live(element: HTMLElement): void {
   const timer = setInterval(() => {
     ticks += 1;
     if (!element.isConnected || !element.dataset["livePoll"]) clearInterval(timer);
-    else if (!document.hidden && (!connected || "liveSilent" in element.dataset || ticks % SELDOM === 0)) refresh(element);
+    else if (!document.hidden && navigator.onLine && (!connected || "liveSilent" in element.dataset || ticks % SELDOM === 0)) refresh(element);
   }, seconds * 1000);
 }

@@ -1,4 +1,5 @@
-/** A websocket that comes back by itself, waiting longer each time (up to 10 s, with chance in it). */
+/** A websocket that comes back by itself, waiting longer each time (up to 10 s, with chance in it). Without a network it
+ * does not try: it comes back with it. */
 
 export type SocketState = "connecting" | "open" | "waiting" | "crowded" | "refused";
 
@@ -28,6 +29,7 @@ export class Socket {
     this.#handlers = handlers;
     this.#connect();
     addEventListener("online", this.#now);
+    addEventListener("offline", this.doubt);
     document.addEventListener("visibilitychange", this.#now);
   }
 
@@ -39,19 +41,39 @@ export class Socket {
     this.#closed = true;
     clearTimeout(this.#timer);
     removeEventListener("online", this.#now);
+    removeEventListener("offline", this.doubt);
     document.removeEventListener("visibilitychange", this.#now);
     this.#socket?.close();
   }
 
-  /** Somebody looks again, or the network is back: try at once instead of waiting. */
-  readonly #now = (): void => {
-    if (this.#timer === 0 || document.hidden) return;
+  /** Try at once instead of waiting. */
+  readonly retry = (): void => {
+    if (this.#timer === 0) return;
     clearTimeout(this.#timer);
     this.#connect();
   };
 
+  /** Something else could not reach the server. A connection may stand for minutes though nothing passes: have a new
+   * one. */
+  readonly doubt = (): void => {
+    const doubted = this.#socket;
+    if (doubted?.readyState !== WebSocket.OPEN) return;
+    this.#socket = undefined;
+    doubted.close();
+    this.#lost(0);
+  };
+
+  /** Somebody looks again, or the network is back. */
+  readonly #now = (): void => {
+    if (!document.hidden) this.retry();
+  };
+
   #connect(): void {
     this.#timer = 0;
+    if (!navigator.onLine) {
+      this.#lost(0);
+      return;
+    }
     this.#handlers.state("connecting", 0);
     const url = new URL(this.#handlers.address(), location.href);
     url.protocol = url.protocol === "https:" ? "wss:" : "ws:";

@@ -46,3 +46,13 @@ export function opens(button: HTMLElement): void {
 export function closes(button: HTMLElement): void {
   button.addEventListener("click", () => button.closest("dialog")?.close());
 }
+
+/** `data-shortcuts` on a dialog: the question mark opens it, where nothing is being typed. */
+export function shortcuts(element: HTMLElement): void {
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "?" || event.ctrlKey || event.metaKey || document.querySelector("dialog[open]")) return;
+    if ((event.target as HTMLElement).closest("input, textarea, select, [contenteditable], .terminal")) return;
+    event.preventDefault();
+    (element as HTMLDialogElement).showModal();
+  });
+}
