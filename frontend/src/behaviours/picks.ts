@@ -22,7 +22,7 @@ export function picks(element: HTMLElement): void {
   const boxes = (): HTMLInputElement[] => [
     ...(part()?.querySelectorAll<HTMLInputElement>('input[type="checkbox"][name="job"]') ?? []),
   ];
-  const all = element.querySelector<HTMLInputElement>("[data-picks-all]");
+  const alls = (): HTMLInputElement[] => [...document.querySelectorAll<HTMLInputElement>("[data-picks-all]")];
   const count = element.querySelector<HTMLElement>("[data-picks-count]");
 
   const show = (): void => {
@@ -30,7 +30,8 @@ export function picks(element: HTMLElement): void {
     const shown = chosen.shown(there.map((box) => box.value));
     there.forEach((box, place) => (box.checked = shown.chosen[place] === true));
     if (count) count.textContent = String(shown.count);
-    if (all) {
+    element.classList.toggle("has-picks", shown.count > 0);
+    for (const all of alls()) {
       all.checked = shown.all === "all";
       all.indeterminate = shown.all === "some";
     }
@@ -39,7 +40,7 @@ export function picks(element: HTMLElement): void {
 
   document.addEventListener("change", (event) => {
     const box = event.target as HTMLInputElement;
-    if (box === all) boxes().forEach((one) => { one.checked = box.checked; note(one); });
+    if (box.matches("[data-picks-all]")) boxes().forEach((one) => { one.checked = box.checked; note(one); });
     else if (box.name === "job" && part()?.contains(box)) note(box);
     else return;
     show();

@@ -75,9 +75,10 @@ export class SubmitPage {
   #tell(outlook: Outlook | undefined): void {
     const line = this.#part("outlook");
     if (!line) return;
-    line.hidden = outlook === undefined;
     line.classList.toggle("is-now", outlook?.waiting === null);
-    line.textContent = outlook ? outlookWords(outlook, { ...line.dataset } as unknown as Sentences) : "";
+    line.classList.toggle("is-none", outlook === undefined);
+    const words = outlook && outlookWords(outlook, { ...line.dataset } as unknown as Sentences);
+    line.textContent = words ?? line.dataset["none"] ?? "";
   }
 
   #list(problems: readonly Problem[]): void {
