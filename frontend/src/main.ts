@@ -9,7 +9,7 @@ import { confirms, importing } from "./behaviours/forms.ts";
 import { log } from "./behaviours/log.ts";
 import { clusterMap } from "./behaviours/map.ts";
 import { picks } from "./behaviours/picks.ts";
-import { queue, told } from "./behaviours/queue.ts";
+import { queue } from "./behaviours/queue.ts";
 import { autoSubmit, closes, copy, menu, opens, shortcuts } from "./behaviours/small.ts";
 import { tasks } from "./behaviours/tasks.ts";
 import { themeToggle } from "./behaviours/theme.ts";
@@ -18,7 +18,7 @@ import { keepTimes } from "./behaviours/times.ts";
 import { connection } from "./connection.ts";
 import { live, partFailed } from "./live.ts";
 import { sending } from "./sending.ts";
-import { toasts } from "./toasts.ts";
+import { toasts, told } from "./toasts.ts";
 
 register("toasts", toasts);
 register("connection", connection);

@@ -29,6 +29,13 @@ export function toast(words: string, level: Level): void {
   show(note);
 }
 
+/** `data-told` on a note in a part that is fetched anew: it goes to the others, where the next refreshing leaves it. */
+export function told(note: HTMLElement): void {
+  const level = (["success", "warning", "error"] as const).find((one) => note.classList.contains(`is-${one}`));
+  toast(note.textContent ?? "", level ?? "info");
+  note.remove();
+}
+
 /** Whether a message of this kind goes away by itself. */
 export function goes(style: string): boolean {
   return !/\bis-(warning|error)\b/.test(style);

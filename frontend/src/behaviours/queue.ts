@@ -89,8 +89,3 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("htmx:before:swap", (event) => {
   if (drag) event.preventDefault();
 });
-
-/** `data-told="id"`: what a refreshed part says goes to that place, where the next refreshing leaves it. */
-export function told(element: HTMLElement): void {
-  document.getElementById(element.dataset["told"] as string)?.replaceChildren(element);
-}

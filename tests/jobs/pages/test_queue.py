@@ -166,7 +166,7 @@ def test_a_row_that_is_moved_in_place_gets_the_part_of_the_page_with_what_became
     sent = {"csrfmiddlewaretoken": token, "to": f"before:{first.pk}", "vc": "vision"}
     answer = browser.client.post(f"/jobs/{second.pk}/place", sent, headers={"HX-Request": "true"})
     part = answer.content.decode()
-    assert 'data-told="queue-told">alice/second#1 has another place now.' in part
+    assert 'is-success" data-told>alice/second#1 has another place now.' in part
     assert "<html" not in part
     assert part.index("alice/second#1</a>") < part.index("alice/first#1</a>")
     assert 'data-hx-get="/queue?vc=vision"' in part
