@@ -33,6 +33,7 @@ from berth.model import (
     Moved,
     NewToken,
     Node,
+    NodeRemoved,
     Preemption,
     Queued,
     Sku,
@@ -252,6 +253,13 @@ class Nodes(Resource[WayT_co]):
         return send(
             "PATCH", f"nodes/{quote(name, safe='')}", Node, {"intent": intent, "reason": reason}, repeatable=True
         )
+
+    @endpoint
+    def remove(self, name: str, *, dry_run: bool = False) -> Call[NodeRemoved]:
+        """Take a server on which nothing runs out of the cluster, or only say what that would do. For
+        administrators."""
+        query = "?dry_run=true" if dry_run else ""
+        return send("DELETE", f"nodes/{quote(name, safe='')}{query}", NodeRemoved)
 
 
 class VirtualClusters(Resource[WayT_co]):

@@ -140,6 +140,7 @@ class Audited(models.TextChoices):
     SKU_PRICE = "sku.price", _("Set the price of a hardware kind")
     NODE_ADD = "node.add", _("Registered a node")
     NODE_INTENT = "node.intent", _("Opened, cordoned or drained a node")
+    NODE_REMOVE = "node.remove", _("Removed a node")
     NODE_TOPOLOGY = "node.topology", _("Accepted a node's topology")
     STORAGE = "storage", _("Made, changed or removed a storage, or changed who may use it")
     IMAGES = "images", _("Changed which images jobs may run")

@@ -43,6 +43,7 @@ class Action(StrEnum):
     CLUSTER_CONFIGURE = "cluster.configure"  # cells and quotas
     NODE_READ = "node.read"
     NODE_SET_INTENT = "node.set_intent"
+    NODE_REMOVE = "node.remove"
     AUDIT_READ = "audit.read"
     USAGE_READ = "usage.read"  # GPU hours of a VC, summed over its users
     USAGE_USERS = "usage.users"  # and of each of its users
@@ -90,6 +91,7 @@ ALLOWED: Mapping[Action, frozenset[Relation]] = {
     Action.CLUSTER_CONFIGURE: frozenset({R.ADMIN}),
     Action.NODE_READ: frozenset(R),
     Action.NODE_SET_INTENT: frozenset({R.ADMIN}),
+    Action.NODE_REMOVE: frozenset({R.ADMIN}),
     Action.AUDIT_READ: frozenset({R.ADMIN, R.AUDITOR}),
     Action.USAGE_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.MEMBER, R.OWNER}),
     Action.USAGE_USERS: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.OWNER}),

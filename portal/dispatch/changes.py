@@ -6,18 +6,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from django.db import transaction
+
 import scheduling
-from portal.clusters.models import QuotaChange
+from portal.clusters.models import Node, QuotaChange
 from portal.clusters.selectors import Line, lines_named
 from portal.clusters.selectors.quotas import Lines, Planned, base_lines, changes_planned, lines_at
 from portal.clusters.services import (
     configuration_import,
+    node_retire,
     quota_change_create,
     quota_changes_apply,
     quotas_set,
 )
 from portal.dispatch.preview import demoted_by
 from portal.jobs.models import Job
+from portal.jobs.services import node_tasks_forget
 
 
 def configuration_change(
@@ -37,6 +41,27 @@ def _done(change: Callable[[], object], now: datetime, dry_run: bool) -> list[Jo
     if not dry_run:
         change()
     return demoted
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRemoval:
+    """What the removal of a server does: the quotas that there is not enough for any more, as sentences, and the jobs
+    that it demotes."""
+
+    shortages: list[str]
+    demoted: list[Job]
+
+
+def node_remove(*, node: Node, now: datetime, actor: str, dry_run: bool) -> NodeRemoval:
+    """Take a server out of the cluster, or only look. Raises Conflict while tasks run on it, or something needs it."""
+    shortages: list[str] = []
+
+    def remove() -> None:
+        with transaction.atomic():
+            node_tasks_forget(node=node, now=now)
+            shortages[:] = node_retire(node=node, now=now, actor=actor)
+
+    return NodeRemoval(demoted=_done(remove, now, dry_run), shortages=shortages)
 
 
 @dataclass(frozen=True, slots=True)

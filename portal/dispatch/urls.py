@@ -7,6 +7,7 @@ from portal.dispatch import views
 urlpatterns = [
     path("virtual-clusters/<name:name>/quota", views.quota, name="vc-quota"),
     path("quota-changes/<int:change_id>/withdraw", views.quota_change_end, name="quota-change-end"),
+    path("cluster/nodes/<name:name>/remove", views.node_end, name="node-remove"),
     path("alerts", views.alerts, name="alerts"),
     path("alerts/brief", views.alerts_brief, name="alerts-brief"),
     path("settings", views.settings, name="settings"),

@@ -68,7 +68,7 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str, Any, Any]] = {
 
 CHANGE_NOTHING = {
     "job_validate", "job_estimate",
-    "cluster_import", "quota_set", "quota_change_plan",  # asked as a dry run
+    "cluster_import", "quota_set", "quota_change_plan", "node_remove",  # asked as a dry run
     "job_move",  # into the virtual cluster where it is
     "webhook_set",  # as it is
 }  # fmt: skip

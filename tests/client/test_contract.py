@@ -39,6 +39,7 @@ ANSWERS: dict[tuple[str, str], Any] = {
     ("nodes", "get"): model.Page[model.Node],
     ("nodes/{name}", "get"): model.Node,
     ("nodes/{name}", "patch"): model.Node,
+    ("nodes/{name}", "delete"): model.NodeRemoved,
     ("alerts", "get"): list[model.Alert],
     ("templates", "get"): model.Page[model.Template],
     ("templates", "post"): model.TemplateDetail,

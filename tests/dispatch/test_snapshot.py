@@ -14,6 +14,7 @@ from portal.clusters.models import Gpu
 from portal.dispatch.reservations import reservations_read, reservations_write
 from portal.jobs.models import Claim, TaskAttempt
 from portal.jobs.services import job_stop
+from portal.jobs.services.order import Place, job_place
 from scheduling import Borrow, RunningTask
 from tests.dispatch.plans import PROD, carry_out, engine_job, obey, preempt, read, running, submitted
 from tests.support.scripted_node import DIGEST
@@ -121,6 +122,16 @@ def test_the_plans_list_of_reservations_takes_the_place_of_the_one_it_was_made_f
     assert read().snapshot.reservations == (str(first.pk), str(second.pk)), "made from an older list"
     carry_out(read(), reservations=[str(second.pk)])
     assert read().snapshot.reservations == (str(second.pk),)
+
+
+def test_what_its_owner_moved_something_before_keeps_no_cells(world: World, teams: Teams) -> None:
+    first, second = (submitted(world, teams["alice"], {0: "gpu01/0"}) for _ in range(2))
+    others = submitted(world, teams["bob"], {0: "gpu02/0"})
+    kept = [str(first.pk), str(others.pk)]
+    carry_out(read(), reservations=kept)
+    assert read().snapshot.reservations == tuple(kept)
+    job_place(job=second, to=Place(), actor=teams["alice"], now=timezone.now())
+    assert read().snapshot.reservations == (str(others.pk),)
 
 
 def test_a_job_that_is_over_holds_no_reservation_and_an_unchanged_list_is_not_written(

@@ -98,6 +98,26 @@ def node_open(ctx: typer.Context, node: NodeName, reason: Reason = "", as_json: 
     _set(ctx, node, "open", reason, as_json)
 
 
+@nodes.command("remove")
+def node_remove(
+    ctx: typer.Context,
+    node: NodeName,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be short without it.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take a node on which nothing runs out of the cluster; what ran on it stays known. For administrators."""
+    with session(ctx).client() as client:
+        done = client.nodes.remove(node, dry_run=dry_run)
+    if as_json:
+        show_json(done)
+        return
+    show(f"node {node} would be removed" if done.dry_run else f"node {node} is removed")
+    for sentence in done.shortages:
+        show(f"short: {sentence}")
+    for job in done.demoted:
+        show(f"on loan: {job.label} of {job.vc}, {job.gpus} GPUs")
+
+
 # ---------------------------------------------------------------- tables, which `berth top` shows as well
 
 

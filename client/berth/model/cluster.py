@@ -221,6 +221,24 @@ class Node(Answer, frozen=True, kw_only=True):
     gpus: list[Gpu]
 
 
+class Demoted(Answer, frozen=True, kw_only=True):
+    """A job that runs on, but from now on on loan."""
+
+    id: int
+    label: str
+    vc: str
+    gpus: int
+
+
+class NodeRemoved(Answer, frozen=True, kw_only=True):
+    """What the removal of a server did, or (``dry_run``) would do: the quotas that there is not enough hardware for
+    any more, as sentences, and the jobs that lose their guarantee."""
+
+    dry_run: bool
+    shortages: list[str]
+    demoted: list[Demoted]
+
+
 class Sku(Answer, frozen=True, kw_only=True):
     """A hardware kind, counted in GPUs of the whole cluster; ``price``: of one for one hour."""
 

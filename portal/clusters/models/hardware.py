@@ -72,8 +72,16 @@ class UpperCell(models.Model):
         return self.address
 
 
+class InUse(models.Manager["Node"]):
+    """Servers that were not removed."""
+
+    def get_queryset(self) -> models.QuerySet[Node]:
+        return super().get_queryset().filter(removed_at__isnull=True)
+
+
 class Node(models.Model):
-    """A GPU server. ``generation`` grows with every change of what the node shall have; ``placement_version``
+    """A GPU server. One that was removed stays for the jobs that ran on it, and its name is free again: ``objects``
+    leaves it out. ``generation`` grows with every change of what the node shall have; ``placement_version``
     with every placement on it, so that of two schedulers' decisions on one node only one is applied.
 
     The topology is taken once and then stands: ``shape`` is the node's cell type, ``slots`` the indices of its GPUs in
@@ -81,7 +89,7 @@ class Node(models.Model):
     administrator takes the topology anew. ``chain``: where a configuration gave the cells, the type of the topmost.
     """
 
-    name = models.CharField(max_length=64, unique=True, validators=[NAME])
+    name = models.CharField(max_length=64, validators=[NAME])
     public_key = models.CharField(
         max_length=64, blank=True, help_text="Ed25519, base64: signs this node's reports; empty: it has not joined yet"
     )
@@ -112,9 +120,15 @@ class Node(models.Model):
     clock_skew_ms = models.BigIntegerField(default=0, help_text="ahead of the portal's clock; negative: behind")
     last_report_at = models.DateTimeField(null=True, blank=True)
     joined_at = models.DateTimeField(auto_now_add=True)
+    removed_at = models.DateTimeField(null=True, blank=True)
+
+    objects = InUse()
 
     class Meta:
         ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(fields=["name"], condition=Q(removed_at__isnull=True), name="node_name_once")
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -127,10 +141,11 @@ class Node(models.Model):
 
 class Gpu(models.Model):
     """A GPU of a node. ``slot`` is its place in the node's accepted topology, one of the node's ``slots``: there it is
-    a leaf cell, whose address is ``<node>/<slot>``. Without a slot it takes no tasks."""
+    a leaf cell, whose address is ``<node>/<slot>``. Without a slot it takes no tasks. A card that was put into another
+    server has a row in each, present in one."""
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="gpus")
-    uuid = models.CharField(max_length=80, unique=True)
+    uuid = models.CharField(max_length=80)
     index = models.PositiveIntegerField(help_text="as the node counts today")
     slot = models.PositiveIntegerField(null=True, blank=True)
     cell_type = models.ForeignKey(CellType, on_delete=models.PROTECT, related_name="gpus")
@@ -143,7 +158,9 @@ class Gpu(models.Model):
     class Meta:
         ordering = ["node_id", "index"]
         constraints = [
-            models.UniqueConstraint(fields=["node", "index"], condition=Q(present=True), name="gpu_place_once")
+            models.UniqueConstraint(fields=["node", "index"], condition=Q(present=True), name="gpu_place_once"),
+            models.UniqueConstraint(fields=["node", "uuid"], name="gpu_of_node_once"),
+            models.UniqueConstraint(fields=["uuid"], condition=Q(present=True), name="gpu_present_once"),
         ]
 
     def __str__(self) -> str:

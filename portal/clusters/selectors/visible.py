@@ -122,7 +122,7 @@ def node_with_right(*, user: User, name: str, action: Action) -> Node:
     """The node, to do ``action`` to it. NotFound when the user may not even see it, Denied when not more than that."""
     node = node_get(user=user, name=name)
     if not allowed_everywhere(user, action):
-        raise Denied("Only an administrator may change what is wanted of a node.")
+        raise Denied("Only an administrator may change what is wanted of a node, and remove it.")
     return node
 
 

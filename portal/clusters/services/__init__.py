@@ -25,6 +25,7 @@ from portal.clusters.services.quotas import (
     quotas_set,
 )
 from portal.clusters.services.reports import node_report, node_report_late
+from portal.clusters.services.retiring import node_retire
 from portal.clusters.services.rules import CAPS, Limit, firm_right_end, firm_right_set, loan_limits_set, vc_set_rules
 from portal.clusters.services.secrets import secret_delete, secret_set
 from portal.clusters.services.silence import lane_pulse, nodes_lose
@@ -66,6 +67,7 @@ __all__ = [
     "node_add",
     "node_event",
     "node_report",
+    "node_retire",
     "node_report_late",
     "node_set_intent",
     "nodes_lose",

@@ -10,6 +10,7 @@ from django.db.models import Q
 from nodes.protocol import GpuInfo, Inventory, Report
 from portal.clusters.clocks import clock_fault, skew_after
 from portal.clusters.models import Gpu, Node
+from portal.clusters.services.cards import cards_take
 from portal.clusters.services.health import health_move
 from portal.clusters.services.nodes import node_event
 from portal.clusters.services.topology import gpu_settle, gpu_type_before_topology, topology_take_first
@@ -111,7 +112,11 @@ def _gpus_take(node: Node, found: Inventory, now: datetime) -> None:
             Gpu.objects.filter(pk=rows[uuid].pk).update(present=False)
             message = f"GPU {rows[uuid].index} ({uuid}) of {node.name} is not there any more."
             node_event(node=node, code="gpu_gone", message=message, now=now)
+    came = [info.uuid for info in found.gpus if info.uuid not in rows or not rows[info.uuid].present]
+    elsewhere = cards_take(node=node, uuids=came, now=now) if came else frozenset()
     for info in found.gpus:
+        if info.uuid in elsewhere:
+            continue
         row = rows.get(info.uuid)
         if row is None:
             rows[info.uuid] = _gpu_new(node, found, info, now)

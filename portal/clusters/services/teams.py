@@ -50,8 +50,11 @@ def vc_remove(*, vc: VirtualCluster, now: datetime, actor: str) -> None:
             vc.stored_secrets,
             vc.image_rules,
             vc.job_templates,
+            vc.idle_exemptions,
         ):
             rows.all().delete()
+        if hasattr(vc, "idle_policy"):
+            vc.idle_policy.delete()
         vc.storages.clear()
         VirtualCluster.objects.filter(pk=vc.pk).update(removed_at=now)
         VcEvent.objects.create(vc=vc, at=now, code="removed", message=f"{vc.name} was removed.", actor=actor)

@@ -110,6 +110,7 @@ def node(request: PageRequest, name: str) -> HttpResponse:
         ],
         "events": node_events(node=row),
         "moves": _moves(row) if allowed_everywhere(request.user, Action.NODE_SET_INTENT) else [],
+        "may_remove": allowed_everywhere(request.user, Action.NODE_REMOVE),
         "may_configure": allowed_everywhere(request.user, Action.CLUSTER_CONFIGURE),
     }  # fmt: skip
     return render(request, "clusters/parts/node.html" if request.htmx else "clusters/node.html", context)

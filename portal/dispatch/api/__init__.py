@@ -3,6 +3,7 @@
 from portal.dispatch.api.alerts import AlertsView
 from portal.dispatch.api.cluster import ClusterView
 from portal.dispatch.api.estimates import EstimatesView
+from portal.dispatch.api.nodes import RemovableNodeView
 from portal.dispatch.api.quotas import QuotaChangesView, QuotaChangeView, QuotasView
 from portal.dispatch.api.settings import SettingsView
 
@@ -13,5 +14,6 @@ __all__ = [
     "QuotaChangeView",
     "QuotaChangesView",
     "QuotasView",
+    "RemovableNodeView",
     "SettingsView",
 ]

@@ -26,6 +26,16 @@ class ConfigurationAnswer(serializers.Serializer[Any]):
     demoted = DemotedAnswer(many=True, help_text="jobs that lose their guaranteed cells; none is stopped")
 
 
+class NodeRemovedAnswer(serializers.Serializer[Any]):
+    """What the removal of a node did, or would do."""
+
+    dry_run = serializers.BooleanField(help_text="nothing was changed")
+    shortages = serializers.ListField(
+        child=serializers.CharField(), help_text="quotas that there is not enough hardware for any more"
+    )
+    demoted = DemotedAnswer(many=True, help_text="jobs that lose their guaranteed cells; none is stopped")
+
+
 class QuotasAnswer(serializers.Serializer[Any]):
     """The quotas of all virtual clusters."""
 

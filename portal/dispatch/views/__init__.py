@@ -2,6 +2,7 @@
 
 from portal.dispatch.views.alerts import alerts, alerts_brief, settings
 from portal.dispatch.views.configuration import configuration
+from portal.dispatch.views.nodes import node_end
 from portal.dispatch.views.quota import quota, quota_change_end
 
-__all__ = ["alerts", "alerts_brief", "configuration", "quota", "quota_change_end", "settings"]
+__all__ = ["alerts", "alerts_brief", "configuration", "node_end", "quota", "quota_change_end", "settings"]

@@ -37,7 +37,9 @@ class Job(models.Model):
         null=True, blank=True, help_text="as if submitted then (ms since 1970), for the order alone; empty: as it was"
     )
     led = models.BooleanField(
-        default=False, help_text="a lead gave it its place: before all others of its class that have none"
+        db_default=False,
+        default=False,
+        help_text="a lead gave it its place: before all others of its class that have none",
     )
     not_before = models.DateTimeField(null=True, blank=True, help_text="a retry waits until then")
     started_at = models.DateTimeField(null=True, blank=True, help_text="first time it ran")

@@ -5,6 +5,7 @@ from portal.jobs.services.attempts import attempt_end, attempt_run_when_prepared
 from portal.jobs.services.bulk import Done, jobs_stop, jobs_tag
 from portal.jobs.services.claims import claims_release
 from portal.jobs.services.code import code_expire, code_forget, code_upload
+from portal.jobs.services.forgetting import node_tasks_forget
 from portal.jobs.services.holding import job_demote, job_promote
 from portal.jobs.services.idle import Left, idle_extend, idle_judge, idle_left
 from portal.jobs.services.idle_policy import (
@@ -102,6 +103,7 @@ __all__ = [
     "jobs_tag",
     "log_read",
     "logs_read",
+    "node_tasks_forget",
     "node_tasks_lose",
     "nodes_bump",
     "nodes_hold",

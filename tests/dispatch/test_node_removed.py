@@ -1,0 +1,128 @@
+"""A server is taken away when nothing runs on it; what ran there stays, and it may come back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from django.utils import timezone
+
+from portal.accounts.models import AuditEntry, ClusterRole
+from portal.clusters.models import Gpu, Node, NodeEvent
+from portal.clusters.states import NodeHealth
+from portal.jobs.models import Allocation, Job, TaskAttempt
+from portal.jobs.services import jobs_reconcile
+from tests.support.cast import Api, person
+from tests.support.pages import Browser
+from tests.support.scripted_node import ScriptedNode
+
+if TYPE_CHECKING:
+    from tests.support.world import World
+
+pytestmark = pytest.mark.django_db
+AT = "nodes/gpu02"
+
+
+@pytest.fixture
+def root(db: None) -> Api:
+    return Api(person("root", ClusterRole.ADMIN))
+
+
+def test_one_on_which_a_task_runs_stays_until_that_has_ended(world: World, root: Api) -> None:
+    node = world.node("gpu02", gpus=2)
+    job = world.submit(gpu=1)
+    world.settle()
+    for path in (AT, f"{AT}?dry_run=true"):
+        refused = root.call("DELETE", path)
+        assert refused.status_code == 409
+        assert refused.json()["detail"] == "1 task runs on gpu02: drain it, and remove it when they have ended."
+    page = Browser(person("admin", ClusterRole.ADMIN)).get("/cluster/nodes/gpu02/remove")
+    assert "1 task runs on gpu02" in page.text
+    assert "Remove it" not in page.text
+    node.finish()
+    world.settle()
+    assert root.call("DELETE", AT).status_code == 200
+    detail = root.get(f"jobs/{job.pk}/tasks")["results"][0]
+    assert "gpu02" in str(detail), "its past tells where it ran"
+    assert Allocation.objects.get(task_attempt__job_attempt__job=job).leaf.node.name == "gpu02"
+
+
+def test_a_look_tells_what_would_be_short_and_changes_nothing(world: World, root: Api) -> None:
+    world.node("gpu01", gpus=2)
+    world.node("gpu02", gpus=2)
+    told = root.call("DELETE", f"{AT}?dry_run=true").json()
+    short = ["the quotas need 4 A100, 2 are there"]
+    assert told == {"dry_run": True, "shortages": short, "demoted": []}
+    browser = Browser(person("admin", ClusterRole.ADMIN))
+    assert short[0] in browser.get("/cluster/nodes/gpu02/remove").text
+    assert (Node.objects.count(), AuditEntry.objects.filter(action="node.remove").count()) == (2, 0)
+    assert "gpu02 is removed" in browser.send("/cluster/nodes/gpu02/remove").text
+    (entry,) = AuditEntry.objects.filter(action="node.remove")
+    assert (entry.actor, entry.target, entry.before and entry.before["gpus"]) == ("admin", "gpu02", 2)
+    assert NodeEvent.objects.filter(code="removed").count() == 1
+
+
+def test_it_is_on_no_page_in_no_list_and_its_key_opens_nothing(world: World, root: Api) -> None:
+    world.node("gpu01", gpus=2)
+    node = world.node("gpu02", gpus=2)
+    job = world.submit(gpu=2)
+    root.call("DELETE", AT)
+    assert not node.report()
+    assert root.names("nodes", "name") == ["gpu01"]
+    assert {row["node"] for row in root.get("gpus")["results"]} == {"gpu01"}
+    assert [row["gpus"] for row in root.get("skus")] == [2]
+    assert "gpu02" not in str(root.get("cluster")["physicalCluster"])
+    assert [one["name"] for one in root.get("alerts") if one["name"] == "gpu02"] == []
+    browser = Browser(person("admin", ClusterRole.ADMIN))
+    for path in ("/cluster", "/cluster/nodes"):
+        assert "gpu02" not in browser.get(path).html
+    assert browser.get("/cluster/nodes/gpu02").status == 404
+    assert root.call("DELETE", AT).status_code == 404
+    world.nodes.pop("gpu02")
+    world.settle()
+    assert Job.objects.get(pk=job.pk).state == "running", "the others go on"
+
+
+def test_it_may_join_again_under_its_name_with_another_key_and_the_same_cards(world: World, root: Api) -> None:
+    world.node("gpu02", gpus=2)
+    root.call("DELETE", AT)
+    again = ScriptedNode("gpu02", gpus=2)
+    assert again.report()
+    assert [row["uuid"] for row in root.get("gpus")["results"]] == ["GPU-gpu02-0", "GPU-gpu02-1"]
+    assert Gpu.objects.filter(present=False).count() == 2
+
+
+def test_one_that_is_lost_is_removed_with_what_its_lost_tasks_hold(world: World, root: Api) -> None:
+    world.node("gpu02", gpus=2)
+    world.submit(gpu=1)
+    world.settle()
+    Node.objects.update(health=NodeHealth.LOST)
+    jobs_reconcile(now=timezone.now())
+    assert TaskAttempt.objects.get().lost_at is not None
+    assert root.call("DELETE", AT).status_code == 200
+    assert not Allocation.objects.filter(released_at__isnull=True).exists()
+    world.nodes.clear()
+    world.settle()
+
+
+def test_a_card_in_another_server_is_that_ones_and_what_ran_on_it_stays_where_it_was(world: World, root: Api) -> None:
+    old, new = world.node("gpu01", gpus=2), world.node("gpu02", gpus=1)
+    moved = old.inventory.gpus[1]
+    new.inventory = replace(new.inventory, gpus=(*new.inventory.gpus, replace(moved, index=1)))
+    assert new.report()
+    assert [row["node"] for row in root.get("gpus")["results"]] == ["gpu01", "gpu01", "gpu02"], "both report it"
+    assert NodeEvent.objects.filter(node__name="gpu02", code="gpu_twice").count() == 1
+    later = timezone.now() + timedelta(seconds=20)
+    assert new.report(now=later)
+    rows = root.get("gpus")["results"]
+    assert [(row["node"], row["uuid"]) for row in rows] == [
+        ("gpu01", "GPU-gpu01-0"), ("gpu02", "GPU-gpu02-0"), ("gpu02", "GPU-gpu01-1"),
+    ]  # fmt: skip
+    told = NodeEvent.objects.filter(code="gpu_moved").values_list("node__name", "message")
+    assert {name for name, _ in told} == {"gpu01", "gpu02"}
+    assert all(message == "GPU 1 (GPU-gpu01-1) of gpu01 is in gpu02 now." for _, message in told)
+    old.inventory = replace(old.inventory, gpus=old.inventory.gpus[:1])
+    assert old.report(now=later)
+    assert Gpu.objects.get(uuid="GPU-gpu01-1", present=True).node.name == "gpu02"
