@@ -11,7 +11,7 @@ export PYTHON
 CATALOGUES := $(shell find portal/locale -name '*.po')
 FRONTEND := $(shell find frontend -type f -not -path '*/node_modules/*' -not -path '*/dist/*' -not -path '*/templates/*' 2>/dev/null)
 
-.PHONY: help setup demo run engine test lint bench soak lock clean
+.PHONY: help setup demo run engine test lint bench pictures soak lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ lint: $(DONE)/dev frontend/dist/.built ## style, types, the floors, Django's own
 
 bench: engine ## print the figures of tests/benchmarks
 	@for file in tests/benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=client $(BIN)/python -m tests.benchmarks.$$(basename $$file .py); done
+
+pictures: $(DONE)/dev $(DONE)/languages frontend/dist/.built ## take the pictures of docs/pictures anew
+	@PYTHONPATH=client $(BIN)/python -m tests.browser.pictures
 
 soak: engine $(DONE)/languages frontend/dist/.built ## the tests that take hours
 	@$(BIN)/python -m pytest -m soak

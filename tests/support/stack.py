@@ -139,7 +139,11 @@ class Stack:
         """Wait until the web answers and every node is known as healthy."""
         wait_until(self._answers_or_ended, "the web process")
         sql = "SELECT count(*) FROM clusters_node WHERE health = 'healthy'"
-        wait_until(lambda: self.sql(sql)[0][0] == len(self.agents), "every node to report", deadline_s=60)
+        wait_until(
+            lambda: self.sql(sql)[0][0] == len(self.agents),
+            "every node to report",
+            deadline_s=max(60, 15 * len(self.agents)),
+        )
 
     def answers(self) -> bool:
         with contextlib.suppress(httpx.HTTPError):
