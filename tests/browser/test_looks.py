@@ -224,3 +224,16 @@ def test_the_map_is_coloured_filtered_searched_and_walked(page: Page, embedded_s
     expect(page.locator(".map-tip")).to_contain_text("alice/running")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="alice/running")).to_be_visible()
+
+
+def test_the_api_can_be_read_and_tried_in_the_browser(page: Page, embedded_stack: Stack) -> None:
+    """Under the same strict rules for scripts as every other page."""
+    site = Site(page, embedded_stack)
+    site.sign_in("alice")
+    site.open("/api/docs")
+    operation = page.locator("#operations-me-me")
+    page.locator("#operations-tag-me").click()
+    operation.click()
+    operation.get_by_role("button", name="Try it out").click()
+    operation.get_by_role("button", name="Execute").click()
+    expect(operation.get_by_text('"username": "alice"').first).to_be_visible()

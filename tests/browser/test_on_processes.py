@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.journeys import BrowserJourneys
+from tests.browser.managing import ManagingJourneys
 from tests.browser.site import SLOW_MS, Site
 from tests.browser.test_looks import MODES, look
 from tests.support.person import Person, alice
@@ -31,6 +32,10 @@ def user(served: Stack) -> Person:
 
 class TestOnProcesses(BrowserJourneys):
     """Every journey."""
+
+
+class TestManaging(ManagingJourneys):
+    """Those of leads and administrators."""
 
 
 @pytest.fixture(scope="module")

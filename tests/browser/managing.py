@@ -1,0 +1,137 @@
+"""What a team's lead and an administrator do in the browser."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.site import SLOW_MS, Site
+from tests.support.person import Person
+from tests.support.stack import Stack
+
+SECRET = "whsec_eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHg="
+PEOPLE = (
+    "username,password,email,virtual_clusters\nmei,staple-horse-7,mei@example.org,research\nli,staple-horse-8,,vision\n"
+)
+
+
+class ManagingJourneys:
+    """`user` leads research, and bob is in it; root administers; `served` is a stack of one node named `here`."""
+
+    @pytest.fixture
+    def bob(self, served: Stack, user: Person) -> Iterator[Person]:
+        made = Person(served, "bob", user.vc)
+        yield made
+        made.clear()
+        user.clear()
+
+    def test_a_lead_sees_who_holds_what_raises_a_job_and_sets_members_and_limits(
+        self, page: Page, served: Stack, user: Person, bob: Person
+    ) -> None:
+        (share,) = user.get(f"/virtual-clusters/{user.vc}")["gpus"]
+        held = user.run("sleep 600", name="holding", gpu=share["quota"])
+        user.wait(held, "running")
+        early, late = (bob.run("sleep 600", name=name) for name in ("early", "late"))
+        for job in (early, late):
+            bob.wait_for(job, lambda job: job["waiting"] and job["waiting"]["code"])
+        site = Site(page, served)
+        site.sign_in(user.name)
+        page.get_by_role("link", name=user.vc).first.click()
+        shares = page.get_by_role("region", name="Fair share")
+        expect(shares.get_by_role("row").filter(has_text="bob")).to_contain_text("2")
+        page.get_by_role("navigation", name="Main").get_by_role("link", name="Queue").click()
+        page.get_by_role("button", name="bob/late#1 to the front").click()
+        first = page.locator("#queue tbody tr").first
+        expect(first).to_contain_text("placed by a lead bob/late#1", timeout=SLOW_MS)
+        first.get_by_role("link", name="bob/late#1").click()
+        page.locator("#priority-menu summary").click()
+        page.locator("#priority-form").get_by_role("combobox").select_option(label="Production")
+        page.get_by_role("button", name="Give it this class").click()
+        expect(page.locator(".facts")).to_contain_text("Production")
+
+        site.open(f"/virtual-clusters/{user.vc}/rules")
+        page.get_by_label("GPUs one user may hold").fill("1")
+        page.get_by_role("button", name="Change the rules").click()
+        expect(page.get_by_role("region", name="Rules")).to_contain_text("1 GPU")
+        members = page.get_by_role("region", name="Members")
+        members.get_by_label("Name").fill("dave")
+        members.get_by_role("button", name="Add").click()
+        members.get_by_label("Role of dave").select_option(label="Lead")
+        members.get_by_role("row").filter(has_text="dave").get_by_role("button", name="Change").click()
+        expect(page.get_by_role("region", name="Events")).to_contain_text("dave is lead of research.")
+        members.get_by_role("button", name="Remove dave").click()
+        expect(members.get_by_label("Role of dave")).to_have_count(0)
+        user.stop(held)
+        site.open(f"/jobs/{late}")
+        site.expect_state("Running")
+        site.open(f"/virtual-clusters/{user.vc}/rules")
+        page.get_by_label("GPUs one user may hold").fill("")
+        page.get_by_role("button", name="Change the rules").click()
+
+    def test_an_administrator_brings_people_a_team_its_quota_and_takes_a_node_out_and_in(
+        self, page: Page, served: Stack
+    ) -> None:
+        site = Site(page, served)
+        site.sign_in("root", "/users/import")
+        page.get_by_label("Or its text").fill(PEOPLE)
+        page.get_by_role("button", name="See what would become of it").click()
+        expect(page.get_by_text("2 accounts can be made. Nothing is done yet.")).to_be_visible()
+        page.get_by_role("button", name="Make the accounts").click()
+        expect(page.get_by_text("2 accounts are made.")).to_be_visible()
+
+        site.open("/new-virtual-cluster")
+        page.get_by_label("Name").fill("speech")
+        page.get_by_role("button", name="Make it").click()
+        expect(page.get_by_role("heading", name="speech")).to_be_visible()
+        self.give(site, "vision", 1)
+        self.give(site, "speech", 1)
+        expect(page.get_by_role("region", name="Quota")).to_contain_text("0 of 1 used")
+
+        site.open("/cluster/nodes/here")
+        page.get_by_label("Reason").fill("a new fan")
+        page.get_by_role("button", name="Drain").click()
+        expect(page.get_by_text("Healthy, draining")).to_be_visible()
+        site.open("/cluster")
+        page.get_by_text("Health", exact=True).click()
+        expect(page.locator(".map-key").filter(has_text="draining")).to_be_visible()
+        site.open("/cluster/nodes/here")
+        page.get_by_role("button", name="Open").click()
+        expect(page.get_by_text("Healthy", exact=True)).to_be_visible()
+
+    def test_an_administrator_sets_what_becomes_of_idle_gpus_who_is_told_and_reads_who_did_what(
+        self, page: Page, served: Stack
+    ) -> None:
+        site = Site(page, served)
+        site.sign_in("root", "/idle")
+        page.get_by_label("What happens to an idle job").select_option(label="Warn, then stop it")
+        page.get_by_label("Warn after, in minutes").fill("90")
+        page.get_by_role("button", name="See whom it would warn").click()
+        page.get_by_role("button", name="Set the policy").click()
+        expect(page.get_by_text(re.compile("for 90 minutes, its owner is warned"))).to_be_visible()
+
+        site.open("/cluster/webhook")
+        page.get_by_label("Address").fill("https://hooks.example.invalid/berth")
+        page.get_by_label("Secret").fill(SECRET)
+        page.get_by_label("A node is lost").check()
+        page.get_by_role("button", name="Set the webhook").click()
+        expect(page.get_by_label("Address")).to_have_value("https://hooks.example.invalid/berth")
+        expect(page.get_by_label("A node is lost")).to_be_checked()
+        assert SECRET not in page.content()
+        page.get_by_role("button", name="Remove the webhook").click()
+
+        site.open("/usage?by=user")
+        expect(page.get_by_text("GPU hours held")).to_be_visible()
+        site.open("/audit?actor=root")
+        entries = page.get_by_role("table")
+        for words in ("removed the webhook", "Set what becomes of jobs whose GPUs do nothing"):
+            expect(entries).to_contain_text(words)
+
+    def give(self, site: Site, vc: str, gpus: int) -> None:
+        """A quota, after a look at what it would do."""
+        site.open(f"/virtual-clusters/{vc}/quota")
+        site.page.get_by_label(re.compile("A100")).first.fill(str(gpus))
+        site.page.get_by_role("button", name="See what it would do").click()
+        expect(site.page.get_by_text("Every running job keeps its guaranteed GPUs.")).to_be_visible()
+        site.page.get_by_role("button", name="Do it").click()
+        expect(site.page.get_by_text("Done. No job was stopped.")).to_be_visible()
