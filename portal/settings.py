@@ -242,6 +242,7 @@ LOGOUT_REDIRECT_URL = "login"
 LOGIN_RATE = env_rate("BERTH_LOGIN_RATE", "10/min")
 SUBMIT_RATE = env_rate("BERTH_SUBMIT_RATE", "3600/hour")
 ESTIMATE_RATE = env_rate("BERTH_ESTIMATE_RATE", "60/min")
+LOG_SEARCH_RATE = env_rate("BERTH_LOG_SEARCH_RATE", "240/min")
 
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("zh-hans", "中文")]

@@ -84,6 +84,7 @@ REST: list[URLPattern | URLResolver] = [
     path("jobs/<int:job_id>/preemptions", jobs.PreemptionsView.as_view()),
     path("jobs/<int:job_id>/tasks", jobs.TasksView.as_view()),
     path("jobs/<int:job_id>/logs", jobs.LogsView.as_view()),
+    path("jobs/<int:job_id>/logs/search", jobs.LogSearchView.as_view()),
     path("jobs/<int:job_id>/logs/all", jobs.AllLogsView.as_view()),
     path("code", jobs.CodeFoldersView.as_view()),
     path("code/limits", jobs.CodeLimitsView.as_view()),

@@ -1,4 +1,4 @@
-"""How often somebody may submit and upload, by whatever door."""
+"""How often somebody may submit, upload and search logs, by whatever door."""
 
 from __future__ import annotations
 
@@ -8,3 +8,4 @@ from portal.common.throttles import Rate, RateLimit
 
 SUBMITS = RateLimit("submit", Rate(*settings.SUBMIT_RATE))
 UPLOADS = RateLimit("code", Rate(*settings.CODE_RATE))
+SEARCHES = RateLimit("log_search", Rate(*settings.LOG_SEARCH_RATE))

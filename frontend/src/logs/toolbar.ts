@@ -1,9 +1,11 @@
 /** The buttons over a log: what this browser remembers (times, wrap), follow, and the search. */
 
 import { language } from "../language.ts";
+import type { Beyond } from "./beyond.ts";
 import type { FeedState } from "./feed.ts";
 import { part, remember, remembered } from "./parts.ts";
 import type { LogView } from "./view.ts";
+import type { Way } from "./whole.ts";
 
 /** Of which the view shows a stretch. */
 export interface Searched {
@@ -18,6 +20,8 @@ export interface ToolbarHandlers {
   live: () => boolean;
   /** The reader wants to be at the newest line. */
   newest: () => void;
+  /** Searches what is not held here; undefined where all of the log is. */
+  beyond?: () => Beyond | undefined;
 }
 
 export class Toolbar {
@@ -26,6 +30,8 @@ export class Toolbar {
   readonly #handlers: ToolbarHandlers;
   #found: number[] = [];
   #searchTimer = 0;
+  /** The search beyond that was begun last. */
+  #beyond: Beyond | undefined;
 
   constructor(root: HTMLElement, view: LogView, handlers: ToolbarHandlers) {
     this.#root = root;
@@ -97,6 +103,7 @@ export class Toolbar {
     input.addEventListener("input", () => {
       this.#view.search = input.value.toLowerCase();
       this.#view.current = -1;
+      this.#beyond?.end();
       this.searchSoon();
     });
     input.addEventListener("keydown", (event) => {
@@ -129,24 +136,42 @@ export class Toolbar {
     this.#found = this.#view.search ? this.#handlers.lines().search(this.#view.search) : [];
   }
 
-  #step(way: 1 | -1): void {
+  #step(way: Way): void {
     this.#find();
-    if (this.#found.length > 0) {
-      const { current } = this.#view;
-      const next =
-        way > 0
-          ? (this.#found.find((place) => place > current) ?? this.#found[0])
-          : (this.#found.findLast((place) => place < current) ?? this.#found.at(-1));
-      this.setFollow(false);
-      this.#view.current = next as number;
-      this.#view.reveal(next as number);
-    }
+    const { current, search } = this.#view;
+    const beyond = search ? this.#handlers.beyond?.() : undefined;
+    const after = this.#found.find((place) => place > current);
+    const before = this.#found.findLast((place) => place < current || current < 0);
+    const next = (way > 0 ? after : before) ?? (beyond ? undefined : this.#found.at(way > 0 ? 0 : -1));
+    if (next !== undefined) this.#reveal(next);
+    else if (beyond) void this.#stepBeyond(beyond, way);
     this.#tellFound();
+  }
+
+  /** Where there is no more here, the search goes on in the whole of the log. */
+  async #stepBeyond(beyond: Beyond, way: Way): Promise<void> {
+    const { search } = this.#view;
+    this.#beyond = beyond;
+    const line = await beyond.go(way, search, () => this.#tellFound());
+    if (this.#view.search !== search) return;
+    this.#find();
+    const near = line === undefined ? this.#found.at(way > 0 ? 0 : -1) : this.#found.find((place) => place >= line);
+    const next = near ?? line;
+    if (next !== undefined) this.#reveal(next);
+    this.#tellFound();
+  }
+
+  #reveal(place: number): void {
+    this.setFollow(false);
+    this.#view.current = place;
+    this.#view.reveal(place);
   }
 
   #tellFound(): void {
     const place = this.#found.indexOf(this.#view.current) + 1;
-    const words = this.#view.search ? `${place || "–"} / ${this.#found.length}` : "";
-    part(this.#root, "found").textContent = words;
+    const here = this.#view.search ? `${place || "–"} / ${this.#found.length}` : "";
+    const partial = here && this.#handlers.beyond?.() ? (this.#root.dataset["wordHere"] ?? "%s").replace("%s", here) : here;
+    const words = [partial, this.#beyond?.words, this.#beyond?.all];
+    part(this.#root, "found").textContent = this.#view.search ? words.filter(Boolean).join(" · ") : "";
   }
 }

@@ -3,6 +3,7 @@
  * else one that the reader has gone to ("apart"), which grows where they scroll and meets the live end again.
  */
 
+import { Beyond } from "./beyond.ts";
 import { LogBuffer, MAX_LINES } from "./buffer.ts";
 import { readEarlier, readLater } from "./earlier.ts";
 import { Feed } from "./feed.ts";
@@ -10,6 +11,7 @@ import { part, whenGone } from "./parts.ts";
 import { Place } from "./place.ts";
 import { Toolbar } from "./toolbar.ts";
 import { LogView } from "./view.ts";
+import { WholeLog } from "./whole.ts";
 
 /** Logs up to this size are read from their beginning; of longer ones the newest part comes first. */
 const WHOLE_UP_TO = 16 * 1024 * 1024;
@@ -38,10 +40,15 @@ export class LogViewer {
     this.#view = new LogView(part(root, "box"), this.#buffer, {
       scrolled: (atBottom, atTop) => this.#scrolled(atBottom, atTop),
     });
+    const beyond = new Beyond(root, new WholeLog(root.dataset["logFind"] as string), {
+      held: () => [this.#buffer.start ?? 0, this.#buffer.end],
+      show: (offset) => this.#show(offset),
+    });
     this.#toolbar = new Toolbar(root, this.#view, {
       lines: () => this.#buffer,
       live: () => this.#live,
       newest: () => this.#newest(),
+      beyond: () => (this.#partial ? beyond : undefined),
     });
     this.#place = new Place(root, (share) => void this.#goTo(share));
     part(root, "earlier").addEventListener("click", () => void this.#loadEarlier());
@@ -58,6 +65,11 @@ export class LogViewer {
 
   get #live(): boolean {
     return this.#root.dataset["logState"] !== "ended";
+  }
+
+  /** Whether there is more of the log than is held here. */
+  get #partial(): boolean {
+    return this.#buffer.start !== 0 || this.#feed === undefined;
   }
 
   /** Follows the log live from this offset on, where what is held ends. */
@@ -111,10 +123,9 @@ export class LogViewer {
 
   #tellPlace(): void {
     const { buffer, view } = { buffer: this.#buffer, view: this.#view };
-    const partial = buffer.start !== 0 || this.#feed === undefined;
     const atEnd = view.follow || (this.#feed !== undefined && view.roomy);
     const share = atEnd ? 1 : buffer.offsetOf(view.top) / Math.max(1, this.#size);
-    this.#place.show(partial && this.#size > 0, share, buffer.lines[view.top]?.time);
+    this.#place.show(this.#partial && this.#size > 0, share, buffer.lines[view.top]?.time);
   }
 
   /** One reading at a time; what was asked for meanwhile is asked for again by the next scrolling. */
@@ -134,7 +145,7 @@ export class LogViewer {
     await this.#alone(async (buffer) => {
       const { start } = buffer;
       if (!start || buffer.lines.length === 0) return;
-      if (buffer.lines.length >= MAX_LINES) return this.#open(start, start);
+      if (buffer.lines.length >= MAX_LINES) return void (await this.#open(start, start));
       const earlier = await readEarlier(this.#records, start);
       if (this.#buffer !== buffer || buffer.start !== start) return; // lines were dropped meanwhile
       this.#view.shifted(buffer.prepend(earlier.records, earlier.from));
@@ -155,11 +166,21 @@ export class LogViewer {
   /** To a share (0 to 1) of the whole log. */
   async #goTo(share: number): Promise<void> {
     if (share >= 1) this.#newest();
-    else await this.#alone(() => this.#open(Math.floor(share * this.#size)));
+    else await this.#alone(async () => void (await this.#open(Math.floor(share * this.#size))));
   }
 
-  /** Shows the log from this offset on; `before`: with what stands before it as well. */
-  async #open(offset: number, before = 0): Promise<void> {
+  /** The log around this offset, with the position of the line that begins there. */
+  async #show(offset: number): Promise<number> {
+    while (this.#loading) await new Promise(requestAnimationFrame);
+    let line = 0;
+    await this.#alone(async () => {
+      line = await this.#open(offset, 1);
+    });
+    return line;
+  }
+
+  /** Shows the log from this offset on; `before`: with what stands before it as well. Returns the line shown first. */
+  async #open(offset: number, before = 0): Promise<number> {
     this.#detach();
     const later = await readLater(this.#records, offset);
     const buffer = new LogBuffer(later.from);
@@ -172,6 +193,7 @@ export class LogViewer {
     this.#buffer = buffer;
     this.#view.show(buffer, line);
     this.#changed();
+    return line;
   }
 
   #newest(): void {

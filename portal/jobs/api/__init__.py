@@ -12,6 +12,7 @@ from portal.jobs.api.idle import (
     JobIdleView,
     TeamIdlePolicyView,
 )
+from portal.jobs.api.log_search import LogSearchView
 from portal.jobs.api.logs import LogsView
 from portal.jobs.api.metrics import MetricsView
 from portal.jobs.api.node_code import node_code
@@ -57,6 +58,7 @@ __all__ = [
     "TeamIdlePolicyView",
     "JobView",
     "JobsView",
+    "LogSearchView",
     "LogsView",
     "MetricsView",
     "MoveView",
