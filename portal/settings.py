@@ -140,7 +140,10 @@ def _database(url: str) -> dict[str, object]:
             "HOST": unquote(parts.hostname or ""),
             "PORT": str(parts.port or ""),
             # A pool: under ASGI each request has a thread of its own, which would open a connection of its own.
-            "OPTIONS": {"pool": {"min_size": 1, "max_size": DATABASE_POOL, "timeout": 10}},
+            "OPTIONS": {
+                "pool": {"min_size": 1, "max_size": DATABASE_POOL, "timeout": 10},
+                "prepare_threshold": 0 if env_bool("BERTH_DATABASE_PREPARE", True) else None,
+            },
             "CONN_HEALTH_CHECKS": True,
         }
     raise BadSetting(f"BERTH_DATABASE_URL: {parts.scheme!r} is not sqlite:///… or postgresql://….")

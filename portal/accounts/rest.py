@@ -94,7 +94,8 @@ class ApiView(GenericAPIView[Any]):
         """The asked-for page of the rows, after the view's filters. ``order`` turns the rows into a list, where the
         database does not know their order; ``prepare`` adds to a page what it needs, with a fixed number of queries."""
         unknown_refuse(self.request, self._parameters())
-        filtered = self.filter_queryset(rows)
+        asked = self.request.query_params.keys() & self.filterset_class.base_filters if self.filterset_class else ()
+        filtered = self.filter_queryset(rows) if asked else rows
         found = cast(list[Any], self.paginate_queryset(order(filtered) if order else filtered))
         context = {**self.get_serializer_context(), "choose_fields": True}
         answer = shape(list(prepare(found)) if prepare else found, many=True, context=context)
@@ -103,7 +104,7 @@ class ApiView(GenericAPIView[Any]):
     def listed(self, rows: Iterable[Any], shape: type[Answer]) -> Response:
         """A short list, all of it: what of it the request asks for."""
         answer = shape(list(rows), many=True, context=self.get_serializer_context())
-        return Response(rows_chosen(list(answer.data), shape(), self.request))
+        return Response(rows_chosen(list(answer.data), shape, self.request))
 
     def _parameters(self) -> Iterator[str]:
         """The names of the parameters that the view's list takes."""

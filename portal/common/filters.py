@@ -17,6 +17,7 @@ from rest_framework.request import Request
 
 from portal.common.pagination import ORDERING_PARAMETER, order_of, ordering_parameter
 from portal.common.serializers import FIELDS_PARAMETER, fields_chosen
+from portal.common.shapes import Shape
 
 EMPTY = "Give a value, or leave the filter out."
 
@@ -86,7 +87,7 @@ def unknown_refuse(request: Request, known: Iterable[str]) -> None:
 Reading = Callable[[str], Any]
 
 
-def rows_chosen(rows: list[dict[str, Any]], shape: serializers.Serializer[Any], request: Request) -> list[Any]:
+def rows_chosen(rows: list[dict[str, Any]], shape: type[Shape], request: Request) -> list[Any]:
     """Of a short list's answers those that the request asks for, in its order, with its fields. Every field that is a
     text, a whole number or a truth can be filtered and ordered by."""
     plain, sorted_by = plain_fields(shape), ordering_fields(shape)
@@ -99,24 +100,24 @@ def rows_chosen(rows: list[dict[str, Any]], shape: serializers.Serializer[Any], 
         there = [row for row in rows if row[order.column] is not None]
         there.sort(key=lambda row: row[order.column], reverse=order.descending)
         rows = [*there, *(row for row in rows if row[order.column] is None)]
-    kept = fields_chosen(request, list(shape.fields))
+    kept = fields_chosen(request, list(shape.known()))
     return [{name: row[name] for name in kept} for row in rows]
 
 
-def plain_fields(shape: serializers.Serializer[Any]) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+def plain_fields(shape: type[Shape]) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
     """The fields that hold one text, whole number or truth."""
     kinds = (serializers.CharField, serializers.IntegerField, serializers.BooleanField, serializers.ChoiceField)
-    return {name: field for name, field in shape.fields.items() if isinstance(field, kinds)}
+    return {name: field for name, field in shape.known().items() if isinstance(field, kinds)}
 
 
-def ordering_fields(shape: serializers.Serializer[Any]) -> list[str]:
+def ordering_fields(shape: type[Shape]) -> list[str]:
     """Those, fractions and times."""
     more = (serializers.FloatField, serializers.DateTimeField)
     plain = plain_fields(shape)
-    return [name for name, field in shape.fields.items() if name in plain or isinstance(field, more)]
+    return [name for name, field in shape.known().items() if name in plain or isinstance(field, more)]
 
 
-def parameters_of_rows(shape: serializers.Serializer[Any]) -> list[dict[str, Any]]:
+def parameters_of_rows(shape: type[Shape]) -> list[dict[str, Any]]:
     """How the OpenAPI document describes what ``rows_chosen`` takes, but for the fields."""
     plain = plain_fields(shape)
     filters = [

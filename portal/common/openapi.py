@@ -27,7 +27,7 @@ class Schema(AutoSchema):
         if self.method == "GET" and isinstance(answer, ListSerializer) and isinstance(answer.child, Answer):
             parameters.append(_fields(list(answer.child.fields)))
             if self._get_paginator() is None:
-                parameters += map(_as_parameter, parameters_of_rows(answer.child))
+                parameters += map(_as_parameter, parameters_of_rows(type(answer.child)))
         return parameters
 
     def _map_basic_serializer(self, serializer: Any, direction: str) -> dict[str, Any]:

@@ -1,35 +1,40 @@
-"""Queries that are asked again and again with other values: their SQL is made once. Django takes longer to make the SQL
-of a join or two than PostgreSQL takes to answer it."""
+"""Queries that are asked again and again with other values: their SQL is made once, and PostgreSQL plans it once for
+each connection. Django takes longer to make the SQL of a join or two than PostgreSQL takes to answer it, and PostgreSQL
+takes longer to find an order for eight joins than to follow it."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from copy import copy
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 from uuid import UUID
 
 from django.db import connection
 from django.db.models import (
+    BigIntegerField,
     BooleanField,
     DateTimeField,
     Expression,
     F,
     Field,
     Func,
-    IntegerField,
     QuerySet,
     TextField,
     UUIDField,
 )
+from psycopg import ClientCursor, Cursor
+from psycopg.sql import Literal
 
 Row = TypeVar("Row")
 
 LARGEST = 2**63
 _FIELDS: dict[type, type[Field[Any, Any]]] = {
     datetime: DateTimeField,
-    int: IntegerField,
+    int: BigIntegerField,
     str: TextField,
     UUID: UUIDField,
 }
@@ -71,7 +76,10 @@ class Among(Func):
     def value(self, values: dict[str, Any]) -> Any:
         """The values as the database takes them."""
         found = list(values[self.name])
-        return found if connection.vendor == "postgresql" else json.dumps(found, default=_as_sqlite_has_it)
+        if connection.vendor != "postgresql":
+            return json.dumps(found, default=_as_sqlite_has_it)
+        # As a text, whose type is always the same, where a list's is that of its largest number.
+        return found if any(isinstance(one, str) for one in found) else f"{{{','.join(map(str, found))}}}"
 
 
 def _as_sqlite_has_it(value: UUID) -> str:
@@ -84,7 +92,7 @@ class _Made(NamedTuple):
     rows: QuerySet[Any, Any]
     compiler: Any
     sql: str
-    parameters: Sequence[Any]
+    slots: Sequence[Any]
 
 
 class Prepared(Generic[Row]):
@@ -100,10 +108,10 @@ class Prepared(Generic[Row]):
         if any(isinstance(value, int) and not -LARGEST <= value < LARGEST for value in values.values()):
             return []
         made = self._made.get(connection.vendor) or self._make()
-        parameters = tuple(one.value(values) if isinstance(one, Slot | Among) else one for one in made.parameters)
+        parameters = tuple(one.value(values) if isinstance(one, Slot | Among) else one for one in made.slots)
         compiler, query, rows = copy(made.compiler), copy(made.rows.query), made.rows.all()
         compiler.connection = connection
-        compiler.as_sql = lambda: (made.sql, parameters)
+        compiler.execute_sql = lambda *_, **__: [_found(compiler, made.sql, parameters)]
         query.get_compiler = lambda *_, **__: compiler  # type: ignore[method-assign]
         # Past the setter, which would have dictionaries made of what values_list makes tuples of.
         rows.__dict__["_query"] = query
@@ -116,5 +124,43 @@ class Prepared(Generic[Row]):
     def _make(self) -> _Made:
         rows = self._query()
         compiler = rows.query.get_compiler(using=rows.db)
-        made = self._made[connection.vendor] = _Made(rows, compiler, *compiler.as_sql())
+        sql, parameters = compiler.as_sql()
+        if connection.vendor == "postgresql":
+            sql, parameters = _with_literals(sql, parameters)
+        made = self._made[connection.vendor] = _Made(rows, compiler, sql, parameters)
         return made
+
+
+def _with_literals(sql: str, parameters: Sequence[Any]) -> tuple[str, Sequence[Any]]:
+    """The statement with only its slots left open: a plan for any value could not use an index of the rows of one
+    state."""
+    parts, slots = re.split(r"(?<!%)%s", sql), []
+    told = [parts[0]]
+    for one, rest in zip(parameters, parts[1:], strict=True):
+        if isinstance(one, Slot | Among):
+            slots.append(one)
+            told.append("%s")
+        else:
+            told.append(Literal(one).as_string(connection.connection).replace("%", "%%"))
+        told.append(rest)
+    return "".join(told), slots
+
+
+class _Planned(Cursor[Any]):
+    """Has the database keep the statement's plan."""
+
+    def execute(self, query: Any, params: Any = None, **more: Any) -> Any:
+        done = super().execute(query, params, prepare=True, **more)
+        if connection.queries_logged:  # what was sent is the plan's name
+            text = ClientCursor(self.connection).mogrify(query, params)
+            self._query = cast(Any, SimpleNamespace(query=text.encode()))
+        return done
+
+
+def _found(compiler: Any, sql: str, parameters: Sequence[Any]) -> list[Any]:
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.cursor = _Planned(connection.connection)
+        cursor.execute(sql, parameters)
+        rows = cursor.fetchall()
+    return [row[: compiler.col_count] for row in rows] if compiler.has_extra_select else rows

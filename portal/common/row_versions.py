@@ -168,27 +168,38 @@ class KeptResult(Generic[Value]):
 
 
 class RowsVersion:
-    """A text that is the same as long as the query finds the same rows of ``models``, which it joins, and each is as it
-    was; None where nothing can be said."""
+    """A text that is the same as long as each of these queries (of tables with numbers for keys) finds the same rows,
+    and each is as it was; None where nothing can be said. Ten thousand versions are one number, by a hash that needs no
+    order; the queries are not joined, which would take longer than to read them."""
 
-    def __init__(self, query: Callable[[], QuerySet[Any]], models: Callable[[], Sequence[type[Model]]]) -> None:
-        self._query, self._models = query, models
+    def __init__(self, *queries: Callable[[], QuerySet[Any]]) -> None:
+        self._queries = queries
 
     def __call__(self) -> str | None:
         if connection.vendor != "postgresql":
             return None
         with connection.cursor() as cursor:
             cursor.execute(*self._statement)
-            server, text = cursor.fetchone()
-        return f"{server}\n{text}" if server else None
+            server, *texts = cursor.fetchone()
+        return "\n".join([server, *texts]) if server else None
 
     @cached_property
     def _statement(self) -> tuple[str, Sequence[Any]]:
         """Made once, since that takes longer than the database takes for it."""
-        names = " || ' ' || ".join(map(_version_sql, self._models()))
-        rows = self._query().order_by().values_list(RawSQL(names, (), output_field=TextField()))  # noqa: S611
-        sql, values = rows.query.sql_with_params()
-        return f"SELECT {SERVER}, coalesce(string_agg(name, ','), '') FROM ({sql}) AS found (name)", values  # noqa: S608
+        made = [_hashes(query()) for query in self._queries]
+        texts = [
+            f"(SELECT count(*)::text || ' ' || coalesce(bit_xor(hash), 0)::text FROM ({sql}) AS found (hash))"  # noqa: S608
+            for sql, _ in made
+        ]
+        return f"SELECT {SERVER}, {', '.join(texts)}", [one for _, values in made for one in values]
+
+
+def _hashes(query: QuerySet[Any]) -> tuple[str, Sequence[Any]]:
+    table, key = query.model._meta.db_table, query.model._meta.pk.column
+    hashed = f"hashint8extended({table}.{key}, {table}.xmin::text::bigint)"
+    rows = query.order_by().values_list(RawSQL(hashed, (), output_field=TextField()))  # noqa: S611
+    sql, values = rows.query.sql_with_params()
+    return sql, values
 
 
 def changed(before: Mapping[Key, Value], gone: Iterable[Key], new: Mapping[Key, Value]) -> dict[Key, Value]:

@@ -9,6 +9,8 @@ from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 
+from portal.common.shapes import Shape
+
 FIELDS_PARAMETER = "fields"
 
 
@@ -51,7 +53,7 @@ class Body(serializers.Serializer[Any]):
         return super().to_internal_value(data)
 
 
-class Answer(serializers.Serializer[Any]):
+class Answer(Shape):
     """What we send. Of a list's rows ``?fields=id,state`` asks for these fields only; shapes that are never rows of
     a list say so by ``whole``."""
 
@@ -61,11 +63,10 @@ class Answer(serializers.Serializer[Any]):
         super().__init__(*args, **kwargs)
         request = self.context.get("request")
         if isinstance(request, Request) and self.context.get("choose_fields"):
-            for name in self.fields.keys() - fields_chosen(request, list(self.fields)):
-                self.fields.pop(name)
+            self.chosen = frozenset(fields_chosen(request, list(self.known())))
 
 
-class Ready(serializers.Serializer[Any]):
+class Ready(Shape):
     """What the view has made ready as it is sent: the fields say its shape, and none is gone through one by one. For
     shapes of which one answer has hundreds."""
 
@@ -84,7 +85,7 @@ def fields_chosen(request: Request, known: list[str]) -> list[str]:
     return [name for name in known if name in wanted]
 
 
-class FaultAnswer(serializers.Serializer[Any]):
+class FaultAnswer(Shape):
     """One thing wrong with what was sent."""
 
     path = serializers.CharField(help_text="where, such as `taskRoles.train.instances`; empty: the whole")
@@ -93,7 +94,7 @@ class FaultAnswer(serializers.Serializer[Any]):
     line = serializers.IntegerField(required=False, allow_null=True, help_text="of a job file, from 1")
 
 
-class ProblemAnswer(serializers.Serializer[Any]):
+class ProblemAnswer(Shape):
     """Why a request was refused (RFC 9457)."""
 
     type = serializers.CharField()

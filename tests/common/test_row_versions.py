@@ -134,7 +134,7 @@ def tokens_by_user() -> dict[str, int]:
 
 
 def tokens_kept() -> KeptResult[dict[str, int]]:
-    version = RowsVersion(lambda: User.objects.filter(tokens__revoked_at=None), lambda: [User, Token])
+    version = RowsVersion(User.objects.all, lambda: Token.objects.filter(revoked_at=None))
     return KeptResult(version, tokens_by_user)
 
 

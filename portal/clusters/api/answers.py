@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rest_framework import serializers
 
 from portal.clusters.states import Borrow, NodeHealth, NodeIntent, VcRole
 from portal.common.priorities import PRIORITY_CLASSES
 from portal.common.serializers import Answer, Ready, Text
+from portal.common.shapes import Shape
 
 CLASSES = list(PRIORITY_CLASSES)
 
 
-class ShareAnswer(serializers.Serializer[Any]):
+class ShareAnswer(Shape):
     """A virtual cluster's GPUs of one SKU."""
 
     sku = serializers.CharField()
@@ -31,7 +30,7 @@ class VirtualClusterAnswer(Answer):
     gpus = ShareAnswer(many=True)
 
 
-class HolderAnswer(serializers.Serializer[Any]):
+class HolderAnswer(Shape):
     """Who holds a GPU. Which job it is stands there for those who may see the job."""
 
     vc = serializers.CharField()
@@ -92,7 +91,7 @@ class SkuAnswer(Answer):
     free = serializers.IntegerField(help_text="usable and not held")
 
 
-class LoanLimitAnswer(serializers.Serializer[Any]):
+class LoanLimitAnswer(Shape):
     """Limits of lending for one SKU, in GPUs; null: no limit."""
 
     sku = serializers.CharField(source="sku.name")
@@ -100,7 +99,7 @@ class LoanLimitAnswer(serializers.Serializer[Any]):
     max_lend = serializers.IntegerField(allow_null=True, help_text="of its idle ones that it lends")
 
 
-class FirmRightAnswer(serializers.Serializer[Any]):
+class FirmRightAnswer(Shape):
     """A user's right to jobs that are never preempted."""
 
     user = serializers.CharField(source="user.username")
@@ -108,7 +107,7 @@ class FirmRightAnswer(serializers.Serializer[Any]):
     last_day = serializers.DateField()
 
 
-class QuotaLineAnswer(serializers.Serializer[Any]):
+class QuotaLineAnswer(Shape):
     """Cells of one type, guaranteed to a virtual cluster."""
 
     vc = serializers.CharField()
@@ -118,7 +117,7 @@ class QuotaLineAnswer(serializers.Serializer[Any]):
     gpus = serializers.IntegerField(help_text="of these cells together")
 
 
-class DoomedAnswer(serializers.Serializer[Any]):
+class DoomedAnswer(Shape):
     """Cells of a quota that could not be had now."""
 
     chain = serializers.CharField()

@@ -29,11 +29,12 @@ from portal.clusters.selectors import (
 from portal.common.filters import ChoicesFilter, GivenFilter, MomentFilter, NamedFilter
 from portal.common.pagination import OldestFirst
 from portal.common.serializers import Answer
+from portal.common.shapes import Shape
 
 STATES = [(str(state), str(state)) for state in GpuState]
 
 
-class ReadingAnswer(serializers.Serializer[Any]):
+class ReadingAnswer(Shape):
     """What a GPU showed last; null: it does not tell."""
 
     at = serializers.DateTimeField()

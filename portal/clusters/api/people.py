@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import django_filters
 from django.db.models import Q, QuerySet
 from django.utils import timezone
@@ -33,6 +31,7 @@ from portal.common.checking import checked
 from portal.common.filters import ChoicesFilter, GivenFilter
 from portal.common.pagination import ByUser
 from portal.common.serializers import Answer, Body, Text, Truth
+from portal.common.shapes import Shape
 from portal.common.versions import version_of
 
 
@@ -52,7 +51,7 @@ class PasswordBody(Body):
     password = Text(max_length=1000, trim_whitespace=False, write_only=True)
 
 
-class InVcAnswer(serializers.Serializer[Any]):
+class InVcAnswer(Shape):
     """A role in a virtual cluster."""
 
     name = serializers.CharField()

@@ -23,6 +23,7 @@ from portal.common.negotiation import Unnegotiated
 from portal.common.parameters import DRY_RUN, dry_run, truth, truth_parameter
 from portal.common.parsers import read_limited
 from portal.common.serializers import FaultAnswer
+from portal.common.shapes import Shape
 
 CSV = "text/csv"
 ALL_OR_NOTHING = truth_parameter(
@@ -41,7 +42,7 @@ class CsvFile(BaseParser):
         return read_limited(stream, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
 
 
-class ImportRowAnswer(serializers.Serializer[Any]):
+class ImportRowAnswer(Shape):
     """What became of a row."""
 
     line = serializers.IntegerField(help_text="of the file, from 1")
@@ -50,7 +51,7 @@ class ImportRowAnswer(serializers.Serializer[Any]):
     errors = FaultAnswer(source="faults", many=True, help_text="why it cannot be; empty: nothing is in the way")  # type: ignore[assignment]  # a field, which DRF takes out of the class
 
 
-class ImportAnswer(serializers.Serializer[Any]):
+class ImportAnswer(Shape):
     """What became of a file, row by row."""
 
     dry_run = serializers.BooleanField()

@@ -16,10 +16,10 @@ from portal.clusters.selectors.fairness import UserShare, user_shares
 from portal.clusters.selectors.gpus import GpuRow, GpuState, gpu_restrict, gpu_rows, gpus_held_by, gpus_in_state
 from portal.clusters.selectors.hardware import GivenUp
 from portal.clusters.selectors.history import gpu_counts, gpu_counts_summed
-from portal.clusters.selectors.holders import Held, gpus_held
+from portal.clusters.selectors.holders import Held, Holder, gpu_holders, gpus_held
 from portal.clusters.selectors.images import ImagePatterns, image_right, image_rule_to_remove, image_rules
 from portal.clusters.selectors.live import Live, gpus_live
-from portal.clusters.selectors.loads import GpuPlace, Holder, NodeLoad, gpu_holders, node_loads
+from portal.clusters.selectors.loads import GpuPlace, NodeLoad, node_loads
 from portal.clusters.selectors.node_page import NodeTask, node_events, node_tasks
 from portal.clusters.selectors.overview import GpuSpot, NodeSpot, Overview, Place, overview
 from portal.clusters.selectors.people import (

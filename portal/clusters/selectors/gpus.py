@@ -9,9 +9,9 @@ from enum import StrEnum
 from django.db.models import Q, QuerySet
 
 from portal.accounts.models import User
-from portal.clusters.models import Gpu, Node
+from portal.clusters.models import Gpu
+from portal.clusters.selectors.holders import Holder, gpu_holders, gpus_held
 from portal.clusters.selectors.live import Live, gpus_live
-from portal.clusters.selectors.loads import Holder, gpu_holders
 from portal.clusters.selectors.shares import LIVE
 from portal.clusters.selectors.visible import node_restrict
 from portal.clusters.states import NodeHealth, NodeIntent
@@ -67,11 +67,8 @@ def gpus_in_state(gpus: QuerySet[Gpu], states: Iterable[str]) -> QuerySet[Gpu]:
 
 
 def gpus_held_by(gpus: QuerySet[Gpu], *, vc: str) -> QuerySet[Gpu]:
-    """Those of them that jobs of the virtual cluster hold. The live tasks are found first: together with their GPUs the
-    database would go through every task there ever was."""
-    live = Q(task_attempts__released_at__isnull=True, task_attempts__job_attempt__job__vc__name=vc)
-    tasks = list(Node.objects.filter(live).order_by().values_list("task_attempts__pk", flat=True))
-    return gpus.filter(LIVE, allocations__task_attempt__in=tasks)
+    """Those of them that jobs of the virtual cluster hold."""
+    return gpus.filter(pk__in=[gpu for gpu, held in gpus_held().items() if held.holder.vc == vc])
 
 
 def gpu_rows(*, ids: Sequence[int]) -> list[GpuRow]:

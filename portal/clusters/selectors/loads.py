@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import starmap
 from typing import Any
@@ -12,28 +12,8 @@ import msgspec
 from django.db.models import Q, QuerySet, Sum
 
 from portal.clusters.models import Gpu, Node
-from portal.clusters.selectors.shares import LIVE
+from portal.clusters.selectors.holders import Holder, gpu_holders
 from portal.common.prepared import Among, Prepared
-
-
-class Holder(msgspec.Struct, frozen=True):
-    """The task that holds a GPU, and of which job it is."""
-
-    job_id: int
-    job_name: str
-    run: int
-    user_id: int
-    username: str
-    vc_id: int
-    vc: str
-    role: str
-    index: int
-    standing: str
-
-    @property
-    def label(self) -> str:
-        """``user/name#run``."""
-        return f"{self.username}/{self.job_name}#{self.run}"
 
 
 class GpuFacts(msgspec.Struct, frozen=True):
@@ -78,9 +58,10 @@ def node_loads(*, nodes: Sequence[Node]) -> list[NodeLoad]:
     GPUs that are gone and held by nobody are left out. Whom the holder's name may be shown to says ``job_sight``.
     """
     ids = [node.pk for node in nodes]
-    holders = {row[0]: Holder(*row[1:]) for row in _HOLDERS_ON(nodes=ids)}
+    found = [*starmap(GpuFacts, _GPUS_ON(nodes=ids))]
+    holders = gpu_holders(gpus=[gpu.pk for gpu in found])
     gpus: dict[int, list[GpuPlace]] = defaultdict(list)
-    for gpu in starmap(GpuFacts, _GPUS_ON(nodes=ids)):
+    for gpu in found:
         if gpu.present or gpu.pk in holders:
             gpus[gpu.node_id].append(GpuPlace(gpu, holders.get(gpu.pk)))
     held = {key: (cpu, memory) for key, cpu, memory in _TASKS_ON(nodes=ids)}
@@ -92,21 +73,6 @@ def _gpus_on() -> QuerySet[Gpu, tuple[Any, ...]]:
     return Gpu.objects.filter(Among("node", "nodes")).order_by("index", "pk").values_list(*columns)
 
 
-def gpu_holders(*, gpus: Iterable[int]) -> dict[int, Holder]:
-    """The holder of each held GPU among these, by the GPU's id. One query."""
-    return {row[0]: Holder(*row[1:]) for row in _HOLDERS(gpus=gpus)}
-
-
-def _holders(which: Among) -> QuerySet[Gpu, tuple[Any, ...]]:
-    task = "allocations__task_attempt__task__"
-    job = f"{task}job__"
-    columns = [
-        *(f"{job}{name}" for name in ("id", "name", "run", "user_id", "user__username", "vc_id", "vc__name")),
-        *(f"{task}role__name", f"{task}index", "allocations__standing"),
-    ]
-    return Gpu.objects.filter(LIVE, which).order_by().values_list("pk", *columns)
-
-
 def _tasks_on() -> QuerySet[Node, tuple[int, int, int]]:
     """Id, CPU in thousandths and memory in MB held by tasks, of each node that has any."""
     live = Q(task_attempts__isnull=False, task_attempts__released_at__isnull=True)
@@ -115,6 +81,4 @@ def _tasks_on() -> QuerySet[Node, tuple[int, int, int]]:
 
 
 _GPUS_ON = Prepared(_gpus_on)
-_HOLDERS = Prepared(lambda: _holders(Among("id", "gpus")))
-_HOLDERS_ON = Prepared(lambda: _holders(Among("node", "nodes")))
 _TASKS_ON = Prepared(_tasks_on)

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any, cast
 
-from django.db.models import Count, FilteredRelation, Model, Q, QuerySet
+from django.db.models import Count, FilteredRelation, Q, QuerySet
 
 from portal.clusters.models import Gpu, Node, Sku, VirtualCluster
 from portal.clusters.selectors.quotas import quota_book
@@ -134,11 +135,14 @@ def _shared_out(amount: int, among: Mapping[int, int]) -> dict[int, int]:
     return {key: parts[key] + (key in by_remainder[:rest]) for key in parts}
 
 
-def _models() -> list[type[Model]]:
-    return [Gpu, Gpu._meta.get_field("allocations").related_model]
+def _allocations() -> QuerySet[Any]:
+    allocations: Any = Gpu._meta.get_field("allocations").related_model
+    return cast(QuerySet[Any], allocations.objects.filter(released_at__isnull=True))
 
 
-_gpus_held = KeptResult(RowsVersion(_held, _models), _held_count)
+HELD = RowsVersion(_allocations, Gpu.objects.all)
+"""What changes with every GPU that is given, released or another one."""
+_gpus_held = KeptResult(HELD, _held_count)
 """A job's VC changes only while it waits; what it may still hold then is written anew (``job_change_vc``)."""
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rest_framework import serializers
 
 from portal.clusters.api.answers import QuotaLineAnswer
 from portal.common.serializers import Answer
+from portal.common.shapes import Shape
 
 
-class DemotedAnswer(serializers.Serializer[Any]):
+class DemotedAnswer(Shape):
     """A job that runs on, but from now on on loan: its owner may want the cells back."""
 
     id = serializers.IntegerField(source="pk")
@@ -19,14 +18,14 @@ class DemotedAnswer(serializers.Serializer[Any]):
     gpus = serializers.IntegerField(source="gpus_held")
 
 
-class ConfigurationAnswer(serializers.Serializer[Any]):
+class ConfigurationAnswer(Shape):
     """What an import did, or would do."""
 
     dry_run = serializers.BooleanField(help_text="nothing was changed")
     demoted = DemotedAnswer(many=True, help_text="jobs that lose their guaranteed cells; none is stopped")
 
 
-class NodeRemovedAnswer(serializers.Serializer[Any]):
+class NodeRemovedAnswer(Shape):
     """What the removal of a node did, or would do."""
 
     dry_run = serializers.BooleanField(help_text="nothing was changed")
@@ -36,7 +35,7 @@ class NodeRemovedAnswer(serializers.Serializer[Any]):
     demoted = DemotedAnswer(many=True, help_text="jobs that lose their guaranteed cells; none is stopped")
 
 
-class QuotasAnswer(serializers.Serializer[Any]):
+class QuotasAnswer(Shape):
     """The quotas of all virtual clusters."""
 
     version = serializers.IntegerField(help_text="also the ETag: grows with every change of cells and quotas")

@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from portal.accounts.models import Scope
 from portal.accounts.rest import ApiView
+from portal.common.shapes import Shape
 from portal.dispatch.limits import WHAT_IFS
 from portal.dispatch.what_if import WhatIf, job_what_if
 from portal.jobs.api.answers import FreeObject, ScoreAnswer, StartAnswer
@@ -19,7 +20,7 @@ from portal.jobs.api.requests import JOB_FILE_SCHEMA, JOB_FILES, faults_of, job_
 from portal.jobs.spec import SpecInvalid
 
 
-class WouldWaitAnswer(serializers.Serializer[Any]):
+class WouldWaitAnswer(Shape):
     """Why the job would wait."""
 
     code = serializers.CharField(help_text="for programs")
@@ -28,7 +29,7 @@ class WouldWaitAnswer(serializers.Serializer[Any]):
     place = serializers.IntegerField(allow_null=True, help_text="from 1, as in `queue`")
 
 
-class WhatIfAnswer(serializers.Serializer[Any]):
+class WhatIfAnswer(Shape):
     """What would become of the job were it submitted now."""
 
     nodes = serializers.ListField(child=serializers.CharField(), help_text="where it would start now; empty: it waits")

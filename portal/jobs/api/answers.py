@@ -9,6 +9,7 @@ from rest_framework import serializers
 
 from nodes.protocol import ContainerState
 from portal.common.serializers import Answer, FaultAnswer
+from portal.common.shapes import Shape
 from portal.jobs.models import Standing
 from portal.jobs.states import AttemptState, EndReason, JobState, TaskState
 from scheduling import Code
@@ -64,14 +65,14 @@ class JobAnswer(Answer):
         return str(job.waiting_message) if job.state == JobState.WAITING else ""
 
 
-class StartAnswer(serializers.Serializer[Any]):
+class StartAnswer(Shape):
     """When a waiting job will start."""
 
     p50 = serializers.DateTimeField(source="p50_at", help_text="as likely before as after")
     p90 = serializers.DateTimeField(source="p90_at", help_text="by then, nine times in ten")
 
 
-class ScoreAnswer(serializers.Serializer[Any]):
+class ScoreAnswer(Shape):
     """How good past estimates were."""
 
     count = serializers.IntegerField(help_text="estimates whose job has started since, the newest 2,000")
@@ -79,7 +80,7 @@ class ScoreAnswer(serializers.Serializer[Any]):
     off_s = serializers.IntegerField(help_text="half of them started within so many seconds of their p50")
 
 
-class MovedAnswer(serializers.Serializer[Any]):
+class MovedAnswer(Shape):
     """Where a job waits now. Whoever moved it out of a virtual cluster may not see it there."""
 
     id = serializers.IntegerField(source="pk")
@@ -87,7 +88,7 @@ class MovedAnswer(serializers.Serializer[Any]):
     vc = serializers.CharField(source="vc.name")
 
 
-class WaitingAnswer(serializers.Serializer[Any]):
+class WaitingAnswer(Shape):
     """Why a job waits."""
 
     code = serializers.CharField(
@@ -109,7 +110,7 @@ class WaitingAnswer(serializers.Serializer[Any]):
     not_before = serializers.DateTimeField(allow_null=True, help_text="a retry waits until then")
 
 
-class RoleAnswer(serializers.Serializer[Any]):
+class RoleAnswer(Shape):
     """A task role; amounts are those of one task."""
 
     name = serializers.CharField(source="role.name")
@@ -157,7 +158,7 @@ class JobDetailAnswer(JobAnswer):
     code = CodeAnswer(allow_null=True, help_text="the folder of code that comes with it")
 
 
-class GpuHeldAnswer(serializers.Serializer[Any]):
+class GpuHeldAnswer(Shape):
     """A GPU that a task attempt holds or held."""
 
     index = serializers.IntegerField(source="leaf.index")
@@ -165,7 +166,7 @@ class GpuHeldAnswer(serializers.Serializer[Any]):
     standing = serializers.ChoiceField(Standing.choices)
 
 
-class TaskAttemptAnswer(serializers.Serializer[Any]):
+class TaskAttemptAnswer(Shape):
     """One container, or process."""
 
     id = serializers.UUIDField()
@@ -239,7 +240,7 @@ class QueueAnswer(Answer):
     waiting_message = serializers.CharField(allow_null=True, allow_blank=True)
 
 
-class SummaryAnswer(serializers.Serializer[Any]):
+class SummaryAnswer(Shape):
     """What a job file asks for."""
 
     name = serializers.CharField()
@@ -248,7 +249,7 @@ class SummaryAnswer(serializers.Serializer[Any]):
     gpu_count = serializers.IntegerField()
 
 
-class ValidationAnswer(serializers.Serializer[Any]):
+class ValidationAnswer(Shape):
     """Whether a job file would be accepted."""
 
     valid = serializers.BooleanField()
@@ -271,7 +272,7 @@ class RecordField(serializers.ListField):
     """Time in ms since 1970, stream (1 stdout, 2 stderr, 3 a mark of Berth's), text."""
 
 
-class LogAnswer(serializers.Serializer[Any]):
+class LogAnswer(Shape):
     """A stretch of a task attempt's log."""
 
     task_attempt = serializers.UUIDField()

@@ -17,6 +17,7 @@ from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
 from portal.common.priorities import PRIORITY_CLASSES
 from portal.common.serializers import Body, Text, Truth, Whole
+from portal.common.shapes import Shape
 from portal.jobs.api.answers import JobDetailAnswer
 from portal.jobs.api.requests import faults_of
 from portal.jobs.api.views import job_detail
@@ -40,7 +41,7 @@ class TagsBody(Body):
     remove = _tags("tags to take off; what the job has not is passed over")
 
 
-class TagsAnswer(serializers.Serializer[Any]):
+class TagsAnswer(Shape):
     """A job's tags."""
 
     tags = serializers.ListField(child=serializers.CharField(), help_text="oldest first")
@@ -84,7 +85,7 @@ class BulkBody(Body):
         return attrs
 
 
-class DoneAnswer(serializers.Serializer[Any]):
+class DoneAnswer(Shape):
     """What became of one of several jobs."""
 
     job = serializers.IntegerField()

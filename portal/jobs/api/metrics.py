@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from portal.accounts.rest import ApiView
 from portal.common.serializers import Answer, Ready
+from portal.common.shapes import Shape
 from portal.jobs.api.chosen import ChosenTask, chosen_task
 from portal.jobs.logs.stream import streams_client
 from portal.jobs.metrics.points import BUCKET_S, OF_GPU, OF_TASK, Band
@@ -43,7 +44,7 @@ class MetricsQuery(ChosenTask):
         return {**super().get_fields(), **moments}
 
 
-class GpuOfAnswer(serializers.Serializer[Any]):
+class GpuOfAnswer(Shape):
     """A GPU of the task."""
 
     index = serializers.IntegerField(help_text="as its node counts")

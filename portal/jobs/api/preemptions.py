@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -11,12 +9,13 @@ from rest_framework.response import Response
 
 from portal.accounts.rest import ApiView
 from portal.common.serializers import Answer
+from portal.common.shapes import Shape
 from portal.jobs.api.requests import PreemptionFilter
 from portal.jobs.models import Preemption
 from portal.jobs.selectors import PreemptionShown, job_get, preemptions_of, preemptions_read, preemptions_shown
 
 
-class OtherJobAnswer(serializers.Serializer[Any]):
+class OtherJobAnswer(Shape):
     """The other job; which it is stands there for those who may see it."""
 
     user = serializers.CharField()

@@ -18,6 +18,7 @@ from rest_framework.response import Response
 from portal.accounts.rest import ApiView
 from portal.common.negotiation import Unnegotiated
 from portal.common.serializers import Answer, Body
+from portal.common.shapes import Shape
 from portal.common.tables import csv_text
 from portal.jobs.selectors import GROUPS, PERIODS, UsageQuery, UsageReport, UsageRow, usage_report
 
@@ -64,7 +65,7 @@ BY = OpenApiParameter(
 )
 
 
-class UsageSumsAnswer(serializers.Serializer[Any]):
+class UsageSumsAnswer(Shape):
     """GPU hours. What is measured is known from readings; the rest of what was held is not known to be used or idle."""
 
     gpu_hours = serializers.FloatField(help_text="held: guaranteed and opportunistic ones together")

@@ -7,7 +7,7 @@ import uuid
 from django.db import models
 from django.db.models import Q
 
-from nodes.protocol import ContainerState, Phase
+from nodes.protocol import Cause, ContainerState, Phase
 from portal.clusters.models import Node
 from portal.common.models import EventRow
 from portal.jobs.models.job import Job, Task
@@ -109,6 +109,11 @@ class TaskAttempt(models.Model):
         indexes = [
             models.Index(fields=["node"], condition=Q(removed_at__isnull=True), name="task_attempt_on_node"),
             models.Index(fields=["node"], condition=Q(released_at__isnull=True), name="task_attempt_holding"),
+            models.Index(
+                fields=["created_at"],
+                condition=Q(released_at__isnull=True, cause=str(Cause.UNKILLABLE)),
+                name="task_attempt_unkillable",
+            ),
         ]
 
     def __str__(self) -> str:
