@@ -147,7 +147,7 @@ def _take(chromium: Browser, stack: Stack, jobs: dict[str, int]) -> None:
         site = Site(context.new_page(), stack)
         site.sign_in("alice")
         for name in sorted(names):
-            site.page.set_viewport_size({**MODES[mode]["viewport"], "height": HEIGHTS.get(name, 900)})
+            site.page.set_viewport_size({"width": MODES[mode]["viewport"]["width"], "height": HEIGHTS.get(name, 900)})
             site.open(pictures[name])
             _ready(site.page, name)
             _keep(site.page, FOLDER / f"{name}{'' if mode == 'light' else f'-{mode}'}.webp")

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.journeys import BrowserJourneys
 from tests.browser.managing import ManagingJourneys
 from tests.browser.site import SLOW_MS, Site
-from tests.browser.test_looks import MODES, look
+from tests.browser.test_looks import looked_at
 from tests.support.person import Person, alice
 from tests.support.stack import Stack
 
@@ -44,18 +44,6 @@ def job(user: Person) -> Iterator[int]:
     user.wait(made, "running")
     yield made
     user.stop(made)
-
-
-def looked_at(page: Page, name: str) -> list[str]:
-    """What is wrong with the page as it is now, in light, dark and narrow."""
-    faults = []
-    for mode, shape in MODES.items():
-        page.emulate_media(color_scheme=shape["color_scheme"])
-        page.set_viewport_size(shape["viewport"])
-        faults += look(page, f"{name}-{mode}")
-    page.emulate_media(color_scheme="light")
-    page.set_viewport_size({"width": 1280, "height": 900})
-    return faults
 
 
 class TestSections:
