@@ -96,7 +96,7 @@ def test_cells_inside_a_node_and_racks_around_it_are_told(world: World) -> None:
         node.inventory = replace(node.inventory, rack="a", gpus=gpus)
         assert node.report()
     found = dots(world.user)
-    assert found["sections"] == ["", "rack:a"]
+    assert found["sections"] == ["", "a"]
     inside = {name: found["shapes"][shape] for name, _, _, _, shape, *_ in found["nodes"]}
     assert inside["gpu01"] == []
     assert inside["gpu02"] == [["A100-pair", 2]]

@@ -58,6 +58,10 @@ class CellType(models.Model):
         return self.name
 
 
+RACK = "rack:"
+"""How the address of a rack's cell begins; no node can have such a name."""
+
+
 class UpperCell(models.Model):
     """A cell above the nodes, such as a rack: its children are nodes, or other such cells."""
 
@@ -70,6 +74,11 @@ class UpperCell(models.Model):
 
     def __str__(self) -> str:
         return self.address
+
+    @property
+    def label(self) -> str:
+        """As people call it: of a rack its own label."""
+        return self.address.removeprefix(RACK)
 
 
 class InUse(models.Manager["Node"]):

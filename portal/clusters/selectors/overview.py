@@ -181,7 +181,7 @@ def _section(node: NodeFacts, uppers: Mapping[int, UpperCell]) -> str:
     """The cells above it, the topmost first, or else the rack's label."""
     names, key = [], node.upper_id
     while key is not None:
-        names.append(uppers[key].address)
+        names.append(uppers[key].label)
         key = uppers[key].parent_id
     return " / ".join(reversed(names)) or node.rack
 

@@ -18,6 +18,7 @@ import scheduling
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.clusters.models import CellType, Gpu, Node, PinnedCell, Sku, UpperCell, VirtualCluster
+from portal.clusters.models.hardware import RACK
 from portal.clusters.models.names import CELL_TYPE_LENGTH, NAME_RULE
 from portal.clusters.selectors.engine import cluster_read
 from portal.clusters.selectors.quotas import Lines, base_lines, changes_planned, quota_book
@@ -25,7 +26,6 @@ from portal.clusters.services.cells import cell_types_clean
 from portal.clusters.services.nodes import node_event
 from portal.clusters.services.quota_checks import quota_faults
 from portal.clusters.services.quotas import Wish, lines_resolve, lines_write
-from portal.clusters.services.racks import RACK
 from portal.clusters.services.teams import vc_create
 from portal.clusters.services.topology import OUTSIDE, gpu_leave_out
 from portal.clusters.services.versions import cluster_change

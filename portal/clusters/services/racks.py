@@ -5,13 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from portal.clusters.models import Node, QuotaChangeLine, QuotaLine, UpperCell
+from portal.clusters.models.hardware import RACK
 from portal.clusters.services.cells import cell_type_for
 from portal.clusters.services.nodes import node_event
 from portal.clusters.topology import Level
 from portal.common.errors import Conflict
-
-RACK = "rack:"
-"""How the address of a rack's cell begins; no node can have such a name."""
 
 
 def rack_address(label: str) -> str:
