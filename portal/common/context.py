@@ -7,9 +7,10 @@ from django.http import HttpRequest
 
 
 def site(request: HttpRequest) -> dict[str, object]:
-    """The cluster's name, the version, and where static files are served."""
+    """The cluster's name, the version, where static files are served, and the languages by their own names."""
     return {
         "cluster_name": settings.CLUSTER_NAME,
         "version": settings.VERSION,
         "static_url": settings.STATIC_URL,
+        "languages": settings.LANGUAGES,
     }
