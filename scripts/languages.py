@@ -45,11 +45,14 @@ class BadMark(Exception):
 
 
 def marked() -> Iterator[Marked]:
-    """Every text that is marked, file by file."""
+    """Every text that is marked, file by file, and what the gallery says of its samples."""
     for path in sorted((ROOT / "frontend" / "templates").rglob("*.*")):
         yield from _in_template(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
     for path in sorted((ROOT / "portal").rglob("*.py")):
         yield from _in_python(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
+    for path in sorted((ROOT / "portal" / "jobs" / "samples" / "files").glob("*.yaml")):
+        for text in re.findall(r"^description: (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE):
+            yield Marked(text, None, str(path.relative_to(ROOT)))
 
 
 def _in_template(text: str, place: str) -> Iterator[Marked]:

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
+from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, SshKey, User
@@ -36,9 +37,9 @@ def public_key_read(text: str) -> PublicKey:
     several lines, a private key."""
     words = text.strip().split(None, 2)
     if "PRIVATE KEY" in text:
-        raise _refused("this is a private key: keep it to yourself, and give the file that ends with .pub")
+        raise _refused(gettext("this is a private key: keep it to yourself, and give the file that ends with .pub"))
     if "\n" in text.strip() or len(words) < 2:
-        raise _refused("one line is wanted, such as ssh-ed25519 AAAA… alice@laptop")
+        raise _refused(gettext("one line is wanted, such as ssh-ed25519 AAAA… alice@laptop"))
     line = f"{words[0]} {words[1]}"
     try:
         key = load_ssh_public_key(line.encode())
@@ -46,9 +47,12 @@ def public_key_read(text: str) -> PublicKey:
     except UnsupportedAlgorithm:
         raise _refused(f"keys of the kind {words[0][:40]} are not taken; make one with ssh-keygen -t ed25519") from None
     except ValueError:
-        raise _refused("this is no public SSH key; it is the content of a file that ends with .pub") from None
+        raise _refused(gettext("this is no public SSH key; it is the content of a file that ends with .pub")) from None
     if isinstance(key, rsa.RSAPublicKey) and key.key_size < LEAST_RSA_BITS:
-        raise _refused(f"an RSA key of {key.key_size} bits is too short; {LEAST_RSA_BITS} are the least")
+        raise _refused(
+            gettext("an RSA key of %(key_size)s bits is too short; %(least_rsa_bits)s are the least")
+            % {"key_size": key.key_size, "least_rsa_bits": LEAST_RSA_BITS}
+        )
     digest = base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
     return PublicKey(line, words[0], f"SHA256:{digest}", words[2] if len(words) > 2 else "")
 
@@ -75,7 +79,10 @@ def ssh_key_add(*, user: User, name: str, public: str, now: datetime) -> SshKey:
     user has it already or has too many."""
     read = public_key_read(public)
     if SshKey.objects.filter(user=user).count() >= MOST_KEYS:
-        raise Conflict(f"{MOST_KEYS} keys are stored, and there can be no more; forget one first.")
+        raise Conflict(
+            gettext("%(most_keys)s keys are stored, and there can be no more; forget one first.")
+            % {"most_keys": MOST_KEYS}
+        )
     try:
         with transaction.atomic():
             key = SshKey.objects.create(
@@ -84,7 +91,7 @@ def ssh_key_add(*, user: User, name: str, public: str, now: datetime) -> SshKey:
             )  # fmt: skip
             audit_write(Audited.SSH_KEY, actor=user.username, target=user.username, now=now, after=_told(key))
     except IntegrityError:
-        raise Conflict("This key is stored already.") from None
+        raise Conflict(gettext("This key is stored already.")) from None
     return key
 
 

@@ -15,6 +15,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, ClusterRole, Scope, Token, User
@@ -34,7 +35,7 @@ class WrongPassword(Denied):
     title = "Not signed in"
 
     def __init__(self) -> None:
-        super().__init__("User name or password is wrong.")
+        super().__init__(gettext("User name or password is wrong."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +176,9 @@ def user_store(*, user: User, now: datetime, actor: str = "") -> User:
             after = {"email": user.email, "role": str(user.role), **_numbers(user)}
             audit_write(Audited.USER_CREATE, actor=actor, target=user.username, now=now, after=after)
     except IntegrityError as error:
-        raise NameTaken(f"{user.username}, or its uid, was taken at the same moment.") from error
+        raise NameTaken(
+            gettext("%(user)s, or its uid, was taken at the same moment.") % {"user": user.username}
+        ) from error
     return user
 
 

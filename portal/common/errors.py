@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from django.utils.translation import gettext, gettext_noop
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -21,7 +23,7 @@ class Refused(Exception):
     """The request is understood and not carried out. ``detail`` is a sentence for people."""
 
     status = 400
-    title = "Request refused"
+    title = gettext_noop("Request refused")
     retry_after_s: int | None = None
     """After so long it may be tried again."""
 
@@ -33,7 +35,7 @@ class Refused(Exception):
 class Invalid(Refused):
     """What was sent cannot be used; ``faults`` holds every reason."""
 
-    title = "Not valid"
+    title = gettext_noop("Not valid")
 
     def __init__(self, faults: Iterable[Fault], detail: str = "") -> None:
         self.faults = tuple(faults)
@@ -44,17 +46,17 @@ class Denied(Refused):
     """Who asks may see the thing but may not do this with it."""
 
     status = 403
-    title = "Not allowed"
+    title = gettext_noop("Not allowed")
 
 
 class NotFound(Refused):
     """There is no such thing, or none that who asks may see: the two look the same."""
 
     status = 404
-    title = "Not found"
+    title = gettext_noop("Not found")
 
     def __init__(self, kind: str, key: object = "") -> None:
-        super().__init__(f"There is no {kind} {key}".rstrip() + " that you may see.")
+        super().__init__(gettext("There is no %(what)s that you may see.") % {"what": f"{kind} {key}".rstrip()})
         self.kind, self.key = kind, str(key)
 
 
@@ -62,14 +64,14 @@ class Absent(Refused):
     """It is not there, though who asks may see the place where it would be."""
 
     status = 404
-    title = "Not found"
+    title = gettext_noop("Not found")
 
 
 class Conflict(Refused):
     """The thing is in a state that does not allow it."""
 
     status = 409
-    title = "Conflict"
+    title = gettext_noop("Conflict")
 
 
 class ChangedMeanwhile(Conflict):
@@ -80,7 +82,7 @@ class TooLarge(Refused):
     """The body is larger than ``limit`` bytes."""
 
     status = 413
-    title = "Too large"
+    title = gettext_noop("Too large")
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"At most {limit} bytes are taken.")
@@ -91,10 +93,10 @@ class RateLimited(Refused):
     """Too many requests; the next is taken in ``retry_after_s`` seconds."""
 
     status = 429
-    title = "Too many requests"
+    title = gettext_noop("Too many requests")
 
     def __init__(self, retry_after_s: int) -> None:
-        super().__init__(f"Too many requests. Try again in {retry_after_s} seconds.")
+        super().__init__(gettext("Too many requests. Try again in %(number)s seconds.") % {"number": retry_after_s})
         self.retry_after_s = retry_after_s
 
 
@@ -102,7 +104,7 @@ class TooManyAtOnce(Refused):
     """Who asks has as many of them under way as one may have."""
 
     status = 429
-    title = "Too many at once"
+    title = gettext_noop("Too many at once")
     retry_after_s = 5
 
 
@@ -110,7 +112,7 @@ class Unavailable(Refused):
     """A part that is needed for this cannot be reached now; later it can."""
 
     status = 503
-    title = "Unavailable"
+    title = gettext_noop("Unavailable")
     retry_after_s = 5
 
 

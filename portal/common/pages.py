@@ -8,6 +8,7 @@ from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render, resolve_url
+from django.utils.translation import gettext
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
@@ -26,7 +27,8 @@ class RefusalPages:
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         if not isinstance(error, Refused):
             return None
-        response = render(request, "error.html", {"title": error.title, "detail": error.detail}, status=error.status)
+        context = {"title": gettext(error.title), "detail": error.detail}
+        response = render(request, "error.html", context, status=error.status)
         if error.retry_after_s is not None:
             response.headers["Retry-After"] = str(error.retry_after_s)
         return response

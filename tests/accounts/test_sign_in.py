@@ -34,7 +34,7 @@ def test_the_right_password_gives_a_token_that_works_and_expires(alice: User) ->
     api = Api()
     api.headers["Authorization"] = f"Bearer {answer['token']}"
     assert api.get("me") == {
-        "id": alice.pk, "username": "alice", "email": "", "role": "user", "scope": "read",
+        "id": alice.pk, "username": "alice", "email": "", "role": "user", "scope": "read", "language": "",
     }  # fmt: skip
     assert answer["expires_at"] > (timezone.now() + timedelta(days=29)).isoformat()
 

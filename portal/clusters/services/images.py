@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
@@ -24,7 +25,10 @@ def image_rule_add(
     with transaction.atomic():
         rules = ImageRule.objects.filter(vc=vc)
         if rules.count() >= MOST_RULES:
-            raise Conflict(f"{MOST_RULES} patterns are there, and there can be no more; remove one first.")
+            raise Conflict(
+                gettext("%(most_rules)s patterns are there, and there can be no more; remove one first.")
+                % {"most_rules": MOST_RULES}
+            )
         row, made = ImageRule.objects.get_or_create(
             vc=vc, pattern=pattern, defaults={"note": note, "created_at": now}
         )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.contrib.auth.models import Group
 from django.db import transaction
+from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write, changes_of
 from portal.accounts.models import Audited, User
@@ -71,7 +72,10 @@ def group_create(*, name: str, description: str, roles: Roles, now: datetime, ac
     cluster that is not there."""
     with transaction.atomic():
         if VirtualCluster.objects.filter(name=name).exists():
-            raise Conflict(f"There is a virtual cluster named {name}, and OpenPAI's API knows both as groups.")
+            raise Conflict(
+                gettext("There is a virtual cluster named %(name)s, and OpenPAI's API knows both as groups.")
+                % {"name": name}
+            )
         group = group_store(name=name, description=description)
         _roles_set(group, roles, now, actor)
         audit_write(Audited.GROUP, actor=actor, target=name, now=now, after=group_told(group))

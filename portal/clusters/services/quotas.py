@@ -9,6 +9,7 @@ from datetime import datetime
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
@@ -200,7 +201,7 @@ def quota_change_withdraw(*, change: QuotaChange, now: datetime, actor: str) -> 
             raise Invalid(faults)
         rows = QuotaChange.objects.filter(pk=change.pk, over_at__isnull=True)
         if not rows.update(over_at=now, withdrawn=True):
-            raise Conflict("This change is over already.")
+            raise Conflict(gettext("This change is over already."))
         _events(_lines(change), "quota_withdrawn", "The change to {count} {type} of {vc} is withdrawn.", now, actor)
         audit_write(Audited.QUOTA_CHANGE, actor=actor, target=f"change {change.pk}", now=now, before=_told(change))
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
@@ -33,7 +34,10 @@ def secret_set(
     with transaction.atomic():
         known = StoredSecret.objects.filter(**which).first()
         if known is None and StoredSecret.objects.filter(**_owner(owner), kind=kind).count() >= MOST_STORED:
-            raise Conflict(f"{MOST_STORED} are stored, and there can be no more; delete one first.")
+            raise Conflict(
+                gettext("%(most_stored)s are stored, and there can be no more; delete one first.")
+                % {"most_stored": MOST_STORED}
+            )
         row, _ = StoredSecret.objects.update_or_create(
             **which, defaults={"sealed": seal(value), "username": username, "changed_at": now}
         )

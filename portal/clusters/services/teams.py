@@ -10,6 +10,7 @@ from typing import Any
 from django.contrib.auth.models import Group
 from django.db import transaction
 from django.db.models import QuerySet
+from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
@@ -26,7 +27,7 @@ def vc_create(*, name: str, description: str = "", now: datetime, actor: str = "
     with transaction.atomic():
         vc, made = VirtualCluster.objects.get_or_create(name=name, defaults={"description": description})
         if not made:
-            raise Conflict(f"There is a virtual cluster named {name} already.")
+            raise Conflict(gettext("There is a virtual cluster named %(name)s already.") % {"name": name})
         VcEvent.objects.create(vc=vc, at=now, code="created", message=f"Virtual cluster {name}.", actor=actor)
         audit_write(Audited.VC_CREATE, actor=actor, target=name, vc=name, now=now)
     return vc

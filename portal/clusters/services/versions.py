@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from portal.clusters.models import ClusterVersion
 from portal.common.errors import ChangedMeanwhile, Conflict
@@ -26,4 +27,4 @@ def cluster_change(*, version: int | None = None) -> Iterator[None]:
             raise ChangedMeanwhile("The quotas were changed meanwhile; read them again.")
         yield
         if not ClusterVersion.objects.filter(id=1, version=before).update(version=before + 1):
-            raise Conflict("The quotas were changed at the same moment; try again.")
+            raise Conflict(gettext("The quotas were changed at the same moment; try again."))

@@ -10,6 +10,7 @@ from typing import IO
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Sum
+from django.utils.translation import gettext
 
 from nodes.protocol import Bounds, PackedInvalid, PackedTooLarge, packed_check
 from portal.accounts.audit import audit_write
@@ -42,7 +43,9 @@ def code_upload(*, user: User, stream: IO[bytes], now: datetime) -> tuple[CodeFo
     Conflict when the user's code takes too much room, Unavailable when the portal's disk is full.
     """
     if not vcs_for_submit(user).exists():
-        raise Denied("Only who may submit jobs may upload code: ask a lead for membership in a virtual cluster.")
+        raise Denied(
+            gettext("Only who may submit jobs may upload code: ask a lead for membership in a virtual cluster.")
+        )
     files = CodeFiles(settings.CODE_DIR)
     try:
         with files.receive(stream, settings.CODE_MAX_BYTES) as received:
@@ -52,7 +55,7 @@ def code_upload(*, user: User, stream: IO[bytes], now: datetime) -> tuple[CodeFo
     except OSError as error:
         if error.errno not in _FULL:
             raise
-        raise Unavailable("The portal's disk is full: tell an administrator.") from error
+        raise Unavailable(gettext("The portal's disk is full: tell an administrator.")) from error
 
 
 def code_forget(*, user: User, code: CodeFolder, now: datetime) -> None:

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from django.db import transaction
 from django.db.models import Sum
+from django.utils.translation import gettext
 
 from nodes.protocol import StopReason
 from portal.accounts.audit import audit_write
@@ -182,12 +183,14 @@ def idle_extend(*, job: Job, actor: str, now: datetime) -> IdleWarning:
             job_attempt__job=job, job_attempt__state=AttemptState.RUNNING, ended_at=None, acted_at=None
         ).exclude(due_at=None).select_related("job_attempt").first()  # fmt: skip
         if warning is None or warning.due_at is None:
-            raise Conflict(f"Nothing was announced to {job.label} that could be put off.")
+            raise Conflict(gettext("Nothing was announced to %(job)s that could be put off.") % {"job": job.label})
         left = idle_left(warning=warning, vc_id=job.vc_id)
         if not left.times:
             raise Conflict(
-                "It was put off as often as the policy allows; a lead of its virtual cluster or an administrator can "
-                "except the job."
+                gettext(
+                    "It was put off as often as the policy allows; a lead of its virtual cluster or an "
+                    "administrator can except the job."
+                )
             )
         warning.extensions += 1
         warning.due_at = max(warning.due_at, now) + left.minutes * MINUTE

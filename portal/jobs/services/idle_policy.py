@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write, changes_of
 from portal.accounts.models import Audited, User
@@ -71,7 +72,10 @@ def idle_exemption_add(
         raise Invalid([Fault("until", "This is past.", "past")])
     with transaction.atomic():
         if IdleExemption.objects.filter(vc=vc).count() >= MOST_EXEMPTIONS:
-            raise Conflict(f"{MOST_EXEMPTIONS} exceptions are there, and there can be no more; remove one first.")
+            raise Conflict(
+                gettext("%(most_exemptions)s exceptions are there, and there can be no more; remove one first.")
+                % {"most_exemptions": MOST_EXEMPTIONS}
+            )
         row = IdleExemption.objects.create(
             vc=vc, user=user, job=job, pattern=pattern, reason=reason, until=until, author=actor, created_at=now
         )

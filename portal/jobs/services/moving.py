@@ -6,6 +6,7 @@ from datetime import datetime
 
 from django.db import transaction
 from django.db.models import F
+from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
@@ -41,8 +42,11 @@ def job_change_vc(*, job: Job, vc: str, actor: str, now: datetime) -> Job:
         )  # fmt: skip
         if not moved:
             raise Conflict(
-                f"{job.label} does not wait any more, or was changed at the same moment; only a waiting job can change "
-                "its virtual cluster. Look again."
+                gettext(
+                    "%(job)s does not wait any more, or was changed at the same moment; only a waiting job"
+                    " can change its virtual cluster. Look again."
+                )
+                % {"job": job.label}
             )
         _check_present(spec.vc)  # it may have been removed meanwhile
         # What it had claimed lies in cells of the team that it leaves.
@@ -66,5 +70,5 @@ def _check_present(name: str) -> VirtualCluster:
     """The virtual cluster. Raises Conflict where it is gone by now."""
     vc = VirtualCluster.objects.filter(name=name).first()
     if vc is None:
-        raise Conflict(f"There is no virtual cluster {name} any more.")
+        raise Conflict(gettext("There is no virtual cluster %(name)s any more.") % {"name": name})
     return vc

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
@@ -93,7 +94,10 @@ def job_place(*, job: Job, to: Place, actor: User, now: datetime) -> Job:
 def _waiting_now(job: Job) -> Job:
     row = queue_waiting().filter(pk=job.pk, vc=job.vc_id).select_related("user", "vc").first()
     if row is None:
-        raise Conflict(f"{job.label} does not wait in {job.vc.name} any more; only a waiting job has a place.")
+        raise Conflict(
+            gettext("%(job)s does not wait in %(vc)s any more; only a waiting job has a place.")
+            % {"job": job.label, "vc": job.vc.name}
+        )
     return row
 
 
@@ -103,7 +107,10 @@ def _check_seen(job: Job, seen: Sequence[int]) -> None:
     now = [one for one in queue_ordered(queue_waiting().filter(vc=job.vc_id)) if one in there] if seen else []
     there = set(now)
     if now != [one for one in seen if one in there]:
-        raise Conflict(f"The queue of {job.vc.name} has changed meanwhile; {job.label} was not moved. Look again.")
+        raise Conflict(
+            gettext("The queue of %(vc)s has changed meanwhile; %(job)s was not moved. Look again.")
+            % {"vc": job.vc.name, "job": job.label}
+        )
 
 
 def _rows(job: Job, *, only_own: bool) -> list[Row]:
@@ -112,7 +119,10 @@ def _rows(job: Job, *, only_own: bool) -> list[Row]:
     waiting = queue_waiting().filter(vc=job.vc_id, priority=job.priority)
     if only_own:
         if job.led:
-            raise Conflict(f"A lead has given {job.label} its place; ask a lead of {job.vc.name} to change it.")
+            raise Conflict(
+                gettext("A lead has given %(job)s its place; ask a lead of %(vc)s to change it.")
+                % {"job": job.label, "vc": job.vc.name}
+            )
         waiting = waiting.filter(user=job.user_id, led=False)
     columns = ("pk", "user_id", "submitted_at", "queue_ms", "led")
     found = {
@@ -136,8 +146,11 @@ def _moved(ids: Sequence[int], job: Job, to: Place) -> list[int]:
         return list(ids)
     if beside not in others:
         raise Conflict(
-            f"Job {beside} does not wait beside {job.label}: a job is moved among those of its virtual cluster and "
-            "class, by its owner among the owner's own that no lead has moved."
+            gettext(
+                "Job %(beside)s does not wait beside %(job)s: a job is moved among those of its "
+                "virtual cluster and class, by its owner among the owner's own that no lead has moved."
+            )
+            % {"beside": beside, "job": job.label}
         )
     at = others.index(beside) + (to.before is None)
     return [*others[:at], job.pk, *others[at:]]
@@ -151,7 +164,9 @@ def _led(rows: Sequence[Row], moved: int, order: Sequence[int]) -> list[Change]:
         return []
     last = max(place for place, pk in enumerate(order) if pk == moved or found[pk].led)
     if last >= DEEPEST:
-        raise Conflict(f"Only the first {DEEPEST} places of a class are given by hand.")
+        raise Conflict(
+            gettext("Only the first %(deepest)s places of a class are given by hand.") % {"deepest": DEEPEST}
+        )
     first = min(one.submitted_ms if one.led else one.key[0] for one in rows) - (last + 1)
     wanted = [(pk, first + place, True) for place, pk in enumerate(order[: last + 1])]
     return [one for one in wanted if one != (one[0], found[one[0]].queue_ms, found[one[0]].led)]

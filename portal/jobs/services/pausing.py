@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
@@ -35,7 +36,9 @@ def _set(job: Job, paused: bool, code: str, message: str, actor: str, now: datet
     with transaction.atomic():
         job_hold(job.pk)
         if not Job.objects.filter(pk=job.pk, state=JobState.WAITING).exists():
-            raise Conflict(f"{job.label} does not wait; only a waiting job can be {code}.")
+            raise Conflict(
+                gettext("%(job)s does not wait; only a waiting job can be %(code)s.") % {"job": job.label, "code": code}
+            )
         if Job.objects.filter(pk=job.pk, paused=not paused).update(paused=paused):
             if paused:
                 Claim.objects.filter(claimant=job).delete()

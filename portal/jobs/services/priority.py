@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
@@ -64,11 +65,19 @@ def _check_may(row: Job, read: Job, new: int) -> None:
     """Raises Conflict unless the row is as the change was made from, and in a state that allows it."""
     old = read.priority
     if (row.priority, row.vc_id) != (old, read.vc_id):
-        raise Conflict(f"{row.label} has another priority or virtual cluster by now. Look again.")
+        raise Conflict(
+            gettext("%(job)s has another priority or virtual cluster by now. Look again.") % {"job": row.label}
+        )
     if row.state not in CLASS_CHANGES:
-        raise Conflict(f"{row.label} {row.state} already; its priority does not matter any more.")
+        raise Conflict(
+            gettext("%(job)s %(state)s already; its priority does not matter any more.")
+            % {"job": row.label, "state": row.state}
+        )
     if row.state != JobState.WAITING and min(old, new) < 0:
         raise Conflict(
-            f"{row.label} runs: only while it waits can it become opportunistic, or be so no more. "
-            "Stop it and submit it again in the other class."
+            gettext(
+                "%(job)s runs: only while it waits can it become opportunistic, or be so no more. Stop"
+                " it and submit it again in the other class."
+            )
+            % {"job": row.label}
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from nodes.protocol import StopReason
 from portal.accounts.audit import audit_write
@@ -65,4 +66,4 @@ def _stop_waiting(job: Job, message: str, actor: User, now: datetime) -> None:
         return
     job.refresh_from_db()
     if job.state in JOB_OVER:
-        raise Conflict(f"{job.label} is over already: it {job.state}.")
+        raise Conflict(gettext("%(job)s is over already: it %(state)s.") % {"job": job.label, "state": job.state})

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
@@ -31,7 +32,7 @@ def job_tag(
         left = [name for name in before if name not in remove]
         after = [*left, *(name for name in dict.fromkeys(add) if name not in left)]
         if len(after) > max(MOST, len(before)):
-            raise Conflict(f"A job has {MOST} tags at most.")
+            raise Conflict(gettext("A job has %(most)s tags at most.") % {"most": MOST})
         if after != before:
             JobTag.objects.filter(job=job, name__in={*before} - {*after}).delete()
             tags_store(job=job, names=[name for name in after if name not in before])
@@ -51,5 +52,5 @@ def tags_store(*, job: Job, names: Iterable[str]) -> None:
 def tag_fault(name: str) -> str:
     """What is wrong with a tag, which is some text without commas: these separate tags in filters. Empty: nothing."""
     if not name.strip() or "," in name or "\0" in name or len(name) > TAG_LENGTH:
-        return f"A tag has 1 to {TAG_LENGTH} characters and no comma."
+        return gettext("A tag has 1 to %(most)s characters and no comma.") % {"most": TAG_LENGTH}
     return ""

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write, changes_of
 from portal.accounts.models import Audited, User
@@ -42,7 +43,10 @@ def template_create(
         **_home(home), name=name, description=description, file=file, author=actor, changed_at=now
     )  # fmt: skip
     if JobTemplate.objects.filter(**_home(home)).count() >= MOST_TEMPLATES:
-        raise Conflict(f"{MOST_TEMPLATES} templates are there, and there can be no more; remove one first.")
+        raise Conflict(
+            gettext("%(most_templates)s templates are there, and there can be no more; remove one first.")
+            % {"most_templates": MOST_TEMPLATES}
+        )
     with _named_once(template), transaction.atomic():
         template.save(force_insert=True)
         _audit(template, actor, now, after=template_told(template))
@@ -82,7 +86,7 @@ def _named_once(template: JobTemplate) -> Iterator[None]:
     try:
         yield
     except IntegrityError as error:
-        raise Conflict("There is a template of this name already.") from error
+        raise Conflict(gettext("There is a template of this name already.")) from error
 
 
 def _home(home: Home) -> dict[str, Any]:

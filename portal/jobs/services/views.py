@@ -3,6 +3,8 @@ audit log does not tell of them."""
 
 from __future__ import annotations
 
+from django.utils.translation import gettext
+
 from portal.accounts.models import User
 from portal.common.errors import Conflict, NotFound
 from portal.jobs.models import SavedView
@@ -14,7 +16,7 @@ def view_save(*, user: User, name: str, query: str) -> SavedView:
     """Keep the filters under this name, in place of what the user had there. Raises Conflict where there are too
     many."""
     if SavedView.objects.filter(user=user).exclude(name=name).count() >= MOST:
-        raise Conflict(f"You have {MOST} views already; remove one that you do not need.")
+        raise Conflict(gettext("You have %(most)s views already; remove one that you do not need.") % {"most": MOST})
     view, _ = SavedView.objects.update_or_create(user=user, name=name, defaults={"query": query})
     return view
 

@@ -64,7 +64,8 @@ def templates(request: PageRequest) -> HttpResponse:
 
 
 def _gallery(text: str) -> list[tuple[Any, list[Any]]]:
-    shown = [one for one in samples() if text.lower() in f"{one.name} {one.spec.description}".lower()]
+    words = {one.name: f"{one.name} {one.spec.description} {_(one.spec.description)}".lower() for one in samples()}
+    shown = [one for one in samples() if text.lower() in words[one.name]]
     groups = {group: [one for one in shown if one.group == group] for group in GROUP_WORDS}
     return [(GROUP_WORDS[group], found) for group, found in groups.items() if found]
 

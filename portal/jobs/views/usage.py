@@ -136,7 +136,7 @@ def _over_time(report: UsageReport, form: UsageForm, per: str) -> Chart:
     """Periods without any hour are there, too."""
     found: dict[date, UsageRow] = {row.group[0]: row for row in report.rows}
     days = list(_periods(form.cleaned_data["first"], form.cleaned_data["last"], per))
-    style = "F Y" if per == "month" else "M j"
+    style = _("F Y") if per == "month" else _("M j")
     return _chart(
         "time", _("GPU hours over time"), [date_format(day, style) for day in days], [found.get(d) for d in days]
     )
