@@ -12,7 +12,6 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize, exp
 from tests.browser.site import Site
 from tests.support.fixtures import ARTIFACTS
 from tests.support.person import Person, alice
-from tests.support.seed import PASSWORD
 from tests.support.stack import Stack
 
 VC = "/virtual-clusters/research"
