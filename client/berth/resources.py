@@ -37,6 +37,7 @@ from berth.model import (
     Preemption,
     Queued,
     Sku,
+    Tags,
     Task,
     Token,
     Usage,
@@ -124,6 +125,26 @@ class Jobs(Resource[WayT_co]):
     def move(self, job_id: int, vc: str) -> Call[Moved]:
         """Lets a waiting job wait in another virtual cluster."""
         return send("POST", f"jobs/{job_id}/move", Moved, {"vc": vc})
+
+    @endpoint
+    def tag(self, job_id: int, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> Call[Tags]:
+        """Gives a job tags and takes some off; its tags then. Raises Conflict when it would have too many."""
+        return send("PATCH", f"jobs/{job_id}/tags", Tags, {"add": [*add], "remove": [*remove]}, repeatable=True)
+
+    @endpoint
+    def change_priority(self, job_id: int, priority_class: str) -> Call[JobDetail]:
+        """Gives a job that waits or runs another class: crit, prod, test or oppo. Raises Invalid, Conflict."""
+        asked = {"priority_class": priority_class}
+        return send("POST", f"jobs/{job_id}/priority", JobDetail, asked, repeatable=True)
+
+    @endpoint
+    def place(
+        self, job_id: int, *, to: str | None = None, before: int | None = None, after: int | None = None
+    ) -> Call[JobDetail]:
+        """Moves a waiting job in the queue of its class: right before or behind another one, or `to` the `front`, or to
+        its `own` place, where it would stand by itself. Raises Conflict."""
+        asked = given({"to": to, "before": before, "after": after})
+        return send("POST", f"jobs/{job_id}/place", JobDetail, asked, repeatable=True)
 
     @endpoint
     def config(self, job_id: int) -> Call[str]:

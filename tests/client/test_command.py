@@ -103,6 +103,13 @@ def test_why_queue_and_top_tell_of_what_waits(world: World, shell: Shell) -> Non
     assert "paused" in shell.berth("pause", "train")
     assert "is waiting\n" in shell.berth("resume", "train")
     assert "yours: vision" in shell.berth("move", "train", "elsewhere", code=65)
+    assert shell.berth("tag", "train", "+baseline", "+the old one", "-gone") == "baseline\nthe old one\n"
+    assert shell.berth("tag", "train", "-the old one") == shell.berth("tag", "train") == "baseline\n"
+    assert "write +sweep" in shell.berth("tag", "train", "sweep", code=78)
+    assert "has the class oppo" in shell.berth("priority", "train", "oppo")
+    assert "has another place" in shell.berth("place", "train", "--front")
+    assert "does not wait" in shell.berth("place", "train", "--before", "train#1", code=1)
+    assert "say where to" in shell.berth("place", "train", code=78)
 
 
 def next_new_order(world: World) -> Order | None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from berth.cli import account, cluster, exec, files, jobs, logs, people, top, usage
+from berth.cli import account, changing, cluster, exec, files, jobs, logs, people, top, usage
 from berth.cli.failing import told
 from berth.cli.settings import Session
 from berth.errors import BerthError
@@ -62,6 +62,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "pause": jobs.pause,
     "resume": jobs.resume,
     "move": jobs.move,
+    "priority": changing.priority,
+    "place": changing.place,
     "config": jobs.config,
     "queue": cluster.queue,
     "top": top.top,
@@ -71,6 +73,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 for name, command in COMMANDS.items():
     app.command(name)(command)
+app.command("tag", context_settings=changing.TAGS)(changing.tag)
 app.add_typer(cluster.nodes, name="node")
 app.add_typer(account.tokens, name="token")
 app.add_typer(people.users, name="user")

@@ -226,6 +226,12 @@ class Preemption(Answer, frozen=True, kw_only=True):
     other: OtherJob | None
 
 
+class Tags(Answer, frozen=True, kw_only=True):
+    """A job's tags, oldest first."""
+
+    tags: list[str]
+
+
 class Queued(Answer, frozen=True, kw_only=True):
     """A waiting job; which it is and why it waits stands there for those who may see it."""
 
