@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 
 from portal.accounts.models import Audited, AuditEntry, User
 from portal.accounts.rights import Action, allowed_everywhere
-from portal.common.errors import Denied
+from portal.common.errors import NotFound
 from portal.common.origin import origin
 
 Values = Mapping[str, Any]
@@ -53,9 +53,9 @@ def audit_read(action: Audited, *, actor: str, target: str, now: datetime, vc: s
 
 
 def audit_entries(*, user: User) -> QuerySet[AuditEntry]:
-    """All of them, newest first. Raises Denied for those who may not read them."""
+    """All of them, newest first. Raises NotFound for those who may not read them."""
     if not allowed_everywhere(user, Action.AUDIT_READ):
-        raise Denied("The audit log is for administrators and auditors.")
+        raise NotFound("audit log")
     return AuditEntry.objects.order_by("-id")
 
 

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.models import User
 from portal.accounts.rights import Action, allowed_everywhere
-from portal.common.errors import Denied
+from portal.common.errors import NotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +104,9 @@ GROUPS: tuple[tuple[Any, tuple[_Row, ...]], ...] = (
 
 
 def settings_shown(*, user: User) -> list[Shown]:
-    """All of them, by group. Raises Denied for those who may not read them."""
+    """All of them, by group. Raises NotFound for those who may not read them."""
     if not allowed_everywhere(user, Action.SETTINGS_READ):
-        raise Denied("The settings are for administrators and auditors.")
+        raise NotFound("list of settings")
     return list(_shown())
 
 

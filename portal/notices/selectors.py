@@ -24,7 +24,9 @@ def mails_latest(*, user: User) -> Sequence[Mail]:
 
 
 def webhook_right(*, user: User, action: Action) -> None:
-    """Raises Denied for those who may not do this with the webhook."""
+    """Raises NotFound for those who may not even see the webhook, Denied for those who may not do this with it."""
+    if not allowed_everywhere(user, Action.WEBHOOK_READ):
+        raise NotFound("webhook")
     if not allowed_everywhere(user, action):
         raise Denied("The webhook is for administrators; auditors may read it.")
 

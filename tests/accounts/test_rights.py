@@ -142,8 +142,8 @@ CASES = {
         "vc.configure", "PUT", "virtual-clusters/vision/firm-rights/alice", {"gpus": 1, "last_day": "2999-01-01"}, 403
     ),
     "firm_right_end": Case("vc.configure", "DELETE", "virtual-clusters/vision/firm-rights/alice", None, 403),
-    "cluster_export": Case("cluster.configure", "GET", "cluster", None, 403),
-    "cluster_import": Case("cluster.configure", "PUT", "cluster?dry_run=true", {}, 403),
+    "cluster_export": Case("cluster.configure", "GET", "cluster", None, 404),
+    "cluster_import": Case("cluster.configure", "PUT", "cluster?dry_run=true", {}, 404),
     "quota_list": Case("vc.read", "GET", "quotas"),
     "quota_set": Case("cluster.configure", "PATCH", "quotas?dry_run=true", {"lines": []}, 403),
     "quota_change_list": Case("vc.read", "GET", "quota-changes"),
@@ -156,7 +156,7 @@ CASES = {
     "node_set_intent": Case("node.set_intent", "PATCH", "nodes/gpu01", {"intent": "cordoned"}, 403),
     "virtual_cluster_create": Case("vc.make", "POST", "virtual-clusters", {"name": "new"}, 403),
     "virtual_cluster_remove": Case("vc.make", "DELETE", "virtual-clusters/idle", None, 403),
-    "virtual_cluster_secret_list": Case("vc.secrets_list", "GET", "virtual-clusters/vision/secrets", None, 403),
+    "virtual_cluster_secret_list": Case("vc.secrets_list", "GET", "virtual-clusters/vision/secrets", None, 404),
     "virtual_cluster_secret_set": Case(
         "vc.secrets_set", "PUT", "virtual-clusters/vision/secrets/key", {"value": "x"}, 403
     ),
@@ -164,7 +164,7 @@ CASES = {
         "vc.secrets_set", "DELETE", "virtual-clusters/vision/secrets/{secret}", None, 403
     ),
     "virtual_cluster_registry_login_list": Case(
-        "vc.secrets_list", "GET", "virtual-clusters/vision/registry-logins", None, 403
+        "vc.secrets_list", "GET", "virtual-clusters/vision/registry-logins", None, 404
     ),
     "virtual_cluster_registry_login_set": Case(
         "vc.secrets_set",
@@ -193,13 +193,13 @@ CASES = {
     "group_member_add": Case("group.manage", "PUT", "groups/spares/members/extra", sees="group.read"),
     "group_member_remove": Case("group.manage", "DELETE", "groups/spares/members/spare", sees="group.read"),
     "group_remove": Case("group.manage", "DELETE", "groups/spares", sees="group.read"),
-    "setting_list": Case("settings.read", "GET", "settings", None, 403),
+    "setting_list": Case("settings.read", "GET", "settings", None, 404),
     "alert_list": Case("alert.read", "GET", "alerts"),
     "job_idle": Case("job.read", "GET", "jobs/{running}/idle"),
     "job_idle_extend": Case("idle.extend", "POST", "jobs/{running}/idle/extend"),
     "idle_policy": Case("vc.read", "GET", "idle-policy"),
     "idle_policy_set": Case("idle.set", "PATCH", "idle-policy", {"percent": 9}, 403),
-    "virtual_cluster_idle_policy": Case("idle.read", "GET", "virtual-clusters/vision/idle-policy", None, 403),
+    "virtual_cluster_idle_policy": Case("idle.read", "GET", "virtual-clusters/vision/idle-policy", None, 404),
     "virtual_cluster_idle_policy_set": Case(
         "idle.set", "PATCH", "virtual-clusters/vision/idle-policy", {"percent": 9}, 403
     ),
@@ -227,13 +227,15 @@ CASES = {
     "storage_change": Case("storage.manage", "PATCH", "storages/data", {"per_user": True}, sees="storage.read"),
     "storage_remove": Case("storage.manage", "DELETE", "storages/data", sees="storage.read"),
     "user_remove": Case("user.manage", "DELETE", "users/spare", sees="user.read"),
-    "audit_list": Case("audit.read", "GET", "audit", None, 403),
-    "audit_export": Case("audit.read", "GET", "audit/export", None, 403),
-    "webhook": Case("webhook.read", "GET", "webhook", None, 403),
-    "webhook_delivery_list": Case("webhook.read", "GET", "webhook/deliveries", None, 403),
-    "webhook_set": Case("webhook.set", "PUT", "webhook", {"url": "https://example.org/", "kinds": []}, 403),
-    "webhook_test": Case("webhook.set", "POST", "webhook/test", None, 403),
-    "webhook_delete": Case("webhook.set", "DELETE", "webhook", None, 403),
+    "audit_list": Case("audit.read", "GET", "audit", None, 404),
+    "audit_export": Case("audit.read", "GET", "audit/export", None, 404),
+    "webhook": Case("webhook.read", "GET", "webhook", None, 404),
+    "webhook_delivery_list": Case("webhook.read", "GET", "webhook/deliveries", None, 404),
+    "webhook_set": Case(
+        "webhook.set", "PUT", "webhook", {"url": "https://example.org/", "kinds": []}, sees="webhook.read"
+    ),
+    "webhook_test": Case("webhook.set", "POST", "webhook/test", None, sees="webhook.read"),
+    "webhook_delete": Case("webhook.set", "DELETE", "webhook", None, sees="webhook.read"),
 }
 OWN_AFFAIRS = {
     "login", "me", "me_change", "token_list", "token_create", "token_revoke",

@@ -112,7 +112,7 @@ def test_the_audit_log_is_filtered_paged_and_taken_away(world: World, admin: Bro
     assert "since=1999-01-01T00%3A00%3A00Z&until=3000-01-01T00%3A00%3A00Z" in both
     assert Api(person("ada", ClusterRole.AUDITOR)).call("GET", both.removeprefix("/api/v1/")).status_code == 200
     assert admin.get("/audit?since=yesterday").status == 400
-    assert Browser(world.user).get("/audit").status == 403
+    assert Browser(world.user).get("/audit").status == 404
 
 
 def test_a_long_audit_log_has_pages(world: World, admin: Browser) -> None:
@@ -166,14 +166,14 @@ def test_settings_are_shown_without_secrets(world: World, admin: Browser, settin
     assert "BERTH_LOG_RETENTION_DAYS days for which logs are kept 90" in page.text
     rows = Api(person("ada", ClusterRole.AUDITOR)).get("settings")
     assert {"BERTH_CLUSTER", "BERTH_EMAIL_URL"} <= {row["name"] for row in rows}
-    assert Browser(world.user).get("/settings").status == 403
+    assert Browser(world.user).get("/settings").status == 404
 
 
 def test_nobody_else_administers(world: World) -> None:
     people = cast_of(world.vc, world.user)
     for who in ("auditor", "lead", "member"):
         browser = Browser(people[who])
-        assert {browser.get(path).status for path in ("/new-storage", "/cluster/configuration")} == {403}
+        assert [browser.get(path).status for path in ("/new-storage", "/cluster/configuration")] == [403, 404]
         assert browser.send("/images", form="/profile", pattern="*").status == 403
 
 

@@ -10,8 +10,8 @@ from django.utils import timezone
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Membership, QuotaLine, VirtualCluster
 from portal.clusters.services import vc_remove
-from portal.jobs.models import Job
-from portal.jobs.services import job_check, job_stop, job_submit
+from portal.jobs.models import IdlePolicy, Job
+from portal.jobs.services import idle_exemption_add, job_check, job_stop, job_submit
 from portal.jobs.spec import JobSpec, SpecInvalid
 from tests.support.cast import Api, person
 from tests.support.world import job_file
@@ -88,3 +88,15 @@ def test_a_job_that_was_judged_while_its_team_was_removed_is_not_stored(
     with pytest.raises(SpecInvalid, match="there is no virtual cluster vision any more"):
         job_submit(user=world.user, text=job_file(), now=timezone.now())
     assert Job.objects.count() == 0
+
+
+def test_its_idle_policy_and_what_was_excepted_from_it_go_with_it(world: World, root: Api) -> None:
+    idle_exemption_add(
+        vc=world.vc, user=None, job=None, pattern="n*", reason="r", until=None, now=world.now, actor="root"
+    )
+    IdlePolicy.objects.create(
+        vc=world.vc, action="stop", percent=5, minutes=60, after_minutes=60, extensions=2, extension_minutes=60
+    )
+    assert root.call("DELETE", "virtual-clusters/vision").status_code == 204
+    assert root.get("idle-exemptions")["results"] == []
+    assert not IdlePolicy.objects.exists()

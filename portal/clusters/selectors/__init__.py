@@ -53,6 +53,7 @@ from portal.clusters.selectors.vc_pages import VcCard, vc_cards
 from portal.clusters.selectors.visible import (
     JobSight,
     cluster_right,
+    configuration_right,
     job_sight,
     job_sights,
     jobs_seen,
@@ -140,6 +141,7 @@ __all__ = [
     "change_lines",
     "cluster_read",
     "cluster_right",
+    "configuration_right",
     "firm_rights",
     "highest_class",
     "job_sight",

@@ -19,13 +19,16 @@ _VC_REFUSALS = {
     Action.VC_MEMBERS: "Only a lead of the virtual cluster or an administrator may change who is in it.",
     Action.VC_CONFIGURE: "Only an administrator may change this.",
     Action.VC_MAKE: "Only an administrator may make and remove virtual clusters.",
-    Action.VC_SECRETS_LIST: "Only those who are in the virtual cluster may see what it has stored.",
     Action.TEMPLATE_WRITE: "Only a lead of the virtual cluster or an administrator may write its templates.",
-    Action.IDLE_READ: "Only those who are in the virtual cluster may see its own idle policy.",
     Action.IDLE_SET: "Only an administrator may set what becomes of jobs whose GPUs do nothing.",
     Action.IDLE_EXEMPT: "Only a lead of the virtual cluster or an administrator may except its jobs.",
     Action.VC_SECRETS_SET: "Only a lead of the virtual cluster or an administrator may store secrets for it.",
 }
+_UNSEEN = {
+    Action.VC_SECRETS_LIST: "list of secrets of virtual cluster",
+    Action.IDLE_READ: "idle policy of virtual cluster",
+}
+"""What of a virtual cluster not everybody sees who sees that it is there."""
 _ROLES = {Relation.LEAD: VcRole.LEAD, Relation.MEMBER: VcRole.MEMBER}
 
 
@@ -69,6 +72,8 @@ def vc_with_right(*, user: User, name: str, action: Action) -> VirtualCluster:
     """The VC, to do ``action`` to it. NotFound when the user may not even see it, Denied when not more than that."""
     vc = vc_get(user=user, name=name)
     if not may(user=user, vc=vc, action=action):
+        if action in _UNSEEN:
+            raise NotFound(_UNSEEN[action], name)
         raise Denied(_VC_REFUSALS[action])
     return vc
 
@@ -77,6 +82,12 @@ def vc_make_right(*, user: User) -> None:
     """Raises Denied unless the user may make virtual clusters."""
     if not allowed_everywhere(user, Action.VC_MAKE):
         raise Denied(_VC_REFUSALS[Action.VC_MAKE])
+
+
+def configuration_right(*, user: User) -> None:
+    """Raises NotFound unless the user may read and change the configuration of the cluster."""
+    if not allowed_everywhere(user, Action.CLUSTER_CONFIGURE):
+        raise NotFound("configuration of the cluster")
 
 
 def cluster_right(*, user: User) -> None:

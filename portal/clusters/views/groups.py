@@ -53,6 +53,7 @@ def groups(request: PageRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def group_new(request: PageRequest) -> HttpResponse:
     """Makes a group."""
+    others_right(user=request.user, action=Action.GROUP_READ)
     manage_right(user=request.user, action=Action.GROUP_MANAGE)
     form = NewGroupForm(request.POST if request.method == "POST" else None)
     if form.is_valid():

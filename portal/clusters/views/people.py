@@ -62,6 +62,7 @@ def users(request: PageRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def user_new(request: PageRequest) -> HttpResponse:
     """Makes an account."""
+    others_right(user=request.user, action=Action.USER_READ)
     manage_right(user=request.user, action=Action.USER_MANAGE)
     form = NewUserForm(request.POST if request.method == "POST" else None)
     if form.is_valid() and _made(form, request.user.username):

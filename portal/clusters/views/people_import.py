@@ -17,7 +17,7 @@ from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
 from portal.clusters.forms import TableForm
 from portal.clusters.people_table import COLUMNS, MOST_ROWS, table_rows
-from portal.clusters.selectors import manage_right
+from portal.clusters.selectors import manage_right, others_right
 from portal.clusters.services import ImportRow, people_import
 from portal.common.errors import Invalid
 from portal.common.forms import sentence
@@ -31,6 +31,7 @@ TICKET = re.compile(r"[0-9a-f]{32}")
 @require_http_methods(["GET", "HEAD", "POST"])
 def users_import(request: PageRequest) -> HttpResponse:
     """A first press shows what would become of each row, a second makes the accounts."""
+    others_right(user=request.user, action=Action.USER_READ)
     manage_right(user=request.user, action=Action.USER_MANAGE)
     form = TableForm(*((request.POST, request.FILES) if request.method == "POST" else ()))
     rows: list[ImportRow] = []

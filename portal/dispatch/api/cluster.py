@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.accounts.rest import ApiView
-from portal.clusters.selectors import cluster_right
+from portal.clusters.selectors import configuration_right
 from portal.clusters.services import configuration_export, configuration_read
 from portal.common.parameters import DRY_RUN, dry_run
 from portal.dispatch.api.answers import ConfigurationAnswer
@@ -29,7 +29,7 @@ class ClusterView(ApiView):
     def get(self, request: Request) -> Response:
         """Cells, nodes, virtual clusters and quotas as a HiveD-style configuration: `physicalCluster` and
         `virtualClusters`. For administrators."""
-        cluster_right(user=self.user)
+        configuration_right(user=self.user)
         return Response(configuration_export())
 
     @extend_schema(
@@ -42,7 +42,7 @@ class ClusterView(ApiView):
         """Makes a configuration the cluster's. Everything wrong with it is told at once, with its path, and then
         nothing is changed. No job is stopped: those that do not fit any more are demoted and listed. For
         administrators."""
-        cluster_right(user=self.user)
+        configuration_right(user=self.user)
         document: Any = request.data
         if not isinstance(document, Mapping):
             raise ValidationError("A configuration is an object with physicalCluster and virtualClusters.")

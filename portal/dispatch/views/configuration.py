@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from portal.accounts.pages import PageRequest
-from portal.clusters.selectors import cluster_right
+from portal.clusters.selectors import configuration_right
 from portal.clusters.services import cluster_version, configuration_export, configuration_read
 from portal.common.errors import ChangedMeanwhile, Conflict, Invalid
 from portal.dispatch.changes import configuration_change
@@ -27,7 +27,7 @@ from portal.dispatch.views.quota import Look
 @require_http_methods(["GET", "HEAD", "POST"])
 def configuration(request: PageRequest) -> HttpResponse:
     """A first press shows what another configuration would do, a second does it."""
-    cluster_right(user=request.user)
+    configuration_right(user=request.user)
     if "download" in request.GET:
         return _download()
     if request.method != "POST":

@@ -86,7 +86,7 @@ def test_members_read_it_leads_except_jobs_and_others_see_nothing_of_a_team(scen
     assert "Set the policy" not in page.text
     assert "Leave them alone" not in page.text
     assert member.send("/virtual-clusters/vision/idle", form="/profile", **TYPED, apply="on").status == 403
-    assert other.get("/virtual-clusters/vision/idle").status == 403
+    assert other.get("/virtual-clusters/vision/idle").status == 404
     assert other.get("/idle").status == 200
     leading, path = Browser(lead), "/virtual-clusters/vision/idle"
     done = leading.send(f"{path}/exceptions", form=path, pattern="notebook-*", reason="people think")
