@@ -62,7 +62,9 @@ def jobs_let_through(data: Path) -> str:
     if os.geteuid() != 0:
         return ""
     for entry in data.iterdir():
-        if entry.name != "jobs" and not entry.is_symlink():
+        if entry.name == "jobs":
+            entry.chmod(0o755)
+        elif not entry.is_symlink():
             entry.chmod(entry.stat().st_mode & 0o7770)
     data.chmod(0o711)
     closed = next((str(above) for above in data.parents if not above.stat().st_mode & 0o001), "")

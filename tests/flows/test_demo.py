@@ -102,7 +102,8 @@ def test_a_folder_that_cannot_be_written_gets_one_line_that_names_it(tmp_path: P
 def test_jobs_get_through_to_their_folders_and_into_nothing_else_and_a_closed_way_is_told(tmp_path: Path) -> None:
     """As root's agent runs them, as other users."""
     data = tmp_path / "data"
-    (data / "jobs").mkdir(parents=True, mode=0o755)
+    (data / "jobs").mkdir(parents=True)
+    (data / "jobs").chmod(0o750)
     data.chmod(0o750)
     database = data / "berth.sqlite3"
     database.touch(0o644)
