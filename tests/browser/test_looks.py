@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize, exp
 from tests.browser.site import Site
 from tests.support.fixtures import ARTIFACTS
 from tests.support.person import Person, alice
+from tests.support.seed import PASSWORD
 from tests.support.stack import Stack
 
 VC = "/virtual-clusters/research"
@@ -127,6 +128,23 @@ def test_every_page_of_administrators_fits_and_can_be_read(
         site.page.get_by_role("button", name="See what it would do").click()
         expect(site.page.get_by_role("button", name="Do it")).to_be_visible()
         faults += looked_at(site.page, "quota")
+
+
+def test_in_chinese_the_pages_fit_a_phone(chromium: Browser, embedded_stack: Stack, paths: dict[str, str]) -> None:
+    """By what the browser asks for. Where there is no Chinese font the pictures have boxes in place of words."""
+    context = chromium.new_context(locale="zh-CN", reduced_motion="reduce", viewport=NARROW)
+    site = Site(context.new_page(), embedded_stack)
+    site.open("/login")
+    faults = look(site.page, "login-chinese")
+    site.page.locator("[name=username]").fill("alice")
+    site.page.locator("[name=password]").fill(PASSWORD)
+    site.page.get_by_role("button", name="登录").click()
+    expect(site.page.get_by_role("navigation", name="主导航")).to_be_visible()
+    for name in ("home", "jobs", "submit", "running", "waiting", "queue", "cluster"):
+        site.open(paths[name])
+        faults += look(site.page, f"{name}-chinese")
+    context.close()
+    assert not faults, "\n".join(faults)
 
 
 @contextmanager

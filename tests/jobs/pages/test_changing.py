@@ -42,7 +42,7 @@ def test_the_page_offers_the_classes_that_one_may_give_and_says_why_another_is_r
     page = browser.send(f"{at}/priority", form=at, priority="prod")
     assert "Priority Production" in page.text
     page = browser.send(f"{at}/priority", form=at, priority="crit")
-    assert (page.status, "crit is above prod" in page.text) == (400, True)
+    assert (page.status, "Critical (crit) is above Production (prod)" in page.text) == (400, True)
     assert browser.send(f"{at}/priority", form=at, priority="none").status == 400
     world.settle()
     assert _offered(browser.get(at)) == ["prod", "test"], "what runs cannot become opportunistic"
