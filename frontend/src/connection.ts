@@ -71,7 +71,8 @@ export function connection(banner: HTMLElement): void {
   heard = new Connection((shown) => {
     banner.dataset["state"] = shown;
     document.documentElement.classList.toggle("is-offline", shown === "lost" || shown === "ended");
-    words.textContent = banner.dataset[`word${shown.charAt(0).toUpperCase()}${shown.slice(1)}`] ?? "";
+    const word = shown === "back" && !tryNow ? "there" : shown; // nothing of this page follows by itself
+    words.textContent = banner.dataset[`word${word.charAt(0).toUpperCase()}${word.slice(1)}`] ?? "";
     button.hidden = shown !== "lost";
     link.hidden = shown !== "ended";
     clearInterval(countdown);

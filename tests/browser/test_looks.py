@@ -90,6 +90,7 @@ def paths(user: Person) -> dict[str, str]:
         fixed
         | team
         | {
+            "merged": f"{jobs['running']}?log=all",
             "queue": "/queue",
             "nothing": "/jobs?text=nothing",
             "jobs-filtered": "/jobs?state=live&state=failed&sort=name",
@@ -193,6 +194,62 @@ def look(page: Page, name: str) -> list[str]:
 
 def _why(node: dict[str, Any]) -> str:
     return "; ".join(check["message"] for check in [*node["any"], *node["all"]])
+
+
+SHIFTS = """window.shifts = []; new PerformanceObserver(list => {
+    for (const entry of list.getEntries()) if (!entry.hadRecentInput)
+        window.shifts.push([entry.value, entry.sources.map(source => source.node?.id || source.node?.className)]);
+}).observe({type: "layout-shift", buffered: true})"""
+READY = {
+    "/": "#alerts-brief .alerts-line",
+    "/submit": ".outlook:not(.is-none)",
+    "/cluster": ".dot-gpu",
+    VC: "#vc-usage .chart",
+}
+
+
+def test_nothing_moves_when_a_part_of_the_page_comes_later(
+    page: Page, embedded_stack: Stack, user: Person, paths: dict[str, str]
+) -> None:
+    page.add_init_script(SHIFTS)
+    site = Site(page, embedded_stack)
+    site.sign_in(user.name)
+    for path, part in {**READY, paths["running"]: ".log-row", paths["broken"]: ".log-row"}.items():
+        site.open(path)
+        expect(page.locator(part).first).to_be_visible()
+        shifts = page.evaluate("new Promise(done => requestAnimationFrame(() => done(window.shifts)))")
+        assert sum(value for value, _ in shifts) < 0.02, f"{path}: {shifts}"
+
+
+def test_a_lost_connection_is_shown_what_is_typed_is_kept_and_the_page_catches_up(
+    chromium: Browser, embedded_stack: Stack, user: Person
+) -> None:
+    context = chromium.new_context(locale="en-US", reduced_motion="reduce")
+    site = Site(context.new_page(), embedded_stack)
+    page = site.page
+    site.sign_in(user.name, "/jobs?text=meanwhile")
+    banner = page.locator("[data-connection-words]")
+    context.set_offline(True)
+    expect(banner).to_have_text("Connection lost. This page shows how it was.")
+    user.run("true", name="meanwhile", gpu=0)
+    context.set_offline(False)
+    expect(banner).to_have_text("Connected again. The page is brought up to date.")
+    expect(page.get_by_role("link", name="alice/meanwhile")).to_be_visible()
+    site.open("/profile")
+    page.get_by_label("What it is for").fill("laptop")
+    context.set_offline(True)
+    page.get_by_role("button", name="Make a token").click()
+    expect(page.get_by_role("alert")).to_contain_text("nothing was sent")
+    expect(page.get_by_label("What it is for")).to_have_value("laptop")
+    context.set_offline(False)
+    page.get_by_role("button", name="Make a token").click()
+    expect(page.get_by_text("Copy it now")).to_be_visible()
+    page.get_by_role("row", name="laptop").get_by_role("button", name="Revoke").click()
+    told = page.get_by_role("region", name="Messages").get_by_text("The token is revoked.")
+    expect(told).to_be_visible()
+    page.get_by_role("button", name="Close this message").click()
+    expect(told).to_have_count(0)
+    context.close()
 
 
 def test_light_or_dark_is_chosen_once_and_kept(page: Page, embedded_stack: Stack, user: Person) -> None:
