@@ -11,6 +11,10 @@ from tests.support.services import SERVICES, Services
 
 pytest_plugins = ["tests.support.fixtures"]
 
+EDGE = ("client/", "notices/", "openpai/", "jobs/logs/", "jobs/pages/", "jobs/sessions/")
+"""Tests of what stands over services and selectors, whose own tests run on both databases; that every page opens is
+tried on both as well."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
     # A run that was started in the background of a script ignores Ctrl-C, and so would all that it starts.
@@ -43,6 +47,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("faults")
         if uses_database(item):
             item.add_marker("database")
+            if item.path.relative_to(item.config.rootpath / "tests").as_posix().startswith(EDGE):
+                item.add_marker("edge")
             if isinstance(item, pytest.Function) and has_world(item):
                 item.fixturenames.insert(0, "transactional_db")
 
