@@ -163,9 +163,12 @@ def test_a_running_job_that_is_stopped_shows_that_it_stops(world: World, pai: Pa
 # ---------------------------------------------------------------- rights
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [
+def test_a_job_of_another_team_is_not_there(world: World, subtests: pytest.Subtests) -> None:
+    world.node("gpu01")
+    world.submit(name="a")
+    world.settle()
+    stranger = Pai(person("mallory"))
+    for method, path, body in [
         ("GET", "", None),
         ("GET", "/config", None),
         ("GET", "/events", None),
@@ -177,15 +180,10 @@ def test_a_running_job_that_is_stopped_shows_that_it_stops(world: World, pai: Pa
         ("PUT", "/executionType", {"value": "STOP"}),
         ("PUT", "/tag", {"value": "x"}),
         ("DELETE", "/tag", {"value": "x"}),
-    ],
-)
-def test_a_job_of_another_team_is_not_there(world: World, method: str, path: str, body: Any) -> None:
-    world.node("gpu01")
-    world.submit(name="a")
-    world.settle()
-    stranger = Pai(person("mallory"))
-    assert stranger.refused(method, f"jobs/alice~a{path}", body) == (404, "NoJobError")
-    assert stranger.get("jobs") == []
+    ]:
+        with subtests.test(method=method, path=path):
+            assert stranger.refused(method, f"jobs/alice~a{path}", body) == (404, "NoJobError")
+            assert stranger.get("jobs") == []
 
 
 def test_a_member_of_the_team_sees_a_job_and_may_neither_stop_nor_tag_it(world: World) -> None:
@@ -203,12 +201,20 @@ def test_a_member_of_the_team_sees_a_job_and_may_neither_stop_nor_tag_it(world: 
         assert bob.refused("PUT", f"jobs/alice~a/{path}", body) == (403, "ForbiddenUserError")
 
 
-@pytest.mark.parametrize(
-    "path", ["jobs", "jobs/alice~a", "tokens", "users", "groups", "virtual-clusters", "storages", "kubernetes/nodes"]
-)
-def test_without_a_token_nothing_is_told(world: World, path: str) -> None:
-    assert Pai().refused("GET", path) == (401, "UnauthorizedUserError")
-    assert Pai(token="wrong").refused("GET", path) == (401, "UnauthorizedUserError")
+def test_without_a_token_nothing_is_told(world: World, subtests: pytest.Subtests) -> None:
+    for path in [
+        "jobs",
+        "jobs/alice~a",
+        "tokens",
+        "users",
+        "groups",
+        "virtual-clusters",
+        "storages",
+        "kubernetes/nodes",
+    ]:
+        with subtests.test(path=path):
+            assert Pai().refused("GET", path) == (401, "UnauthorizedUserError")
+            assert Pai(token="wrong").refused("GET", path) == (401, "UnauthorizedUserError")
 
 
 def test_an_application_token_works_with_jobs_and_nothing_else(world: World, root: Pai) -> None:
@@ -246,9 +252,8 @@ def four(world: World, root: Pai) -> World:
     return world
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
+def test_lists_are_filtered_ordered_and_cut(four: World, pai: Pai, subtests: pytest.Subtests) -> None:
+    for query, expected in [
         ("", "dcba"),
         ("state=SUCCEEDED", "a"),
         ("state=WAITING,RUNNING", "dc"),
@@ -280,10 +285,9 @@ def four(world: World, root: Pai) -> World:
         ("order=username,ASC", "abcd"),
         ("offset=1&limit=2", "cb"),
         ("limit=0", ""),
-    ],
-)
-def test_lists_are_filtered_ordered_and_cut(four: World, pai: Pai, query: str, expected: str) -> None:
-    assert "".join(names(pai.get(f"jobs?{query}"))) == expected
+    ]:
+        with subtests.test(query=query):
+            assert "".join(names(pai.get(f"jobs?{query}"))) == expected
 
 
 def test_a_list_tells_how_many_there_are_when_asked(four: World, pai: Pai) -> None:
@@ -294,9 +298,8 @@ def test_a_list_tells_how_many_there_are_when_asked(four: World, pai: Pai) -> No
     assert (row["tags"], row["jobPriority"], row["virtualCluster"]) == (["slow", "odd"], "test", "vision")
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
+def test_a_filter_that_cannot_be_is_refused(world: World, pai: Pai, subtests: pytest.Subtests) -> None:
+    for query in [
         "order=name",
         "order=secret,ASC",
         "order=jobName,UP",
@@ -305,10 +308,9 @@ def test_a_list_tells_how_many_there_are_when_asked(four: World, pai: Pai) -> No
         "offset=-1",
         "state=RUN",
         "keyword=%00",
-    ],
-)
-def test_a_filter_that_cannot_be_is_refused(world: World, pai: Pai, query: str) -> None:
-    assert pai.refused("GET", f"jobs?{query}") == (400, "InvalidParametersError")
+    ]:
+        with subtests.test(query=query):
+            assert pai.refused("GET", f"jobs?{query}") == (400, "InvalidParametersError")
 
 
 def test_a_long_list_takes_no_more_queries_than_a_short_one(
