@@ -81,21 +81,19 @@ def test_a_lead_sees_each_user_of_the_team_and_a_stranger_nothing(bob: User, wor
     assert "Nobody held a GPU in this time" in Browser(person("dan")).get(f"/usage?{MAY}").text
 
 
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
+def test_what_cannot_be_asked_is_said_beside_its_field(root: Browser, subtests: pytest.Subtests) -> None:
+    for asked, words in [
         ("first=2026-05-31&last=2026-05-01", "This lies after the last day."),
         ("first=nonsense", "Enter a valid date."),
         ("first=1990-01-01&last=2026-01-01", "Ask for ten years at most."),
         ("first=2024-01-01&last=2026-01-01&per=day", "Choose weeks or months"),
         ("vc=nowhere", "nowhere is not one of the available choices"),
         ("by=everything", "everything is not one of the available choices"),
-    ],
-)
-def test_what_cannot_be_asked_is_said_beside_its_field(root: Browser, asked: str, words: str) -> None:
-    page = root.get(f"/usage?{asked}")
-    assert page.status == 400
-    assert words in page.text
+    ]:
+        with subtests.test(asked=asked):
+            page = root.get(f"/usage?{asked}")
+            assert page.status == 400
+            assert words in page.text
 
 
 def test_periods_without_an_hour_are_on_the_chart(root: Browser) -> None:
