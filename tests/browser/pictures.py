@@ -175,7 +175,7 @@ def _ready(page: Page, name: str) -> None:
 def _keep(page: Page, path: Path) -> None:
     FOLDER.mkdir(exist_ok=True)
     with Image.open(io.BytesIO(page.screenshot())) as picture:
-        for quality in (68, 48, 36):
+        for quality in (68, 48, 32):
             picture.convert("RGB").save(path, quality=quality, method=6)
             if path.stat().st_size <= LARGEST:
                 break
