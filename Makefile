@@ -41,6 +41,7 @@ pictures: $(DONE)/dev $(DONE)/languages frontend/dist/.built ## take the picture
 
 soak: engine $(DONE)/languages frontend/dist/.built ## the tests that take hours
 	@BERTH_TEST_DATABASE=sqlite $(BIN)/python -m pytest -m "database and edge and not fuzz and not soak"
+	@BERTH_TEST_EXAMPLES=200 $(BIN)/python -m pytest -m fuzz
 	@$(BIN)/python -m pytest -m soak
 
 lock: $(DONE)/dev ## write the locked requirements anew from the *.in files

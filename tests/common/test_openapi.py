@@ -9,7 +9,6 @@ import pytest
 import schemathesis
 from django.core.management import call_command
 from django.test import Client
-from hypothesis import HealthCheck, settings
 from hypothesis.strategies import sampled_from
 from pytest_django.plugin import DjangoDbBlocker
 from schemathesis.specs.openapi.checks import positive_data_acceptance
@@ -21,13 +20,11 @@ from portal.common.throttles import Rate, RateLimit
 from portal.jobs.api import code, views
 from tests.support.archives import HELLO, packed
 from tests.support.cast import HOST, Api, person
+from tests.support.fuzz import SOME
 from tests.support.live_web import LiveWeb, live_web
 from tests.support.world import World
 
 DOCUMENT: dict[str, Any] = Client(HTTP_HOST=HOST).get("/api/v1/openapi.json").json()
-SOME = settings(
-    max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None
-)
 ARCHIVES = sampled_from([packed(HELLO), packed({"../up": b"x"}), b"no archive", b""])
 schemathesis.openapi.media_type(MEDIA_TYPE, ARCHIVES)
 schemathesis.serializer(MEDIA_TYPE)(lambda context, value: value)

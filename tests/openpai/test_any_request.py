@@ -10,7 +10,6 @@ import pytest
 import schemathesis
 import yaml
 from django.core.management import call_command
-from hypothesis import HealthCheck, settings
 from pytest_django.plugin import DjangoDbBlocker
 
 from portal.accounts import services
@@ -21,10 +20,9 @@ from tests.jobs.spec.builders import OPENPAI
 from tests.openpai import contract
 from tests.openpai.conftest import Pai
 from tests.support.cast import person
+from tests.support.fuzz import SOME
 from tests.support.live_web import LiveWeb, live_web
 from tests.support.world import World
-
-SOME = settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
 
 
 def document() -> dict[str, Any]:

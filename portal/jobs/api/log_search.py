@@ -16,6 +16,7 @@ from rest_framework.response import Response
 from portal.accounts.rest import ApiView
 from portal.common.errors import Unavailable
 from portal.common.serializers import Text
+from portal.common.shapes import Shape
 from portal.jobs.api.chosen import ChosenTask, chosen_task
 from portal.jobs.limits import SEARCHES
 from portal.jobs.logs.archive import Archive
@@ -51,7 +52,7 @@ class SearchQuery(ChosenTask):
         return text
 
 
-class HitAnswer(serializers.Serializer[Any]):
+class HitAnswer(Shape):
     """A line with the text."""
 
     offset = serializers.IntegerField(help_text="where in the log the record stands that it begins in")
@@ -60,7 +61,7 @@ class HitAnswer(serializers.Serializer[Any]):
     text = serializers.CharField(help_text="without colours; of a long line the part around the text")
 
 
-class SearchAnswer(serializers.Serializer[Any]):
+class SearchAnswer(Shape):
     """What a stretch of a log has of a text."""
 
     task_attempt = serializers.UUIDField()
