@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -31,8 +31,23 @@ class QuotaForm(SeenForm):
     )  # fmt: skip
     reason = forms.CharField(label=_("Reason"), required=False, max_length=500, widget=forms.TextInput(_TEXT))
 
-    def __init__(self, data: Any, *, vc: VirtualCluster, kinds: Sequence[Kind], now: Lines, version: int) -> None:
+    def __init__(
+        self,
+        data: Any,
+        *,
+        vc: VirtualCluster,
+        kinds: Sequence[Kind],
+        now: Lines,
+        there: Mapping[str, int],
+        version: int,
+    ) -> None:
+        """``there``: the GPUs that the cluster has, by SKU."""
         super().__init__(data, present={}, seen=str(version))
+        skus, self._others = {kind.row.pk: kind for kind in kinds}, dict.fromkeys(there, 0)
+        for line, count in now.items():
+            if line.vc_id != vc.pk and (kind := skus.get(line.cell_type_id)):
+                self._others[kind.row.sku.name] += count * kind.gpus
+        self._there = there
         self.keys: dict[str, LineKey] = {}
         for kind in kinds:
             for chain in kind.chains if len(kind.chains) > 1 else [""]:
@@ -47,8 +62,12 @@ class QuotaForm(SeenForm):
         gpus = "" if kind.gpus == 1 else _(" of %(gpus)s GPUs each") % {"gpus": kind.gpus}
         self.fields[name] = forms.IntegerField(
             label=f"{kind.row.name}{where}{gpus}", min_value=0, max_value=1_000_000, initial=now.get(key, 0),
-            widget=forms.NumberInput(_TEXT), show_hidden_initial=True,
+            widget=forms.NumberInput(_TEXT), show_hidden_initial=True, help_text=self._known(kind.row.sku.name),
         )  # fmt: skip
+
+    def _known(self, sku: str) -> str:
+        words = _("Of %(there)s %(sku)s GPUs in the cluster %(others)s are guaranteed to other teams.")
+        return words % {"there": self._there[sku], "sku": sku, "others": self._others[sku]}
 
     @property
     def cells(self) -> list[forms.BoundField]:

@@ -11,7 +11,7 @@ from portal.accounts.models import ClusterRole
 from portal.clusters.fairness import shares_keep
 from portal.clusters.models import CellType, FirmRight, QuotaChange, QuotaLine, VirtualCluster
 from portal.clusters.selectors import quota_lines
-from portal.clusters.services import firm_right_set, quota_change_create
+from portal.clusters.services import firm_right_set, quota_change_create, vc_create
 from tests.support.cast import cast_of, person
 from tests.support.pages import Browser, Page
 from tests.support.world import World
@@ -62,6 +62,10 @@ def test_others_see_its_quota_and_not_who_is_in_it(world: World) -> None:
 def test_a_quota_is_changed_after_a_look_at_what_it_would_do(world: World, admin: Browser) -> None:
     world.submit(gpu=4)
     world.settle()
+    vc_create(name="other", now=world.now)
+    for name, others in (("vision", 0), ("other", 4)):
+        told = f"Of 4 A100 GPUs in the cluster {others} are guaranteed to other teams."
+        assert told in admin.get(f"/virtual-clusters/{name}/quota").text
     look = admin.send(f"{VC}/quota", **cells(2))
     assert "alice/train#1" in look.text
     assert QuotaLine.objects.get().count == 4

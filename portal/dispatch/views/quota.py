@@ -14,7 +14,16 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from portal.accounts.pages import PageRequest
 from portal.clusters.models import VirtualCluster
-from portal.clusters.selectors import Line, cell_types, cluster_right, quota_changes, quota_lines, vc_events, vc_get
+from portal.clusters.selectors import (
+    Line,
+    cell_types,
+    cluster_right,
+    quota_changes,
+    quota_lines,
+    sku_totals,
+    vc_events,
+    vc_get,
+)
 from portal.clusters.services import cluster_version, quota_change_withdraw
 from portal.common.errors import ChangedMeanwhile, Conflict, Invalid, NotFound, Refused
 from portal.dispatch.changes import quota_change_plan, quotas_change
@@ -51,7 +60,8 @@ def quota(request: PageRequest, name: str) -> HttpResponse:
     vc = vc_get(user=request.user, name=name)
     cluster_right(user=request.user)
     data = request.POST if request.method == "POST" else None
-    form = QuotaForm(data, vc=vc, kinds=cell_types(), now=quota_lines(), version=cluster_version())
+    there = {one.sku: one.gpus for one in sku_totals()}
+    form = QuotaForm(data, vc=vc, kinds=cell_types(), now=quota_lines(), there=there, version=cluster_version())
     look, refused = None, False
     if form.is_valid() and not form.lines and form.version in (None, cluster_version()):
         messages.info(request, _("These are the numbers of now: nothing would change."))
