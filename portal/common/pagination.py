@@ -165,7 +165,7 @@ class Cursor(BasePagination):
         return replace_query_param(self._request.build_absolute_uri(), "cursor", place.text())
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
-        link = {"type": ["string", "null"], "format": "uri"}
+        link = {"type": ["string", "null"], "format": "uri", "example": None}
         return {
             "type": "object",
             "required": ["results"],

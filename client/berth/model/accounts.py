@@ -15,7 +15,7 @@ class Me(Answer, frozen=True, kw_only=True):
     email: str
     role: str
     scope: str
-    language: str
+    language: str = ""
 
 
 class Token(Answer, frozen=True, kw_only=True):

@@ -119,21 +119,7 @@ class GpuHistoryView(ApiView):
         examples=[
             OpenApiExample(
                 "five minutes of one SKU",
-                {
-                    "next": None,
-                    "previous": None,
-                    "results": [
-                        {
-                            "at": "2026-03-01T12:05:00Z",
-                            "sku": "A100",
-                            "held": 96,
-                            "lent": 8,
-                            "free": 20,
-                            "out": 0,
-                            "sick": 4,
-                        }
-                    ],
-                },
+                {"at": "2026-03-01T12:05:00Z", "sku": "A100", "held": 96, "lent": 8, "free": 20, "out": 0, "sick": 4},
                 response_only=True,
             )
         ],
