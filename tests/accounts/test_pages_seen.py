@@ -10,7 +10,7 @@ from tests.accounts.test_rights import PEOPLE, may
 from tests.accounts.test_rights import scene as scene
 from tests.support.pages import Browser
 
-pytestmark = pytest.mark.django_db
+pytestmark = pytest.mark.django_db(transaction=True)  # the scene runs the scheduler
 VC = "/virtual-clusters/vision"
 PAGES = {
     # page: (right to see it, right to do what it is for)

@@ -35,6 +35,7 @@ class Operation:
     name: str
     path: str
     parameters: dict[str, dict[str, Any]]
+    required: frozenset[str]
 
     @property
     def is_list(self) -> bool:
@@ -48,10 +49,10 @@ def operations(document: dict[str, Any]) -> list[Operation]:
     for path, methods in document["paths"].items():
         short = path.removeprefix(BASE)
         if "get" in methods and short not in LEFT_OUT:
-            described = {
-                one["name"]: one["schema"] for one in methods["get"].get("parameters", []) if one["in"] == "query"
-            }
-            found.append(Operation(methods["get"]["operationId"], short, described))
+            asked = [one for one in methods["get"].get("parameters", []) if one["in"] == "query"]
+            described = {one["name"]: one["schema"] for one in asked}
+            required = frozenset(one["name"] for one in asked if one.get("required"))
+            found.append(Operation(methods["get"]["operationId"], short, described, required))
     return found
 
 
@@ -99,7 +100,7 @@ class Reader:
         """Some of them plain, the others with filters, orders, fields and cursors deep in the list."""
         for number in range(VARIANTS):
             path = self._filled(operation.path)
-            query = self._query(operation) if number % 2 else {}
+            query = self._query(operation, fully=bool(number % 2))
             yield f"{BASE}{path}" + (f"?{urlencode(query, doseq=True)}" if query else "")
 
     def _filled(self, path: str) -> str:
@@ -113,13 +114,14 @@ class Reader:
 
         return re.sub(r"\{(\w+)\}", value, path)
 
-    def _query(self, operation: Operation) -> dict[str, str]:
+    def _query(self, operation: Operation, *, fully: bool) -> dict[str, str]:
         chosen: dict[str, str] = {}
         for name, shape in operation.parameters.items():
-            wanted = name not in OTHERWISE and self._rng.random() < 0.3
+            chance = 1 if name in operation.required else 0.3 if fully and name not in OTHERWISE else 0
+            wanted = chance and self._rng.random() < chance
             if wanted and (value := self._value(operation, name, shape)):
                 chosen[name] = value
-        if operation.is_list and self._rng.random() < 0.5:
+        if fully and operation.is_list and self._rng.random() < 0.5:
             cursor = self._cursor(operation, chosen)
             chosen |= {"cursor": cursor} if cursor else {}
         return chosen

@@ -22,7 +22,7 @@ from portal.clusters.services import group_create, image_rule_add, member_set, s
 from portal.jobs.models import CodeFolder, Job, JobAttempt, JobTemplate, Preemption
 from portal.jobs.services import code_upload, template_create
 from portal.notices.services import webhook_set, webhook_test
-from tests.benchmarks.api_calls import operations
+from tests.benchmarks.api_calls import Operation, operations
 from tests.support.archives import packed
 from tests.support.cast import HOST, Api, person
 from tests.support.redis_server import RedisServer
@@ -268,11 +268,12 @@ def addresses(job: Job) -> list[str]:
         "code": CodeFolder.objects.earliest("id").name,
     }
 
-    def filled(path: str) -> str:
-        name = {"nodes": "gpu01", "storages": "data1"}.get(path.split("/")[1], "vision")
-        return re.sub(r"\{(\w+)\}", lambda found: names.get(found[1], name), path)[1:]
+    def filled(one: Operation) -> str:
+        name = {"nodes": "gpu01", "storages": "data1"}.get(one.path.split("/")[1], "vision")
+        path = re.sub(r"\{(\w+)\}", lambda found: names.get(found[1], name), one.path)[1:]
+        return "?".join([path, *(f"{name}=x" for name in one.required)])
 
-    return [filled(one.path) for one in operations(document)]
+    return [filled(one) for one in operations(document)]
 
 
 def test_the_number_of_queries_of_no_address_grows_with_the_rows(
