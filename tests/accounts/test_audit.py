@@ -18,7 +18,8 @@ from portal.accounts.services import user_create
 from portal.clusters.models import Membership
 from portal.clusters.services import member_set
 from portal.jobs.models import Job
-from tests.accounts.test_rights import CASES, body_of, in_an_order_that_works, kind_of, path_of, scene
+from tests.accounts.matrix import CASES
+from tests.accounts.test_rights import body_of, in_an_order_that_works, kind_of, path_of, scene
 from tests.support.cast import HOST, Api, person
 from tests.support.world import World
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.accounts.test_rights import PEOPLE, may
+from tests.accounts.matrix import PEOPLE
+from tests.accounts.test_rights import may
 from tests.accounts.test_rights import scene as scene
 from tests.support.pages import Browser
 
