@@ -1,6 +1,7 @@
 /** The form beside the file: its fields, its task roles and its tables. */
 
 import type { Problem } from "./check.ts";
+import { showClasses } from "./classes.ts";
 import { JOB_FIELDS, readJob, ROLE_FIELDS, type Values, writeField } from "./fields.ts";
 import { offerShare, showFree } from "./hardware.ts";
 import { placed } from "./places.ts";
@@ -58,6 +59,7 @@ export class JobForm {
       if (remove) remove.hidden = job.roles.length < 2;
     });
     showFree(this.#root);
+    showClasses(this.#root);
   }
 
   /** Each problem beside its field. */

@@ -40,7 +40,8 @@ export function offerShare(form: HTMLElement, card: HTMLElement): void {
   const memory = String(Number(sku.dataset["memory"]) * gpus);
   offer.hidden = cpu === value("cpu") && memory === value("memoryMB");
   Object.assign(offer.dataset, { cpu, memory });
-  offer.textContent = fill(form.dataset["wordShare"] ?? "", { cpu, memory, gpus: String(gpus), sku: sku.value });
+  const words = form.dataset[cpu === "1" ? "wordShareOne" : "wordShare"] ?? "";
+  offer.textContent = fill(words, { cpu, memory, gpus: String(gpus), sku: sku.value });
 }
 
 /** The chosen SKU; without one the first that the virtual cluster owns. */

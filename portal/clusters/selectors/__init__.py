@@ -38,7 +38,7 @@ from portal.clusters.selectors.people import (
 )
 from portal.clusters.selectors.people_pages import accounts_in, groups_found, others_right, others_seen, users_found
 from portal.clusters.selectors.quotas import quota_lines
-from portal.clusters.selectors.rights import firm_rights, highest_class
+from portal.clusters.selectors.rights import firm_rights, highest_class, highest_classes
 from portal.clusters.selectors.secrets import Login, registry_logins, secret_values, secrets_of
 from portal.clusters.selectors.shares import SkuShare, SkuTotal, sku_totals, vc_quotas, vc_shares
 from portal.clusters.selectors.storages import (
@@ -144,6 +144,7 @@ __all__ = [
     "configuration_right",
     "firm_rights",
     "highest_class",
+    "highest_classes",
     "job_sight",
     "job_sights",
     "jobs_seen",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from django.utils import timezone
@@ -17,9 +18,14 @@ from portal.common.priorities import PRIORITY_CLASSES, PriorityClass
 def highest_class(*, user: User, vc: VirtualCluster) -> PriorityClass:
     """The highest priority class that the user may give a job in the VC: that of the user's role, and a lead's for
     administrators."""
-    lead = allowed_everywhere(user, Action.JOB_SUBMIT) or vc_roles(user=user).get(vc.pk) == VcRole.LEAD
-    name = vc.lead_class if lead else vc.member_class
-    return next(one for one in PRIORITY_CLASSES if one == name)
+    return highest_classes(user=user, vcs=[vc])[vc.pk]
+
+
+def highest_classes(*, user: User, vcs: Iterable[VirtualCluster]) -> dict[int, PriorityClass]:
+    """The same in each of these VCs, by the VC's id. One query."""
+    roles, everywhere = vc_roles(user=user), allowed_everywhere(user, Action.JOB_SUBMIT)
+    names = {vc.pk: vc.lead_class if everywhere or roles.get(vc.pk) == VcRole.LEAD else vc.member_class for vc in vcs}
+    return {key: next(one for one in PRIORITY_CLASSES if one == name) for key, name in names.items()}
 
 
 def firm_rights(*, now: datetime) -> dict[tuple[int, int], int]:

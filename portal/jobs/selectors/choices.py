@@ -13,6 +13,7 @@ from portal.clusters.selectors import (
     ImagePatterns,
     SkuShare,
     highest_class,
+    highest_classes,
     storage_restrict,
     vc_shares,
     vcs_for_submit,
@@ -27,10 +28,11 @@ _WILD = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True)
 class VcChoice:
-    """A VC into which the user may submit."""
+    """A VC into which the user may submit; ``classes``: the priority classes that the user may give a job there."""
 
     vc: VirtualCluster
     shares: list[SkuShare]
+    classes: tuple[PriorityClass, ...]
 
     @property
     def free(self) -> str:
@@ -65,8 +67,13 @@ class Choices:
 def vc_choices(*, user: User) -> list[VcChoice]:
     """The VCs that the user may submit to, with their GPUs by SKU."""
     vcs = list(vcs_for_submit(user))
-    shares = vc_shares(vcs=vcs)
-    return [VcChoice(vc, shares[vc.pk]) for vc in vcs]
+    shares, highest = vc_shares(vcs=vcs), highest_classes(user=user, vcs=vcs)
+    return [VcChoice(vc, shares[vc.pk], _up_to(highest[vc.pk])) for vc in vcs]
+
+
+def _up_to(highest: PriorityClass) -> tuple[PriorityClass, ...]:
+    most = PRIORITY_CLASSES[highest]
+    return tuple(name for name, number in PRIORITY_CLASSES.items() if number <= most)
 
 
 def job_choices(*, user: User) -> Choices:

@@ -111,6 +111,14 @@ def test_the_form_offers_what_one_was_granted_and_nothing_else(world: World, bro
         assert hidden not in shown
 
 
+def test_each_virtual_cluster_names_the_priority_classes_that_one_may_use_there(world: World, browser: Browser) -> None:
+    led = vc_create(name="led", now=world.now)
+    member_set(vc=led, user=world.user, role="lead", now=world.now)
+    page = browser.get("/submit")
+    offered = {tag["value"]: tag["data-classes"] for name, tag in page.tags if "data-classes" in tag}
+    assert offered == {"led": "crit prod test oppo", "vision": "prod test oppo"}
+
+
 def test_the_number_of_queries_grows_with_nothing(world: World, browser: Browser) -> None:
     Storage.objects.create(name="first", root="/first").vcs.add(world.vc)
     browser.get("/submit")  # which quotas there are is kept from one page to the next
