@@ -163,6 +163,8 @@ def test_a_table_is_looked_at_row_by_row_before_accounts_are_made(admin: Browser
     assert "4 emil password : " in page.text
     assert "virtual_clusters : there is no virtual cluster nowhere" in page.text
     assert "dora,vision," in page.html
+    assert "2 dora can be made User none: cannot log in until you set one vision" in page.text
+    assert "nobody can log in to the account until you set a password on its page" in page.text
     assert not User.objects.filter(username="dora").exists()
     page = admin.send("/users/import", table=table.decode(), apply="on")
     assert (page.status, User.objects.filter(username="dora").exists()) == (400, False)

@@ -88,6 +88,8 @@ class ImportRow(Answer, frozen=True, kw_only=True):
     line: int
     username: str
     created: bool
+    role: str
+    password: bool
     errors: list[ImportFault]
 
 

@@ -48,6 +48,12 @@ class ImportRowAnswer(Shape):
     line = serializers.IntegerField(help_text="of the file, from 1")
     username = serializers.CharField(allow_blank=True)
     created = serializers.BooleanField()
+    role = serializers.CharField(
+        allow_blank=True, help_text="`user` where the cell is empty; empty: not known, since the row cannot be"
+    )
+    password = serializers.BooleanField(
+        source="has_password", help_text="false: nobody signs in by a password until an administrator gives one"
+    )
     errors = FaultAnswer(source="faults", many=True, help_text="why it cannot be; empty: nothing is in the way")  # type: ignore[assignment]  # a field, which DRF takes out of the class
 
 

@@ -35,6 +35,16 @@ class Row:
     created: bool = False
     draft: User | None = None
 
+    @property
+    def role(self) -> str:
+        """What it becomes in the cluster; empty: not known, since the row cannot be."""
+        return self.draft.role if self.draft else ""
+
+    @property
+    def has_password(self) -> bool:
+        """Without one nobody signs in to the account by a password until it is given one."""
+        return self.about.get("password") is not None
+
 
 def people_import(
     *,
