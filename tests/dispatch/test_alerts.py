@@ -61,6 +61,21 @@ def test_a_lost_node_is_told_since_its_last_report_with_whose_tasks_were_there(w
     assert "systemctl" in row["advice"]
 
 
+def test_that_no_server_takes_new_jobs_is_told_for_the_cluster_or_for_a_kind_of_gpu(world: World, admin: Api) -> None:
+    Node.objects.filter(name="gpu01").update(intent="draining", intent_reason="a new fan")
+    assert alerts(admin) == {}
+    world.node("gpu03", gpus=1, model="H100")
+    Node.objects.filter(name="gpu02").update(intent="cordoned")
+    (row,) = alerts(admin).values()
+    assert (row["code"], row["severity"], row["virtual_clusters"]) == ("servers_closed", "warning", ["vision"])
+    said = "No server with A100 takes new jobs. gpu01, gpu02: 1 draining, 1 cordoned (a new fan)."
+    assert row["message"] == said
+    Node.objects.filter(name="gpu03").update(health="lost")
+    row = alerts(admin)["servers_closed all servers"]
+    said = "No server takes new jobs. gpu01, gpu02, gpu03: 1 draining, 1 cordoned, 1 lost (a new fan)."
+    assert (row["severity"], row["message"]) == ("critical", said)
+
+
 def test_nodes_that_fall_silent_are_told_before_they_are_lost_and_many_together_as_one(
     world: World, admin: Api
 ) -> None:

@@ -1,5 +1,6 @@
 """Reading virtual clusters (VCs) and nodes: what somebody may see of them, what they are made of, how full they are."""
 
+from portal.clusters.selectors.closed import Closed, servers_closed
 from portal.clusters.selectors.details import (
     Kind,
     Line,
@@ -72,6 +73,8 @@ from portal.clusters.selectors.visible import (
 )
 
 __all__ = [
+    "Closed",
+    "servers_closed",
     "VcCard",
     "vc_cards",
     "accounts_in",

@@ -9,7 +9,7 @@ from portal.accounts.models import User
 from portal.accounts.rights import ALLOWED, Action, allowed_everywhere
 from portal.clusters.selectors import vcs_of
 from portal.dispatch.alerts.alert import SEVERITIES, Alert, Severity
-from portal.dispatch.alerts.nodes import node_alerts
+from portal.dispatch.alerts.nodes import closed_alerts, node_alerts
 from portal.dispatch.alerts.others import container_alerts, idle_alerts, portal_alerts, quota_alerts, storage_alerts
 
 __all__ = ["SEVERITIES", "Alert", "Severity", "alerts_seen"]
@@ -23,5 +23,5 @@ def alerts_seen(*, user: User, now: datetime) -> list[Alert]:
     if not everything and not led:
         return []
     stored = [*quota_alerts(), *storage_alerts(), *container_alerts(), *idle_alerts()]
-    found = [*node_alerts(now), *stored, *portal_alerts(now)]
+    found = [*closed_alerts(), *node_alerts(now), *stored, *portal_alerts(now)]
     return sorted((one for one in found if everything or led & {*one.vcs}), key=lambda one: one.rank)

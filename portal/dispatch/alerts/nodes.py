@@ -10,8 +10,8 @@ from django.conf import settings
 from django.db.models import Count, Min, Q, QuerySet
 
 from portal.clusters.clocks import LIMIT_MS
-from portal.clusters.models import Gpu, Node, NodeEvent
-from portal.clusters.selectors import gpu_holders, gpus_live
+from portal.clusters.models import Gpu, Node, NodeEvent, VirtualCluster
+from portal.clusters.selectors import gpu_holders, gpus_live, servers_closed, vc_quotas
 from portal.clusters.states import NodeHealth
 from portal.common.prepared import Among, Prepared, Slot
 from portal.dispatch.alerts.alert import Alert, Severity
@@ -24,6 +24,7 @@ MOST_EVENTS = 2000
 COLUMNS = ("name", "health", "health_reason", "last_report_at", "joined_at", "clock_skew_ms", "inventory")
 
 AGENT = "See on the server whether it and its agent run (systemctl status berth-node) and reach the portal's Redis."
+OPEN = "Open one on its page, or bring back one that is lost; until then jobs wait, and start by themselves."
 REPLACE = "Drain the node, look at the GPU with nvidia-smi -q and at the kernel's log for Xid lines, and replace it."
 
 
@@ -115,6 +116,18 @@ def _of_node(node: Node, now: datetime, *, alone: bool) -> Iterator[Alert]:
         advice = "Remove images that nobody uses (docker image prune -a), and look for large logs."
         severity = Severity.CRITICAL if free < VERY_LOW else Severity.WARNING
         yield Alert("disk_low", severity, "node", node.name, f"{free} % of its disk for containers are free.", advice)
+
+
+def closed_alerts() -> Iterator[Alert]:
+    """No server takes new jobs, or none with a kind of GPU. One query, and three more where it is so."""
+    closed = servers_closed()
+    teams = list(VirtualCluster.objects.order_by("name")) if closed else []
+    quotas = vc_quotas(vcs=teams) if closed else {}
+    for one in closed:
+        whose = tuple(vc.name for vc in teams if not one.sku or quotas[vc.pk].get(one.sku))
+        severity = Severity.WARNING if one.sku else Severity.CRITICAL
+        message = f"{one.what} {one.why}."
+        yield Alert("servers_closed", severity, "cluster", one.sku or "all servers", message, OPEN, vcs=whose)
 
 
 def _gpu_alerts() -> Iterator[Alert]:

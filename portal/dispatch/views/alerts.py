@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
-from portal.clusters.selectors import others_right
+from portal.clusters.selectors import others_right, servers_closed
 from portal.dispatch.alerts import alerts_seen
 from portal.dispatch.overview import settings_shown
 
@@ -33,7 +33,8 @@ def alerts(request: PageRequest) -> HttpResponse:
 def alerts_brief(request: PageRequest) -> HttpResponse:
     """The worst that concern the reader, as a part of another page; empty for who may read none."""
     found = alerts_seen(user=request.user, now=timezone.now())
-    return render(request, "dispatch/parts/alerts_brief.html", {"alerts": found[:BRIEF], "more": len(found) - BRIEF})
+    shown = {"alerts": found[:BRIEF], "more": len(found) - BRIEF, "closed": not found and bool(servers_closed())}
+    return render(request, "dispatch/parts/alerts_brief.html", shown)
 
 
 @login_required

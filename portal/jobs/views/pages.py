@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
-from portal.clusters.selectors import job_sight, sku_totals
+from portal.clusters.selectors import job_sight, servers_closed, sku_totals
 from portal.common.errors import Conflict
 from portal.jobs.forms import MoveForm
 from portal.jobs.models import Job
@@ -44,6 +44,7 @@ def home(request: PageRequest) -> HttpResponse:
         "recent": jobs_found(user=user, only=JobFilter(user=user), limit=RECENT),
         "shares": [(one.vc, one.shares) for one in vc_choices(user=user)],
         "skus": sku_totals(),
+        "closed": servers_closed(),
     }
     return render(request, "jobs/parts/home.html" if request.htmx else "jobs/home.html", context)
 

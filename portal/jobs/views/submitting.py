@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods
 
 from portal.accounts.models import User
 from portal.accounts.pages import PageRequest
-from portal.clusters.selectors import vc_quotas, vcs_for_submit
+from portal.clusters.selectors import servers_closed, vc_quotas, vcs_for_submit
 from portal.common.errors import RateLimited
 from portal.jobs.forms import JobFileForm
 from portal.jobs.limits import SUBMITS
@@ -56,7 +56,13 @@ def submit(request: PageRequest) -> HttpResponse:
 def _submit_page(
     request: PageRequest, form: JobFileForm, problems: tuple[Problem, ...] = (), status: int = 200
 ) -> HttpResponse:
-    context = {"form": form, "problems": problems, "choices": job_choices(user=request.user), "limits": code_limits()}
+    context = {
+        "form": form,
+        "problems": problems,
+        "choices": job_choices(user=request.user),
+        "limits": code_limits(),
+        "closed": servers_closed(),
+    }
     return render(request, "jobs/submit.html", context, status=status)
 
 

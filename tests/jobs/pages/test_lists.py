@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from portal.clusters.models import Node
 from portal.jobs.models import Job
 from tests.support.cast import cast_of, person
 from tests.support.pages import Browser
@@ -21,6 +22,16 @@ def test_home_counts_my_jobs_shows_my_share_and_the_free_gpus(world: World, brow
     assert "1 Running" in page.text
     assert "2 of 8 used, 6 free" in page.text
     assert page.links["alice/train#2"].startswith("/jobs/")
+
+
+def test_home_and_the_submit_page_say_that_no_server_takes_new_jobs(world: World, browser: Browser) -> None:
+    assert "No server takes new jobs." not in browser.get("/").text
+    Node.objects.update(intent="draining", intent_reason="a new <fan>")
+    for path in ("/", "/submit"):
+        page = browser.get(path)
+        assert "No server takes new jobs. gpu01: 1 draining (a new <fan>)" in page.text
+        assert "Ask an administrator when that will be." in page.text
+    assert "wrong" not in browser.get("/alerts/brief").text
 
 
 def test_home_of_a_newcomer_says_what_to_do_next(db: None) -> None:

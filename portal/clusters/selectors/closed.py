@@ -1,0 +1,73 @@
+"""When no server takes new jobs, or none of a kind: drained, cordoned or lost, all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from django.db.models import Count, Q, QuerySet
+from django.utils.translation import gettext, gettext_noop
+
+from portal.clusters.models import Node
+from portal.clusters.states import NodeHealth, NodeIntent
+
+NAMED = 3
+_TAKES = Q(intent=NodeIntent.OPEN, health=NodeHealth.HEALTHY)
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """All servers, or (with ``sku``) all that have this kind of GPU. ``states``: how many are in which, ``names``: the
+    first of them, ``reasons``: what administrators wrote why."""
+
+    sku: str
+    states: tuple[tuple[str, int], ...]
+    names: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+    @property
+    def nodes(self) -> int:
+        """How many servers they are."""
+        return sum(count for _, count in self.states)
+
+    @property
+    def what(self) -> str:
+        """What is so, as a sentence."""
+        if self.sku:
+            return gettext("No server with %(sku)s takes new jobs.") % {"sku": self.sku}
+        return gettext("No server takes new jobs.")
+
+    @property
+    def why(self) -> str:
+        """Which servers, in which state: ``gpu01, gpu02: 1 draining, 1 lost (a new fan)``."""
+        states = ", ".join(gettext(_WORDS[state]) % {"number": count} for state, count in self.states)
+        names = ", ".join([*self.names, *(["…"] if self.nodes > NAMED else [])])
+        return f"{names}: {states}" + (f" ({'; '.join(self.reasons)})" if self.reasons else "")
+
+
+_WORDS: dict[str, str] = {
+    NodeIntent.DRAINING: gettext_noop("%(number)s draining"),
+    NodeIntent.CORDONED: gettext_noop("%(number)s cordoned"),
+    NodeHealth.LOST: gettext_noop("%(number)s lost"),
+}
+
+
+def servers_closed() -> list[Closed]:
+    """The whole cluster as one, else each kind of GPU that no server takes jobs for; mostly none. Servers that never
+    came count for nothing. One query, and one more where something is closed."""
+    came = Node.objects.exclude(health=NodeHealth.UNKNOWN).order_by()
+    rows = list(came.values_list("sku__name").annotate(there=Count("pk"), open=Count("pk", filter=_TAKES)))
+    if rows and not any(takes for _, _, takes in rows):
+        return [_closed("", came)]
+    return [_closed(sku, came.filter(sku__name=sku)) for sku, _, takes in sorted(rows, key=str) if sku and not takes]
+
+
+def _closed(sku: str, nodes: QuerySet[Node]) -> Closed:
+    rows = list(nodes.order_by("name").values_list("name", "health", "intent", "intent_reason"))
+    states = Counter(NodeHealth.LOST if health == NodeHealth.LOST else intent for _, health, intent, _ in rows)
+    return Closed(
+        sku,
+        tuple((state, states[state]) for state in _WORDS if states[state]),
+        tuple(name for name, *_ in rows[:NAMED]),
+        tuple(dict.fromkeys(reason for *_, intent, reason in rows if reason and intent != NodeIntent.OPEN))[:NAMED],
+    )
