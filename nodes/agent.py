@@ -59,6 +59,7 @@ class Agent:
             policy=policy,
             clock=clock,
             lease_still_s=options.lease_still_s,
+            shells=options.shells > 0,
             changed=lambda at_once: self._reporter.change(at_once),
         )
         boot = boot_next(options.state_dir / "boot", clock.now_ms())

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from nodes.protocol import ContainerState, Exit, Phase, StopReason, moves_forward
+from nodes.protocol import ContainerState, Exit, Phase, SshServer, StopReason, moves_forward
 
 TOMBSTONE_MS = 3_600_000
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
@@ -59,6 +59,7 @@ class Record:
     ended_ms: int | None = None
     stopping: Stopping | None = None
     exit: Exit | None = None
+    ssh: SshServer | None = None
     removed_ms: int | None = None
 
     def forward(self, state: ContainerState) -> Record:

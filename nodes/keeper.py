@@ -33,6 +33,7 @@ from nodes.protocol import (
     spec_digest,
 )
 from nodes.runtimes.base import Cancelled, Failed, Found, RuntimeAway, Status
+from nodes.ssh import FORBIDDEN, SshCare, ssh_note
 from nodes.storages import checkpoint_place, file_changed_ms, file_touch, mounts_prepare
 from nodes.workspace import workspace_make
 from nodes.world import World
@@ -60,6 +61,7 @@ class Keeper:
         self._log_complete = False
         self._ended_at: float | None = None
         self._wake = threading.Event()
+        self._ssh = SshCare(record.attempt, world.runtime, self._wake.set)
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=f"keep-{record.attempt}", daemon=True)
 
@@ -94,7 +96,8 @@ class Keeper:
         self._order = order
         if order.archived and (old is None or order.archived > old.archived):
             self._world.logs.ack(order.attempt, order.archived)
-        if old is None or (old.phase, old.spec_hash) != (order.phase, order.spec_hash) or self._progress_is("spec"):
+        same = old is not None and (old.phase, old.spec_hash, old.ssh) == (order.phase, order.spec_hash, order.ssh)
+        if not same or self._progress_is("spec"):
             self._wake.set()
 
     def wake(self) -> None:
@@ -121,6 +124,7 @@ class Keeper:
             progress=self._progress,
             checkpoint_ms=record.checkpoint_ms,
             gpus=self.holds(),
+            ssh=record.ssh,
         )
 
     def holds(self) -> tuple[str, ...]:
@@ -340,6 +344,7 @@ class Keeper:
         mounts_prepare(spec)
         self._move(ContainerState.STARTING)
         self._observe(self._world.runtime.start(spec))
+        self._look_after_ssh()
 
     def _unwanted(self) -> bool:
         order = self._order
@@ -354,7 +359,18 @@ class Keeper:
                 file_touch(record.lease_root, record.lease)
             except OSError as error:
                 log.warning("the lease of a frozen container cannot be touched", path=record.lease, error=str(error))
+        self._look_after_ssh()
         return LOOK_EVERY_S
+
+    def _look_after_ssh(self) -> None:
+        wanted = self._order.ssh if self._order else None
+        if wanted is None or self._record.exit is not None:
+            return
+        opened = self._record.ssh is not None
+        told = self._ssh.look(wanted, opened=opened) if self._world.shells else FORBIDDEN
+        if told is not None and not opened:
+            self._world.logs.note(self._record.attempt, ssh_note(wanted.port, told))
+            self._save(replace(self._record, ssh=told))
 
     def _stop(self, found: Found | None) -> float:
         """SIGTERM, then SIGKILL after the grace, then the admission that it cannot be killed."""

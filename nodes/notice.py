@@ -37,10 +37,10 @@ def notice_folder(folder: Path) -> None:
     folder.chmod(0o755)
 
 
-def notice_write(folder: Path, text: str) -> None:
+def notice_write(folder: Path, text: str, name: str = NOTICE_NAME) -> None:
     """Puts the file there at once, in place of an earlier one. Raises OSError."""
     notice_folder(folder)
-    fresh = folder / f".{NOTICE_NAME}"
+    fresh = folder / f".{name}"
     fresh.write_text(text)
     fresh.chmod(0o644)
-    fresh.replace(folder / NOTICE_NAME)
+    fresh.replace(folder / name)

@@ -68,6 +68,7 @@ class Supervisor:
         policy: Policy,
         clock: Clock,
         lease_still_s: float,
+        shells: bool,
         changed: Callable[[bool], None],
     ) -> None:
         self._cluster, self._node, self._key = cluster, node, key
@@ -89,6 +90,7 @@ class Supervisor:
             policy=policy,
             clock=clock,
             lease_still_s=lease_still_s,
+            shells=shells,
             spec=self._specs.get,
             unseal=key.unseal,
             conflict=self._conflict,

@@ -18,7 +18,7 @@ from nodes.runtimes.base import Runtime
 class World:
     """``spec`` gives a spec by its hash; ``conflict`` names the live attempt that holds one of the GPUs; ``gpu_busy``
     says whether a process of the attempt still has one open; ``unseal`` opens what was sealed to this node;
-    ``changed`` tells the reporter, with True when the portal waits for it; ``gone`` forgets a removed attempt."""
+    ``shells``: whether this node allows any; ``changed`` tells the reporter, with True when the portal waits for it; ``gone`` forgets a removed attempt."""
 
     runtime: Runtime
     logs: LogPipeline
@@ -27,6 +27,7 @@ class World:
     policy: Policy
     clock: Clock
     lease_still_s: float
+    shells: bool
     spec: Callable[[str], ContainerSpec | None]
     unseal: Callable[[str], bytes]
     conflict: Callable[[str, tuple[str, ...]], str | None]

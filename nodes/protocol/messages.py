@@ -104,6 +104,15 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SshAccess:
+    """A task that is reached by SSH. ``keys``: lines of authorized_keys as they are now, without options; they may
+    change while the task runs."""
+
+    port: int
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """One task attempt of the node's list."""
 
@@ -115,6 +124,7 @@ class Order:
     spec: str | None = None  # sealed ContainerSpec, until a report names its hash among ``specs_known``
     stop: Stop | None = None
     code: str | None = None  # sealed address of its code, good for some minutes; while it may still be fetched
+    ssh: SshAccess | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +166,16 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SshServer:
+    """What became of a task's SSH server. Said by the container, so nothing in it is to be trusted: ``user`` whom it
+    lets in, ``host_key`` as in known_hosts ("ssh-ed25519 AAAA…"). Without a user there is none, and why."""
+
+    user: str = ""
+    host_key: str = ""
+    message: str = ""  # one sentence for people
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerReport:
     attempt: str
     state: ContainerState
@@ -174,6 +194,7 @@ class ContainerReport:
     progress: Progress | None = None
     checkpoint_ms: int | None = None  # when the job's checkpoint file last changed, unix ms by its file server
     gpus: tuple[str, ...] = ()  # UUIDs it holds, also of containers the portal does not know
+    ssh: SshServer | None = None  # None: not asked for, or not known yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

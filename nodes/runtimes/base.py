@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from nodes.logs import FrameSource, Position
-from nodes.protocol import Cause, ContainerSpec, LogRecord, Progress, ShellRequest
+from nodes.protocol import Cause, ContainerSpec, LogRecord, Progress, ShellRequest, SshServer
 
 
 class Failed(Exception):
@@ -206,6 +206,15 @@ class Runtime(Protocol):
 
     def shells_end(self) -> None:
         """Ends what ``shell`` of an agent that was killed left running."""
+        ...
+
+    def ssh_keys(self, attempt: str, text: str) -> None:
+        """Makes ``text`` the keys that the SSH server of a task takes, which reads them at each log-in. Raises
+        OSError."""
+        ...
+
+    def ssh_open(self, attempt: str, port: int) -> SshServer:
+        """Starts the SSH server of a running task, or tells of the one that was started before; may take long."""
         ...
 
     def watch(self, changed: Callable[[str], None]) -> None:

@@ -20,16 +20,18 @@ from docker.types import CancellableStream
 
 from nodes.cgroups import cgroup_container, cgroup_usage
 from nodes.container import RAISED_LIMITS, NodeFacts, creation
-from nodes.notice import notice_folder, notice_write
+from nodes.notice import NOTICE_TARGET, notice_folder, notice_write
 from nodes.numa import cpus_near
 from nodes.ports import ports_check
-from nodes.protocol import LABEL, Cause, ContainerSpec, GpuInfo, Progress, ShellRequest, container_name
+from nodes.protocol import LABEL, Cause, ContainerSpec, GpuInfo, Progress, ShellRequest, SshServer, container_name
 from nodes.runtimes.base import CodePlace, Ending, Failed, Found, Image, RuntimeAway, RuntimeFacts, Status, Usage
 from nodes.runtimes.docker_accounts import AccountFiles
 from nodes.runtimes.docker_faults import engine_errors, failure_of, limit_refused
 from nodes.runtimes.docker_images import ImageFinder
 from nodes.runtimes.docker_logs import DockerOutput
 from nodes.runtimes.docker_shell import DockerShell, exec_end, left_behind
+from nodes.runtimes.docker_ssh import ssh_start
+from nodes.ssh import KEYS_NAME, OPEN_WITHIN_S
 from nodes.workspace import workspace_remove
 
 log = structlog.get_logger(__name__)
@@ -221,6 +223,12 @@ class DockerRuntime:
         for container in running:
             for program in left_behind(self._engine(), container):
                 exec_end(self._engine(), program)
+
+    def ssh_keys(self, attempt: str, text: str) -> None:
+        notice_write(self._notices / attempt, text, KEYS_NAME)
+
+    def ssh_open(self, attempt: str, port: int) -> SshServer:
+        return ssh_start(self._connect(int(OPEN_WITHIN_S)), attempt, port, f"{NOTICE_TARGET}/{KEYS_NAME}")
 
     # ------------------------------------------------------------ events and end
 

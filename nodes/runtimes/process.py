@@ -24,7 +24,7 @@ import psutil
 
 from nodes.notice import NOTICE_NAME, NOTICE_VARIABLE, notice_write
 from nodes.ports import ports_check
-from nodes.protocol import Cause, ContainerSpec, Progress, ShellRequest
+from nodes.protocol import Cause, ContainerSpec, Progress, ShellRequest, SshServer
 from nodes.runtimes import wrapper
 from nodes.runtimes.base import CodePlace, Ending, Failed, Found, Image, RuntimeFacts, Status, Usage
 from nodes.runtimes.process_output import ProcessOutput
@@ -153,6 +153,12 @@ class ProcessRuntime:
         workspace = self._workspace(request.attempt)
         begins = workspace if workspace.exists() else self._homes / request.attempt
         return ProcessShell(request, task=task["pid"], folder=begins, runs=lambda: _alive(folder) is not None)
+
+    def ssh_keys(self, attempt: str, text: str) -> None:
+        """Nobody reads them."""
+
+    def ssh_open(self, attempt: str, port: int) -> SshServer:
+        return SshServer(message="SSH is for containers, and this node runs tasks as plain processes")
 
     def shells_end(self) -> None:
         """They ended with the agent whose children they were."""

@@ -9,7 +9,7 @@ from threading import Event, Lock
 from time import time_ns
 
 from nodes.logs import FrameSource, Position
-from nodes.protocol import STDOUT, Cause, ContainerSpec, LogRecord, Progress, ShellRequest
+from nodes.protocol import STDOUT, Cause, ContainerSpec, LogRecord, Progress, ShellRequest, SshServer
 from nodes.runtimes.base import CodePlace, Ending, Failed, Found, Image, RuntimeAway, RuntimeFacts, Shell, Status, Usage
 
 
@@ -63,6 +63,7 @@ class MemoryRuntime:
     starts: Counter[str] = field(default_factory=Counter)
     signals: list[int] = field(default_factory=list)
     notices: dict[str, str] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
     name: str = "memory"
     isolation: str = "memory"
     notice: str = ""
@@ -138,6 +139,14 @@ class MemoryRuntime:
 
     def shells_end(self) -> None:
         self._answer()
+
+    def ssh_keys(self, attempt: str, text: str) -> None:
+        self._answer()
+        self.keys[attempt] = text
+
+    def ssh_open(self, attempt: str, port: int) -> SshServer:
+        self._answer()
+        return SshServer(message=f"containers in memory open no port {port}")
 
     def watch(self, changed: Callable[[str], None]) -> None:
         """No events: what happens is found by looking."""

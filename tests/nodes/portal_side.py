@@ -38,6 +38,7 @@ from nodes.protocol import (
     Phase,
     PortalKey,
     Report,
+    SshAccess,
     Stop,
     StopReason,
     decode,
@@ -110,6 +111,8 @@ class PortalSide:
     reports: list[Report] = field(default_factory=list)
     addresses: dict[str, str] = field(default_factory=dict)
     """Where the code of an attempt is fetched."""
+    ssh: dict[str, SshAccess] = field(default_factory=dict)
+    """By what an attempt is reached by SSH."""
 
     def __post_init__(self) -> None:
         self.node_key = key_make(self.folder / self.name / "node.key")
@@ -240,11 +243,12 @@ class PortalSide:
         known = self.reports[-1].specs_known if self.reports else ()
         orders = tuple(
             order if order.spec_hash in {*known, ""} else replace(order, spec=self.sealed(self.specs[order.spec_hash]))
-            for order in map(self._with_address, self.orders.values())
+            for order in map(self._as_it_is_now, self.orders.values())
         )
         return Desired(cluster=CLUSTER, node=self.name, generation=self.generation, orders=orders, answers=answers)
 
-    def _with_address(self, order: Order) -> Order:
+    def _as_it_is_now(self, order: Order) -> Order:
+        order = replace(order, ssh=self.ssh.get(order.attempt))
         url = self.addresses.get(order.attempt)
         return replace(order, code=PortalKey.seal_for(self.node_key.public, url.encode())) if url else order
 

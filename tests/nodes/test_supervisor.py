@@ -83,6 +83,7 @@ class Node:
             policy=self.policy,
             clock=self.clock,
             lease_still_s=0,
+            shells=True,
             changed=lambda at_once: None,
         )
         supervisor.open()

@@ -1,0 +1,48 @@
+"""An image with OpenSSH's server on busybox, from Debian's packages as they lie in the archive: installed, the server
+would listen on this machine. Needs apt-get, but where a server is installed already."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tests.support import images
+from tests.support.docker_engine import DockerEngine
+
+SSH = "berth-test/ssh:1"
+DOWNLOAD = ["apt-get", "-o", "APT::Sandbox::User=root", "-qq", "download", "openssh-server", "libwrap0"]
+
+
+def ssh_image(engine: DockerEngine) -> str:
+    """The image's name, once the Engine has it."""
+    images.BUILDS[SSH] = build_ssh
+    return engine.ensure_image(SSH)
+
+
+def build_ssh(root: Path) -> None:
+    images.build_busybox(root)
+    server = root / "usr/sbin/sshd"
+    with tempfile.TemporaryDirectory(prefix="berth-sshd-") as temporary:
+        for found in server_files(Path(temporary)):
+            target = root / "usr" / Path(*found.parts[found.parts.index("usr") + 1 :])
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(found, target)
+    maker = Path(shutil.which("ssh-keygen") or "/usr/bin/ssh-keygen")
+    images.place(root, maker)
+    images.place_libraries(root, [maker, server, *root.glob("usr/lib/openssh/sshd*"), *root.glob("usr/lib/*/libwrap*")])
+    with (root / "etc/passwd").open("a") as passwd:
+        passwd.write("sshd:x:100:65534::/run/sshd:/usr/sbin/nologin\n")
+
+
+def server_files(folder: Path) -> list[Path]:
+    """The server with what it starts and the library that few machines have."""
+    root = Path("/")
+    if not (root / "usr/sbin/sshd").exists():
+        subprocess.run(DOWNLOAD, check=True, cwd=folder)
+        root = folder / "files"
+        for package in folder.glob("*.deb"):
+            subprocess.run(["dpkg-deb", "-x", package, root], check=True)
+    wanted = ("usr/sbin/sshd", "usr/lib/openssh/sshd*", "usr/lib/*/libwrap.so*")
+    return [found for pattern in wanted for found in root.glob(pattern) if found.is_file()]
