@@ -78,7 +78,8 @@ END
 told="SetEnv \"BERTH_PATH=$berth_path\" \"PATH=$berth_path\""
 for name in $(env | sed -n 's/^\([A-Za-z_][A-Za-z0-9_]*\)=.*/\1/p'); do
   case $name in
-    BERTH_SCRIPT*|BERTH_LEASE|BERTH_PATH|PATH|HOME|USER|LOGNAME|SHELL|PWD|OLDPWD|SHLVL|HOSTNAME|TERM|TINI_*|_) continue ;;
+    BERTH_SCRIPT*|BERTH_LEASE|BERTH_PATH|PATH|HOME|USER|LOGNAME) continue ;;
+    SHELL|PWD|OLDPWD|SHLVL|HOSTNAME|TERM|TINI_*|_) continue ;;
   esac
   eval "value=\${$name-}"
   case $value in ''|*[\"\\\']*|*'

@@ -18,7 +18,8 @@ from nodes.runtimes.base import Runtime
 class World:
     """``spec`` gives a spec by its hash; ``conflict`` names the live attempt that holds one of the GPUs; ``gpu_busy``
     says whether a process of the attempt still has one open; ``unseal`` opens what was sealed to this node;
-    ``shells``: whether this node allows any; ``changed`` tells the reporter, with True when the portal waits for it; ``gone`` forgets a removed attempt."""
+    ``shells``: whether this node allows any; ``changed`` tells the reporter, with True when the portal waits for it;
+    ``gone`` forgets a removed attempt."""
 
     runtime: Runtime
     logs: LogPipeline

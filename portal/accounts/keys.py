@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
+from collections.abc import Collection
 from datetime import datetime
-from typing import NamedTuple
 
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.utils.translation import gettext
@@ -17,44 +12,33 @@ from django.utils.translation import gettext
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, SshKey, User
 from portal.common.errors import Conflict, Fault, Invalid, NotFound
+from portal.common.public_keys import LEAST_RSA_BITS, KeyFault, NoPublicKey, PublicKey, public_key_parse
 
 MOST_KEYS = 50
-LEAST_RSA_BITS = 2048
-
-
-class PublicKey(NamedTuple):
-    """A key as it is kept: one line without its comment, what it is made with, and its fingerprint as OpenSSH shows
-    it."""
-
-    line: str
-    kind: str
-    fingerprint: str
-    comment: str
 
 
 def public_key_read(text: str) -> PublicKey:
     """The key in a line of ``authorized_keys``, or of a ``.pub`` file. Raises Invalid for anything else: options,
     several lines, a private key."""
-    words = text.strip().split(None, 2)
-    if "PRIVATE KEY" in text:
-        raise _refused(gettext("this is a private key: keep it to yourself, and give the file that ends with .pub"))
-    if "\n" in text.strip() or len(words) < 2:
-        raise _refused(gettext("one line is wanted, such as ssh-ed25519 AAAA… alice@laptop"))
-    line = f"{words[0]} {words[1]}"
     try:
-        key = load_ssh_public_key(line.encode())
-        blob = base64.b64decode(words[1], validate=True)
-    except UnsupportedAlgorithm:
-        raise _refused(f"keys of the kind {words[0][:40]} are not taken; make one with ssh-keygen -t ed25519") from None
-    except ValueError:
-        raise _refused(gettext("this is no public SSH key; it is the content of a file that ends with .pub")) from None
-    if isinstance(key, rsa.RSAPublicKey) and key.key_size < LEAST_RSA_BITS:
-        raise _refused(
-            gettext("an RSA key of %(key_size)s bits is too short; %(least_rsa_bits)s are the least")
-            % {"key_size": key.key_size, "least_rsa_bits": LEAST_RSA_BITS}
-        )
-    digest = base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
-    return PublicKey(line, words[0], f"SHA256:{digest}", words[2] if len(words) > 2 else "")
+        return public_key_parse(text)
+    except NoPublicKey as none:
+        raise _refused(_why(none)) from None
+
+
+def _why(none: NoPublicKey) -> str:
+    if none.fault is KeyFault.PRIVATE:
+        return gettext("this is a private key: keep it to yourself, and give the file that ends with .pub")
+    if none.fault is KeyFault.NO_LINE:
+        return gettext("one line is wanted, such as ssh-ed25519 AAAA… alice@laptop")
+    if none.fault is KeyFault.KIND:
+        return f"keys of the kind {none.kind} are not taken; make one with ssh-keygen -t ed25519"
+    if none.fault is KeyFault.SHORT:
+        return gettext("an RSA key of %(key_size)s bits is too short; %(least_rsa_bits)s are the least") % {
+            "key_size": none.bits,
+            "least_rsa_bits": LEAST_RSA_BITS,
+        }
+    return gettext("this is no public SSH key; it is the content of a file that ends with .pub")
 
 
 def _refused(message: str) -> Invalid:
@@ -64,6 +48,15 @@ def _refused(message: str) -> Invalid:
 def ssh_keys_of(*, user: User) -> QuerySet[SshKey]:
     """The user's keys, by name."""
     return SshKey.objects.filter(user=user)
+
+
+def ssh_lines(*, users: Collection[int]) -> dict[int, list[str]]:
+    """The keys of these users, newest first, by the user's id. One query."""
+    found: dict[int, list[str]] = {}
+    keys = SshKey.objects.filter(user__in=users).order_by("-id")
+    for user, line in keys.values_list("user", "public"):
+        found.setdefault(user, []).append(line)
+    return found
 
 
 def ssh_key_get(*, user: User, key_id: int) -> SshKey:

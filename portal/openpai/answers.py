@@ -204,6 +204,15 @@ def _ports(numbers: Sequence[int]) -> int | str:
     return numbers[0] if len(numbers) == 1 else ",".join(map(str, numbers))
 
 
+SSH_KEY_PAIR = {"folderPath": "", "publicKeyFileName": "", "privateKeyFileName": "", "privateKeyDirectDownloadLink": ""}
+"""OpenPAI kept a pair of keys for each job; here everybody's own keys open their jobs."""
+
+
+def ssh_container(run: TaskAttempt) -> dict[str, Any]:
+    """By what a running container is reached."""
+    return {"id": str(run.pk), "sshIp": run.node.address, "sshPort": run.ports["ssh"][0]}
+
+
 def job_attempt(job: Job, attempt: AttemptSeen) -> dict[str, Any]:
     """A run of a job as OpenPAI's older history has it."""
     row, code = attempt.row, _attempt_code(job, attempt)

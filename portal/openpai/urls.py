@@ -42,6 +42,7 @@ urlpatterns = [
     at(JOB, api.JobView),
     at(f"{JOB}/config", api.ConfigView),
     at(f"{JOB}/executionType", api.ExecutionView),
+    at(f"{JOB}/ssh", api.SshView),
     at(f"{JOB}/tag", api.TagView),
     at(f"{JOB}/events", api.EventsView),
     at(f"{JOB}/job-attempts/healthz", api.HealthView),

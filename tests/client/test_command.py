@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from berth import Client
-from nodes.protocol import ContainerState, Order, Progress
+from nodes.protocol import ContainerState, Order, Progress, SshServer
 from tests.client.conftest import token_for
 from tests.support.shell import Shell
 from tests.support.waiting import wait_until
@@ -277,3 +279,37 @@ def test_tab_completes_commands_jobs_and_nodes(world: World, shell: Shell, berth
     assert shell.berth().strip() == "", "who is not signed in is offered nothing, and no error"
     shell.more = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     assert "_BERTH_COMPLETE=complete_bash" in shell.berth("--show-completion", "bash")
+
+
+FAKE_SSH = """#!/bin/sh
+for word; do case $word in UserKnownHostsFile=*) eval "file=${word#*=}"; cat "$file" ;; esac; done
+echo "$@"
+exit 7
+"""
+HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
+
+
+def test_ssh_is_given_the_tasks_host_key_and_its_exit_code_is_passed_on(world: World, shell: Shell) -> None:
+    from portal.jobs.models import TaskAttempt
+
+    node = world.node("gpu01")
+    plugin = {"com.microsoft.pai.runtimeplugin": [{"plugin": "ssh"}]}
+    shell.berth("submit", written(shell, job_file(extras=plugin)))
+    world.settle()
+    assert "is not there yet" in shell.berth("ssh", "train", code=69)
+    (attempt,) = node.containers
+    server = SshServer(user="root", host_key=HOST_KEY)
+    node.containers[attempt] = replace(node.containers[attempt], ssh=server)
+    node.report()
+    port, alias = TaskAttempt.objects.get().ports["ssh"][0], f"berth-{attempt.replace('-', '')[:12]}"
+    line = f"ssh -p {port} -o HostKeyAlias={alias} root@127.0.0.1 id -u\n"
+    assert shell.berth("ssh", "train", "--print", "--", "id", "-u") == line
+    (shell.home / "ssh").write_text(FAKE_SSH)
+    (shell.home / "ssh").chmod(0o755)
+    shell.more = {"PATH": f"{shell.home}:{os.environ['PATH']}"}
+    out, _ = shell.start("ssh", "train", "-o", "LocalForward=1:a:2", "--", "id").communicate(timeout=60)
+    known, words = out.splitlines()
+    assert known == f"{alias} {HOST_KEY}"
+    assert words.endswith("StrictHostKeyChecking=yes -o LocalForward=1:a:2 -- root@127.0.0.1 id")
+    node.finish()
+    assert "is not reached by SSH" in shell.berth("ssh", "train", code=69)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 from django.utils import timezone
 
-from nodes.protocol import Cause, Exit, Phase
+from nodes.protocol import Cause, Exit, Phase, SshServer
 from portal.accounts.models import Scope
 from portal.clusters.models import Storage
 from portal.clusters.services import member_set, vc_create
@@ -48,6 +49,26 @@ def test_a_job_file_is_submitted_and_seen_while_it_waits_runs_and_ends(world: Wo
     assert (status["state"], status["subState"], status["appExitCode"]) == ("SUCCEEDED", "Completed", 0)
     assert status["appExitSpec"]["type"] == "USER_SUCCESS"
     assert status["createdTime"] <= status["launchedTime"] <= status["completedTime"]
+
+
+def test_the_ways_in_by_ssh_are_told_to_who_may_open_a_shell(world: World, pai: Pai) -> None:
+    node = world.node("gpu01")
+    pai.submit(job_file(name="a", extras={"com.microsoft.pai.runtimeplugin": [{"plugin": "ssh"}]}))
+    world.settle()
+    assert pai.refused("GET", "jobs/alice~a/ssh") == (404, "NoJobSshInfoError")
+    (attempt,) = node.containers
+    server = SshServer(
+        user="root", host_key="ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
+    )
+    node.containers[attempt] = replace(node.containers[attempt], ssh=server)
+    node.report()
+    (task,) = pai.get("jobs/alice~a")["taskRoles"]["worker"]["taskStatuses"]
+    told = pai.get("jobs/alice~a/ssh")
+    assert told["containers"] == [{"id": attempt, "sshIp": "127.0.0.1", "sshPort": task["containerPorts"]["ssh"]}]
+    assert set(told["keyPair"].values()) == {""}
+    lead = person("lena")
+    member_set(vc=world.vc, user=lead, role="lead", now=world.now)
+    assert Pai(lead).refused("GET", "jobs/alice~a/ssh") == (403, "ForbiddenUserError")
 
 
 def test_a_failed_job_tells_its_programs_status_in_openpais_classes(world: World, pai: Pai) -> None:

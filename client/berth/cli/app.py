@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from berth.cli import account, changing, cluster, exec, files, jobs, logs, people, top, usage
+from berth.cli import account, changing, cluster, exec, files, jobs, logs, people, ssh, top, usage
 from berth.cli.failing import told
 from berth.cli.settings import Session
 from berth.errors import BerthError
@@ -56,6 +56,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "show": jobs.show_job,
     "logs": logs.logs,
     "exec": exec.exec_,
+    "ssh": ssh.ssh,
     "files": files.files,
     "why": jobs.why,
     "stop": jobs.stop,

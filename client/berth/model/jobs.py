@@ -146,6 +146,20 @@ class GpuHeld(Answer, frozen=True, kw_only=True):
     standing: str
 
 
+class Ssh(Answer, frozen=True, kw_only=True):
+    """How a running task is reached by SSH. ``state``: asked (its server is being started), open, none (``message``
+    says why). ``host_key`` as in known_hosts, ``alias`` a name for it, ``command`` what to type."""
+
+    state: str
+    host: str
+    port: int | None
+    user: str
+    host_key: str
+    alias: str
+    command: str
+    message: str
+
+
 class TaskAttempt(Answer, frozen=True, kw_only=True):
     """One container, or process. ``id`` names its log."""
 
@@ -172,6 +186,7 @@ class TaskAttempt(Answer, frozen=True, kw_only=True):
     stop_message: str
     log_end: int
     log_complete: bool
+    ssh: Ssh | None = None
 
 
 class Task(Answer, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from nodes.protocol import ContainerState
 from portal.common.serializers import Answer, FaultAnswer
 from portal.common.shapes import Shape
 from portal.jobs.models import Standing
+from portal.jobs.selectors.ssh import ssh_way
 from portal.jobs.states import AttemptState, EndReason, JobState, TaskState
 from scheduling import Code
 
@@ -166,6 +167,21 @@ class GpuHeldAnswer(Shape):
     standing = serializers.ChoiceField(Standing.choices)
 
 
+class SshAnswer(Shape):
+    """How a running task is reached by SSH."""
+
+    state = serializers.ChoiceField(
+        ["asked", "open", "none"], help_text="asked: its server is being started; none: there is none, see `message`"
+    )
+    host = serializers.CharField(allow_blank=True)
+    port = serializers.IntegerField(allow_null=True)
+    user = serializers.CharField(allow_blank=True, help_text="whom to log in as")
+    host_key = serializers.CharField(allow_blank=True, help_text="as in known_hosts, fresh for each run of a task")
+    alias = serializers.CharField(help_text="a name for that key, as ports are used again: `HostKeyAlias`")
+    command = serializers.CharField(allow_blank=True, help_text="what to type")
+    message = serializers.CharField(allow_blank=True, help_text="why there is none")
+
+
 class TaskAttemptAnswer(Shape):
     """One container, or process."""
 
@@ -192,6 +208,13 @@ class TaskAttemptAnswer(Shape):
     stop_message = serializers.CharField(allow_blank=True)
     log_end = serializers.IntegerField(help_text="offset behind the last record known")
     log_complete = serializers.BooleanField()
+    ssh = serializers.SerializerMethodField()
+
+    @extend_schema_field(SshAnswer(allow_null=True))
+    def get_ssh(self, run: Any) -> dict[str, Any] | None:
+        """How it is reached by SSH; null: its job does not ask for that, or it does not run."""
+        way = ssh_way(run)
+        return SshAnswer(way).data if way is not None else None
 
 
 class TaskAnswer(Answer):

@@ -300,5 +300,5 @@ class ValidateView(ApiView):
         except SpecInvalid as error:
             refused = {"valid": False, "problems": error.problems, "hints": [], "summary": None}
             return Response(ValidationAnswer(refused).data)
-        good = {"valid": True, "problems": [], "hints": job_hints(spec=spec), "summary": spec}
+        good = {"valid": True, "problems": [], "hints": job_hints(spec=spec, user=self.user), "summary": spec}
         return Response(ValidationAnswer(good).data)

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from django.conf import settings
 from django.utils import timezone
 
+from portal.accounts.keys import ssh_keys_of
 from portal.accounts.models import User
 from portal.clusters.models import Node, Storage, VirtualCluster
 from portal.clusters.selectors import ImagePatterns, registry_logins, secret_values
@@ -63,11 +64,14 @@ def _with_stored(spec: JobSpec, user: User) -> JobSpec:
     return with_logins(spec, registry_logins(user=user, vc=spec.vc, servers=registries_open(spec)))
 
 
-def job_hints(*, spec: JobSpec) -> list[str]:
-    """What somebody who submits this should know, though nothing is wrong: sentences."""
+def job_hints(*, spec: JobSpec, user: User) -> list[str]:
+    """What this user should know who submits this, though nothing is wrong: sentences."""
     hints = []
     if not Storage.objects.filter(jobs=True).exists():
         hints.append("No shared storage is set up for job folders: a job that is requeued starts from nothing.")
+    asked = [role.name for role in spec.roles if spec.asks_ssh(role.name)]
+    if asked and not all(spec.ssh_keys(name) for name in asked) and not ssh_keys_of(user=user).exists():
+        hints.append("SSH lets nobody in: store a public key on your profile. One that you add later counts at once.")
     return hints
 
 

@@ -23,6 +23,7 @@ from nodes.protocol import (
     Order,
     Phase,
     PortalKey,
+    SshAccess,
     Stop,
     StopReason,
     encode,
@@ -37,6 +38,7 @@ from portal.common.wake import task_send
 from portal.jobs.code.tickets import Ticket, ticket_address
 from portal.jobs.models import Allocation, JobAttempt, TaskAttempt
 from portal.jobs.services.specs import HeldGpu, attempts_facts, container_spec
+from portal.jobs.services.ssh import ssh_accesses
 
 log = logging.getLogger(__name__)
 
@@ -147,8 +149,12 @@ def desired_lists(
     by_node: dict[int, list[Order]] = defaultdict(list)
     by_id = {node.pk: node for node in nodes}
     columns = (*_Row._fields[:-1], "job_attempt__job__code__sha256")
-    for node_id, *row in there.order_by("created_at", "id").values_list("node_id", *columns):
-        by_node[node_id].append(_order(_Row(*row), by_id[node_id], specs_known))
+    rows = [
+        (first, _Row(*rest)) for first, *rest in there.order_by("created_at", "id").values_list("node_id", *columns)
+    ]
+    ssh = ssh_accesses(row.id for _, row in rows if row.ssh and row.phase in NEEDS_SPEC)
+    for node_id, row in rows:
+        by_node[node_id].append(_order(row, by_id[node_id], specs_known, ssh.get(row.id)))
     return [(node, _desired(node, by_node[node.pk], answers)) for node in nodes]
 
 
@@ -165,6 +171,7 @@ class _Row(NamedTuple):
     stop_reason: str
     stop_grace_s: int
     stop_message: str
+    ssh: dict[str, str]
     code: str | None  # SHA-256 of the code that comes with its job
 
 
@@ -179,7 +186,7 @@ def _desired(node: Node, orders: Iterable[Order], answers: int) -> Desired:
     )
 
 
-def _order(row: _Row, node: Node, specs_known: Collection[str]) -> Order:
+def _order(row: _Row, node: Node, specs_known: Collection[str], ssh: SshAccess | None) -> Order:
     wanted = row.phase in NEEDS_SPEC and row.spec_hash not in specs_known
     return Order(
         attempt=str(row.id),
@@ -190,6 +197,7 @@ def _order(row: _Row, node: Node, specs_known: Collection[str]) -> Order:
         spec=row.spec_sealed if wanted else None,
         stop=_stop(row),
         code=_code(row, node),
+        ssh=ssh,
     )
 
 

@@ -21,6 +21,7 @@ from portal.jobs.services.holding import task_attempt_release
 from portal.jobs.services.moves import job_announce, job_event, job_hold, tasks_move
 from portal.jobs.services.orders import nodes_bump
 from portal.jobs.services.outcomes import task_attempt_ended
+from portal.jobs.services.ssh import ssh_hint, ssh_reported
 from portal.jobs.states import TaskState
 
 UNKNOWN_CONTAINER = "a container of a task attempt this portal does not know runs on it: "
@@ -61,6 +62,11 @@ def container_report(*, row: TaskAttempt, report: ContainerReport, now: datetime
             setattr(row, name, value)
         if "digest" in fields and row.phase == Phase.RUN:
             attempt_digest_note(row=row)
+        if "ssh" in fields and (hint := ssh_hint(row)):
+            job_event(
+                job=row.job_attempt.job, job_attempt=row.job_attempt, task_attempt=row, code="hint", message=hint,
+                now=now,
+            )  # fmt: skip
         if forward:
             _reached(row, report, now)
         else:
@@ -88,6 +94,7 @@ def _changed(row: TaskAttempt, report: ContainerReport, now: datetime) -> dict[s
         "container": report.container or row.container,
         "progress": progress,
         "checkpoint_at": _checkpoint(row, report, now),
+        "ssh": ssh_reported(row, report),
         "log_end": max(report.log_end, row.log_end),
         "log_complete": report.log_complete or row.log_complete,
         "log_dropped_lines": max(report.log_dropped_lines, row.log_dropped_lines),

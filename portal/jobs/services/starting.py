@@ -21,6 +21,7 @@ from portal.jobs.services.environment import MASTER_PORT_LABEL, PAI_PORTS
 from portal.jobs.services.moves import jobs_announce, tasks_move
 from portal.jobs.services.orders import nodes_bump
 from portal.jobs.services.placing import NoPortLeft, Overtaken, Placed
+from portal.jobs.services.ssh import SSH_ASKED
 from portal.jobs.spec import JobSpec
 from portal.jobs.states import JOB_MOVES, AttemptState, JobState, TaskState
 
@@ -117,6 +118,7 @@ class _Row(NamedTuple):
     cpu_milli: int
     memory_mb: int
     ports: dict[str, list[int]]
+    ssh: dict[str, str]
     waits_for: str
     created_at: datetime
 
@@ -143,6 +145,7 @@ def _task_attempts(
             cpu_milli=place.cpu_milli,
             memory_mb=place.memory_mb,
             ports=ports[place.task_id],
+            ssh=SSH_ASKED if one.spec.asks_ssh(place.role) else {},
             waits_for=waits_for.get(one.job.pk, ""),
             created_at=now,
         )

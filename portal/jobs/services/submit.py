@@ -101,7 +101,7 @@ def _store(user: User, spec: JobSpec, config: str, submit_key: str, now: datetim
         Audited.JOB_SUBMIT, actor=user.username, target=job.label, vc=spec.vc, now=now,
         after={"priority": spec.priority, "tasks": spec.task_count, "gpus": spec.gpu_count},
     )  # fmt: skip
-    for hint in job_hints(spec=spec):
+    for hint in job_hints(spec=spec, user=user):
         job_event(job=job, code="hint", message=hint, now=now)
     transaction.on_commit(scheduler_wake)
     return job

@@ -135,6 +135,26 @@ class RuntimePlugin:
     failure_policy: FailurePolicy = "fail"
     task_roles: tuple[str, ...] | None = None
 
+    def is_of(self, role: str) -> bool:
+        """Whether it is meant for this role."""
+        return self.task_roles is None or role in self.task_roles
+
+    @property
+    def asks_ssh(self) -> bool:
+        """`jobssh` holds unless it is false; keys of one's own are a wish as well."""
+        if self.plugin != "ssh":
+            return False
+        return self.parameters.get("jobssh") is not False or "userssh" in self.parameters
+
+    @property
+    def ssh_keys(self) -> list[str]:
+        """The lines of `userssh` that are no comments."""
+        given = self.parameters.get("userssh") if self.plugin == "ssh" else None
+        if not isinstance(given, Mapping) or given.get("type") != "custom":
+            return []
+        lines = map(str.strip, str(given.get("value") or "").splitlines())
+        return [line for line in lines if line and not line.startswith("#")]
+
 
 @dataclass(frozen=True, slots=True)
 class BerthExtras:
@@ -194,6 +214,14 @@ class JobSpec:
     def gpu_count(self) -> int:
         """GPUs of the whole job."""
         return sum(role.instances * role.resources.gpu for role in self.roles)
+
+    def asks_ssh(self, role: str) -> bool:
+        """Whether the tasks of this role shall be reached by SSH."""
+        return any(plugin.asks_ssh for plugin in self.plugins if plugin.is_of(role))
+
+    def ssh_keys(self, role: str) -> list[str]:
+        """Lines that the file itself gives as public keys for this role."""
+        return [line for plugin in self.plugins if plugin.is_of(role) for line in plugin.ssh_keys]
 
     def role(self, name: str) -> TaskRoleSpec:
         """The task role of that name; `KeyError` when there is none."""

@@ -9,7 +9,9 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from portal.common.public_keys import NoPublicKey, public_key_parse
 from portal.jobs.spec import commands, durations, raw
+from portal.jobs.spec.model import RuntimePlugin
 from portal.jobs.spec.problems import Path
 from portal.jobs.spec.raw import Raw
 from portal.jobs.spec.secrets import MASK
@@ -185,6 +187,21 @@ def plugins_match(job: Raw) -> Iterator[Finding]:
                 yield _missing(path, "task role", name, roles)
 
 
+def ssh_keys_are_keys(job: Raw) -> Iterator[Finding]:
+    """What the plug-in `ssh` gives as one's own keys are public keys, without options."""
+    for index, item in enumerate(raw.items(raw.mapping(job, "extras").get(commands.PLUGINS_KEY))):
+        plugin = raw.mapping(item)
+        path: Path = ("extras", commands.PLUGINS_KEY, index, "parameters", "userssh", "value")
+        parameters = raw.mapping(plugin, "parameters")
+        for line in RuntimePlugin(raw.text(plugin.get("plugin")) or "", parameters).ssh_keys:
+            try:
+                public_key_parse(line)
+            except NoPublicKey:
+                message = f"{line[:40]!r} is no public SSH key; it is the content of a file that ends with .pub"
+                yield Finding(path, message, "ssh_key")
+                break
+
+
 def berth_durations_agree(job: Raw) -> Iterator[Finding]:
     """Durations stay in bounds, and none is longer than the time limit."""
     berth = raw.mapping(job, *map(str, _BERTH))
@@ -261,6 +278,7 @@ RULES: tuple[Rule, ...] = (
     scripts_bounded,
     storages_mountable,
     plugins_match,
+    ssh_keys_are_keys,
     berth_durations_agree,
     berth_wishes_agree,
 )

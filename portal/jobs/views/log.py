@@ -20,6 +20,7 @@ from portal.jobs.states import TaskState
 from portal.jobs.views.asked import number_asked
 from portal.jobs.views.frame import Frame
 from portal.jobs.views.ports import ports_shown
+from portal.jobs.views.ssh import SshShown, ssh_shown
 
 ALL = "all"
 FOLDED_FROM = 13
@@ -92,8 +93,16 @@ def log_section(frame: Frame) -> dict[str, Any]:
         "together": LOGS_TOGETHER,
         "started": len(tasks.newest_runs),
         "ports": ports_shown(job=frame.job, runs=_named_runs(tasks)),
+        "ssh": _ssh(frame, tasks),
         "chosen": "&".join(part for part in (query, shown.query if shown else "") if part),
     }
+
+
+def _ssh(frame: Frame, tasks: TasksPage) -> SshShown | None:
+    if not frame.may["may_shell"]:
+        return None
+    own = frame.job.user_id == frame.request.user.pk
+    return ssh_shown(job=frame.job, runs=_named_runs(tasks), own=own)
 
 
 def _named_runs(tasks: TasksPage) -> list[tuple[str, TaskAttempt]]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from ipaddress import ip_address
 
 from nodes.protocol import ContainerState
 from portal.jobs.models import Job, TaskAttempt
+from portal.jobs.selectors.ssh import host_plain
 from portal.jobs.services.environment import MASTER_PORT_LABEL, PAI_PORTS
 from portal.jobs.spec import JobSpec
 
-HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 LISTED = 40
 
 
@@ -47,9 +45,8 @@ def ports_shown(*, job: Job, runs: Iterable[tuple[str, TaskAttempt]]) -> list[Po
 
 
 def _address(host: str, port: int) -> str:
-    """``http://10.0.0.7:20001``; what a node says of itself never becomes another scheme, user or path."""
-    try:
-        found = ip_address("" if "%" in host else host)
-    except ValueError:
-        return f"http://{host}:{port}" if HOST.fullmatch(host) else ""
-    return f"http://[{host}]:{port}" if found.version == 6 else f"http://{host}:{port}"
+    """``http://10.0.0.7:20001``"""
+    plain = host_plain(host)
+    if not plain:
+        return ""
+    return f"http://[{plain}]:{port}" if ":" in plain else f"http://{plain}:{port}"

@@ -19,7 +19,7 @@ from portal.openpai.api.cluster import (
     VirtualClustersView,
     VirtualClusterView,
 )
-from portal.openpai.api.jobs import ConfigView, EventsView, ExecutionView, JobsView, JobView, TagView
+from portal.openpai.api.jobs import ConfigView, EventsView, ExecutionView, JobsView, JobView, SshView, TagView
 from portal.openpai.api.people import (
     GroupMembersView,
     GroupsView,
@@ -62,6 +62,7 @@ __all__ = [
     "NoApi",
     "OwnView",
     "SkuTypesView",
+    "SshView",
     "StorageView",
     "StoragesView",
     "TagView",

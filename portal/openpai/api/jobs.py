@@ -19,11 +19,19 @@ from portal.common.priorities import DEFAULT_PRIORITY_CLASS
 from portal.common.serializers import Body, Text
 from portal.jobs.api.requests import JOB_FILES, job_file
 from portal.jobs.limits import SUBMITS
-from portal.openpai.answers import WARNINGS, event, job_near, job_row, waiting_event
+from portal.openpai.answers import (
+    SSH_KEY_PAIR,
+    WARNINGS,
+    event,
+    job_near,
+    job_row,
+    ssh_container,
+    waiting_event,
+)
 from portal.openpai.api.base import PaiView
 from portal.openpai.errors import PaiError, invalid
 from portal.openpai.names import pai_name
-from portal.openpai.selectors import JobsAsked, attempt_seen, events_found, job_found, jobs_found, tags_of
+from portal.openpai.selectors import JobsAsked, attempt_seen, events_found, job_found, jobs_found, runs_open, tags_of
 from portal.openpai.selectors.jobs import ORDERS
 from portal.openpai.services import job_create, job_execute, tag_add, tag_remove
 from portal.openpai.states import PaiState
@@ -134,6 +142,17 @@ class ExecutionView(PaiView):
         start = self.body(ExecutionBody)["value"] == "START"
         told = job_execute(user=self.user, job=job, start=start, now=timezone.now())
         return Response({"message": told}, status=202)
+
+
+class SshView(PaiView):
+    """How the running containers of a job are reached, as OpenPAI told it until 1.0; Berth keeps no private key."""
+
+    def get(self, request: Request, framework: str) -> Response:
+        job = job_found(user=self.user, framework=framework)
+        containers = [ssh_container(run) for run in runs_open(user=self.user, job=job)]
+        if not containers:
+            raise PaiError(404, "NoJobSshInfoError", f"SSH info of job {pai_name(job)} is not found.")
+        return Response({"containers": containers, "keyPair": SSH_KEY_PAIR})
 
 
 class TagView(PaiView):

@@ -17,6 +17,7 @@ from portal.openpai.selectors.jobs import (
     events_found,
     job_found,
     jobs_found,
+    runs_open,
     tags_of,
     task_runs,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "may_read_all",
     "members_found",
     "pods",
+    "runs_open",
     "sku_units",
     "tags_of",
     "task_runs",

@@ -24,12 +24,15 @@ from django.db.models import (
 from django.db.models.expressions import OrderBy
 from django.db.models.functions import Coalesce
 
+from nodes.protocol import ContainerState
 from portal.accounts.models import User
+from portal.accounts.rights import Action
+from portal.common.errors import Denied
 from portal.common.priorities import PRIORITY_CLASSES
 from portal.jobs.models import Job, JobAttempt, JobEvent, JobTag, Task, TaskAttempt, TaskRole
-from portal.jobs.selectors import job_attempts, job_events, jobs_listed
+from portal.jobs.selectors import job_attempts, job_events, job_with_right, jobs_listed
 from portal.jobs.states import JobState
-from portal.openpai.errors import no_job
+from portal.openpai.errors import forbidden, no_job
 from portal.openpai.names import LONGEST, named
 from portal.openpai.states import JOBS, PaiState, states_of
 
@@ -217,6 +220,17 @@ def _last_number() -> Subquery:
 def _loaded(runs: QuerySet[TaskAttempt]) -> QuerySet[TaskAttempt]:
     """With their nodes and GPUs, without what is large."""
     return runs.select_related("node").prefetch_related("allocations__leaf").defer("spec_sealed", "log_tail")
+
+
+def runs_open(*, user: User, job: Job) -> list[TaskAttempt]:
+    """The running containers of the job into which there is SSH, in the order of its tasks, for who may open a shell in
+    them; ForbiddenUserError for others."""
+    try:
+        job_with_right(user=user, job_id=job.pk, action=Action.JOB_SHELL)
+    except Denied as error:
+        raise forbidden(error.detail) from error
+    runs = TaskAttempt.objects.filter(task__job=job, state=ContainerState.RUNNING, lost_at__isnull=True)
+    return [run for run in runs.select_related("node").order_by("task_id") if run.ssh.get("state") == "open"]
 
 
 def task_runs(*, job: Job, attempt: AttemptSeen, role: str, index: int) -> tuple[Task, list[TaskAttempt]] | None:

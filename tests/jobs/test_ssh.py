@@ -1,0 +1,161 @@
+"""SSH into jobs, at the portal's end: whose keys go to the nodes, what nodes tell, and what is shown to whom."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nodes.protocol import Phase, SshServer
+from portal.accounts.keys import ssh_key_add, ssh_key_remove, ssh_keys_of
+from portal.accounts.models import User
+from portal.clusters.models import Node
+from portal.clusters.services import member_set
+from portal.jobs.models import Job, JobEvent, TaskAttempt
+from portal.jobs.spec import SpecInvalid, parse
+from tests.support.cast import person
+from tests.support.pages import Browser
+from tests.support.world import World, job_file
+
+if TYPE_CHECKING:
+    from tests.support.scripted_node import ScriptedNode
+
+pytestmark = pytest.mark.django_db
+
+LAPTOP = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
+DESK = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEB"
+OF_JOB = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgIC"
+OPEN = SshServer(user="root", host_key=DESK)
+
+
+def extras(**parameters: Any) -> dict[str, Any]:
+    plugin = {"plugin": "ssh", "parameters": {"jobssh": True, **parameters}}
+    return {"gangAllocation": True, "com.microsoft.pai.runtimeplugin": [plugin]}
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def node(world: World) -> ScriptedNode:
+    return world.node("gpu01", gpus=4)
+
+
+def running(world: World, **changes: Any) -> tuple[Job, TaskAttempt]:
+    job = world.submit(**changes)
+    world.settle()
+    return job, TaskAttempt.objects.get(task__job=job)
+
+
+def keys(node: ScriptedNode) -> tuple[str, ...]:
+    (order,) = [one for one in node.desired().orders if one.phase is Phase.RUN]
+    assert order.ssh is not None
+    return order.ssh.keys
+
+
+def tells(node: ScriptedNode, told: SshServer) -> None:
+    (attempt,) = node.containers
+    node.containers[attempt] = replace(node.containers[attempt], ssh=told)
+    node.report()
+
+
+def test_the_keys_of_the_profile_as_they_are_now_and_the_jobs_own_go_with_the_order(
+    world: World, node: ScriptedNode
+) -> None:
+    ssh_key_add(user=world.user, name="", public=f"{LAPTOP} alice@laptop", now=world.now)
+    ssh_key_add(user=person("bob"), name="", public=f"{DESK} bob@desk", now=world.now)
+    given = f"# mine\n{OF_JOB} alice@cluster\n"
+    _, run = running(world, extras=extras(userssh={"type": "custom", "value": given}))
+    (order,) = node.desired().orders
+    assert order.ssh is not None
+    assert (order.ssh.port, order.ssh.keys) == (run.ports["ssh"][0], (OF_JOB, LAPTOP))
+    ssh_key_remove(key=ssh_keys_of(user=world.user).get(), now=world.now)
+    assert keys(node) == (OF_JOB,)
+    User.objects.filter(pk=world.user.pk).update(is_active=False)
+    assert keys(node) == ()
+    node.finish()
+    world.settle()
+    assert [one.ssh for one in node.desired().orders] in ([], [None])
+
+
+def test_a_job_that_does_not_ask_is_given_no_server(world: World, node: ScriptedNode) -> None:
+    ssh_key_add(user=world.user, name="", public=LAPTOP, now=world.now)
+    plain, _ = running(world)
+    off, _ = running(world, name="off", extras=extras(jobssh=False))
+    assert [one.ssh for one in node.desired().orders] == [None, None]
+    assert not JobEvent.objects.filter(job__in=[plain, off], message__startswith="SSH").exists()
+
+
+def test_the_owner_is_shown_what_to_type_and_nobody_else(world: World, node: ScriptedNode) -> None:
+    job, run = running(world, extras=extras())
+    alice = Browser(world.user)
+    page = alice.get(f"/jobs/{job.pk}")
+    assert "its SSH server is being started" in page.text
+    assert "you have no SSH key here" in page.text
+    assert JobEvent.objects.filter(job=job, code="hint", message__startswith="SSH lets nobody in").exists()
+    ssh_key_add(user=world.user, name="", public=LAPTOP, now=world.now)
+    tells(node, OPEN)
+    command = f"ssh -p {run.ports['ssh'][0]} -o HostKeyAlias=berth-{run.pk.hex[:12]} root@127.0.0.1"
+    page = alice.get(f"/jobs/{job.pk}")
+    assert command in page.text
+    assert "you have no SSH key here" not in page.text
+    lead = person("lena")
+    member_set(vc=world.vc, user=lead, role="lead", now=world.now)
+    shown = Browser(lead).get(f"/jobs/{job.pk}")
+    assert shown.status == 200
+    assert command not in shown.text
+    Node.objects.update(address="-oProxyCommand=x")
+    assert "ssh -p" not in alice.get(f"/jobs/{job.pk}").text
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        SshServer(user="root; reboot", host_key=DESK),
+        SshServer(user="-oProxyCommand=x", host_key=DESK),
+        SshServer(user="root", host_key="ssh-ed25519 AAAA\n* ssh-rsa AAAA"),
+    ],
+)
+def test_what_a_container_says_that_has_not_the_form_opens_nothing(
+    world: World, node: ScriptedNode, told: SshServer
+) -> None:
+    job, _ = running(world, extras=extras())
+    tells(node, told)
+    page = Browser(world.user).get(f"/jobs/{job.pk}")
+    assert "No SSH: its SSH server could not be started." in page.text
+    assert "reboot" not in page.text
+
+
+def test_an_image_without_a_server_is_an_event_once_and_ends_nothing(world: World, node: ScriptedNode) -> None:
+    job, _ = running(world, extras=extras())
+    for _ in range(2):
+        tells(node, SshServer(message="its image has no SSH server"))
+    hint = "No SSH into worker/0 on gpu01: its image has no SSH server."
+    assert JobEvent.objects.filter(job=job, code="hint", message=hint).count() == 1
+    job.refresh_from_db()
+    assert job.state == "running"
+
+
+@pytest.mark.parametrize("value", [f'command="id" {OF_JOB}', f"{OF_JOB}\nnonsense", "-----BEGIN PRIVATE KEY-----"])
+def test_what_is_no_public_key_is_refused_at_its_place(value: str) -> None:
+    with pytest.raises(SpecInvalid) as refused:
+        parse(job_file(extras=extras(userssh={"type": "custom", "value": value})))
+    (problem,) = refused.value.problems
+    assert (problem.code, problem.path.endswith("parameters.userssh.value")) == ("ssh_key", True)
+    assert "is no public SSH key" in problem.message
+
+
+def test_orders_ask_the_database_as_often_for_many_jobs_as_for_one(
+    world: World, node: ScriptedNode, django_assert_max_num_queries: Any, django_assert_num_queries: Any
+) -> None:
+    running(world, extras=extras())
+    with django_assert_max_num_queries(20) as one:
+        node.desired()
+    for number in range(3):
+        world.submit(name=f"more{number}", extras=extras())
+    world.settle()
+    with django_assert_num_queries(len(one)):
+        assert len(node.desired().orders) == 4
