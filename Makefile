@@ -11,7 +11,7 @@ export PYTHON
 CATALOGUES := $(shell find portal/locale -name '*.po')
 FRONTEND := $(shell find frontend -type f -not -path '*/node_modules/*' -not -path '*/dist/*' -not -path '*/templates/*' 2>/dev/null)
 
-.PHONY: help setup demo run engine test lint bench pictures soak lock clean
+.PHONY: help setup demo run engine test lint bench pictures examples soak lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ bench: engine ## print the figures of tests/benchmarks
 
 pictures: $(DONE)/dev $(DONE)/languages frontend/dist/.built ## take the pictures of docs/pictures anew
 	@PYTHONPATH=client $(BIN)/python -m tests.browser.pictures
+
+examples: $(DONE)/dev ## ask the REST API anew for the examples of its document
+	@BERTH_TEST_RECORD=1 BERTH_TEST_DATABASE=sqlite $(BIN)/python -m pytest -q tests/common/test_examples.py
 
 soak: engine $(DONE)/languages frontend/dist/.built ## the tests that take hours
 	@BERTH_TEST_DATABASE=sqlite $(BIN)/python -m pytest -m "database and edge and not fuzz and not soak"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path, register_converter
-from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
+from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from portal.accounts import api as accounts
 from portal.clusters import api as clusters
 from portal.common.converters import CodeName, Name, Person, SecretName, Server
+from portal.common.document import DocumentView
 from portal.common.health import healthz
 from portal.dispatch import api as dispatch
 from portal.jobs import api as jobs
@@ -113,7 +114,7 @@ REST: list[URLPattern | URLResolver] = [
     path("alerts", dispatch.AlertsView.as_view()),
     path("settings", dispatch.SettingsView.as_view()),
     path("estimates", dispatch.EstimatesView.as_view()),
-    path("openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
+    path("openapi.json", DocumentView.as_view(), name="openapi"),
 ]
 
 urlpatterns: list[URLPattern | URLResolver] = [

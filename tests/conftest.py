@@ -11,7 +11,7 @@ from tests.support.services import SERVICES, Services
 
 pytest_plugins = ["tests.support.fixtures"]
 
-EDGE = ("client/", "notices/", "openpai/", "jobs/logs/", "jobs/pages/", "jobs/sessions/")
+EDGE = ("client/", "common/test_examples.py", "notices/", "openpai/", "jobs/logs/", "jobs/pages/", "jobs/sessions/")
 """Tests of what stands over services and selectors, whose own tests run on both databases; that every page opens is
 tried on both as well."""
 

@@ -234,6 +234,14 @@ class ByPlace(LimitOffsetPagination):
     def get_offset(self, request: Request) -> int:
         return _whole(request, "offset", 0, least=0, most=FURTHEST)
 
+    def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
+        link = {"type": ["string", "null"], "format": "uri"}
+        return {
+            "type": "object",
+            "required": ["count", "results"],
+            "properties": {"count": {"type": "integer"}, "next": link, "previous": link, "results": schema},
+        }
+
     def get_schema_operation_parameters(self, view: APIView) -> list[dict[str, Any]]:
         offset = {"type": "integer", "minimum": 0, "maximum": FURTHEST, "default": 0}
         limit = {"type": "integer", "minimum": 1, "maximum": self.max_limit, "default": self.default_limit}

@@ -337,4 +337,5 @@ def test_the_api_can_be_read_and_tried_in_the_browser(page: Page, embedded_stack
     operation.click()
     operation.get_by_role("button", name="Try it out").click()
     operation.get_by_role("button", name="Execute").click()
-    expect(operation.get_by_text('"username": "alice"').first).to_be_visible()
+    answered = operation.locator(".live-responses-table")
+    expect(answered.get_by_text('"username": "alice"').first).to_be_visible()

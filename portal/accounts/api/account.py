@@ -9,7 +9,7 @@ import django_filters
 from django.conf import settings
 from django.http import HttpResponseBase
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
@@ -83,9 +83,6 @@ class MeBody(Body):
     language = serializers.ChoiceField(settings.LANGUAGES, allow_blank=True, help_text=LANGUAGE)
 
 
-CHINESE = OpenApiExample("Pages in Chinese", {"language": "zh-hans"}, request_only=True)
-
-
 def _shown(made: NewToken) -> dict[str, Any]:
     return {**TokenAnswer(made.token).data, "token": made.secret}
 
@@ -150,7 +147,7 @@ class MeView(ApiView):
         """The account behind the request, and what the token may be used for."""
         return self._answer(request)
 
-    @extend_schema(operation_id="me_change", request=MeBody, responses=MeAnswer, examples=[CHINESE])
+    @extend_schema(operation_id="me_change", request=MeBody, responses=MeAnswer)
     def patch(self, request: Request) -> Response:
         """Chooses the language of one's pages and mails."""
         language_set(user=self.user, language=self.body(MeBody)["language"], now=timezone.now())

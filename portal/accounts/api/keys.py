@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -12,8 +12,6 @@ from portal.accounts.keys import ssh_key_add, ssh_key_get, ssh_key_remove, ssh_k
 from portal.accounts.rest import ApiView
 from portal.common.pagination import OldestFirst
 from portal.common.serializers import Answer, Body, Text
-
-ALICE = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0Pz3j2eFu8qWg0cKzq3vXc8l0m1Cw2Xh2yqfV7n0aB alice@laptop"
 
 
 class SshKeyBody(Body):
@@ -43,7 +41,6 @@ class SshKeysView(ApiView):
 
     @extend_schema(
         operation_id="ssh_key_add", request=SshKeyBody, responses={201: SshKeyAnswer},
-        examples=[OpenApiExample("from a .pub file", {"public": ALICE}, request_only=True)],
     )  # fmt: skip
     def post(self, request: Request) -> Response:
         """Stores a key; 409 where it is stored already."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import django_filters
 from django.db.models import QuerySet
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -116,13 +116,6 @@ class GpuHistoryView(ApiView):
     @extend_schema(
         operation_id="gpu_history",
         responses=GpuCountAnswer(many=True),
-        examples=[
-            OpenApiExample(
-                "five minutes of one SKU",
-                {"at": "2026-03-01T12:05:00Z", "sku": "A100", "held": 96, "lent": 8, "free": 20, "out": 0, "sick": 4},
-                response_only=True,
-            )
-        ],
     )
     def get(self, request: Request) -> Response:
         """How many GPUs were held, on loan, free and sick, noted every five minutes and kept for 35 days."""

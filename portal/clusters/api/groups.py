@@ -7,7 +7,7 @@ from typing import Any
 import django_filters
 from django.contrib.auth.models import Group
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
@@ -79,9 +79,6 @@ class GroupFilter(GivenFilter):
         fields: tuple[str, ...] = ()
 
 
-STUDENTS = {"name": "students", "description": "Summer term", "virtual_clusters": [{"name": "vision"}]}
-
-
 class GroupsView(ApiView):
     """The groups."""
 
@@ -98,7 +95,6 @@ class GroupsView(ApiView):
 
     @extend_schema(
         operation_id="group_create", request=GroupBody, responses={201: GroupDetailAnswer},
-        examples=[OpenApiExample("members of a team", STUDENTS, request_only=True)],
     )  # fmt: skip
     def post(self, request: Request) -> Response:
         """A new group without members; 409 when a group or a virtual cluster has the name. For administrators."""

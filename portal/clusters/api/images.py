@@ -7,7 +7,7 @@ from typing import Any
 import django_filters
 from django.core.validators import RegexValidator
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -54,9 +54,6 @@ class ImageRuleFilter(GivenFilter):
         fields: tuple[str, ...] = ()
 
 
-NVIDIA = {"pattern": "nvcr.io/nvidia/*", "note": "from the vendor"}
-
-
 class ImagesView(ApiView):
     """The images that jobs may run."""
 
@@ -73,7 +70,6 @@ class ImagesView(ApiView):
 
     @extend_schema(
         operation_id="image_allow", request=ImageRuleBody, responses={201: ImageRuleAnswer},
-        examples=[OpenApiExample("everything of one publisher", NVIDIA, request_only=True)],
     )  # fmt: skip
     def post(self, request: Request) -> Response:
         """Lets images of a pattern run; the first pattern of a list ends that every image may. 409 when it is there.

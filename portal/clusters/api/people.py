@@ -5,7 +5,7 @@ from __future__ import annotations
 import django_filters
 from django.db.models import Q, QuerySet
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
@@ -100,9 +100,6 @@ class UserFilter(GivenFilter):
         return rows.filter(groups__name=value)
 
 
-ALICE = {"username": "alice", "email": "alice@example.org", "uid": 1001, "gid": 1001, "virtual_clusters": ["vision"]}
-
-
 class UsersView(ApiView):
     """The accounts."""
 
@@ -119,7 +116,6 @@ class UsersView(ApiView):
 
     @extend_schema(
         operation_id="user_create", request=UserBody, responses={201: UserAnswer},
-        examples=[OpenApiExample("a member of a team", ALICE, request_only=True)],
     )  # fmt: skip
     def post(self, request: Request) -> Response:
         """A new account; 409 when the name or the uid is taken. For administrators."""
@@ -145,7 +141,6 @@ class UserView(ApiView):
 
     @extend_schema(
         operation_id="user_change", request=UserChangeBody, parameters=[IF_MATCH], responses=UserAnswer,
-        examples=[OpenApiExample("disable it", {"active": False}, request_only=True)],
     )  # fmt: skip
     def patch(self, request: Request, username: str) -> Response:
         """Changes what is named. With `active: false` the account's tokens and open pages end within seconds, and its

@@ -6,7 +6,7 @@ from typing import Any
 
 import django_filters
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
@@ -83,9 +83,6 @@ class StorageFilter(GivenFilter):
         return rows.filter(jobs=value == "true")
 
 
-DATA = {"name": "datasets", "root": "/mnt/datasets", "read_only": True, "virtual_clusters": ["vision", "audio"]}
-
-
 class StoragesView(ApiView):
     """The storages."""
 
@@ -103,7 +100,6 @@ class StoragesView(ApiView):
 
     @extend_schema(
         operation_id="storage_create", request=StorageBody, responses={201: StorageAnswer},
-        examples=[OpenApiExample("data of two teams", DATA, request_only=True)],
     )  # fmt: skip
     def post(self, request: Request) -> Response:
         """A new storage; 409 when the name is taken, or another holds the job folders. Each node must allow its root,

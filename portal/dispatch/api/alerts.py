@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -26,18 +26,6 @@ class AlertAnswer(Answer):
     )
 
 
-LOST = {
-    "code": "node_lost",
-    "severity": "critical",
-    "kind": "node",
-    "name": "gpu03",
-    "message": "No report since 14:02:11; given up after 60 s.",
-    "advice": "See on the server whether it and its agent run …",
-    "since": "2026-05-04T14:02:11Z",
-    "virtual_clusters": ["vision"],
-}
-
-
 class AlertsView(ApiView):
     """What is wrong now."""
 
@@ -46,7 +34,6 @@ class AlertsView(ApiView):
     @extend_schema(
         operation_id="alert_list",
         responses=AlertAnswer(many=True),
-        examples=[OpenApiExample("a lost node", LOST, response_only=True)],
     )
     def get(self, request: Request) -> Response:
         """The worst first, each with what to do. Worked out when it is asked for: what is over is not there any more.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -14,19 +14,12 @@ from portal.common.parameters import DRY_RUN, dry_run
 from portal.dispatch.api.answers import NodeRemovedAnswer
 from portal.dispatch.changes import node_remove
 
-LOOK = {
-    "dry_run": True,
-    "shortages": ["the quotas need 12 A100, 8 are there"],
-    "demoted": [{"id": 41, "label": "alice/train#3", "vc": "vision", "gpus": 4}],
-}
-
 
 class RemovableNodeView(NodeView):
     """One node, also to remove it."""
 
     @extend_schema(
         operation_id="node_remove", parameters=[DRY_RUN], request=None, responses={200: NodeRemovedAnswer},
-        examples=[OpenApiExample("Short", LOOK, response_only=True, status_codes=["200"])],
     )  # fmt: skip
     def delete(self, request: Request, name: str) -> Response:
         """Takes a server out of the cluster: it is listed no more, its key opens nothing, and its name is free. The

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -19,14 +19,6 @@ class SettingAnswer(Answer):
     value = serializers.CharField(allow_blank=True)
 
 
-DAYS = {
-    "name": "BERTH_LOG_RETENTION_DAYS",
-    "group": "Limits and keeping",
-    "meaning": "days for which logs are kept",
-    "value": "90",
-}
-
-
 class SettingsView(ApiView):
     """The settings that came from the environment."""
 
@@ -35,7 +27,6 @@ class SettingsView(ApiView):
     @extend_schema(
         operation_id="setting_list",
         responses=SettingAnswer(many=True),
-        examples=[OpenApiExample("how long logs are kept", DAYS, response_only=True)],
     )
     def get(self, request: Request) -> Response:
         """Their names, what they do, their values; never a secret. They are changed in the environment. For

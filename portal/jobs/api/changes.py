@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
@@ -102,7 +102,6 @@ class TagsView(ApiView):
 
     @extend_schema(
         operation_id="job_tag", request=TagsBody, responses={200: TagsAnswer},
-        examples=[OpenApiExample("one for another", {"add": ["baseline"], "remove": ["draft"]}, request_only=True)],
     )  # fmt: skip
     def patch(self, request: Request, job_id: int) -> Response:
         """Gives the job tags and takes others off; answers those that it has then. A tag is a text without commas. For
@@ -119,7 +118,6 @@ class PriorityView(ApiView):
 
     @extend_schema(
         operation_id="job_change_priority", request=PriorityBody, responses={200: JobDetailAnswer},
-        examples=[OpenApiExample("production", {"priority_class": "prod"}, request_only=True)],
     )  # fmt: skip
     def post(self, request: Request, job_id: int) -> Response:
         """Gives a job that waits or runs another priority class, up to the highest one that you may use in its virtual
@@ -143,10 +141,6 @@ class PlaceView(ApiView):
 
     @extend_schema(
         operation_id="job_place", request=PlaceBody, responses={200: JobDetailAnswer},
-        examples=[
-            OpenApiExample("to the front", {"to": "front"}, request_only=True),
-            OpenApiExample("before another", {"before": 4711, "seen": [4711, 4712, 4715]}, request_only=True),
-        ],
     )  # fmt: skip
     def post(self, request: Request, job_id: int) -> Response:
         """Moves a waiting job in the queue of its virtual cluster and class. Leads and administrators move it among all
@@ -166,13 +160,10 @@ class BulkView(ApiView):
     """Several jobs at once."""
 
     scope = Scope.SUBMIT
+    pagination_class = None
 
     @extend_schema(
         operation_id="job_bulk", request=BulkBody, responses={200: DoneAnswer(many=True)},
-        examples=[
-            OpenApiExample("stop two", {"jobs": [4711, 4712], "stop": True}, request_only=True),
-            OpenApiExample("tag two", {"jobs": [4711, 4712], "add_tags": ["baseline"]}, request_only=True),
-        ],
     )  # fmt: skip
     def post(self, request: Request) -> Response:
         """Stops or tags up to 200 jobs, each by itself: the answer tells of each, in the order given, whether it was

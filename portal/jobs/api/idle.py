@@ -6,7 +6,7 @@ from typing import Any
 
 import django_filters
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
@@ -87,12 +87,6 @@ class IdlePolicyChangedAnswer(IdlePolicyAnswer):
     would_warn = WouldWarnAnswer(many=True, help_text="of a dry run: the running jobs that would have a warning now")
 
 
-POLICY = {"action": "stop", "percent": 5, "minutes": 60, "after_minutes": 30, "extensions": 2, "extension_minutes": 60}
-STOP = OpenApiExample(
-    "an hour of nothing is warned of, half an hour later the job is stopped", POLICY, request_only=True
-)
-
-
 class _PolicyView(ApiView):
     """A policy, of a virtual cluster or of all that have none of their own."""
 
@@ -134,7 +128,7 @@ class IdlePolicyView(_PolicyView):
 
     @extend_schema(
         operation_id="idle_policy_set", request=IdlePolicyBody, parameters=[DRY_RUN, IF_MATCH],
-        responses=IdlePolicyChangedAnswer, examples=[STOP],
+        responses=IdlePolicyChangedAnswer,
     )  # fmt: skip
     def patch(self, request: Request) -> Response:
         """Changes what is named. A job is idle while all its GPUs are below `percent`; minutes of which not all of them
@@ -156,7 +150,7 @@ class TeamIdlePolicyView(_PolicyView):
 
     @extend_schema(
         operation_id="virtual_cluster_idle_policy_set", request=IdlePolicyBody, parameters=[DRY_RUN, IF_MATCH],
-        responses=IdlePolicyChangedAnswer, examples=[STOP],
+        responses=IdlePolicyChangedAnswer,
     )  # fmt: skip
     def patch(self, request: Request, name: str) -> Response:
         """Gives it a policy of its own, or changes that; what is not named is as it holds there now. `off` leaves all
@@ -223,12 +217,6 @@ class IdleExemptionsView(ApiView):
 
     @extend_schema(
         operation_id="idle_exemption_add", request=IdleExemptionBody, responses={201: IdleExemptionAnswer},
-        examples=[
-            OpenApiExample(
-                "a team's notebooks", {"vc": "vision", "pattern": "notebook-*", "reason": "people think in them"},
-                request_only=True,
-            )
-        ],
     )  # fmt: skip
     def post(self, request: Request) -> Response:
         """Leaves jobs alone: all that fit everything that is named, of which at least one is a user, a job or a pattern

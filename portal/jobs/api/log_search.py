@@ -7,7 +7,7 @@ from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 from redis import RedisError
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -76,25 +76,12 @@ class SearchAnswer(Shape):
     )
 
 
-EXAMPLE = OpenApiExample(
-    "forward",
-    {
-        "task_attempt": "4f1d8a3e-93a0-4c8f-8b7e-0d6f5f0a2c11", "start": 0, "end": 31457280, "log_end": 1000000000,
-        "count": 1, "next_offset": 31457280,
-        "hits": [{"offset": 20971911, "time_ms": 1772366400123, "stream": 2, "text": "CUDA error: out of memory"}],
-    },
-    response_only=True,
-)  # fmt: skip
-
-
 class LogSearchView(ApiView):
     """A text in the log of a task."""
 
     problems = (429, 503)
 
-    @extend_schema(
-        operation_id="job_log_search", parameters=[SearchQuery], responses={200: SearchAnswer}, examples=[EXAMPLE]
-    )
+    @extend_schema(operation_id="job_log_search", parameters=[SearchQuery], responses={200: SearchAnswer})
     def get(self, request: Request, job_id: int) -> Response:
         """Lines that have a text, whatever their case and colours, searched in the log as it is stored. One request
         searches for about 0.3 s and answers with what it has found; ask again with `next_offset` as `offset` until that

@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpResponseBase
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 from redis import RedisError
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -41,16 +41,6 @@ class LogQuery(ChosenTask):
     )
 
 
-EXAMPLE = OpenApiExample(
-    "two records",
-    {
-        "task_attempt": "4f1d8a3e-93a0-4c8f-8b7e-0d6f5f0a2c11", "offset": 0, "next_offset": 53, "complete": False,
-        "records": [[1772366400123, 1, "epoch 1 loss 0.7\n"], [1772366402456, 2, "slow disk\n"]],
-    },
-    response_only=True, media_type="application/json",
-)  # fmt: skip
-
-
 class LogsView(ApiView):
     """The log of a task."""
 
@@ -61,7 +51,6 @@ class LogsView(ApiView):
         operation_id="job_log",
         parameters=[LogQuery],
         responses={200: LogAnswer, (200, "text/plain"): str},
-        examples=[EXAMPLE],
     )
     def get(self, request: Request, job_id: int) -> HttpResponseBase:
         """Records from an offset on, or the whole text. Every `next_offset` is a good `offset`; any other number is

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -77,25 +77,10 @@ class MetricsAnswer(Answer):
     series = SeriesAnswer(many=True)
 
 
-EXAMPLE = OpenApiExample(
-    "One GPU, two points",
-    {
-        "task_attempt": "0b0e3a52-6a3c-4a7e-9f0d-0c7f4f1c5b7e", "attempt": 1, "role": "worker", "index": 0,
-        "node": "gpu01", "times": [1_777_891_500, 1_777_891_510], "seconds": [10, 10],
-        "series": [
-            {
-                "metric": "gpu_utilisation", "unit": "percent", "gpu": {"index": 3, "uuid": "GPU-5c2f"},
-                "mean": [91.5, 88.0], "min": [90, 82], "max": [93, 94],
-            }
-        ],
-    },
-)  # fmt: skip
-
-
 class MetricsView(ApiView):
     """What a task used."""
 
-    @extend_schema(operation_id="job_metrics", parameters=[MetricsQuery], responses=MetricsAnswer, examples=[EXAMPLE])
+    @extend_schema(operation_id="job_metrics", parameters=[MetricsQuery], responses=MetricsAnswer)
     def get(self, request: Request, job_id: int) -> Response:
         """CPU and memory of a task, and utilisation, memory, power and temperature of its GPUs, as curves over the same
         points: ten seconds each in a run's first hour, a minute each later, and wider the longer a run is, so that one

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
@@ -54,10 +54,6 @@ class SavedViewsView(ApiView):
 
     @extend_schema(
         operation_id="saved_view_save", request=SavedViewBody, responses={200: SavedViewAnswer},
-        examples=[
-            OpenApiExample("failed ones", {"name": "Mine that failed", "query": "mine=on&state=failed"},
-                           request_only=True)
-        ],
     )  # fmt: skip
     def post(self, request: Request) -> Response:
         """Keeps filters under a name, in place of what you had under it. 409 for more than 50."""

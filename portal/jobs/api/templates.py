@@ -8,7 +8,7 @@ import django_filters
 from django.conf import settings
 from django.db.models import QuerySet
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
@@ -89,27 +89,6 @@ class TemplateFilter(GivenFilter):
         return rows.filter(user__isnull=value != "private", vc__isnull=value != "vc")
 
 
-FILE = """\
-protocolVersion: 2
-name: resnet
-type: job
-prerequisites:
-- {name: image, type: dockerimage, uri: "python:3.12"}
-parameters: {epochs: 90}
-taskRoles:
-  train:
-    dockerImage: image
-    resourcePerInstance: {cpu: 4, memoryMB: 16384, gpu: 1}
-    commands: ["python train.py --epochs <% $parameters.epochs %>"]
-"""
-EXAMPLE = {
-    "name": "resnet",
-    "description": "One GPU, eight hours",
-    "vc": "vision",
-    "file": FILE,
-}
-
-
 class TemplatesView(ApiView):
     """Job templates."""
 
@@ -125,7 +104,6 @@ class TemplatesView(ApiView):
 
     @extend_schema(
         operation_id="template_create", request=TemplateBody, responses={201: TemplateDetailAnswer},
-        examples=[OpenApiExample("of a team", EXAMPLE, request_only=True)],
     )  # fmt: skip
     def post(self, request: Request) -> Response:
         """Stores a job file under a name: one's own, or with `vc` for a virtual cluster (its leads and administrators),

@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpResponse
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema, extend_schema_field
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
@@ -105,26 +105,6 @@ class UsageAnswer(Answer):
     rows = UsageRowAnswer(many=True, help_text="the first period first; then who held most")
 
 
-EXAMPLE = OpenApiExample(
-    "Two teams in May",
-    {
-        "first": "2026-05-01", "last": "2026-05-31", "until": "2026-06-03T08:00:00Z", "by": ["vc"], "currency": "EUR",
-        "total": {
-            "gpu_hours": 1800.0, "guaranteed_gpu_hours": 1500.0, "opportunistic_gpu_hours": 300.0,
-            "measured_gpu_hours": 1790.5, "used_gpu_hours": 1204.25, "idle_gpu_hours": 210.0,
-            "wasted_gpu_hours": 12.5, "cost": "3600.00",
-        },
-        "rows": [
-            {
-                "vc": "vision", "gpu_hours": 1800.0, "guaranteed_gpu_hours": 1500.0, "opportunistic_gpu_hours": 300.0,
-                "measured_gpu_hours": 1790.5, "used_gpu_hours": 1204.25, "idle_gpu_hours": 210.0,
-                "wasted_gpu_hours": 12.5, "cost": "3600.00",
-            }
-        ],
-    },
-)  # fmt: skip
-
-
 class UsageView(ApiView):
     """GPU hours that were held and used."""
 
@@ -134,7 +114,6 @@ class UsageView(ApiView):
         operation_id="usage_report",
         parameters=[UsageParameters, BY],
         responses={200: UsageAnswer, (200, CSV): str},
-        examples=[EXAMPLE],
     )
     def get(self, request: Request) -> HttpResponse:
         """GPU hours held beside GPU hours really used, idle and wasted, by virtual cluster, user, SKU and time, running

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -31,9 +31,6 @@ class ChoiceAnswer(Answer):
     sending = serializers.BooleanField(help_text="whether this portal sends e-mail at all")
 
 
-EXAMPLE = OpenApiExample("Ends and preemptions", {"kinds": ["failed", "preempted"]}, request_only=True)
-
-
 class ChoiceView(ApiView):
     """What one is told of by e-mail."""
 
@@ -43,7 +40,7 @@ class ChoiceView(ApiView):
         return self._answer(notice_kinds(user=self.user))
 
     @extend_schema(
-        operation_id="notice_choice_set", request=ChoiceBody, responses=ChoiceAnswer, examples=[EXAMPLE]
+        operation_id="notice_choice_set", request=ChoiceBody, responses=ChoiceAnswer
     )  # fmt: skip
     def put(self, request: Request) -> Response:
         """Chooses anew: of these, from now on, of waiting and running jobs as well."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import django_filters
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -65,17 +65,6 @@ class DeliveryFilter(GivenFilter):
         fields: tuple[str, ...] = ()
 
 
-EXAMPLE = OpenApiExample(
-    "Failures and lost nodes",
-    {
-        "url": "https://hooks.example.org/berth",
-        "kinds": ["job.failed", "node.lost"],
-        "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
-    },
-    request_only=True,
-)
-
-
 class WebhookView(ApiView):
     """The one address that is told of what happens. For administrators; auditors may read it."""
 
@@ -86,7 +75,6 @@ class WebhookView(ApiView):
 
     @extend_schema(
         operation_id="webhook_set", request=WebhookBody, responses={200: WebhookAnswer, 201: WebhookAnswer},
-        examples=[EXAMPLE],
     )  # fmt: skip
     def put(self, request: Request) -> Response:
         """Sets it, in place of an earlier one; what waits is sent to the new address at once."""

@@ -8,7 +8,6 @@ import pytest
 
 from portal.accounts.models import AuditEntry, ClusterRole
 from portal.clusters.services import member_set, vc_create, vc_remove
-from portal.jobs.api.templates import EXAMPLE
 from portal.jobs.models import JobTemplate
 from tests.support.cast import Api, cast_of, person
 from tests.support.world import World, job_file
@@ -104,11 +103,6 @@ def test_a_template_that_cannot_be_is_refused_with_its_place(world: World, case:
     assert path in [fault["path"] for fault in answer.json()["errors"]]
     assert "tops3cret" not in answer.content.decode()
     assert not JobTemplate.objects.exists()
-
-
-def test_the_documents_example_is_a_template(world: World) -> None:
-    Api(person("root", ClusterRole.ADMIN)).call("POST", "templates", EXAMPLE)
-    assert JobTemplate.objects.get().name == EXAMPLE["name"]
 
 
 def test_two_who_edit_at_once_learn_of_each_other(world: World) -> None:
