@@ -89,7 +89,7 @@ def build_python(root: Path) -> None:
         if path := shutil.which(name):
             target = root / "usr/bin" / name
             shutil.copy(Path(path).resolve(), target)
-    interpreter = Path(sys.base_prefix, "bin", f"python{sysconfig.get_python_version()}").resolve()
+    interpreter = base_interpreter()
     library = Path(sysconfig.get_path("stdlib", vars={"installed_base": sys.base_prefix}))
     inside = Path(f"{root}{library}")
     shutil.copytree(library, inside, ignore=UNWANTED, dirs_exist_ok=True)
@@ -110,11 +110,21 @@ def build_torch(root: Path) -> None:
     torchrun = root / "usr/local/bin/torchrun"
     torchrun.write_text("#!/usr/local/bin/python3\nfrom torch.distributed.run import main\n\nmain()\n")
     torchrun.chmod(0o755)
-    library = Path(sysconfig.get_path("stdlib", vars={"installed_base": sys.base_prefix}))
-    site = Path(f"{root}{library}") / "site-packages"
-    site.mkdir(exist_ok=True)
+    site = Path(f"{root}{site_packages()}")
+    site.mkdir(parents=True, exist_ok=True)
     (site / "torch.pth").write_text("/usr/local/lib/torch-packages\n")
     place_libraries(root, list(target.glob("**/*.so*")))
+
+
+def base_interpreter() -> Path:
+    """The one that the virtual environment was made of."""
+    return Path(sys.base_prefix, "bin", f"python{sysconfig.get_python_version()}").resolve()
+
+
+def site_packages() -> str:
+    """Where it looks for packages: Debian's looks in a folder of another name."""
+    asked = [base_interpreter(), "-c", "import site; print(site.getsitepackages()[0])"]
+    return subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def torch_packages() -> Path:
