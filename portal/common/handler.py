@@ -14,8 +14,14 @@ from django.db import close_old_connections
 from django.http import FileResponse, HttpResponseBase
 from django.urls import set_script_prefix
 
+from portal.common.turns import Turns
+
 THREADS = 64
 """At most so many requests are worked on at once; most wait for the database, which has a pool of its own."""
+AT_ONCE = 2
+"""One computes while the other waits for the database."""
+PATIENCE_S = 0.1
+"""What takes longer waits for a node, or sums up a lot."""
 
 
 class InOneThread(ASGIHandler):
@@ -27,6 +33,7 @@ class InOneThread(ASGIHandler):
     def __init__(self) -> None:
         super().__init__()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="request")
+        self._turns = Turns(AT_ONCE, PATIENCE_S)
 
     def load_middleware(self, is_async: bool = False) -> None:
         super().load_middleware(is_async=False)
@@ -39,7 +46,8 @@ class InOneThread(ASGIHandler):
             return
         try:
             work = sync_to_async(self._answer, thread_sensitive=False, executor=self._threads)
-            response = await work(scope, body)
+            async with self._turns.turn():
+                response = await work(scope, body)
             if response.streaming:
                 await self._stream(response, receive, send)
             else:
