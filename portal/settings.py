@@ -256,7 +256,12 @@ USE_TZ = True
 # ---------------------------------------------------------------- pages
 STATIC_URL = "/static/"
 STATIC_ROOT = env_path("BERTH_STATIC_DIR", DATA_DIR / "static")
-STATICFILES_DIRS = [folder for folder in [BASE_DIR / "frontend" / "dist"] if folder.is_dir()]
+DOCS_DIR = BASE_DIR / "docs"
+STATICFILES_DIRS: list[Path | tuple[str, Path]] = [
+    *(folder for folder in [BASE_DIR / "frontend" / "dist"] if folder.is_dir()),
+    # The pictures of the user guide, which the portal shows.
+    *((f"docs/{name}", DOCS_DIR / name) for name in ("pictures", "images") if (DOCS_DIR / name).is_dir()),
+]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},

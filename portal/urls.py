@@ -11,6 +11,7 @@ from portal.clusters import api as clusters
 from portal.common.converters import CodeName, Name, Person, SecretName, Server
 from portal.common.document import DocumentView
 from portal.common.health import healthz
+from portal.common.help import help_page
 from portal.dispatch import api as dispatch
 from portal.jobs import api as jobs
 from portal.jobs.code.tickets import PATH as NODE_CODE
@@ -127,6 +128,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("rest-server/api/v2/", include("portal.openpai.urls")),
     path(f"{NODE_CODE}<str:signed>", jobs.node_code),
     path("api/docs", SpectacularSwaggerSplitView.as_view(url_name="openapi"), name="api-docs"),
+    path("help", help_page, name="help"),
+    path("help/<name:name>", help_page, name="help"),
     path("healthz", healthz, name="healthz"),
     path("admin/", admin.site.urls),
 ]

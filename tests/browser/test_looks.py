@@ -79,6 +79,8 @@ def paths(user: Person) -> dict[str, str]:
         "template-new": "/templates/new",
         "cluster": "/cluster",
         "usage": "/usage",
+        "help": "/help",
+        "help-api": "/help/api",
         "profile": "/profile",
         "notices": "/profile/notices",
         "ssh-keys": "/profile/ssh-keys",

@@ -1,0 +1,138 @@
+"""The user guide as the portal shows it: the documents of ``docs/`` from Markdown, without any HTML of their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from posixpath import normpath
+from typing import Any
+
+from django.conf import settings
+from django.urls import reverse
+from django.utils.html import escape
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_noop
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from portal.common.errors import NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A page of the guide: the end of its address, the file under ``docs/``, and what lists call it."""
+
+    name: str
+    file: str
+    label: str
+
+
+DOCUMENTS = (
+    Document("guide", "user/guide.md", gettext_noop("Using Berth")),
+    Document("pages", "user/pages.md", gettext_noop("The pages")),
+    Document("job-file", "user/job-file.md", gettext_noop("The job file")),
+    Document("command-line", "user/command-line.md", gettext_noop("The command line")),
+    Document("api", "user/api.md", gettext_noop("REST API")),
+    Document("python-client", "user/python-client.md", gettext_noop("The Python client")),
+    Document("openpai", "user/openpai.md", gettext_noop("For users of OpenPAI")),
+    Document("scheduling", "scheduling.md", gettext_noop("How scheduling works")),
+    Document("operate", "operate.md", gettext_noop("Running a cluster")),
+    Document("cluster", "cluster.md", gettext_noop("Cells and quotas")),
+    Document("webhook", "webhook.md", gettext_noop("Webhook")),
+)
+_BY_FILE = {one.file: one for one in DOCUMENTS}
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A section of a document, by which it can be linked."""
+
+    anchor: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Guide:
+    """A document as HTML; ``sections`` are its headings of the second level."""
+
+    title: str
+    html: SafeString
+    sections: tuple[Heading, ...]
+
+
+def guide_read(*, name: str) -> Guide:
+    """The page of that name. Raises NotFound for one that there is not, or whose file was not installed."""
+    document = next((one for one in DOCUMENTS if one.name == name), None)
+    path = settings.DOCS_DIR / document.file if document else None
+    if document is None or path is None or not path.is_file():
+        raise NotFound("page of the guide", name)
+    return _rendered(path, path.stat().st_mtime, document.file)
+
+
+@lru_cache(maxsize=32)
+def _rendered(path: Path, changed: float, file: str) -> Guide:
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    for rule, made in _RULES.items():
+        markdown.add_render_rule(rule, made)
+    tokens = markdown.parse(path.read_text(encoding="utf-8"))
+    headings = list(_anchored(tokens))
+    for token in tokens:
+        _pointed(token.children or (), PurePosixPath(file).parent)
+    title = next((heading.text for tag, heading in headings if tag == "h1"), "")
+    html = SafeString(markdown.renderer.render(tokens, markdown.options, {}))
+    return Guide(title, html, tuple(heading for tag, heading in headings if tag == "h2"))
+
+
+def _anchored(tokens: Sequence[Token]) -> Iterable[tuple[str, Heading]]:
+    """The headings, each of which gets the anchor that GitHub would give it."""
+    seen: dict[str, int] = {}
+    for place, token in enumerate(tokens):
+        if token.type == "heading_open":
+            parts = tokens[place + 1].children or []
+            text = "".join(part.content for part in parts if part.type in {"text", "code_inline"})
+            anchor = re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+            seen[anchor] = seen.get(anchor, -1) + 1
+            anchor = f"{anchor}-{seen[anchor]}" if seen[anchor] else anchor
+            token.attrSet("id", anchor)
+            yield token.tag, Heading(anchor, text)
+
+
+def _pointed(tokens: Sequence[Token], folder: PurePosixPath) -> None:
+    """Links to other documents lead to their pages here, by their titles where the text says the file's name; pictures
+    to the static files. What is not shown here is no link."""
+    for place, token in enumerate(tokens):
+        if token.type == "link_open":
+            href = str(token.attrGet("href"))
+            token.attrs = _link(href, folder)
+            document = _BY_FILE.get(normpath(folder / href))
+            if document and tokens[place + 1].content == href:
+                tokens[place + 1].content = document.label
+        elif token.type == "image":
+            token.attrSet("src", settings.STATIC_URL + "docs/" + normpath(folder / str(token.attrGet("src"))))
+            token.attrSet("loading", "lazy")
+
+
+def _link(href: str, folder: PurePosixPath) -> dict[str, str | int | float]:
+    file, mark, anchor = href.partition("#")
+    if href.startswith(("https://", "http://")):
+        return {"href": href, "rel": "noopener noreferrer"}
+    if not file:
+        return {"href": href}
+    document = _BY_FILE.get(normpath(folder / file))
+    return {"href": reverse("help", args=[document.name]) + mark + anchor} if document else {}
+
+
+def _code(_self: Any, tokens: Sequence[Token], place: int, _options: Any, _env: Any) -> str:
+    """A block that is wider than a telephone is scrolled by itself, also by keyboard."""
+    return f'<pre tabindex="0"><code>{escape(tokens[place].content)}</code></pre>\n'
+
+
+_RULES = {
+    "fence": _code,
+    "code_block": _code,
+    "table_open": lambda *_: '<div class="table-responsive" tabindex="0"><table class="table">\n',
+    "table_close": lambda *_: "</table></div>\n",
+}

@@ -1,0 +1,20 @@
+"""The user guide in the portal."""
+
+from __future__ import annotations
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import gettext
+from django.views.decorators.http import require_safe
+
+from portal.common.guide import DOCUMENTS, guide_read
+
+
+@login_required
+@require_safe
+def help_page(request: HttpRequest, name: str = DOCUMENTS[0].name) -> HttpResponse:
+    """A document of the guide, with the list of all."""
+    pages = [(one.name, gettext(one.label)) for one in DOCUMENTS]
+    context = {"guide": guide_read(name=name), "pages": pages, "name": name}
+    return render(request, "help.html", context)
