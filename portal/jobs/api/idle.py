@@ -22,7 +22,7 @@ from portal.common.parameters import DRY_RUN, dry_run
 from portal.common.serializers import Answer, Body, Text, Whole
 from portal.common.versions import version_check, version_of
 from portal.jobs.idle.limits import LONGEST, MOST_EXTENSIONS
-from portal.jobs.models import IdleExemption, IdlePolicy, IdleWarning, Job
+from portal.jobs.models import TAG_LENGTH, IdleExemption, IdlePolicy, IdleWarning, Job
 from portal.jobs.selectors import job_get, job_with_right
 from portal.jobs.selectors.idle import (
     idle_exempted,
@@ -176,6 +176,7 @@ class IdleExemptionBody(Body):
     pattern = Text(
         max_length=255, allow_blank=True, default="", help_text="only jobs of this name, `*` for any text: `notebook-*`"
     )
+    tag = Text(max_length=TAG_LENGTH, allow_blank=True, default="", help_text="only jobs with this tag")
     reason = Text(max_length=500)
     until = serializers.DateTimeField(allow_null=True, default=None, help_text="null: until it is removed")
 
@@ -186,6 +187,7 @@ class IdleExemptionAnswer(Answer):
     user = serializers.CharField(source="user.username", allow_null=True, default=None)
     job = serializers.IntegerField(source="job_id", allow_null=True)
     pattern = serializers.CharField(allow_blank=True)
+    tag = serializers.CharField(allow_blank=True)
     reason = serializers.CharField()
     until = serializers.DateTimeField(allow_null=True)
     author = serializers.CharField()
@@ -219,9 +221,9 @@ class IdleExemptionsView(ApiView):
         operation_id="idle_exemption_add", request=IdleExemptionBody, responses={201: IdleExemptionAnswer},
     )  # fmt: skip
     def post(self, request: Request) -> Response:
-        """Leaves jobs alone: all that fit everything that is named, of which at least one is a user, a job or a pattern
-        of names. For administrators, and of a virtual cluster its leads. To except a virtual cluster as a whole, set
-        its policy to `off`."""
+        """Leaves jobs alone: all that fit everything that is named, of which at least one is a user, a job, a pattern
+        of names or a tag (whoever may tag a job can except it by that). For administrators, and of a virtual cluster
+        its leads. To except a virtual cluster as a whole, set its policy to `off`."""
         body: dict[str, Any] = self.body(IdleExemptionBody)
         named = {name: body.pop(name) for name in ("vc", "user", "job")}
         whom = idle_exempted(user=self.user, vc=named["vc"], username=named["user"], job_id=named["job"])

@@ -36,23 +36,26 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Exemption:
-    """Jobs that are left alone: of a virtual cluster, of a user, one, or by name. What is None excludes nothing."""
+    """Jobs that are left alone: of a virtual cluster, of a user, one, by name or tag. What is not said excludes
+    nothing."""
 
     vc: int | None = None
     user: int | None = None
     job: int | None = None
     pattern: str = ""
+    tag: str = ""
     until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A job that holds GPUs."""
+    """A job that holds GPUs. ``tags``: at least those of its tags that an exception names."""
 
     job: int
     name: str
     user: int
     vc: int
+    tags: frozenset[str] = frozenset()
 
 
 def exempt(job: Holder, exemptions: Iterable[Exemption], now: datetime) -> bool:
@@ -62,8 +65,10 @@ def exempt(job: Holder, exemptions: Iterable[Exemption], now: datetime) -> bool:
 
 def _means(one: Exemption, job: Holder) -> bool:
     named = ((one.vc, job.vc), (one.user, job.user), (one.job, job.job))
-    return all(wanted in (None, own) for wanted, own in named) and (
-        not one.pattern or fnmatchcase(job.name.lower(), one.pattern.lower())
+    return (
+        all(wanted in (None, own) for wanted, own in named)
+        and (not one.pattern or fnmatchcase(job.name.lower(), one.pattern.lower()))
+        and (not one.tag or one.tag in job.tags)
     )
 
 

@@ -9,6 +9,7 @@ from django.db.models import Q
 from portal.clusters.models import VirtualCluster
 from portal.jobs.models.attempt import JobAttempt
 from portal.jobs.models.job import Job
+from portal.jobs.models.lists import TAG_LENGTH
 from portal.jobs.states import IdleAction, IdleEnd
 
 
@@ -51,7 +52,8 @@ class IdlePolicy(models.Model):
 
 class IdleExemption(models.Model):
     """Jobs that the policy leaves alone, until a moment or for good: of a virtual cluster (empty: of all), of a user,
-    one job, those whose name a shell pattern means. What is empty excludes nothing; not all of the last three are."""
+    one job, those whose name a shell pattern means, those with a tag. What is empty excludes nothing; not all of the
+    last four are."""
 
     vc = models.ForeignKey(
         VirtualCluster, null=True, blank=True, on_delete=models.CASCADE, related_name="idle_exemptions"
@@ -61,6 +63,7 @@ class IdleExemption(models.Model):
     )
     job = models.ForeignKey(Job, null=True, blank=True, on_delete=models.CASCADE, related_name="idle_exemptions")
     pattern = models.CharField(max_length=255, blank=True, help_text="of the job's name")
+    tag = models.CharField(max_length=TAG_LENGTH, blank=True, default="", db_default="", help_text="of the job")
     reason = models.CharField(max_length=500)
     until = models.DateTimeField(null=True, blank=True)
     author = models.CharField(max_length=64)
@@ -70,7 +73,8 @@ class IdleExemption(models.Model):
         ordering = ["-id"]
         constraints = [
             models.CheckConstraint(
-                condition=Q(user__isnull=False) | Q(job__isnull=False) | ~Q(pattern=""), name="idle_exemption_of_some"
+                condition=Q(user__isnull=False) | Q(job__isnull=False) | ~Q(pattern="") | ~Q(tag=""),
+                name="idle_exemption_of_some",
             )
         ]
 

@@ -18,7 +18,7 @@ from portal.common.errors import Denied, Fault, Invalid, NotFound
 from portal.jobs.idle.activity import Activity
 from portal.jobs.idle.minutes import activity_of
 from portal.jobs.idle.rules import Exemption, Holder, Terms, Verdict, Warned, exempt, judge
-from portal.jobs.models import GpuActivity, IdleExemption, IdlePolicy, IdleWarning, Job, UsageProgress
+from portal.jobs.models import GpuActivity, IdleExemption, IdlePolicy, IdleWarning, Job, JobTag, UsageProgress
 from portal.jobs.selectors.lists import with_sizes
 from portal.jobs.selectors.visible import HEAVY, job_restrict
 from portal.jobs.states import AttemptState, IdleAction, IdleEnd, JobState
@@ -90,7 +90,7 @@ class _Known:
 
 
 def idle_judged(*, folded_to: datetime, now: datetime) -> list[Judged]:
-    """All running jobs of which minutes are known. Four queries."""
+    """All running jobs of which minutes are known. Four queries, and one more where an exception names a tag."""
     policies = IdlePolicies()
     warnings = {row.job_attempt_id: row for row in IdleWarning.objects.filter(ended_at__isnull=True)}
     return [
@@ -117,16 +117,28 @@ def idle_would_warn(*, policy: IdlePolicy, now: datetime) -> list[Job]:
 
 
 def _known(now: datetime) -> list[_Known]:
-    """Two queries."""
+    """Two queries, and one more where an exception names a tag."""
     valid = IdleExemption.objects.filter(Q(until__isnull=True) | Q(until__gt=now))
-    exemptions = [Exemption(*row) for row in valid.values_list("vc", "user", "job", "pattern", "until")]
+    exemptions = [Exemption(*row) for row in valid.values_list("vc", "user", "job", "pattern", "tag", "until")]
     rows = GpuActivity.objects.filter(job_attempt__state=AttemptState.RUNNING).order_by("pk")
     columns = ("job_attempt__job", "job_attempt__job__name", "job_attempt__job__user", "job_attempt__job__vc")
+    tags = _tags_of_running({one.tag for one in exemptions if one.tag})
     found = []
-    for attempt, told, last, steps, *whose in rows.values_list("pk", "told", "last", "steps", *columns):
-        holder = Holder(*whose)
+    for attempt, told, last, steps, job, *whose in rows.values_list("pk", "told", "last", "steps", *columns):
+        holder = Holder(job, *whose, tags.get(job, frozenset()))
         activity = activity_of(GpuActivity(told=told, last=last, steps=steps))
         found.append(_Known(holder, attempt, activity, exempt(holder, exemptions, now)))
+    return found
+
+
+def _tags_of_running(names: set[str]) -> dict[int, frozenset[str]]:
+    """Which of these tags the running jobs have."""
+    if not names:
+        return {}
+    found: dict[int, frozenset[str]] = {}
+    rows = JobTag.objects.filter(name__in=names, job__state=JobState.RUNNING).order_by()
+    for job, name in rows.values_list("job", "name"):
+        found[job] = found.get(job, frozenset()) | {name}
     return found
 
 

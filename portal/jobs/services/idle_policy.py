@@ -63,11 +63,12 @@ def idle_exemption_add(
     until: datetime | None,
     now: datetime,
     actor: str,
+    tag: str = "",
 ) -> IdleExemption:
-    """Leave jobs alone: of a user, one, or those of a name; in one virtual cluster or (None) in all. Raises Invalid
-    where nothing is named or the end is past, Conflict where there are too many."""
-    if user is None and job is None and not pattern:
-        raise Invalid([Fault("", "Name a user, a job or a pattern of names.", "required")])
+    """Leave jobs alone: of a user, one, those of a name or with a tag; in one virtual cluster or (None) in all. Raises
+    Invalid where nothing is named or the end is past, Conflict where there are too many."""
+    if user is None and job is None and not pattern and not tag:
+        raise Invalid([Fault("", gettext("Name a user, a job, a pattern of names or a tag."), "required")])
     if until is not None and until <= now:
         raise Invalid([Fault("until", "This is past.", "past")])
     with transaction.atomic():
@@ -77,8 +78,9 @@ def idle_exemption_add(
                 % {"most_exemptions": MOST_EXEMPTIONS}
             )
         row = IdleExemption.objects.create(
-            vc=vc, user=user, job=job, pattern=pattern, reason=reason, until=until, author=actor, created_at=now
-        )
+            vc=vc, user=user, job=job, pattern=pattern, tag=tag, reason=reason, until=until, author=actor,
+            created_at=now,
+        )  # fmt: skip
         _audit_exemption(row, actor, now, after=_told(row))
     return row
 
@@ -96,6 +98,7 @@ def _told(row: IdleExemption) -> dict[str, Any]:
         "user": row.user and row.user.username,
         "job": row.job and row.job.label,
         "pattern": row.pattern,
+        "tag": row.tag,
         "reason": row.reason,
         "until": row.until and row.until.isoformat(),
     }

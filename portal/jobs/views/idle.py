@@ -144,8 +144,8 @@ def idle_exemption_new(request: PageRequest, name: str = "") -> HttpResponse:
                 user=request.user, vc=vc.name if vc else None, username=typed["user"], job_id=typed["job"]
             )
             idle_exemption_add(
-                vc=whom.vc, user=whom.user, job=whom.job, pattern=typed["pattern"], reason=typed["reason"],
-                until=typed["until"], now=timezone.now(), actor=request.user.username,
+                vc=whom.vc, user=whom.user, job=whom.job, pattern=typed["pattern"], tag=typed["tag"],
+                reason=typed["reason"], until=typed["until"], now=timezone.now(), actor=request.user.username,
             )  # fmt: skip
         except Invalid as error:
             for fault in error.faults:

@@ -8,6 +8,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from portal.jobs.idle.limits import LONGEST, MOST_EXTENSIONS
+from portal.jobs.models import TAG_LENGTH
 from portal.jobs.states import IdleAction
 
 _SELECT = {"class": "form-select"}
@@ -53,6 +54,10 @@ class IdleExemptionForm(forms.Form):
     pattern = forms.CharField(
         label=_("Name of the job"), required=False, max_length=255, help_text=_("* for any text: notebook-*"),
         widget=forms.TextInput(_TEXT),
+    )  # fmt: skip
+    tag = forms.CharField(
+        label=_("Tag of the job"), required=False, max_length=TAG_LENGTH, widget=forms.TextInput(_TEXT),
+        help_text=_("Whoever may tag a job can except it by this."),
     )  # fmt: skip
     job = forms.IntegerField(
         label=_("Number of the job"), required=False, min_value=1, max_value=2**53,

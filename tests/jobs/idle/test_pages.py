@@ -9,7 +9,7 @@ import pytest
 from portal.accounts.models import ClusterRole
 from portal.clusters.services import member_set
 from portal.jobs.models import IdleExemption, IdlePolicy, IdleWarning
-from portal.jobs.services import idle_policy_set
+from portal.jobs.services import idle_policy_set, job_tag
 from tests.jobs.idle.scenes import MINUTE, Scene
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
@@ -91,10 +91,20 @@ def test_members_read_it_leads_except_jobs_and_others_see_nothing_of_a_team(scen
     leading, path = Browser(lead), "/virtual-clusters/vision/idle"
     done = leading.send(f"{path}/exceptions", form=path, pattern="notebook-*", reason="people think")
     assert "notebook-*" in done.text
+    done = leading.send(f"{path}/exceptions", form=path, tag="interactive", reason="people think", user="alice")
+    assert "interactive of alice" in done.text
+    scene.idle(60)
+    job_tag(job=scene.job, add=["interactive"], actor=lead, now=scene.now)
+    scene.judge()
+    assert scene.told() == []
+    job_tag(job=scene.job, remove=["interactive"], actor=lead, now=scene.now)
+    scene.judge()
+    assert len(scene.told()) == 1
+    IdleExemption.objects.filter(tag="interactive").delete()
     wrong = leading.send(f"{path}/exceptions", form=path, user="nobody", reason="r")
     assert "There is no user nobody." in wrong.text
     wrong = leading.send(f"{path}/exceptions", form=path, reason="r")
-    assert "Name a user, a job or a pattern of names." in wrong.text
+    assert "Name a user, a job, a pattern of names or a tag." in wrong.text
     assert leading.send("/idle/exceptions", form=path, user="alice", reason="r").status == 403
     row = IdleExemption.objects.get()
     done = leading.send(f"/idle/exceptions/{row.pk}/end", form=path, team="on")

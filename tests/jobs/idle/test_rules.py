@@ -154,7 +154,7 @@ def test_of_whom_nothing_is_heard_any_more_nothing_is_done() -> None:
         assert found == verdict
 
 
-JOB = Holder(job=7, name="Debug-Notebook", user=3, vc=1)
+JOB = Holder(job=7, name="Debug-Notebook", user=3, vc=1, tags=frozenset({"interactive"}))
 EXEMPTIONS = {
     "its user, everywhere": (Exemption(user=3), True),
     "its user in its team": (Exemption(vc=1, user=3), True),
@@ -165,6 +165,9 @@ EXEMPTIONS = {
     "its name, in whatever letters": (Exemption(pattern="*notebook"), True),
     "another name": (Exemption(pattern="train-*"), False),
     "its name and another user": (Exemption(user=4, pattern="*notebook"), False),
+    "its tag": (Exemption(tag="interactive"), True),
+    "another tag": (Exemption(tag="active"), False),
+    "its tag and another name": (Exemption(tag="interactive", pattern="train-*"), False),
     "until later": (Exemption(job=7, until=NOW + MINUTE), True),
     "until now": (Exemption(job=7, until=NOW), False),
 }
