@@ -1,0 +1,89 @@
+"""Where a page stands: the pages above it, as links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from django import template
+from django.urls import reverse
+from django.utils.translation import gettext, gettext_noop
+
+register = template.Library()
+
+
+class Step(NamedTuple):
+    """A page above another: its address by ``name`` and the parts of the address that it shares, and its ``label``;
+    without one it is called as what the context has at ``called``."""
+
+    name: str
+    label: str = ""
+    shares: tuple[str, ...] = ()
+    called: str = ""
+
+
+JOBS = Step("jobs", gettext_noop("Jobs"))
+JOB = Step("job", shares=("job_id",), called="job.label")
+CLUSTER = Step("cluster", gettext_noop("Cluster"))
+NODES = Step("nodes", gettext_noop("Nodes"))
+NODE = Step("node", shares=("name",), called="node.name")
+TEAMS = Step("vcs", gettext_noop("Virtual clusters"))
+TEAM = Step("vc", shares=("name",), called="vc.name")
+USERS = Step("users", gettext_noop("Users"))
+GROUPS = Step("groups", gettext_noop("Groups"))
+STORAGES = Step("storages", gettext_noop("Storages"))
+SUBMIT = Step("submit", gettext_noop("Submit"))
+TEMPLATES = Step("templates", gettext_noop("Templates"))
+
+ABOVE: dict[str, tuple[Step, ...]] = {
+    "job": (JOBS,),
+    "job-move": (JOBS, JOB),
+    "job-stop": (JOBS, JOB),
+    "jobs-bulk": (JOBS,),
+    "templates": (SUBMIT,),
+    "template": (SUBMIT, TEMPLATES),
+    "template-new": (SUBMIT, TEMPLATES),
+    "template-remove": (SUBMIT, TEMPLATES),
+    "nodes": (CLUSTER,),
+    "node": (CLUSTER, NODES),
+    "node-remove": (CLUSTER, NODES, NODE),
+    "vc": (TEAMS,),
+    "vc-new": (TEAMS,),
+    "vc-quota": (TEAMS, TEAM),
+    "vc-rules": (TEAMS, TEAM),
+    "vc-remove": (TEAMS, TEAM),
+    "vc-usage": (TEAMS, TEAM),
+    "vc-idle": (TEAMS, TEAM),
+    "vc-secrets": (TEAMS, TEAM._replace(shares=("vc",))),
+    "user": (USERS,),
+    "user-new": (USERS,),
+    "users-import": (USERS,),
+    "group": (GROUPS,),
+    "group-new": (GROUPS,),
+    "storage": (STORAGES,),
+    "storage-new": (STORAGES,),
+}
+SECTION = "job-"
+"""How the names of a job's sections begin, each of which stands where the job does."""
+
+
+@register.inclusion_tag("parts/trail.html", takes_context=True)
+def trail(context: template.Context) -> dict[str, Any]:
+    """The way to this page; nothing on pages that the bar on top leads to."""
+    match = getattr(context.get("request"), "resolver_match", None)
+    name = match.url_name or "" if match else ""
+    steps = ABOVE.get(name) or (ABOVE["job"] if name.startswith(SECTION) else ())
+    return {"steps": list(_links(steps, match.kwargs, context)) if match else []}
+
+
+def _links(steps: tuple[Step, ...], address: dict[str, Any], context: template.Context) -> Iterator[tuple[str, str]]:
+    """Where each leads and what it is called. A page that shows a refusal knows less: what is not there is left out."""
+    for step in steps:
+        label = gettext(step.label) if step.label else template.Variable(step.called)
+        if isinstance(label, template.Variable):
+            try:
+                label = str(label.resolve(context))
+            except template.VariableDoesNotExist:
+                continue
+        args = [address[part] for part in step.shares]
+        yield reverse(step.name, args=args), label

@@ -1,0 +1,40 @@
+"""Pages below others say where they stand, one step up at a time."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from portal.accounts.models import ClusterRole
+from portal.common.templatetags.trail import ABOVE
+from tests.support.cast import person
+from tests.support.pages import Browser
+from tests.support.world import World
+
+pytestmark = pytest.mark.django_db
+
+WAYS = {
+    "/jobs/{job}": ["/jobs"],
+    "/jobs/{job}/events": ["/jobs"],
+    "/jobs/{job}/move": ["/jobs", "/jobs/{job}"],
+    "/templates/new": ["/submit", "/templates"],
+    "/cluster/nodes/gpu01": ["/cluster", "/cluster/nodes"],
+    "/cluster/nodes/gpu01/remove": ["/cluster", "/cluster/nodes", "/cluster/nodes/gpu01"],
+    "/virtual-clusters/vision/quota": ["/virtual-clusters", "/virtual-clusters/vision"],
+    "/virtual-clusters/vision/secrets": ["/virtual-clusters", "/virtual-clusters/vision"],
+    "/users/alice": ["/users"],
+    "/jobs": [],
+    "/nowhere": [],
+}
+
+
+def test_each_page_leads_one_step_up(world: World) -> None:
+    world.node("gpu01", gpus=1)
+    names = {"job": world.submit().pk}
+    browser = Browser(person("root", ClusterRole.ADMIN))
+    for path, way in WAYS.items():
+        page = browser.get(path.format(**names))
+        trail = re.search(r'<nav class="trail".*?</nav>', page.html, re.DOTALL)
+        assert re.findall(r'href="([^"]+)"', trail[0] if trail else "") == [one.format(**names) for one in way], path
+    assert all(step.label or step.called for steps in ABOVE.values() for step in steps)
