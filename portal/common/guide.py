@@ -35,6 +35,7 @@ DOCUMENTS = (
     Document("pages", "user/pages.md", gettext_noop("The pages")),
     Document("job-file", "user/job-file.md", gettext_noop("The job file")),
     Document("command-line", "user/command-line.md", gettext_noop("The command line")),
+    Document("ssh", "user/ssh.md", gettext_noop("SSH into jobs")),
     Document("api", "user/api.md", gettext_noop("REST API")),
     Document("python-client", "user/python-client.md", gettext_noop("The Python client")),
     Document("openpai", "user/openpai.md", gettext_noop("For users of OpenPAI")),

@@ -30,7 +30,6 @@ WAYS = {
 
 
 def test_each_page_leads_one_step_up(world: World) -> None:
-    world.node("gpu01", gpus=1)
     names = {"job": world.submit().pk}
     browser = Browser(person("root", ClusterRole.ADMIN))
     for path, way in WAYS.items():
