@@ -24,6 +24,8 @@ MODES: dict[str, dict[str, Any]] = {
     "dark": {"color_scheme": "dark", "viewport": WIDE},
     "narrow": {"color_scheme": "light", "viewport": NARROW},
 }
+PHONE_AT_NIGHT: dict[str, dict[str, Any]] = {"night": {"color_scheme": "dark", "viewport": NARROW}}
+"""Of pages that are made of the same parts as others one look is enough."""
 ADMINISTRATION = {
     "nodes": "/cluster/nodes",
     "node-admin": "/cluster/nodes/here",
@@ -46,6 +48,15 @@ ADMINISTRATION = {
     "idle": "/idle",
     "idle-vc": f"{VC}/idle",
 }
+SMALLER = {
+    "node-remove": "/cluster/nodes/here/remove",
+    "vc-remove": f"{VC}/remove",
+    "vc-secrets": f"{VC}/secrets",
+    "vc-usage": f"{VC}/usage",
+    "vc-new": "/new-virtual-cluster",
+    "group-new": "/new-group",
+}
+SECTIONS = ("charts", "files", "events", "file", "stop")
 ABSENT = "/no-such-page"
 COLOURS = r"printf '\033[1;36m== training ==\033[0m\n\033[33mWARNING\033[0m: few GPUs\n\033[31mError\033[0m\n'"
 HEADLINE = r"printf '\033[1;36m== epoch 1 of 3 ==\033[0m\n'"
@@ -115,6 +126,9 @@ def test_every_page_fits_and_can_be_read(chromium: Browser, embedded_stack: Stac
                 expect(site.page.get_by_text("This file is valid.")).to_be_visible()
                 expect(site.page.get_by_text("It would")).to_be_visible()
             faults += looked_at(site.page, name)
+        for name in SECTIONS:
+            site.open(f"{paths['running']}/{name}")
+            faults += looked_at(site.page, name, PHONE_AT_NIGHT)
 
 
 def test_every_page_of_administrators_fits_and_can_be_read(
@@ -126,6 +140,9 @@ def test_every_page_of_administrators_fits_and_can_be_read(
         for name, path in ADMINISTRATION.items():
             site.open(path)
             faults += looked_at(site.page, name)
+        for name, path in SMALLER.items():
+            site.open(path)
+            faults += looked_at(site.page, name, PHONE_AT_NIGHT)
         site.open(f"{VC}/quota")
         site.page.get_by_label(re.compile("A100")).first.fill("0")
         site.page.get_by_role("button", name="See what it would do").click()
@@ -167,10 +184,10 @@ def _said(said: ConsoleMessage) -> str:
     return f"{said.text} ({said.location.get('url')})"
 
 
-def looked_at(page: Page, name: str) -> list[str]:
+def looked_at(page: Page, name: str, modes: dict[str, dict[str, Any]] = MODES) -> list[str]:
     """What is wrong with the page as it is now, in light, dark and narrow."""
     faults = []
-    for mode, shape in MODES.items():
+    for mode, shape in modes.items():
         page.emulate_media(color_scheme=shape["color_scheme"])
         page.set_viewport_size(shape["viewport"])
         faults += look(page, f"{name}-{mode}")

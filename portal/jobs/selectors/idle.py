@@ -124,8 +124,8 @@ def _known(now: datetime) -> list[_Known]:
     columns = ("job_attempt__job", "job_attempt__job__name", "job_attempt__job__user", "job_attempt__job__vc")
     tags = _tags_of_running({one.tag for one in exemptions if one.tag})
     found = []
-    for attempt, told, last, steps, job, *whose in rows.values_list("pk", "told", "last", "steps", *columns):
-        holder = Holder(job, *whose, tags.get(job, frozenset()))
+    for attempt, told, last, steps, job, name, user, vc in rows.values_list("pk", "told", "last", "steps", *columns):
+        holder = Holder(job, name, user, vc, tags.get(job, frozenset()))
         activity = activity_of(GpuActivity(told=told, last=last, steps=steps))
         found.append(_Known(holder, attempt, activity, exempt(holder, exemptions, now)))
     return found
