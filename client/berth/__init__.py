@@ -8,6 +8,7 @@ with Client("https://berth.example.org", token) as client:
 """
 
 from berth.client import AsyncClient, Client
+from berth.downloads import Held
 from berth.errors import (
     BadAnswer,
     BerthError,
@@ -41,6 +42,7 @@ __all__ = [
     "Conflict",
     "Fault",
     "FolderTooLarge",
+    "Held",
     "JobUnfinished",
     "LogFollow",
     "Misused",

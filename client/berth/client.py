@@ -13,6 +13,7 @@ import httpx
 
 from berth.administration import Groups, Images, Storages, Templates, Users
 from berth.calls import Call, FileBody, Listing, Rest, Steps, Work, failure, problem_of
+from berth.downloads import Going, Held
 from berth.endpoint import Awaiting, Blocking, WayT_co
 from berth.logs import PATIENCE_S, AsyncLogFollow, Following, LogFollow
 from berth.model import Page
@@ -111,17 +112,24 @@ class Client(Parts[Blocking], Blocking):
         except httpx.HTTPError as error:
             raise failure(error) from error
 
-    def download(self, job_id: int, path: str = "") -> Iterator[bytes]:
-        """A file of a job's folder in pieces, or a folder of it as a tar archive. Raises BerthError, also in the
-        middle where it breaks off."""
-        try:
-            with self._http.stream("GET", **_download(job_id, path)) as response:
-                if not response.is_success:
-                    response.read()
-                    raise problem_of(response)
-                yield from response.iter_bytes()
-        except httpx.HTTPError as error:
-            raise failure(error) from error
+    def download(self, job_id: int, path: str = "", *, held: Held | None = None) -> Iterator[bytes]:
+        """A file of a job's folder in pieces, or a folder of it as a tar archive. A file goes on by itself where the
+        connection broke, and behind what is ``held`` of it already. Raises BerthError, also in the middle."""
+        going = Going(job_id, path, held)
+        while going.on:
+            try:
+                with self._http.stream("GET", **going.request()) as response:
+                    if not response.is_success:
+                        response.read()
+                    rest = going.began(response)
+                    if rest is None and going.on:
+                        for piece in response.iter_bytes():
+                            going.came(piece)
+                            yield piece
+                        return
+            except httpx.HTTPError as error:
+                rest = going.broke(error)
+            time.sleep(rest or 0.0)
 
     def exec(self, task_attempt: str, command: Sequence[str] = (), **terminal: Unpack[Terminal]) -> Shell:
         """A program in a running task (without a command, its best shell), on pipes or, by ``tty=True``, on a terminal
@@ -195,17 +203,23 @@ class AsyncClient(Parts[Awaiting], Awaiting):
         except httpx.HTTPError as error:
             raise failure(error) from error
 
-    async def download(self, job_id: int, path: str = "") -> AsyncIterator[bytes]:
+    async def download(self, job_id: int, path: str = "", *, held: Held | None = None) -> AsyncIterator[bytes]:
         """See `Client.download`."""
-        try:
-            async with self._http.stream("GET", **_download(job_id, path)) as response:
-                if not response.is_success:
-                    await response.aread()
-                    raise problem_of(response)
-                async for piece in response.aiter_bytes():
-                    yield piece
-        except httpx.HTTPError as error:
-            raise failure(error) from error
+        going = Going(job_id, path, held)
+        while going.on:
+            try:
+                async with self._http.stream("GET", **going.request()) as response:
+                    if not response.is_success:
+                        await response.aread()
+                    rest = going.began(response)
+                    if rest is None and going.on:
+                        async for piece in response.aiter_bytes():
+                            going.came(piece)
+                            yield piece
+                        return
+            except httpx.HTTPError as error:
+                rest = going.broke(error)
+            await asyncio.sleep(rest or 0.0)
 
     def exec(self, task_attempt: str, command: Sequence[str] = (), **terminal: Unpack[Terminal]) -> AsyncShell:
         """See `Client.exec`."""
@@ -240,10 +254,6 @@ def _request(call: Call[Any]) -> dict[str, Any]:
 async def _sent_async(body: FileBody) -> AsyncIterator[bytes]:
     for piece in body.pieces():
         yield piece
-
-
-def _download(job_id: int, path: str) -> dict[str, Any]:
-    return {"url": f"jobs/{job_id}/files/content", "params": {"path": path} if path else {}}
 
 
 def _log_text(job_id: int, task_attempt: str) -> dict[str, Any]:

@@ -27,6 +27,7 @@ TITLES = {
     409: "Conflict",
     413: "Too large",
     415: "Unsupported media type",
+    416: "Range not satisfiable",
     429: "Too many requests",
     500: "Internal error",
     503: "Unavailable",

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import glob
 import io
 import os
 import re
 import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated, Any
 
 import typer
 
 from berth.cli.jobs import AsJson, JobName, session
 from berth.cli.screen import clean, say, show, show_json, table, when
 from berth.cli.target import job_id
+from berth.downloads import Held
 from berth.errors import Misused
 from berth.model import File
 
+QUOTE = '"'
+MARK = re.compile(r"[0-9a-f]{1,16}-[0-9a-f]{1,16}")
+"""How the server tells versions of a file from each other."""
 UNITS = ("B", "kB", "MB", "GB", "TB")
 ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
 
@@ -48,9 +54,12 @@ def files(
                 show(table(("KIND", ">SIZE", "CHANGED", "PATH"), map(_line, rows)))
             return
         first = next(listed, None)
-        is_file = first is not None and first.path == path.strip("/")
-        pieces = client.download(found, path.strip("/"))
-        _save(pieces, _name(path) if path.strip("/") else clean(client.jobs.get(found).name), output or ".", is_file)
+        inside = path.strip("/")
+        name = _name(path) if inside else clean(client.jobs.get(found).name)
+        if output != "-" and first is not None and first.path == inside:
+            _save_file(lambda held: client.download(found, inside, held=held), name, Path(output or "."))
+        else:
+            _save(client.download(found, inside), name, output or ".")
 
 
 def _line(file: File) -> tuple[str, str, str, str]:
@@ -72,46 +81,109 @@ def _name(path: str) -> str:
     return os.fsdecode(ESCAPE.sub(lambda match: bytes([int(match[1], 16)]), last))
 
 
-def _save(pieces: Iterator[bytes], name: str, output: str, is_file: bool) -> None:
+def _save(pieces: Iterator[bytes], name: str, output: str) -> None:
+    """Prints a file, or unpacks a folder."""
     if output == "-":
         for piece in pieces:
             sys.stdout.buffer.write(piece)
         sys.stdout.buffer.flush()
         return
     place = Path(output)
+    with _told(place):
+        place.mkdir(parents=True, exist_ok=True)
+        _unpack(pieces, place)
+    say(f"- saved as {place / name}")
+
+
+@contextmanager
+def _told(place: Path) -> Iterator[None]:
     try:
-        if is_file:
-            place = place / name if place.is_dir() else place
-            _save_file(pieces, place)
-        else:
-            place.mkdir(parents=True, exist_ok=True)
-            _unpack(pieces, place)
-            place = place / name
+        yield
     except (OSError, tarfile.TarError) as error:
         raise Misused(f"{place} cannot be written: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _save_file(download: Callable[[Held], Iterator[bytes]], name: str, place: Path) -> None:
+    """Whole or not at all. What came of a download that broke off stays beside it, and the next one goes on there."""
+    with _told(place):
+        place = place / name if place.is_dir() else place
+        held, old = _begun(place)
+        pieces = download(held)
+        first = next(pieces, b"")  # with it one knows whether it goes on
+        part = place.with_name(f".{place.name}.{_named(held.mark) or os.getpid()}.part")
+        if old is not None and old != part:
+            old.unlink(missing_ok=True)
+        if held.begins:
+            say(f"- going on behind {_size(held.begins)}")
+        try:
+            with part.open("ab") as file:
+                _alone(file)
+                file.truncate(held.begins)
+                file.write(first)
+                for piece in pieces:
+                    file.write(piece)
+            part.replace(place)
+        finally:
+            if not _named(held.mark):
+                part.unlink(missing_ok=True)
     say(f"- saved as {place}")
 
 
-def _save_file(pieces: Iterator[bytes], place: Path) -> None:
-    """Whole or not at all."""
-    part = place.with_name(f".{place.name}.{os.getpid()}.part")
+def _begun(place: Path) -> tuple[Held, Path | None]:
+    """What an earlier download left there, its version told by its name."""
+    parts = [one for one in place.absolute().parent.glob(f".{glob.escape(place.name)}.*.part") if _mark(place, one)]
+    if not parts:
+        return Held(), None
+    part = place.with_name(max(parts, key=lambda one: one.stat().st_mtime).name)
+    return Held(part.stat().st_size, f"{QUOTE}{_mark(place, part)}{QUOTE}"), part
+
+
+def _mark(place: Path, part: Path) -> str:
+    return _named(f"{QUOTE}{part.name[len(place.name) + 2 : -len('.part')]}{QUOTE}")
+
+
+def _named(mark: str) -> str:
+    """A version as part of a name; empty where it cannot be."""
+    return mark.strip(QUOTE) if MARK.fullmatch(mark.strip(QUOTE)) else ""
+
+
+def _alone(file: IO[bytes]) -> None:
+    """Raises Misused where another download writes there."""
     try:
-        with part.open("wb") as file:
-            for piece in pieces:
-                file.write(piece)
-        part.replace(place)
-    finally:
-        part.unlink(missing_ok=True)
+        import fcntl  # here, so that all works where there are no such locks
+    except ImportError:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise Misused("It is being downloaded to that place already.") from None
 
 
 def _unpack(pieces: Iterator[bytes], folder: Path) -> None:
     """Each member as it comes. What would lie elsewhere, such as a link out of the folder, is left out and named."""
     with tarfile.open(fileobj=_Stream(pieces), mode="r|", errors="surrogateescape") as archive:
         for member in archive:
-            try:
-                archive.extract(member, folder, filter="data")
-            except tarfile.FilterError as error:
-                say(f"berth: left out: {error}")
+            if _stays(member, folder):
+                if hasattr(os, "getuid"):
+                    member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
+                member.mode &= 0o755
+                archive.extract(member, folder, **_FILTER)
+            else:
+                say(f"berth: left out: {clean(member.name)}, which would lie elsewhere")
+
+
+_FILTER: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+"""Python's own check; the first ones of 3.11 have none."""
+
+
+def _stays(member: tarfile.TarInfo, folder: Path) -> bool:
+    """Whether a file, a folder, or where a link leads lies in the folder, also behind links that were made before."""
+    home, place = os.path.realpath(folder), os.path.join(folder, member.name)
+    leads = [place]
+    if member.issym():
+        leads = [os.path.dirname(place), os.path.join(os.path.dirname(place), member.linkname)]
+    inside = all(os.path.commonpath((os.path.realpath(one), home)) == home for one in leads)
+    return inside and (member.isreg() or member.isdir() or member.issym())
 
 
 class _Stream(io.RawIOBase):

@@ -25,6 +25,7 @@ from portal.common.serializers import Answer
 from portal.jobs.sessions.downloads import ARCHIVE, BYTES, download, folder_open, listing_of
 from portal.jobs.sessions.folders import WAITING, folder_ask
 from portal.jobs.sessions.paths import LONGEST, path_bytes, path_text
+from portal.jobs.sessions.ranges import Asked
 
 LATEST_MS = 253_402_300_799_999
 """The last moment that a time in an answer can be."""
@@ -33,6 +34,17 @@ PATH = OpenApiParameter(
     {"type": "string", "maxLength": LONGEST},
     description="Below the job folder, as `path` of an answer has it; without it, the folder itself.",
 )
+PART = [
+    OpenApiParameter(
+        "Range", str, OpenApiParameter.HEADER,
+        description="One part of a file: `bytes=100-199`, `bytes=100-`, or `bytes=-100` for its end. Where several are "
+        "asked for, or a part of a folder, all of it comes, with 200.",
+    ),
+    OpenApiParameter(
+        "If-Range", str, OpenApiParameter.HEADER,
+        description="The `ETag` of an earlier answer: the part only of that version, else the whole file.",
+    ),
+]  # fmt: skip
 
 
 class FileAnswer(Answer):
@@ -99,19 +111,23 @@ class FileContentView(ApiView):
 
     content_negotiation_class = Unnegotiated
     pagination_class = None
-    problems = (409, 429, 503)
+    problems = (409, 416, 429, 503)
 
     @extend_schema(
-        operation_id="job_file_content", parameters=[PATH], responses={(200, BYTES): bytes, (200, ARCHIVE): bytes}
+        operation_id="job_file_content",
+        parameters=[PATH, *PART],
+        responses={(200, BYTES): bytes, (200, ARCHIVE): bytes, (206, BYTES): bytes},
     )
     def get(self, request: Request, job_id: int) -> HttpResponseBase:
         """A file as it is, or a folder as a tar archive (files, folders and links; whatever else there is is left
         out), to be saved: never shown by a browser. A download that breaks off has too few bytes for its
-        `Content-Length`, or an archive without its end. For those who may list the files."""
+        `Content-Length`, or an archive without its end. That of a file goes on with `Range: bytes=1048576-` and, in
+        `If-Range`, the `ETag` that it had: 206 with the rest, or 200 with the whole file where it is another by now.
+        For those who may list the files."""
         unknown_refuse(request, ["path"])
         path = _path(request)
         folder = folder_open(user=self.user, job_id=job_id, now=timezone.now())
-        return download(self.user, folder, path)
+        return download(self.user, folder, path, Asked.of(request))
 
 
 def _path(request: Request) -> bytes:

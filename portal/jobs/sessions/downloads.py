@@ -6,19 +6,23 @@ import math
 import re
 from datetime import datetime
 
+from django.http import HttpResponse, HttpResponseBase, JsonResponse
 from django.utils.http import content_disposition_header
 
-from nodes.protocol import FileEntry, FolderListing, ReadRequest
+from nodes.protocol import FileEntry, FolderListing, ListRequest, ReadRequest, SessionAnswer
 from portal.accounts.models import User
 from portal.accounts.rights import Action
 from portal.common.errors import Unavailable
+from portal.common.problems import MEDIA_TYPE, problem
 from portal.common.streaming import DOWNLOADS, Download
 from portal.jobs.selectors import JobFolder, job_folder, job_with_right
 from portal.jobs.services import files_read
 from portal.jobs.sessions.calling import SessionFailed
 from portal.jobs.sessions.folders import WAITING, Answered, folder_ask
+from portal.jobs.sessions.ranges import Asked, Outside, Part, mark_of, part_of
 
 ARCHIVE, BYTES = "application/x-tar", "application/octet-stream"
+WHOLE = Asked()
 NEVER_SHOWN = {"Content-Security-Policy": "sandbox; default-src 'none'", "X-Content-Type-Options": "nosniff"}
 
 
@@ -44,26 +48,58 @@ def listing_of(found: Answered, path: bytes) -> FolderListing:
     return FolderListing(entries=(entry,), more=False)
 
 
-def download(user: User, folder: JobFolder, path: bytes) -> Download:
-    """A file as it is, or a folder as an archive, to be saved and never shown. Raises Absent, Conflict, Unavailable,
-    TooManyAtOnce."""
+def download(user: User, folder: JobFolder, path: bytes, asked: Asked = WHOLE) -> HttpResponseBase:
+    """A file as it is, the part of it that is asked for, or a folder as an archive; to be saved and never shown. Raises
+    Absent, Conflict, Unavailable, TooManyAtOnce."""
     seat = DOWNLOADS.take(user.pk)
     try:
         with WAITING.take(user.pk):
-            found = folder_ask(folder, lambda mount: ReadRequest(mount=mount, path=path))
+            found, part = _opened(folder, path, asked)
+    except Outside as outside:
+        seat.give_back()
+        return _outside(outside.size)
     except BaseException:
         seat.give_back()
         raise
     session, is_folder = found.session, found.there.kind == "folder"
     session.until = math.inf  # as long as the seat
     answer = Download(
-        session.pieces(), seat=seat, let_go=session.close,
+        session.pieces(), seat=seat, let_go=session.close, status=200 if part is None else 206,
         content_type=ARCHIVE if is_folder else BYTES, headers=NEVER_SHOWN,
     )  # fmt: skip
     answer.headers["Content-Disposition"] = content_disposition_header(True, _name(folder, path, is_folder))
     if not is_folder:
-        answer.headers["Content-Length"] = str(found.there.size)
+        _tell_size(answer, found.there, part)
     return answer
+
+
+def _opened(folder: JobFolder, path: bytes, asked: Asked) -> tuple[Answered, Part | None]:
+    """What is sent, and which part of a file it is; None: all. A part is of the file that was looked at: one that is
+    written to in that moment is sent whole."""
+    part = None
+    if asked.span:
+        looked = folder_ask(folder, lambda mount: ListRequest(mount=mount, path=path, limit=1))
+        looked.session.close()
+        part = part_of(asked, looked.there)
+    if part is not None:
+        first, length = part.first, part.length
+        found = folder_ask(folder, lambda mount: ReadRequest(mount=mount, path=path, offset=first, length=length))
+        if (found.there.kind, mark_of(found.there)) == (looked.there.kind, mark_of(looked.there)):
+            return found, part
+        found.session.close()
+    return folder_ask(folder, lambda mount: ReadRequest(mount=mount, path=path)), None
+
+
+def _tell_size(answer: HttpResponseBase, there: SessionAnswer, part: Part | None) -> None:
+    answer.headers["Accept-Ranges"], answer.headers["ETag"] = "bytes", mark_of(there)
+    answer.headers["Content-Length"] = str(there.size if part is None else part.length)
+    if part is not None:
+        answer.headers["Content-Range"] = f"bytes {part.first}-{part.first + part.length - 1}/{there.size}"
+
+
+def _outside(size: int) -> HttpResponse:
+    told = problem(416, f"The file has {size} bytes, none of them there.")
+    return JsonResponse(told, status=416, content_type=MEDIA_TYPE, headers={"Content-Range": f"bytes */{size}"})
 
 
 def _name(folder: JobFolder, path: bytes, is_folder: bool) -> str:

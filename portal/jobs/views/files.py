@@ -25,6 +25,7 @@ from portal.jobs.sessions.calling import SessionFailed
 from portal.jobs.sessions.downloads import NEVER_SHOWN, download, folder_open
 from portal.jobs.sessions.folders import WAITING, Answered, folder_ask
 from portal.jobs.sessions.paths import path_bytes, path_text
+from portal.jobs.sessions.ranges import Asked
 
 T = TypeVar("T")
 NAMES_LISTED = 500
@@ -196,7 +197,7 @@ def _image_type(head: bytes) -> str | None:
 def job_file_download(request: PageRequest, job_id: int) -> HttpResponseBase:
     """A file, or a folder as an archive, to be saved."""
     folder, path = _asked(request, job_id)
-    return download(request.user, folder, path)
+    return download(request.user, folder, path, Asked.of(request))
 
 
 @login_required

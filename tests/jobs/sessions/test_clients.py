@@ -137,5 +137,13 @@ def test_the_command_lists_and_downloads_whatever_names_there_are(
     at.berth("files", job, "out/", "-o", "home")
     assert (at.home / "home" / "out" / "a\x1b[2J\nb").read_text() == "escapes"
     assert not (at.home / "home" / "out" / "evil").is_symlink(), "a link out of the folder is left out"
+    for name, version in (("big", None), ("other", "1-a")):
+        (out / name).write_bytes(b"0123456789")
+        version = version or f"{(out / name).stat().st_mtime_ns // 1_000_000:x}-a"
+        (at.home / f".{name}.{version}.part").write_bytes(b"abcd")
+        at.berth("files", job, f"out/{name}", "-d")
+    assert (at.home / "big").read_bytes() == b"abcd456789", "what came of a broken download is not asked for again"
+    assert (at.home / "other").read_bytes() == b"0123456789", "of another version it is of no use"
+    assert not list(at.home.glob(".*.part"))
     assert "There is no such file" in at.berth("files", job, "nothing", code=66)
     assert "cannot be written" in at.berth("files", job, "out/%FF", "-o", "no/such/folder", code=78)

@@ -13,10 +13,13 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from berth import AsyncClient, Client, NotFound
+from berth import AsyncClient, BadAnswer, Client, Held, NotFound
+from tests.support.proxy import CuttingProxy
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.jobs.sessions.conftest import Running
     from tests.support.live_web import LiveWeb
 
@@ -101,6 +104,49 @@ def test_a_file_comes_as_it_is_to_be_saved_and_never_shown(running: Running, api
     assert answer.headers["Content-Disposition"] == 'attachment; filename="page.html"'
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert "sandbox" in answer.headers["Content-Security-Policy"]
+
+
+PARTS = {
+    "bytes=0-9": (206, 0, 10), "bytes=290-": (206, 290, 300), "bytes=-7": (206, 293, 300), "bytes=-900": (206, 0, 300),
+    "bytes=5-5": (206, 5, 6), "bytes=299-9999": (206, 299, 300),
+    "bytes=9-5": (200, 0, 300), "bytes=1-2,5-6": (200, 0, 300), "lines=1-2": (200, 0, 300), "bytes=-": (200, 0, 300),
+    "bytes=300-": (416, 0, 0), "bytes=-0": (416, 0, 0),
+}  # fmt: skip
+
+
+def test_a_part_of_a_file_comes_by_its_range_and_what_is_none_is_told(running: Running, api: Any) -> None:
+    content = bytes(number % 251 for number in range(300))
+    (running.folder / "model.pt").write_bytes(content)
+    path = f"jobs/{running.job.pk}/files/content?path=model.pt"
+    for asked, (status, first, end) in PARTS.items():
+        answer = api.call("GET", path, Range=asked)
+        assert answer.status_code == status, asked
+        if status == 416:
+            assert answer.headers["Content-Range"] == "bytes */300"
+            assert json.loads(answer.content)["detail"] == "The file has 300 bytes, none of them there."
+            continue
+        assert body(answer) == content[first:end], asked
+        assert answer.headers["Content-Length"] == str(end - first)
+        expected = f"bytes {first}-{end - 1}/300" if status == 206 else None
+        assert (answer.headers.get("Content-Range"), answer.headers["Accept-Ranges"]) == (expected, "bytes")
+        answer.close()
+
+
+def test_a_part_is_of_the_version_that_one_has_or_the_whole_file_comes(running: Running, api: Any) -> None:
+    file, path = running.folder / "model.pt", f"jobs/{running.job.pk}/files/content?path=model.pt"
+    file.write_bytes(b"0123456789")
+    first = api.call("GET", path)
+    mark = first.headers["ETag"]
+    first.close()
+    same = api.call("GET", path, Range="bytes=4-", If_Range=mark)
+    assert (same.status_code, body(same)) == (206, b"456789")
+    file.write_bytes(b"abcdefghijkl")
+    other = api.call("GET", path, Range="bytes=4-", If_Range=mark)
+    assert (other.status_code, body(other)) == (200, b"abcdefghijkl")
+    folder = api.call("GET", f"jobs/{running.job.pk}/files/content", Range="bytes=4-")
+    assert (folder.status_code, "ETag" in folder.headers) == (200, False)
+    for one in (same, other, folder):
+        one.close()
 
 
 def test_a_folder_comes_as_an_archive(running: Running, api: Any) -> None:
@@ -248,6 +294,35 @@ def test_a_download_that_nobody_reads_to_its_end_is_let_go(running: Running, web
         assert next(pieces)
     with Redis.from_url(settings.REDIS_URL) as redis:
         wait_until(lambda: not redis.keys("berth:node:*:session:*:up"), "the session to end", deadline_s=20)
+
+
+def test_a_download_goes_on_where_the_connection_broke_and_says_when_the_file_is_another(
+    running: Running, web: LiveWeb, tmp_path: Path
+) -> None:
+    content = os.urandom(8_000_000)
+    file = running.folder / "big"
+    file.write_bytes(content)
+    proxy, token = CuttingProxy(f"http://{web.host}"), token_of(running.world.user)
+    with contextlib.closing(proxy), Client(proxy.url, token, trust_env=False) as client:
+        seen = b""
+        for piece in client.download(running.job.pk, "big"):
+            seen += piece
+            if proxy.accepted < 3:
+                proxy.cut()
+        assert seen == content
+        assert proxy.accepted == 3
+        held = Held(8_000_000 - 5, api_of(running.world.user).call(
+            "GET", f"jobs/{running.job.pk}/files/content?path=big"
+        ).headers["ETag"])  # fmt: skip
+        assert (b"".join(client.download(running.job.pk, "big", held=held)), held.begins) == (content[-5:], 7_999_995)
+        assert (list(client.download(running.job.pk, "big", held=held)), held.size) == ([], 8_000_000)
+        pieces = client.download(running.job.pk, "big")
+        next(pieces)
+        file.write_bytes(content[1:])
+        proxy.cut()
+        with pytest.raises(BadAnswer, match="was changed while"):
+            list(pieces)
+        assert (b"".join(client.download(running.job.pk, "big", held=held)), held.begins) == (content[1:], 0)
 
 
 async def test_the_python_clients_list_and_download_page_by_page(running: Running, web: LiveWeb) -> None:
