@@ -39,7 +39,16 @@ server=$(command -v sshd) || none "its image has no SSH server: install openssh-
 maker=$(command -v ssh-keygen) || none "its image has no ssh-keygen: install openssh-client in it"
 user=$(id -un) || none "the image has no name for its user"
 rm -rf "$folder"; mkdir -m 700 "$folder" || none "its /tmp cannot be written"
-"$maker" -q -t ed25519 -N '' -C '' -f "$folder/host_key" >/dev/null 2>&1 || none "ssh-keygen made no host key"
+left=100 shared=/tmp/.berth-job-ssh/key
+while [ -n "${BERTH_JOB_SSH-}" ] && [ ! -s $shared ] && [ $left -gt 0 ]; do
+  left=$((left - 1)); sleep 0.1 2>/dev/null || sleep 1
+done
+if [ -n "${BERTH_JOB_SSH-}" ] && [ -s $shared ]; then
+  cp $shared "$folder/host_key" && "$maker" -y -f "$folder/host_key" >"$folder/host_key.pub"
+else
+  "$maker" -q -t ed25519 -N '' -C '' -f "$folder/host_key" >/dev/null 2>&1
+fi
+[ -s "$folder/host_key.pub" ] || none "ssh-keygen made no host key"
 if [ "$(id -u)" = 0 ]; then
   mkdir -p -m 755 /run/sshd
   if [ -d /etc/profile.d ]; then

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
 from nodes.protocol import Phase, SshServer
 from portal.accounts.keys import ssh_key_add, ssh_key_remove, ssh_keys_of
@@ -13,6 +15,7 @@ from portal.accounts.models import User
 from portal.clusters.models import Node
 from portal.clusters.services import member_set
 from portal.jobs.models import Job, JobEvent, TaskAttempt
+from portal.jobs.services.job_ssh import public_line
 from portal.jobs.spec import SpecInvalid, parse
 from tests.support.cast import person
 from tests.support.pages import Browser
@@ -29,6 +32,9 @@ OF_JOB = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAICAgICAgICAgICAgICAgICAgICAgICAg
 OPEN = SshServer(user="root", host_key=DESK)
 
 
+PRIVATE = re.compile("-----BEGIN.*?END OPENSSH PRIVATE KEY-----\n", re.DOTALL)
+
+
 def extras(**parameters: Any) -> dict[str, Any]:
     plugin = {"plugin": "ssh", "parameters": {"jobssh": True, **parameters}}
     return {"gangAllocation": True, "com.microsoft.pai.runtimeplugin": [plugin]}
@@ -41,7 +47,7 @@ def world() -> World:
 
 @pytest.fixture
 def node(world: World) -> ScriptedNode:
-    return world.node("gpu01", gpus=4)
+    return world.node("gpu01", gpus=8)
 
 
 def running(world: World, **changes: Any) -> tuple[Job, TaskAttempt]:
@@ -79,6 +85,26 @@ def test_the_keys_of_the_profile_as_they_are_now_and_the_jobs_own_go_with_the_or
     node.finish()
     world.settle()
     assert [one.ssh for one in node.desired().orders] in ([], [None])
+
+
+def test_the_tasks_of_one_attempt_share_a_key_that_opens_no_other(world: World, node: ScriptedNode) -> None:
+    for name in ("first", "second"):
+        world.submit(name=name, instances=2, extras=extras(sshbarrier=True))
+    world.submit(name="alone", extras=extras(sshbarrier=True))
+    world.settle()
+    let_in: dict[str, set[str]] = {}
+    for order in node.desired().orders:
+        spec = node.spec(order)
+        assert order.ssh is not None
+        let_in.setdefault(spec.job, set()).update(order.ssh.keys)
+        alone = spec.job == "alice/alone#1"
+        assert ("Host worker-1\n" not in spec.script) is ("BERTH_JOB_SSH" not in spec.env) is alone
+        if not alone:
+            pem = PRIVATE.search(spec.script)
+            assert pem is not None
+            assert order.ssh.keys == (public_line(load_ssh_private_key(pem[0].encode(), None)),)  # type: ignore[arg-type]
+    assert sorted(len(keys) for keys in let_in.values()) == [0, 1, 1]
+    assert len(set().union(*let_in.values())) == 2
 
 
 def test_a_job_that_does_not_ask_is_given_no_server(world: World, node: ScriptedNode) -> None:

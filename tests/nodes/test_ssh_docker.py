@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from nodes.protocol import MARK, ContainerReport, Phase, SshAccess, SshServer
+from portal.jobs.services.environment import Peer
 from tests.nodes.portal_side import PortalSide, spec_of
 from tests.support.docker_engine import DockerEngine
 from tests.support.processes import free_port
 from tests.support.ssh_image import ssh_image
 from tests.support.waiting import wait_until
+from tests.support.world import job_file
 
 pytestmark = pytest.mark.docker
 
@@ -102,3 +104,23 @@ def test_a_task_whose_image_has_no_server_runs_on_and_says_why(portal: PortalSid
     assert task.ssh == SshServer(message="its image has no SSH server: install openssh-server in it")
     wait_until(lambda: "begun" in portal.output(task.attempt), "its output")
     assert "no SSH into this task: its image has no SSH server" in told(portal, task)
+
+
+def test_the_tasks_of_a_job_wait_for_each_other_and_know_each_other_by_name(portal: PortalSide, image: str) -> None:
+    from portal.jobs.services.job_ssh import job_key, job_ssh_script, public_line
+    from portal.jobs.spec import parse
+
+    plugin = {"plugin": "ssh", "parameters": {"jobssh": True, "sshbarrier": True, "sshbarrierTimeout": 1}}
+    spec = parse(job_file(instances=2, extras={"com.microsoft.pai.runtimeplugin": [plugin]}))
+    peers = [Peer("worker", rank, rank, "127.0.0.1", {"ssh": (free_port(),)}, 0) for rank in range(2)]
+    tasks = []
+    for me in peers:
+        among = job_ssh_script(spec, key=job_key(1), me=me, peers=peers)
+        script = f"{among}ssh worker-{1 - me.index} 'echo in $PAI_TASK_INDEX'; sleep 600"
+        env = {"BERTH_JOB_SSH": "1", "PAI_TASK_INDEX": str(me.index)}
+        one = spec_of(script, image=image, network="host", ports=dict(me.ports), env=env, index=me.index)
+        portal.ssh[one.attempt] = SshAccess(port=me.ports["ssh"][0], keys=(public_line(job_key(1)),))
+        tasks.append(portal.order(one, Phase.RUN))
+    for index, attempt in enumerate(tasks):
+        portal.wait(attempt, lambda report: portal.output(report.attempt))
+        assert portal.output(attempt) == f"in {1 - index}\n"

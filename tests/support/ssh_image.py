@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.support import images
 from tests.support.docker_engine import DockerEngine
 
-SSH = "berth-test/ssh:1"
+SSH = "berth-test/ssh:2"
 DOWNLOAD = ["apt-get", "-o", "APT::Sandbox::User=root", "-qq", "download", "openssh-server", "libwrap0"]
 
 
@@ -29,9 +29,12 @@ def build_ssh(root: Path) -> None:
             target = root / "usr" / Path(*found.parts[found.parts.index("usr") + 1 :])
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(found, target)
-    maker = Path(shutil.which("ssh-keygen") or "/usr/bin/ssh-keygen")
-    images.place(root, maker)
-    images.place_libraries(root, [maker, server, *root.glob("usr/lib/openssh/sshd*"), *root.glob("usr/lib/*/libwrap*")])
+    clients = [Path(shutil.which(name) or f"/usr/bin/{name}") for name in ("ssh", "ssh-keygen")]
+    for client in clients:
+        images.place(root, client)
+    images.place_libraries(
+        root, [*clients, server, *root.glob("usr/lib/openssh/sshd*"), *root.glob("usr/lib/*/libwrap*")]
+    )
     with (root / "etc/passwd").open("a") as passwd:
         passwd.write("sshd:x:100:65534::/run/sshd:/usr/sbin/nologin\n")
 

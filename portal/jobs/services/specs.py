@@ -16,6 +16,7 @@ from portal.common.sealing import unseal
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
 from portal.jobs.selectors import job_folder_path
 from portal.jobs.services.environment import Facts, Peer, environment
+from portal.jobs.services.job_ssh import JOB_SSH_VARIABLE, job_key, job_ssh_script
 from portal.jobs.spec import JobSpec, StorageMount, TaskRoleSpec, render_auth, render_script
 
 WORKDIR = "/workspace"
@@ -121,6 +122,8 @@ def container_spec(facts: AttemptFacts, row: TaskAttempt, gpus: Sequence[HeldGpu
             workdir=WORKDIR, grace_s=grace,
         )
     )  # fmt: skip
+    among = _job_ssh(facts, me)
+    env |= {JOB_SSH_VARIABLE: "1"} if among else {}
     return ContainerSpec(
         attempt=str(row.pk),
         job=job.label,
@@ -128,7 +131,7 @@ def container_spec(facts: AttemptFacts, row: TaskAttempt, gpus: Sequence[HeldGpu
         index=row.task.index,
         image=role.image.uri,
         digest=row.pinned_digest or None,
-        script=render_script(role, facts.secrets),
+        script=among + render_script(role, facts.secrets),
         env=env,
         gpus=tuple(gpu.uuid for gpu in gpus),
         limits=_limits(role),
@@ -149,6 +152,12 @@ def container_spec(facts: AttemptFacts, row: TaskAttempt, gpus: Sequence[HeldGpu
         auth=_auth(role, facts.secrets),
         code=_code(job),
     )
+
+
+def _job_ssh(facts: AttemptFacts, me: Peer) -> str:
+    if facts.spec.job_ssh(me.role) is None:
+        return ""
+    return job_ssh_script(facts.spec, key=job_key(facts.attempt.pk), me=me, peers=facts.peers)
 
 
 def _code(job: Job) -> Code | None:

@@ -10,6 +10,7 @@ from nodes.protocol import ContainerReport, SshAccess
 from portal.accounts.keys import ssh_lines
 from portal.common.public_keys import NoPublicKey, public_key_parse
 from portal.jobs.models import Job, TaskAttempt
+from portal.jobs.services.job_ssh import job_key, public_line
 from portal.jobs.spec import JobSpec
 
 SSH_PORT = "ssh"
@@ -21,21 +22,23 @@ _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
 
 
 def ssh_accesses(attempts: Iterable[UUID]) -> dict[UUID, SshAccess]:
-    """By what these task attempts are reached: their port, the keys that their owner's profile has now, and those of
-    the job's file; no key where the owner's account is disabled. Three queries; none for none."""
+    """By what these task attempts are reached: their port, the keys that their owner's profile has now and those of the
+    job's file (none where the account is disabled), and the job's own for its other tasks. Three queries, none for
+    none."""
     ids = list(attempts)
     if not ids:
         return {}
-    runs = TaskAttempt.objects.filter(pk__in=ids).values_list("pk", "ports", "task__role__name", "job_attempt__job")
-    rows = list(runs)
+    columns = ("pk", "ports", "task__role__name", "job_attempt__job", "job_attempt")
+    rows = list(TaskAttempt.objects.filter(pk__in=ids).values_list(*columns))
     jobs = Job.objects.filter(pk__in={row[3] for row in rows}).select_related("user").only("spec", "user__is_active")
     by_id = {job.pk: (JobSpec.from_json(job.spec), job.user) for job in jobs}
     stored = ssh_lines(users={user.pk for _, user in by_id.values() if user.is_active})
     accesses = {}
-    for key, ports, role, job in rows:
+    for key, ports, role, job, attempt in rows:
         spec, user = by_id[job]
         keys = _keys(spec.ssh_keys(role), stored.get(user.pk, [])) if user.is_active else ()
-        accesses[key] = SshAccess(port=ports[SSH_PORT][0], keys=keys)
+        among = (public_line(job_key(attempt)),) if spec.task_count > 1 and spec.job_ssh(role) else ()
+        accesses[key] = SshAccess(port=ports[SSH_PORT][0], keys=(*among, *keys))
     return accesses
 
 

@@ -147,6 +147,13 @@ class RuntimePlugin:
         return self.parameters.get("jobssh") is not False or "userssh" in self.parameters
 
     @property
+    def barrier_s(self) -> int:
+        """How long a task waits for SSH to the others before its own commands; 0: it does not."""
+        if self.parameters.get("sshbarrier") is not True:
+            return 0
+        return 60 * int(self.parameters.get("sshbarrierTimeout") or 30)
+
+    @property
     def ssh_keys(self) -> list[str]:
         """The lines of `userssh` that are no comments."""
         given = self.parameters.get("userssh") if self.plugin == "ssh" else None
@@ -218,6 +225,11 @@ class JobSpec:
     def asks_ssh(self, role: str) -> bool:
         """Whether the tasks of this role shall be reached by SSH."""
         return any(plugin.asks_ssh for plugin in self.plugins if plugin.is_of(role))
+
+    def job_ssh(self, role: str) -> RuntimePlugin | None:
+        """The wish that tasks of this role and the others reach each other by SSH."""
+        wishes = (one for one in self.plugins if one.plugin == "ssh" and one.is_of(role))
+        return next((one for one in wishes if one.parameters.get("jobssh") is not False), None)
 
     def ssh_keys(self, role: str) -> list[str]:
         """Lines that the file itself gives as public keys for this role."""
