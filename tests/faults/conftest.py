@@ -6,6 +6,7 @@ from contextlib import closing
 import pytest
 
 from tests.support.docker_engine import DockerEngine
+from tests.support.migrated import postgres_copy
 from tests.support.person import Person, alice
 from tests.support.postgres import PostgresServer
 from tests.support.services import Services
@@ -24,7 +25,7 @@ def shaky_stack(services: Services, postgres: PostgresServer, running_docker: Do
         Agent(name="gpu01", ports="22000-22499", env=OF_AGENTS),
         Agent(name="gpu02", ports="22500-22999", env=OF_AGENTS),
     ]
-    url = postgres.create_database(f"shaky_{len(services.stacks)}")
+    url = postgres_copy(postgres, f"shaky_{len(services.stacks)}")
     made = Stack(services, database_url=url, docker_url=running_docker.url, agents=agents, env=SHORT)
     with closing(made):
         made.start()

@@ -6,6 +6,7 @@ from contextlib import closing
 import pytest
 
 from tests.faults.scheduling import SchedulerFaults
+from tests.support.migrated import postgres_copy
 from tests.support.postgres import PostgresServer
 from tests.support.services import Services
 from tests.support.stack import Agent, Stack
@@ -14,7 +15,7 @@ from tests.support.stack import Agent, Stack
 @pytest.fixture(scope="module")
 def stack(services: Services, postgres: PostgresServer) -> Iterator[Stack]:
     agents = [Agent(name="here", runtime="process")]
-    with closing(Stack(services, database_url=postgres.create_database("scheduler"), agents=agents)) as made:
+    with closing(Stack(services, database_url=postgres_copy(postgres, "scheduler"), agents=agents)) as made:
         made.start()
         yield made
 

@@ -17,6 +17,7 @@ import pytest
 from berth import NotValid
 from tests.support import images
 from tests.support.docker_engine import DockerEngine
+from tests.support.migrated import postgres_copy
 from tests.support.person import Person
 from tests.support.postgres import PostgresServer
 from tests.support.services import Services
@@ -64,7 +65,7 @@ def two_vcs(services: Services, postgres: PostgresServer, running_docker: Docker
         Agent(name="carol", gpus="simulated:1xK80-12GB", ports="23000-23499"),
         Agent(name="dan", gpus="simulated:1xK80-12GB", ports="23500-23999"),
     ]
-    url = postgres.create_database(f"lab6_{len(services.stacks)}")
+    url = postgres_copy(postgres, f"lab6_{len(services.stacks)}")
     made = Stack(services, database_url=url, docker_url=running_docker.url, agents=agents)
     with closing(made):
         make_image(running_docker)

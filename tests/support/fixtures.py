@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.support import browser, images, parts
 from tests.support.docker_engine import DockerEngine
+from tests.support.migrated import postgres_copy, sqlite_copy
 from tests.support.postgres import PostgresServer
 from tests.support.redis_server import RedisServer
 from tests.support.services import SERVICES, Services
@@ -58,13 +59,14 @@ def _redis_under_django(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(request: pytest.FixtureRequest, services: Services) -> None:
-    """Start the database that Django's test cases run on; SQLite as a file, as in real use."""
+    """Start the database that Django's test cases run on, migrated already; SQLite as a file, as in real use."""
     from django.db import connection
 
     if parts.database() == "postgresql":
-        request.getfixturevalue("postgres")
+        postgres_copy(request.getfixturevalue("postgres"), f"test_{connection.settings_dict['NAME']}")
     else:
         connection.settings_dict["TEST"]["NAME"] = str(services.folder / "test.sqlite3")
+        sqlite_copy(services.folder / "test.sqlite3")
 
 
 @pytest.fixture(scope="session")
@@ -99,7 +101,7 @@ def torch_image(docker_engine: DockerEngine) -> str:
 def stack(services: Services, postgres: PostgresServer, running_docker: DockerEngine) -> Iterator[Stack]:
     """The whole of Berth on PostgreSQL and a Docker Engine, with two nodes of four simulated GPUs each; one for all
     tests of a file."""
-    database_url = postgres.create_database(f"stack_{len(services.stacks)}_{time.monotonic_ns()}")
+    database_url = postgres_copy(postgres, f"stack_{len(services.stacks)}_{time.monotonic_ns()}")
     made = Stack(services, database_url=database_url, docker_url=running_docker.url)
     with closing(made):
         made.start()
@@ -111,7 +113,7 @@ def stack(services: Services, postgres: PostgresServer, running_docker: DockerEn
 def embedded_stack(services: Services) -> Iterator[Stack]:
     """The whole of Berth as `make demo` runs it: SQLite, one node with the process runtime."""
     agents = [Agent(name="here", runtime="process")]
-    made = Stack(services, database_url=f"sqlite:///{services.new_folder('sqlite')}/berth.sqlite3", agents=agents)
+    made = Stack(services, database_url=sqlite_copy(services.new_folder("sqlite") / "berth.sqlite3"), agents=agents)
     with closing(made):
         made.start()
         yield made

@@ -68,11 +68,29 @@ class PostgresServer:
         self.kill()
         self.start()
 
-    def create_database(self, name: str) -> str:
-        """A new empty database. Returns its URL."""
+    def create_database(self, name: str, *, like: str = "template1") -> str:
+        """A new database, empty or a copy. Returns its URL."""
+        words = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(like))
         with self._connect() as connection:
-            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+            connection.execute(words)
         return self.url(name)
+
+    def has_database(self, name: str) -> bool:
+        with self._connect() as connection:
+            return connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone() is not None
+
+    def dump(self, name: str, to: Path) -> None:
+        self._run("pg_dump", "--no-owner", "--file", str(to), self.url(name))
+
+    def restore(self, name: str, file: Path) -> None:
+        quiet = ["--no-psqlrc", "--quiet", "--output=/dev/null"]
+        self._run("psql", *quiet, "--set=ON_ERROR_STOP=1", "--single-transaction", "--file", str(file), self.url(name))
+
+    def _run(self, *words: str) -> None:
+        binaries = postgres_binaries()
+        assert binaries, "PostgreSQL is not installed"
+        done = subprocess.run([binaries / words[0], *words[1:]], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{words[0]} failed:\n{done.stderr}"
 
     def drop_database(self, name: str) -> None:
         with self._connect() as connection:

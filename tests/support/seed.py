@@ -1,9 +1,9 @@
 """Prepares a stack's database through the portal's own services; run as `python -m tests.support.seed`.
 
-Reads {"nodes": {name: public key}, "jobs_root": path} from standard input. Migrates, makes the users of USERS with a
-token each, the virtual clusters, the nodes and the storage of job folders, and prints {"tokens": {user: secret},
-"portal_public_key": text} as one line. Then waits until every node reports, shares the GPUs equally between the
-virtual clusters, and ends.
+Reads {"nodes": {name: public key}, "jobs_root": path} from standard input. Migrates an empty database, makes the users
+of USERS with a token each, the virtual clusters, the nodes and the storage of job folders, and prints
+{"tokens": {user: secret}, "portal_public_key": text} as one line. Then waits until every node reports, shares the GPUs
+equally between the virtual clusters, and ends.
 """
 
 import json
@@ -55,11 +55,13 @@ def people(given: dict[str, Any], now: datetime) -> dict[str, Any]:
 
 
 def prepare() -> None:
-    """Migrations, and the pages' files where this test run has not collected them yet."""
+    """Migrations where there are no tables yet, and the pages' files where this run has not collected them yet."""
     from django.conf import settings
     from django.core.management import call_command
+    from django.db import connection
 
-    call_command("migrate", verbosity=0)
+    if not connection.introspection.table_names():
+        call_command("migrate", verbosity=0)
     if not settings.STATIC_ROOT.exists():
         call_command("collectstatic", interactive=False, verbosity=0)
 
