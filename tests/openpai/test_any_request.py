@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import schemathesis
 import yaml
 from django.core.management import call_command
 from pytest_django.plugin import DjangoDbBlocker
@@ -20,7 +19,7 @@ from tests.jobs.spec.builders import OPENPAI
 from tests.openpai import contract
 from tests.openpai.conftest import Pai
 from tests.support.cast import person
-from tests.support.fuzz import SOME
+from tests.support.fuzz import SOME, from_document
 from tests.support.live_web import LiveWeb, live_web
 from tests.support.world import World
 
@@ -34,7 +33,7 @@ def document() -> dict[str, Any]:
     return made
 
 
-schema = schemathesis.openapi.from_dict(document())
+schema = from_document(document())
 
 
 @pytest.fixture(scope="module")
