@@ -43,7 +43,7 @@ examples: $(DONE)/dev ## ask the REST API anew for the examples of its document
 	@BERTH_TEST_RECORD=1 BERTH_TEST_DATABASE=sqlite $(BIN)/python -m pytest -q tests/common/test_examples.py
 
 soak: engine $(DONE)/languages frontend/dist/.built ## the tests that take hours
-	@BERTH_TEST_DATABASE=sqlite $(BIN)/python -m pytest -m "database and edge and not fuzz and not soak"
+	@BERTH_TEST_DATABASE=sqlite $(BIN)/python -m pytest -m "database and once and not fuzz and not soak"
 	@BERTH_TEST_EXAMPLES=200 $(BIN)/python -m pytest -m fuzz
 	@$(BIN)/python -m pytest -m soak
 

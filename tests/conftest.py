@@ -1,6 +1,8 @@
 """Wiring of the test run: what Django reads, where the services come from, what is told at the end."""
 
+import gc
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +13,20 @@ from tests.support.services import SERVICES, Services
 
 pytest_plugins = ["tests.support.fixtures"]
 
-EDGE = ("client/", "common/test_examples.py", "notices/", "openpai/", "jobs/logs/", "jobs/pages/", "jobs/sessions/")
-"""Tests of what stands over services and selectors, whose own tests run on both databases; that every page opens is
-tried on both as well."""
+ON_BOTH = (
+    *("accounts/test_audit", "accounts/test_pages_seen", "accounts/test_rights", "accounts/test_tokens"),
+    *("clusters/test_api", "clusters/test_gpus", "clusters/test_quotas", "clusters/test_topology"),
+    *("clusters/test_vc_lists", "common/test_prepared", "common/test_problems", "common/test_row_versions"),
+    *("dispatch/test_fill", "dispatch/test_job_ends", "dispatch/test_job_life"),
+    *("dispatch/test_overtaken", "dispatch/test_snapshot", "dispatch/test_starting_together", "dispatch/test_usage"),
+    *("dispatch/test_waits", "faults/", "jobs/api/test_jobs", "jobs/api/test_lists", "jobs/api/test_submit"),
+    *("jobs/idle/test_minutes", "jobs/test_order", "jobs/usage/test_folding", "jobs/usage/test_gpu_hours"),
+)
+"""Tests of what the databases do each in their own way: transactions, locks, rows read in bulk, sums, order; and the
+walks through every operation and page, which put each query to both. The others ask for what Berth makes of it."""
+
+FROM_DOCUMENTS = ("common/test_openapi.py", "openpai/test_any_request.py")
+"""Where each operation of a document makes a test: most of the time that it takes to find all tests."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,6 +48,27 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.reuse_db = True  # the server and its folder go with the run: nothing to drop
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files in which `-m` wants nothing are not even read."""
+    chosen, name = config.option.markexpr, _below_tests(collection_path, config)
+    if collection_path.suffix != ".py" or not name:
+        return None
+    if "not once" in chosen and not name.startswith(ON_BOTH):
+        return True
+    return True if name in FROM_DOCUMENTS and ("not fuzz" in chosen or "not database" in chosen) else None
+
+
+def pytest_collection_finish() -> None:
+    # As in the web process: what is there now stays, and is not gone through again and again.
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+
+
+def _below_tests(path: Path, config: pytest.Config) -> str:
+    tests = config.rootpath / "tests"
+    return path.relative_to(tests).as_posix() if path.is_relative_to(tests) else ""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what runs once on each database and what makes things fail, so that `-m` can choose it.
@@ -47,8 +81,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("faults")
         if uses_database(item):
             item.add_marker("database")
-            if item.path.relative_to(item.config.rootpath / "tests").as_posix().startswith(EDGE):
-                item.add_marker("edge")
+            if not _below_tests(item.path, item.config).startswith(ON_BOTH):
+                item.add_marker("once")
             if isinstance(item, pytest.Function) and has_world(item):
                 item.fixturenames.insert(0, "transactional_db")
 
