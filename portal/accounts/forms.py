@@ -56,13 +56,13 @@ class TokenForm(forms.Form):
         label=_("What it is for"), max_length=100, widget=forms.TextInput({**_TEXT, "placeholder": _("laptop")})
     )
     scope = forms.ChoiceField(
-        label=_("What it may do"),
+        label=_("Permissions"),
         choices=Scope.choices,
         initial=Scope.SUBMIT,
         widget=forms.Select({"class": "form-select"}),
     )
     days = forms.TypedChoiceField(
-        label=_("Ends after"),
+        label=_("Expires after"),
         coerce=int,
         choices=[(30, _("30 days")), (90, _("90 days")), (365, _("1 year")), (0, _("never"))],
         initial=90,
@@ -117,7 +117,7 @@ class AuditForm(forms.Form):
         widget=forms.Select({"class": "form-select"}),
     )
     target = forms.CharField(
-        label=_("To what, exactly"), required=False, max_length=255, widget=forms.TextInput(_SEARCH)
+        label=_("Target, exactly"), required=False, max_length=255, widget=forms.TextInput(_SEARCH)
     )
     vc = forms.CharField(label=_("Virtual cluster"), required=False, max_length=64, widget=forms.TextInput(_SEARCH))
     since = forms.DateField(

@@ -38,7 +38,7 @@ def _why(none: NoPublicKey) -> str:
             "key_size": none.bits,
             "least_rsa_bits": LEAST_RSA_BITS,
         }
-    return gettext("this is no public SSH key; it is the content of a file that ends with .pub")
+    return gettext("this is not a public SSH key; it is the content of a file that ends with .pub")
 
 
 def _refused(message: str) -> Invalid:
@@ -84,7 +84,7 @@ def ssh_key_add(*, user: User, name: str, public: str, now: datetime) -> SshKey:
             )  # fmt: skip
             audit_write(Audited.SSH_KEY, actor=user.username, target=user.username, now=now, after=_told(key))
     except IntegrityError:
-        raise Conflict(gettext("This key is stored already.")) from None
+        raise Conflict(gettext("You have added this key already.")) from None
     return key
 
 

@@ -128,7 +128,7 @@ class ConfigurationForm(forms.Form):
             typed["document"] = text
             typed["parsed"] = yaml.load(text, Loader=_Plain)  # noqa: S506  # a safe loader, and less
         except UnicodeDecodeError:
-            raise forms.ValidationError({"file": _("This is no text in UTF-8.")}) from None
+            raise forms.ValidationError({"file": _("This is not UTF-8 text.")}) from None
         except (yaml.YAMLError, RecursionError, ValueError) as error:
             message = _("This is no YAML: %(why)s") % {"why": str(error) or _("nested too deeply")}
             raise forms.ValidationError({"document": message}) from None

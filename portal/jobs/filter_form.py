@@ -20,7 +20,7 @@ GROUPS = {"live": JOB_LIVE, "over": JOB_OVER}
 EVERYBODYS = [
     (_("All"), ""),
     (_("Mine"), "mine=on"),
-    (_("Mine, not over yet"), "mine=on&state=live"),
+    (_("Mine, unfinished"), "mine=on&state=live"),
     (_("Mine that failed"), "mine=on&state=failed"),
 ]
 """Views that are there before one saves any: their names and filters."""
@@ -47,7 +47,7 @@ class JobFilterForm(forms.Form):
     state = forms.MultipleChoiceField(
         label=_("State"),
         required=False,
-        choices=[("live", _("Not over yet")), ("over", _("Over")), *JobState.choices],
+        choices=[("live", _("Unfinished")), ("over", _("Finished")), *JobState.choices],
         widget=forms.CheckboxSelectMultiple(_CHECKS),
     )
     priority = forms.MultipleChoiceField(

@@ -158,7 +158,7 @@ class TemplateForm(_TemplateForm):
     def __init__(self, data: Any = None, *, user: User, **more: Any) -> None:
         super().__init__(data, **more)
         homes = template_homes(user=user)
-        choices = [("private", _("I alone")), *((f"vc:{vc}", _("Members of %s") % vc) for vc in homes.vcs)]
+        choices = [("private", _("Only me")), *((f"vc:{vc}", _("Members of %s") % vc) for vc in homes.vcs)]
         field = self.fields["home"]
         assert isinstance(field, forms.ChoiceField)
         field.choices = [*choices, ("public", _("Everybody"))] if homes.public else choices

@@ -35,8 +35,8 @@ class UsageForm(forms.Form):
 
     first = _day(_("From"))
     last = _day(_("To"))
-    by = forms.ChoiceField(label=_("Told apart by"), choices=GROUPS, required=False, widget=forms.Select(_SELECT))
-    per = forms.ChoiceField(label=_("Over time by"), choices=PERIODS, required=False, widget=forms.Select(_SELECT))
+    by = forms.ChoiceField(label=_("Group by"), choices=GROUPS, required=False, widget=forms.Select(_SELECT))
+    per = forms.ChoiceField(label=_("Interval"), choices=PERIODS, required=False, widget=forms.Select(_SELECT))
     vc = forms.ChoiceField(label=_("Virtual cluster"), required=False, widget=forms.Select(_SELECT))
     sku = forms.ChoiceField(label=_("SKU"), required=False, widget=forms.Select(_SELECT))
     user = forms.CharField(label=_("User"), required=False, max_length=64, widget=forms.TextInput(_TEXT))

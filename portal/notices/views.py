@@ -28,7 +28,7 @@ def notices(request: PageRequest) -> HttpResponse:
     form = ChoiceForm(request.POST if request.method == "POST" else None, initial={"kinds": notice_kinds(user=user)})
     if form.is_valid():
         notice_choice_set(user=user, kinds=form.cleaned_data["kinds"], now=timezone.now())
-        messages.success(request, _("Your choice is stored."))
+        messages.success(request, _("Your choice is saved."))
         return redirect("notices")
     context = {"form": form, "sending": settings.EMAIL_ON, "mails": mails_latest(user=user)}
     return render(request, "notices/choice.html", context, status=400 if form.errors else 200)

@@ -37,8 +37,8 @@ PRIVATE = ed25519.Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, Priva
         ("ssh-ed25519", "one line is wanted"),
         (f"{ED25519}\n{ED25519}", "one line is wanted"),
         (f'command="rm" {ED25519}', "not taken"),
-        ("ssh-ed25519 AAAA", "this is no public SSH key"),
-        ("ssh-ed25519 ????", "this is no public SSH key"),
+        ("ssh-ed25519 AAAA", "this is not a public SSH key"),
+        ("ssh-ed25519 ????", "this is not a public SSH key"),
         (line(rsa.generate_private_key(65537, 1024)), "1024 bits is too short"),
     ],
 )
@@ -54,7 +54,7 @@ def test_keys_are_stored_listed_and_forgotten_on_the_page() -> None:
     assert "The key alice@laptop is stored." in page.text
     assert "ssh-ed25519 SHA256:" in page.text
     twice = alice.send("/profile/ssh-keys", public=ED25519, name="again")
-    assert (twice.status, "This key is stored already." in twice.text) == (400, True)
+    assert (twice.status, "You have added this key already." in twice.text) == (400, True)
     wrong = alice.send("/profile/ssh-keys", public="<script>", name="mine")
     assert (wrong.status, "One line is wanted" in wrong.text, "&lt;script&gt;" in wrong.html) == (400, True, True)
     key = SshKey.objects.get()

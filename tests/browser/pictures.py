@@ -69,7 +69,7 @@ DONE = [
 LARGEST = 60_000
 HEIGHTS = {"home": 700, "jobs": 800, "queue": 520, "waiting": 740, "cluster": 840}
 SUBMITTED = {
-    "Name": "baseline", "Image": "pytorch/pytorch:latest", "GPUs of each": "4", "Memory of each, MB": "16384",
+    "Name": "baseline", "Image": "pytorch/pytorch:latest", "GPUs per task": "4", "Memory per task, MB": "16384",
     "Command": "python train.py --lr 3e-4 \\\n  --out $BERTH_JOB_DIR",
 }  # fmt: skip
 

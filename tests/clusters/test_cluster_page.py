@@ -132,7 +132,7 @@ def test_the_list_says_the_same_in_words_and_finds_nodes(world: World) -> None:
     found = browser.get("/cluster/nodes?state=sick")
     assert "other01" in found.links
     assert "gpu01" not in found.links
-    assert "No node is like that." in browser.get("/cluster/nodes?text=nowhere").text
+    assert "No node matches." in browser.get("/cluster/nodes?text=nowhere").text
     for odd in ("page=99", "page=x", "page=" + "9" * 6000, "state=nonsense"):
         assert browser.get(f"/cluster/nodes?{odd}").status == 200
 

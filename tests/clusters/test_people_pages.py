@@ -41,7 +41,7 @@ def test_the_list_is_searched_and_shows_teams_and_groups(admin: Browser) -> None
     page = admin.get("/users?text=EXAMPLE.org")
     assert ("bob disabled bob@example.org User none crew" in page.text, "alice" in page.text) == (True, False)
     assert "vision" in admin.get("/users?vc=vision&role=user&active=true").text
-    assert "No account passes these filters." in admin.get("/users?text=nobody").text
+    assert "No account matches these filters." in admin.get("/users?text=nobody").text
     assert "bob" in admin.get("/users?role=nonsense").text
 
 
@@ -158,18 +158,18 @@ def test_a_table_is_looked_at_row_by_row_before_accounts_are_made(admin: Browser
     table = b"username,virtual_clusters,password\ndora,vision,\nalice,,\nemil,nowhere,x\n"
     page = admin.send("/users/import", file=SimpleUploadedFile("users.csv", table))
     assert page.status == 400
-    assert "2 of 3 rows cannot be. No account was made" in page.text
+    assert "2 of 3 rows cannot be imported. No account was created" in page.text
     assert "3 alice username : there is a user alice already" in page.text
     assert "4 emil password : " in page.text
     assert "virtual_clusters : there is no virtual cluster nowhere" in page.text
     assert "dora,vision," in page.html
-    assert "2 dora can be made User none: cannot log in until you set one vision" in page.text
+    assert "2 dora can be created User none: cannot log in until you set one vision" in page.text
     assert "nobody can log in to the account until you set a password on its page" in page.text
     assert not User.objects.filter(username="dora").exists()
     page = admin.send("/users/import", table=table.decode(), apply="on")
     assert (page.status, User.objects.filter(username="dora").exists()) == (400, False)
     page = admin.send("/users/import", table=table.decode(), apply="on", others="on", ticket=TICKET)
-    assert "1 account is made. 2 rows could not be" in page.text
+    assert "1 account is created. 2 rows could not be imported" in page.text
     assert Membership.objects.filter(user__username="dora", vc__name="vision").exists()
 
 

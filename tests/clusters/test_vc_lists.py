@@ -35,10 +35,10 @@ def test_the_list_has_the_own_ones_first_with_their_jobs(world: World) -> None:
     world.submit(gpu=4)
     world.settle()
     page = Browser(world.user).get("/virtual-clusters")
-    assert page.text.index("vision you are in it") < page.text.index("audio speech It owns no GPUs")
+    assert page.text.index("vision you are a member") < page.text.index("audio speech It owns no GPUs")
     assert "3 of 4 used" in page.text
     assert "1 job runs 1 waits" in page.text
-    assert "Make a virtual cluster" not in page.links
+    assert "Create a virtual cluster" not in page.links
 
 
 def test_more_of_them_take_no_more_queries(world: World, admin: Browser) -> None:
@@ -104,7 +104,7 @@ def test_a_lead_stores_secrets_and_members_read_their_names(world: World) -> Non
     )
     assert "registry.example.org bot" in page.text
     seen = member.get(f"{VC}/secrets")
-    assert ("hf_token" in seen.text, "Forget" in seen.text, "very-secret" in seen.html) == (True, False, False)
+    assert ("hf_token" in seen.text, "Delete" in seen.text, "very-secret" in seen.html) == (True, False, False)
     assert "Letters, digits" in lead.send(f"{VC}/secrets/store", form=f"{VC}/secrets", name="a b", value="x").text
     lead.send(f"{VC}/secrets/hf_token/forget", form=f"{VC}/secrets")
     lead.send(f"{VC}/secrets/registries/registry.example.org/forget", form=f"{VC}/secrets")

@@ -182,7 +182,7 @@ def test_the_look_says_with_numbers_what_would_lose_its_guarantee(world: World, 
 
 def test_a_topology_is_taken_anew_on_the_nodes_page(world: World, admin: Browser) -> None:
     page = "/cluster/nodes/gpu01"
-    assert "Take topology" in admin.get(page).text
+    assert "Refresh topology" in admin.get(page).text
     assert "is taken anew" in admin.send(f"{page}/topology", form=page).text
 
 
@@ -191,9 +191,12 @@ def test_one_reads_the_own_share_and_why_others_come_first(world: World) -> None
     world.settle()
     shares_keep({"vision": {"alice": 0.25, "bob": 0.1}})
     page = Browser(world.user).get(VC)
-    assert "Of late you had 25.0 % of this quota. 1 other user had less: of equal jobs theirs start first." in page.text
+    assert (
+        "You recently used 25.0 % of this quota. 1 other user used less: of equal jobs, theirs start first."
+        in page.text
+    )
     shares_keep({"vision": {"alice": 0.05, "bob": 0.1}})
-    assert "nobody had less: of equal jobs yours start first." in Browser(world.user).get(VC).text
+    assert "nobody used less: of equal jobs, yours start first." in Browser(world.user).get(VC).text
 
 
 def test_usage_by_day_is_for_those_who_see_its_jobs(world: World) -> None:

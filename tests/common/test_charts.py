@@ -57,5 +57,5 @@ def test_names_are_text_whatever_they_hold() -> None:
 
 def test_where_nothing_was_measured_it_says_so() -> None:
     html = shown(Chart("gpu", "GPU", "%", [LINES[1]], times=[1, 2, 3]))
-    assert "Nothing was measured in this time." in html
+    assert "Nothing was measured in this period." in html
     assert "data-chart-plot" not in html

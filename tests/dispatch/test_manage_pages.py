@@ -45,7 +45,7 @@ def test_a_storage_is_made_changed_and_forgotten(admin: Browser) -> None:
     assert "belongs to the system" in admin.send("/new-storage", name="other", **{**DATA, "root": "/etc"}).text
     assert "data is changed." in admin.send("/storages/data", **DATA, read_only="on").text
     assert Storage.objects.get().read_only
-    assert "is forgotten" in admin.send("/storages/data/remove", form="/storages/data").text
+    assert "is removed" in admin.send("/storages/data/remove", form="/storages/data").text
 
 
 def test_of_two_who_change_one_storage_the_second_is_told(admin: Browser) -> None:
@@ -61,7 +61,7 @@ def test_members_read_the_storages_that_their_jobs_may_mount(world: World) -> No
     storage_create(name="ours", root="/mnt/ours", vcs=[world.vc], now=world.now, actor="root")
     storage_create(name="theirs", root="/mnt/theirs", vcs=[], now=world.now, actor="root")
     page = Browser(world.user).get("/storages")
-    assert ("ours" in page.text, "theirs" in page.text, "Make a storage" in page.text) == (True, False, False)
+    assert ("ours" in page.text, "theirs" in page.text, "Create a storage" in page.text) == (True, False, False)
     assert Browser(world.user).get("/storages/theirs").status == 404
     assert Browser(world.user).get("/storages/ours").status == 403
 
@@ -107,7 +107,7 @@ def test_the_audit_log_is_filtered_paged_and_taken_away(world: World, admin: Bro
     page = admin.get("/audit?actor=root&action=vc.create")
     assert page.text.count("Made a virtual cluster audio") == 2
     assert page.links["Export"] == "/api/v1/audit/export?actor=root&action=vc.create"
-    assert "No entry passes these filters." in admin.get("/audit?since=2999-01-01").text
+    assert "No entry matches these filters." in admin.get("/audit?since=2999-01-01").text
     both = admin.get("/audit?since=1999-01-01&until=2999-12-31&vc=audio").links["Export"]
     assert "since=1999-01-01T00%3A00%3A00Z&until=3000-01-01T00%3A00%3A00Z" in both
     assert Api(person("ada", ClusterRole.AUDITOR)).call("GET", both.removeprefix("/api/v1/")).status_code == 200

@@ -39,5 +39,5 @@ def ssh_keys(request: PageRequest) -> HttpResponse:
 def ssh_key_end(request: PageRequest, key_id: int) -> HttpResponse:
     """Forgets one."""
     ssh_key_remove(key=ssh_key_get(user=request.user, key_id=key_id), now=timezone.now())
-    messages.success(request, _("The key is forgotten."))
+    messages.success(request, _("The key is deleted."))
     return redirect("ssh-keys")

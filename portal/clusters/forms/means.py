@@ -32,7 +32,7 @@ class _About(forms.Form):
         label=_("NFS export"), max_length=500, required=False,
         widget=forms.TextInput({**TEXT, "placeholder": "filer:/data"}), help_text=_("Of NFS only."),
     )  # fmt: skip
-    virtual_clusters = Words(label=_("Virtual clusters whose jobs may use it"), help_text=_("Apart by commas."))
+    virtual_clusters = Words(label=_("Virtual clusters whose jobs may use it"), help_text=_("Separated by commas."))
     everyone = checkbox(_("Every job may use it"))
     read_only = checkbox(_("Read only"))
     per_user = checkbox(_("Each user has a folder of their own"), _("and sees nothing else of it."))

@@ -41,15 +41,15 @@ class _About(forms.Form):
     )  # fmt: skip
     uid = _number(_("User number (uid)"), _("Jobs run with it on storages; of this account only. Empty: none."))
     gid = _number(_("Group number (gid)"), _("The group that goes with it."))
-    extra_gids = Words(label=_("Further group numbers"), help_text=_("Apart by commas."))
-    groups = Words(label=_("Groups"), help_text=_("Apart by commas; the virtual clusters of a group come with it."))
+    extra_gids = Words(label=_("Further group numbers"), help_text=_("Separated by commas."))
+    groups = Words(label=_("Groups"), help_text=_("Separated by commas; the virtual clusters of a group come with it."))
 
     def clean_extra_gids(self) -> list[int]:
         """Whole numbers."""
         words: list[str] = self.cleaned_data["extra_gids"]
         if len(words) > MOST_IDS or not all(w.isascii() and w.isdigit() and 0 < int(w) <= LARGEST_ID for w in words):
             raise forms.ValidationError(
-                _("At most %(most)s whole numbers from 1 to %(largest)s, apart by commas."),
+                _("At most %(most)s whole numbers from 1 to %(largest)s, separated by commas."),
                 params={"most": MOST_IDS, "largest": LARGEST_ID},
             )
         return [int(word) for word in words]
@@ -63,7 +63,7 @@ class NewUserForm(_About):
         help_text=_("Letters, digits, dot, dash and underscore."),
     )  # fmt: skip
     password = _password(required=False, help_text=_("Empty: nobody signs in by a password until one is given."))
-    virtual_clusters = Words(label=_("Virtual clusters"), help_text=_("To be a member of; apart by commas."))
+    virtual_clusters = Words(label=_("Virtual clusters"), help_text=_("To be a member of; separated by commas."))
     field_order = ("username", "password", "email", "role", "virtual_clusters", "groups", "uid", "gid", "extra_gids")
 
     @property
@@ -139,8 +139,8 @@ class GroupForm(SeenForm):
     description = forms.CharField(
         label=_("Description"), required=False, max_length=1000, widget=forms.TextInput(TEXT)
     )  # fmt: skip
-    member = Words(label=_("Its people are members of"), help_text=_("Virtual clusters, apart by commas."))
-    lead = Words(label=_("Its people are leads of"), help_text=_("Virtual clusters, apart by commas."))
+    member = Words(label=_("Its people are members of"), help_text=_("Virtual clusters, separated by commas."))
+    lead = Words(label=_("Its people are leads of"), help_text=_("Virtual clusters, separated by commas."))
 
     @property
     def roles(self) -> Mapping[str, str]:
@@ -166,7 +166,8 @@ class TableForm(forms.Form):
         widget=forms.Textarea({**TEXT, "class": "form-control mono", "rows": 8, "spellcheck": "false", "wrap": "off"}),
     )  # fmt: skip
     others = checkbox(
-        _("Make the accounts that can be, even if some rows cannot"), _("Else one row that cannot be leaves nothing.")
+        _("Create the accounts that can be created, even if some rows cannot"),
+        _("Otherwise one bad row stops the whole import."),
     )
 
     def clean(self) -> dict[str, Any]:

@@ -141,7 +141,7 @@ class LoginForm(forms.Form):
         validators=[RegexValidator(f"^{Server.regex}\\Z", _("A host, with its port where it has one of its own."))],
     )  # fmt: skip
     username = forms.CharField(
-        label=_("User name there"), max_length=255, widget=forms.TextInput({**_TEXT, "autocomplete": "off"})
+        label=_("User name at the registry"), max_length=255, widget=forms.TextInput({**_TEXT, "autocomplete": "off"})
     )
     password = forms.CharField(
         label=_("Password or token"), strip=False, max_length=65_536,
@@ -154,7 +154,7 @@ class MemberForm(forms.Form):
 
     name = forms.CharField(label=_("Name"), max_length=150, widget=forms.TextInput(_TEXT))
     kind = forms.ChoiceField(
-        label=_("Is a"), choices=[("user", _("User")), ("group", _("Group"))], widget=forms.Select(_SELECT)
+        label=_("Type"), choices=[("user", _("User")), ("group", _("Group"))], widget=forms.Select(_SELECT)
     )
     role = forms.ChoiceField(label=_("Role"), choices=VcRole.choices, widget=forms.Select(_SELECT))
 

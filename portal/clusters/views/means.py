@@ -53,7 +53,7 @@ def image_end(request: PageRequest, rule_id: int) -> HttpResponse:
     """Takes a pattern off the list."""
     rule = image_rule_to_remove(user=request.user, rule_id=rule_id)
     image_rule_remove(rule=rule, now=timezone.now(), actor=request.user.username)
-    messages.success(request, _("%(pattern)s is off the list; what runs goes on.") % {"pattern": rule.pattern})
+    messages.success(request, _("%(pattern)s is removed; running jobs go on.") % {"pattern": rule.pattern})
     return redirect("images")
 
 

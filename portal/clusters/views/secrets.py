@@ -115,5 +115,5 @@ def login_forget(request: PageRequest, server: str, vc: str = "") -> HttpRespons
 def _forgotten(request: PageRequest, vc: str, kind: SecretKind, name: str) -> HttpResponse:
     owner = _owner(request, vc, Action.VC_SECRETS_SET)
     secret_delete(owner=owner, kind=kind, name=name, actor=request.user.username, now=timezone.now())
-    messages.success(request, _("%(name)s is forgotten. Jobs that were submitted with it keep it.") % {"name": name})
+    messages.success(request, _("%(name)s is deleted. Jobs that were submitted with it keep it.") % {"name": name})
     return redirect(_address(owner))

@@ -97,5 +97,5 @@ def storage_end(request: PageRequest, name: str) -> HttpResponse:
     except Refused as refusal:
         messages.error(request, refusal.detail)
         return redirect("storage", name=name)
-    messages.success(request, _("%(name)s is forgotten; what lies in it stays.") % {"name": name})
+    messages.success(request, _("%(name)s is removed; the files in it stay.") % {"name": name})
     return redirect("storages")

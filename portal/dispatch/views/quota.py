@@ -64,7 +64,7 @@ def quota(request: PageRequest, name: str) -> HttpResponse:
     form = QuotaForm(data, vc=vc, kinds=cell_types(), now=quota_lines(), there=there, version=cluster_version())
     look, refused = None, False
     if form.is_valid() and not form.lines and form.version in (None, cluster_version()):
-        messages.info(request, _("These are the numbers of now: nothing would change."))
+        messages.info(request, _("These are the current numbers: nothing would change."))
     elif form.is_valid():
         try:
             look = _change(request, form, dry_run="apply" not in request.POST)

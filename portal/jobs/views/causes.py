@@ -14,7 +14,7 @@ STATES: dict[str, str | Promise] = {
     JobState.STARTING: _(
         "It has its place; its tasks are being prepared: images are fetched, code and folders put there."
     ),
-    JobState.RUNNING: _("Its tasks run."),
+    JobState.RUNNING: _("Its tasks are running."),
     JobState.STOPPING: _("It was told to stop; its containers are ending."),
     JobState.SUCCEEDED: _("All its tasks are done."),
     JobState.FAILED: _("It failed; the log of the task that failed first says more."),

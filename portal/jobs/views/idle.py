@@ -153,7 +153,7 @@ def idle_exemption_new(request: PageRequest, name: str = "") -> HttpResponse:
         except Conflict as conflict:
             form.add_error(None, conflict.detail)
         else:
-            messages.success(request, _("These jobs are left alone."))
+            messages.success(request, _("The exception is added."))
             return _back(vc)
     policy = idle_policy_of(vc.pk if vc else None)
     return _page(request, vc, policy, _policy_form(policy), exemption=form, status=400)
@@ -179,5 +179,5 @@ def job_idle_extend_page(request: PageRequest, job_id: int) -> HttpResponse:
     except Conflict as conflict:
         messages.warning(request, conflict.detail)
     else:
-        messages.success(request, _("It is put off."))
+        messages.success(request, _("It has been put off."))
     return redirect("job", job_id=job.pk)

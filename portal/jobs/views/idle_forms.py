@@ -31,9 +31,9 @@ class IdlePolicyForm(forms.Form):
     minutes = _number(_("Warn after, in minutes"), _("In a row; the first minutes of a task do not count."))
     after_minutes = _number(_("Then act after, in minutes"), _("From the warning; counts where something follows it."))
     extensions = _number(
-        _("The owner may put it off, times"), _("In one attempt; 0: never."), least=0, most=MOST_EXTENSIONS
+        _("How often the owner may put it off"), _("In one attempt; 0: never."), least=0, most=MOST_EXTENSIONS
     )
-    extension_minutes = _number(_("Each time by, in minutes"), "")
+    extension_minutes = _number(_("Each time by how many minutes"), "")
     seen = forms.CharField(required=False, widget=forms.HiddenInput)
 
     @property

@@ -82,7 +82,7 @@ def template_new(request: PageRequest) -> HttpResponse:
     problems = _tried(form, lambda: _create(request, form)) if form.is_valid() else []
     if form.errors or problems:
         return _form_page(request, form, problems=problems, status=400)
-    messages.success(request, _("The template is kept."))
+    messages.success(request, _("The template is saved."))
     return redirect("templates")
 
 

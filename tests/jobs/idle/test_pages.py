@@ -84,7 +84,7 @@ def test_members_read_it_leads_except_jobs_and_others_see_nothing_of_a_team(scen
     member = Browser(scene.world.user)
     page = member.get("/virtual-clusters/vision/idle")
     assert "Set the policy" not in page.text
-    assert "Leave them alone" not in page.text
+    assert "Add the exception" not in page.text
     assert member.send("/virtual-clusters/vision/idle", form="/profile", **TYPED, apply="on").status == 403
     assert other.get("/virtual-clusters/vision/idle").status == 404
     assert other.get("/idle").status == 200
@@ -123,7 +123,7 @@ def test_the_owner_sees_the_countdown_and_puts_it_off(scene: Scene) -> None:
     assert page.attribute("span", "data-until")
     assert "idle GPUs" in browser.get("/jobs").text
     done = browser.send(f"{path}/idle/extend", form=path)
-    assert "It is put off." in done.text
+    assert "It has been put off." in done.text
     assert "It was put off as often as the policy allows." in done.text
     refused = browser.send(f"{path}/idle/extend", form=path)
     assert "a lead of its virtual cluster or an administrator can except the job" in refused.text

@@ -31,7 +31,7 @@ def test_home_and_the_submit_page_say_that_no_server_takes_new_jobs(world: World
         page = browser.get(path)
         assert "No server takes new jobs. gpu01: 1 draining (a new <fan>)" in page.text
         assert "Ask an administrator when that will be." in page.text
-    assert "wrong" not in browser.get("/alerts/brief").text
+    assert "No problems" not in browser.get("/alerts/brief").text
 
 
 def test_home_of_a_newcomer_says_what_to_do_next(db: None) -> None:
@@ -60,7 +60,7 @@ def test_the_list_shows_what_passes_its_filters(world: World, browser: Browser, 
         with subtests.test(query=query):
             page = browser.get(f"/jobs?{query}")
             assert [name for name in ("train#1", "other#1", "late#1") if f"alice/{name}" in page.links] == shown
-            assert ("No job that you may see passes these filters." in page.text) == (not shown)
+            assert ("No job that you may see matches these filters." in page.text) == (not shown)
 
 
 def test_the_list_is_paged_from_the_newest_and_keeps_its_filter(world: World, browser: Browser) -> None:

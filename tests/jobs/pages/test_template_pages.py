@@ -38,7 +38,7 @@ def test_a_template_is_made_from_what_stands_on_the_submit_page_and_used_from_th
     assert (page.status, file_of(page)) == (200, FILE)
     assert not JobTemplate.objects.exists()
     page = browser.send("/templates/new", name="mine", description="d", home="private", config=file_of(page))
-    assert "The template is kept." in page.text
+    assert "The template is saved." in page.text
     assert file_of(browser.get(page.links["Use"])) == FILE
 
 
@@ -49,7 +49,7 @@ def test_a_template_is_made_from_a_job_without_its_masked_secrets(world: World, 
     assert "secrets" not in text
     assert "parameters" in text
     page = browser.send("/templates/new", name="from-job", description="", home="private", config=text)
-    assert "The template is kept." in page.text
+    assert "The template is saved." in page.text
 
 
 def test_secrets_that_are_typed_are_refused_beside_the_file_and_what_was_typed_stays(

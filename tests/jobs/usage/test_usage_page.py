@@ -78,7 +78,7 @@ def test_a_lead_sees_each_user_of_the_team_and_a_stranger_nothing(bob: User, wor
     lea = person("lea")
     member_set(vc=world.vc, user=lea, role="lead", now=world.now)
     assert "alice 10.0" in Browser(lea).get(f"/usage?{MAY}&by=user").text
-    assert "Nobody held a GPU in this time" in Browser(person("dan")).get(f"/usage?{MAY}").text
+    assert "Nobody you may see held a GPU in this period" in Browser(person("dan")).get(f"/usage?{MAY}").text
 
 
 def test_what_cannot_be_asked_is_said_beside_its_field(root: Browser, subtests: pytest.Subtests) -> None:
