@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from django.db.models import Count, FilteredRelation, Q, QuerySet
 
@@ -162,26 +162,47 @@ class SkuTotal:
 
 
 def sku_totals() -> list[SkuTotal]:
-    """Every SKU's GPUs, in the order of names; two queries."""
-    found = {row[0]: row[1:] for row in _TOTALS()}
+    """Every SKU's GPUs, in the order of names. Three queries as long as nothing was given or released, else four."""
+    counted, shut = _gpus_counted.read(), set(_SHUT())
     totals = []
     for sku in _SKUS():
-        there, usable, held, taken = found.get(sku.pk, (0, 0, 0, 0))
-        kind = (sku.name, sku.gpu_model, sku.gpu_memory_mb, sku.price)
-        totals.append(SkuTotal(*kind, there, usable, held, free=usable - taken))
+        nodes = counted.get(sku.pk, {})
+        there, held = sum(one.there for one in nodes.values()), sum(one.held for one in nodes.values())
+        open_ones = [one for node, one in nodes.items() if node not in shut]
+        usable = sum(one.fit for one in open_ones)
+        free = usable - sum(one.taken for one in open_ones)
+        totals.append(SkuTotal(sku.name, sku.gpu_model, sku.gpu_memory_mb, sku.price, there, usable, held, free))
     return totals
 
 
-def _totals() -> QuerySet[Gpu, tuple[int, int, int, int, int]]:
-    fit = Q(present=True, fault="", node__intent=NodeIntent.OPEN, node__health=NodeHealth.HEALTHY)
+class _Counted(NamedTuple):
+    """GPUs of one SKU on one node: there, fit, held, and held of the fit ones."""
+
+    there: int
+    fit: int
+    held: int
+    taken: int
+
+
+def _gpus_count() -> Mapping[int, Mapping[int, _Counted]]:
+    """By SKU's id and node's id."""
+    fit = Q(present=True, fault="")
     live = FilteredRelation("allocations", condition=Q(allocations__released_at__isnull=True))
-    return Gpu.objects.annotate(live=live).order_by().values_list("cell_type__sku").annotate(
+    rows = Gpu.objects.annotate(live=live).order_by().values_list("cell_type__sku", "node").annotate(
         there=Count("pk", filter=Q(present=True)),
         fit=Count("pk", filter=fit),
         held=Count("live"),
         taken=Count("live", filter=fit),
     )  # fmt: skip
+    counted: dict[int, dict[int, _Counted]] = {}
+    for sku, node, *counts in rows:
+        counted.setdefault(sku, {})[node] = _Counted(*counts)
+    return counted
 
 
-_TOTALS = Prepared(_totals)
+_gpus_counted = KeptResult(HELD, _gpus_count)
+_SHUT = Prepared(
+    lambda: Node._base_manager.exclude(intent=NodeIntent.OPEN, health=NodeHealth.HEALTHY).values_list("pk", flat=True)
+)
+"""Nodes that take no new tasks: few, and they come and go with every report that is late."""
 _SKUS = Prepared(lambda: Sku.objects.order_by("name"))

@@ -82,13 +82,14 @@ def _unkillable() -> QuerySet[TaskAttempt]:
 
 
 _UNKILLABLE = Prepared(_unkillable)
+_IDLE = Prepared(idle_warnings)
 _LEASE = Prepared(lambda: CycleLease.objects.order_by()[:1])
 _LANE = Prepared(lambda: ReportsLane.objects.order_by()[:1])
 
 
 def idle_alerts() -> Iterator[Alert]:
     """Running jobs that hold GPUs and do not use them. One query."""
-    for one in idle_warnings():
+    for one in _IDLE():
         job = one.job_attempt.job
         message = f"Its {one.gpus} GPU{'s' * (one.gpus != 1)} are below {one.percent} % since {one.since:%H:%M} UTC."
         advice = "Ask its owner, stop it, or except it from the idle policy."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from django.conf import settings
@@ -38,8 +39,10 @@ class ForgedEntry(Exception):
         self.log, self.entry = log, entry
 
 
+@cache
 def streams_client() -> Redis:
-    """A client of the Redis that holds the streams. It gives up soon: what is archived can be read without it."""
+    """A client of the Redis that holds the streams. It gives up soon: what is archived can be read without it. Its
+    connections are kept."""
     return Redis.from_url(settings.REDIS_URL, socket_timeout=5, socket_connect_timeout=1, retry=Retry(NoBackoff(), 1))
 
 
