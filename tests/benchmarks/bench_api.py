@@ -21,6 +21,7 @@ from time import monotonic, perf_counter
 
 from tests.benchmarks.api_calls import BASE, Reader, operations
 from tests.benchmarks.big_cluster import database
+from tests.benchmarks.machine import machine_told
 from tests.support.processes import free_port
 from tests.support.services import Services
 from tests.support.stack import BIN
@@ -215,6 +216,7 @@ def measure(port: int, seconds: float) -> None:
     connection = HTTPConnection("127.0.0.1", port, timeout=60)
     document = json.loads(ask(connection, f"{BASE}/openapi.json", {})[1])
     people = readers()
+    machine_told()
     print(f"{CLIENTS} clients at once, {WORKERS} web processes")
     every = calls_of(people, document)
     lists = {name: calls for name, calls in every.items() if name not in REPORTS}

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from django.utils import timezone
 
 from tests.benchmarks.big_cluster import Shape, Submitter, Wish, database, ended, nodes_make, placed_run, teams_make
+from tests.benchmarks.machine import machine_told
 
 if TYPE_CHECKING:
     from portal.dispatch.cycle import Cycle
@@ -194,7 +195,9 @@ def main(arguments: Sequence[str]) -> None:
     if not arguments:
         for case in ("tick", "kueue"):
             os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-m", "tests.benchmarks.bench_tick", case])
-    elif arguments[0] == "tick":
+        return
+    machine_told()
+    if arguments[0] == "tick":
         tick()
     else:
         kueue(int(arguments[1]) if len(arguments) > 1 else 1)
