@@ -70,6 +70,7 @@ REST: list[URLPattern | URLResolver] = [
     path("gpus/history", clusters.GpuHistoryView.as_view()),
     path("skus", clusters.SkusView.as_view()),
     path("skus/<name:name>", clusters.SkuView.as_view()),
+    path("skus/<name:name>/share", clusters.SkuShareView.as_view()),
     path("jobs", jobs.JobsView.as_view()),
     path("jobs/bulk", jobs.BulkView.as_view()),
     path("jobs/<int:job_id>", jobs.JobView.as_view()),

@@ -138,6 +138,7 @@ class Audited(models.TextChoices):
     QUOTA_CHANGE = "quota_change", _("Planned or withdrew a change of quotas")
     CLUSTER = "cluster.import", _("Replaced the cluster's configuration")
     SKU_PRICE = "sku.price", _("Set the price of a hardware kind")
+    SKU_SHARE = "sku.share", _("Set what CPU and memory go with a hardware kind")
     NODE_ADD = "node.add", _("Registered a node")
     NODE_INTENT = "node.intent", _("Opened, cordoned or drained a node")
     NODE_REMOVE = "node.remove", _("Removed a node")

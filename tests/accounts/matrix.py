@@ -155,6 +155,7 @@ CASES = {
     "virtual_cluster_registry_login_delete": Case(
         "vc.secrets_set", "DELETE", "virtual-clusters/vision/registry-logins/{registry}", None, 403
     ),
+    "sku_set_share": Case("cluster.configure", "PUT", "skus/A100/share", {"cpu_milli": 2000, "memory_mb": 4096}, 403),
     "sku_set_price": Case("cluster.configure", "PATCH", "skus/A100", {"price": "2.50"}, 403),
     "usage_report": Case("usage.read", "GET", "usage"),
     "user_list": Case("user.read", "GET", "users"),

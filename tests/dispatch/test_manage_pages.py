@@ -82,7 +82,13 @@ def test_images_are_allowed_and_taken_off_the_list(admin: Browser) -> None:
 def test_hardware_kinds_show_their_shares_and_take_a_price(world: World, admin: Browser) -> None:
     sku = Sku.objects.get()
     page = admin.get("/skus")
-    assert f"{sku.cpu_milli / 1000:g} cores" in page.text
+    assert f"{sku.cpu_milli / 1000:g} cores" in Browser(world.user).get("/skus").text
+    assert shown(page, "cores") == f"{sku.cpu_milli / 1000:g}"
+    assert "What goes with A100 is set." in admin.send("/skus", sku="A100", cores="7.5", memory="4096").text
+    sku.refresh_from_db()
+    assert (sku.cpu_milli, sku.memory_mb) == (7500, 4096)
+    page = admin.send("/skus", sku="A100", cores="0", memory="12")
+    assert (page.status, shown(page, "cores"), shown(page, "memory")) == (400, "0", "12")
     assert "The price of A100 is set." in admin.send("/skus", sku="A100", price="2.5").text
     page = admin.send("/skus", sku="A100", price="-1")
     assert (page.status, shown(page, "price")) == (400, "-1")

@@ -176,6 +176,7 @@ def of_clusters() -> list[Call]:
     }
     return [
         Call("sku_set_price", "PATCH", "skus/A100", {"price": "2.50"}),
+        Call("sku_set_share", "PUT", "skus/A100/share", {"cpu_milli": 12000, "memory_mb": 98304}),
         Call("sku_list", "GET", "skus", by="alice"),
         Call("cell_type_list", "GET", "cell-types", by="alice"),
         Call("gpu_list", "GET", "gpus?limit=2", by="alice"),

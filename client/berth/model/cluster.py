@@ -240,12 +240,15 @@ class NodeRemoved(Answer, frozen=True, kw_only=True):
 
 
 class Sku(Answer, frozen=True, kw_only=True):
-    """A hardware kind, counted in GPUs of the whole cluster; ``price``: of one for one hour."""
+    """A hardware kind, counted in GPUs of the whole cluster; ``price``: of one for one hour; ``share``: what CPU
+    and memory go with one."""
 
     sku: str
     gpu_model: str
     memory_mb: int
     price: Decimal | None
+    share_cpu_milli: int
+    share_memory_mb: int
     gpus: int
     usable: int
     held: int

@@ -3,7 +3,7 @@
 from portal.clusters.api.gpus import GpuHistoryView, GpusView
 from portal.clusters.api.groups import GroupMemberView, GroupsView, GroupView
 from portal.clusters.api.images import ImagesView, ImageView
-from portal.clusters.api.nodes import CellTypesView, NodesView, NodeView, SkusView, SkuView, TopologyView
+from portal.clusters.api.nodes import CellTypesView, NodesView, NodeView, SkuShareView, SkusView, SkuView, TopologyView
 from portal.clusters.api.people import UserPasswordView, UsersView, UserView
 from portal.clusters.api.people_import import UsersImportView
 from portal.clusters.api.secrets import (
@@ -55,6 +55,7 @@ __all__ = [
     "NodeView",
     "NodesView",
     "SharesView",
+    "SkuShareView",
     "SkuView",
     "SkusView",
     "TopologyView",

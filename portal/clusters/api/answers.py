@@ -85,6 +85,8 @@ class SkuAnswer(Answer):
     price = serializers.DecimalField(
         max_digits=10, decimal_places=4, allow_null=True, help_text="of one GPU for one hour; null: none is told"
     )
+    share_cpu_milli = serializers.IntegerField(help_text="CPU that goes with one GPU, in thousandths of a core")
+    share_memory_mb = serializers.IntegerField(help_text="memory that goes with one GPU")
     gpus = serializers.IntegerField(help_text="that are there")
     usable = serializers.IntegerField(help_text="of these, on open and healthy nodes and without fault")
     held = serializers.IntegerField(help_text="by tasks")

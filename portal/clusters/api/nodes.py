@@ -28,10 +28,10 @@ from portal.clusters.selectors import (
     node_with_right,
     sku_totals,
 )
-from portal.clusters.services import node_set_intent, sku_set_price, topology_take
+from portal.clusters.services import node_set_intent, sku_set_price, sku_set_share, topology_take
 from portal.clusters.states import NodeIntent
 from portal.common.pagination import ByName
-from portal.common.serializers import Body, Text
+from portal.common.serializers import Body, Text, Whole
 
 
 class IntentBody(Body):
@@ -44,6 +44,11 @@ class PriceBody(Body):
         max_digits=10, decimal_places=4, min_value=0, allow_null=True,
         help_text="of one GPU for one hour, in the portal's currency; null: none is told",
     )  # fmt: skip
+
+
+class ShareBody(Body):
+    cpu_milli = Whole(min_value=1, max_value=2**31 - 1, help_text="CPU with one GPU, in thousandths of a core")
+    memory_mb = Whole(min_value=1, max_value=2**31 - 1, help_text="memory with one GPU")
 
 
 class NodesView(ApiView):
@@ -133,6 +138,18 @@ class SkuView(ApiView):
         well. For administrators."""
         cluster_right(user=self.user)
         sku = sku_set_price(name=name, now=timezone.now(), actor=self.user.username, **self.body(PriceBody))
+        return Response(SkuAnswer(next(one for one in sku_totals() if one.sku == sku.name)).data)
+
+
+class SkuShareView(ApiView):
+    """What goes with a GPU of a kind."""
+
+    @extend_schema(operation_id="sku_set_share", request=ShareBody, responses=SkuAnswer)
+    def put(self, request: Request, name: str) -> Response:
+        """Sets what CPU and memory go with one GPU of this kind: what forms offer and OpenPAI's API tells. What jobs
+        may ask for stays as it is. For administrators."""
+        cluster_right(user=self.user)
+        sku = sku_set_share(name=name, now=timezone.now(), actor=self.user.username, **self.body(ShareBody))
         return Response(SkuAnswer(next(one for one in sku_totals() if one.sku == sku.name)).data)
 
 

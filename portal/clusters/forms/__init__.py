@@ -1,6 +1,6 @@
 """What people type on the pages of the cluster."""
 
-from portal.clusters.forms.means import ImageForm, NewStorageForm, PriceForm, StorageForm
+from portal.clusters.forms.means import ImageForm, NewStorageForm, PriceForm, ShareForm, StorageForm
 from portal.clusters.forms.people import (
     GroupForm,
     JoinForm,
@@ -26,6 +26,7 @@ __all__ = [
     "ImageForm",
     "NewStorageForm",
     "PriceForm",
+    "ShareForm",
     "StorageForm",
     "FirmRightForm",
     "GroupForm",

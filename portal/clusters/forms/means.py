@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 from django import forms
@@ -85,3 +86,13 @@ class PriceForm(forms.Form):
         label=_("Price of a GPU hour"), required=False, min_value=0, max_digits=10, decimal_places=4,
         widget=forms.NumberInput({**TEXT, "step": "any"}),
     )  # fmt: skip
+
+
+class ShareForm(forms.Form):
+    """What CPU and memory go with one GPU."""
+
+    cores = forms.DecimalField(
+        label=_("CPU cores"), min_value=Decimal("0.001"), max_value=100_000, decimal_places=3,
+        widget=forms.NumberInput({**TEXT, "step": "any"}),
+    )  # fmt: skip
+    memory = forms.IntegerField(label=_("Memory, MB"), min_value=1, max_value=2**31 - 1, widget=forms.NumberInput(TEXT))

@@ -149,12 +149,14 @@ _gpus_held = KeptResult(HELD, _held_count)
 @dataclass(frozen=True, slots=True)
 class SkuTotal:
     """GPUs of one SKU in the whole cluster: there, fit for new tasks (free or held), held, and free for new tasks;
-    what one costs for an hour."""
+    what one costs for an hour, and what CPU and memory go with it."""
 
     sku: str
     gpu_model: str
     memory_mb: int
     price: Decimal | None
+    share_cpu_milli: int
+    share_memory_mb: int
     gpus: int
     usable: int
     held: int
@@ -171,7 +173,8 @@ def sku_totals() -> list[SkuTotal]:
         open_ones = [one for node, one in nodes.items() if node not in shut]
         usable = sum(one.fit for one in open_ones)
         free = usable - sum(one.taken for one in open_ones)
-        totals.append(SkuTotal(sku.name, sku.gpu_model, sku.gpu_memory_mb, sku.price, there, usable, held, free))
+        about = (sku.name, sku.gpu_model, sku.gpu_memory_mb, sku.price, sku.cpu_milli, sku.memory_mb)
+        totals.append(SkuTotal(*about, there, usable, held, free))
     return totals
 
 

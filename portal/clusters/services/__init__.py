@@ -13,7 +13,7 @@ from portal.clusters.services.people import (
 )
 from portal.clusters.services.people_import import Row as ImportRow
 from portal.clusters.services.people_import import people_import
-from portal.clusters.services.prices import sku_set_price
+from portal.clusters.services.prices import sku_set_price, sku_set_share
 from portal.clusters.services.quotas import (
     Wish,
     lines_resolve,
@@ -80,6 +80,7 @@ __all__ = [
     "secret_delete",
     "secret_set",
     "sku_set_price",
+    "sku_set_share",
     "topology_take",
     "vc_create",
     "vc_remove",

@@ -13,10 +13,17 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action, allowed_everywhere
-from portal.clusters.forms import ImageForm, PriceForm
+from portal.clusters.forms import ImageForm, PriceForm, ShareForm
 from portal.clusters.models import Sku
-from portal.clusters.selectors import cluster_right, image_right, image_rule_to_remove, image_rules, sku_totals
-from portal.clusters.services import image_rule_add, image_rule_remove, sku_set_price, vcs_named
+from portal.clusters.selectors import (
+    SkuTotal,
+    cluster_right,
+    image_right,
+    image_rule_to_remove,
+    image_rules,
+    sku_totals,
+)
+from portal.clusters.services import image_rule_add, image_rule_remove, sku_set_price, sku_set_share, vcs_named
 from portal.common.errors import Refused
 from portal.common.forms import refusal_show
 
@@ -60,29 +67,39 @@ def image_end(request: PageRequest, rule_id: int) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def skus(request: PageRequest) -> HttpResponse:
-    """The hardware kinds with their shares and prices; an administrator sets prices here."""
-    typed: tuple[str, PriceForm] | None = None
+    """The hardware kinds with their shares and prices, which an administrator sets here."""
+    typed: PriceForm | ShareForm | None = None
+    name = request.POST.get("sku", "")
     if request.method == "POST":
         cluster_right(user=request.user)
-        name, form = request.POST.get("sku", ""), PriceForm(request.POST)
-        if form.is_valid():
-            price = form.cleaned_data["price"]
-            sku_set_price(name=name, price=price, now=timezone.now(), actor=request.user.username)
-            messages.success(request, _("The price of %(sku)s is set.") % {"sku": name})
+        typed = ShareForm(request.POST) if "cores" in request.POST else PriceForm(request.POST)
+        if typed.is_valid():
+            messages.success(request, _sku_set(name, typed, request.user.username))
             return redirect("skus")
-        typed = name, form
     kinds = {sku.name: sku for sku in Sku.objects.all()}
-    rows = [
-        (
-            total,
-            kinds[total.sku],
-            typed[1] if typed and typed[0] == total.sku else PriceForm(initial={"price": total.price}),
-        )
-        for total in sku_totals()
-    ]
     context = {
-        "rows": rows,
+        "rows": [
+            (total, kinds[total.sku], *_sku_forms(total, typed if name == total.sku else None))
+            for total in sku_totals()
+        ],
         "currency": settings.CURRENCY,
         "may_set": allowed_everywhere(request.user, Action.CLUSTER_CONFIGURE),
     }
     return render(request, "clusters/skus.html", context, status=400 if typed else 200)
+
+
+def _sku_set(name: str, form: PriceForm | ShareForm, actor: str) -> str:
+    typed, now = form.cleaned_data, timezone.now()
+    if isinstance(form, ShareForm):
+        cpu_milli = int(typed["cores"] * 1000)
+        sku_set_share(name=name, cpu_milli=cpu_milli, memory_mb=typed["memory"], now=now, actor=actor)
+        return _("What goes with %(sku)s is set.") % {"sku": name}
+    sku_set_price(name=name, price=typed["price"], now=now, actor=actor)
+    return _("The price of %(sku)s is set.") % {"sku": name}
+
+
+def _sku_forms(total: SkuTotal, typed: PriceForm | ShareForm | None) -> tuple[ShareForm, PriceForm]:
+    """Filled in as it is, the one that was sent as it was typed."""
+    share = ShareForm(initial={"cores": f"{total.share_cpu_milli / 1000:g}", "memory": total.share_memory_mb})
+    price = PriceForm(initial={"price": total.price})
+    return typed if isinstance(typed, ShareForm) else share, typed if isinstance(typed, PriceForm) else price
