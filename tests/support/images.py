@@ -123,7 +123,7 @@ def base_interpreter() -> Path:
 
 def site_packages() -> str:
     """Where it looks for packages: Debian's looks in a folder of another name."""
-    asked = [base_interpreter(), "-c", "import site; print(site.getsitepackages()[0])"]
+    asked = [str(base_interpreter()), "-c", "import site; print(site.getsitepackages()[0])"]
     return subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
 
 

@@ -12,6 +12,9 @@ from portal.clusters.selectors.shares import SkuShare, vc_shares
 from portal.clusters.selectors.visible import vc_restrict, vc_roles
 from portal.clusters.states import VcRole
 
+LIVE = ("waiting", "starting", "running", "stopping")
+"""States of jobs that are not over, by which the database has an index."""
+
 
 @dataclass(frozen=True, slots=True)
 class VcCard:
@@ -33,9 +36,8 @@ def vc_cards(*, user: User) -> list[VcCard]:
     """The VCs that the user may see, the own ones first. A fixed number of queries."""
     vcs = list(vc_restrict(user=user).order_by("name"))
     shares, roles = vc_shares(vcs=vcs), vc_roles(user=user)
-    live = Q(jobs__ended_at__isnull=True)
+    rows = VirtualCluster.objects.filter(jobs__state__in=LIVE, pk__in=[vc.pk for vc in vcs]).order_by()
     waits = Q(jobs__state="waiting")
-    rows = VirtualCluster.objects.filter(live, jobs__isnull=False, pk__in=[vc.pk for vc in vcs]).order_by()
     found = rows.values_list("pk").annotate(waiting=Count("jobs", filter=waits), all=Count("jobs"))
     counts = {pk: (every - waiting, waiting) for pk, waiting, every in found}
     cards = [VcCard(vc, roles.get(vc.pk, ""), shares[vc.pk], *counts.get(vc.pk, (0, 0))) for vc in vcs]

@@ -14,7 +14,7 @@ from portal.clusters.models import VirtualCluster
 from portal.common.pagination import Behind, Order
 from portal.jobs.models import Job, Task, TaskAttempt
 from portal.jobs.selectors.idle import idle_mark
-from portal.jobs.selectors.lists import jobs_listed, jobs_tagged
+from portal.jobs.selectors.lists import jobs_sized, jobs_tagged
 from portal.jobs.selectors.tasks import job_tasks, tasks_run
 from portal.jobs.selectors.visible import job_restrict
 from portal.jobs.states import JOB_LIVE, JOB_OVER, JobState
@@ -64,11 +64,12 @@ class JobsPage:
 
 def jobs_found(*, user: User, only: JobFilter, limit: int = PAGE) -> JobsPage:
     """Jobs that the user may see and that pass the filter, with their tags, in its order."""
-    rows = _filtered(jobs_listed(user=user), only).prefetch_related("tags")
+    rows = _filtered(job_restrict(user=user), only)
     if only.before is not None:
         rows = _behind(rows, only.order, job_restrict(user=user).filter(pk=only.before))
     sign = "-" if only.order.descending else ""
-    jobs = list(rows.order_by(f"{sign}{only.order.column}", f"{sign}id")[: limit + 1])
+    ids = rows.order_by(f"{sign}{only.order.column}", f"{sign}id").values_list("pk", flat=True)[: limit + 1]
+    jobs = jobs_sized(ids=list(ids), tags=True)
     idle_mark(jobs=jobs)
     return JobsPage(jobs[:limit], jobs[limit - 1].pk if len(jobs) > limit else None)
 

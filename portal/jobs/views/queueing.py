@@ -27,7 +27,7 @@ from portal.jobs.selectors import Queued, job_with_right, queue_ordered, queue_r
 from portal.jobs.services import Place, job_place
 from portal.jobs.views.start_scale import Bar, Scale
 
-QUEUE_PAGE = 100
+QUEUE_PAGE = 50
 
 
 @dataclass(slots=True)
