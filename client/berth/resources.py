@@ -94,12 +94,15 @@ class Jobs(Resource[WayT_co]):
         user: str | None = None,
         name: str | None = None,
         since: datetime | None = None,
+        order: str | None = None,
         page: int | None = None,
     ) -> Listing[Job]:
-        """Jobs you may see, newest first. ``name`` is a part of the name, ``page`` how many rows a request brings."""
+        """Jobs you may see, newest first, or in another ``order``: submitted_at, name, priority, or ended_at, which
+        leaves out what is not over; with a minus the other way round. ``name`` is a part of the name, ``page`` how many
+        rows a request brings."""
         when = since.isoformat() if since else None
-        params = {"state": [*state] or None, "vc": vc, "user": user, "name": name, "since": when, "limit": page}
-        return Listing("jobs", Job, given(params))
+        chosen = {"state": [*state] or None, "vc": vc, "user": user, "name": name, "since": when}
+        return Listing("jobs", Job, given({**chosen, "ordering": order, "limit": page}))
 
     @endpoint
     def get(self, job_id: int) -> Call[JobDetail]:

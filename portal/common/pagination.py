@@ -91,8 +91,9 @@ class Behind(Func):
 
 class Cursor(BasePagination):
     """Newest first, by id. ``limit`` sets the length of a page (default 50, at most 200); ``ordering`` another order:
-    by the key, or by one of the view's ``orders``, which are columns that no row is without. ``next`` and ``previous``
-    of the answer are addresses."""
+    by the key, or by one of the view's ``orders``. Rows without a value there (jobs that have not ended) have no place
+    in such an order and are left out, since databases differ in where they would stand. ``next`` and ``previous`` of
+    the answer are addresses."""
 
     key = "id"
     default = Order("id", descending=True)
@@ -106,6 +107,8 @@ class Cursor(BasePagination):
         limit, place = self.get_page_size(request), self._place()
         order = self._order.turned if place and place.back else self._order
         rows = queryset.order_by(*self._columns(order))
+        if self._model._meta.get_field(order.column).null:
+            rows = rows.filter(**{f"{order.column}__isnull": False})
         if place:
             rows = rows.filter(self._behind(place, order))
         found = list(rows[: limit + 1])

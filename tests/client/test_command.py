@@ -63,6 +63,7 @@ def test_a_job_is_submitted_listed_shown_and_stopped_by_its_name(world: World, s
     assert ("alice/train#2" in out, "alice/train#1" in out) == (True, False)
     assert "there are more" in errors
     world.settle()
+    assert "train" not in shell.berth("ls", "--sort", "ended"), "none is over"
     assert json.loads(shell.berth("show", "train", "--json"))["job"]["id"] == job["id"]
     shown = shell.berth("show", "alice/train#1")
     assert "worker/0" in shown

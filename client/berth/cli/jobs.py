@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -39,6 +40,18 @@ CodeFolder = Annotated[
     ),
 ]
 MOST_SHOWN = 50
+
+
+class Sort(StrEnum):
+    """By what jobs are listed."""
+
+    SUBMITTED = "submitted"
+    ENDED = "ended"
+    NAME = "name"
+    PRIORITY = "priority"
+
+
+SORTS = {Sort.SUBMITTED: None, Sort.ENDED: "-ended_at", Sort.NAME: "name", Sort.PRIORITY: "-priority"}
 T = TypeVar("T")
 
 
@@ -146,19 +159,25 @@ def ls(
     vc: Annotated[str | None, typer.Option(help="In this virtual cluster.")] = None,
     state: Annotated[list[str] | None, typer.Option(help="In this state; may be given several times.")] = None,
     name: Annotated[str | None, typer.Option(help="With this in the name.")] = None,
+    sort: Annotated[
+        Sort,
+        typer.Option(help="What comes first: the newest, the one that ended last, the first name, the most urgent."),
+    ] = Sort.SUBMITTED,
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many at most.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """List jobs, newest first."""
+    """List jobs, newest first. By their end come only those that are over."""
     with session(ctx).client() as client:
         whose = None if everybody else user or client.me().username
-        found = client.jobs.list(state=state or (), vc=vc, user=whose, name=name, page=min(count + 1, 200))
+        page = min(count + 1, 200)
+        found = client.jobs.list(state=state or (), vc=vc, user=whose, name=name, order=SORTS[sort], page=page)
         jobs, more = several(found, count)
     if as_json:
         show_json(jobs)
         return
-    columns = (">ID", "JOB", "VC", "STATE", ">TASKS", ">GPUS", "SUBMITTED", ">RAN", "*")
-    show(table(columns, (_row(job) for job in jobs)))
+    ends = sort is Sort.ENDED
+    columns = (">ID", "JOB", "VC", "STATE", ">TASKS", ">GPUS", "ENDED" if ends else "SUBMITTED", ">RAN", "*")
+    show(table(columns, (_row(job, ends=ends) for job in jobs)))
     if more:
         say(f"- there are more; -n {count * 5} shows {count * 5}")
 
@@ -294,10 +313,11 @@ def tell_estimate(found: Estimate, *, as_json: bool) -> None:
         show(f"It would wait: {found.waiting.message}.{place}", *start_lines(found.start, found.score))
 
 
-def _row(job: Job) -> tuple[object, ...]:
+def _row(job: Job, *, ends: bool) -> tuple[object, ...]:
     ran = span(((job.ended_at or datetime.now(UTC)) - job.started_at).total_seconds()) if job.started_at else ""
     said = job.waiting_message or (job.end_message if job.state != "succeeded" else "")
-    return job.id, job.label, job.vc, job.state, job.task_count, job.gpu_count, job.submitted_at, ran, said
+    at = job.ended_at if ends else job.submitted_at
+    return job.id, job.label, job.vc, job.state, job.task_count, job.gpu_count, at, ran, said
 
 
 def _changed(jobs: list[JobDetail], *, as_json: bool) -> None:

@@ -76,12 +76,13 @@ class JobsView(ApiView):
     parser_classes = JOB_FILES
     filterset_class = JobFilter
     pagination_class = NewestSubmitted
-    orders = ("submitted_at", "name", "priority")
+    orders = ("submitted_at", "name", "priority", "ended_at")
     problems = (409, 429)
 
     @extend_schema(operation_id="job_list", responses=JobAnswer(many=True))
     def get(self, request: Request) -> Response:
-        """Jobs of one's own and of one's virtual clusters, newest first."""
+        """Jobs of one's own and of one's virtual clusters, newest first. By `ended_at` come only those that are
+        over."""
         rows = job_restrict(user=self.user).only("id", *self.orders)
         return self.page(rows, JobAnswer, lambda jobs: jobs_sized(ids=[job.pk for job in jobs], tags=True))
 

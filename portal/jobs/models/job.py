@@ -74,6 +74,7 @@ class Job(models.Model):
             # The queue's ids alone: the rows themselves are wide, and ten thousand of them lie on as many pages.
             models.Index(fields=["id"], condition=Q(state=JobState.WAITING), name="job_waiting"),
             models.Index(fields=["name", "id"], name="job_by_name"),
+            models.Index(fields=["ended_at", "id"], condition=Q(ended_at__isnull=False), name="job_by_end"),
             models.Index(fields=["priority", "id"], name="job_by_priority"),
             models.Index(fields=["code"], condition=Q(code__isnull=False), name="job_by_code"),
         ]

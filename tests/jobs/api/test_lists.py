@@ -163,6 +163,21 @@ def test_every_list_has_another_order_both_ways_and_its_pages_hold_each_row_once
         assert rows == turned[::-1], path
 
 
+def test_by_their_end_come_only_jobs_that_are_over(world: World, api: Api) -> None:
+    world.node("gpu01", gpus=1)
+    begun = world.now
+    for number, minutes in enumerate((3, 1, 2, 2)):
+        job = world.submit(name=f"over{number}")
+        Job.objects.filter(pk=job.pk).update(state="succeeded", ended_at=begun + timedelta(minutes=minutes))
+    for _ in range(2):
+        world.submit(name="live")
+    world.settle()
+    newest = pages(api, "jobs?limit=2&ordering=-ended_at")
+    assert [row["name"] for row in newest] == ["over0", "over3", "over2", "over1"]
+    assert pages(api, "jobs?limit=1&ordering=ended_at") == newest[::-1]
+    assert api.get("jobs?ordering=ended_at&state=running")["results"] == []
+
+
 def pages(api: Api, path: str) -> list[dict[str, Any]]:
     """All rows of a list, page by page to its end; the way back meets the same ones."""
     page = api.get(path)
