@@ -32,6 +32,7 @@ from portal.jobs.services import (
     job_promote,
     jobs_preempt,
     orders_together,
+    storages_hold,
     waits_due,
     waits_write,
 )
@@ -92,8 +93,10 @@ class _Applying:
         )  # fmt: skip
 
     def _allowed(self, answers: Sequence[A]) -> list[A]:
-        """Without the jobs whose images may not run any more."""
-        held = images_hold(jobs=[self.loaded.jobs[one.job.id] for one in answers], now=self.now)
+        """Without the jobs whose images may not run any more, or whose storages they may not use any more."""
+        jobs = [self.loaded.jobs[one.job.id] for one in answers]
+        held = images_hold(jobs=jobs, now=self.now)
+        held |= storages_hold(jobs=[job for job in jobs if job not in held], now=self.now)
         return [one for one in answers if self.loaded.jobs[one.job.id] not in held]
 
     def _tell(self, waits: Sequence[scheduling.Wait]) -> int:

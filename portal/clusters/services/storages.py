@@ -59,9 +59,10 @@ def storage_change(
     now: datetime,
     actor: str,
 ) -> Storage:
-    """Change some of ``COLUMNS``, and with ``vcs`` whose jobs may use it; jobs that were submitted before keep
-    what they have. Raises Invalid, and Conflict where ``seen``, the version that the change was made from, is not the
-    present one, or where jobs that are not over use a place that would be another."""
+    """Change some of ``COLUMNS``, and with ``vcs`` whose jobs may use it; jobs that wait are judged again when they are
+    about to start, and those that have begun keep what they have. Raises Invalid, and Conflict where ``seen``, the
+    version that the change was made from, is not the present one, or where jobs that are not over use a place that
+    would be another."""
     with _at_one_moment(), transaction.atomic():
         row = Storage.objects.select_for_update().get(pk=storage.pk)
         before = storage_told(row)

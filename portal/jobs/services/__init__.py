@@ -30,6 +30,7 @@ from portal.jobs.services.rollup import usage_rebuild, usage_roll
 from portal.jobs.services.specs import grace_seconds
 from portal.jobs.services.starting import Starting, attempts_start
 from portal.jobs.services.stop import job_stop
+from portal.jobs.services.storages import storages_hold
 from portal.jobs.services.submit import NameTaken, job_draft, job_submit
 from portal.jobs.services.tags import job_tag, tag_fault
 from portal.jobs.services.templates import template_change, template_create, template_remove, template_told
@@ -51,6 +52,7 @@ __all__ = [
     "idle_policy_remove",
     "idle_policy_set",
     "images_hold",
+    "storages_hold",
     "NAMED",
     "NameTaken",
     "PREEMPTING",

@@ -6,9 +6,8 @@ from collections.abc import Collection
 from datetime import datetime
 
 from portal.clusters.selectors import ImagePatterns
-from portal.common.errors import Conflict
 from portal.jobs.models import Job
-from portal.jobs.services.pausing import job_pause
+from portal.jobs.services.pausing import job_pause_itself
 from portal.jobs.spec import JobSpec, image_allowed, image_refusal
 from portal.jobs.states import JobState
 
@@ -26,12 +25,5 @@ def images_hold(*, jobs: Collection[int], now: datetime) -> frozenset[int]:
         uris = {role.image.uri for role in JobSpec.from_json(job.spec).roles}
         if refused := sorted(uri for uri in uris if not image_allowed(uri, own)):
             held.add(job.pk)
-            _pause(job, image_refusal(refused[0], own, job.vc.name), now)
+            job_pause_itself(job=job, cause=image_refusal(refused[0], own, job.vc.name), now=now)
     return frozenset(held)
-
-
-def _pause(job: Job, cause: str, now: datetime) -> None:
-    try:
-        job_pause(job=job, actor="", now=now, cause=f"{cause}. Ask an administrator, then resume the job.")
-    except Conflict:
-        return  # somebody stopped it at the same moment

@@ -26,6 +26,14 @@ def job_pause(*, job: Job, actor: str, now: datetime, cause: str = "") -> Job:
     return _set(job, True, "paused", f"Paused: {cause}" if cause else f"Paused by {actor}.", actor, now)
 
 
+def job_pause_itself(*, job: Job, cause: str, now: datetime) -> None:
+    """Pause a job that may not start any more, whatever else happens to it at the same moment."""
+    try:
+        job_pause(job=job, actor="", now=now, cause=f"{cause}. Ask an administrator, then resume the job.")
+    except Conflict:
+        return  # somebody stopped it at the same moment
+
+
 def job_resume(*, job: Job, actor: str, now: datetime) -> Job:
     """Give a paused job its turn again, by its old time of submission. Not paused: no change. Raises Conflict when it
     does not wait."""

@@ -17,6 +17,7 @@ from portal.jobs.models import Job, Task, TaskRole
 from portal.jobs.services.admission import job_check, job_hints
 from portal.jobs.services.code import code_hold
 from portal.jobs.services.moves import job_event
+from portal.jobs.services.storages import storages_keep
 from portal.jobs.services.tags import tags_store
 from portal.jobs.spec import JobSpec, Problem, SpecInvalid, mask_secrets
 
@@ -104,6 +105,7 @@ def _store(user: User, spec: JobSpec, config: str, submit_key: str, now: datetim
     for hint in job_hints(spec=spec, user=user):
         job_event(job=job, code="hint", message=hint, now=now)
     transaction.on_commit(scheduler_wake)
+    storages_keep(spec=spec)
     return job
 
 

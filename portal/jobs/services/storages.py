@@ -1,0 +1,56 @@
+"""Jobs whose storages they may not use any more: refused at the moment of submission, held when about to start."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F
+from django.db.models.fields.json import KeyTransform
+
+from portal.clusters.models import Storage
+from portal.jobs.models import Job
+from portal.jobs.selectors.storages import storage_names
+from portal.jobs.services.pausing import job_pause_itself
+from portal.jobs.spec import JobSpec, Problem, SpecInvalid
+from portal.jobs.states import JobState
+
+
+def storages_hold(*, jobs: Collection[int], now: datetime) -> frozenset[int]:
+    """Of these waiting jobs (row ids) those that may not start, each paused with the cause in words. A job that has
+    begun keeps its storages until it waits again."""
+    if not jobs:
+        return frozenset()
+    waiting = Job.objects.filter(pk__in=jobs, state=JobState.WAITING).annotate(
+        mounts=KeyTransform("storages", F("spec"))
+    )
+    wanted: dict[int, Any] = {row: mounts for row, mounts in waiting.values_list("pk", "mounts") if mounts}
+    held = set()
+    for job in Job.objects.filter(pk__in=wanted).select_related("vc", "user") if wanted else ():
+        granted = storage_names(vc=job.vc.name)
+        if lost := [mount["name"] for mount in wanted[job.pk] if mount["name"] not in granted]:
+            held.add(job.pk)
+            job_pause_itself(job=job, cause=_refusal(lost[0], job.vc.name, granted), now=now)
+    return frozenset(held)
+
+
+def storages_keep(*, spec: JobSpec) -> None:
+    """In the transaction that stores the job, at its end: none of its storages is taken away before that. Raises
+    SpecInvalid where one was while the job was judged."""
+    names = sorted({mount.name for mount in spec.storages or ()})
+    if not names:
+        return
+    list(Storage.objects.select_for_update().filter(name__in=names).order_by("pk").values_list("pk"))
+    granted = storage_names(vc=spec.vc)
+    problems = [
+        Problem(f"extras.storages[{place}].name", _refusal(mount.name, spec.vc, granted), "unknown")
+        for place, mount in enumerate(spec.storages or ())
+        if mount.name not in granted
+    ]
+    if problems:
+        raise SpecInvalid(problems)
+
+
+def _refusal(name: str, vc: str, granted: frozenset[str]) -> str:
+    return f"{vc} has no storage {name} any more; it has: {', '.join(sorted(granted)) or 'none'}"
