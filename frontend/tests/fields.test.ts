@@ -112,6 +112,18 @@ test("an emptied field that need not be there is gone with the sections around i
   expect(parse(writeField(limited, "timeLimit", ""))).toEqual(parse(FILE));
 });
 
+test("the plug-in for SSH comes and goes, and the others stay", () => {
+  const other = `${FILE}extras:\n  com.microsoft.pai.runtimeplugin:\n    - plugin: cmd   # mine\n`;
+  for (const file of [FILE, other]) {
+    const text = writeField(file, "ssh", "true");
+    expect(readJob(text)?.values["ssh"]).toBe("true");
+    expect(parse(text).extras["com.microsoft.pai.runtimeplugin"].at(-1)).toEqual({ plugin: "ssh", parameters: { jobssh: true } });
+    expect(writeField(text, "ssh", "true")).toBe(text);
+    expect(parse(writeField(text, "ssh", ""))).toEqual(parse(file));
+  }
+  expect(writeField(other, "ssh", "true")).toContain("# mine");
+});
+
 test("what is usual is not written down", () => {
   expect(parse(writeField(writeField(FILE, "gang", "false"), "gang", "true"))).toEqual(parse(FILE));
 });

@@ -3,6 +3,7 @@
 import { readEnvironment, writeEnvironment } from "./environment.ts";
 import { at, drop, type Path, plain, put } from "./file.ts";
 import { imagePath, roleNames, withImage } from "./roles.ts";
+import { hasSsh, sshPath, writeSsh } from "./ssh.ts";
 
 type Kind = "text" | "number" | "flag" | "list";
 
@@ -35,6 +36,7 @@ export const JOB_FIELDS: Record<string, Place> = {
   checkpointFile: { kind: "text", path: extras("berth", "checkpointFile") },
   after: { kind: "list", path: extras("berth", "after") },
   code: { kind: "text", path: extras("berth", "code") },
+  ssh: { kind: "flag", path: sshPath },
 };
 
 export const ROLE_FIELDS: Record<string, Place> = {
@@ -78,6 +80,7 @@ export function writeField(text: string, field: string, value: string, role = ""
   const place = (role ? ROLE_FIELDS : JOB_FIELDS)[field];
   if (!place) return text;
   if (field === "image") return withImage(text, role, value);
+  if (field === "ssh") return writeSsh(text, value === "true");
   const path = place.path(role);
   if (field === "commands") return writeCommands(text, path, value);
   if (value === place.usual || (value === "" && !place.required)) return drop(text, path);
@@ -89,6 +92,10 @@ export function writeField(text: string, field: string, value: string, role = ""
 function readValues(job: unknown, places: Record<string, Place>, role: string): Values {
   const values: Values = {};
   for (const [field, place] of Object.entries(places)) {
+    if (field === "ssh") {
+      if (hasSsh(job)) values[field] = "true";
+      continue;
+    }
     const path = field === "image" ? imagePath(job, role) : place.path(role);
     const value = path && at(job, path);
     if (value === undefined) continue;
