@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import IO, Any, cast
 
 from asgiref.sync import sync_to_async
@@ -26,9 +27,9 @@ PATIENCE_S = 0.1
 
 class InOneThread(ASGIHandler):
     """A request is taken, answered and closed in one thread of a pool, as under WSGI, since none of our views is
-    asynchronous. Django's own handler starts a thread for each request and changes between it and the event loop five
-    times, which costs as much as a small answer. Long answers are sent by the event loop, so that slow readers hold no
-    thread."""
+    asynchronous. Django's own handler starts a thread for each request, changes between it and the event loop five
+    times and carries back what the view set, which together costs as much as a small answer. Long answers are sent by
+    the event loop, so that slow readers hold no thread."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,9 +46,9 @@ class InOneThread(ASGIHandler):
         except RequestAborted:
             return
         try:
-            work = sync_to_async(self._answer, thread_sensitive=False, executor=self._threads)
+            loop, context = asyncio.get_running_loop(), copy_context()
             async with self._turns.turn():
-                response = await work(scope, body)
+                response = await loop.run_in_executor(self._threads, context.run, self._answer, scope, body)
             if response.streaming:
                 await self._stream(response, receive, send)
             else:
