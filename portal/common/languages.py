@@ -8,6 +8,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils import translation
 from django.utils.cache import patch_vary_headers
+from django.utils.translation.trans_real import parse_accept_lang_header
 
 PROGRAMS = ("/api/", "/rest-server/", "/node/code/", "/healthz")
 """What begins so is read by programs: its language is English."""
@@ -37,6 +38,16 @@ def page_language(request: HttpRequest) -> str:
     """What the account says, else what this browser was told, else the best of what it asks for."""
     chosen: str = getattr(request.user, "language", "")
     return chosen if chosen in CHOICES else translation.get_language_from_request(request)
+
+
+def asked_language(request: HttpRequest) -> str:
+    """The best of what a program asks for by its header; English where it asks for nothing that is there."""
+    for code, _ in parse_accept_lang_header(request.headers.get("Accept-Language", "")):
+        try:
+            return translation.get_supported_language_variant(code)
+        except LookupError:
+            continue
+    return "en"
 
 
 def language_keep(response: HttpResponse, language: str) -> None:

@@ -48,7 +48,11 @@ export class Asker<Answer> {
       const answer = await fetch(this.#address, {
         method: "POST",
         body: text,
-        headers: { "Content-Type": "application/yaml", "X-CSRFToken": this.#token },
+        headers: {
+          "Content-Type": "application/yaml",
+          "X-CSRFToken": this.#token,
+          "Accept-Language": document.documentElement.lang,
+        },
         signal: asking.signal,
       });
       this.#done(answer.ok ? ((await answer.json()) as Answer) : undefined);

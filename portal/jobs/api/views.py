@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from django.http import HttpResponse
-from django.utils import timezone
+from django.utils import timezone, translation
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
@@ -15,6 +16,7 @@ from rest_framework.response import Response
 from portal.accounts.models import Scope
 from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
+from portal.common.languages import asked_language
 from portal.common.negotiation import Unnegotiated
 from portal.common.pagination import NewestSubmitted, OldestFirst
 from portal.jobs.api.answers import (
@@ -42,6 +44,7 @@ from portal.jobs.api.requests import (
 )
 from portal.jobs.limits import SUBMITS
 from portal.jobs.models import Job
+from portal.jobs.problem_words import problem_words
 from portal.jobs.selectors import (
     events_read,
     job_attempt_current,
@@ -295,11 +298,14 @@ class ValidateView(ApiView):
 
     @extend_schema(operation_id="job_validate", request=JOB_FILE_SCHEMA, responses={200: ValidationAnswer})
     def post(self, request: Request) -> Response:
-        """Whether the file would be accepted, or every problem it has; nothing is stored."""
+        """Whether the file would be accepted, or every problem it has; nothing is stored. The problems are told in
+        English, or in Chinese where `Accept-Language` prefers it."""
         try:
             spec = job_check(user=self.user, text=job_file(request))
         except SpecInvalid as error:
-            refused = {"valid": False, "problems": error.problems, "hints": [], "summary": None}
-            return Response(ValidationAnswer(refused).data)
+            with translation.override(asked_language(request)):
+                problems = [replace(one, message=problem_words(one.message)) for one in error.problems]
+            refused = {"valid": False, "problems": problems, "hints": [], "summary": None}
+            return Response(ValidationAnswer(refused).data, headers={"Vary": "Accept-Language"})
         good = {"valid": True, "problems": [], "hints": job_hints(spec=spec, user=self.user), "summary": spec}
         return Response(ValidationAnswer(good).data)

@@ -114,21 +114,33 @@ def _node_findings(ask: _Ask, nodes: list[NodeShape], gang: bool) -> Iterator[Fi
     largest = list(_too_large(ask, nodes))
     yield from largest
     if not largest:
-        message = f"no node has {ask.gpus} GPUs, {ask.cpu} CPU cores and {ask.memory_mb:,} MB together"
+        message = f"no node has {_gpus(ask.gpus)}, {_cores(ask.cpu)} and {ask.memory_mb:,} MB together"
         yield Finding(ask.path, message, "node_too_small")
 
 
 def _too_large(ask: _Ask, nodes: list[NodeShape]) -> Iterator[Finding]:
     where = f"of SKU {ask.sku} " if ask.sku else ""
     dimensions = (
-        ("gpu", ask.gpus, max((node.gpus for node in nodes), default=0), "GPUs"),
-        ("cpu", ask.cpu, max((node.cpu for node in nodes), default=0), "CPU cores"),
-        ("memoryMB", ask.memory_mb, max((node.memory_mb for node in nodes), default=0), "MB of memory"),
+        ("gpu", ask.gpus, max((node.gpus for node in nodes), default=0), _gpus),
+        ("cpu", ask.cpu, max((node.cpu for node in nodes), default=0), _cores),
+        ("memoryMB", ask.memory_mb, max((node.memory_mb for node in nodes), default=0), _memory),
     )
-    for key, asked, most, unit in dimensions:
+    for key, asked, most, words in dimensions:
         if asked > most:
-            message = f"asks for {asked:,} {unit} per task; the largest node {where}it may use has {most:,}"
+            message = f"asks for {words(asked)} per task; the largest node {where}it may use has {most:,}"
             yield Finding((*ask.path, key), message, "node_too_small")
+
+
+def _gpus(count: int) -> str:
+    return f"{count:,} GPU{'s' * (count != 1)}"
+
+
+def _cores(count: int) -> str:
+    return f"{count:,} CPU core{'s' * (count != 1)}"
+
+
+def _memory(count: int) -> str:
+    return f"{count:,} MB of memory"
 
 
 def _holds(node: NodeShape, ask: _Ask) -> bool:

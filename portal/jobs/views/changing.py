@@ -14,6 +14,7 @@ from portal.common.errors import Conflict, Invalid
 from portal.common.priorities import PRIORITY_CLASSES
 from portal.jobs.forms import PriorityForm, TagForm
 from portal.jobs.models import Job
+from portal.jobs.problem_words import problem_words
 from portal.jobs.selectors import job_with_right
 from portal.jobs.services import job_change_priority, job_tag
 from portal.jobs.spec import SpecInvalid
@@ -53,7 +54,7 @@ def job_priority_page(request: PageRequest, job_id: int) -> HttpResponse:
             job_change_priority(job=job, to=form.chosen, actor=request.user, now=timezone.now())
         except SpecInvalid as error:
             for problem in error.problems:
-                form.add_error("priority", problem.message)
+                form.add_error("priority", problem_words(problem.message))
         except Conflict as conflict:
             form.add_error("priority", conflict.detail)
         else:

@@ -65,7 +65,7 @@ REFUSED: dict[str, tuple[list[Change], str, str, str]] = {
         [SPEECH, (GPU, 8), (TASKS, 1), (MEMORY, 200_000)],
         "taskRoles.train.resourcePerInstance",
         "node_too_small",
-        "no node has 8 GPUs, 1 CPU cores and 200,000 MB together",
+        "no node has 8 GPUs, 1 CPU core and 200,000 MB together",
     ),
     "a gang beyond the quota": (
         [VISION, (TASKS, 5)],

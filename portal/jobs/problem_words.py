@@ -1,0 +1,127 @@
+"""What is wrong with a job file, for readers of another language than English, in which it is told: a sentence is
+worded anew by the one of these that it has the form of. One that has none of these forms stays as it was written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+
+from django.utils.translation import get_language, gettext, gettext_noop
+
+_SENTENCES = (
+    gettext_noop("is required"),
+    gettext_noop("must not be empty"),
+    gettext_noop("must be at least %(least)s, not %(value)s"),
+    gettext_noop("must be at most %(most)s characters long, not %(value)s"),
+    gettext_noop("must be at most the number of instances, %(most)s, not %(value)s"),
+    gettext_noop("must be at most the timeLimit, %(most)s s, not %(value)s s"),
+    gettext_noop("must be at most %(most)s seconds (10 years), not %(value)s"),
+    gettext_noop("must be at most %(most)s s here, not %(value)s s"),
+    gettext_noop("must be at most %(most)s, not %(value)s"),
+    gettext_noop("must have at least %(least)s, not %(value)s"),
+    gettext_noop("must have at most %(most)s entries, not %(value)s"),
+    gettext_noop("must have at most %(most)s, not %(value)s"),
+    gettext_noop("must be one of %(known)s, not %(value)s"),
+    gettext_noop("must be %(kind)s or %(other)s, not %(value)s"),
+    gettext_noop("must be %(kind)s, not %(value)s"),
+    gettext_noop("unknown key; did you mean %(guess)s?"),
+    gettext_noop("unknown key; known here: %(known)s"),
+    gettext_noop("not valid YAML: %(why)s"),
+    gettext_noop("the key %(key)s stands twice in one mapping; keep one of them"),
+    gettext_noop("a second %(what)s is named %(name)s; give it another name"),
+    gettext_noop("no %(what)s is named %(name)s; there is none"),
+    gettext_noop("no %(what)s is named %(name)s; there is: %(known)s"),
+    gettext_noop("no %(what)s is named %(name)s; there are: %(known)s"),
+    gettext_noop("no SKU is named %(sku)s; known: %(known)s"),
+    gettext_noop("is masked; give the password again, or name one of your stored secrets"),
+    gettext_noop("skuType %(sku)s and pinnedCellId %(cell)s exclude each other; remove one of them"),
+    gettext_noop("affinity group %(group)s asks for another SKU or pinned cell than in role %(role)s"),
+    gettext_noop("every command is blank; give at least one to run"),
+    gettext_noop("the roles have %(total)s tasks together; at most %(most)s are accepted"),
+    gettext_noop("are longer than %(most)s characters with their parameters filled in"),
+    gettext_noop("the commands of all roles are longer than %(most)s characters together"),
+    gettext_noop("storage %(name)s is mounted twice; once is enough"),
+    gettext_noop("%(place)s is already the place of another storage"),
+    gettext_noop("%(place)s cannot be a mount point; choose one such as %(other)s"),
+    gettext_noop("preemptible: false holds inside the quota only; remove it, or borrow: auto"),
+    gettext_noop("an opportunistic job (oppo) can always be preempted; remove it, or take another class"),
+    gettext_noop("every node here stands under `not` as well"),
+    gettext_noop("must stay inside its folder (no `..`)"),
+    gettext_noop("must be a path relative to $BERTH_JOB_DIR, or one below the mountPath of a storage of this job"),
+    gettext_noop("you may not submit to virtual cluster %(vc)s; yours: %(yours)s"),
+    gettext_noop("virtual cluster %(vc)s has no %(sku)s; it has: %(known)s"),
+    gettext_noop("asks for %(tasks)s tasks at once; all nodes together, empty, hold %(room)s of this size"),
+    gettext_noop("no node has %(gpus)s, %(cpu)s and %(memory)s MB together"),
+    gettext_noop("asks for %(asked)s per task; the largest node it may use has %(most)s"),
+    gettext_noop("asks for %(asked)s per task; the largest node of SKU %(sku)s it may use has %(most)s"),
+    gettext_noop("Job requests %(asked)s SKUs, exceeds maximum %(most)s SKUs in VC %(vc)s."),
+    gettext_noop("%(class)s is above %(highest)s, the highest priority class that you may use in %(vc)s"),
+    gettext_noop("asks for %(asked)s GPUs at once; one user may hold %(most)s in %(vc)s"),
+    gettext_noop(
+        "asks for %(asked)s GPUs at once; jobs of class %(class)s and above may hold %(most)s in %(vc)s together"
+    ),
+    gettext_noop("%(vc)s has no pinned cell %(cell)s; it has: %(known)s"),
+    gettext_noop("you have no right to jobs in %(vc)s that are not preempted; ask an administrator"),
+    gettext_noop(
+        "you may hold %(right)s GPUs in %(vc)s without preemption until %(day)s; your jobs there ask for %(used)s, "
+        "this one for %(asked)s"
+    ),
+    gettext_noop("the job refers to <%% $secrets.%(name)s %%>; give it under secrets, or store it"),
+    gettext_noop("%(vc)s has no storage %(name)s; it has: %(known)s"),
+    gettext_noop("%(image)s is not among the images that %(vc)s may run: %(patterns)s"),
+    gettext_noop(
+        "%(tasks)s tasks need the host network, which %(vc)s may not use; ask an administrator, or put the work into "
+        "one task"
+    ),
+    gettext_noop("there is no node %(name)s"),
+    gettext_noop("there is no job %(job)s that you may see"),
+    gettext_noop(
+        "there is no code %(code)s that you may use; upload its folder again: berth submit --code DIR, or POST "
+        "/api/v1/code"
+    ),
+    gettext_noop("the job's code is unpacked to %(place)s: mount this storage elsewhere"),
+    gettext_noop("and %(number)s more problems"),
+)
+"""The first that fits counts."""
+_PARTS = (
+    gettext_noop('the text "%(text)s"'),
+    gettext_noop("%(count)s CPU core"),
+    gettext_noop("%(count)s CPU cores"),
+    gettext_noop("%(count)s MB of memory"),
+    gettext_noop("%(kind)s prerequisite"),
+    gettext_noop("empty"),
+    gettext_noop("none"),
+    gettext_noop("no GPUs"),
+    gettext_noop("a mapping"),
+    gettext_noop("a list"),
+    gettext_noop("a text"),
+    gettext_noop("a whole number"),
+    gettext_noop("a number"),
+    gettext_noop("true or false"),
+    gettext_noop("task role"),
+    gettext_noop("deployment"),
+    gettext_noop("prerequisite"),
+)
+"""What stands in them in words as well."""
+_HOLE = re.compile(r"%\((\w+)\)s")
+
+
+def problem_words(message: str) -> str:
+    """The sentence in the reader's language."""
+    return message if get_language() == "en" else _reworded(message, _SENTENCES)
+
+
+def _reworded(text: str, forms: Iterable[str]) -> str:
+    for form in forms:
+        if found := _pattern(form).fullmatch(text):
+            return gettext(form) % {name: _reworded(value, _PARTS) for name, value in found.groupdict().items()}
+    return text
+
+
+@cache
+def _pattern(form: str) -> re.Pattern[str]:
+    parts = _HOLE.split(form)
+    written = [re.escape(part.replace("%%", "%")) for part in parts[::2]]
+    holes = [f"(?P<{name}>.+?)" for name in parts[1::2]]
+    return re.compile("".join(text + hole for text, hole in zip(written, [*holes, ""], strict=True)), re.DOTALL)

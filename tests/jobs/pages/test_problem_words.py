@@ -1,0 +1,54 @@
+"""What is wrong with a job file is told in the reader's language: on pages, and to programs that ask for it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from django.utils.translation import override
+
+from portal.jobs.problem_words import problem_words
+from portal.jobs.spec import parse
+from tests.jobs.spec.builders import job_file, problems
+from tests.jobs.spec.test_problems import WRONG
+from tests.support.cast import Api
+from tests.support.pages import Browser
+from tests.support.world import World
+from tests.support.world import job_file as world_file
+
+CHINESE = re.compile("[\u4e00-\u9fff]")
+AS_WRITTEN = re.compile(
+    r"^(must (be|name|not begin)|this name must|a masked) .*|.* is no .*|.*no number that can.*", re.DOTALL
+)
+"""Sentences of the schemas with an example of their own, and of YAML's values: they stay in English."""
+
+
+def test_most_of_what_can_be_wrong_with_a_file_is_told_in_chinese() -> None:
+    told = {one.message for change, _, _ in WRONG for one in problems(job_file(change))}
+    with override("zh-hans"):
+        left = {one for one in told if not CHINESE.search(problem_words(one)) and not AS_WRITTEN.match(one)}
+        assert left == set()
+        assert problem_words("must be a text or a number, not true") == "必须是文本或数字，而不是 true"
+        assert problem_words("no task role is named x%s; there are: a, b") == "没有名为 x%s 的任务角色；现有：a, b"
+        assert problem_words("something else") == "something else"
+    assert all(problem_words(one) == one for one in told)
+    assert parse(job_file()).name
+
+
+@pytest.mark.django_db
+def test_a_page_and_a_program_that_asks_read_it_in_chinese_others_in_english(world: World) -> None:
+    text, api = world_file(instances=0), Api(world.user)
+    told = [
+        json.loads(api.call("POST", "validate", text, kind="application/yaml", **headers).content)["problems"][0]
+        for headers in ({}, {"Accept_Language": "zh-CN,zh;q=0.9"}, {"Accept_Language": "fr"})
+    ]
+    english = "must be at least 1, not 0"
+    assert [one["message"] for one in told] == [english, "至少为 1，而不是 0", english]
+    browser = Browser(world.user)
+    sent = browser.client.post  # the page itself, as somebody with a Chinese browser gets it
+    page = browser.get("/submit")
+    token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.html)
+    assert token
+    answer = sent("/submit", {"config": text, "csrfmiddlewaretoken": token[1]}, headers={"Accept-Language": "zh-CN"})
+    assert "至少为 1，而不是 0" in answer.content.decode()
