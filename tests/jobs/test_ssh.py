@@ -159,6 +159,7 @@ def test_an_image_without_a_server_is_an_event_once_and_ends_nothing(world: Worl
     job, _ = running(world, extras=extras())
     for _ in range(2):
         tells(node, SshServer(message="its image has no SSH server"))
+    assert "you have no SSH key here" not in Browser(world.user).get(f"/jobs/{job.pk}").text
     hint = "No SSH into worker/0 on gpu01: its image has no SSH server."
     assert JobEvent.objects.filter(job=job, code="hint", message=hint).count() == 1
     job.refresh_from_db()

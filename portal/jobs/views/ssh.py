@@ -14,7 +14,7 @@ from portal.jobs.views.ports import LISTED
 
 @dataclass(frozen=True, slots=True)
 class SshShown:
-    """The tasks by name; ``keyless``: whether nobody is let in yet. ``own``: whether the job is the reader's."""
+    """The tasks by name; ``keyless``: whether there is a server that lets nobody in; ``own``: whether the job is theirs."""
 
     ways: list[tuple[str, SshWay]]
     keyless: bool
@@ -28,4 +28,5 @@ def ssh_shown(*, job: Job, runs: Iterable[tuple[str, TaskAttempt]], own: bool) -
         return None
     spec = JobSpec.from_json(job.spec)
     given = any(spec.ssh_keys(role.name) for role in spec.roles)
-    return SshShown(ways, not given and not ssh_keys_of(user=job.user).exists(), own)
+    waits = not given and any(way.state != "none" for _, way in ways)
+    return SshShown(ways, waits and not ssh_keys_of(user=job.user).exists(), own)
