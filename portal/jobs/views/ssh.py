@@ -14,7 +14,7 @@ from portal.jobs.views.ports import LISTED
 
 @dataclass(frozen=True, slots=True)
 class SshShown:
-    """The tasks by name; ``keyless``: whether there is a server that lets nobody in; ``own``: whether the job is theirs."""
+    """The tasks by name. ``keyless``: there is a server and it lets nobody in; ``own``: the job is the reader's."""
 
     ways: list[tuple[str, SshWay]]
     keyless: bool
