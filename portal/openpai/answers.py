@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from nodes.protocol import Cause
 from portal.common.priorities import PRIORITY_CLASSES
 from portal.jobs.models import Job, JobEvent, Task, TaskAttempt
-from portal.jobs.states import JobState
+from portal.jobs.states import EndReason, JobState
 from portal.openpai.exits import container_code, container_sentence, ended_code, exit_spec, exit_type, job_code
 from portal.openpai.names import framework_name, ms, pai_name
 from portal.openpai.selectors import AttemptSeen
@@ -101,15 +102,29 @@ def _attempt_code(job: Job, attempt: AttemptSeen) -> int | None:
 
 def _exit(job: Job, attempt: AttemptSeen, code: int | None) -> dict[str, Any]:
     told = (attempt.row.end_message if attempt.row else job.end_message) or None
+    role, index = _trigger(attempt)
     return {
         "appExitCode": code,
         "appExitSpec": exit_spec(code),
         "appExitDiagnostics": told,
         "appExitMessages": {"container": None, "runtime": None, "launcher": told} if told else None,
         "appExitTriggerMessage": told,
-        "appExitTriggerTaskRoleName": None,
-        "appExitTriggerTaskIndex": None,
+        "appExitTriggerTaskRoleName": role,
+        "appExitTriggerTaskIndex": index,
     }
+
+
+def _trigger(attempt: AttemptSeen) -> tuple[str | None, int | None]:
+    """The task whose end ended a failed run, by role and index: the first that ended by itself, and not well."""
+    if attempt.row is None or attempt.row.end_reason not in {EndReason.FAILED, EndReason.START_FAILED}:
+        return None, None
+    failed = [
+        (run.ended_at or run.created_at, role.name, task.index)
+        for role in attempt.roles
+        for task in attempt.tasks.get(role.pk, [])
+        if (run := attempt.newest.get(task.pk)) and run.cause != Cause.STOPPED and container_code(run)
+    ]
+    return min(failed)[1:] if failed else (None, None)
 
 
 def task_roles(job: Job, attempt: AttemptSeen) -> dict[str, Any]:

@@ -33,35 +33,69 @@ UNKNOWN_START, UNDEFINED = -310, -8000
 
 _KINDS: Mapping[int, Kind] = {
     0: Kind("Succeeded", "USER_CONTAINER", "USER_SUCCESS", _U, "It succeeded."),
-    -101: Kind("PodExternalDeleted", "PAI_HIVED", _PLATFORM, _T, "Its GPUs were taken back; it is tried again."),
+    -101: Kind("PodExternalDeleted", "PAI_UNKNOWN", _PLATFORM, _T, "Its GPUs were taken back; it is tried again."),
     -120: Kind("PodCreationTransientError", "PAI_K8S", _PLATFORM, _T, "A node was at fault; it is tried again."),
     -210: Kind("StopFrameworkRequested", "USER_STOP", "USER_STOP", _P, "Somebody stopped the job."),
     -220: Kind("FrameworkAttemptCompletion", "USER_STOP", "USER_STOP", _P, "It was stopped together with its job."),
     -300: Kind("PodFailedWithoutFailedContainer", "UNKNOWN", "UNKNOWN_FAILURE", _U, "It failed without a status."),
     -310: Kind("PodCreationUnknownError", "UNKNOWN", "UNKNOWN_FAILURE", _U, "It could not be started."),
-    -1000: Kind("PodEvicted", "K8S_KUBELET", _PLATFORM, _T, "Its node was drained; it is tried again."),
-    -1001: Kind("PodNodeLost", "K8S_CONTROLLER", _PLATFORM, _T, "Its node was lost; it is tried again."),
+    -1000: Kind("PodEvicted", "PAI_K8S", _PLATFORM, _T, "Its node was drained; it is tried again."),
+    -1001: Kind("PodNodeLost", "PAI_K8S", _PLATFORM, _T, "Its node was lost; it is tried again."),
     -1004: Kind("PodDeadlineExceeded", "USER_SUBMISSION", _USER, _P, "Its time limit was reached."),
     -1200: Kind("UserContainerDockerOOMKilled", "USER_CONTAINER", _USER, _P, "It used more memory than its memoryMB."),
     -1201: Kind("ContainerDockerCreationError", "USER_SUBMISSION", _USER, _P, "The container engine refused it."),
     -1204: Kind("ContainerDockerStartUnknownError", "UNKNOWN", "UNKNOWN_FAILURE", _U, "Its container did not start."),
-    -1205: Kind("ContainerGpuDeviceNotFoundError", "DEVICE", _PLATFORM, _T, "The node could not give it its GPUs."),
+    -1205: Kind("ContainerGpuDeviceNotFoundError", "PAI_HW", _PLATFORM, _T, "The node could not give it its GPUs."),
+    126: Kind("UserCommandExitWithError", "USER_CONTAINER", _USER, _P, "A command of it cannot be executed."),
+    127: Kind("UserCommandExitWithError", "USER_CONTAINER", _USER, _P, "A command of it was not found."),
     128: Kind("ContainerMayFailDueToGpuDeviceEccError", "UNKNOWN", "UNKNOWN_FAILURE", _U, "It gave up by itself."),
-    130: Kind("ContainerSigIntReceived", "UNKNOWN", _PLATFORM, _T, "It was interrupted from outside."),
-    131: Kind("ContainerSigQuitReceived", "UNKNOWN", _PLATFORM, _T, "It was told to quit from outside."),
+    130: Kind("ContainerSigIntReceived", "PAI_OS", _PLATFORM, _T, "It was interrupted from outside."),
+    131: Kind("ContainerSigQuitReceived", "PAI_OS", _PLATFORM, _T, "It was told to quit from outside."),
     132: Kind("ContainerSigIllReceived", "USER_CONTAINER", _USER, _P, "It ran an instruction this CPU does not know."),
     134: Kind("ContainerSigAbrtReceived", "UNKNOWN", "UNKNOWN_FAILURE", _U, "It aborted."),
     135: Kind("ContainerSigBusReceived", "USER_CONTAINER", _USER, _P, "It touched memory that is not there."),
     136: Kind("ContainerSigFpeReceived", "USER_CONTAINER", _USER, _P, "It divided by zero or the like."),
-    137: Kind("ContainerSigKillReceived", "UNKNOWN", _PLATFORM, _T, "It was killed from outside."),
+    137: Kind("ContainerSigKillReceived", "PAI_OS", _PLATFORM, _T, "It was killed from outside."),
     139: Kind("ContainerSigSegvReceived", "UNKNOWN", "UNKNOWN_FAILURE", _U, "It touched memory that is not its own."),
     141: Kind("ContainerSigPipeReceived", "USER_CONTAINER", _USER, _P, "It wrote into a closed pipe."),
-    143: Kind("ContainerSigTermReceived", "UNKNOWN", _PLATFORM, _T, "It was asked to end from outside."),
+    143: Kind("ContainerSigTermReceived", "PAI_OS", _PLATFORM, _T, "It was asked to end from outside."),
     253: Kind("ContainerPortConflict", "PAI_RUNTIME", _PLATFORM, _T, "A port it was given is in use."),
     254: Kind("ContainerImageNotExists", "USER_SUBMISSION", _USER, _P, "Its image was not found."),
 }
 _OTHER = Kind("PAIRuntimeUnknownFailed", "UNKNOWN", "UNKNOWN_FAILURE", _U, "Its program failed; see its log.")
 _OTHER_NEGATIVE = Kind("ContainerUndefinedNegativeExitCode", "UNKNOWN", "UNKNOWN_FAILURE", _U, "It failed.")
+
+_ISSUERS: Mapping[str, frozenset[int]] = {
+    "PAI_FC": frozenset({-101, -120, -210, -220, -300, -310}),
+    "PAI_K8S": frozenset({-1000, -1001, -1004}),
+    "PAI_DOCKER": frozenset({-1200, -1201, -1204, -1205}),
+    "PAI_OS": frozenset({130, 131, 137, 143}),
+    "PAI_RUNTIME": frozenset({253, 254}),
+}
+"""Which of OpenPAI's parts would have found it out; else the program itself."""
+
+_STAGES: Mapping[str, frozenset[int]] = {
+    "COMPLETING": frozenset({0}),
+    "LAUNCHING": frozenset({-120, -300, -310, -1201, -1204, -1205, 253, 254}),
+    "UNKNOWN": frozenset({-101, -210, -220}),
+}
+"""When it happened; else while it ran."""
+
+_WAIT = ["Wait for the next try.", "Ask an administrator if it happens again."]
+_LOOK = ["Look at the end of its log."]
+_ADVICE: Mapping[int, list[str]] = {
+    0: [],
+    -210: [],
+    -220: [],
+    -1004: ["Give it more time (timeLimit)."],
+    -1200: ["Ask for more memory (memoryMB).", "Let each task do less at a time."],
+    -1201: ["Look at what the engine said, and mend the job file."],
+    126: ["Check the command's mode bits and its first line."],
+    127: ["Check the command's name and the image's PATH."],
+    135: ["Ask for more shared memory (shmMB).", *_LOOK],
+    254: ["Correct the image's name.", "Store a log-in for its registry."],
+}
+"""What to do about it; else what its behaviour suggests."""
 
 _REASONS: Mapping[str, int] = {
     EndReason.SUCCEEDED: SUCCEEDED,
@@ -109,16 +143,20 @@ def exit_spec(code: int | None) -> dict[str, Any] | None:
     return {
         "code": code,
         "phrase": kind.phrase,
-        "issuer": kind.causer,
+        "issuer": _of(_ISSUERS, code) or ("USER_CONTAINER" if code >= 0 else "UNKNOWN"),
         "causer": kind.causer,
         "type": kind.type,
-        "stage": "UNKNOWN",
+        "stage": _of(_STAGES, code) or ("RUNNING" if code in _KINDS or code > 0 else "UNKNOWN"),
         "behavior": str(kind.behaviour).upper(),
         "reaction": "NEVER_RETRY" if code == SUCCEEDED else _REACTIONS[kind.behaviour],
         "reason": kind.reason,
         "repro": [],
-        "solution": [],
+        "solution": _ADVICE.get(code, _WAIT if kind.behaviour is _T else _LOOK),
     }
+
+
+def _of(table: Mapping[str, frozenset[int]], code: int) -> str | None:
+    return next((name for name, codes in table.items() if code in codes), None)
 
 
 def exit_type(code: int | None) -> str | None:

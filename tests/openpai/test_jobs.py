@@ -81,7 +81,11 @@ def test_a_failed_job_tells_its_programs_status_in_openpais_classes(world: World
     assert "3" in job["jobStatus"]["appExitDiagnostics"]
     (task,) = job["taskRoles"]["worker"]["taskStatuses"]
     assert (task["taskState"], task["containerExitCode"]) == ("FAILED", 3)
-    assert task["containerExitSpec"]["phrase"] == "PAIRuntimeUnknownFailed"
+    spec = task["containerExitSpec"]
+    assert (spec["phrase"], spec["issuer"], spec["stage"]) == ("PAIRuntimeUnknownFailed", "USER_CONTAINER", "RUNNING")
+    assert spec["solution"] == ["Look at the end of its log."]
+    status = job["jobStatus"]
+    assert (status["appExitTriggerTaskRoleName"], status["appExitTriggerTaskIndex"]) == ("worker", 0)
 
 
 def test_a_task_that_was_killed_for_its_memory_has_openpais_code(world: World, pai: Pai) -> None:
