@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from urllib.parse import quote
 
-from berth.calls import Call, Listing, get, given, nothing, reading, send, text
+from berth.calls import LONG, Call, Listing, get, given, nothing, reading, send, text
 from berth.endpoint import Resource, WayT_co, endpoint, rows
 from berth.model import Group, GroupDetail, ImageRule, Imported, Storage, Template, TemplateDetail, User
 
 Role = Literal["user", "auditor", "admin"]
-LONG = {"limit": 200}
-"""The longest page there is, for lists that are mostly read whole."""
 
 
 def _named(path: str, name: str) -> str:

@@ -27,6 +27,10 @@ PIECE = 64 * 1024
 NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
+LONG = {"limit": 200}
+"""The longest page there is, for lists that are mostly read whole."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileBody:
     """A body that is read from a file while it is sent; ``told`` hears how many bytes are gone."""

@@ -13,11 +13,13 @@ import httpx
 
 from berth.administration import Groups, Images, Storages, Templates, Users
 from berth.calls import Call, FileBody, Listing, Rest, Steps, Work, failure, problem_of
+from berth.cluster import Nodes, VirtualClusters
 from berth.downloads import Going, Held
 from berth.endpoint import Awaiting, Blocking, WayT_co
+from berth.everything import Everything, Tokens
+from berth.jobs import CodeFolders, Jobs
 from berth.logs import PATIENCE_S, AsyncLogFollow, Following, LogFollow
 from berth.model import Page
-from berth.resources import CodeFolders, Everything, Jobs, Nodes, Tokens, VirtualClusters
 from berth.server import Server
 from berth.shell import AsyncShell, Shell, ShellOptions, Terminal
 

@@ -83,7 +83,6 @@ def test_a_failed_job_tells_its_programs_status_in_openpais_classes(world: World
     assert (task["taskState"], task["containerExitCode"]) == ("FAILED", 3)
     spec = task["containerExitSpec"]
     assert (spec["phrase"], spec["issuer"], spec["stage"]) == ("PAIRuntimeUnknownFailed", "USER_CONTAINER", "RUNNING")
-    assert spec["solution"] == ["Look at the end of its log."]
     status = job["jobStatus"]
     assert (status["appExitTriggerTaskRoleName"], status["appExitTriggerTaskIndex"]) == ("worker", 0)
 
@@ -97,8 +96,7 @@ def test_a_task_that_was_killed_for_its_memory_has_openpais_code(world: World, p
             node.end(order, Exit(cause=Cause.OOM, code=137))
     node.report()
     (task,) = pai.get("jobs/alice~a")["taskRoles"]["worker"]["taskStatuses"]
-    assert task["containerExitCode"] == -1200
-    assert task["containerExitSpec"]["type"] == "USER_FAILURE"
+    assert (task["containerExitCode"], task["containerExitSpec"]["type"]) == (-1200, "USER_FAILURE")
 
 
 def test_the_same_name_again_is_a_conflict_and_stores_nothing(world: World, pai: Pai) -> None:

@@ -15,7 +15,7 @@ from berth.cli.screen import say, show, show_json, table, when
 from berth.cli.settings import ca_file, load, save
 from berth.client import Client
 from berth.errors import Misused
-from berth.resources import Scope
+from berth.everything import Scope
 
 tokens = typer.Typer(no_args_is_help=True, help="Your tokens.")
 

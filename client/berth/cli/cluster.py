@@ -11,8 +11,8 @@ from rich.table import Table
 from berth.cli import completion
 from berth.cli.jobs import AsJson, session
 from berth.cli.screen import cores, memory, show, show_json, table, when
+from berth.cluster import Intent
 from berth.model import Node, Queued, UserShare, VirtualCluster, VirtualClusterDetail
-from berth.resources import Intent
 
 nodes = typer.Typer(no_args_is_help=True, help="The GPU servers.")
 NodeName = Annotated[str, typer.Argument(metavar="NODE", help="Its name.", autocompletion=completion.nodes)]

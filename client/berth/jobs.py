@@ -1,23 +1,21 @@
-"""The parts of the API, each method written once for both clients."""
+"""Jobs and the code that comes with them, each method written once for both clients."""
 
 from __future__ import annotations
 
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote
 
-from berth.calls import Call, FileBody, Listing, Rest, Steps, Work, get, given, nothing, reading, send, text
+from berth.calls import LONG, Call, FileBody, Listing, Rest, Steps, Work, get, given, nothing, reading, send, text
 from berth.endpoint import Resource, WayT_co, endpoint, procedure, rows
 from berth.errors import JobUnfinished, NotFound
 from berth.job_file import with_code
 from berth.model import (
     LIVE,
-    Alert,
     Attempt,
     Code,
     CodeLimits,
@@ -26,35 +24,16 @@ from berth.model import (
     File,
     Job,
     JobDetail,
-    LeafGpu,
     LogSlice,
-    Me,
     Metrics,
     Moved,
-    NewToken,
-    Node,
-    NodeRemoved,
     Preemption,
-    Queued,
-    Sku,
     Tags,
     Task,
-    Token,
-    Usage,
-    UserShare,
     Validation,
-    VirtualCluster,
-    VirtualClusterDetail,
 )
 from berth.packing import Archive, pack
 
-Scope = Literal["read", "submit", "admin"]
-Intent = Literal["open", "cordoned", "draining"]
-Shares = list[UserShare]  # in the classes below `list` is a method
-Alerts = list[Alert]
-Skus = list[Sku]
-LONG = {"limit": 200}
-"""The longest page there is, for lists that are mostly read whole."""
 YAML = {"Content-Type": "application/yaml"}
 
 
@@ -255,153 +234,3 @@ class CodeFolders(Resource[WayT_co]):
     def forget(self, code: str) -> Call[None]:
         """Takes your upload back; jobs that name it keep it."""
         return Call("DELETE", f"code/{quote(code, safe=':')}", nothing)
-
-
-class Nodes(Resource[WayT_co]):
-    """GPU servers."""
-
-    @rows
-    def list(self) -> Listing[Node]:
-        """Every node by name, with its GPUs and who holds them."""
-        return Listing("nodes", Node, LONG)
-
-    @endpoint
-    def get(self, name: str) -> Call[Node]:
-        """One node."""
-        return get(f"nodes/{quote(name, safe='')}", Node)
-
-    @endpoint
-    def set_intent(self, name: str, intent: Intent, *, reason: str = "") -> Call[Node]:
-        """What is wanted of the node: no new tasks (``cordoned``), its tasks moved away as well (``draining``), or
-        ``open``. For administrators."""
-        return send(
-            "PATCH", f"nodes/{quote(name, safe='')}", Node, {"intent": intent, "reason": reason}, repeatable=True
-        )
-
-    @endpoint
-    def remove(self, name: str, *, dry_run: bool = False) -> Call[NodeRemoved]:
-        """Take a server on which nothing runs out of the cluster, or only say what that would do. For
-        administrators."""
-        query = "?dry_run=true" if dry_run else ""
-        return send("DELETE", f"nodes/{quote(name, safe='')}{query}", NodeRemoved)
-
-
-class VirtualClusters(Resource[WayT_co]):
-    """Teams' shares of the cluster."""
-
-    @rows
-    def list(self) -> Listing[VirtualCluster]:
-        """Every virtual cluster by name, with its quota and what of it is in use."""
-        return Listing("virtual-clusters", VirtualCluster, LONG)
-
-    @endpoint
-    def get(self, name: str) -> Call[VirtualClusterDetail]:
-        """One virtual cluster with its rules."""
-        return get(f"virtual-clusters/{quote(name, safe='')}", VirtualClusterDetail)
-
-    @endpoint
-    def shares(self, name: str) -> Call[Shares]:
-        """Whose turn it is: each user's part of the quota of late."""
-        return get(f"virtual-clusters/{quote(name, safe='')}/shares", Shares)
-
-
-class Tokens(Resource[WayT_co]):
-    """One's own tokens."""
-
-    @rows
-    def list(self) -> Listing[Token]:
-        """Newest first, without their secrets."""
-        return Listing("tokens", Token)
-
-    @endpoint
-    def create(self, name: str, *, scope: Scope = "submit", expires_in_days: int | None = None) -> Call[NewToken]:
-        """A new token; the answer is the only place that ever shows it."""
-        return send("POST", "tokens", NewToken, {"name": name, "scope": scope, "expires_in_days": expires_in_days})
-
-    @endpoint
-    def revoke(self, token_id: int) -> Call[None]:
-        """Ends a token at once."""
-        return Call("DELETE", f"tokens/{token_id}", nothing)
-
-
-class Everything(Resource[WayT_co]):
-    """What stands alone: the account, signing in, the queue, the hardware."""
-
-    @endpoint
-    def me(self) -> Call[Me]:
-        """The account behind the token."""
-        return get("me", Me)
-
-    @endpoint
-    def login(
-        self, username: str, password: str, *, name: str = "login", scope: Scope = "submit", expires_in_days: int = 30
-    ) -> Call[NewToken]:
-        """A new token for user name and password. The client itself goes on with the token that it has."""
-        body = {"username": username, "password": password, "name": name, "scope": scope}
-        return send("POST", "login", NewToken, {**body, "expires_in_days": expires_in_days})
-
-    @rows
-    def queue(self, *, vc: str | None = None) -> Listing[Queued]:
-        """Every waiting job in the order in which the scheduler takes them."""
-        return Listing("queue", Queued, given({"vc": vc, **LONG}))
-
-    @endpoint
-    def alerts(self) -> Call[Alerts]:
-        """What is wrong now, the worst first, each with what to do. Leads read what concerns their virtual clusters."""
-        return get("alerts", Alerts)
-
-    @rows
-    def gpus(
-        self, *, node: str | None = None, sku: str | None = None, vc: str | None = None, state: Sequence[str] = ()
-    ) -> Listing[LeafGpu]:
-        """Every GPU: where it is, who holds it (``vc``: of which team), what it showed last. ``state``: free, held,
-        faulty, unavailable."""
-        return Listing("gpus", LeafGpu, given({"node": node, "sku": sku, "vc": vc, "state": [*state] or None, **LONG}))
-
-    @endpoint
-    def skus(self) -> Call[Skus]:
-        """How many GPUs of each kind there are, held and free."""
-        return get("skus", Skus)
-
-    @endpoint
-    def set_price(self, sku: str, price: Decimal | None) -> Call[Sku]:
-        """What a GPU of this kind costs for one hour; None: no price. For administrators."""
-        body = {"price": None if price is None else str(price)}
-        return send("PATCH", f"skus/{quote(sku, safe='')}", Sku, body, repeatable=True)
-
-    @endpoint
-    def usage(
-        self,
-        *,
-        first: date | None = None,
-        last: date | None = None,
-        by: Sequence[str] = ("vc",),
-        vc: str | None = None,
-        user: str | None = None,
-        sku: str | None = None,
-    ) -> Call[Usage]:
-        """GPU hours held beside those really used, from one day to another (both included, UTC; else this month), told
-        apart ``by`` vc, user, sku and one of day, week and month."""
-        return get("usage", Usage, _usage(first, last, by, vc, user, sku))
-
-    @endpoint
-    def usage_csv(
-        self,
-        *,
-        first: date | None = None,
-        last: date | None = None,
-        by: Sequence[str] = ("vc",),
-        vc: str | None = None,
-        user: str | None = None,
-        sku: str | None = None,
-    ) -> Call[str]:
-        """The same as CSV."""
-        params = given({**_usage(first, last, by, vc, user, sku), "format": "csv"})
-        return Call("GET", "usage", text, params, repeatable=True)
-
-
-def _usage(
-    first: date | None, last: date | None, by: Sequence[str], vc: str | None, user: str | None, sku: str | None
-) -> dict[str, Any]:
-    days = {"from": first.isoformat() if first else None, "to": last.isoformat() if last else None}
-    return {**days, "by": ",".join(by), "vc": vc, "user": user, "sku": sku}

@@ -1,0 +1,67 @@
+"""Servers and virtual clusters, each method written once for both clients."""
+
+from __future__ import annotations
+
+from typing import Literal
+from urllib.parse import quote
+
+from berth.calls import LONG, Call, Listing, get, send
+from berth.endpoint import Resource, WayT_co, endpoint, rows
+from berth.model import (
+    Node,
+    NodeRemoved,
+    UserShare,
+    VirtualCluster,
+    VirtualClusterDetail,
+)
+
+Intent = Literal["open", "cordoned", "draining"]
+Shares = list[UserShare]  # in the class below `list` is a method
+
+
+class Nodes(Resource[WayT_co]):
+    """GPU servers."""
+
+    @rows
+    def list(self) -> Listing[Node]:
+        """Every node by name, with its GPUs and who holds them."""
+        return Listing("nodes", Node, LONG)
+
+    @endpoint
+    def get(self, name: str) -> Call[Node]:
+        """One node."""
+        return get(f"nodes/{quote(name, safe='')}", Node)
+
+    @endpoint
+    def set_intent(self, name: str, intent: Intent, *, reason: str = "") -> Call[Node]:
+        """What is wanted of the node: no new tasks (``cordoned``), its tasks moved away as well (``draining``), or
+        ``open``. For administrators."""
+        return send(
+            "PATCH", f"nodes/{quote(name, safe='')}", Node, {"intent": intent, "reason": reason}, repeatable=True
+        )
+
+    @endpoint
+    def remove(self, name: str, *, dry_run: bool = False) -> Call[NodeRemoved]:
+        """Take a server on which nothing runs out of the cluster, or only say what that would do. For
+        administrators."""
+        query = "?dry_run=true" if dry_run else ""
+        return send("DELETE", f"nodes/{quote(name, safe='')}{query}", NodeRemoved)
+
+
+class VirtualClusters(Resource[WayT_co]):
+    """Teams' shares of the cluster."""
+
+    @rows
+    def list(self) -> Listing[VirtualCluster]:
+        """Every virtual cluster by name, with its quota and what of it is in use."""
+        return Listing("virtual-clusters", VirtualCluster, LONG)
+
+    @endpoint
+    def get(self, name: str) -> Call[VirtualClusterDetail]:
+        """One virtual cluster with its rules."""
+        return get(f"virtual-clusters/{quote(name, safe='')}", VirtualClusterDetail)
+
+    @endpoint
+    def shares(self, name: str) -> Call[Shares]:
+        """Whose turn it is: each user's part of the quota of late."""
+        return get(f"virtual-clusters/{quote(name, safe='')}/shares", Shares)

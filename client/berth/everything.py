@@ -1,0 +1,128 @@
+"""What stands alone in the API, and one's own tokens, each method written once for both clients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
+from typing import Any, Literal
+from urllib.parse import quote
+
+from berth.calls import LONG, Call, Listing, get, given, nothing, send, text
+from berth.endpoint import Resource, WayT_co, endpoint, rows
+from berth.model import (
+    Alert,
+    LeafGpu,
+    Me,
+    NewToken,
+    Queued,
+    Sku,
+    Token,
+    Usage,
+)
+
+Scope = Literal["read", "submit", "admin"]
+Alerts = list[Alert]
+Skus = list[Sku]
+
+
+class Tokens(Resource[WayT_co]):
+    """One's own tokens."""
+
+    @rows
+    def list(self) -> Listing[Token]:
+        """Newest first, without their secrets."""
+        return Listing("tokens", Token)
+
+    @endpoint
+    def create(self, name: str, *, scope: Scope = "submit", expires_in_days: int | None = None) -> Call[NewToken]:
+        """A new token; the answer is the only place that ever shows it."""
+        return send("POST", "tokens", NewToken, {"name": name, "scope": scope, "expires_in_days": expires_in_days})
+
+    @endpoint
+    def revoke(self, token_id: int) -> Call[None]:
+        """Ends a token at once."""
+        return Call("DELETE", f"tokens/{token_id}", nothing)
+
+
+class Everything(Resource[WayT_co]):
+    """What stands alone: the account, signing in, the queue, the hardware."""
+
+    @endpoint
+    def me(self) -> Call[Me]:
+        """The account behind the token."""
+        return get("me", Me)
+
+    @endpoint
+    def login(
+        self, username: str, password: str, *, name: str = "login", scope: Scope = "submit", expires_in_days: int = 30
+    ) -> Call[NewToken]:
+        """A new token for user name and password. The client itself goes on with the token that it has."""
+        body = {"username": username, "password": password, "name": name, "scope": scope}
+        return send("POST", "login", NewToken, {**body, "expires_in_days": expires_in_days})
+
+    @rows
+    def queue(self, *, vc: str | None = None) -> Listing[Queued]:
+        """Every waiting job in the order in which the scheduler takes them."""
+        return Listing("queue", Queued, given({"vc": vc, **LONG}))
+
+    @endpoint
+    def alerts(self) -> Call[Alerts]:
+        """What is wrong now, the worst first, each with what to do. Leads read what concerns their virtual clusters."""
+        return get("alerts", Alerts)
+
+    @rows
+    def gpus(
+        self, *, node: str | None = None, sku: str | None = None, vc: str | None = None, state: Sequence[str] = ()
+    ) -> Listing[LeafGpu]:
+        """Every GPU: where it is, who holds it (``vc``: of which team), what it showed last. ``state``: free, held,
+        faulty, unavailable."""
+        return Listing("gpus", LeafGpu, given({"node": node, "sku": sku, "vc": vc, "state": [*state] or None, **LONG}))
+
+    @endpoint
+    def skus(self) -> Call[Skus]:
+        """How many GPUs of each kind there are, held and free."""
+        return get("skus", Skus)
+
+    @endpoint
+    def set_price(self, sku: str, price: Decimal | None) -> Call[Sku]:
+        """What a GPU of this kind costs for one hour; None: no price. For administrators."""
+        body = {"price": None if price is None else str(price)}
+        return send("PATCH", f"skus/{quote(sku, safe='')}", Sku, body, repeatable=True)
+
+    @endpoint
+    def usage(
+        self,
+        *,
+        first: date | None = None,
+        last: date | None = None,
+        by: Sequence[str] = ("vc",),
+        vc: str | None = None,
+        user: str | None = None,
+        sku: str | None = None,
+    ) -> Call[Usage]:
+        """GPU hours held beside those really used, from one day to another (both included, UTC; else this month), told
+        apart ``by`` vc, user, sku and one of day, week and month."""
+        return get("usage", Usage, _usage(first, last, by, vc, user, sku))
+
+    @endpoint
+    def usage_csv(
+        self,
+        *,
+        first: date | None = None,
+        last: date | None = None,
+        by: Sequence[str] = ("vc",),
+        vc: str | None = None,
+        user: str | None = None,
+        sku: str | None = None,
+    ) -> Call[str]:
+        """The same as CSV."""
+        params = given({**_usage(first, last, by, vc, user, sku), "format": "csv"})
+        return Call("GET", "usage", text, params, repeatable=True)
+
+
+def _usage(
+    first: date | None, last: date | None, by: Sequence[str], vc: str | None, user: str | None, sku: str | None
+) -> dict[str, Any]:
+    days = {"from": first.isoformat() if first else None, "to": last.isoformat() if last else None}
+    return {**days, "by": ",".join(by), "vc": vc, "user": user, "sku": sku}
