@@ -80,9 +80,7 @@ def carry_out(loaded: Loaded, *, now: datetime | None = None, **parts: Any) -> A
 
 def obey(world: World) -> None:
     """Nodes do what they are told until nothing more moves."""
-    for _ in range(3):
-        for node in world.nodes.values():
-            node.obey()
+    world.obeyed()
 
 
 def submitted(world: World, user: User, places: Places, **changes: Any) -> Job:

@@ -38,12 +38,14 @@ DIGEST = "sha256:" + "ab" * 32
 
 
 class ScriptedNode:
-    """``containers``: what the node would report, by task attempt id."""
+    """``containers``: what the node would report, by task attempt id; ``told``: what it said last, and of
+    which list."""
 
     def __init__(self, name: str, *, gpus: int = 4, model: str = "NVIDIA A100", cpus: int = 32, root: str = "") -> None:
         self.name, self.key = name, NodeKey.generate()
         self.containers: dict[str, ContainerReport] = {}
         self.boot, self.seq, self.generation = int(time.time() * 1000), 0, 0
+        self.told: tuple[int, dict[str, ContainerReport]] = (0, {})
         self.inventory = Inventory(
             hostname=name, cpu_milli=cpus * 1000, memory_mb=cpus * 4096, simulated=True, address="127.0.0.1",
             interface="lo", runtime="docker", storages=(root,) if root else (),
@@ -70,6 +72,7 @@ class ScriptedNode:
     def report_text(self, **changes: object) -> str:
         """The next signed report."""
         self.seq += 1
+        self.told = self.generation, dict(self.containers)
         report = Report(
             cluster=settings.CLUSTER_NAME, node=self.name, boot=self.boot, seq=self.seq, generation=self.generation,
             sent_ms=int(time.time() * 1000), inventory=self.inventory, containers=tuple(self.containers.values()),
@@ -89,11 +92,12 @@ class ScriptedNode:
 
     def obey(self, *, now: datetime | None = None) -> bool:
         """Carry the list out: what shall be prepared is prepared, what shall run runs, stops and removals are done.
-        True when that changed anything."""
+        True when that changed anything; what would only say the same again is not sent."""
         before = self._states()
         for order in self.desired().orders:
             self.carry_out(order)
-        self.report(now=now)
+        if now or self.told != (self.generation, self.containers):
+            self.report(now=now)
         return self._states() != before
 
     def _states(self) -> dict[str, ContainerState]:
@@ -111,7 +115,9 @@ class ScriptedNode:
             self.containers.pop(order.attempt, None)
 
     def set(self, order: Order, state: ContainerState, **more: object) -> None:
-        now_ms = int(time.time() * 1000)
+        before, now_ms = self.containers.get(order.attempt), int(time.time() * 1000)
+        if before and before.state is state:
+            now_ms = before.started_ms or now_ms
         report = ContainerReport(
             attempt=order.attempt, state=state, spec_hash=order.spec_hash, generation=self.generation,
             started_ms=now_ms if state in {ContainerState.RUNNING, ContainerState.TERMINATED} else None,

@@ -51,9 +51,16 @@ class World:
         """Cycles and obedient nodes until nothing more moves, four at most."""
         for _ in range(4):
             applied = self.cycle().applied
-            moved = [node.obey() for node in self.nodes.values()]
-            if not any(moved) and replace(applied, skipped=0, reasons=0) == Applied():
+            if not self.obeyed() and replace(applied, skipped=0, reasons=0) == Applied():
                 break
+
+    def obeyed(self) -> bool:
+        """Whether the nodes had anything to do; it is done."""
+        for rounds in range(10):
+            moved = [node.obey() for node in self.nodes.values()]
+            if not any(moved):
+                return rounds > 0
+        raise AssertionError("the nodes come to no end")
 
 
 def job_file(
