@@ -53,13 +53,15 @@ def queue_waiting() -> QuerySet[Job]:
 
 
 def queue_ordered(jobs: QuerySet[Job]) -> list[int]:
-    """The ids of these waiting jobs as the last plan takes them; those it has not seen come last, oldest first."""
-    places, ids = queue_read(), jobs.order_by().aggregate(ids=IdText("pk"))["ids"] or ""
+    """The ids of these waiting jobs as the last plan takes them; those it has not seen come last, oldest first. One
+    query as long as the same jobs wait, else two."""
+    places, version = queue_read(), jobs.order_by().aggregate(version=IdsVersion("pk"))["version"]
     last = _last[0]
-    if last.places is not places or last.ids != ids:
+    if last.places is not places or last.version != version:
+        ids = jobs.order_by().aggregate(ids=IdText("pk"))["ids"]
         waiting = {int(one) for one in ids.split(",")} if ids else set()
         order = [*(job for job in places if job in waiting), *sorted(waiting - places.keys())]
-        last = _last[0] = _Ordered(places, ids, order)
+        last = _last[0] = _Ordered(places, version, order)
     return last.order
 
 
@@ -68,11 +70,11 @@ class _Ordered(NamedTuple):
     take longer to be put in order than to be compared."""
 
     places: Places
-    ids: str
+    version: str | None
     order: list[int]
 
 
-_last = [_Ordered({}, "", [])]
+_last = [_Ordered({}, None, [])]
 
 
 class IdText(Aggregate):
@@ -84,6 +86,12 @@ class IdText(Aggregate):
 
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
         return super().as_sql(compiler, connection, template="group_concat(%(expressions)s)", **context)
+
+
+class IdsVersion(IdText):
+    """A text that is the same for the same ids: on PostgreSQL their number and a hash of them all."""
+
+    template = "count(*)::text || ' ' || bit_xor(hashint8extended(%(expressions)s, 0))::text"
 
 
 def queue_rows(*, ids: Sequence[int]) -> list[Queued]:
