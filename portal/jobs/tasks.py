@@ -37,8 +37,7 @@ def forget_code() -> None:
 @shared_task(name="control.samples_fold")
 def fold() -> None:
     """Put what tasks used in the minutes that are over into their records."""
-    with streams_client() as redis:
-        samples_fold(now=timezone.now(), redis=redis, records=Records(settings.METRICS_DIR))
+    samples_fold(now=timezone.now(), redis=streams_client(), records=Records(settings.METRICS_DIR))
 
 
 @shared_task(name="control.usage_roll")

@@ -76,7 +76,8 @@ def readings() -> None:
     Node.objects.update(last_report_at=timezone.now())
     UsageProgress.objects.update(folded_to=minute)
     used = redis_once().info("memory")["used_memory"]
-    with tempfile.TemporaryDirectory() as folder, streams_client() as redis:
+    redis = streams_client()
+    with tempfile.TemporaryDirectory() as folder:
         began = perf_counter()
         samples_fold(now=minute + timedelta(seconds=100), redis=redis, records=Records(Path(folder)))
         took = perf_counter() - began

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime, timedelta
 from uuid import uuid4
 
@@ -11,8 +12,10 @@ from django.utils import timezone
 from nodes.protocol import ContainerReport, ContainerState
 from portal.clusters.models import Node
 from portal.dispatch.reports import report_take
+from portal.jobs.logs.stream import streams_client
 from portal.jobs.metrics.record import Records
 from portal.jobs.models import Measured, TaskAttempt, UsageProgress
+from portal.jobs.tasks import fold as control_fold
 from tests.jobs.usage.runs import fold, folded_from, minute_of, sample_of, started, tell
 from tests.support.redis_server import RedisServer
 from tests.support.world import World
@@ -185,3 +188,14 @@ def test_a_clock_that_is_wrong_puts_readings_at_the_portals_time(
     Node.objects.update(last_report_at=begun)
     fold(records, begun + 2 * MINUTE)
     assert [point.at for point in records.read(str(row.pk))] == [int(begun.timestamp())]
+
+
+def test_who_listens_to_the_same_redis_meanwhile_keeps_the_connection(begun: datetime) -> None:
+    with streams_client().pubsub(ignore_subscribe_messages=True) as listener:  # type: ignore[no-untyped-call]
+        listener.subscribe("folded")
+        control_fold()
+        streams_client().publish("folded", b"still here")
+        deadline = time.monotonic() + 10
+        while (message := listener.get_message(timeout=1)) is None:
+            assert time.monotonic() < deadline
+    assert message["data"] == b"still here"
