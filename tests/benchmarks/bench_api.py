@@ -15,13 +15,13 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from http.client import HTTPConnection
 from statistics import median, quantiles
 from time import monotonic, perf_counter
 
 from tests.benchmarks.api_calls import BASE, Reader, operations
 from tests.benchmarks.big_cluster import database
 from tests.benchmarks.machine import machine_told
+from tests.benchmarks.wire import Wire
 from tests.support.processes import free_port
 from tests.support.services import Services
 from tests.support.stack import BIN
@@ -67,15 +67,9 @@ def web(services: Services) -> Iterator[int]:
 
 def answers(port: int) -> bool:
     try:
-        return ask(HTTPConnection("127.0.0.1", port, timeout=5), "/healthz", {})[0] == 200
+        return Wire(port, timeout_s=5).ask("/healthz", {})[0] == 200
     except OSError:
         return False
-
-
-def ask(connection: HTTPConnection, address: str, headers: dict[str, str]) -> tuple[int, bytes]:
-    connection.request("GET", address, headers=headers)
-    answer = connection.getresponse()
-    return answer.status, answer.read()
 
 
 def readers() -> list[Reader]:
@@ -174,12 +168,12 @@ class Clients:
             thread.join()
 
     def _one(self, number: int) -> None:
-        rng, connection = random.Random(number), HTTPConnection("127.0.0.1", self._port, timeout=60)
+        rng, connection = random.Random(number), Wire(self._port)
         names = list(self._calls)
         while monotonic() < self._end:
             name, address, headers = rng.choice(self._calls[rng.choice(names)])
             begin = perf_counter()
-            status, _ = ask(connection, address, headers)
+            status, _ = connection.ask(address, headers)
             took = (perf_counter() - begin) * 1000
             assert status in {200, *ELSEWHERE}, (status, address)
             if status != 200:
@@ -226,8 +220,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def measure(port: int, seconds: float) -> None:
     """Ask for so long, after a short while that counts for nothing."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=60)
-    document = json.loads(ask(connection, f"{BASE}/openapi.json", {})[1])
+    document = json.loads(Wire(port).ask(f"{BASE}/openapi.json", {})[1])
     people = readers()
     machine_told()
     print(f"{WORKERS} web processes")

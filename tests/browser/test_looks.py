@@ -56,7 +56,7 @@ SMALLER = {
     "vc-new": "/new-virtual-cluster",
     "group-new": "/new-group",
 }
-SECTIONS = ("charts", "files", "events", "file")
+SECTIONS = ("charts", "files", "events", "file", "stop")
 ABSENT = "/no-such-page"
 COLOURS = r"printf '\033[1;36m== training ==\033[0m\n\033[33mWARNING\033[0m: few GPUs\n\033[31mError\033[0m\n'"
 HEADLINE = r"printf '\033[1;36m== epoch 1 of 3 ==\033[0m\n'"
