@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from django.db.models import F
@@ -27,8 +28,9 @@ def storages_hold(*, jobs: Collection[int], now: datetime) -> frozenset[int]:
     )
     wanted: dict[int, Any] = {row: mounts for row, mounts in waiting.values_list("pk", "mounts") if mounts}
     held = set()
+    names = cache(lambda vc: storage_names(vc=vc))
     for job in Job.objects.filter(pk__in=wanted).select_related("vc", "user") if wanted else ():
-        granted = storage_names(vc=job.vc.name)
+        granted = names(job.vc.name)
         if lost := [mount["name"] for mount in wanted[job.pk] if mount["name"] not in granted]:
             held.add(job.pk)
             job_pause_itself(job=job, cause=_refusal(lost[0], job.vc.name, granted), now=now)
