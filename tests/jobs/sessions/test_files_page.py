@@ -77,7 +77,7 @@ def test_only_pictures_that_run_nothing_are_drawn_whatever_they_are_called(runni
     for name in ("b.png", "c.png"):
         assert browser.client.get(f"/jobs/{running.job.pk}/files/image?path={name}").status_code == 404
     assert "alert(1)" in files(browser, running, "b.png").text
-    assert "no text and no picture" in files(browser, running, "c.png").text
+    assert "neither text nor a picture" in files(browser, running, "c.png").text
 
 
 def test_hostile_names_are_text_and_lead_to_their_files(running: Running, browser: Browser) -> None:
