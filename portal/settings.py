@@ -210,7 +210,7 @@ LOG_RETENTION_DAYS = env_int("BERTH_LOG_RETENTION_DAYS", 90, least=1)
 IDLE_PERCENT = env_int("BERTH_IDLE_PERCENT", 5)
 IDLE_START_MINUTES = env_int("BERTH_IDLE_START_MINUTES", 10)
 CURRENCY = env_str("BERTH_CURRENCY", "")
-USAGE_KEPT_S = env_int("BERTH_USAGE_KEPT", 30)
+USAGE_KEPT_S = env_int("BERTH_USAGE_KEPT", 120)
 MAX_JOB_FILE_BYTES = 1_000_000
 
 # ---------------------------------------------------------------- code that comes with jobs

@@ -12,7 +12,7 @@ from portal.jobs.logs.retention import logs_expire
 from portal.jobs.logs.stream import streams_client
 from portal.jobs.metrics.folding import samples_fold
 from portal.jobs.metrics.record import Records
-from portal.jobs.services import code_expire, idle_judge, usage_roll
+from portal.jobs.services import code_expire, idle_judge, usage_open_days_keep, usage_roll
 
 
 @shared_task(name="control.archive_sweep")
@@ -42,8 +42,10 @@ def fold() -> None:
 
 @shared_task(name="control.usage_roll")
 def roll() -> None:
-    """Sum up the usage of days that are over."""
-    usage_roll(now=timezone.now())
+    """Sum up the usage of days that are over, and keep what the others add up to so far."""
+    now = timezone.now()
+    usage_roll(now=now)
+    usage_open_days_keep(now=now)
 
 
 @shared_task(name="control.idle_judge")

@@ -53,6 +53,7 @@ from portal.jobs.selectors.usage_report import (
     UsageReport,
     UsageRow,
     usage_report,
+    usage_reports,
 )
 from portal.jobs.selectors.visible import (
     job_get,
@@ -135,4 +136,5 @@ __all__ = [
     "task_attempt_with_right",
     "usage_folded",
     "usage_report",
+    "usage_reports",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -18,7 +18,8 @@ from portal.clusters.models import Sku, VirtualCluster
 from portal.clusters.selectors import JobSight, job_sights
 from portal.common.errors import Fault, Invalid
 from portal.jobs.models import UsageDay, UsageProgress
-from portal.jobs.selectors.gpu_hours import UsageKey, UsageSums, usage_of_open_days
+from portal.jobs.selectors.gpu_hours import UsageKey, UsageSums
+from portal.jobs.selectors.open_days import usage_of_open_days
 
 PERIODS = ("day", "week", "month")
 GROUPS = ("vc", "user", "sku", *PERIODS)
@@ -76,10 +77,19 @@ def usage_report(*, user: User, query: UsageQuery, now: datetime) -> UsageReport
     """What the user may see of it: administrators and auditors all, leads their virtual clusters, members theirs
     without the others' names, everybody the own. A fixed number of queries. Raises Invalid for more than ``MOST_ROWS``
     rows."""
-    seen = _Seen.of(user)
+    (report,) = usage_reports(user=user, queries=[query], now=now)
+    return report
+
+
+def usage_reports(*, user: User, queries: Sequence[UsageQuery], now: datetime) -> list[UsageReport]:
+    """Several at once: each takes one query more."""
+    seen, names, rolled_to = _Seen.of(user), _Names.read(), _rolled_to()
+    return [_report(query, seen, names, rolled_to, now) for query in queries]
+
+
+def _report(query: UsageQuery, seen: _Seen, names: _Names, rolled_to: date, now: datetime) -> UsageReport:
     found: dict[Group, UsageRow] = {}
     total = UsageRow(())
-    names, rolled_to = _Names.read(), _rolled_to()
     until, today = _open(query, rolled_to, now)
     for one, sums in chain(_closed(query, seen, rolled_to), _chosen(today, query, seen, names)):
         group = tuple(names.of(name, one, seen) for name in query.by)
@@ -198,23 +208,28 @@ def _closed(query: UsageQuery, seen: _Seen, rolled_to: date) -> Iterator[tuple[_
         yield part, UsageSums(*(row[name] for name in _SUMS))
 
 
-def _open(query: UsageQuery, rolled_to: date, now: datetime) -> tuple[datetime, Mapping[UsageKey, UsageSums]]:
+def _open(query: UsageQuery, rolled_to: date, now: datetime) -> tuple[datetime, Iterable[tuple[UsageKey, UsageSums]]]:
     """What is not summed up yet: today, and yesterday until shortly after midnight."""
     first, last = max(query.first, rolled_to), min(query.last, now.astimezone(UTC).date())
-    return (now, {}) if first > last else usage_of_open_days(first=first, last=last, now=now)
+    if first > last:
+        return now, ()
+    until, sums = usage_of_open_days(first=first, last=last, now=now)
+    return until, ((key, one) for key, one in sums.items() if first <= key.day <= last)
 
 
 def _chosen(
-    sums: Mapping[UsageKey, UsageSums], query: UsageQuery, seen: _Seen, names: _Names
+    sums: Iterable[tuple[UsageKey, UsageSums]], query: UsageQuery, seen: _Seen, names: _Names
 ) -> Iterator[tuple[_Part, UsageSums]]:
     """Of everybody's sums those that the user may see and the query asks for."""
-    for key, one in sums.items():
+    for key, one in sums:
         whose = {"user_id": key.user_id, "vc_id": key.vc_id}
         if not seen.sums.covers(**whose) or (query.user and not seen.named.covers(**whose)):
             continue
-        user, sku = names.users.get(key.user_id), names.skus[key.sku_id]  # the user may be gone since
-        asked = (query.vc, names.vcs[key.vc_id]), (query.user, user), (query.sku, sku)
-        if user is not None and all(wanted in (None, name) for wanted, name in asked):
+        vc, user, sku = names.vcs.get(key.vc_id), names.users.get(key.user_id), names.skus.get(key.sku_id)
+        if vc is None or user is None or sku is None:
+            continue  # gone since, or new since the names were read
+        asked = (query.vc, vc), (query.user, user), (query.sku, sku)
+        if all(wanted in (None, name) for wanted, name in asked):
             yield _Part(_period(key.day, query.period), key.vc_id, key.user_id, key.sku_id), one
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 
+from django.conf import settings
 from django.db import transaction
 
 from portal.jobs.models import UsageDay
 from portal.jobs.selectors.gpu_hours import DAY, usage_of_days
+from portal.jobs.selectors.open_days import usage_open_keep
 from portal.jobs.services.progress import usage_progress, usage_progress_roll
 
 SETTLED = timedelta(minutes=15)
@@ -40,6 +42,14 @@ def _roll(day: date, days: int, now: datetime) -> bool:
             return False
         _write(day, days, now)
     return True
+
+
+def usage_open_days_keep(*, now: datetime) -> None:
+    """Work out the days that are not summed up yet for all who read in the next minute; where reports shall not be
+    kept, or many days are due, nothing is done."""
+    today, first = now.astimezone(UTC).date(), usage_progress(now=now).rolled_to
+    if settings.USAGE_KEPT_S and today - first < STRETCH * DAY:
+        usage_open_keep(first=first, last=today, now=now)
 
 
 def usage_rebuild(*, first: date, last: date, now: datetime) -> int:

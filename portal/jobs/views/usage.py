@@ -21,7 +21,7 @@ from django.views.decorators.http import require_safe
 from portal.accounts.pages import PageRequest
 from portal.common.charts import Chart, Line
 from portal.common.errors import Invalid
-from portal.jobs.selectors import UsageReport, UsageRow, usage_report
+from portal.jobs.selectors import UsageReport, UsageRow, usage_reports
 from portal.jobs.usage_form import GROUPS, UsageForm
 
 HOUR_MS = 3_600_000
@@ -58,7 +58,8 @@ def usage(request: PageRequest) -> HttpResponse:
         return render(request, "jobs/usage.html", context, status=400)
     by, per = form.cleaned_data["by"], form.cleaned_data["per"]
     try:
-        report, times = (usage_report(user=request.user, query=form.query(one), now=now) for one in (by, per))
+        queries = [form.query(by), form.query(per)]
+        report, times = usage_reports(user=request.user, queries=queries, now=now)
     except Invalid as refusal:
         form.add_error(None, refusal.faults[0].message)
         return render(request, "jobs/usage.html", context, status=400)

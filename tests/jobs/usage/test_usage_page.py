@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import date
 from decimal import Decimal
 
 import pytest
+from django.conf import LazySettings
 
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.services import member_set, sku_set_price
 from portal.jobs.models import Measured
-from portal.jobs.selectors import gpu_hours
-from tests.jobs.usage.runs import at, rolled_from, run
+from portal.jobs.selectors import open_days
+from tests.jobs.usage.runs import rolled_from, run
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
 from tests.support.world import World
@@ -113,22 +114,11 @@ def test_as_many_queries_for_many_users_as_for_one(root: Browser, world: World) 
     assert root.queries(path) == before
 
 
-def test_the_present_day_is_worked_out_once_for_several_reports(root: Browser, world: World, settings: object) -> None:
-    settings.USAGE_KEPT_S = 30  # type: ignore[attr-defined]
-    day, now = date(2026, 5, 3), at("05-03 16:00")
-    first = gpu_hours.usage_of_open_days(first=day, last=day, now=now)
-    run(world, "05-03 10:00", "05-03 15:00", gpus=1)
-    again = gpu_hours.usage_of_open_days(first=day, last=day, now=now + timedelta(seconds=20))
-    assert again == first
-    assert again[0] == now
-    later = gpu_hours.usage_of_open_days(first=day, last=day, now=now + timedelta(seconds=40))
-    assert sum(one.guaranteed_ms for one in later[1].values()) == 15 * HOUR
-
-
 def test_what_is_kept_of_the_present_day_is_still_filtered_by_who_asks(
-    root: Browser, bob: User, settings: object
+    root: Browser, bob: User, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings.USAGE_KEPT_S = 30  # type: ignore[attr-defined]
+    settings.USAGE_KEPT_S = 30
+    monkeypatch.setattr(open_days, "_last", None)
     rolled_from("05-01")
     assert "alice 10.0" in root.get(f"/usage?{MAY}&by=user").text
     assert "alice" not in Browser(bob).get(f"/usage?{MAY}&by=user").text
