@@ -10,6 +10,7 @@ import pytest
 
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Gpu, Node
+from portal.jobs.models import Allocation
 from tests.support.cast import cast_of, person
 from tests.support.pages import Browser
 from tests.support.scripted_node import ScriptedNode
@@ -69,6 +70,25 @@ def test_a_faulty_gpu_says_what_is_wrong(world: World) -> None:
     assert "GPU 3: fell off the bus" in page.text
     assert page.links["gpu01"] == "/cluster/nodes/gpu01"
     assert "4 GPUs 3 free 0 in quota 0 on loan 1 sick" in page.text
+
+
+def test_a_page_that_was_opened_before_shows_what_has_changed_since(world: World) -> None:
+    """What is remembered of a node is made anew when anything of it is another."""
+    mine = Browser(world.user)
+    assert "4 GPUs 4 free" in mine.get("/cluster").text
+    job = world.submit(gpu=2)
+    world.settle()
+    assert "4 GPUs 2 free 2 in quota" in mine.get("/cluster").text
+    Allocation.objects.filter(task_attempt__task__job=job).update(standing="borrowed", virtual_cell="")
+    assert "2 free 0 in quota 2 on loan" in mine.get("/cluster").text
+    Node.objects.update(rack="R7")
+    assert dots(world.user)["sections"] == ["R7"]
+    Node.objects.update(clock_skew_ms=90_000)
+    assert "Its clock is 90 s ahead" in mine.get("/cluster").text
+    Node.objects.update(clock_skew_ms=200)
+    assert "Its clock" not in mine.get("/cluster").text
+    Gpu.objects.filter(allocations=None).update(present=False)
+    assert "0 free 0 in quota 2 on loan" in mine.get("/cluster").text
 
 
 @pytest.mark.parametrize(

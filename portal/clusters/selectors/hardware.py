@@ -72,12 +72,12 @@ def node_rows() -> list[NodeRow]:
 
 def _node_row(row: tuple[Any, ...]) -> NodeRow:
     slots = NodeRow._fields.index("slots")
-    return NodeRow._make((*row[:slots], _slots(row[slots]), *row[slots + 1 :]))
+    return NodeRow._make((*row[:slots], slots_of(row[slots]), *row[slots + 1 :]))
 
 
 @lru_cache(maxsize=NODES_KEPT)
-def _slots(text: str) -> tuple[int, ...]:
-    """Equal nodes have equal lists."""
+def slots_of(text: str) -> tuple[int, ...]:
+    """The column of that name as its text; equal nodes have equal lists."""
     return tuple(json.loads(text))
 
 

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from django.db.models import QuerySet
+from django.db.models import QuerySet, TextField
+from django.db.models.functions import Cast
 
 from portal.accounts.models import User
 from portal.clusters.clocks import clock_fault
 from portal.clusters.models import CellType, Gpu, Node, UpperCell
+from portal.clusters.selectors.hardware import slots_of
 from portal.clusters.selectors.holders import Held, gpus_held
 from portal.clusters.selectors.quotas import leaves_by_cell_type
 from portal.clusters.selectors.visible import node_restrict
 from portal.clusters.states import NodeHealth, NodeIntent
-from portal.common.row_versions import KeptRows
+from portal.common.row_versions import KeptResult, RowsVersion
 
 
 class Place(StrEnum):
@@ -58,7 +60,8 @@ class GpuSpot(NamedTuple):
 
 
 class NodeFacts(NamedTuple):
-    """What the map wants of a node's row."""
+    """What the map wants of a node's row. ``clock``: what is wrong with its clock, which is read anew with each report
+    and yet seldom says anything else."""
 
     pk: int
     name: str
@@ -66,11 +69,11 @@ class NodeFacts(NamedTuple):
     intent_reason: str
     health: str
     health_reason: str
-    clock_skew_ms: int
+    clock: str
     shape_id: int | None
     rack: str
     upper_id: int | None
-    slots: list[int]
+    slots: tuple[int, ...]
 
     @property
     def state(self) -> str:
@@ -81,15 +84,19 @@ class NodeFacts(NamedTuple):
     def why(self) -> str:
         """Why it is so, as far as somebody said."""
         said = [self.intent_reason] if self.intent != NodeIntent.OPEN else []
-        return " ".join(filter(None, [self.health_reason, *said, clock_fault(self.clock_skew_ms)]))
+        return " ".join(filter(None, [self.health_reason, *said, self.clock]))
 
 
 class NodeSpot(NamedTuple):
-    """A node on the map with its GPUs in the order of its tree; ``section`` is the cell or rack around it."""
+    """A node on the map with its GPUs in the order of its tree; ``section`` is the cell or rack around it, ``places``
+    how many of its GPUs are what, by the id of their cell type, ``sick`` whether something is wrong with it or one of
+    them."""
 
     node: NodeFacts
     section: str
     gpus: list[GpuSpot]
+    places: Mapping[tuple[int, Place], int]
+    sick: bool
 
 
 @dataclass(frozen=True)
@@ -106,8 +113,8 @@ class Overview:
         """GPUs by SKU and what is so of them; every SKU that has GPUs, by name."""
         found: dict[str, dict[Place, int]] = defaultdict(lambda: dict.fromkeys(Place, 0))
         for node in self.nodes:
-            for spot in node.gpus:
-                found[self.skus[spot.gpu.cell_type_id]][spot.place] += 1
+            for (cell_type, place), count in node.places.items():
+                found[self.skus[cell_type]][place] += count
         return dict(sorted(found.items()))
 
     @property
@@ -123,8 +130,7 @@ _WORST = (NodeHealth.LOST, NodeIntent.DRAINING, NodeIntent.CORDONED, NodeHealth.
 def _trouble(one: NodeSpot) -> int:
     if one.node.state in _WORST:
         return _WORST.index(one.node.state)
-    sick = one.node.why or any(spot.fault for spot in one.gpus)
-    return 1 if sick else len(_WORST)
+    return 1 if one.sick else len(_WORST)
 
 
 def overview(*, user: User) -> Overview:
@@ -141,31 +147,71 @@ def overview_all() -> Overview:
 def _overview(rows: QuerySet[Node]) -> Overview:
     types = {row.pk: row for row in CellType.objects.select_related("sku")}
     uppers = {row.pk: row for row in UpperCell.objects.all()}
-    nodes = [NodeFacts(*row) for row in rows.order_by().values_list(*NodeFacts._fields)]
-    held, gpus = gpus_held(), _by_node(_gpus.read().values())
-    spots = [NodeSpot(node, _section(node, uppers), _spots(node, gpus[node.pk], held)) for node in nodes]
+    spots = _spots([(node, _section(node, uppers)) for node in _nodes(rows)])
     spots.sort(key=lambda one: (one.section, one.node.name))
     return Overview(spots, {key: row.sku.name for key, row in types.items()}, _groups(types))
 
 
-_COLUMNS = ["index" if name == "number" else name for name in GpuFacts._fields]
-_gpus = KeptRows(Gpu.objects.all, _COLUMNS, key=int)
+_NODE_COLUMNS: Sequence[Any] = [
+    {"clock": "clock_skew_ms", "slots": Cast("slots", TextField())}.get(name, name) for name in NodeFacts._fields
+]
+_CLOCK, _SLOTS = (NodeFacts._fields.index(name) for name in ("clock", "slots"))
 
 
-def _by_node(rows: Iterable[tuple[object, ...]]) -> Mapping[int, list[GpuFacts]]:
+def _nodes(rows: QuerySet[Node]) -> Iterator[NodeFacts]:
+    for row in rows.order_by().values_list(*_NODE_COLUMNS):
+        columns = list(row)
+        columns[_CLOCK], columns[_SLOTS] = clock_fault(columns[_CLOCK]), slots_of(columns[_SLOTS])
+        yield NodeFacts._make(columns)
+
+
+_GPU_COLUMNS = ["index" if name == "number" else name for name in GpuFacts._fields]
+
+
+def _gpus_find() -> Mapping[int, Sequence[GpuFacts]]:
     found: dict[int, list[GpuFacts]] = defaultdict(list)
-    for row in rows:
+    for row in Gpu.objects.order_by().values_list(*_GPU_COLUMNS):
         gpu = GpuFacts._make(row)
         found[gpu.node_id].append(gpu)
+    return dict(found)
+
+
+_gpus = KeptResult(RowsVersion(Gpu.objects.all), _gpus_find)
+"""By node."""
+
+
+class _Made(NamedTuple):
+    """A node's place on the map, and what it was made of beside the node and its section."""
+
+    gpus: Sequence[GpuFacts]
+    held: Sequence[Held | None]
+    spot: NodeSpot
+
+
+_made: dict[int, _Made] = {}
+"""The last of each node: of a thousand nodes few are another than a moment ago, and a page wants all of them."""
+
+
+def _spots(nodes: Iterable[tuple[NodeFacts, str]]) -> list[NodeSpot]:
+    held, gpus, found = gpus_held(), _gpus.read(), []
+    for node, section in nodes:
+        there = gpus.get(node.pk, ())
+        holds = [held.get(gpu.pk) for gpu in there]
+        made = _made.get(node.pk)
+        if made is None or made.spot[:2] != (node, section) or made.held != holds or made.gpus != there:
+            made = _made[node.pk] = _Made(there, holds, _spot(node, section, there, held))
+        found.append(made.spot)
     return found
 
 
-def _spots(node: NodeFacts, gpus: Iterable[GpuFacts], held: Mapping[int, Held]) -> list[GpuSpot]:
-    """Those that are there or held; those without a place in the tree come last."""
+def _spot(node: NodeFacts, section: str, gpus: Iterable[GpuFacts], held: Mapping[int, Held]) -> NodeSpot:
+    """Of its GPUs those that are there or held; those without a place in the tree come last."""
     order = {slot: place for place, slot in enumerate(node.slots)}
     there = [gpu for gpu in gpus if gpu.present or gpu.pk in held]
     there.sort(key=lambda gpu: (order.get(gpu.slot, len(order)) if gpu.slot is not None else len(order), gpu.number))
-    return [GpuSpot(gpu, _place(node, gpu, held.get(gpu.pk)), held.get(gpu.pk)) for gpu in there]
+    spots = [GpuSpot(gpu, _place(node, gpu, held.get(gpu.pk)), held.get(gpu.pk)) for gpu in there]
+    places = Counter((spot.gpu.cell_type_id, spot.place) for spot in spots)
+    return NodeSpot(node, section, spots, places, bool(node.why) or any(spot.fault for spot in spots))
 
 
 def _place(node: NodeFacts, gpu: GpuFacts, held: Held | None) -> Place:

@@ -72,13 +72,12 @@ def node_list(request: PageRequest) -> HttpResponse:
 
 def _wanted(one: NodeSpot, text: str, state: str) -> bool:
     named = text in one.node.name.lower() or text in one.section.lower()
-    sick = state == Place.SICK and any(spot.place == Place.SICK for spot in one.gpus)
+    sick = state == Place.SICK and any(place == Place.SICK for _, place in one.places)
     return named and (not state or one.node.state == state or sick)
 
 
 def _counted(one: NodeSpot) -> dict[Place, int]:
-    places = [spot.place for spot in one.gpus]
-    return {place: places.count(place) for place in Place}
+    return {place: sum(count for (_, there), count in one.places.items() if there == place) for place in Place}
 
 
 def _page_number(text: str, pages: int) -> int:
