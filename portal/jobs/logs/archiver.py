@@ -141,5 +141,4 @@ def archive_sweep(*, now: datetime) -> int:
                 continue
         except OSError as error:
             log.error("log of %s cannot be archived: %s", pk, error)
-    one.redis.close()
     return len(due)

@@ -249,3 +249,17 @@ def test_a_reader_that_sleeps_while_the_archiver_works_misses_nothing(running_lo
         offset = run.end
 
     assert seen == lines(1600)
+
+
+def test_who_listens_to_the_same_redis_keeps_the_connection_through_a_sweep(running_log: RunningLog) -> None:
+    """So the watch of logs does, in the worker that sweeps."""
+    from django.utils import timezone
+
+    from portal.jobs.logs.archiver import archive_sweep
+    from portal.jobs.logs.stream import streams_client
+
+    with streams_client().pubsub(ignore_subscribe_messages=True) as listener:  # type: ignore[no-untyped-call]
+        listener.subscribe("hints")
+        archive_sweep(now=timezone.now())
+        streams_client().publish("hints", b"still here")
+        assert wait_until(lambda: listener.get_message(timeout=1), "what was published")["data"] == b"still here"
