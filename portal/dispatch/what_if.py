@@ -65,7 +65,8 @@ def _told(answer: Start | Preempt | Wait, draft: Job, loaded: Loaded, expected: 
         count, grace = len(answer.victims), max((victim.grace_ms for victim in answer.victims), default=0) // 1000
         whom = "1 job, which has" if count == 1 else f"{count} jobs, which have"
         message = f"GPUs would be taken back for it from {whom} at most {grace} s to end"
-        return WhatIf(code=str(Code.PREEMPTING), message=message, numbers={"victims": count}, forecast=expected)
+        numbers = {"victims": count, "grace_s": grace}
+        return WhatIf(code=str(Code.PREEMPTING), message=message, numbers=numbers, forecast=expected)
     reason = answer.reason
     names, vc = Names(loaded.jobs, [reason]), draft.vc.name
     told = names.told(reason.sentence, vc=vc), names.numbers(reason.numbers, vc=vc)

@@ -1,5 +1,6 @@
-"""What is wrong with a job file, for readers of another language than English, in which it is told: a sentence is
-worded anew by the one of these that it has the form of. One that has none of these forms stays as it was written."""
+"""What is wrong with a job file and what to know of it, for readers of another language than English, in which it is
+told: a sentence is worded anew by the one of these that it has the form of. One that has none of these forms stays as
+it was written."""
 
 from __future__ import annotations
 
@@ -10,6 +11,23 @@ from functools import cache
 from django.utils.translation import get_language, gettext, gettext_noop
 
 _SENTENCES = (
+    gettext_noop("must be a path relative to $BERTH_JOB_DIR, or one below the mountPath of a storage, not %(value)s"),
+    gettext_noop('must name a job such as "prepare", "prepare#3" or "alice/prepare#3", not %(value)s'),
+    gettext_noop('must be "sha256:" and the 64 hexadecimal digits of an uploaded code folder, not %(value)s'),
+    gettext_noop(
+        'must be whole seconds from 1 to 315,360,000 (10 years), or a text such as "90s", "15m", "2h" or "7d", not '
+        "%(value)s"
+    ),
+    gettext_noop(
+        'must be a mapping; a masked "******" cannot be submitted: give the values again, or remove the section to use '
+        "your stored secrets, not %(value)s"
+    ),
+    gettext_noop('must be 1 to 255 letters, digits, "_" or "-", not %(value)s'),
+    gettext_noop('this name must be letters, digits and "_", and must not begin with a digit, not %(value)s'),
+    gettext_noop('must be an absolute path such as "/mnt/data", not %(value)s'),
+    gettext_noop('must be an image such as "pytorch/pytorch:2.5.0", without blanks, not %(value)s'),
+    gettext_noop("must be -1 (off) or at least 1, not %(value)s"),
+    gettext_noop("must be 1 to 64 characters without a comma, not %(value)s"),
     gettext_noop("is required"),
     gettext_noop("must not be empty"),
     gettext_noop("must be at least %(least)s, not %(value)s"),
@@ -81,9 +99,14 @@ _SENTENCES = (
         "/api/v1/code"
     ),
     gettext_noop("the job's code is unpacked to %(place)s: mount this storage elsewhere"),
+    gettext_noop("%(text)s is no public SSH key; it is the content of a file that ends with .pub"),
+    gettext_noop("%(text)s is no number that can be stored"),
+    gettext_noop("%(text)s is no %(kind)s"),
     gettext_noop("and %(number)s more problems"),
+    gettext_noop("No shared storage is set up for job folders: a job that is requeued starts from nothing."),
+    gettext_noop("SSH lets nobody in: store a public key on your profile. One that you add later counts at once."),
 )
-"""The first that fits counts."""
+"""The first that fits counts. At the head stand those of the schemas' own (``x-says``), at the end those of hints."""
 _PARTS = (
     gettext_noop('the text "%(text)s"'),
     gettext_noop("%(count)s CPU core"),
@@ -109,13 +132,14 @@ _HOLE = re.compile(r"%\((\w+)\)s")
 
 def problem_words(message: str) -> str:
     """The sentence in the reader's language."""
-    return message if get_language() == "en" else _reworded(message, _SENTENCES)
+    return message if get_language() == "en" else reworded(message, _SENTENCES)
 
 
-def _reworded(text: str, forms: Iterable[str]) -> str:
+def reworded(text: str, forms: Iterable[str]) -> str:
+    """The text by the first of these forms that it has; else as it is."""
     for form in forms:
         if found := _pattern(form).fullmatch(text):
-            return gettext(form) % {name: _reworded(value, _PARTS) for name, value in found.groupdict().items()}
+            return gettext(form) % {name: reworded(value, _PARTS) for name, value in found.groupdict().items()}
     return text
 
 

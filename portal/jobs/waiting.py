@@ -11,6 +11,7 @@ from django.utils.translation import get_language, gettext, gettext_noop
 
 from portal.common.templatetags.frontend import cores, memory
 from portal.jobs.models import Job
+from portal.jobs.problem_words import reworded
 
 Numbers = Mapping[str, Any]
 
@@ -51,8 +52,16 @@ _REASONS: tuple[tuple[str, str], ...] = (
     )),
     ("reserved", gettext_noop("its cells are kept for job %(job)s")),
     ("preempting", gettext_noop("%(kept)s GPUs are kept for it until those who hold them have left")),
+    ("preempting", gettext_noop(
+        "GPUs would be taken back for it from %(victims)s jobs, which have at most %(grace_s)s s to end"
+    )),
 )  # fmt: skip
 """Of the sentences of a code the first whose numbers are all there."""
+_SENTENCES = (
+    gettext_noop("it needs %(job)s, which ended as %(state)s; stop this job, or let that one succeed"),
+    gettext_noop("it is tried again at %(time)s UTC"),
+)
+"""Those that come without numbers."""
 
 _AHEAD = {
     "by_priority": gettext_noop("%(number)s by priority"),
@@ -65,13 +74,18 @@ _NUMBER = re.compile(r"%\((\w+)\)s")
 
 def why_waits(job: Job) -> str:
     """The stored sentence to readers of English, else its like in their language."""
-    if get_language() == "en" or not job.waiting_message:
-        return job.waiting_message
-    numbers = _worded(job.waiting_code, job.waiting_numbers)
-    for code, sentence in _REASONS:
-        if code == job.waiting_code and numbers.keys() >= set(_NUMBER.findall(sentence)):
-            return gettext(sentence) % numbers
-    return job.waiting_message
+    return reason_words(code=job.waiting_code, numbers=job.waiting_numbers, message=job.waiting_message)
+
+
+def reason_words(*, code: str, numbers: Numbers, message: str) -> str:
+    """The message to readers of English, else what its code and numbers say in their language."""
+    if get_language() == "en" or not message:
+        return message
+    worded = _worded(code, numbers)
+    for known, sentence in _REASONS:
+        if known == code and worded.keys() >= set(_NUMBER.findall(sentence)):
+            return gettext(sentence) % worded
+    return reworded(message, _SENTENCES)
 
 
 def _worded(code: str, numbers: Numbers) -> dict[str, Any]:

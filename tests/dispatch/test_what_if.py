@@ -24,8 +24,8 @@ def api(world: World) -> Api:
     return Api(world.user)
 
 
-def ask(api: Api, text: str) -> Any:
-    answer = api.call("POST", "estimates", text, kind="text/yaml")
+def ask(api: Api, text: str, **headers: str) -> Any:
+    answer = api.call("POST", "estimates", text, kind="text/yaml", **headers)
     assert answer.status_code == 200, answer.content
     return json.loads(answer.content)
 
@@ -63,6 +63,21 @@ def test_a_job_that_would_take_gpus_back_is_told_from_how_many_and_how_soon(worl
     assert (found["nodes"], found["waiting"]["code"]) == ([], "preempting")
     assert found["waiting"]["message"] == "GPUs would be taken back for it from 1 job, which has at most 30 s to end"
     assert found["start"] is not None
+
+
+def test_the_reason_is_told_in_the_language_that_is_asked_for(world: World, api: Api) -> None:
+    busy(world)
+    chinese = {"Accept_Language": "zh-CN"}
+    assert ask(api, job_file(extras=PROD), **chinese)["waiting"]["message"] == (
+        "将为它从 1 个作业收回 GPU，这些作业最多有 30 秒来结束"
+    )
+    waits = ask(api, job_file(), **chinese)["waiting"]
+    assert "1 个 A100 中的 1 个" in waits["message"]
+    world.nodes["gpu01"].finish(code=1)
+    world.settle()
+    needs = job_file(berth={"after": ["first"]})
+    assert "alice/first#1，而后者的结局为 failed" in ask(api, needs, **chinese)["waiting"]["message"]
+    assert "which ended as failed" in ask(api, needs)["waiting"]["message"]
 
 
 def test_a_job_that_needs_others_to_end_names_them(world: World, api: Api) -> None:

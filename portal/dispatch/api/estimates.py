@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from django.utils import timezone
+from django.utils import timezone, translation
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -12,12 +13,14 @@ from rest_framework.response import Response
 
 from portal.accounts.models import Scope
 from portal.accounts.rest import ApiView
+from portal.common.languages import asked_language
 from portal.common.shapes import Shape
 from portal.dispatch.limits import WHAT_IFS
 from portal.dispatch.what_if import WhatIf, job_what_if
 from portal.jobs.api.answers import FreeObject, ScoreAnswer, StartAnswer
 from portal.jobs.api.requests import JOB_FILE_SCHEMA, JOB_FILES, faults_of, job_file
 from portal.jobs.spec import SpecInvalid
+from portal.jobs.waiting import reason_words
 
 
 class WouldWaitAnswer(Shape):
@@ -52,11 +55,15 @@ class EstimatesView(ApiView):
     @extend_schema(operation_id="job_estimate", request=JOB_FILE_SCHEMA, responses={200: WhatIfAnswer})
     def post(self, request: Request) -> Response:
         """Whether the job of this file would start now and where, or why it would wait and when it would start;
-        nothing is stored. 400 with every problem of the file, as when it is submitted."""
+        nothing is stored. 400 with every problem of the file, as when it is submitted. The reason is told in English,
+        or in Chinese where `Accept-Language` prefers it."""
         now = timezone.now()
         WHAT_IFS.take(f"user:{self.user.pk}", now=now)
         try:
             found = job_what_if(user=self.user, text=job_file(request), now=now)
         except SpecInvalid as error:
             raise faults_of(error) from error
-        return Response(WhatIfAnswer(found).data)
+        with translation.override(asked_language(request)):
+            message = reason_words(code=found.code, numbers=found.numbers, message=found.message)
+        answer = WhatIfAnswer(replace(found, message=message)).data
+        return Response(answer, headers={"Vary": "Accept-Language"})

@@ -298,14 +298,19 @@ class ValidateView(ApiView):
 
     @extend_schema(operation_id="job_validate", request=JOB_FILE_SCHEMA, responses={200: ValidationAnswer})
     def post(self, request: Request) -> Response:
-        """Whether the file would be accepted, or every problem it has; nothing is stored. The problems are told in
-        English, or in Chinese where `Accept-Language` prefers it."""
+        """Whether the file would be accepted, or every problem it has; nothing is stored. Problems and hints are told
+        in English, or in Chinese where `Accept-Language` prefers it."""
+        problems, hints, spec = [], [], None
         try:
             spec = job_check(user=self.user, text=job_file(request))
+            hints = job_hints(spec=spec, user=self.user)
         except SpecInvalid as error:
-            with translation.override(asked_language(request)):
-                problems = [replace(one, message=problem_words(one.message)) for one in error.problems]
-            refused = {"valid": False, "problems": problems, "hints": [], "summary": None}
-            return Response(ValidationAnswer(refused).data, headers={"Vary": "Accept-Language"})
-        good = {"valid": True, "problems": [], "hints": job_hints(spec=spec, user=self.user), "summary": spec}
-        return Response(ValidationAnswer(good).data)
+            problems = [*error.problems]
+        with translation.override(asked_language(request)):
+            found = {
+                "valid": spec is not None,
+                "problems": [replace(one, message=problem_words(one.message)) for one in problems],
+                "hints": [problem_words(hint) for hint in hints],
+                "summary": spec,
+            }
+        return Response(ValidationAnswer(found).data, headers={"Vary": "Accept-Language"})

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.utils.translation import override
 
 from portal.jobs.problem_words import problem_words
-from portal.jobs.spec import parse
+from portal.jobs.spec import parse, schema_job
 from tests.jobs.spec.builders import job_file, problems
 from tests.jobs.spec.test_problems import WRONG
 from tests.support.cast import Api
@@ -18,22 +20,33 @@ from tests.support.world import World
 from tests.support.world import job_file as world_file
 
 CHINESE = re.compile("[\u4e00-\u9fff]")
-AS_WRITTEN = re.compile(
-    r"^(must (be|name|not begin)|this name must|a masked) .*|.* is no .*|.*no number that can.*", re.DOTALL
-)
-"""Sentences of the schemas with an example of their own, and of YAML's values: they stay in English."""
 
 
-def test_most_of_what_can_be_wrong_with_a_file_is_told_in_chinese() -> None:
+def test_everything_that_can_be_wrong_with_a_file_is_told_in_chinese() -> None:
     told = {one.message for change, _, _ in WRONG for one in problems(job_file(change))}
     with override("zh-hans"):
-        left = {one for one in told if not CHINESE.search(problem_words(one)) and not AS_WRITTEN.match(one)}
-        assert left == set()
+        assert {one for one in told if not CHINESE.search(problem_words(one))} == set()
         assert problem_words("must be a text or a number, not true") == "必须是文本或数字，而不是 true"
         assert problem_words("no task role is named x%s; there are: a, b") == "没有名为 x%s 的任务角色；现有：a, b"
         assert problem_words("something else") == "something else"
     assert all(problem_words(one) == one for one in told)
     assert parse(job_file()).name
+
+
+def test_what_a_schema_says_itself_is_known_word_for_word() -> None:
+    said = {f'{one}, not the text "x"' for one in says(schema_job())}
+    assert len(said) > 8
+    with override("zh-hans"):
+        left = {one for one in said if "must" in problem_words(one) or "not the text" in problem_words(one)}
+    assert left == set()
+
+
+def says(part: Any) -> Iterator[str]:
+    """Every ``x-says`` in a schema."""
+    if isinstance(part, dict):
+        yield from [part["x-says"]] if isinstance(part.get("x-says"), str) else []
+    for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        yield from says(inner)
 
 
 @pytest.mark.django_db
@@ -52,3 +65,15 @@ def test_a_page_and_a_program_that_asks_read_it_in_chinese_others_in_english(wor
     assert token
     answer = sent("/submit", {"config": text, "csrfmiddlewaretoken": token[1]}, headers={"Accept-Language": "zh-CN"})
     assert "至少为 1，而不是 0" in answer.content.decode()
+
+
+@pytest.mark.django_db
+def test_a_hint_is_told_in_the_language_that_is_asked_for(world: World) -> None:
+    headers: list[dict[str, str]] = [{}, {"Accept_Language": "zh-CN"}]
+    api, text = Api(world.user), world_file()
+    told = [
+        json.loads(api.call("POST", "validate", text, kind="application/yaml", **one).content)["hints"]
+        for one in headers
+    ]
+    assert told[0][0].startswith("No shared storage is set up")
+    assert CHINESE.search(told[1][0])
