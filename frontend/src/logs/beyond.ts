@@ -15,6 +15,8 @@ export class Beyond {
   words = "";
   /** How many lines of the log have the text, as far as that is known; empty: not asked. */
   all = "";
+  /** What is going on: the search for the next line, and the count of all. */
+  readonly #busy = new Set<AbortController>();
   readonly #whole: WholeLog;
   readonly #handlers: BeyondHandlers;
   readonly #root: HTMLElement;
@@ -29,10 +31,16 @@ export class Beyond {
     whenGone(root, () => this.end());
   }
 
+  /** Whether the log is being searched. */
+  get busy(): boolean {
+    return this.#busy.size > 0;
+  }
+
   /** Nothing is searched for any more. */
   end(): void {
     this.#seeking.abort();
     this.#counting.abort();
+    this.#busy.clear();
     this.#counted = this.words = this.all = "";
   }
 
@@ -42,7 +50,8 @@ export class Beyond {
    */
   async go(way: Way, text: string, told: () => void): Promise<number | undefined> {
     this.#seeking.abort();
-    const { signal } = (this.#seeking = new AbortController());
+    const control = (this.#seeking = this.#begun());
+    const { signal } = control;
     const [start, end] = this.#handlers.held();
     const say = (words: string): void => {
       if (signal.aborted) return;
@@ -62,6 +71,8 @@ export class Beyond {
     } catch {
       say(this.#word("unread"));
       return undefined;
+    } finally {
+      this.#busy.delete(control);
     }
   }
 
@@ -70,15 +81,23 @@ export class Beyond {
     if (this.#counted === text) return;
     this.#counting.abort();
     this.#counted = text;
-    const { signal } = (this.#counting = new AbortController());
+    const control = (this.#counting = this.#begun());
     const number = new Intl.NumberFormat();
     void this.#whole
-      .count(text, signal, (lines, share) => {
+      .count(text, control.signal, (lines, share) => {
         const [count, percent] = [number.format(lines), String(Math.floor(share * 100))];
         this.all = share < 1 ? this.#word("so-far", count).replace("%p", percent) : this.#word("all", count);
+        if (share >= 1) this.#busy.delete(control);
         told();
       })
-      .catch(() => undefined); // ended, or to be found out with the next text
+      .catch(() => this.#busy.delete(control)); // ended, or to be found out with the next text
+  }
+
+  #begun(): AbortController {
+    const control = new AbortController();
+    control.signal.addEventListener("abort", () => this.#busy.delete(control));
+    this.#busy.add(control);
+    return control;
   }
 
   #word(name: string, value = ""): string {

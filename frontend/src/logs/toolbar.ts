@@ -115,6 +115,11 @@ export class Toolbar {
         input.dispatchEvent(new Event("input"));
       }
     });
+    part(this.#root, "stop").addEventListener("click", () => {
+      this.#beyond?.end();
+      this.#tellFound();
+      input.focus();
+    });
     part(this.#root, "before").addEventListener("click", () => this.#step(-1));
     part(this.#root, "after").addEventListener("click", () => this.#step(1));
   }
@@ -171,6 +176,7 @@ export class Toolbar {
     const place = this.#found.indexOf(this.#view.current) + 1;
     const here = this.#view.search ? `${place || "–"} / ${this.#found.length}` : "";
     const partial = here && this.#handlers.beyond?.() ? (this.#root.dataset["wordHere"] ?? "%s").replace("%s", here) : here;
+    part(this.#root, "stop").hidden = !this.#view.search || !this.#beyond?.busy;
     const words = [partial, this.#beyond?.words, this.#beyond?.all];
     part(this.#root, "found").textContent = this.#view.search ? words.filter(Boolean).join(" · ") : "";
   }

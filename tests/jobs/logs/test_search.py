@@ -12,9 +12,10 @@ import redis
 from nodes.protocol import MARK, STDERR, STDOUT, LogRecord, record_encode
 from portal.common.throttles import Rate, RateLimit
 from portal.jobs.logs.archive import Archive
+from portal.jobs.logs.lines import Hit
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.records import Run
-from portal.jobs.logs.search import Bounds, Hit, search
+from portal.jobs.logs.search import Bounds, search
 from portal.jobs.logs.stream import LogOf
 from tests.support.cast import Api
 from tests.support.redis_server import RedisServer
@@ -55,6 +56,16 @@ def found(reader: LogReader, wanted: str, *, backward: bool = False, hits: int =
             return all_found
 
 
+def counted(reader: LogReader, wanted: str) -> int:
+    """The lines that have it, counted a segment at a time."""
+    at, lines = 0, 0
+    while True:
+        one = search(reader, LOG, wanted, start=at, backward=False, bounds=Bounds(0, lambda: True))
+        at, lines = one.end, lines + one.count
+        if not one.more:
+            return lines
+
+
 def test_a_line_is_found_as_people_read_it_and_told_where_it_begins(reader: LogReader) -> None:
     write(reader, (STDOUT, b"one\n\x1b[32mLo"), (STDERR, b"between\n"))
     write(reader, (STDOUT, b"ss \x1b[0m0.5\n"), (MARK, b"lines are missing here"), (STDOUT, "Größe\n".encode()))
@@ -71,8 +82,11 @@ def test_forward_and_backward_find_every_line_once_wherever_records_segments_and
     reader: LogReader, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     dice = random.Random(seed)
+    monkeypatch.setattr("portal.jobs.logs.stretches.ENOUGH", dice.choice([200, 2000, 10_000]))
+    monkeypatch.setattr("portal.jobs.logs.search.BORDER", 1000)
     lines = [f"step {number} loss {dice.randint(0, 9)}" for number in range(300)]
-    text = "".join(f"{line}\n" for line in lines).encode()
+    colours = [""] * 9 + ["\x1b[32m", "\x1b[0m", f"\x1b[1;3{dice.randint(0, 7)}m", "\x1bM"]
+    text = "".join("".join(dice.choice(colours) + letter for letter in f"{line}\n") for line in lines).encode()
     while text:
         records = []
         for _ in range(dice.randint(1, 12)):
@@ -82,12 +96,22 @@ def test_forward_and_backward_find_every_line_once_wherever_records_segments_and
             if dice.random() < 0.3:
                 records.append((STDERR, b"loss 7 elsewhere\n" if dice.random() < 0.2 else b"noise\n"))
         write(reader, *(record for record in records if record[1]))
-    monkeypatch.setattr("portal.jobs.logs.search.CHUNK", dice.choice([50, 300, 5000]))
     wanted = sorted(line for line in lines if "loss 7" in line)
     for hits, chunks in ((1000, 1000), (1, 1000), (3, 2)):
         forward, backward = (found(reader, "loss 7", backward=way, hits=hits, chunks=chunks) for way in (False, True))
         assert sorted(hit.text for hit in forward if hit.stream == STDOUT) == wanted
         assert sorted(hit.text for hit in backward if hit.stream == STDOUT) == wanted
+    assert counted(reader, "loss 7") == len(found(reader, "loss 7"))
+
+
+def test_letters_of_any_script_are_found_in_either_case_and_a_sequence_that_is_none_stays(reader: LogReader) -> None:
+    texts = ("МОСКВА 1", "训练 loss", "İstanbul", "a\ufffdb", "\x1b\x1b[0m[32mx", "\x1b]open \x1b[0mtitle")
+    write(reader, *((STDOUT, f"{text}\n".encode()) for text in texts), (STDOUT, b"broken \xe4\xb8 utf-8\n"))
+    told = {
+        "москва": texts[:1], "训练 LOSS": texts[1:2], "i̇stanbul": texts[2:3], "A\ufffdB": texts[3:4],
+        "[32mX": ("\x1b[32mx",), "open TITLE": ("open title",), "broken \ufffd": ("broken \ufffd utf-8",), "жизнь": (),
+    }  # fmt: skip
+    assert {wanted: tuple(hit.text for hit in found(reader, wanted)) for wanted in told} == told
 
 
 def test_lines_are_only_counted_where_none_are_to_be_told_and_a_long_line_is_told_in_part(reader: LogReader) -> None:
