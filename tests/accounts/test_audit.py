@@ -19,13 +19,13 @@ from portal.clusters.models import Membership
 from portal.clusters.services import member_set
 from portal.jobs.models import Job
 from tests.accounts.matrix import CASES
-from tests.accounts.test_rights import body_of, in_an_order_that_works, kind_of, path_of, scene
+from tests.accounts.test_rights import body_of, in_an_order_that_works, kept, kind_of, path_of, scene
 from tests.support.cast import HOST, Api, person
 from tests.support.world import World
 
 pytestmark = pytest.mark.django_db
 
-__all__ = ["scene"]
+__all__ = ["kept", "scene"]
 
 BEFORE_AND_AFTER: dict[str, tuple[str, str, Any, Any]] = {
     "job_submit": ("job.submit", "admin/second#1", None, {"priority": 10, "tasks": 1, "gpus": 1}),

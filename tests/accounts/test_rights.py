@@ -23,6 +23,8 @@ from portal.notices.services import webhook_set
 from tests.accounts.matrix import CASES, OWN_AFFAIRS, PEOPLE, RIGHTS, SAME_AS, Case
 from tests.support.archives import HELLO, packed
 from tests.support.cast import HOST, Api, cast_of, person
+from tests.support.kept import Kept, kept_scene
+from tests.support.redis_server import RedisServer
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World, job_file
 
@@ -44,8 +46,7 @@ class Scene:
     exemption: IdleExemption
 
 
-@pytest.fixture
-def scene(db: None) -> Scene:
+def build() -> Scene:
     world = World()
     world.node("gpu01", gpus=1)
     code, _ = code_upload(user=world.user, stream=io.BytesIO(packed(HELLO)), now=world.now)
@@ -81,6 +82,14 @@ def scene(db: None) -> Scene:
         vc=world.vc, user=None, job=None, pattern="n*", reason="r", until=None, now=world.now, actor="root"
     )
     return Scene(people, running, waiting, change, extra, code.name, rule, template, exemption)
+
+
+kept = kept_scene(build)
+
+
+@pytest.fixture
+def scene(kept: Kept[Scene], transactional_db: None, redis_server: RedisServer) -> Scene:
+    return kept.again()
 
 
 def may(person: str, action: str) -> bool:

@@ -171,7 +171,7 @@ class BrowserJourneys:
     def test_a_log_goes_on_where_it_was_when_the_portal_was_away(
         self, chromium: Browser, served: Stack, user: Person
     ) -> None:
-        context = chromium.new_context(locale="en-US")
+        context = chromium.new_context(locale="en-US", reduced_motion="reduce")
         site = Site(context.new_page(), served)
         site.sign_in(user.name)
         count = "i=0; while [ $i -lt 200 ]; do echo line $i; sleep 0.05; i=$((i+1)); done"

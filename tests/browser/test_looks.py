@@ -1,5 +1,6 @@
 """Every page in light, dark and narrow: nothing sticks out, nothing is hard to read, the keyboard gets everywhere."""
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize, expect
 
-from tests.browser.site import Site
+from tests.browser.site import SLOW_MS, Site
 from tests.support.fixtures import ARTIFACTS
 from tests.support.person import Person, alice
 from tests.support.seed import PASSWORD
@@ -24,6 +25,9 @@ MODES: dict[str, dict[str, Any]] = {
     "dark": {"color_scheme": "dark", "viewport": WIDE},
     "narrow": {"color_scheme": "light", "viewport": NARROW},
 }
+EVERYTHING: dict[str, Any] = {}
+COLOURS_ALONE: dict[str, Any] = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
+"""Axe's rules that ask for colours: of the same page in dark the others find what they found in light."""
 PHONE_AT_NIGHT: dict[str, dict[str, Any]] = {"night": {"color_scheme": "dark", "viewport": NARROW}}
 """Of pages that are made of the same parts as others one look is enough."""
 ADMINISTRATION = {
@@ -56,6 +60,8 @@ SMALLER = {
     "vc-new": "/new-virtual-cluster",
     "group-new": "/new-group",
 }
+DRAWN = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+"""Until the browser has drawn the page in its new shape."""
 SECTIONS = ("charts", "files", "events", "file", "stop")
 ABSENT = "/no-such-page"
 COLOURS = r"printf '\033[1;36m== training ==\033[0m\n\033[33mWARNING\033[0m: few GPUs\n\033[31mError\033[0m\n'"
@@ -122,7 +128,7 @@ def test_every_page_fits_and_can_be_read(chromium: Browser, embedded_stack: Stac
         for name, path in paths.items():
             site.open(path)
             if path.startswith("/jobs/") and name not in {"waiting", "move"}:
-                expect(site.page.locator(".log-row").first).to_be_visible()
+                expect(site.page.locator(".log-row").first).to_be_visible(timeout=SLOW_MS)
             if name == "submit":
                 expect(site.page.get_by_text("This file is valid.")).to_be_visible()
                 expect(site.page.get_by_text("It would")).to_be_visible()
@@ -163,6 +169,7 @@ def test_in_chinese_the_pages_fit_a_phone(chromium: Browser, embedded_stack: Sta
     expect(site.page.get_by_role("navigation", name="主导航")).to_be_visible()
     for name in ("home", "jobs", "submit", "running", "waiting", "queue", "cluster"):
         site.open(paths[name])
+        site.page.evaluate(DRAWN)
         faults += look(site.page, f"{name}-chinese")
     context.close()
     assert not faults, "\n".join(faults)
@@ -191,24 +198,27 @@ def looked_at(page: Page, name: str, modes: dict[str, dict[str, Any]] = MODES) -
     for mode, shape in modes.items():
         page.emulate_media(color_scheme=shape["color_scheme"])
         page.set_viewport_size(shape["viewport"])
-        faults += look(page, f"{name}-{mode}")
+        expect(page.locator("html")).to_have_attribute("data-bs-theme", shape["color_scheme"])
+        page.evaluate(DRAWN)
+        faults += look(page, f"{name}-{mode}", COLOURS_ALONE if mode == "dark" else EVERYTHING)
     page.emulate_media(color_scheme="light")
     page.set_viewport_size(WIDE)
     return faults
 
 
-def look(page: Page, name: str) -> list[str]:
-    """Keep a picture of the page. Returns what is wrong with it."""
-    ARTIFACTS.mkdir(exist_ok=True)
-    page.screenshot(path=ARTIFACTS / f"{name}.png", full_page=True)
+def look(page: Page, name: str, asked: dict[str, Any] = EVERYTHING) -> list[str]:
+    """What is wrong with the page. Keeps a picture of it if there is anything, or if BERTH_TEST_PICTURES is set."""
     sticks_out = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     faults = [f"{name}: {sticks_out} px too wide"] if sticks_out > 0 else []
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE.read_text())
-    found = page.evaluate("axe.run({resultTypes: ['violations']})")
+    found = page.evaluate("asked => axe.run({resultTypes: ['violations'], ...asked})", asked)
     for rule in found["violations"]:
         if rule["impact"] in {"serious", "critical"}:
             faults += [f"{name}: {rule['id']}: {node['html'][:200]}: {_why(node)}" for node in rule["nodes"]]
+    if faults or "BERTH_TEST_PICTURES" in os.environ:
+        ARTIFACTS.mkdir(exist_ok=True)
+        page.screenshot(path=ARTIFACTS / f"{name}.png", full_page=True)
     return faults
 
 

@@ -19,12 +19,18 @@ def quick_flush() -> None:
     TransactionTestCase._fixture_teardown = empty  # type: ignore[attr-defined]
 
 
-def database_empty(connection: BaseDatabaseWrapper) -> None:
+def tables_filled(connection: BaseDatabaseWrapper) -> list[str]:
+    """The tables that have rows, but for those that the migrations fill."""
     quoted = connection.ops.quote_name
     tables = set(connection.introspection.django_table_names(include_views=False)) - KEPT
     filled = " UNION ALL ".join(f"SELECT '{table}' WHERE EXISTS (SELECT 1 FROM {quoted(table)})" for table in tables)
+    with connection.cursor() as cursor:
+        cursor.execute(filled)
+        return [table for (table,) in cursor.fetchall()]
+
+
+def database_empty(connection: BaseDatabaseWrapper) -> None:
     # Every foreign key is checked at the commit, so that the order of the tables does not matter.
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
-        cursor.execute(filled)
-        for (table,) in cursor.fetchall():
-            cursor.execute(f"DELETE FROM {quoted(table)}")
+        for table in tables_filled(connection):
+            cursor.execute(f"DELETE FROM {connection.ops.quote_name(table)}")

@@ -64,6 +64,7 @@ class Stack:
         self.url = f"http://127.0.0.1:{self.port}"
         self.jobs_root = self.folder / "jobs"
         self.tokens: dict[str, str] = {}
+        self.sessions: dict[str, str] = {}  # of who has signed in with a browser: name -> session id
         self.processes: dict[str, Process] = {}
         self._services = services
         services.stacks.append(self)
