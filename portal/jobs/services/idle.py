@@ -21,7 +21,7 @@ from portal.jobs.services.attempts import LIVE, attempt_end
 from portal.jobs.services.holding import job_lend
 from portal.jobs.services.moves import job_event, job_hold
 from portal.jobs.services.specs import grace_seconds
-from portal.jobs.services.words import gpus_named
+from portal.jobs.services.words import gpus_named, minutes_named
 from portal.jobs.spec import PRIORITY_CLASSES, JobSpec
 from portal.jobs.states import AttemptState, EndReason, IdleAction, IdleEnd
 
@@ -89,14 +89,15 @@ def _stays(job: Job) -> bool:
 def _idle(warning: IdleWarning, now: datetime) -> str:
     minutes = max(warning.minutes, int((now - warning.since) / MINUTE))
     verb = "has" if warning.gpus == 1 else "have"
-    return f"Its {gpus_named(warning.gpus)} {verb} been below {warning.percent} % for {minutes} minutes."
+    return f"Its {gpus_named(warning.gpus)} {verb} been below {warning.percent} % for {minutes_named(minutes)}."
 
 
 def _announced(warning: IdleWarning) -> str:
     if warning.due_at is None:
         return ""
     what = "is stopped" if warning.action == IdleAction.STOP else "becomes opportunistic"
-    return f"It {what} at {warning.due_at:%Y-%m-%d %H:%M} UTC unless they work again."
+    work = "it works" if warning.gpus == 1 else "they work"
+    return f"It {what} at {warning.due_at:%Y-%m-%d %H:%M} UTC unless {work} again."
 
 
 WITHDRAWN: Mapping[IdleEnd, str] = {
@@ -127,7 +128,7 @@ def _why(warning: IdleWarning, now: datetime) -> str:
     verb = "was" if warning.gpus == 1 else "were"
     whose = f"virtual cluster {warning.source}" if warning.source else "the cluster"
     return (
-        f"its {gpus_named(warning.gpus)} {verb} below {warning.percent} % for {minutes} minutes; "
+        f"its {gpus_named(warning.gpus)} {verb} below {warning.percent} % for {minutes_named(minutes)}; "
         f"policy of {whose}; warned at {warning.warned_at:%H:%M} UTC."
     )
 
@@ -195,7 +196,7 @@ def idle_extend(*, job: Job, actor: str, now: datetime) -> IdleWarning:
         warning.extensions += 1
         warning.due_at = max(warning.due_at, now) + left.minutes * MINUTE
         warning.save(update_fields=["extensions", "due_at"])
-        message = f"Put off by {actor} for {left.minutes} minutes. {_announced(warning)}"
+        message = f"Put off by {actor} for {minutes_named(left.minutes)}. {_announced(warning)}"
         job_event(job=job, job_attempt=warning.job_attempt, code="idle_extended", message=message, now=now, actor=actor)
         after = {"due_at": warning.due_at.isoformat()}
         audit_write(Audited.IDLE_EXTEND, actor=actor, target=job.label, vc=job.vc.name, now=now, after=after)

@@ -36,3 +36,8 @@ def jobs_named(jobs: Sequence[Job], *, to: Job) -> str:
 def gpus_named(count: int) -> str:
     """A number of GPUs."""
     return f"{count} GPU{'s' * (count != 1)}"
+
+
+def minutes_named(count: int) -> str:
+    """A number of minutes."""
+    return f"{count} minute{'s' * (count != 1)}"
