@@ -42,7 +42,7 @@ def build() -> None:
         shutil.copytree(SOURCES, Path(work, "scheduling"), ignore=shutil.ignore_patterns("__pycache__"))
         names = [f"scheduling/{path.name}" for path in modules()]
         os.chdir(work)
-        extensions = mypycify([*TYPES, *names], opt_level="2", debug_level="0", multi_file=True, group_name=GROUP)
+        extensions = mypycify([*TYPES, *names], opt_level="1", debug_level="0", multi_file=True, group_name=GROUP)
         setup(
             name=GROUP,
             packages=[],
