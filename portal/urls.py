@@ -120,12 +120,12 @@ REST: list[URLPattern | URLResolver] = [
 ]
 
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("api/v1/", include(REST)),  # first: addresses are tried in this order, and programs ask most
     path("", include("portal.accounts.urls")),
     path("", include("portal.clusters.urls")),
     path("", include("portal.jobs.urls")),
     path("", include("portal.dispatch.urls")),
     path("", include("portal.notices.urls")),
-    path("api/v1/", include(REST)),
     path("rest-server/api/v2/", include("portal.openpai.urls")),
     path(f"{NODE_CODE}<str:signed>", jobs.node_code),
     path("api/docs", SpectacularSwaggerSplitView.as_view(url_name="openapi"), name="api-docs"),

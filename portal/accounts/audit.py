@@ -16,6 +16,7 @@ from portal.accounts.models import Audited, AuditEntry, User
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import NotFound
 from portal.common.origin import origin
+from portal.common.prepared import Prepared, Slot
 
 Values = Mapping[str, Any]
 """What of a thing an entry tells: plain JSON, never a secret."""
@@ -47,9 +48,18 @@ def audit_write(
 
 def audit_read(action: Audited, *, actor: str, target: str, now: datetime, vc: str = "") -> None:
     """Notes that somebody reads what is another's; once an hour."""
-    known = AuditEntry.objects.filter(actor=actor, action=action, target=target[:255], at__gt=now - READ_AGAIN)
-    if not known.exists():
+    if not _READ(actor=actor, action=action.value, target=target[:255], after=now - READ_AGAIN):
         audit_write(action, actor=actor, target=target, now=now, vc=vc)
+
+
+def _read_lately() -> QuerySet[AuditEntry, int]:
+    named = {name: Slot(name, str) for name in ("actor", "action", "target")}
+    return (
+        AuditEntry.objects.filter(**named, at__gt=Slot("after", datetime)).order_by().values_list("pk", flat=True)[:1]
+    )
+
+
+_READ = Prepared(_read_lately)
 
 
 def audit_entries(*, user: User) -> QuerySet[AuditEntry]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 from django.db.models import QuerySet
@@ -89,10 +89,10 @@ class ApiView(GenericAPIView[Any]):
         rows: QuerySet[Any],
         shape: type[Answer],
         prepare: Callable[[list[Any]], Iterable[Any]] | None = None,
-        order: Callable[[QuerySet[Any]], list[Any]] | None = None,
+        order: Callable[[QuerySet[Any]], Sequence[Any] | QuerySet[Any, Any]] | None = None,
     ) -> Response:
-        """The asked-for page of the rows, after the view's filters. ``order`` turns the rows into a list, where the
-        database does not know their order; ``prepare`` adds to a page what it needs, with a fixed number of queries."""
+        """The asked-for page of the rows, after the view's filters. ``order`` puts the rows into an order of its own;
+        ``prepare`` adds to a page what it needs, with a fixed number of queries."""
         unknown_refuse(self.request, self._parameters())
         asked = self.request.query_params.keys() & self.filterset_class.base_filters if self.filterset_class else ()
         filtered = self.filter_queryset(rows) if asked else rows

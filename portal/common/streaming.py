@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from itertools import islice
 from typing import Any
 from weakref import finalize
 
@@ -22,12 +23,17 @@ DOWNLOADS = Share(
 )
 """Each has a thread of its own that waits for what is sent and for who reads it."""
 
+AHEAD = 2
+"""So many chunks tell whether there is more than one."""
 
-async def aside(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Each chunk read in a thread: the whole is never in memory, and its reader never holds the event loop. A generator
-    is closed with the answer, also where nobody reads that to its end."""
+
+async def aside(chunks: Iterator[bytes], begun: Sequence[bytes] = ()) -> AsyncIterator[bytes]:
+    """Each chunk read in a thread, behind those that were read already: the whole is never in memory, and its reader
+    never holds the event loop. A generator is closed with the answer, also where nobody reads that to its end."""
     take = sync_to_async(lambda: next(chunks, None))
     try:
+        for one in begun:
+            yield one
         while (chunk := await take()) is not None:
             yield chunk
     finally:
@@ -35,14 +41,35 @@ async def aside(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
             await sync_to_async(chunks.close)()
 
 
+async def _at_hand(chunks: Sequence[bytes]) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk
+
+
 class Download(StreamingHttpResponse):
     """A long answer that holds a seat of ``DOWNLOADS`` until it is sent, and breaks off when the seat's time is over.
-    ``let_go`` is called at its end, also where nothing of it was read."""
+    ``let_go`` is called at its end, also where nothing of it was read.
+
+    ``ahead``: its beginning is read at once, in the thread of the request, so that a short one needs no other; what
+    that raises is raised here.
+    """
 
     def __init__(
-        self, chunks: Iterator[bytes], *, seat: Seat, let_go: Callable[[], None] = lambda: None, **answer: Any
+        self,
+        chunks: Iterator[bytes],
+        *,
+        seat: Seat,
+        let_go: Callable[[], None] = lambda: None,
+        ahead: bool = False,
+        **answer: Any,
     ) -> None:
-        super().__init__(aside(_until_over(chunks, seat)), **answer)
+        pieces = _until_over(chunks, seat)
+        try:
+            begun = list(islice(pieces, AHEAD)) if ahead else []
+        except BaseException:
+            seat.give_back()
+            raise
+        super().__init__(_at_hand(begun) if ahead and len(begun) < AHEAD else aside(pieces, begun), **answer)
         self._let_go = let_go
         self._left = finalize(self, seat.give_back)
 

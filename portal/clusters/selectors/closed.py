@@ -10,6 +10,7 @@ from django.utils.translation import gettext, gettext_noop
 
 from portal.clusters.models import Node
 from portal.clusters.states import NodeHealth, NodeIntent
+from portal.common.prepared import Prepared
 
 NAMED = 3
 _TAKES = Q(intent=NodeIntent.OPEN, health=NodeHealth.HEALTHY)
@@ -55,11 +56,21 @@ _WORDS: dict[str, str] = {
 def servers_closed() -> list[Closed]:
     """The whole cluster as one, else each kind of GPU that no server takes jobs for; mostly none. Servers that never
     came count for nothing. One query, and one more where something is closed."""
-    came = Node.objects.exclude(health=NodeHealth.UNKNOWN).order_by()
-    rows = list(came.values_list("sku__name").annotate(there=Count("pk"), open=Count("pk", filter=_TAKES)))
+    rows = _COUNTED()
     if rows and not any(takes for _, _, takes in rows):
-        return [_closed("", came)]
-    return [_closed(sku, came.filter(sku__name=sku)) for sku, _, takes in sorted(rows, key=str) if sku and not takes]
+        return [_closed("", _came())]
+    return [_closed(sku, _came().filter(sku__name=sku)) for sku, _, takes in sorted(rows, key=str) if sku and not takes]
+
+
+def _came() -> QuerySet[Node]:
+    return Node.objects.exclude(health=NodeHealth.UNKNOWN).order_by()
+
+
+def _counted() -> QuerySet[Node, tuple[str | None, int, int]]:
+    return _came().values_list("sku__name").annotate(there=Count("pk"), open=Count("pk", filter=_TAKES))
+
+
+_COUNTED = Prepared(_counted)
 
 
 def _closed(sku: str, nodes: QuerySet[Node]) -> Closed:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import QuerySet, prefetch_related_objects
 
 from nodes.protocol import Cause
 from portal.clusters.doomed import doomed_everywhere
@@ -38,6 +38,7 @@ def storage_alerts() -> Iterator[Alert]:
     """Storages that healthy nodes do not offer. At most four queries."""
     placed = storages_placed(storages=_STORAGES())
     bad = [one for one in placed if one.missing]
+    prefetch_related_objects([one.storage for one in bad], "vcs")
     everybodys = any(one.storage.everyone or one.storage.jobs for one in bad)
     every = tuple(_TEAMS()) if everybodys else ()
     for one in bad:
@@ -48,7 +49,7 @@ def storage_alerts() -> Iterator[Alert]:
                     vcs=whose)  # fmt: skip
 
 
-_STORAGES = Prepared(lambda: Storage.objects.prefetch_related("vcs").order_by("name"))
+_STORAGES = Prepared(lambda: Storage.objects.order_by("name"))
 _TEAMS = Prepared(lambda: VirtualCluster.objects.order_by("name").values_list("name", flat=True))
 
 

@@ -11,11 +11,11 @@ from redis import RedisError
 from rest_framework import serializers
 from rest_framework.request import Request
 
+from portal.accounts.models import User
 from portal.accounts.rest import ApiView
 from portal.common.errors import NotFound, Unavailable
 from portal.common.negotiation import Unnegotiated
 from portal.common.serializers import Body
-from portal.common.shares import Seat
 from portal.common.streaming import DOWNLOADS, Download
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.archiver import log_of
@@ -68,7 +68,7 @@ class AllLogsView(ApiView):
         if not runs:
             raise NotFound("log of job", job_id)
         logs_read(user=self.user, job=job, now=timezone.now())
-        answer = _streamed([_named(run) for run in runs], wanted["format"], DOWNLOADS.take(self.user.pk))
+        answer = _streamed([_named(run) for run in runs], wanted["format"], self.user)
         ending = "zip" if wanted["format"] == "zip" else "log"
         answer["Content-Disposition"] = f'attachment; filename="{file_name(job.name, job.run)}.{ending}"'
         return answer
@@ -79,13 +79,12 @@ def _named(run: TaskAttempt) -> NamedLog:
     return NamedLog(run_name(run), file, log_of(run))
 
 
-def _streamed(logs: list[NamedLog], wanted: str, seat: Seat) -> Download:
+def _streamed(logs: list[NamedLog], wanted: str, user: User) -> Download:
     reader = LogReader(Archive(settings.LOG_DIR), streams_client())
+    chunks, kind = (zipped(reader, logs), ZIP) if wanted == "zip" else (merged_text(reader, logs), TEXT)
     try:
         for one in logs:
             reader.end(one.log)
+        return Download(chunks, seat=DOWNLOADS.take(user.pk), content_type=kind, ahead=True)
     except RedisError:
-        seat.give_back()
         raise Unavailable("The newest part of the logs cannot be reached now.") from None
-    chunks, kind = (zipped(reader, logs), ZIP) if wanted == "zip" else (merged_text(reader, logs), TEXT)
-    return Download(chunks, seat=seat, content_type=kind)

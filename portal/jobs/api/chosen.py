@@ -10,7 +10,7 @@ from portal.accounts.models import User
 from portal.common.errors import NotFound
 from portal.common.serializers import Body
 from portal.jobs.models import TaskAttempt
-from portal.jobs.selectors import job_get, task_attempt_of, task_attempt_visible
+from portal.jobs.selectors import first_role, job_get, task_attempt_of, task_attempt_visible
 
 
 class ChosenTask(Body):
@@ -26,6 +26,8 @@ def chosen_task(*, user: User, job_id: int, wanted: dict[str, Any]) -> TaskAttem
         row = task_attempt_visible(user, wanted["task_attempt"])
         if row.task.job_id != job.pk:
             raise NotFound("task attempt", f"{row.pk} of job {job.pk}")
-        return row
-    role = wanted.get("role") or job.roles.values_list("name", flat=True)[0]
-    return task_attempt_of(job=job, role=role, index=wanted["index"], attempt=wanted.get("attempt"))
+    else:
+        role = wanted.get("role") or first_role(job=job)
+        row = task_attempt_of(job=job, role=role, index=wanted["index"], attempt=wanted.get("attempt"))
+    row.task.job = job  # the same one, with its user
+    return row

@@ -65,7 +65,7 @@ class LogsView(ApiView):
             if wanted["format"] == "text":
                 reader.end(log_of(row))
                 text = reader.download(log_of(row))
-                return Download(text, seat=DOWNLOADS.take(self.user.pk), content_type=TEXT)
+                return Download(text, seat=DOWNLOADS.take(self.user.pk), content_type=TEXT, ahead=True)
             return Response(_records(reader, row, wanted["offset"], wanted["limit"]))
         except RedisError:
             raise Unavailable("The newest part of the log cannot be reached now.") from None

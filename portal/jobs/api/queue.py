@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import QuerySet
@@ -37,11 +38,11 @@ class QueueView(ApiView):
             order=self._ordered,
         )
 
-    def _ordered(self, jobs: QuerySet[Job]) -> list[int]:
+    def _ordered(self, jobs: QuerySet[Job]) -> Sequence[int] | QuerySet[Job, int]:
         if ORDERING_PARAMETER not in self.request.query_params:
             return queue_ordered(jobs)
         order = order_of(self.request, [*self.orders], None)
-        return list(jobs.order_by(order.name, "id").values_list("pk", flat=True))
+        return jobs.order_by(order.name, "id").values_list("pk", flat=True)
 
 
 _COLUMNS = ("priority", "task_count", "gpu_count", "submitted_at")

@@ -5,6 +5,7 @@ from portal.jobs.selectors.code import code_get, code_limits, code_missing, code
 from portal.jobs.selectors.details import (
     RoleState,
     events_read,
+    first_role,
     job_attempt_current,
     job_attempts,
     job_events,
@@ -98,6 +99,7 @@ __all__ = [
     "code_restrict",
     "code_uploaded",
     "events_read",
+    "first_role",
     "forecast",
     "idle_mark",
     "idle_warning_of",

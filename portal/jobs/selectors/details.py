@@ -84,6 +84,16 @@ def task_attempt_of(*, job: Job, role: str, index: int, attempt: int | None = No
     return newest
 
 
+def first_role(*, job: Job) -> str:
+    """The name of the first task role in the job's file."""
+    return _FIRST_ROLE(job=job.pk)[0]
+
+
+_FIRST_ROLE = Prepared(
+    lambda: TaskRole.objects.filter(job_id=Slot("job", int)).order_by("position").values_list("name", flat=True)[:1]
+)
+
+
 def task_runs(*, job: Job, attempt: int | None, first: int, limit: int) -> tuple[list[TaskAttempt], int]:
     """The newest runs of the job's tasks in its attempt of this number, in the file's order, beginning with the task
     ``first`` (from 0), of ``limit`` tasks; and how many tasks there are. Three queries."""

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db.models import Exists, OuterRef, QuerySet, Subquery
 
+from portal.common.prepared import Among, Prepared, Slot
 from portal.jobs.models import Job, Task, TaskAttempt
 
 LOGS_TOGETHER = 200
@@ -23,21 +24,31 @@ def runs_together(*, job: Job, attempt: int | None, chosen: Collection[UUID] = (
     """Runs of the job's tasks with node and role, in the file's order: the chosen ones, else of each task the newest,
     in the job's attempt of this number where one is named. At most ``LOGS_TOGETHER``; one query, which reads no more
     than these."""
-    runs = TaskAttempt.objects.select_related("node", "task__role").only(*SHOWN)
     if chosen:
-        found = runs.filter(task__job=job, pk__in=list(chosen)[:LOGS_TOGETHER])
-        return list(found.order_by("task_id", "-number"))
-    return list(runs.filter(pk__in=_newest(job, attempt)).order_by("task_id"))
+        return _CHOSEN(job=job.pk, runs=list(chosen)[:LOGS_TOGETHER])
+    return _NEWEST(job=job.pk) if attempt is None else _NEWEST_IN(job=job.pk, attempt=attempt)
 
 
-def _newest(job: Job, attempt: int | None) -> QuerySet[Any, Any]:
+def _shown() -> QuerySet[TaskAttempt]:
+    return TaskAttempt.objects.select_related("node", "task__role").only(*SHOWN)
+
+
+def _chosen() -> QuerySet[TaskAttempt]:
+    return _shown().filter(Among("id", "runs"), task__job_id=Slot("job", int)).order_by("task_id", "-number")
+
+
+def _newest(**conditions: Any) -> QuerySet[TaskAttempt]:
     """The newest run of each of the first tasks that have one."""
-    of_task = TaskAttempt.objects.filter(task=OuterRef("pk"))
-    if attempt is not None:
-        of_task = of_task.filter(job_attempt__number=attempt)
-    begun = Task.objects.filter(Exists(of_task), job=job).order_by("pk")
+    of_task = TaskAttempt.objects.filter(task=OuterRef("pk"), **conditions)
+    begun = Task.objects.filter(Exists(of_task), job_id=Slot("job", int)).order_by("pk")
     newest = of_task.order_by("-number").values("pk")[:1]
-    return begun.annotate(newest=Subquery(newest)).values("newest")[:LOGS_TOGETHER]
+    first = begun.annotate(newest=Subquery(newest)).values("newest")[:LOGS_TOGETHER]
+    return _shown().filter(pk__in=first).order_by("task_id")
+
+
+_CHOSEN = Prepared(_chosen)
+_NEWEST = Prepared(_newest)
+_NEWEST_IN = Prepared(lambda: _newest(job_attempt__number=Slot("attempt", int)))
 
 
 def run_name(run: TaskAttempt) -> str:

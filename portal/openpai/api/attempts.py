@@ -100,6 +100,6 @@ class LogView(PaiView):
         reader = LogReader(Archive(settings.LOG_DIR), streams_client())
         try:
             text = log_text(reader=reader, row=row, streams=STREAMS[name], tail=tail)
+            return Download(text, seat=DOWNLOADS.take(user.pk), content_type="text/plain; charset=utf-8", ahead=True)
         except RedisError:
             raise Unavailable("The newest part of the log cannot be reached now.") from None
-        return Download(text, seat=DOWNLOADS.take(user.pk), content_type="text/plain; charset=utf-8")

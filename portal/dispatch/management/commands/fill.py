@@ -19,7 +19,7 @@ from portal.dispatch.management.filling.past import Past
 from portal.dispatch.management.filling.people import USER, users_make, vcs_make
 from portal.dispatch.management.filling.present import NotPlaced, Present
 from portal.dispatch.management.filling.sizes import Sizes
-from portal.dispatch.management.filling.tables import statistics_learn
+from portal.dispatch.management.filling.tables import rows_settle
 from portal.jobs.models import Job
 from portal.jobs.services import usage_roll
 
@@ -88,7 +88,7 @@ def _fill(sizes: Sizes) -> None:
         present.run()
         progress.advance(steps["running jobs"], sizes.running)
         present.wait()
-        statistics_learn()
+        rows_settle()
         progress.advance(steps["waiting jobs"], sizes.waiting)
         while days := usage_roll(now=now, at_most=7):
             progress.advance(steps["days of usage"], days)

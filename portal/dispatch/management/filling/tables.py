@@ -150,6 +150,14 @@ def sequences_settle() -> None:
                 )
 
 
+def rows_settle() -> None:
+    """Rows that are not there any more removed, and those that all may see marked, as the database does in the
+    background soon; not within a transaction."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("VACUUM (ANALYZE)")
+
+
 def statistics_learn() -> None:
     """What the database's planner goes by, as it would learn in the background soon."""
     if connection.vendor == "postgresql":
