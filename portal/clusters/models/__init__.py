@@ -1,6 +1,7 @@
 """Rows: the hardware, the virtual clusters with their quota, and storages."""
 
 from portal.clusters.models.hardware import (
+    BAD_GPU,
     CellType,
     Gpu,
     GpuCount,
@@ -21,6 +22,7 @@ __all__ = [
     "CellType",
     "ClusterVersion",
     "FirmRight",
+    "BAD_GPU",
     "Gpu",
     "GpuCount",
     "ImageRule",

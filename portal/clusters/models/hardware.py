@@ -148,6 +148,10 @@ class Node(models.Model):
         return clock_fault(self.clock_skew_ms)
 
 
+BAD_GPU = ~Q(fault="") | Q(present=False, slot__isnull=False)
+"""One that is faulty, or gone though the cluster counts on it: few of many."""
+
+
 class Gpu(models.Model):
     """A GPU of a node. ``slot`` is its place in the node's accepted topology, one of the node's ``slots``: there it is
     a leaf cell, whose address is ``<node>/<slot>``. Without a slot it takes no tasks. A card that was put into another
@@ -171,6 +175,7 @@ class Gpu(models.Model):
             models.UniqueConstraint(fields=["node", "uuid"], name="gpu_of_node_once"),
             models.UniqueConstraint(fields=["uuid"], condition=Q(present=True), name="gpu_present_once"),
         ]
+        indexes = [models.Index(fields=["node", "index"], condition=BAD_GPU, name="gpu_bad")]
 
     def __str__(self) -> str:
         return f"{self.node_id}/{self.index}"

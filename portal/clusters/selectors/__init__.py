@@ -47,6 +47,7 @@ from portal.clusters.selectors.storages import (
     storage_restrict,
     storage_right,
     storage_to_manage,
+    storages_offered,
     storages_placed,
     storages_seen,
 )
@@ -104,6 +105,7 @@ __all__ = [
     "storage_get",
     "storage_right",
     "storage_to_manage",
+    "storages_offered",
     "storages_placed",
     "storages_seen",
     "GpuRow",

@@ -62,10 +62,20 @@ def storage_to_manage(*, user: User, name: str) -> Storage:
     return found
 
 
-def storages_placed(*, storages: Sequence[Storage]) -> list[StoragePlaces]:
-    """The storages with the nodes that offer them, in the given order; one query for any number."""
+Offered = Sequence[tuple[str, str]]
+"""Names of nodes, each with the folders that it tells, as JSON."""
+
+
+def storages_offered() -> Offered:
+    """What healthy nodes tell, by name. One query."""
+    return _TOLD()
+
+
+def storages_placed(*, storages: Sequence[Storage], offered: Offered | None = None) -> list[StoragePlaces]:
+    """The storages with the nodes that offer them, in the given order; one query for any number, none where
+    ``offered`` is at hand."""
     alike: dict[str, list[str]] = defaultdict(list)  # by what they tell, which is the same on many
-    for name, text in _TOLD():
+    for name, text in storages_offered() if offered is None else offered:
         alike[text].append(name)
     mounted = [([PurePosixPath(root) for root in json.loads(text)], names) for text, names in alike.items()]
     placed = []

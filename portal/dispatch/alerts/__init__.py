@@ -7,7 +7,7 @@ from datetime import datetime
 
 from portal.accounts.models import User
 from portal.accounts.rights import ALLOWED, Action, allowed_everywhere
-from portal.clusters.selectors import vcs_of
+from portal.clusters.selectors import storages_offered, vcs_of
 from portal.dispatch.alerts.alert import SEVERITIES, Alert, Severity
 from portal.dispatch.alerts.nodes import closed_alerts, node_alerts
 from portal.dispatch.alerts.others import container_alerts, idle_alerts, portal_alerts, quota_alerts, storage_alerts
@@ -22,6 +22,8 @@ def alerts_seen(*, user: User, now: datetime) -> list[Alert]:
     led = set() if everything else {vc.name for vc in vcs_of(user=user, relations=ALLOWED[Action.ALERT_READ])}
     if not everything and not led:
         return []
-    stored = [*quota_alerts(), *storage_alerts(), *container_alerts(), *idle_alerts()]
-    found = [*closed_alerts(), *node_alerts(now), *stored, *portal_alerts(now)]
+    offered = storages_offered()
+    stored = [*quota_alerts(), *storage_alerts(offered), *container_alerts(), *idle_alerts()]
+    healthy = [name for name, _ in offered]
+    found = [*closed_alerts(), *node_alerts(healthy, now), *stored, *portal_alerts(now)]
     return sorted((one for one in found if everything or led & {*one.vcs}), key=lambda one: one.rank)

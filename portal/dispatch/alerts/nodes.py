@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db.models import Count, Min, Q, QuerySet
 
 from portal.clusters.clocks import LIMIT_MS
-from portal.clusters.models import Gpu, Node, NodeEvent, VirtualCluster
+from portal.clusters.models import BAD_GPU, Gpu, Node, NodeEvent, VirtualCluster
 from portal.clusters.selectors import gpu_holders, gpus_live, servers_closed, vc_quotas
 from portal.clusters.states import NodeHealth
 from portal.common.prepared import Among, Prepared, Slot
@@ -28,9 +28,9 @@ OPEN = "Open one on its page, or bring back one that is lost; until then jobs wa
 REPLACE = "Drain the node, look at the GPU with nvidia-smi -q and at the kernel's log for Xid lines, and replace it."
 
 
-def node_alerts(now: datetime) -> Iterator[Alert]:
-    """Of all nodes and their GPUs. Four queries, and three more where something is wrong."""
-    healthy = _HEALTHY()
+def node_alerts(healthy: Sequence[str], now: datetime) -> Iterator[Alert]:
+    """Of all nodes and their GPUs; ``healthy``: the names of those that are. Three queries, and three more where
+    something is wrong."""
     together = _silent_together(now, len(healthy))
     yield from together
     nodes = _SUSPECT() if together else _SUSPECT_OR_SILENT(late=_late(now))
@@ -71,7 +71,6 @@ def _silent_since() -> QuerySet[Node, tuple[int, datetime]]:
     return rows.annotate(number=Count("pk"), since=Min("last_report_at")).values_list("number", "since")
 
 
-_HEALTHY = Prepared(lambda: Node.objects.filter(health=NodeHealth.HEALTHY).values_list("name", flat=True))
 _SUSPECT = Prepared(lambda: _those(_suspect()))
 _SUSPECT_OR_SILENT = Prepared(lambda: _those(_suspect() | _silent()))
 _SILENT = Prepared(_silent_since)
@@ -149,7 +148,7 @@ def _gpu_alerts() -> Iterator[Alert]:
 
 
 def _bad() -> QuerySet[Gpu]:
-    rows = Gpu.objects.filter(~Q(fault="") | Q(present=False, slot__isnull=False)).select_related("node")
+    rows = Gpu.objects.filter(BAD_GPU).select_related("node")
     return rows.order_by("node__name", "index")
 
 

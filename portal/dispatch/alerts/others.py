@@ -13,7 +13,7 @@ from nodes.protocol import Cause
 from portal.clusters.doomed import doomed_everywhere
 from portal.clusters.models import ReportsLane, Storage, VirtualCluster
 from portal.clusters.selectors import storages_placed
-from portal.clusters.selectors.storages import StoragePlaces
+from portal.clusters.selectors.storages import Offered, StoragePlaces
 from portal.common.prepared import Prepared
 from portal.dispatch.alerts.alert import Alert, Severity
 from portal.dispatch.alerts.nodes import LOW, VERY_LOW
@@ -34,9 +34,9 @@ def quota_alerts() -> Iterator[Alert]:
         yield Alert("quota_at_risk", Severity.WARNING, "vc", vc, message, advice, vcs=(vc,))
 
 
-def storage_alerts() -> Iterator[Alert]:
-    """Storages that healthy nodes do not offer. At most four queries."""
-    placed = storages_placed(storages=_STORAGES())
+def storage_alerts(offered: Offered) -> Iterator[Alert]:
+    """Storages that healthy nodes do not offer. At most three queries."""
+    placed = storages_placed(storages=_STORAGES(), offered=offered)
     bad = [one for one in placed if one.missing]
     prefetch_related_objects([one.storage for one in bad], "vcs")
     everybodys = any(one.storage.everyone or one.storage.jobs for one in bad)
