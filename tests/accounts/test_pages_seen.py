@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.accounts.matrix import PEOPLE
+from tests.accounts.test_rights import kept as kept
 from tests.accounts.test_rights import may
 from tests.accounts.test_rights import scene as scene
 from tests.support.pages import Browser
