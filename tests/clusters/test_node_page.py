@@ -41,7 +41,7 @@ def test_it_shows_what_runs_there_and_what_gpus_show_now(world: World) -> None:
     assert page.links["alice/train#1"] == f"/jobs/{job.pk}"
     assert "87 %" in page.text
     assert "61 °C 250 W" in page.text
-    assert "worker/0 vision" in page.text
+    assert "worker/0 vision running" in page.text
 
 
 def test_of_another_teams_task_one_sees_whose_it_is_and_not_which(world: World) -> None:
