@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import IO, Any, cast
 
+from asgiref.sync import sync_to_async
 from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
@@ -80,6 +81,7 @@ class InOneThread(ASGIHandler):
             sending.cancel()
             leaving.cancel()
             sent, _ = await asyncio.gather(sending, leaving, return_exceptions=True)
-            await asyncio.get_running_loop().run_in_executor(self._threads, response.close)
+            # In the thread in which it was made, whose connection to the database is given back with it.
+            await sync_to_async(response.close)()
         if isinstance(sent, Exception):
             raise sent
