@@ -14,7 +14,7 @@ from websockets.sync.client import connect
 
 from berth.calls import unreachable
 from berth.errors import BadAnswer
-from berth.model import LogRecord
+from berth.model import MARK, LogRecord
 from berth.server import Server
 from berth.sockets import LOST, final_error
 
@@ -25,10 +25,12 @@ SETTLED_S = 5.0
 
 
 class _Message(msgspec.Struct):
-    """``records`` up to the offset ``to``; or ``end``; or ``skipped``, after which the server reads on by itself."""
+    """``records`` up to the offset ``to``; or ``end``, which names the node that is gone with the rest; or ``skipped``,
+    after which the server reads on by itself."""
 
     type: str
     to: int = 0
+    lost: str | None = None
     records: list[tuple[int, int, str]] = []
 
 
@@ -65,6 +67,9 @@ class Following:
             raise BadAnswer(f"the log's websocket said something else than records: {error}") from error
         self._failures, self._lost_at = 0, None
         self.over = message.type == "end"
+        if self.over and message.lost:
+            text = f"… the rest of this log was lost with node {message.lost}\n"
+            return [LogRecord(time.time_ns() // 1_000_000, MARK, text)]
         if message.type != "records":
             return []
         self._next = message.to

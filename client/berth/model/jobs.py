@@ -312,12 +312,14 @@ class Estimate(Answer, frozen=True, kw_only=True):
 
 
 class LogSlice(Answer, frozen=True, kw_only=True):
-    """A stretch of a log: ``records`` of time in ms, stream and text; ``next_offset`` is where to read on."""
+    """A stretch of a log: ``records`` of time in ms, stream and text; ``next_offset`` is where to read on;
+    ``lost_with``: the server that is gone with the rest of it."""
 
     task_attempt: str
     offset: int
     next_offset: int
     complete: bool
+    lost_with: str = ""
     records: list[tuple[int, int, str]]
 
 

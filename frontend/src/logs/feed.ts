@@ -3,7 +3,7 @@
 import { Socket } from "../socket.ts";
 import type { LogRecord } from "./lines.ts";
 
-export type FeedState = "connecting" | "live" | "reconnecting" | "crowded" | "refused" | "ended";
+export type FeedState = "connecting" | "live" | "reconnecting" | "crowded" | "refused" | "ended" | "cut";
 
 export const FEED_STATES = {
   connecting: "connecting", open: "live", waiting: "reconnecting", crowded: "crowded", refused: "refused",
@@ -13,15 +13,18 @@ export interface FeedHandlers {
   /** Records from the log's offset `from` up to `to`; `to` is where the next ones begin. */
   records: (records: readonly LogRecord[], from: number, to: number) => void;
   state: (state: FeedState, retryMs: number) => void;
+  /** The server that is gone with the rest of the log; empty: more may come, or nothing is missing. */
+  lost: (node: string) => void;
 }
 
 export type Message =
   | { type: "records"; from: number; to: number; records: LogRecord[] }
   | { type: "skipped"; offset: number }
-  | { type: "end"; offset: number; state: string };
+  | { type: "open"; offset: number }
+  | { type: "end"; offset: number; state: string; lost?: string | null };
 
 /** What to do with a message, given the offset that comes next (`undefined`: wherever the server begins). */
-export function judge(next: number | undefined, message: Message): "take" | "drop" | "seek" | "end" {
+export function judge(next: number | undefined, message: Message): "take" | "drop" | "seek" | "end" | "open" {
   switch (message.type) {
     case "records":
       if (next === undefined || message.from === next) return "take";
@@ -29,6 +32,8 @@ export function judge(next: number | undefined, message: Message): "take" | "dro
       return message.from < next && message.to <= next ? "drop" : "seek";
     case "skipped": // the server reads on from there by itself
       return message.offset === next ? "drop" : "seek";
+    case "open":
+      return "open";
     case "end":
       return next === undefined || next >= message.offset ? "end" : "seek";
   }
@@ -39,6 +44,7 @@ export class Feed {
   readonly #socket: Socket;
   #next: number | undefined;
   #ended = false;
+  #cut = false;
 
   /** `address`: of the websocket, without offset. `start`: an offset, or "tail" for the newest part. */
   constructor(address: string, start: number | "tail", handlers: FeedHandlers) {
@@ -49,6 +55,7 @@ export class Feed {
       message: (data) => this.#take(data as Message),
       state: (state, retryMs) => {
         if (this.#ended) return;
+        this.#cut = false; // if it still is, that is told again
         handlers.state(FEED_STATES[state], retryMs);
       },
     });
@@ -63,19 +70,37 @@ export class Feed {
       case "take":
         if (message.type === "records") {
           this.#next = message.to;
+          this.#reopened();
           this.#handlers.records(message.records, message.from, message.to);
         }
         break;
       case "seek":
         this.#socket.send({ type: "seek", offset: this.#next ?? 0 });
         break;
+      case "open":
+        this.#reopened();
+        break;
       case "end":
-        this.#ended = true;
-        this.#handlers.state("ended", 0);
-        this.#socket.close();
+        this.#end(message as Message & { type: "end" });
         break;
       case "drop":
         break;
     }
+  }
+
+  /** A server that is lost may come back with the rest: then the log goes on. */
+  #end({ lost }: Message & { type: "end" }): void {
+    this.#cut = Boolean(lost);
+    this.#ended = !this.#cut;
+    this.#handlers.lost(lost ?? "");
+    this.#handlers.state(this.#cut ? "cut" : "ended", 0);
+    if (this.#ended) this.#socket.close();
+  }
+
+  #reopened(): void {
+    if (!this.#cut) return;
+    this.#cut = false;
+    this.#handlers.lost("");
+    this.#handlers.state("live", 0);
   }
 }

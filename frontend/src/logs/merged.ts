@@ -50,6 +50,7 @@ export class MergedViewer {
         this.#loading = false;
         this.#toolbar.setState(state, retryMs);
       },
+      lost: (nodes) => this.#toolbar.setLost(nodes.join(", ")),
     });
     whenGone(root, () => this.#feed.close());
   }

@@ -16,6 +16,8 @@ export interface MergedHandlers {
   records: (log: string, records: readonly LogRecord[], from: number) => void;
   earlier: (parts: readonly EarlierPart[]) => void;
   state: (state: FeedState, retryMs: number) => void;
+  /** The servers that are gone with the rest of logs. */
+  lost: (nodes: readonly string[]) => void;
 }
 
 type MergedMessage =
@@ -28,6 +30,8 @@ export class MergedFeed {
   readonly #socket: Socket;
   readonly #next = new Map<string, number | undefined>();
   readonly #ended = new Set<string>();
+  /** Of each log that is cut short, with which server. */
+  readonly #lost = new Map<string, string>();
 
   constructor(address: string, handlers: MergedHandlers) {
     this.#handlers = handlers;
@@ -65,13 +69,18 @@ export class MergedFeed {
       case "take":
         if (message.type !== "records") return;
         this.#next.set(log, message.to);
+        this.#reopened(log);
         this.#handlers.records(log, message.records, message.from);
         break;
       case "seek":
         this.#socket.send({ type: "seek", log, offset: this.#next.get(log) ?? 0 });
         break;
+      case "open":
+        this.#reopened(log);
+        break;
       case "end":
         this.#ended.add(log);
+        this.#setLost(log, (message as Message & { type: "end" }).lost ?? "");
         this.#tellEnd();
         break;
       case "drop":
@@ -79,8 +88,22 @@ export class MergedFeed {
     }
   }
 
+  #reopened(log: string): void {
+    if (!this.#lost.has(log)) return;
+    this.#ended.delete(log);
+    this.#setLost(log, "");
+    this.#tellEnd();
+  }
+
+  #setLost(log: string, node: string): void {
+    if ((this.#lost.get(log) ?? "") === node) return;
+    if (node) this.#lost.set(log, node);
+    else this.#lost.delete(log);
+    this.#handlers.lost([...new Set(this.#lost.values())].sort());
+  }
+
   #tellEnd(): void {
-    const all = [...this.#next.keys()].every((log) => this.#ended.has(log));
-    this.#handlers.state(all && this.#next.size > 0 ? "ended" : "live", 0);
+    const all = this.#next.size > 0 && [...this.#next.keys()].every((log) => this.#ended.has(log));
+    this.#handlers.state(all ? (this.#lost.size > 0 ? "cut" : "ended") : "live", 0);
   }
 }

@@ -58,6 +58,13 @@ export class Toolbar {
     part(this.#root, "follow").hidden = state === "ended";
   }
 
+  /** Says with which servers the rest of the log is gone; empty: with none. */
+  setLost(nodes: string): void {
+    const line = part(this.#root, "lost");
+    line.hidden = !nodes;
+    line.textContent = (this.#root.dataset["wordLost"] ?? "%s").replace("%s", nodes);
+  }
+
   setCount(lines: number): void {
     this.#root.classList.toggle("is-empty", lines === 0);
     part(this.#root, "count").textContent = new Intl.NumberFormat(language).format(lines);

@@ -89,6 +89,9 @@ export class LogViewer {
       state: (state, retryMs) => {
         if (this.#turn === turn) this.#toolbar.setState(state, retryMs);
       },
+      lost: (node) => {
+        if (this.#turn === turn) this.#toolbar.setLost(node);
+      },
     });
   }
 

@@ -19,6 +19,7 @@ from portal.common.serializers import Body
 from portal.common.streaming import DOWNLOADS, Download
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.archiver import log_of
+from portal.jobs.logs.ending import log_lost_with, lost_line
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.stream import streams_client
 from portal.jobs.logs.together import NamedLog, file_name, merged_text, zipped
@@ -76,7 +77,7 @@ class AllLogsView(ApiView):
 
 def _named(run: TaskAttempt) -> NamedLog:
     file = file_name(f"{run.task.role.name}-{run.task.index}", run.number, "log")
-    return NamedLog(run_name(run), file, log_of(run))
+    return NamedLog(run_name(run), file, log_of(run), lost_line(log_lost_with(run)))
 
 
 def _streamed(logs: list[NamedLog], wanted: str, user: User) -> Download:

@@ -302,4 +302,7 @@ class LogAnswer(Shape):
     offset = serializers.IntegerField(help_text="where it begins")
     next_offset = serializers.IntegerField(help_text="where to read on")
     complete = serializers.BooleanField(help_text="the log has ended and this was the last of it")
+    lost_with = serializers.CharField(
+        allow_blank=True, help_text="the server that is gone with the rest of the log; empty: nothing is missing"
+    )
     records = serializers.ListField(child=RecordField(), help_text="[time in ms, stream 1|2|3, text]; not lines")

@@ -21,6 +21,7 @@ from portal.jobs.api.answers import LogAnswer
 from portal.jobs.api.chosen import ChosenTask, chosen_task
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.archiver import log_of
+from portal.jobs.logs.ending import log_lost_with, lost_line
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.stream import streams_client
 from portal.jobs.logs.text import TextDecoder, text_rows
@@ -64,7 +65,7 @@ class LogsView(ApiView):
         try:
             if wanted["format"] == "text":
                 reader.end(log_of(row))
-                text = reader.download(log_of(row))
+                text = reader.download(log_of(row), lost_line(log_lost_with(row)))
                 return Download(text, seat=DOWNLOADS.take(self.user.pk), content_type=TEXT, ahead=True)
             return Response(_records(reader, row, wanted["offset"], wanted["limit"]))
         except RedisError:
@@ -75,11 +76,13 @@ TEXT = "text/plain; charset=utf-8"
 
 
 def _records(reader: LogReader, row: TaskAttempt, offset: int, limit: int) -> dict[str, Any]:
-    run = reader.read(log_of(row), offset, limit)
+    run, lost = reader.read(log_of(row), offset, limit), log_lost_with(row)
+    whole = row.log_complete and run.end >= row.log_end
     return {
         "task_attempt": str(row.pk),
         "offset": run.start,
         "next_offset": run.end,
-        "complete": row.log_complete and run.end >= row.log_end,
+        "complete": whole or (bool(lost) and run.end >= reader.end(log_of(row))),
+        "lost_with": lost,
         "records": text_rows(run, TextDecoder()),
     }

@@ -14,7 +14,9 @@ from django.db.models import F, Q, QuerySet
 from prometheus_client import Counter
 from redis import Redis
 
+from portal.clusters.states import NodeHealth
 from portal.jobs.logs.archive import Archive
+from portal.jobs.logs.ending import log_lost_with
 from portal.jobs.logs.records import Run
 from portal.jobs.logs.stream import ForgedEntry, LogOf, read_stream, stream_end, streams_client
 from portal.jobs.models import TaskAttempt
@@ -58,7 +60,7 @@ class Archiver:
             return mine and self._step(row)
 
     def _step(self, row: TaskAttempt) -> bool:
-        row.refresh_from_db(fields=["archived_to", "log_complete", "log_end"])
+        row.refresh_from_db(fields=["archived_to", "log_complete", "log_end", "lost_at", "state"])
         attempt, start = str(row.pk), row.archived_to
         source = log_of(row)
         end = self.archive.segment_end(attempt, start)  # left by one that was killed before it could say so
@@ -73,7 +75,15 @@ class Archiver:
             attempt_log_done(row=row)
             return False
         waiting = (stream_end(self.redis, source) or end) - end
+        if waiting <= 0 and log_lost_with(row):
+            self._close(row, source)
         return end > start and waiting >= (1 if row.log_complete else WORTHWHILE)
+
+    def _close(self, row: TaskAttempt, source: LogOf) -> None:
+        """The rest is gone with its node. One that comes back fills the stream anew; one that was removed does not."""
+        self.redis.expire(source.key, DONE_KEEPS_S)
+        if row.node.removed_at is not None:
+            TaskAttempt.objects.filter(pk=row.pk, removed_at__isnull=True).update(removed_at=row.node.removed_at)
 
     def _take(self, source: LogOf, start: int) -> Run:
         """What the stream has beyond ``start``. A stream with a forged entry or a gap is deleted, so that its node
@@ -119,11 +129,13 @@ def archived_to_move(*, row: TaskAttempt, old: int, new: int) -> bool:
 
 
 def logs_due(*, tick: int, every: int) -> QuerySet[TaskAttempt]:
-    """Logs that are worth a step: complete, or long enough, or those whose turn comes at this ``tick`` of ``every``."""
+    """Logs that are worth a step: complete, or long enough, or those whose turn comes at this ``tick`` of ``every``. Of
+    a node that is lost only the latter: nothing more comes, and what lay in Redis is soon taken."""
     open_logs = TaskAttempt.objects.filter(removed_at__isnull=True).exclude(
         log_complete=True, archived_to__gte=F("log_end")
     )
     due = Q(log_complete=True) | Q(log_end__gte=F("archived_to") + WORTHWHILE)
+    due &= ~Q(node__health=NodeHealth.LOST)
     turn = [pk for pk in open_logs.values_list("pk", flat=True) if pk.int % every == tick % every]
     return open_logs.filter(due | Q(pk__in=turn))
 

@@ -1,8 +1,10 @@
 """``/ws/logs/<task attempt id>?offset=N|tail``: one log, live, to a browser. ``/ws/jobs/<id>/logs``: several.
 
 To the browser: ``{"type": "records", "from": o, "to": o2, "records": [[time in ms, stream (1 output, 2 errors,
-3 Berth's own), text], …]}``, ``{"type": "end", "offset": o, "state": …}`` once nothing is added any more, and
-``{"type": "skipped", "offset": o}`` to one too slow for the live feed, which then reads on by itself from ``o``.
+3 Berth's own), text], …]}``, ``{"type": "end", "offset": o, "state": …, "lost": null}`` once nothing is added any more,
+and ``{"type": "skipped", "offset": o}`` to one too slow for the live feed, which then reads on by itself from ``o``.
+``lost`` names the server that is gone with the rest; should it come back, ``records``, ``{"type": "open"}`` or another
+``end`` follow.
 From the browser: ``{"type": "seek", "offset": n}``. Each ``to`` is a good ``offset`` to come back with.
 
 Of several logs (``?attempt=N`` those of the job's attempt, tasks that start later included, ``?log=<task attempt>``
@@ -30,6 +32,7 @@ from redis import RedisError
 from portal.accounts.websockets import CLOSED_NOT_VISIBLE, SignedInConsumer
 from portal.common.errors import NotFound
 from portal.jobs.logs.archiver import archiver, log_of
+from portal.jobs.logs.ending import log_lost_with
 from portal.jobs.logs.hub import Hub, LogEnd
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.stream import LogOf
@@ -207,8 +210,14 @@ def _hub() -> Hub:
 
 @database_sync_to_async
 def _ended(source: LogOf) -> LogEnd:
-    row = TaskAttempt.objects.only("log_complete", "log_end", "state").get(pk=source.attempt)
-    return LogEnd(complete=row.log_complete, offset=row.log_end, state=row.state)
+    row = TaskAttempt.objects.select_related("node").only(*_STANDING).get(pk=source.attempt)
+    return LogEnd(complete=row.log_complete, offset=row.log_end, state=row.state, lost=log_lost_with(row))
+
+
+_STANDING = (
+    *("log_complete", "log_end", "archived_to", "state", "lost_at"),
+    *("node__name", "node__health", "node__removed_at"),
+)
 
 
 def _offset(query: bytes) -> int | None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -19,6 +20,7 @@ import redis.asyncio
 from redis import RedisError
 
 from nodes.protocol import WAKE_CHANNEL
+from portal.common.shared_calls import SharedCalls
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.records import Run
 from portal.jobs.logs.stream import LogOf
@@ -37,6 +39,10 @@ PACE_S = 0.02
 """Least time between two reads of a feed, so that many small lines travel together."""
 RETRY_S = 1.0
 READERS = 8
+OPENING_S = 1.0
+"""Whoever opens a log within that finds its end where the one before found it."""
+READ_S, READS = 10.0, 64
+"""So long, and so many, are pieces of history kept for those who come right behind; records never change."""
 
 Answer = TypeVar("Answer")
 
@@ -46,11 +52,16 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class LogEnd:
     """How a log stands: ``complete`` once nothing is added any more, ``offset`` its end then; ``state`` is the task
-    attempt's."""
+    attempt's; ``lost``: the server that is gone with what it has not sent, should there be such."""
 
     complete: bool
     offset: int
     state: str
+    lost: str = ""
+
+    @property
+    def message(self) -> str:
+        return json.dumps({"type": "end", "offset": self.offset, "state": self.state, "lost": self.lost or None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +122,7 @@ class Feed:
     async def _run(self) -> None:
         while True:
             try:
-                if not await self._read():
+                if not await self._read() or self._ended is not None:
                     await self._look_for_end()
             except Exception as error:  # Redis, database or disk: the viewers wait, and it goes on where it was
                 log.warning("log of %s cannot be read now: %r", self._source.attempt, error)
@@ -125,7 +136,7 @@ class Feed:
         """Passes everything new on; whether there was something."""
         found = False
         while True:
-            run = await self._hub.read(self._source, self.offset, MESSAGE)
+            run = await self._hub.read_now(self._source, self.offset, MESSAGE)
             if not run.data or run.end <= self.offset:
                 return found
             found = True
@@ -134,12 +145,21 @@ class Feed:
             self._tell(Piece(text, run.end, self.decoder.copy()))
 
     async def _look_for_end(self) -> None:
-        if self._ended is not None:
+        """All that is there is read. A server that is lost may come back with more."""
+        if self._ended is not None and not self._ended.lost:
             return
-        end = await self._hub.ended(self._source)
+        end, before = await self._hub.ended(self._source), self._ended
         if end.complete and self.offset >= end.offset:
-            self._ended = end
-            self._tell(end)
+            self._ended = replace(end, lost="")
+        elif end.lost:
+            self._ended = replace(end, offset=self.offset)
+        else:
+            self._ended = None
+        if self._ended is not None and self._ended != before:
+            self._tell(self._ended)
+        elif self._ended is None and before is not None:
+            text = json.dumps({"type": "open", "offset": self.offset})
+            self._tell(Piece(text, self.offset, self.decoder.copy()))
 
     def _tell(self, piece: Piece | LogEnd) -> None:
         self._seats = {seat for seat in self._seats if seat.put(piece)}
@@ -154,20 +174,26 @@ class Hub:
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="log-reader")
         self._listener: asyncio.Task[None] | None = None
         self._closed = False
+        self._tails = SharedCalls[int](for_s=OPENING_S, most=READS)
+        self._reads = SharedCalls[Run](for_s=READ_S, most=READS, worth=lambda run: bool(run.data))
         self._looks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         self._looking = asyncio.Semaphore(READERS // 2)
 
-    async def read(self, source: LogOf, offset: int, limit: int) -> Run:
+    async def read_now(self, source: LogOf, offset: int, limit: int) -> Run:
         """``LogReader.read`` in a thread."""
         return await self._call(self._reader.read, source, offset, limit)
+
+    async def read(self, source: LogOf, offset: int, limit: int) -> Run:
+        """The same, once for all who ask at about the same time: what came since is not in it."""
+        return await self._reads.get((source, offset, limit), lambda: self.read_now(source, offset, limit))
 
     async def boundary(self, source: LogOf, offset: int) -> int:
         """``LogReader.boundary`` in a thread."""
         return await self._call(self._reader.boundary, source, offset)
 
     async def tail(self, source: LogOf, size: int) -> int:
-        """``LogReader.tail`` in a thread."""
-        return await self._call(self._reader.tail, source, size)
+        """``LogReader.tail`` in a thread, once for all who ask within a second."""
+        return await self._tails.get((source, size), lambda: self._call(self._reader.tail, source, size))
 
     async def earlier(self, before: Mapping[LogOf, int], whose: int) -> dict[LogOf, Run]:
         """What stands before these offsets, in a thread: one look back of each reader at a time, and of all no more

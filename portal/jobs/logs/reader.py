@@ -65,13 +65,14 @@ class LogReader:
         """A boundary about ``size`` bytes before the end."""
         return self.boundary(log, max(0, self.end(log) - size))
 
-    def download(self, log: LogOf) -> Iterator[bytes]:
-        """The whole text as it is now, in chunks; lines of Berth's own stand on lines of their own."""
+    def download(self, log: LogOf, last: str = "") -> Iterator[bytes]:
+        """The whole text as it is now, in chunks; lines of Berth's own stand on lines of their own. ``last``: what is
+        said behind it."""
         offset, open_line, end = 0, False, self.end(log)
         while offset < end:
             run = self.read(log, offset, CHUNK)
             if not run.data:
-                return
+                break
             text = bytearray()
             for _, stream, payload in run.rows():
                 if stream == MARK and open_line:
@@ -80,3 +81,5 @@ class LogReader:
                 open_line = not payload.endswith(b"\n") if payload else open_line
             yield bytes(text)
             offset = run.end
+        if last:
+            yield (b"\n" if open_line else b"") + last.encode()

@@ -70,11 +70,12 @@ def _from_time(run: Run, since_ns: int) -> Run:
 
 @dataclass(frozen=True, slots=True)
 class NamedLog:
-    """A log and what it is called: ``worker/3``; ``file`` is its name in an archive."""
+    """A log and what it is called: ``worker/3``; ``file`` is its name in an archive; ``last`` is said behind it."""
 
     name: str
     file: str
     log: LogOf
+    last: str = ""
 
 
 def file_name(*parts: str | int) -> str:
@@ -93,6 +94,9 @@ def merged_text(reader: LogReader, logs: Sequence[NamedLog]) -> Iterator[bytes]:
         if len(text) >= CHUNK:
             yield bytes(text)
             text.clear()
+    for one in logs:
+        if one.last:
+            text += f"{one.name.ljust(width)} | {one.last}".encode()
     yield bytes(text)
 
 
@@ -151,7 +155,7 @@ def zipped(reader: LogReader, logs: Sequence[NamedLog]) -> Iterator[bytes]:
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:
         for one in logs:
             with archive.open(one.file, "w", force_zip64=True) as file:
-                for chunk in reader.download(one.log):
+                for chunk in reader.download(one.log, one.last):
                     file.write(chunk)
                     if len(sink.held) >= CHUNK:
                         yield sink.take()

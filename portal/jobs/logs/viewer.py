@@ -104,7 +104,7 @@ class Viewer:
     async def _pass_on(self, seat: Seat) -> None:
         piece = await seat.pieces.get()
         if isinstance(piece, LogEnd):
-            await self._send(json.dumps({"type": "end", "offset": piece.offset, "state": piece.state}))
+            await self._send(piece.message)
         elif piece is not None:
             await self._send(piece.text)
             self._offset, self._decoder = piece.end, piece.decoder

@@ -186,6 +186,30 @@ async def test_a_hundred_viewers_cost_one_read(scene: Scene) -> None:
     assert CountingReader.reads - before < 20
 
 
+@pytest.mark.parametrize("ended", [False, True], ids=["live", "ended"])
+async def test_a_hundred_who_open_a_long_log_one_after_another_cost_the_reads_of_one(scene: Scene, ended: bool) -> None:
+    scene.source.print(*lines(20_000))
+    if ended:
+        scene.source.end()
+    await until(lambda: scene.pipeline.status(ATTEMPT).end == 460_000, "the log")
+    await until(lambda: read_stream(scene.redis, scene.log, 459_000, 100).data, "the log in Redis")
+    scene.archive_now()
+    before = CountingReader.reads
+    first = scene.open(None)
+    await until(lambda: first.watching and first.offset == 460_000, "the first")
+    one = CountingReader.reads - before
+    for _ in range(99):
+        scene.open(None)
+        await asyncio.sleep(0.005)
+    await until(lambda: all(browser.offset == 460_000 and browser.watching for browser in scene.browsers), "all")
+    if ended:
+        await until(lambda: all(browser.of("end") for browser in scene.browsers), "the end")
+
+    print(f"\nreads: {one} for the first, {CountingReader.reads - before - one} for 99 others")
+    assert CountingReader.reads - before - one < 20
+    assert len({browser.text for browser in scene.browsers}) == 1
+
+
 async def test_a_slow_browser_is_told_and_still_gets_everything(scene: Scene, small_queues: None) -> None:
     slow, quick = scene.open(), scene.open()
     scene.source.print(*lines(1))
@@ -272,7 +296,9 @@ async def test_the_end_is_told_once_with_the_state(scene: Scene) -> None:
     late = scene.open()
     await until(lambda: late.of("end"), "the end for a late one")
 
-    assert browser.messages[-1] == late.messages[-1] == {"type": "end", "offset": 115, "state": "terminated"}
+    assert (
+        browser.messages[-1] == late.messages[-1] == {"type": "end", "offset": 115, "state": "terminated", "lost": None}
+    )
     assert late.text == text_of(lines(5))
 
 

@@ -62,7 +62,7 @@ def test_the_owner_sees_history_and_tail_and_the_end(running_log: RunningLog, we
         end = listener.next()
 
     assert text_in(history + live) == text_of(lines(2010))
-    assert end == {"type": "end", "offset": 46_230, "state": "running"}
+    assert end == {"type": "end", "offset": 46_230, "state": "running", "lost": None}
 
 
 def test_coming_back_with_the_last_offset_gives_no_gap_and_no_double(running_log: RunningLog, web: LiveWeb) -> None:

@@ -1,0 +1,120 @@
+"""A log whose server is gone ends with a line that says so, and goes on should the server come back with the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from django.utils import timezone
+
+from tests.nodes.logs.support import lines, text_of
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from tests.jobs.logs.conftest import RunningLog
+    from tests.support.cast import Api
+    from tests.support.live_web import LiveWeb
+
+pytestmark = pytest.mark.django_db(transaction=True)
+LINE = "… the rest of this log was lost with node gpu07\n"
+
+
+@pytest.fixture
+def web(transactional_db: None, running_log: RunningLog, settings: Any) -> Iterator[LiveWeb]:
+    from tests.support.live_web import live_web
+
+    settings.LOG_DIR = running_log.archive.folder
+    with live_web() as running:
+        yield running
+
+
+def lose(running_log: RunningLog) -> None:
+    """The server falls silent, and the portal gives it up."""
+    from portal.clusters.models import Node
+    from portal.clusters.states import NodeHealth
+    from portal.jobs.services import node_tasks_lose
+
+    running_log.report()
+    running_log.pipeline.close()
+    Node.objects.update(health=NodeHealth.LOST)
+    node_tasks_lose(node=Node.objects.get(), now=timezone.now())
+
+
+def come_back(running_log: RunningLog) -> None:
+    from portal.clusters.models import Node
+    from portal.clusters.states import NodeHealth
+
+    Node.objects.update(health=NodeHealth.HEALTHY)
+    running_log.source.closed = False
+    running_log.start_agent()
+
+
+def test_a_viewer_and_programs_are_told_and_get_the_rest_when_the_server_comes_back(
+    running_log: RunningLog, web: LiveWeb
+) -> None:
+    from tests.support.cast import Api
+
+    api, job = Api(running_log.world.user), running_log.row.task.job_id
+    running_log.source.print(*lines(10))
+    running_log.sent(230)
+    with web.socket(f"/ws/logs/{running_log.attempt}?offset=0", additional_headers=api.headers) as listener:
+        assert listener.next()["to"] == 230
+        lose(running_log)
+        assert listener.next() == {"type": "end", "offset": 230, "state": "running", "lost": "gpu07"}
+        told = api.get(f"jobs/{job}/logs")
+        assert (told["complete"], told["lost_with"], told["next_offset"]) == (True, "gpu07", 230)
+        assert text_at(web, api, f"jobs/{job}/logs?format=text") == text_of(lines(10)) + LINE
+        assert text_at(web, api, f"jobs/{job}/logs/all").endswith(f"| {LINE}")
+
+        running_log.source.print(*lines(5, first=10))
+        come_back(running_log)
+        assert listener.next()["to"] > 230
+        while (message := listener.next())["type"] == "records":
+            continue
+        assert message["type"] == "open"
+        assert api.get(f"jobs/{job}/logs")["lost_with"] == ""
+        assert text_at(web, api, f"jobs/{job}/logs?format=text") == text_of(lines(15))
+
+        running_log.source.end()
+        wait_until(lambda: running_log.pipeline.status(running_log.attempt).complete, "the container's end")
+        running_log.report()
+        assert listener.next() == {"type": "end", "offset": 345, "state": "running", "lost": None}
+
+
+def text_at(web: LiveWeb, api: Api, path: str) -> str:
+    return httpx.get(f"http://{web.host}/api/v1/{path}", headers=api.headers, trust_env=False).text
+
+
+def test_a_log_that_is_whole_lacks_nothing_whatever_becomes_of_its_server(running_log: RunningLog) -> None:
+    from portal.jobs.logs.ending import log_lost_with, lost_line
+
+    running_log.source.print(*lines(10))
+    running_log.source.end()
+    running_log.archive_all()
+    lose(running_log)
+    running_log.row.refresh_from_db()
+    running_log.row.node.refresh_from_db()
+    assert (log_lost_with(running_log.row), lost_line("")) == ("", "")
+
+
+def test_what_lay_in_redis_is_kept_and_of_a_removed_server_nothing_is_waited_for(running_log: RunningLog) -> None:
+    from portal.clusters.models import Node
+    from portal.jobs.logs.archiver import logs_due
+
+    turn = running_log.row.pk.int % 150
+    running_log.source.print(*lines(10))
+    running_log.sent(230)
+    lose(running_log)
+    assert not logs_due(tick=turn + 1, every=150)
+    assert list(logs_due(tick=turn, every=150)) == [running_log.row]
+    running_log.archiver.step(running_log.row.pk)
+    assert running_log.archive.end(running_log.attempt) == 230
+    assert 0 < int(running_log.redis.ttl(running_log.log.key)) <= 3600
+    assert list(logs_due(tick=turn, every=150)) == [running_log.row], "it may come back"
+    Node.objects.update(removed_at=timezone.now())
+    running_log.archiver.step(running_log.row.pk)
+    assert not logs_due(tick=turn, every=150)
+    running_log.row.refresh_from_db()
+    assert running_log.row.removed_at is not None
