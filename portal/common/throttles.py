@@ -1,4 +1,4 @@
-"""Limits on how often something may be done, counted in the cache that all web processes share."""
+"""Limits on how often something may be done, counted in Redis for all web processes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from django.core.cache import cache
-from django.core.cache.backends.base import BaseCache
 from django.core.cache.backends.locmem import LocMemCache
 from redis.exceptions import RedisError
 
 from portal.common.errors import RateLimited
+from portal.common.wake import redis_once
 
 # While Redis is away each web process counts for itself: people can still sign in, guessing stays slow.
 _own = LocMemCache("throttles", {})
@@ -39,9 +38,9 @@ class RateLimit:
         """Counts one; raises RateLimited with the seconds to wait when the window's count is used up."""
         place = self._place(key, now)
         try:
-            taken = self._count(cache, place)
+            taken = self._count(place)
         except RedisError:
-            taken = self._count(_own, place)
+            taken = self._count_here(place)
         if taken > self.rate.times:
             raise RateLimited(self.rate.seconds - int(now.timestamp()) % self.rate.seconds)
 
@@ -50,17 +49,23 @@ class RateLimit:
         place = self._place(key, now)
         _own.delete(place)
         try:
-            cache.delete(place)
+            redis_once().delete(place)
         except RedisError:
             return
 
     def _place(self, key: str, now: datetime) -> str:
         digest = hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:32]
-        return f"rate:{self.name}:{digest}:{int(now.timestamp()) // self.rate.seconds}"
+        return f"berth:portal:rate:{self.name}:{digest}:{int(now.timestamp()) // self.rate.seconds}"
 
-    def _count(self, store: BaseCache, place: str) -> int:
-        store.add(place, 0, timeout=self.rate.seconds)
+    def _count(self, place: str) -> int:
+        asked = redis_once().pipeline(transaction=True)
+        asked.incr(place)
+        asked.expire(place, self.rate.seconds)
+        return int(asked.execute()[0])
+
+    def _count_here(self, place: str) -> int:
+        _own.add(place, 0, timeout=self.rate.seconds)
         try:
-            return int(store.incr(place))
+            return int(_own.incr(place))
         except ValueError:  # expired between the two calls: a new window has begun
             return 1

@@ -91,43 +91,41 @@ def queue_keep(waits: Iterable[tuple[int, int | None]], *, reserved: Collection[
 def queue_reorder(jobs: Sequence[int]) -> None:
     """These jobs, which were moved, stand in this order until the next plan, where they stood together; those that are
     not where they were have no place so long."""
-    places = queue_read()
+    places, reserved = plan_read()
     moved = {*jobs} & places.keys()
     order = iter([job for job in jobs if job in moved])
     now = [next(order) if job in moved else job for job in places]
     waits = ((job, places[job] if job == was else None) for job, was in zip(now, places, strict=True))
-    queue_keep(waits, reserved=queue_reserved())
+    queue_keep(waits, reserved=reserved)
 
 
 Places = Mapping[int, int | None]
 
 
-class _Order(NamedTuple):
+class Plan(NamedTuple):
+    """``places``: of waiting jobs, in the order of the plan; ``reserved``: those for which it keeps GPUs free."""
+
     places: Places
     reserved: frozenset[int]
 
 
+def plan_read() -> Plan:
+    """The last plan; an empty one when there is none to be read."""
+    return _read(QUEUE_KEY, _ordered) or _NO_PLAN
+
+
 def queue_read() -> Places:
     """The waiting jobs and their places, in the last plan's order; empty when there is none to be read."""
-    return _order().places
+    return plan_read().places
 
 
-def queue_reserved() -> frozenset[int]:
-    """The jobs for which the last plan keeps GPUs free; none when there is no plan to be read."""
-    return _order().reserved
+_NO_PLAN = Plan({}, frozenset())
 
 
-def _order() -> _Order:
-    return _read(QUEUE_KEY, _ordered) or _NO_ORDER
-
-
-_NO_ORDER = _Order({}, frozenset())
-
-
-def _ordered(kept: bytes) -> _Order:
+def _ordered(kept: bytes) -> Plan:
     queue = msgspec.msgpack.decode(kept, type=Queue)
     places = {job: place or None for job, place in zip(queue.jobs, queue.places, strict=True)}
-    return _Order(places, frozenset(queue.reserved))
+    return Plan(places, frozenset(queue.reserved))
 
 
 def starts_keep(starts: Starts) -> None:

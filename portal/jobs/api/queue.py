@@ -16,6 +16,7 @@ from portal.common.pagination import ORDERING_PARAMETER, ByPlace, order_of
 from portal.jobs.api.answers import QueueAnswer
 from portal.jobs.api.requests import QueueFilter
 from portal.jobs.models import Job
+from portal.jobs.outlook import Plan, plan_read
 from portal.jobs.selectors import Queued, queue_ordered, queue_rows, queue_waiting
 
 
@@ -30,17 +31,17 @@ class QueueView(ApiView):
     def get(self, request: Request) -> Response:
         """Every waiting job, where no `ordering` is given in the order in which the scheduler takes them, as its last
         plan had it."""
-        sight = job_sight(user=self.user)
+        sight, plan = job_sight(user=self.user), plan_read()
         return self.page(
             queue_waiting(),
             QueueAnswer,
-            lambda ids: [_queued(one, sight) for one in queue_rows(ids=ids)],
-            order=self._ordered,
+            lambda ids: [_queued(one, sight) for one in queue_rows(ids=ids, plan=plan)],
+            order=lambda jobs: self._ordered(jobs, plan),
         )
 
-    def _ordered(self, jobs: QuerySet[Job]) -> Sequence[int] | QuerySet[Job, int]:
+    def _ordered(self, jobs: QuerySet[Job], plan: Plan) -> Sequence[int] | QuerySet[Job, int]:
         if ORDERING_PARAMETER not in self.request.query_params:
-            return queue_ordered(jobs)
+            return queue_ordered(jobs, plan=plan)
         order = order_of(self.request, [*self.orders], None)
         return jobs.order_by(order.name, "id").values_list("pk", flat=True)
 

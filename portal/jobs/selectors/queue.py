@@ -12,7 +12,7 @@ from django.db.models import Aggregate, QuerySet, TextField
 
 from portal.common.prepared import Among, Prepared
 from portal.jobs.models import Claim, Job
-from portal.jobs.outlook import Places, Score, StartRange, queue_read, queue_reserved, starts_read
+from portal.jobs.outlook import Places, Plan, Score, StartRange, plan_read, queue_read, starts_read
 from portal.jobs.selectors.lists import jobs_sized
 from portal.jobs.states import JobState
 
@@ -52,29 +52,34 @@ def queue_waiting() -> QuerySet[Job]:
     return Job.objects.filter(state=JobState.WAITING)
 
 
-def queue_ordered(jobs: QuerySet[Job]) -> list[int]:
+def queue_ordered(jobs: QuerySet[Job], *, plan: Plan | None = None) -> list[int]:
     """The ids of these waiting jobs as the last plan takes them; those it has not seen come last, oldest first. One
     query as long as the same jobs wait, else two."""
-    places, version = queue_read(), jobs.order_by().aggregate(version=IdsVersion("pk"))["version"]
-    last = _last[0]
-    if last.places is not places or last.version != version:
+    places, version = (plan or plan_read()).places, jobs.order_by().aggregate(version=IdsVersion("pk"))["version"]
+    kept = _kept[0]
+    if kept.places is not places or len(kept.orders) >= MOST_ORDERS:
+        kept = _kept[0] = _Orders(places, {})
+    if version not in kept.orders:
         ids = jobs.order_by().aggregate(ids=IdText("pk"))["ids"]
         waiting = {int(one) for one in ids.split(",")} if ids else set()
         order = [*(job for job in places if job in waiting), *sorted(waiting - places.keys())]
-        last = _last[0] = _Ordered(places, version, order)
-    return last.order
+        kept.orders[version] = order
+        return order
+    return kept.orders[version]
 
 
-class _Ordered(NamedTuple):
-    """An order that was asked for, and of what it was made: it is the same until the next plan, and ten thousand ids
-    take longer to be put in order than to be compared."""
+MOST_ORDERS = 50
+
+
+class _Orders(NamedTuple):
+    """Orders that were asked for, by the version of the jobs that were waiting: they are the same until the next plan,
+    and ten thousand ids take longer to be put in order than to be compared."""
 
     places: Places
-    version: str | None
-    order: list[int]
+    orders: dict[str | None, list[int]]
 
 
-_last = [_Ordered({}, None, [])]
+_kept = [_Orders({}, {})]
 
 
 class IdText(Aggregate):
@@ -94,9 +99,10 @@ class IdsVersion(IdText):
     template = "count(*)::text || ' ' || bit_xor(hashint8extended(%(expressions)s, 0))::text"
 
 
-def queue_rows(*, ids: Sequence[int]) -> list[Queued]:
-    """The jobs of these ids, in this order; three queries and two readings of what the scheduler left."""
-    places, reserved, ranges, kept = queue_read(), queue_reserved(), starts_read().ranges, gpus_kept(jobs=ids)
+def queue_rows(*, ids: Sequence[int], plan: Plan | None = None) -> list[Queued]:
+    """The jobs of these ids, in this order; three queries and two readings of what the scheduler left, one where the
+    plan is at hand."""
+    (places, reserved), ranges, kept = plan or plan_read(), starts_read().ranges, gpus_kept(jobs=ids)
     return [
         Queued(job, places.get(job.pk), ranges.get(job.pk), job.pk in reserved, kept.get(job.pk))
         for job in jobs_sized(ids=ids)

@@ -23,6 +23,7 @@ from portal.clusters.selectors import JobSight, job_sights
 from portal.common.errors import Conflict
 from portal.jobs.forms import QueueForm
 from portal.jobs.models import Job
+from portal.jobs.outlook import plan_read
 from portal.jobs.selectors import Queued, job_with_right, queue_ordered, queue_rows, queue_waiting
 from portal.jobs.services import Place, job_place
 from portal.jobs.views.start_scale import Bar, Scale
@@ -70,8 +71,9 @@ def queue(request: PageRequest) -> HttpResponse:
 
 def _shown(request: PageRequest, form: QueueForm) -> dict[str, Any]:
     vc, first = form.chosen.get("vc"), form.chosen.get("first", 0)
-    ids = queue_ordered(queue_waiting().filter(vc__name=vc) if vc else queue_waiting())
-    lines = _lines(request.user, queue_rows(ids=ids[first : first + QUEUE_PAGE]))
+    plan = plan_read()
+    ids = queue_ordered(queue_waiting().filter(vc__name=vc) if vc else queue_waiting(), plan=plan)
+    lines = _lines(request.user, queue_rows(ids=ids[first : first + QUEUE_PAGE], plan=plan))
     seen: dict[Group, list[int]] = {}
     for line in lines:
         if line.group:
