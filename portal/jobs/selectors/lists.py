@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any, cast
 
 from django.db.models import F, IntegerField, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
@@ -22,9 +23,16 @@ def _of_roles(per_role: F | object) -> Coalesce:
 
 
 def with_sizes(jobs: QuerySet[Job]) -> QuerySet[Job]:
-    """The jobs for lists: user and VC loaded, ``gpu_count`` and ``task_count`` added, the job files left behind."""
+    """The jobs for lists: user and VC loaded by their names, ``gpu_count`` and ``task_count`` added, the job files left
+    behind."""
     counted = jobs.annotate(task_count=_of_roles(F("instances")), gpu_count=_of_roles(F("instances") * F("gpus")))
-    return counted.select_related("user", "vc").defer(*HEAVY)
+    return counted.select_related("user", "vc").defer(*HEAVY, *_all_but("user", "username"), *_all_but("vc", "name"))
+
+
+def _all_but(relation: str, name: str) -> list[str]:
+    """The columns of the related row but its key and this one: a list has hundreds of them."""
+    columns = cast(Any, Job._meta.get_field(relation)).related_model._meta.concrete_fields
+    return [f"{relation}__{one.name}" for one in columns if not one.primary_key and one.name != name]
 
 
 def jobs_listed(*, user: User) -> QuerySet[Job]:
