@@ -47,7 +47,8 @@ class ManagingJourneys:
         first.get_by_role("link", name="bob/late#1").click()
         page.locator("#priority-menu summary").click()
         page.locator("#priority-form").get_by_role("combobox").select_option(label="Production")
-        page.get_by_role("button", name="Change the class").click()
+        with page.expect_navigation(timeout=SLOW_MS):
+            page.get_by_role("button", name="Change the class").click()
         expect(page.locator(".facts")).to_contain_text("Production")
 
         site.open(f"/virtual-clusters/{user.vc}/rules")
@@ -76,9 +77,9 @@ class ManagingJourneys:
         site.sign_in("root", "/users/import")
         page.get_by_label("Or its text").fill(PEOPLE)
         page.get_by_role("button", name="Preview the import").click()
-        expect(page.get_by_text("2 accounts can be created. Nothing is done yet.")).to_be_visible()
+        expect(page.get_by_text("2 accounts can be created. Nothing is done yet.")).to_be_visible(timeout=SLOW_MS)
         page.get_by_role("button", name="Create the accounts").click()
-        expect(page.get_by_text("2 accounts are created.")).to_be_visible()
+        expect(page.get_by_text("2 accounts are created.")).to_be_visible(timeout=SLOW_MS)
 
         site.open("/new-virtual-cluster")
         page.get_by_label("Name").fill("speech")
@@ -107,8 +108,9 @@ class ManagingJourneys:
         page.get_by_label("What happens to an idle job").select_option(label="Warn, then stop it")
         page.get_by_label("Warn after, in minutes").fill("90")
         page.get_by_role("button", name="See whom it would warn").click()
+        expect(page.get_by_text("With this policy no job would have a warning now.")).to_be_visible(timeout=SLOW_MS)
         page.get_by_role("button", name="Set the policy").click()
-        expect(page.get_by_text(re.compile("for 90 minutes, its owner is warned"))).to_be_visible()
+        expect(page.get_by_text(re.compile("for 90 minutes, its owner is warned"))).to_be_visible(timeout=SLOW_MS)
 
         site.open("/cluster/webhook")
         page.get_by_label("Address").fill("https://hooks.example.invalid/berth")
@@ -118,7 +120,8 @@ class ManagingJourneys:
         expect(page.get_by_label("Address")).to_have_value("https://hooks.example.invalid/berth")
         expect(page.get_by_label("A node is lost")).to_be_checked()
         assert SECRET not in page.content()
-        page.get_by_role("button", name="Remove the webhook").click()
+        with page.expect_navigation(timeout=SLOW_MS):
+            page.get_by_role("button", name="Remove the webhook").click()
 
         site.open("/usage?by=user")
         expect(page.get_by_text("GPU hours held")).to_be_visible()
