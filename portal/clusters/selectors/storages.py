@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -16,6 +15,7 @@ from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.models import Node, Storage
 from portal.clusters.selectors.visible import vcs_for_submit
 from portal.clusters.states import NodeHealth
+from portal.common.aggregates import Joined
 from portal.common.errors import Denied, NotFound
 from portal.common.prepared import Prepared
 
@@ -62,22 +62,20 @@ def storage_to_manage(*, user: User, name: str) -> Storage:
     return found
 
 
-Offered = Sequence[tuple[str, str]]
-"""Names of nodes, each with the folders that it tells, as JSON."""
+Offered = Mapping[str, Sequence[str]]
+"""Names of nodes, by the folders that they tell, as JSON, which are the same on many."""
 
 
 def storages_offered() -> Offered:
-    """What healthy nodes tell, by name. One query."""
-    return _TOLD()
+    """What healthy nodes tell. One query."""
+    return {text: names.split(",") for text, names in _TOLD()}
 
 
 def storages_placed(*, storages: Sequence[Storage], offered: Offered | None = None) -> list[StoragePlaces]:
     """The storages with the nodes that offer them, in the given order; one query for any number, none where
     ``offered`` is at hand."""
-    alike: dict[str, list[str]] = defaultdict(list)  # by what they tell, which is the same on many
-    for name, text in storages_offered() if offered is None else offered:
-        alike[text].append(name)
-    mounted = [([PurePosixPath(root) for root in json.loads(text)], names) for text, names in alike.items()]
+    told = storages_offered() if offered is None else offered
+    mounted = [([PurePosixPath(root) for root in json.loads(text)], names) for text, names in told.items()]
     placed = []
     for storage in storages:
         there: dict[bool, list[str]] = {True: [], False: []}
@@ -88,8 +86,8 @@ def storages_placed(*, storages: Sequence[Storage], offered: Offered | None = No
 
 
 def _told() -> QuerySet[Node, tuple[str, str]]:
-    rows = Node.objects.filter(health=NodeHealth.HEALTHY).order_by("name")
-    return rows.values_list("name", Cast("storages", TextField()))
+    rows = Node.objects.filter(health=NodeHealth.HEALTHY).order_by().values(told=Cast("storages", TextField()))
+    return rows.annotate(names=Joined("name")).values_list("told", "names")
 
 
 _TOLD = Prepared(_told)

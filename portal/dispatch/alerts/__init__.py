@@ -24,6 +24,6 @@ def alerts_seen(*, user: User, now: datetime) -> list[Alert]:
         return []
     offered = storages_offered()
     stored = [*quota_alerts(), *storage_alerts(offered), *container_alerts(), *idle_alerts()]
-    healthy = [name for name, _ in offered]
+    healthy = [name for names in offered.values() for name in names]
     found = [*closed_alerts(), *node_alerts(healthy, now), *stored, *portal_alerts(now)]
     return sorted((one for one in found if everything or led & {*one.vcs}), key=lambda one: one.rank)
