@@ -8,6 +8,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support.forked_berth import forked_berth
+
 ROOT = Path(__file__).parents[2]
 BERTH = [sys.executable, "-m", "berth"]
 
@@ -36,11 +38,7 @@ class Shell:
 
     def berth(self, *words: str, typed: str = "", code: int = 0) -> str:
         """What `berth` prints: its output where it shall succeed, else what it complains of."""
-        process = self.start(*words)
-        try:
-            out, errors = process.communicate(typed, timeout=60)
-        finally:
-            process.kill()
-        assert process.returncode == code, f"exit {process.returncode}\n{out}\n{errors}"
+        status, out, errors = forked_berth().run(words, self.home, self.environment(), typed)
+        assert status == code, f"exit {status}\n{out}\n{errors}"
         assert "Traceback" not in errors
         return errors if code else out
