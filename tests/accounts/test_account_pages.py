@@ -46,9 +46,10 @@ def test_signing_in_never_leads_to_another_site(alice: User, target: str) -> Non
 
 def test_too_many_tries_are_refused_for_a_while(alice: User) -> None:
     browser = Browser()
-    answers = [browser.send("/login", username="alice", password="wrong").status for _ in range(12)]
+    # Ten in a minute; a minute may be over in the middle, so that ten more are heard.
+    answers = [browser.send("/login", username="alice", password="wrong").status for _ in range(21)]
     assert answers[0] == 401
-    assert answers[-1] == 429
+    assert 429 in answers
 
 
 def test_signing_out_ends_the_session(alice: User) -> None:

@@ -17,6 +17,8 @@ from tests.support.stack import Stack
 from tests.support.waiting import wait_until
 
 OVER = ("succeeded", "failed", "stopped")
+MOST_S = 0.3
+"""Between two questions to the portal, which each cost it some 20 ms."""
 
 
 class Person:
@@ -51,7 +53,7 @@ class Person:
             assert job["state"] in states or job["state"] not in OVER, f"{job['label']}: {job['end_message']}"
             return job if job["state"] in states else None
 
-        return wait_until(there, f"job {job_id} to be {' or '.join(states)}", deadline_s=deadline_s)
+        return wait_until(there, f"job {job_id} to be {' or '.join(states)}", deadline_s=deadline_s, most_s=MOST_S)
 
     def wait_for(self, job_id: int, seen: Callable[[dict[str, Any]], object], deadline_s: float = 60) -> dict[str, Any]:
         """The job once `seen` says so of it."""
@@ -60,7 +62,7 @@ class Person:
             job = self.job(job_id)
             return job if seen(job) else None
 
-        return wait_until(there, f"job {job_id} to show it", deadline_s=deadline_s)
+        return wait_until(there, f"job {job_id} to show it", deadline_s=deadline_s, most_s=MOST_S)
 
     def attempts(self, job_id: int) -> list[dict[str, Any]]:
         """Newest first."""
@@ -99,7 +101,8 @@ class Person:
 
     def wait_line(self, job_id: int, line: str, task: int = 0, deadline_s: float = 60) -> None:
         """Wait until this very line stands in the log."""
-        wait_until(lambda: line in self.log_lines(job_id, task), f"the line {line!r}", deadline_s=deadline_s)
+        what = f"the line {line!r}"
+        wait_until(lambda: line in self.log_lines(job_id, task), what, deadline_s=deadline_s, most_s=MOST_S)
 
     @contextmanager
     def log_socket(self, task_attempt: str, offset: int | str = 0) -> Iterator[ClientConnection]:

@@ -13,16 +13,22 @@ def wait_until(
     *,
     deadline_s: float = 30.0,
     every_s: float = 0.05,
+    most_s: float = 0.0,
 ) -> T:
     """Call `condition` until its answer is true, and return that answer.
 
+    It is asked every `every_s` seconds; with `most_s` less often the longer it takes: a tenth of the time that has
+    passed is let pass in between, `most_s` at most. For questions that cost those who answer them something.
+
     Raises AssertionError, naming `what`, when `deadline_s` seconds have passed.
     """
-    end = time.monotonic() + deadline_s
+    begin = time.monotonic()
+    end = begin + deadline_s
     while True:
         answer = condition()
         if answer:
             return answer  # type: ignore[return-value]
-        if time.monotonic() > end:
+        now = time.monotonic()
+        if now > end:
             raise AssertionError(f"waited {deadline_s:g} s in vain for {what}; last answer: {answer!r}")
-        time.sleep(every_s)
+        time.sleep(max(every_s, min(most_s, (now - begin) / 10)))
