@@ -9,6 +9,7 @@ import httpx
 import pytest
 from django.utils import timezone
 
+from berth import Client
 from tests.nodes.logs.support import lines, text_of
 from tests.support.waiting import wait_until
 
@@ -67,6 +68,10 @@ def test_a_viewer_and_programs_are_told_and_get_the_rest_when_the_server_comes_b
         assert (told["complete"], told["lost_with"], told["next_offset"]) == (True, "gpu07", 230)
         assert text_at(web, api, f"jobs/{job}/logs?format=text") == text_of(lines(10)) + LINE
         assert text_at(web, api, f"jobs/{job}/logs/all").endswith(f"| {LINE}")
+
+        with Client(f"http://{web.host}", api.headers["Authorization"].split()[1], trust_env=False) as berth:
+            followed = "".join(record.text for record in berth.follow(running_log.attempt))
+        assert followed == text_of(lines(10)) + LINE
 
         running_log.source.print(*lines(5, first=10))
         come_back(running_log)
