@@ -57,6 +57,20 @@ def vcs_for_submit(user: User) -> QuerySet[VirtualCluster]:
     return vc_restrict(user=user, action=Action.JOB_SUBMIT)
 
 
+def vc_key(*, name: str) -> int | None:
+    """The key of the newest virtual cluster of that name, also of one that was removed, whoever asks; None where there
+    is none."""
+    return _KEY.first(name=name) if name and "\0" not in name else None
+
+
+def _keys() -> QuerySet[VirtualCluster, int]:
+    named = VirtualCluster._base_manager.filter(name=Slot("name", str))
+    return named.order_by("-pk").values_list("pk", flat=True)[:1]
+
+
+_KEY = Prepared(_keys)
+
+
 def vc_get(*, user: User, name: str) -> VirtualCluster:
     """The VC of that name; NotFound when there is none that the user may see."""
     vc = _VC.first(name=name)

@@ -16,6 +16,7 @@ from rest_framework.response import Response
 from portal.accounts.models import Scope
 from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
+from portal.clusters.selectors import vc_key
 from portal.common.languages import asked_language
 from portal.common.negotiation import Unnegotiated
 from portal.common.pagination import NewestSubmitted, OldestFirst
@@ -86,7 +87,8 @@ class JobsView(ApiView):
     def get(self, request: Request) -> Response:
         """Jobs of one's own and of one's virtual clusters, newest first. By `ended_at` come only those that are
         over."""
-        rows = job_restrict(user=self.user).only("id", *self.orders)
+        vc = vc_key(name=self.request.query_params.get("vc", ""))
+        rows = job_restrict(user=self.user, vc=vc).only("id", *self.orders)
         return self.page(rows, JobAnswer, lambda jobs: jobs_sized(ids=[job.pk for job in jobs], tags=True))
 
     @extend_schema(

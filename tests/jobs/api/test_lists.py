@@ -18,6 +18,7 @@ from django.utils import timezone
 from pytest_django.fixtures import DjangoAssertNumQueries
 
 from portal.accounts.models import ClusterRole, User
+from portal.clusters.models import Membership
 from portal.clusters.services import group_create, image_rule_add, member_set, storage_create, vc_create
 from portal.jobs.models import CodeFolder, Job, JobAttempt, JobTemplate, Preemption
 from portal.jobs.services import code_upload, template_create
@@ -57,6 +58,18 @@ def test_jobs_are_found_by_state_team_user_name_and_time(world: World, api: Api,
     }
     assert {query: api.names(f"jobs?{query}", "name") for query in expected} == expected
     assert (old.name, running.name, waiting.name) == ("evaluate", "train-a", "train-b")
+
+
+def test_of_another_teams_jobs_one_finds_ones_own_alone(world: World, api: Api, bob: User) -> None:
+    world.node("gpu01", gpus=1)
+    world.submit(name="theirs")
+    Api(bob).call("POST", "jobs", job_file(name="own"), kind="text/yaml")
+    assert Api(bob).names("jobs?vc=vision", "name") == ["own", "theirs"]
+    Membership.objects.filter(user=bob).delete()
+    assert Api(bob).names("jobs?vc=vision", "name") == ["own"]
+    assert Api(bob).names("jobs?vc=vision&ordering=-name", "name") == ["own"]
+    assert Api(bob).names("jobs", "name") == ["own"]
+    assert Api(bob).call("GET", "jobs?vc=%00").status_code == 400
 
 
 BAD_QUERIES = {
