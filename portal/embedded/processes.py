@@ -24,7 +24,8 @@ def commands(*, bind: str, port: int) -> dict[str, list[str]]:
                 "--no-access-log", "--ws-max-size", "65536"],
         "scheduler": [*celery, "-Q", "scheduler", "-n", "scheduler@%h", "-c", "1", "-B", *quiet],
         "reports": [*celery, "-Q", "reports", "-n", "reports@%h", "-c", "2", *quiet],
-        "control": [*celery, "-Q", "control", "-n", "control@%h", "-c", "2", *quiet],
+        # A mail server and a webhook that do not answer hold one each; logs are archived by the others.
+        "control": [*celery, "-Q", "control", "-n", "control@%h", "-c", "4", *quiet],
         "agent": [python, "-m", "nodes"],
     }  # fmt: skip
 

@@ -203,7 +203,7 @@ class Stack:
         self._add("web", uvicorn)
         self._add("scheduler", [*CELERY, "-Q", "scheduler", "-B", "-s", schedule, "-c", "1", "-n", "scheduler@berth"])
         self._add("reports", [*CELERY, "-Q", "reports", "-c", "2", "-n", "reports@berth"])
-        self._add("control", [*CELERY, "-Q", "control", "-c", "2", "-n", "control@berth"])
+        self._add("control", [*CELERY, "-Q", "control", "-c", "4", "-n", "control@berth"])
         for agent in self.agents:
             self._add(agent.name, [sys.executable, "-m", "nodes"], self._agent_env(agent, portal_public_key))
 
