@@ -67,13 +67,13 @@ class ProcessOutput:
 
     def _follow(self, segment: Segment) -> Iterator[LogRecord]:
         """Records of one segment until the next one exists, or the task has ended and nothing is left."""
-        rest, idle = b"", 0
+        rest, idle, wait_s = b"", 0, _WAIT_FIRST_S
         with segment.path.open("rb", buffering=0) as file:
             while not self._closed.is_set():
                 last = self._is_last_read(segment, file.tell(), idle)
                 data = file.read(_READ)
                 if data:
-                    rest, idle, whole = rest + data, 0, 0
+                    rest, idle, wait_s, whole = rest + data, 0, _WAIT_FIRST_S, 0
                     for record in records_decode(rest, partial=True):
                         whole += record.size
                         yield record
@@ -81,8 +81,8 @@ class ProcessOutput:
                 elif last:
                     return
                 else:
-                    self._closed.wait(min(_WAIT_FIRST_S * 2**idle, _WAIT_LONGEST_S))
-                    idle += 1
+                    self._closed.wait(wait_s)
+                    idle, wait_s = idle + 1, min(2 * wait_s, _WAIT_LONGEST_S)
 
     def _is_last_read(self, segment: Segment, position: int, idle: int) -> bool:
         """True when nothing can follow what the next read finds: cheap questions often, dear ones seldom."""
