@@ -31,6 +31,7 @@ from nodes.protocol import (
     ContainerState,
     Desired,
     Envelope,
+    EnvelopeExpired,
     Limits,
     LogRecord,
     Mount,
@@ -276,7 +277,7 @@ class PortalSide:
             mine = [(raw, text) for raw in waiting if envelope_sender(text := _argument(raw)) == self.name]
             for raw, _ in mine:
                 client.lrem(REPORTS_QUEUE, 1, raw)
-        fresh = [self._report(text) for _, text in reversed(mine)]
+        fresh = [report for _, text in reversed(mine) if (report := self._report(text))]
         self.reports += fresh
         if fresh:
             self.send(self.desired(answers=fresh[-1].seq))
@@ -345,9 +346,13 @@ class PortalSide:
     def text(self, attempt: str) -> str:
         return b"".join(record.payload for record in self.records(attempt)).decode()
 
-    def _report(self, text: str) -> Report:
+    def _report(self, text: str) -> Report | None:
+        """None for one that has lain there for too long, which the portal drops, too."""
         now_ms, public = int(time.time() * 1000), self.node_key.public
-        body = envelope_open(text, public=public, sender=self.name, to="portal", kind="report", now_ms=now_ms)
+        try:
+            body = envelope_open(text, public=public, sender=self.name, to="portal", kind="report", now_ms=now_ms)
+        except EnvelopeExpired:
+            return None
         return decode(body, Report)
 
 
