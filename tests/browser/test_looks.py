@@ -130,6 +130,8 @@ def test_every_page_fits_and_can_be_read(chromium: Browser, embedded_stack: Stac
             if path.startswith("/jobs/") and name not in {"waiting", "move"}:
                 expect(site.page.locator(".log-row").first).to_be_visible(timeout=SLOW_MS)
             if name == "submit":
+                site.page.get_by_label("GPUs per task").fill("2")
+                expect(site.page.get_by_role("button", name="Take what goes with 2")).to_be_visible()
                 expect(site.page.get_by_text("This file is valid.")).to_be_visible()
                 expect(site.page.get_by_text("It would")).to_be_visible()
             faults += looked_at(site.page, name)
@@ -150,6 +152,10 @@ def test_every_page_of_administrators_fits_and_can_be_read(
         for name, path in SMALLER.items():
             site.open(path)
             faults += looked_at(site.page, name, PHONE_AT_NIGHT)
+        site.open("/idle")
+        site.page.get_by_role("button", name="See whom it would warn").click()
+        expect(site.page.get_by_text("would have a warning now")).to_be_visible()
+        faults += looked_at(site.page, "idle-look")
         site.open(f"{VC}/quota")
         site.page.get_by_label(re.compile("A100")).first.fill("0")
         site.page.get_by_role("button", name="See what it would do").click()
@@ -279,6 +285,21 @@ def test_a_lost_connection_is_shown_what_is_typed_is_kept_and_the_page_catches_u
     expect(told).to_be_visible()
     page.get_by_role("button", name="Close this message").click()
     expect(told).to_have_count(0)
+    context.close()
+
+
+def test_what_is_wrong_with_a_field_stands_below_its_hint(chromium: Browser, embedded_stack: Stack) -> None:
+    context = chromium.new_context(locale="en-US", reduced_motion="reduce")
+    site = Site(context.new_page(), embedded_stack)
+    page = site.page
+    site.sign_in("root", "/new-virtual-cluster")
+    page.get_by_label("Name").fill("no name!")
+    page.get_by_role("button", name="Create it").click()
+    wrong, hint = page.locator(".field-error").bounding_box(), page.locator(".form-hint").first.bounding_box()
+    assert wrong
+    assert hint
+    assert wrong["y"] >= hint["y"] + hint["height"]
+    assert looked_at(page, "field-wrong") == []
     context.close()
 
 
