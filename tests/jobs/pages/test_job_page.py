@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from datetime import UTC
 
 import pytest
 
@@ -39,6 +40,20 @@ def test_a_running_job_shows_its_tasks_with_node_and_gpus_and_opens_a_log(world:
     first = TaskAttempt.objects.get(task__job=job, task__index=0)
     assert page.attribute("section", "data-log-socket") == [f"/ws/logs/{first.pk}"]
     assert page.links["Download"].startswith(f"/api/v1/jobs/{job.pk}/logs?task_attempt={first.pk}")
+
+
+def test_how_far_an_image_has_come_is_shown_while_it_is_fetched(world: World, browser: Browser) -> None:
+    job = world.submit()
+    world.settle()
+    run = TaskAttempt.objects.filter(task__job=job)
+    run.update(state="pulling", started_at=None, progress={"code": "image", "percent": 40, "message": "image 40 %"})
+    page = browser.get(f"/jobs/{job.pk}")
+    assert "gets its image 40 %" in page.text
+    assert page.attribute("progress", "value") == ["40"]
+    run.update(state="prepared", progress={})
+    page = browser.get(f"/jobs/{job.pk}")
+    assert "prepared" in page.text
+    assert page.attribute("progress", "value") == []
 
 
 def test_the_code_of_a_job_is_shown_and_downloaded_by_who_may_see_the_job(world: World, browser: Browser) -> None:
@@ -102,6 +117,10 @@ def test_what_ended_each_attempt_stays_to_be_read(world: World, browser: Browser
     world.settle()
     page = browser.get(f"/jobs/{job.pk}")
     assert {page.links["1"], page.links["2"]} == {"?attempt=1", "?attempt=2"}
+    ended = job.attempts.get(number=1).ended_at
+    assert ended
+    told = page.attribute("time", "datetime").count(ended.astimezone(UTC).isoformat())
+    assert told == 2, "in the state line and among the attempts"
     earlier = browser.get(f"/jobs/{job.pk}?attempt=1")
     assert "of attempt 1" in earlier.text
     assert "exit 1" in earlier.text
