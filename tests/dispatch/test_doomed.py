@@ -39,7 +39,7 @@ def test_a_bad_gpu_dooms_the_node_that_is_owed(world: World) -> None:
     Gpu.objects.filter(node__name="gpu01", index=0).update(fault="fell off the bus")
     assert told(world) == [("A100-node4", 1)]
     page = Browser(world.user).get("/virtual-clusters/vision")
-    assert "1 cell of type A100-node4 cannot be had now" in page.text
+    assert "Quota at risk. 1 cell of type A100-node4 cannot be had now" in page.text
     Gpu.objects.update(fault="")
     assert told(world) == []
 

@@ -29,7 +29,7 @@ def quota_alerts() -> Iterator[Alert]:
     """Quota that could not be had now."""
     for vc, cells in sorted((doomed_everywhere() or {}).items()):
         told = ", ".join(f"{one.cells} x {one.cell_type}" for one in cells)
-        message = f"Of its quota {told} would have to sit on bad hardware if they were wanted now."
+        message = f"Quota at risk: {told} of it would have to sit on bad hardware if they were wanted now."
         advice = "Repair or uncordon nodes, or change the quotas."
         yield Alert("quota_at_risk", Severity.WARNING, "vc", vc, message, advice, vcs=(vc,))
 
