@@ -84,6 +84,7 @@ dist.init_process_group("gloo")
 total = torch.tensor([dist.get_rank() + 1])
 dist.all_reduce(total)
 os.write(1, f"rank {dist.get_rank()} of {dist.get_world_size()}: {total.item()}\\n".encode())  # in one piece
+dist.destroy_process_group()  # else PyTorch may abort as the process ends
 """
 
 
