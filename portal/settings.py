@@ -336,16 +336,6 @@ SPECTACULAR_SETTINGS = {
         "SendingState": "portal.notices.states.SendingState",
     },
 }
-CACHES = {
-    "default": {
-        "BACKEND": "django.core.cache.backends.redis.RedisCache",
-        "LOCATION": REDIS_URL,
-        "OPTIONS": {
-            "pool_class": "portal.common.redis_pool.KeptPool",
-            **{"socket_timeout": 0.5, "socket_connect_timeout": 0.5},  # limits are then counted by the process itself
-        },
-    }
-}
 
 # ---------------------------------------------------------------- our own log
 LOGGING = {

@@ -1,4 +1,4 @@
-"""How far a long request has come, for the page that waits for it. Kept in the cache for minutes; without it pages show
+"""How far a long request has come, for the page that waits for it. Kept in Redis for minutes; without it pages show
 no numbers, and nothing else changes."""
 
 from __future__ import annotations
@@ -7,8 +7,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from django.core.cache import cache
+import msgspec
 from redis import RedisError
+
+from portal.common.wake import redis_once
 
 KEPT_S = 600
 EVERY = 20
@@ -32,7 +34,7 @@ def progress_steps(key: str) -> Steps:
     def told(done: int, total: int) -> None:
         if done % max(1, total // EVERY) == 0 or done == total:
             with suppress(RedisError):
-                cache.set(f"berth:progress:{key}", tuple(Progress(done, total)), KEPT_S)
+                redis_once().set(_place(key), msgspec.msgpack.encode(Progress(done, total)), ex=KEPT_S)
 
     return told
 
@@ -40,7 +42,11 @@ def progress_steps(key: str) -> Steps:
 def progress_read(key: str) -> Progress | None:
     """What was told last under this key; None where nothing is known."""
     try:
-        kept = cache.get(f"berth:progress:{key}")
+        kept = redis_once().get(_place(key))
     except RedisError:
         return None
-    return Progress(*kept) if kept else None
+    return msgspec.msgpack.decode(kept, type=Progress) if isinstance(kept, bytes) else None
+
+
+def _place(key: str) -> str:
+    return f"berth:portal:progress:{key}"

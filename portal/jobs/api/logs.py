@@ -64,7 +64,6 @@ class LogsView(ApiView):
         reader = LogReader(Archive(settings.LOG_DIR), streams_client())
         try:
             if wanted["format"] == "text":
-                reader.end(log_of(row))
                 text = reader.download(log_of(row), lost_line(log_lost_with(row)))
                 return Download(text, seat=DOWNLOADS.take(self.user.pk), content_type=TEXT, ahead=True)
             return Response(_records(reader, row, wanted["offset"], wanted["limit"]))
