@@ -47,8 +47,9 @@ class EchoShell:
             self._output.put((STDOUT, data))
 
     def finish(self) -> None:
-        self._code = 0
-        self._output.put(None)
+        if self._code is None:  # as with a program that has ended: the end of its input changes nothing
+            self._code = 0
+            self._output.put(None)
 
     def resize(self, rows: int, columns: int) -> None:
         self.sizes.append((rows, columns))
