@@ -37,6 +37,7 @@ urlpatterns = [
     path("virtual-clusters/<name:name>/idle", views.idle_page, name="vc-idle"),
     path("virtual-clusters/<name:name>/idle/exceptions", views.idle_exemption_new, name="vc-idle-except"),
     path("virtual-clusters/<name:name>/idle/end", views.idle_policy_end, name="vc-idle-end"),
+    path("jobs/<int:job_id>/queue", views.job_queue_page, name="job-queue"),
     path("jobs/<int:job_id>/place", views.job_place_page, name="job-place"),
     path("queue", views.queue, name="queue"),
     path("usage", usage, name="usage"),

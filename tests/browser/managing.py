@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.site import SLOW_MS, Site
+from tests.browser.test_looks import looked_at
 from tests.support.person import Person
 from tests.support.stack import Stack
 
@@ -45,6 +46,15 @@ class ManagingJourneys:
         first = page.locator("#queue tbody tr").first
         expect(first).to_contain_text("placed by a lead bob/late#1", timeout=SLOW_MS)
         first.get_by_role("link", name="bob/late#1").click()
+        page.get_by_role("link", name="Move in the queue").click()
+        expect(page.get_by_text("It stands at place 1 of the 2 waiting jobs of research")).to_be_visible()
+        assert looked_at(page, "queue-place") == []
+        page.get_by_label("Behind another job").check()
+        page.get_by_label("The other job").select_option(label="2. bob/early#1")
+        page.get_by_role("button", name="Move it").click()
+        expect(page.get_by_text("bob/late#1 has another place now.")).to_be_visible(timeout=SLOW_MS)
+        notice = page.get_by_role("region", name="Why it waits")
+        expect(notice).to_contain_text("Place 2 in the queue of research.", timeout=SLOW_MS)
         page.locator("#priority-menu summary").click()
         page.locator("#priority-form").get_by_role("combobox").select_option(label="Production")
         with page.expect_navigation(timeout=SLOW_MS):

@@ -107,7 +107,7 @@ def test_on_its_page_a_waiting_job_is_moved_to_a_team_of_its_owner(world: World)
     join(world, "audio")
     job = world.submit(name="second")
     browser = Browser(world.user)
-    assert browser.get(f"/jobs/{job.pk}").links["Move"] == f"/jobs/{job.pk}/move"
+    assert browser.get(f"/jobs/{job.pk}").links["Change virtual cluster"] == f"/jobs/{job.pk}/move"
     page = browser.send(f"/jobs/{job.pk}/move", vc="audio")
     assert "waits in audio now" in page.text
     assert Job.objects.get(pk=job.pk).vc.name == "audio"

@@ -38,6 +38,7 @@ TEMPLATES = Step("templates", gettext_noop("Templates"))
 ABOVE: dict[str, tuple[Step, ...]] = {
     "job": (JOBS,),
     "job-move": (JOBS, JOB),
+    "job-queue": (JOBS, JOB),
     "job-stop": (JOBS, JOB),
     "jobs-bulk": (JOBS,),
     "templates": (SUBMIT,),

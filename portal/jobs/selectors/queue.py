@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 
 from portal.common.aggregates import IdsVersion, Joined
 from portal.common.prepared import Among, Prepared
-from portal.jobs.models import Claim, Job
+from portal.jobs.models import Claim, Job, JobEvent
 from portal.jobs.outlook import Places, Plan, Score, StartRange, plan_read, queue_read, starts_read
 from portal.jobs.selectors.lists import jobs_sized
 from portal.jobs.states import JobState
@@ -122,6 +122,22 @@ def queue_places(*, jobs: Sequence[Job]) -> dict[int, int]:
 
 SCORED = 20
 """So many scored estimates say something."""
+
+
+def queue_labels(*, ids: Sequence[int]) -> dict[int, str]:
+    """``user/name#run`` of the jobs of these ids, in their order. One query."""
+    rows = Job.objects.filter(pk__in=ids).select_related("user").only("name", "run", "user__username").order_by()
+    labels = {job.pk: job.label for job in rows}
+    return {pk: labels[pk] for pk in ids if pk in labels}
+
+
+def queue_moves(*, ids: Sequence[int], since: datetime) -> list[JobEvent]:
+    """What people moved of these jobs since then, the last first; some of it, where it is much. One query."""
+    moved = JobEvent.objects.filter(job__in=ids, code="ordered", at__gt=since).select_related("job__user")
+    return list(moved.order_by("-id")[:MOVES_TOLD])
+
+
+MOVES_TOLD = 5
 
 
 def job_forecast(*, job: Job) -> Forecast | None:

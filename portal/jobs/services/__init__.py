@@ -17,7 +17,7 @@ from portal.jobs.services.idle_policy import (
 from portal.jobs.services.images import images_hold
 from portal.jobs.services.moves import job_hold, jobs_hold
 from portal.jobs.services.moving import job_change_vc
-from portal.jobs.services.order import Place, job_place
+from portal.jobs.services.order import DEEPEST, Among, Place, job_place, job_place_among
 from portal.jobs.services.orders import desired_build, desired_send, nodes_bump, nodes_hold, orders_together
 from portal.jobs.services.pausing import job_pause, job_resume
 from portal.jobs.services.placing import Leaf, NoPortLeft, Overtaken, Placed
@@ -61,6 +61,8 @@ __all__ = [
     "Left",
     "NoPortLeft",
     "Overtaken",
+    "Among",
+    "DEEPEST",
     "Place",
     "Placed",
     "Preempting",
@@ -93,6 +95,7 @@ __all__ = [
     "job_of_others",
     "job_pause",
     "job_place",
+    "job_place_among",
     "job_promote",
     "job_resume",
     "job_stop",

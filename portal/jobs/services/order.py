@@ -61,6 +61,28 @@ Change = tuple[int, int | None, bool]
 """A job and its new ``queue_ms`` and ``led``."""
 
 
+@dataclass(frozen=True, slots=True)
+class Among:
+    """Those among which somebody moves a waiting job, itself one of them: ``ids`` in the order that the scheduler uses.
+    ``lead``: all of its virtual cluster and class, else those of its owner alone."""
+
+    ids: list[int]
+    lead: bool
+
+
+def job_place_among(*, job: Job, actor: User) -> Among:
+    """Where the waiting job can be put by the actor, needs user and VC loaded; a new plan may change the order at any
+    moment. Raises Conflict when it does not wait, or to an owner when a lead has given it its place."""
+    lead = _leads(actor, job)
+    row = _waiting_now(job)
+    there = {one.pk for one in _rows(row, only_own=not lead)}
+    return Among([pk for pk in queue_ordered(queue_waiting().filter(vc=row.vc_id)) if pk in there], lead)
+
+
+def _leads(actor: User, job: Job) -> bool:
+    return job_sight(user=actor, action=Action.VC_ORDER).covers(user_id=job.user_id, vc_id=job.vc_id)
+
+
 def job_place(*, job: Job, to: Place, actor: User, now: datetime) -> Job:
     """Move the waiting job, needs user and VC loaded. There already: no change.
 
@@ -68,7 +90,7 @@ def job_place(*, job: Job, to: Place, actor: User, now: datetime) -> Job:
     somebody else's to an owner, for a place too far behind, and when those that were seen stand in another order by
     now.
     """
-    lead = job_sight(user=actor, action=Action.VC_ORDER).covers(user_id=job.user_id, vc_id=job.vc_id)
+    lead = _leads(actor, job)
     with transaction.atomic():
         # One after the other moves something in this virtual cluster.
         VirtualCluster.objects.select_for_update(no_key=True).get(pk=job.vc_id)

@@ -17,6 +17,7 @@ from portal.jobs.views.pages import (
     job_resume_page,
     job_stop_page,
 )
+from portal.jobs.views.placing import job_queue_page
 from portal.jobs.views.queueing import job_place_page, queue
 from portal.jobs.views.submitting import submit
 from portal.jobs.views.templates import template_new, template_page, template_remove_page, templates
@@ -37,6 +38,7 @@ __all__ = [
     "job_resume_page",
     "job_place_page",
     "job_priority_page",
+    "job_queue_page",
     "job_stop_page",
     "job_tags_page",
     "queue",

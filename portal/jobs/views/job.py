@@ -52,6 +52,8 @@ MAY = {
     "may_extend": Action.IDLE_EXTEND,
     "may_tag": Action.JOB_TAG,
     "may_priority": Action.JOB_PRIORITY,
+    "may_order": Action.JOB_ORDER,
+    "leads": Action.VC_ORDER,
 }
 
 
@@ -101,6 +103,7 @@ def _frame_context(frame: Frame, shown: Section) -> dict[str, Any]:
         "may_stop": frame.live and frame.may["may_stop"],
         "may_pause": waits and frame.may["may_pause"],
         "may_move": waits and frame.may["may_move"],
+        "may_order": waits and frame.may["may_order"] and (frame.may["leads"] or not job.led),
         "cause": cause_of(job),
         "place": queue_places(jobs=[job]).get(job.pk),
         "forecast": job_forecast(job=job),

@@ -26,6 +26,7 @@ from portal.jobs.models import Job
 from portal.jobs.outlook import plan_read
 from portal.jobs.selectors import Queued, job_with_right, queue_ordered, queue_rows, queue_waiting
 from portal.jobs.services import Place, job_place
+from portal.jobs.views.asked import numbers_posted, whole_number
 from portal.jobs.views.start_scale import Bar, Scale
 
 QUEUE_PAGE = 50
@@ -145,17 +146,12 @@ def job_place_page(request: PageRequest, job_id: int) -> HttpResponse:
 
 def _asked(request: PageRequest) -> Place:
     where, _sign, other = request.POST.get("to", "").partition(":")
-    beside = _number(other)
+    beside = whole_number(other)
     if where not in {"front", "own"} and (where not in {"before", "after"} or beside is None):
         raise BadRequest("The form names no place.")
-    seen = (_number(one) for one in request.POST.get("seen", "").split(",")[:QUEUE_PAGE])
     return Place(
         beside if where == "before" else None,
         beside if where == "after" else None,
         own=where == "own",
-        seen=tuple(one for one in seen if one is not None),
+        seen=tuple(numbers_posted(request, "seen", most=QUEUE_PAGE)),
     )
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None

@@ -1,0 +1,79 @@
+"""A waiting job's place in the queue, from its own page: where it stands, and where to put it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from portal.accounts.pages import PageRequest
+from portal.accounts.rights import Action
+from portal.common.errors import Conflict
+from portal.jobs.forms import PlaceForm
+from portal.jobs.models import Job
+from portal.jobs.selectors import job_with_right, queue_labels, queue_moves, queue_places
+from portal.jobs.services import DEEPEST, Among, job_place, job_place_among
+from portal.jobs.views.asked import number_posted, numbers_posted
+
+LATEST_MS = 2**42
+"""A moment that the calendar still has, in the year 2109; what a browser sends may be any number."""
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def job_queue_page(request: PageRequest, job_id: int) -> HttpResponse:
+    """Says where the waiting job stands and asks where to, then puts it there. Whoever chose in an order that somebody
+    has changed meanwhile is shown the changes, and keeps what was chosen."""
+    job = job_with_right(user=request.user, job_id=job_id, action=Action.JOB_ORDER)
+    posted = request.method == "POST"
+    try:
+        among = job_place_among(job=job, actor=request.user)
+    except Conflict as conflict:
+        return _page(request, job, refused=conflict.detail, status=409 if posted else 200)
+    form = _form(request, job, among)
+    if not form.is_valid():
+        return _page(request, job, among=among, form=form, status=400 if posted else 200)
+    try:
+        seen = numbers_posted(request, "seen", most=DEEPEST + 1)
+        job_place(job=job, to=form.place(seen), actor=request.user, now=timezone.now())
+    except Conflict as conflict:
+        since = datetime.fromtimestamp(min(number_posted(request, "shown_ms"), LATEST_MS) / 1000, UTC)
+        more = {"refused": conflict.detail, "moves": queue_moves(ids=_listed(job, among), since=since)}
+        return _page(request, job, among=among, form=form, status=409, **more)
+    messages.success(request, _("%(job)s has another place now.") % {"job": job.label})
+    return redirect("job", job_id=job.pk)
+
+
+def _form(request: PageRequest, job: Job, among: Among) -> PlaceForm:
+    labels = queue_labels(ids=_listed(job, among))
+    others = {pk: f"{place}. {label}" for place, (pk, label) in enumerate(labels.items(), start=1) if pk != job.pk}
+    return PlaceForm(request.POST if request.method == "POST" else None, others=others, moved=job.queue_ms is not None)
+
+
+def _listed(job: Job, among: Among) -> list[int]:
+    """The places that can be given, and the job itself wherever it stands."""
+    first = among.ids[:DEEPEST]
+    return first if job.pk in first else [*first, job.pk]
+
+
+def _page(
+    request: PageRequest, job: Job, *, among: Among | None = None, status: int = 200, **more: Any
+) -> HttpResponse:
+    context: dict[str, Any] = {"job": job, **more}
+    if among is not None:
+        context |= {
+            "lead": among.lead,
+            "count": len(among.ids),
+            "place": among.ids.index(job.pk) + 1,
+            "place_of_all": queue_places(jobs=[job]).get(job.pk),
+            "seen": ",".join(map(str, _listed(job, among))),
+            "shown_ms": int(timezone.now().timestamp() * 1000),
+        }
+    return render(request, "jobs/queue_place.html", context, status=status)
