@@ -12,13 +12,14 @@ from typing import Any
 
 from django.conf import settings
 from django.urls import reverse
-from django.utils.html import escape
+from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_noop
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from portal.common.errors import NotFound
+from portal.common.picture_size import picture_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +113,7 @@ def _pointed(tokens: Sequence[Token], folder: PurePosixPath) -> None:
             if document and tokens[place + 1].content == href:
                 tokens[place + 1].content = document.label
         elif token.type == "image":
-            token.attrSet("src", settings.STATIC_URL + "docs/" + normpath(folder / str(token.attrGet("src"))))
-            token.attrSet("loading", "lazy")
+            token.meta["file"] = normpath(folder / str(token.attrGet("src")))
 
 
 def _link(href: str, folder: PurePosixPath) -> dict[str, str | int | float]:
@@ -131,7 +131,25 @@ def _code(_self: Any, tokens: Sequence[Token], place: int, _options: Any, _env: 
     return f'<pre tabindex="0"><code>{escape(tokens[place].content)}</code></pre>\n'
 
 
+def _picture(_self: Any, tokens: Sequence[Token], place: int, _options: Any, _env: Any) -> str:
+    """With its size, so that nothing moves when it comes; in the dark, the same page in the dark where there is one."""
+    file, words = PurePosixPath(tokens[place].meta["file"]), tokens[place].content
+    night = file.with_stem(f"{file.stem}-dark")
+    if not (settings.DOCS_DIR / night).is_file():
+        return _shown(file, words)
+    return _shown(file, words, "by-day") + _shown(night, words, "by-night")
+
+
+def _shown(file: PurePosixPath, words: str, when: str = "") -> str:
+    size = picture_size(settings.DOCS_DIR / file)
+    measures = format_html(' width="{}" height="{}"', *size) if size else ""
+    told = format_html(' class="{}"', when) if when else ""
+    address = f"{settings.STATIC_URL}docs/{file}"
+    return format_html('<img src="{}" alt="{}" loading="lazy"{}{}>', address, words, measures, told)
+
+
 _RULES = {
+    "image": _picture,
     "fence": _code,
     "code_block": _code,
     "table_open": lambda *_: '<div class="table-responsive" tabindex="0"><table class="table">\n',

@@ -1,35 +1,38 @@
-"""Takes the pictures of `docs/pictures`, of the whole stack with a cluster as teams have it: `make pictures`.
+"""The pictures of `docs/pictures`: the pages of a cluster as teams have it, in light, dark and narrow.
 
-Pictures are small (WebP). They are taken only when asked for, so that no other run changes them.
+A test run replaces those whose page visibly changed (`keeping.py`); `make pictures` takes all of them anew.
 """
 
-import io
 import json
 import subprocess
 import sys
-from contextlib import closing
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
 
-from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.keeping import keep
 from tests.browser.site import Site
-from tests.browser.test_looks import MODES
+from tests.browser.test_looks import DRAWN, MODES
 from tests.support.browser import launched
+from tests.support.migrated import sqlite_copy
 from tests.support.person import Person, job_file
 from tests.support.services import Services
 from tests.support.stack import ROOT, Agent, Stack
-from tests.support.waiting import wait_until
 
 FOLDER = ROOT / "docs" / "pictures"
-RACKS = {"gpu01": "r1", "gpu02": "r1", "gpu03": "r1", "gpu04": "r2", "gpu05": "r2", "gpu06": "r2"}
+RACKS = {
+    "gpu01": "r1", "gpu02": "r1", "gpu03": "r1", "gpu04": "r2", "gpu05": "r2", "gpu06": "r2",
+    "gpu07": "r3", "gpu08": "r3",
+}  # fmt: skip
 SERVERS = [
-    Agent(name=name, gpus="simulated:8xA100-80GB", runtime="process", ports=f"2{place}000-2{place}499")
-    for place, name in enumerate(RACKS)
-] + [
-    Agent(name=name, gpus="simulated:8xH100-80GB", runtime="process", ports=f"2{place}000-2{place}499")
-    for place, name in ((6, "gpu07"), (7, "gpu08"))
-]
+    Agent(
+        name=name, gpus=f"simulated:8x{'H100' if rack == 'r3' else 'A100'}-80GB", runtime="process",
+        ports=f"{21_000 + place * 300}-{21_299 + place * 300}", env=(("BERTH_NODE_RACK", rack),),
+    )
+    for place, (name, rack) in enumerate(RACKS.items())
+]  # fmt: skip
 HEAD = (
     r"printf '\033[1;36mllama-finetune\033[0m  7.2 B parameters, 16 GPUs, bf16\n'; "
     r"printf 'loading checkpoint \033[32m%s\033[0m\n' $BERTH_JOB_DIR/step-12000.pt; "
@@ -66,36 +69,35 @@ DONE = [
     ("alice", "research", "export-onnx", "echo written"),
 ]
 
-LARGEST = 60_000
-HEIGHTS = {"home": 700, "jobs": 800, "queue": 520, "waiting": 740, "cluster": 840}
+HEIGHTS = {"home": 640, "jobs": 720, "queue": 520, "waiting": 740, "cluster": 840}
+"""Pixels of a wide picture, where it is not a whole window: no more than there is to see."""
 SUBMITTED = {
     "Name": "baseline", "Image": "pytorch/pytorch:latest", "GPUs per task": "4", "Memory per task, MB": "16384",
     "Command": "python train.py --lr 3e-4 \\\n  --out $BERTH_JOB_DIR",
 }  # fmt: skip
+FOUR_WEEKS = timedelta(days=27)
+DRAWN_LATER = {
+    "charts": ".u-over", "usage": ".u-over", "virtual-cluster": ".u-over", "cluster": ".u-over", "job": ".log-row",
+}  # fmt: skip
+"""What of a page comes last."""
 
 
 def main() -> None:
-    with closing(Services()) as services:
-        url = f"sqlite:///{services.new_folder('sqlite')}/berth.sqlite3"
-        with closing(Stack(services, database_url=url, agents=_servers())) as stack:
-            stack.start()
-            jobs = _scene(stack)
-            with launched() as chromium:
-                _take(chromium, stack, jobs)
+    with closing(Services()) as services, scene(services) as (stack, jobs), launched() as chromium:
+        take(chromium, stack, jobs, anew=True)
     sizes = {path.name: path.stat().st_size for path in sorted(FOLDER.glob("*.webp"))}
     print(
         f"{len(sizes)} pictures, {sum(sizes.values()) / 1000:.0f} kB; the largest {max(sizes.values()) / 1000:.0f} kB"
     )
 
 
-def _servers() -> list[Agent]:
-    return [
-        Agent(
-            name=one.name, gpus=one.gpus, runtime=one.runtime, ports=one.ports,
-            env=(("BERTH_NODE_RACK", RACKS.get(one.name, "r3")),),
-        )
-        for one in SERVERS
-    ]  # fmt: skip
+@contextmanager
+def scene(services: Services) -> Iterator[tuple[Stack, dict[str, int]]]:
+    """Everything in place: a stack, and its jobs by name."""
+    url = sqlite_copy(services.new_folder("sqlite") / "berth.sqlite3")
+    with closing(Stack(services, database_url=url, agents=SERVERS)) as stack:
+        stack.start()
+        yield stack, _jobs(stack)
 
 
 def _script(stack: Stack, phase: str) -> str:
@@ -103,8 +105,7 @@ def _script(stack: Stack, phase: str) -> str:
     return subprocess.run(command, env=stack.environment, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
-def _scene(stack: Stack) -> dict[str, int]:
-    """Everything in place. Returns the jobs by name."""
+def _jobs(stack: Stack) -> dict[str, int]:
     stack.tokens |= json.loads(_script(stack, "people"))
     people: dict[str, Person] = {}
 
@@ -130,55 +131,68 @@ def _scene(stack: Stack) -> dict[str, int]:
     last = people[WAITING[-1][0]]
     last.wait_for(jobs[WAITING[-1][2]], lambda job: job["waiting"] and job["waiting"]["code"], deadline_s=120)
     _script(stack, "past")
-    queue = stack.client("root")
-    wait_until(lambda: "p50" in queue.get("/queue").text, "estimates of starts", deadline_s=90)
     return jobs
 
 
-def _take(chromium: Browser, stack: Stack, jobs: dict[str, int]) -> None:
+def take(chromium: Browser, stack: Stack, jobs: dict[str, int], *, anew: bool = False) -> list[str]:
+    """Each page in light, dark and narrow. Returns the names of the pictures that were written."""
+    written = []
+    now = datetime.now(UTC)
+    context = chromium.new_context(
+        locale="en-US", timezone_id=afternoon(now), reduced_motion="reduce", **MODES["light"]
+    )
+    site = Site(context.new_page(), stack)
+    site.sign_in("alice")
+    for name, path in pages(jobs, now).items():
+        shape(site.page, name, "light")
+        site.open(path)
+        ready(site.page, name)
+        for mode in MODES:
+            shape(site.page, name, mode)
+            file = FOLDER / f"{name}{'' if mode == 'light' else f'-{mode}'}.webp"
+            written += [file.name] if keep(site.page, file, anew=anew) else []
+    context.close()
+    return written
+
+
+def afternoon(now: datetime) -> str:
+    """A time zone in which it is after three in the afternoon: what began hours ago did so today, and what starts in a
+    night starts tomorrow, so that times take the same room whenever the pictures are taken."""
+    ahead = (15 - now.hour + 11) % 24 - 11
+    return f"Etc/GMT{-ahead:+d}"  # whose signs are the other way round
+
+
+def pages(jobs: dict[str, int], now: datetime) -> dict[str, str]:
+    """The addresses of what is pictured."""
     shown = f"/jobs/{jobs['llama-finetune']}"
-    pictures = {
+    weeks = f"first={(now - FOUR_WEEKS).date()}&last={now.date()}"
+    return {
         "home": "/", "job": shown, "charts": f"{shown}/charts", "waiting": f"/jobs/{jobs['ablation-wd']}",
         "submit": "/submit", "jobs": "/jobs", "queue": "/queue", "cluster": "/cluster",
-        "virtual-cluster": "/virtual-clusters/research", "usage": "/usage?by=user", "templates": "/templates",
+        "virtual-cluster": "/virtual-clusters/research", "usage": f"/usage?by=user&{weeks}", "templates": "/templates",
     }  # fmt: skip
-    for mode, names in (("light", set(pictures)), ("dark", {"job", "cluster"}), ("narrow", {"home", "job"})):
-        context = chromium.new_context(locale="en-US", timezone_id="UTC", reduced_motion="reduce", **MODES[mode])
-        site = Site(context.new_page(), stack)
-        site.sign_in("alice")
-        for name in sorted(names):
-            site.page.set_viewport_size({"width": MODES[mode]["viewport"]["width"], "height": HEIGHTS.get(name, 900)})
-            site.open(pictures[name])
-            _ready(site.page, name)
-            _keep(site.page, FOLDER / f"{name}{'' if mode == 'light' else f'-{mode}'}.webp")
-        context.close()
 
 
-def _ready(page: Page, name: str) -> None:
-    waits = {
-        "charts": ".u-over",
-        "usage": ".u-over",
-        "virtual-cluster": ".u-over",
-        "cluster": ".u-over",
-        "job": ".log-row",
-    }
-    if name in waits:
-        expect(page.locator(waits[name]).first).to_be_visible()
+def shape(page: Page, name: str, mode: str) -> None:
+    """The window as that mode has it, drawn anew."""
+    wanted = MODES[mode]
+    height = wanted["viewport"]["height"] if mode == "narrow" else HEIGHTS.get(name, 900)
+    page.emulate_media(color_scheme=wanted["color_scheme"])
+    page.set_viewport_size({"width": wanted["viewport"]["width"], "height": height})
+    page.evaluate(DRAWN)
+
+
+def ready(page: Page, name: str) -> None:
+    if name in DRAWN_LATER:
+        expect(page.locator(DRAWN_LATER[name]).first).to_be_visible()
     if name == "submit":
+        expect(page.locator(".cm-editor")).to_be_visible()
         for label, text in SUBMITTED.items():
             page.get_by_label(label, exact=True).fill(text)
         expect(page.get_by_text("This file is valid.")).to_be_visible()
         expect(page.get_by_text("It would")).to_be_visible()
-    page.evaluate("document.fonts.ready.then(() => new Promise(done => setTimeout(done, 600)))")
-
-
-def _keep(page: Page, path: Path) -> None:
-    FOLDER.mkdir(exist_ok=True)
-    with Image.open(io.BytesIO(page.screenshot())) as picture:
-        for quality in (68, 48, 32):
-            picture.convert("RGB").save(path, quality=quality, method=6)
-            if path.stat().st_size <= LARGEST:
-                break
+    expect(page.locator(".skeleton, .htmx-request")).to_have_count(0)
+    page.evaluate("document.fonts.ready")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """The cluster that the pictures of the docs show: three teams, eight servers, jobs in every state, a month behind it.
 
 Run as `python -m tests.browser.scene people|past` in the environment of a stack. `people` makes teams, accounts and
-quotas and prints {user: token}; `past` moves what runs back in time and writes what a month would have left: usage,
-GPUs over time, curves of the first task's GPUs.
+quotas and prints {user: token}; `past` moves what runs back in time, writes what a month would have left (usage, GPUs
+over time, curves of the first task's GPUs), and estimates when the waiting jobs start.
 """
 
 import json
@@ -55,11 +55,14 @@ def people(now: datetime) -> dict[str, str]:
 def past(now: datetime) -> None:
     from django.conf import settings
 
+    from portal.dispatch.estimates import starts_estimate
+
     rng = random.Random(SEED)
     _move_back()
     _usage(now, rng)
     _counts(now, rng)
     _curves(now, rng, settings.METRICS_DIR)
+    starts_estimate(now=now, seconds=10)
 
 
 def _move_back() -> None:
@@ -86,6 +89,7 @@ def _usage(now: datetime, rng: random.Random) -> None:
     from portal.accounts.models import User
     from portal.clusters.models import Sku, VirtualCluster
     from portal.jobs.models import UsageDay, UsageProgress
+    from portal.jobs.services import usage_progress
 
     skus = {sku.name: sku for sku in Sku.objects.all()}
     rows = []
@@ -94,10 +98,10 @@ def _usage(now: datetime, rng: random.Random) -> None:
         busy = 0.45 if day.weekday() > 4 else 0.85
         for team, shape in TEAMS.items():
             vc, names = VirtualCluster.objects.get(name=team), (shape["lead"], *shape["members"])
-            for name in names:
+            for place, name in enumerate(names):
                 user = User.objects.get(username=name)
                 for sku, count in shape["quota"].items():
-                    held = int(count / len(names) * busy * rng.uniform(0.7, 1.1) * DAY_MS)
+                    held = int(count / len(names) * (1.2 - place / 4) * busy * rng.uniform(0.7, 1.1) * DAY_MS)
                     lent, used = int(held * rng.uniform(0, 0.2)), rng.uniform(0.6, 0.92)
                     measured = int((held + lent) * 0.99)
                     rows.append(UsageDay(
@@ -105,6 +109,7 @@ def _usage(now: datetime, rng: random.Random) -> None:
                         measured_ms=measured, used_ms=int(measured * used),
                         idle_ms=int(measured * rng.uniform(0, 0.07)), wasted_ms=int(lent * rng.uniform(0, 0.1)),
                     ))  # fmt: skip
+    usage_progress(now=now)
     UsageProgress.objects.update(rolled_to=now.date())
     UsageDay.objects.all().delete()
     UsageDay.objects.bulk_create(rows)

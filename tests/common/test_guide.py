@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from PIL import Image
 
 from portal.common.guide import DOCUMENTS, guide_read
 from tests.support.cast import person
@@ -40,6 +41,21 @@ def test_every_page_of_the_guide_opens_and_its_links_and_pictures_lead_somewhere
         assert "style=" not in page.html
     assert browser.get("/help").links["User guide"] == "/help"
     assert browser.get("/help/nothing").status == 404
+
+
+def test_a_picture_is_the_dark_one_in_the_dark_and_has_its_room_before_it_comes(tmp_path: Path, settings: Any) -> None:
+    settings.DOCS_DIR = tmp_path
+    (tmp_path / "user").mkdir()
+    (tmp_path / "user" / "guide.md").write_text("![Day](d.webp) ![Chart](../chart.png) ![None](none.png)")
+    Image.new("RGB", (320, 200)).save(tmp_path / "user" / "d.webp", quality=60)
+    Image.new("RGB", (321, 201)).save(tmp_path / "user" / "d-dark.webp", quality=60)
+    Image.new("RGB", (50, 40)).save(tmp_path / "chart.png")
+    assert re.findall("<img [^>]+>", guide_read(name="guide").html) == [
+        '<img src="/static/docs/user/d.webp" alt="Day" loading="lazy" width="320" height="200" class="by-day">',
+        '<img src="/static/docs/user/d-dark.webp" alt="Day" loading="lazy" width="321" height="201" class="by-night">',
+        '<img src="/static/docs/chart.png" alt="Chart" loading="lazy" width="50" height="40">',
+        '<img src="/static/docs/user/none.png" alt="None" loading="lazy">',
+    ]
 
 
 def test_what_stands_in_a_document_is_text_and_links_lead_only_to_what_is_shown(tmp_path: Path, settings: Any) -> None:

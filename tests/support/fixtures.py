@@ -13,6 +13,7 @@ from tests.support.docker_engine import DockerEngine
 from tests.support.migrated import postgres_copy, sqlite_copy
 from tests.support.postgres import PostgresServer
 from tests.support.redis_server import RedisServer
+from tests.support.report import Report
 from tests.support.services import SERVICES, Services
 from tests.support.stack import Agent, Stack
 
@@ -23,6 +24,14 @@ FAILED = pytest.StashKey[bool]()
 @pytest.fixture(scope="session")
 def services(pytestconfig: pytest.Config) -> Services:
     return pytestconfig.stash[SERVICES]
+
+
+@pytest.fixture(scope="session")
+def report(pytestconfig: pytest.Config) -> Report:
+    """What is told at the end of the run."""
+    found = pytestconfig.pluginmanager.get_plugin("berth-report")
+    assert isinstance(found, Report)
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -30,6 +30,7 @@ class Report:
         self.seconds: dict[str, float] = defaultdict(float)
         self.left_out: Counter[str] = Counter()
         self.not_possible: dict[str, int] = defaultdict(int)
+        self.notes: list[str] = []  # what else whoever started the run should know
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         chosen = config.getoption("markexpr", default="")
@@ -79,3 +80,5 @@ class Report:
             write(f"could not run {count} tests: {reason}")
         for reason, count in self.left_out.items():
             write(f"left out {count} tests: {reason}")
+        for note in self.notes:
+            write(note)
