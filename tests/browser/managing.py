@@ -15,6 +15,10 @@ SECRET = "whsec_eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHg="
 PEOPLE = (
     "username,password,email,virtual_clusters\nmei,staple-horse-7,mei@example.org,research\nli,staple-horse-8,,vision\n"
 )
+SAVES_WHEN_TOLD = (
+    "touch $BERTH_JOB_DIR/saves-when-told; "
+    "sh -c 'trap \"until [ -e $BERTH_JOB_DIR/saved ]; do sleep 0.1; done; exit 0\" TERM; while :; do sleep 0.1; done'"
+)
 
 
 class ManagingJourneys:
@@ -81,8 +85,9 @@ class ManagingJourneys:
         page.get_by_role("button", name="Change the rules").click()
 
     def test_an_administrator_brings_people_a_team_its_quota_and_takes_a_node_out_and_in(
-        self, page: Page, served: Stack
+        self, page: Page, served: Stack, user: Person
     ) -> None:
+        job = user.run(SAVES_WHEN_TOLD, name="saving", berth={"gracePeriod": 300})
         site = Site(page, served)
         site.sign_in("root", "/users/import")
         page.get_by_label("Or its text").fill(PEOPLE)
@@ -99,10 +104,20 @@ class ManagingJourneys:
         self.give(site, "speech", 1)
         expect(page.get_by_role("region", name="Quota")).to_contain_text("0 of 1 used")
 
+        user.wait(job, "running")
+        (folder,) = (path.parent for path in served.jobs_root.rglob("saves-when-told"))
         site.open("/cluster/nodes/here")
         page.get_by_label("Reason").fill("a new fan")
         page.get_by_role("button", name="Drain").click()
         expect(page.get_by_text("Healthy, draining")).to_be_visible()
+        tasks = page.get_by_role("region", name="Tasks")
+        expect(tasks).to_contain_text("0 of 1 task is gone.")
+        expect(tasks.locator("[data-until]")).to_be_visible(timeout=SLOW_MS)
+        assert looked_at(page, "drain") == []
+        (folder / "saved").touch()
+        expect(tasks).to_contain_text("The task that ran here is gone: the drain is done.", timeout=SLOW_MS)
+        expect(tasks.get_by_role("progressbar")).to_have_attribute("value", "1")
+        user.stop(job)
         site.open("/cluster")
         page.get_by_text("Health", exact=True).click()
         expect(page.locator(".map-key").filter(has_text="draining")).to_be_visible()

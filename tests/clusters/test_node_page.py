@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from nodes.protocol import GpuSample, Sample
+from nodes.protocol import Cause, Exit, GpuSample, Sample, StopReason
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import Gpu, Node
 from portal.common.samples import sample_keep
 from tests.support.cast import cast_of, person
-from tests.support.pages import Browser
+from tests.support.pages import Browser, Page
 from tests.support.world import World
 
 pytestmark = pytest.mark.django_db
@@ -103,3 +103,63 @@ def test_an_intent_that_is_none_changes_nothing(world: World, typed: dict[str, A
     browser = Browser(person("root", ClusterRole.ADMIN))
     page = browser.send(f"{PATH}/intent", form=PATH, **typed)
     assert "Nothing was changed" in page.text
+
+
+def drained(world: World) -> Browser:
+    """An administrator who asks for it."""
+    browser = Browser(person("root", ClusterRole.ADMIN))
+    browser.send(f"{PATH}/intent", form=PATH, intent="draining", reason="new fans")
+    return browser
+
+
+def bar(page: Page) -> tuple[str, str]:
+    """How much of how many."""
+    ((value, most),) = [(named["value"], named["max"]) for tag, named in page.tags if tag == "progress"]
+    return value, most
+
+
+def until(page: Page) -> list[float]:
+    """In how many seconds each task is gone at the latest."""
+    return [int(at) / 1000 - time.time() for at in page.attribute("span", "data-until")]
+
+
+def test_a_drain_shows_how_many_tasks_are_gone_and_by_when_the_others_are(world: World) -> None:
+    for number, grace in enumerate((30, 600)):
+        world.submit(gpu=1, name=f"job-{number}", berth={"gracePeriod": grace, "timeLimit": "1h"})
+    world.settle()
+    assert "progress" not in [tag for tag, _named in Browser(world.user).get(PATH).tags]
+    browser = drained(world)
+    page = browser.get(PATH, HX_Request="true")
+    assert bar(page) == ("0", "2")
+    assert all(3500 < seconds <= 3600 for seconds in until(page)), "their time limits, as long as no cycle ran"
+    world.cycle()
+    page = browser.get(PATH, HX_Request="true")
+    assert "0 of 2 tasks are gone." in page.text
+    assert sorted(round(seconds / 30) for seconds in until(page)) == [1, 20], "their grace"
+    node = world.nodes["gpu01"]
+    (first,) = (order for order in node.desired().orders if order.stop and order.stop.grace_s == 30)
+    node.end(first, Exit(cause=Cause.STOPPED, code=143, stop_reason=StopReason.DRAINED))
+    node.report()
+    page = Browser(world.user).get(PATH)
+    assert (bar(page), "1 of 2 tasks are gone." in page.text) == (("1", "2"), True)
+    world.obeyed()
+    page = browser.get(PATH)
+    assert (bar(page), until(page)) == (("2", "2"), [])
+    assert "All 2 tasks that ran here are gone: the drain is done." in page.text
+    page = browser.send(f"{PATH}/intent", form=PATH, intent="open", reason="")
+    assert "gone" not in page.text
+
+
+def test_a_drain_of_an_idle_node_says_that_nothing_ran_there(world: World) -> None:
+    browser = drained(world)
+    assert "Nothing ran here when the drain began." in browser.get(PATH).text
+
+
+def test_a_second_drain_counts_from_its_own_beginning(world: World) -> None:
+    world.submit(gpu=1)
+    world.settle()
+    browser = drained(world)
+    world.settle()
+    browser.send(f"{PATH}/intent", form=PATH, intent="open", reason="")
+    drained_again = browser.send(f"{PATH}/intent", form=PATH, intent="draining", reason="")
+    assert "Nothing ran here when the drain began." in drained_again.text

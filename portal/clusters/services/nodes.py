@@ -13,7 +13,7 @@ from nacl.signing import VerifyKey
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.clusters.models import Node, NodeEvent
-from portal.clusters.states import INTENT_MOVES
+from portal.clusters.states import INTENT_MOVES, NodeIntent
 from portal.common.converters import Name
 from portal.common.errors import Conflict, Fault, Invalid
 from portal.common.live import announce
@@ -68,7 +68,13 @@ def node_set_intent(*, node: Node, intent: str, reason: str, actor: str, now: da
             raise Conflict(f"Node {node.name} is {node.intent}; it cannot become {intent}.")
         if moved:
             words = f"Node {node.name} is {intent}" + (f": {reason}" if reason else ".")
-            node_event(node=node, code=f"intent_{intent}", message=words, now=now, actor=actor)
+            there = {"tasks": _tasks_there(node)} if intent == NodeIntent.DRAINING else {}
+            node_event(node=node, code=f"intent_{intent}", message=words, now=now, actor=actor, **there)
             after = {"intent": intent, "reason": reason}
             audit_write(Audited.NODE_INTENT, actor=actor, target=node.name, now=now, before=before, after=after)
     return node
+
+
+def _tasks_there(node: Node) -> int:
+    """How many tasks hold something on it; the node's page measures by it how far a drain is."""
+    return Node.objects.filter(pk=node.pk, task_attempts__isnull=False, task_attempts__released_at__isnull=True).count()

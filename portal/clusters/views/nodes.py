@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.contrib import messages
@@ -17,14 +18,17 @@ from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.forms import IntentForm
 from portal.clusters.models import Node
 from portal.clusters.selectors import (
+    Drain,
     JobSight,
     Live,
     NodeLoad,
     NodeSpot,
+    NodeTask,
     Place,
     cluster_right,
     gpus_live,
     job_sight,
+    node_drain,
     node_events,
     node_get,
     node_loads,
@@ -92,27 +96,47 @@ class GpuLine(NamedTuple):
     known: bool
 
 
+class TaskLine(NamedTuple):
+    """A task on the node. ``known``: the reader may see which; ``gone_by``: of a node that is drained, when it has
+    ended at the latest."""
+
+    task: NodeTask
+    known: bool
+    gone_by: datetime | None
+
+
 @login_required
 @require_safe
 def node(request: PageRequest, name: str) -> HttpResponse:
     """One node: its GPUs live, what runs on it, what happened to it, what it can do."""
-    row = node_get(user=request.user, name=name)
+    return _node_page(request, node_get(user=request.user, name=name))
+
+
+def _node_page(request: PageRequest, row: Node, *, status: int = 200, **more: Any) -> HttpResponse:
     sight = job_sight(user=request.user)
     load = node_loads(nodes=[row])[0]
+    tasks = node_tasks(node=row)
+    drain = node_drain(node=row, left=len(tasks))
     context: dict[str, Any] = {
         "node": row,
         "load": load,
         "well": row.intent == NodeIntent.OPEN and row.health == NodeHealth.HEALTHY,
         "gpus": _gpu_lines(load, sight),
-        "tasks": [
-            (task, sight.covers(user_id=task.user_id, vc_id=task.vc_id)) for task in node_tasks(node=row)
-        ],
+        "tasks": [_task_line(task, sight, drain) for task in tasks],
+        "drain": drain,
         "events": node_events(node=row),
         "moves": _moves(row) if allowed_everywhere(request.user, Action.NODE_SET_INTENT) else [],
         "may_remove": allowed_everywhere(request.user, Action.NODE_REMOVE),
         "may_configure": allowed_everywhere(request.user, Action.CLUSTER_CONFIGURE),
-    }  # fmt: skip
-    return render(request, "clusters/parts/node.html" if request.htmx else "clusters/node.html", context)
+        **more,
+    }
+    page = "clusters/parts/node.html" if request.htmx else "clusters/node.html"
+    return render(request, page, context, status=status)
+
+
+def _task_line(task: NodeTask, sight: JobSight, drain: Drain | None) -> TaskLine:
+    known = sight.covers(user_id=task.user_id, vc_id=task.vc_id)
+    return TaskLine(task, known, task.gone_by(drain.asked_at) if drain else None)
 
 
 def _gpu_lines(load: NodeLoad, sight: JobSight) -> list[GpuLine]:
