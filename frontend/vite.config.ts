@@ -10,7 +10,7 @@ export default defineConfig({
     manifest: "manifest.json",
     target: "es2022",
     rolldownOptions: {
-      input: { main: "src/main.ts", theme: "src/theme.ts" },
+      input: { main: "src/main.ts", theme: "src/theme.ts", apiDocs: "src/api-docs.ts" },
     },
   },
 });

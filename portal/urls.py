@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path, register_converter
-from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from portal.accounts import api as accounts
 from portal.clusters import api as clusters
 from portal.common.converters import CodeName, Name, Person, SecretName, Server
-from portal.common.document import DocumentView
+from portal.common.document import DocumentView, document_page
 from portal.common.health import healthz
 from portal.common.help import help_page
 from portal.dispatch import api as dispatch
@@ -128,7 +127,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("portal.notices.urls")),
     path("rest-server/api/v2/", include("portal.openpai.urls")),
     path(f"{NODE_CODE}<str:signed>", jobs.node_code),
-    path("api/docs", SpectacularSwaggerSplitView.as_view(url_name="openapi"), name="api-docs"),
+    path("api/docs", document_page, name="api-docs"),
     path("help", help_page, name="help"),
     path("help/<name:name>", help_page, name="help"),
     path("healthz", healthz, name="healthz"),

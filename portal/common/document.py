@@ -1,4 +1,5 @@
-"""The OpenAPI document as it is served: made once in each process, since it is the same for everybody."""
+"""The OpenAPI document as it is served, made once in each process, since it is the same for everybody; and the page
+to read it in."""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
+from django.shortcuts import render
 from django.utils.cache import patch_vary_headers
+from django.views.decorators.http import require_safe
 from drf_spectacular.utils import extend_schema
 from drf_spectacular.views import SpectacularJSONAPIView
 from rest_framework.request import Request
@@ -53,3 +56,9 @@ def _answer(request: HttpRequest, made: Document) -> HttpResponse:
     answer["ETag"], answer["Cache-Control"] = made.tag, "no-cache"
     patch_vary_headers(answer, ["Accept-Encoding"])
     return answer
+
+
+@require_safe
+def document_page(request: HttpRequest) -> HttpResponse:
+    """Swagger UI around the document. Everybody may read it; what is tried there has the reader's own rights."""
+    return render(request, "api_docs.html")
