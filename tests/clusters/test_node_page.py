@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
@@ -98,11 +98,39 @@ def test_nobody_else_can_change_what_is_wanted_of_a_node(world: World, who: str)
     assert Node.objects.get().intent == "open"
 
 
-@pytest.mark.parametrize("typed", [{"intent": "explode"}, {}])
-def test_an_intent_that_is_none_changes_nothing(world: World, typed: dict[str, Any]) -> None:
+def typed_reason(page: Page) -> str:
+    """What stands in the field."""
+    (field,) = [named for _tag, named in page.tags if named.get("id") == "id_reason"]
+    return field.get("value", "")
+
+
+@pytest.mark.parametrize(
+    ("typed", "complaint"),
+    [
+        ({"intent": "explode", "reason": "new fans"}, "Nothing was changed: choose what is wanted of the node."),
+        ({"reason": "new fans"}, "Nothing was changed: choose what is wanted of the node."),
+        ({"intent": "cordoned", "reason": "f" * 501}, "at most 500 characters"),
+    ],
+)
+def test_a_wrong_value_changes_nothing_and_is_said_in_place_with_what_was_typed(
+    world: World, typed: dict[str, str], complaint: str
+) -> None:
     browser = Browser(person("root", ClusterRole.ADMIN))
     page = browser.send(f"{PATH}/intent", form=PATH, **typed)
-    assert "Nothing was changed" in page.text
+    assert (page.status, typed_reason(page)) == (400, typed["reason"])
+    assert complaint in page.text
+    assert Node.objects.get().intent == "open"
+
+
+def test_a_topology_that_cannot_be_taken_keeps_the_reason_that_was_typed(world: World) -> None:
+    world.submit(gpu=4)
+    world.settle()
+    world.nodes["gpu01"].inventory = replace(world.nodes["gpu01"].inventory, gpus=())
+    world.nodes["gpu01"].report()
+    browser = Browser(person("root", ClusterRole.ADMIN))
+    page = browser.send(f"{PATH}/topology", form=PATH, reason="new fans")
+    assert (page.status, typed_reason(page)) == (409, "new fans")
+    assert "alert" in page.attribute("div", "role")
 
 
 def drained(world: World) -> Browser:

@@ -15,7 +15,8 @@ export class Picks {
   }
 }
 
-/** `data-picks="id"` on a form: the rows chosen in that part stay chosen when it is fetched anew; how many they are. */
+/** `data-picks="id"` on a form: the rows chosen in that part stay chosen when it is fetched anew; how many they are,
+ * with those that the form itself brings along because their rows are on another page. */
 export function picks(element: HTMLElement): void {
   const chosen = new Picks();
   const part = (): HTMLElement | null => document.getElementById(element.dataset["picks"] as string);
@@ -29,11 +30,12 @@ export function picks(element: HTMLElement): void {
     const there = boxes();
     const shown = chosen.shown(there.map((box) => box.value));
     there.forEach((box, place) => (box.checked = shown.chosen[place] === true));
-    if (count) count.textContent = String(shown.count);
-    element.classList.toggle("has-picks", shown.count > 0);
-    for (const all of alls()) {
-      all.checked = shown.all === "all";
-      all.indeterminate = shown.all === "some";
+    const all = shown.count + element.querySelectorAll('input[name="job"]:checked').length;
+    if (count) count.textContent = String(all);
+    element.classList.toggle("has-picks", all > 0);
+    for (const box of alls()) {
+      box.checked = shown.all === "all";
+      box.indeterminate = shown.all === "some";
     }
   };
   const note = (box: HTMLInputElement): void => chosen.note(box.value, box.checked);
@@ -42,7 +44,7 @@ export function picks(element: HTMLElement): void {
     const box = event.target as HTMLInputElement;
     if (box.matches("[data-picks-all]")) boxes().forEach((one) => { one.checked = box.checked; note(one); });
     else if (box.name === "job" && part()?.contains(box)) note(box);
-    else return;
+    else if (!element.contains(box)) return;
     show();
   });
   document.addEventListener("htmx:after:swap", show);

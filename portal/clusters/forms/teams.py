@@ -36,8 +36,19 @@ _LOANS = {
 class IntentForm(forms.Form):
     """What is wanted of a node, and why."""
 
-    intent = forms.ChoiceField(choices=NodeIntent.choices)
-    reason = forms.CharField(label=_("Reason"), required=False, max_length=500)
+    intent = forms.ChoiceField(
+        choices=NodeIntent.choices,
+        error_messages=dict.fromkeys(
+            ("required", "invalid_choice"), _("Nothing was changed: choose what is wanted of the node.")
+        ),
+    )
+    reason = forms.CharField(
+        label=_("Reason"),
+        required=False,
+        max_length=500,
+        widget=forms.TextInput({**_TEXT, "autocomplete": "off"}),
+        help_text=_("Everybody reads it on the map and on this page."),
+    )
 
 
 class RulesForm(forms.Form):

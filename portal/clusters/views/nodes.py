@@ -126,6 +126,7 @@ def _node_page(request: PageRequest, row: Node, *, status: int = 200, **more: An
         "drain": drain,
         "events": node_events(node=row),
         "moves": _moves(row) if allowed_everywhere(request.user, Action.NODE_SET_INTENT) else [],
+        "intent_form": IntentForm(),
         "may_remove": allowed_everywhere(request.user, Action.NODE_REMOVE),
         "may_configure": allowed_everywhere(request.user, Action.CLUSTER_CONFIGURE),
         **more,
@@ -163,25 +164,26 @@ def node_intent(request: PageRequest, name: str) -> HttpResponse:
     node = node_with_right(user=request.user, name=name, action=Action.NODE_SET_INTENT)
     form = IntentForm(request.POST)
     if not form.is_valid():
-        messages.error(request, _("Nothing was changed: choose what is wanted of the node."))
-        return redirect("node", name=name)
+        return _node_page(request, node, intent_form=form, status=400)
     try:
         node_set_intent(node=node, **form.cleaned_data, actor=request.user.username, now=timezone.now())
     except Conflict as conflict:
-        messages.error(request, conflict.detail)
+        form.add_error("intent", conflict.detail)
+        return _node_page(request, node, intent_form=form, status=409)
     return redirect("node", name=name)
 
 
 @login_required
 @require_POST
 def node_topology(request: PageRequest, name: str) -> HttpResponse:
-    """Takes a node's topology anew."""
+    """Takes a node's topology anew. It takes no reason; one that was typed is kept when it cannot be done."""
     node = node_get(user=request.user, name=name)
     cluster_right(user=request.user)
     try:
         topology_take(node=node, now=timezone.now(), actor=request.user.username)
     except Conflict as conflict:
-        messages.error(request, conflict.detail)
-    else:
-        messages.success(request, _("The topology of %(node)s is taken anew.") % {"node": node.name})
+        form = IntentForm({**request.POST.dict(), "intent": node.intent})
+        form.add_error("intent", conflict.detail)
+        return _node_page(request, node, intent_form=form, status=409)
+    messages.success(request, _("The topology of %(node)s is taken anew.") % {"node": node.name})
     return redirect("node", name=name)

@@ -18,10 +18,10 @@ from portal.accounts.rights import Action
 from portal.clusters.selectors import job_sight
 from portal.common.errors import Conflict, NotFound
 from portal.jobs.filter_form import EVERYBODYS, JobFilterForm
-from portal.jobs.models import VIEW_NAME_LENGTH
+from portal.jobs.list_forms import BulkForm, ViewForm
 from portal.jobs.selectors import jobs_listed, saved_views
 from portal.jobs.selectors.pages import jobs_found
-from portal.jobs.services import Done, jobs_stop, jobs_tag, tag_fault, view_forget, view_save
+from portal.jobs.services import Done, jobs_stop, jobs_tag, view_forget, view_save
 from portal.jobs.services.bulk import AT_ONCE
 
 
@@ -30,10 +30,17 @@ from portal.jobs.services.bulk import AT_ONCE
 def job_list(request: PageRequest) -> HttpResponse:
     """The jobs one may see, filtered."""
     form = JobFilterForm(request.GET, user=request.user)
+    context = _listed(request, form)
+    if request.htmx:
+        return render(request, "jobs/parts/list.html", context)
+    return _page(request, context, ViewForm(), BulkForm())
+
+
+def _listed(request: PageRequest, form: JobFilterForm) -> dict[str, Any]:
     page = jobs_found(user=request.user, only=form.to_filter())
     sight = job_sight(user=request.user, action=Action.JOB_TAG)
     query = form.query()
-    context: dict[str, Any] = {
+    return {
         "form": form,
         "page": page,
         "picks": {job.pk for job in page.jobs if sight.covers(user_id=job.user_id, vc_id=job.vc_id)},
@@ -42,9 +49,26 @@ def job_list(request: PageRequest) -> HttpResponse:
         "newest_query": query,
         "older_query": form.query(before=page.older) if page.older else "",
     }
-    if request.htmx:
-        return render(request, "jobs/parts/list.html", context)
-    return render(request, "jobs/list.html", context | _views(request, query))
+
+
+def _page(
+    request: PageRequest, context: dict[str, Any], view_form: ViewForm, bulk_form: BulkForm, status: int = 200
+) -> HttpResponse:
+    more = {**_views(request, context["newest_query"]), "view_form": view_form, "bulk_form": bulk_form}
+    return render(request, "jobs/list.html", context | more, status=status)
+
+
+def _again(
+    request: PageRequest, form: JobFilterForm, *, view_form: ViewForm | None = None, bulk_form: BulkForm | None = None
+) -> HttpResponse:
+    """The page as it was sent, with what is wrong beside its field. Jobs that were chosen stay so, also those that do
+    not stand on this page any more."""
+    context = _listed(request, form)
+    ticked = set(bulk_form.ids) if bulk_form else set()
+    away = ticked - {job.pk for job in context["page"].jobs}
+    others = jobs_listed(user=request.user).filter(pk__in=sorted(away)[:AT_ONCE]).order_by("-id") if away else []
+    context |= {"ticked": ticked, "others": others}
+    return _page(request, context, view_form or ViewForm(), bulk_form or BulkForm(), status=400)
 
 
 def _views(request: PageRequest, query: str) -> dict[str, Any]:
@@ -61,16 +85,21 @@ def _views(request: PageRequest, query: str) -> dict[str, Any]:
 @require_POST
 def view_save_page(request: PageRequest) -> HttpResponse:
     """Keeps the filters under a name."""
-    query = JobFilterForm(QueryDict(request.POST.get("query", "")), user=request.user).query()
-    name = request.POST.get("name", "").strip()
-    if not 0 < len(name) <= VIEW_NAME_LENGTH or "\0" in name:
-        messages.error(request, _("Give the view a name of 1 to %(most)d letters.") % {"most": VIEW_NAME_LENGTH})
-    else:
+    form = _sent_filters(request)
+    typed = ViewForm(request.POST)
+    if typed.is_valid():
         try:
-            view_save(user=request.user, name=name, query=query)
+            view_save(user=request.user, name=typed.cleaned_data["name"], query=form.query())
         except Conflict as conflict:
-            messages.error(request, conflict.detail)
-    return redirect(_address(query))
+            typed.add_error("name", conflict.detail)
+        else:
+            return redirect(_address(form.query()))
+    return _again(request, form, view_form=typed)
+
+
+def _sent_filters(request: PageRequest) -> JobFilterForm:
+    """The filters of the page on which the form stood."""
+    return JobFilterForm(QueryDict(request.POST.get("query", "")), user=request.user)
 
 
 @login_required
@@ -88,26 +117,19 @@ def view_forget_page(request: PageRequest, view_id: int) -> HttpResponse:
 @require_POST
 def bulk_page(request: PageRequest) -> HttpResponse:
     """Does to each chosen job what was chosen, and tells what became of each. Before jobs are stopped it asks."""
-    query = JobFilterForm(QueryDict(request.POST.get("query", "")), user=request.user).query()
-    ids = [int(one) for one in request.POST.getlist("job") if one.isascii() and one.isdigit() and len(one) < 19]
-    do, tag = request.POST.get("do", ""), request.POST.get("tag", "").strip()
+    filters, form = _sent_filters(request), BulkForm(request.POST)
+    if not form.is_valid():
+        return _again(request, filters, bulk_form=form)
+    do, tag, query = (
+        form.cleaned_data["do"],
+        form.cleaned_data["tag"],
+        filters.query(before=filters.chosen.get("before")),
+    )
     context: dict[str, Any] = {"back": _address(query), "query": query, "do": do, "tag": tag}
-    if wrong := _wrong(ids, do, tag):
-        messages.error(request, wrong)
-        return redirect(context["back"])
     if do == "stop" and "sure" not in request.POST:
-        jobs = list(jobs_listed(user=request.user).filter(pk__in=ids).order_by("-id"))
+        jobs = list(jobs_listed(user=request.user).filter(pk__in=form.ids).order_by("-id"))
         return render(request, "jobs/bulk_stop.html", context | {"jobs": jobs})
-    return render(request, "jobs/bulk_done.html", context | {"done": _done(request, ids, do, tag)})
-
-
-def _wrong(ids: list[int], do: str, tag: str) -> str:
-    """What is wrong with the request, in words; empty: nothing."""
-    if not ids or do not in {"stop", "tag", "untag"}:
-        return _("Choose one or more jobs first.")
-    if len(ids) > AT_ONCE:
-        return _("At most %(most)d jobs at once.") % {"most": AT_ONCE}
-    return tag_fault(tag) if do == "tag" else ""
+    return render(request, "jobs/bulk_done.html", context | {"done": _done(request, form.ids, do, tag)})
 
 
 def _done(request: PageRequest, ids: list[int], do: str, tag: str) -> list[Done]:

@@ -8,10 +8,10 @@ import pytest
 from django.utils import timezone
 
 from portal.clusters.services import vc_create
-from portal.jobs.models import Job, SavedView
+from portal.jobs.models import Job, JobTag, SavedView
 from portal.jobs.services import job_tag
 from tests.support.cast import cast_of, person
-from tests.support.pages import Browser
+from tests.support.pages import Browser, Page
 from tests.support.world import World
 
 pytestmark = pytest.mark.django_db
@@ -84,10 +84,31 @@ def test_a_view_is_saved_shown_and_removed(jobs: list[Job], browser: Browser) ->
     assert browser.get("/jobs").links["Mine that failed"] == "/jobs?mine=on&state=failed"
 
 
-def test_a_view_without_a_name_is_refused(jobs: list[Job], browser: Browser) -> None:
-    page = browser.send("/jobs/views", form="/jobs?state=failed", query="state=failed", name=" ")
-    assert "Give the view a name" in page.text
+def field(page: Page, name: str) -> str:
+    """What stands in a text field of the forms that change something."""
+    (value,) = [named.get("value", "") for _tag, named in page.tags if named.get("id") == name]
+    return value
+
+
+@pytest.mark.parametrize("name", [" ", "n" * 61, "a\0b"])
+def test_a_view_without_a_possible_name_is_refused_beside_it_on_the_same_list(
+    jobs: list[Job], browser: Browser, name: str
+) -> None:
+    page = browser.send("/jobs/views", form="/jobs?state=failed", query="state=failed", name=name)
+    assert page.status == 400
+    assert ("Give the view a name of 1 to 60 letters." in page.text) == ("\0" not in name)
+    assert page.attribute("div", "role").count("alert") == 1
+    assert field(page, "view-name") == name
+    assert [named["class"] for tag, named in page.tags if tag == "details" and "open" in named] == ["menu menu-start"]
+    assert [link for link in page.links if link.startswith("alice/")] == ["alice/alpha#1"], "the filters are kept"
     assert not SavedView.objects.exists()
+
+
+def test_one_view_too_many_is_refused_beside_its_name(jobs: list[Job], world: World, browser: Browser) -> None:
+    SavedView.objects.bulk_create(SavedView(user=world.user, name=f"view {number}") for number in range(50))
+    page = browser.send("/jobs/views", form="/jobs", query="state=failed", name="one more")
+    assert (page.status, field(page, "view-name")) == (400, "one more")
+    assert "You have 50 views already; remove one that you do not need." in page.text
 
 
 def test_chosen_jobs_are_stopped_after_a_question_with_what_became_of_each(jobs: list[Job], browser: Browser) -> None:
@@ -104,8 +125,56 @@ def test_chosen_jobs_get_a_tag_and_lose_it(jobs: list[Job], browser: Browser) ->
     for do, has in (("tag", True), ("untag", False)):
         browser.send("/jobs/bulk", form="/jobs", job=[jobs[0].pk], do=do, tag="old")
         assert jobs[0].tags.filter(name="old").exists() is has
-    assert "no comma" in browser.send("/jobs/bulk", form="/jobs", job=[jobs[0].pk], do="tag", tag="a,b").text
-    assert "Choose one or more jobs first." in browser.send("/jobs/bulk", form="/jobs", do="tag", tag="a").text
+
+
+WRONG = [
+    ("tag", "a,b", "A tag has 1 to 255 characters and no comma."),
+    ("tag", "", "A tag has 1 to 255 characters and no comma."),
+    ("untag", "", "A tag has 1 to 255 characters and no comma."),
+    ("burn", "a", "Choose what to do."),
+]
+
+
+@pytest.mark.parametrize(("do", "tag", "complaint"), WRONG)
+def test_what_cannot_be_done_is_said_in_place_and_jobs_and_words_stay(
+    jobs: list[Job], browser: Browser, do: str, tag: str, complaint: str
+) -> None:
+    sent = {"job": [jobs[0].pk, jobs[1].pk], "do": do, "tag": tag, "query": "state=failed"}
+    page = browser.send("/jobs/bulk", form="/jobs", **sent)
+    assert (page.status, field(page, "bulk-tag")) == (400, tag)
+    assert complaint in page.text
+    assert [link for link in page.links if link.startswith("alice/")] == ["alice/alpha#1"], "the filters are kept"
+    assert "Chosen too, and not on this page: alice/beta#1" in page.text
+    assert ticked(page) == {str(jobs[0].pk), str(jobs[1].pk)}
+    assert not JobTag.objects.filter(job=jobs[0]).exists()
+
+
+def ticked(page: Page) -> set[str]:
+    """The jobs that are chosen."""
+    boxes = [named for _tag, named in page.tags if named.get("name") == "job" and "checked" in named]
+    return {named["value"] for named in boxes}
+
+
+def test_nothing_chosen_is_said_in_place_and_what_was_typed_stays(jobs: list[Job], browser: Browser) -> None:
+    page = browser.send("/jobs/bulk", form="/jobs", do="tag", tag="mine")
+    assert (page.status, field(page, "bulk-tag"), ticked(page)) == (400, "mine", set())
+    assert "Choose one or more jobs first." in page.text
+
+
+def test_jobs_of_others_are_not_told_of_by_choosing_them(jobs: list[Job], world: World) -> None:
+    page = Browser(person("bob")).send("/jobs/bulk", form="/profile", job=[jobs[0].pk], do="tag", tag="")
+    assert (page.status, "alpha" in page.text) == (400, False)
+
+
+def test_an_older_page_of_the_list_stays_where_it_was(
+    jobs: list[Job], browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("portal.jobs.selectors.pages.jobs_found.__kwdefaults__", {"limit": 1})
+    address = browser.get("/jobs").links["Older"]
+    sent = {"job": [jobs[1].pk], "do": "tag", "query": address.partition("?")[2]}
+    page = browser.send("/jobs/bulk", form=address, tag="", **sent)
+    assert [link for link in page.links if link.startswith("alice/")] == ["alice/beta#1"]
+    assert browser.send("/jobs/bulk", form=address, tag="old", **sent).links["Back to the jobs"] == address
 
 
 def test_only_what_the_right_covers_can_be_chosen(jobs: list[Job], world: World) -> None:
