@@ -61,6 +61,14 @@ test("a line cut by the border is mended in its own task only", () => {
   expect(said(buffer)).toEqual(["worker/0 dinner", "worker/1 other"]);
 });
 
+test("a line cut by the border is mended however much another task wrote before it went on", () => {
+  const buffer = two();
+  buffer.append("b", Array.from({ length: 20_000 }, () => at(10, "other\n")), 0);
+  buffer.append("a", [at(10, "ner\n")], 100);
+  buffer.prepend([{ log: "a", from: 0, records: [at(9, "din")] }]);
+  expect(said(buffer).filter((line) => line.startsWith("worker/0"))).toEqual(["worker/0 dinner"]);
+});
+
 test("the oldest lines are dropped beyond the limit, and nothing is asked for before them", () => {
   const buffer = two();
   buffer.append("a", Array.from({ length: 30 }, (_, line) => at(line, `${line}\n`)), 500);

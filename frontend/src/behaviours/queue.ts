@@ -23,7 +23,8 @@ export function queue(part: HTMLElement): void {
     const button = event.submitter as HTMLButtonElement | null;
     if (!button?.hasAttribute("formaction")) return;
     event.preventDefault();
-    send(event.target as HTMLFormElement, button.formAction, button.value);
+    const { id } = button.closest("tr") as HTMLElement;
+    void send(event.target as HTMLFormElement, button.formAction, button.value).then(() => keepFocus(id));
   });
   part.addEventListener("pointerdown", (event) => begin(part, event));
   part.addEventListener("pointermove", (event) => move(event));
@@ -70,15 +71,24 @@ function end(dropped: boolean): void {
   for (const one of rows) one.classList.remove("is-place", "is-dragged", "drop-before", "drop-after");
   const form = document.getElementById(row.dataset["placeGroup"] as string);
   if (dropped && drop && form instanceof HTMLFormElement) {
-    send(form, row.dataset["placeAddress"] as string, `${drop.way}:${drop.job}`);
+    void send(form, row.dataset["placeAddress"] as string, `${drop.way}:${drop.job}`);
   } else if (part) {
     htmx.trigger(part, "berth:refresh"); // what came meanwhile was not shown
   }
 }
 
-function send(form: HTMLFormElement, address: string, to: string): void {
+function send(form: HTMLFormElement, address: string, to: string): Promise<unknown> {
   const values = { ...Object.fromEntries(new FormData(form)), to };
-  void htmx.ajax("POST", address, { target: "#queue", swap: "outerMorph", values });
+  return htmx.ajax("POST", address, { target: "#queue", swap: "outerMorph", values }) as Promise<unknown>;
+}
+
+/** A button that has nowhere further to go loses the focus: its row gets it, from which the next key goes on. */
+function keepFocus(id: string): void {
+  if (document.activeElement !== document.body) return;
+  const row = document.getElementById(id);
+  if (!row) return;
+  row.tabIndex = -1;
+  row.focus();
 }
 
 document.addEventListener("keydown", (event) => {

@@ -6,6 +6,8 @@
 import htmx from "htmx.org";
 
 const EDITABLE = "input, textarea, select, [contenteditable]";
+/** As high as what says of a log whose it is. */
+const HEADER_PX = 120;
 
 export function tasks(form: HTMLElement): void {
   const filter = form.querySelector<HTMLInputElement>("[data-task-filter]");
@@ -85,7 +87,13 @@ function open(event: MouseEvent): void {
   event.preventDefault();
   const address = link.href.replace(/#.*$/, "");
   history.pushState(null, "", address);
-  void show(address);
+  void show(address).then(showLog);
+}
+
+/** Where the log stands below the tasks, as on a phone, what was chosen is gone to. */
+function showLog(): void {
+  const log = document.getElementById("log");
+  if (log && log.getBoundingClientRect().top > innerHeight - HEADER_PX) log.scrollIntoView({ block: "start" });
 }
 
 function show(address: string): Promise<unknown> {

@@ -13,7 +13,8 @@ export class SubmitPage {
   readonly #source: HTMLTextAreaElement;
   readonly #editor: CodeEditor;
   readonly #checker: Asker<Verdict>;
-  readonly #outlook: Asker<Outlook>;
+  /** None where no job is submitted: on the page of a template. */
+  readonly #outlook: Asker<Outlook> | undefined;
   readonly #fields: JobForm | undefined;
 
   constructor(form: HTMLFormElement) {
@@ -21,7 +22,8 @@ export class SubmitPage {
     this.#source = form.querySelector<HTMLTextAreaElement>("textarea[name=config]") as HTMLTextAreaElement;
     const token = form.querySelector<HTMLInputElement>("[name=csrfmiddlewaretoken]")?.value ?? "";
     this.#checker = new Asker(form.dataset["jobCheck"] as string, token, (verdict) => this.#show(verdict));
-    this.#outlook = new Asker(form.dataset["jobEstimate"] as string, token, (outlook) => this.#tell(outlook));
+    const estimate = form.dataset["jobEstimate"];
+    this.#outlook = estimate ? new Asker(estimate, token, (outlook) => this.#tell(outlook, "unknown")) : undefined;
     const place = document.createElement("div");
     place.className = "editor";
     this.#source.after(place);
@@ -43,7 +45,8 @@ export class SubmitPage {
     this.#source.value = text;
     this.#fields?.show(text);
     this.#state("checking");
-    this.#outlook.forget();
+    this.#outlook?.forget();
+    this.#part("outlook")?.setAttribute("aria-busy", "true");
     this.#checker.ask(text);
   }
 
@@ -64,21 +67,23 @@ export class SubmitPage {
     const problems = verdict?.problems ?? [];
     const valid = verdict !== undefined && problems.length === 0;
     this.#state(verdict === undefined ? "unknown" : valid ? "valid" : "invalid");
-    if (valid) this.#outlook.ask(this.#editor.text, OUTLOOK_PAUSE_MS);
-    else this.#tell(undefined);
+    if (valid) this.#outlook?.ask(this.#editor.text, OUTLOOK_PAUSE_MS);
+    else this.#tell(undefined, "none");
     this.#editor.show(problems);
     this.#list(problems);
     this.#part("hints")?.replaceChildren(...(verdict?.hints ?? []).map(item));
     this.#fields?.explain(this.#editor.text, problems);
   }
 
-  #tell(outlook: Outlook | undefined): void {
+  /** `otherwise`: the sentence where there is no answer. */
+  #tell(outlook: Outlook | undefined, otherwise: "none" | "unknown"): void {
     const line = this.#part("outlook");
     if (!line) return;
+    line.removeAttribute("aria-busy");
     line.classList.toggle("is-now", outlook?.waiting === null);
     line.classList.toggle("is-none", outlook === undefined);
     const words = outlook && outlookWords(outlook, { ...line.dataset } as unknown as Sentences);
-    line.textContent = words ?? line.dataset["none"] ?? "";
+    line.textContent = words ?? line.dataset[otherwise] ?? "";
   }
 
   #list(problems: readonly Problem[]): void {

@@ -1,6 +1,8 @@
 /** The search beyond the stretch of a log that the browser holds, and what it says of itself. */
 
+import { language } from "../language.ts";
 import { whenGone } from "./parts.ts";
+import type { Onward } from "./toolbar.ts";
 import type { Way, WholeLog } from "./whole.ts";
 
 export interface BeyondHandlers {
@@ -10,7 +12,7 @@ export interface BeyondHandlers {
   show: (offset: number) => Promise<number>;
 }
 
-export class Beyond {
+export class Beyond implements Onward {
   /** What is said of the search beyond; empty: nothing. */
   words = "";
   /** How many lines of the log have the text, as far as that is known; empty: not asked. */
@@ -66,7 +68,7 @@ export class Beyond {
       const line = offset === undefined || (offset >= start && offset < end) ? undefined : await this.#handlers.show(offset);
       if (signal.aborted) return undefined;
       this.words = line === undefined && offset === undefined ? this.#word("nowhere") : "";
-      this.#count(text, told);
+      if (offset !== undefined) this.#count(text, told);
       return line;
     } catch {
       say(this.#word("unread"));
@@ -82,11 +84,11 @@ export class Beyond {
     this.#counting.abort();
     this.#counted = text;
     const control = (this.#counting = this.#begun());
-    const number = new Intl.NumberFormat();
+    const number = new Intl.NumberFormat(language);
     void this.#whole
       .count(text, control.signal, (lines, share) => {
         const [count, percent] = [number.format(lines), String(Math.floor(share * 100))];
-        this.all = share < 1 ? this.#word("so-far", count).replace("%p", percent) : this.#word("all", count);
+        this.all = share < 1 ? this.#word("so-far", count).replace("%p", percent) : this.#word(lines === 1 ? "all-one" : "all", count);
         if (share >= 1) this.#busy.delete(control);
         told();
       })

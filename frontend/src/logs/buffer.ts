@@ -52,7 +52,7 @@ export class LogBuffer {
     const earlier: Line[] = [];
     const assembler = new LineAssembler((line) => earlier.push(line), from > 0);
     for (const record of records) assembler.push(record);
-    mend(earlier, this.lines);
+    mend(earlier, (stream) => this.lines.find((line) => line.stream === stream));
     this.lines = earlier.concat(this.lines);
     this.start = from;
     this.before = from === 0 ? 0 : undefined;

@@ -197,12 +197,13 @@ export class LineAssembler {
   }
 }
 
-/** `earlier` ends where `later` begins: the lines that the border has cut become one again. */
-export function mend(earlier: Line[], later: readonly Line[]): void {
+/** `earlier` ends where what is held begins, of which `first` gives the first line of a stream: the lines that the
+ * border has cut become one again. */
+export function mend(earlier: Line[], first: (stream: number) => Line | undefined): void {
   for (const stream of new Set(earlier.map((line) => line.stream))) {
     const head = earlier.findLast((line) => line.stream === stream);
-    const tail = later.find((line) => line.stream === stream);
-    if (!head?.open || !tail?.torn) continue;
+    const tail = head?.open ? first(stream) : undefined;
+    if (!head || !tail?.torn) continue;
     tail.spans = [...head.spans, ...tail.spans];
     tail.time = head.time;
     tail.torn = head.torn;

@@ -93,9 +93,10 @@ export class MergedBuffer {
     const lines: Line[] = [];
     const assembler = new LineAssembler((line) => lines.push(line), from > 0);
     for (const record of records) assembler.push(record);
-    const own = (line: Line): boolean => line.task === source.task;
-    const next = this.#held.some(own) ? this.#held : this.lines;
-    mend(lines, next.slice(0, 10_000).filter(own));
+    mend(lines, (stream) => {
+      const own = (line: Line): boolean => line.task === source.task && line.stream === stream;
+      return this.#held.find(own) ?? this.lines.find(own);
+    });
     let order = Number.NEGATIVE_INFINITY;
     for (const line of lines) {
       line.task = source.task;

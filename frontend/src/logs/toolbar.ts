@@ -1,7 +1,6 @@
 /** The buttons over a log: what this browser remembers (times, wrap), follow, and the search. */
 
 import { language } from "../language.ts";
-import type { Beyond } from "./beyond.ts";
 import type { FeedState } from "./feed.ts";
 import { part, remember, remembered } from "./parts.ts";
 import type { LogView } from "./view.ts";
@@ -13,6 +12,20 @@ export interface Searched {
   search(text: string): number[];
 }
 
+/** Searches what is not held here. */
+export interface Onward {
+  /** What is said of it; empty: nothing. */
+  readonly words: string;
+  /** How many lines have the text in all; empty: not known. */
+  readonly all: string;
+  readonly busy: boolean;
+  /** Nothing is searched for any more. */
+  end(): void;
+  /** Answers with the position of a line with `text`; undefined where there is none, or another search has begun.
+   * `told`: there is something new to say. */
+  go(way: Way, text: string, told: () => void): Promise<number | undefined>;
+}
+
 export interface ToolbarHandlers {
   /** Where to search now. */
   lines: () => Searched;
@@ -21,7 +34,7 @@ export interface ToolbarHandlers {
   /** The reader wants to be at the newest line. */
   newest: () => void;
   /** Searches what is not held here; undefined where all of the log is. */
-  beyond?: () => Beyond | undefined;
+  beyond: () => Onward | undefined;
 }
 
 export class Toolbar {
@@ -31,7 +44,9 @@ export class Toolbar {
   #found: number[] = [];
   #searchTimer = 0;
   /** The search beyond that was begun last. */
-  #beyond: Beyond | undefined;
+  #beyond: Onward | undefined;
+  /** Which search beyond is waited for: what an earlier one or one that was stopped still says leads nowhere. */
+  #turn = 0;
 
   constructor(root: HTMLElement, view: LogView, handlers: ToolbarHandlers) {
     this.#root = root;
@@ -68,6 +83,8 @@ export class Toolbar {
   setCount(lines: number): void {
     this.#root.classList.toggle("is-empty", lines === 0);
     part(this.#root, "count").textContent = new Intl.NumberFormat(language).format(lines);
+    const word = part(this.#root, "lines");
+    word.textContent = word.dataset[lines === 1 ? "one" : "many"] ?? "";
   }
 
   /** Lines have come or gone: what was found may stand elsewhere. */
@@ -110,7 +127,7 @@ export class Toolbar {
     input.addEventListener("input", () => {
       this.#view.search = input.value.toLowerCase();
       this.#view.current = -1;
-      this.#beyond?.end();
+      this.#endBeyond();
       this.searchSoon();
     });
     input.addEventListener("keydown", (event) => {
@@ -123,7 +140,7 @@ export class Toolbar {
       }
     });
     part(this.#root, "stop").addEventListener("click", () => {
-      this.#beyond?.end();
+      this.#endBeyond();
       this.#tellFound();
       input.focus();
     });
@@ -151,7 +168,7 @@ export class Toolbar {
   #step(way: Way): void {
     this.#find();
     const { current, search } = this.#view;
-    const beyond = search ? this.#handlers.beyond?.() : undefined;
+    const beyond = search ? this.#handlers.beyond() : undefined;
     const after = this.#found.find((place) => place > current);
     const before = this.#found.findLast((place) => place < current || current < 0);
     const next = (way > 0 ? after : before) ?? (beyond ? undefined : this.#found.at(way > 0 ? 0 : -1));
@@ -161,16 +178,22 @@ export class Toolbar {
   }
 
   /** Where there is no more here, the search goes on in the whole of the log. */
-  async #stepBeyond(beyond: Beyond, way: Way): Promise<void> {
+  async #stepBeyond(beyond: Onward, way: Way): Promise<void> {
     const { search } = this.#view;
+    const turn = (this.#turn += 1);
     this.#beyond = beyond;
     const line = await beyond.go(way, search, () => this.#tellFound());
-    if (this.#view.search !== search) return;
+    if (this.#turn !== turn) return;
     this.#find();
     const near = line === undefined ? this.#found.at(way > 0 ? 0 : -1) : this.#found.find((place) => place >= line);
     const next = near ?? line;
     if (next !== undefined) this.#reveal(next);
     this.#tellFound();
+  }
+
+  #endBeyond(): void {
+    this.#turn += 1;
+    this.#beyond?.end();
   }
 
   #reveal(place: number): void {
@@ -182,7 +205,7 @@ export class Toolbar {
   #tellFound(): void {
     const place = this.#found.indexOf(this.#view.current) + 1;
     const here = this.#view.search ? `${place || "–"} / ${this.#found.length}` : "";
-    const partial = here && this.#handlers.beyond?.() ? (this.#root.dataset["wordHere"] ?? "%s").replace("%s", here) : here;
+    const partial = here && this.#handlers.beyond() ? (this.#root.dataset["wordHere"] ?? "%s").replace("%s", here) : here;
     part(this.#root, "stop").hidden = !this.#view.search || !this.#beyond?.busy;
     const words = [partial, this.#beyond?.words, this.#beyond?.all];
     part(this.#root, "found").textContent = this.#view.search ? words.filter(Boolean).join(" · ") : "";
