@@ -113,18 +113,17 @@ def _largest(nodes: list[Node], role: Role) -> list[tuple[str, int, int]]:
 def _pin_refusals(layout: Layout, job: Job, role: Role) -> Iterator[Refusal]:
     quotas = [layout.quotas[one] for one in layout.pins.get((job.vc, role.pinned_cell or ""), ())]
     if not quotas:
-        yield Refusal(role.name, "pinned_cell", f"team {job.vc} has no pinned cell {role.pinned_cell}")
+        yield Refusal(role.name, "pinned_cell", f"team {job.vc} has no reserved servers {role.pinned_cell}")
     elif job.opportunistic:
-        yield Refusal(role.name, "pinned_cell", "an opportunistic job cannot use a pinned cell")
+        yield Refusal(role.name, "pinned_cell", "an opportunistic job cannot use reserved servers")
     elif role.sku not in (None, layout.leaf_type[quotas[0].chain]):
         kind = layout.leaf_type[quotas[0].chain]
-        sentence = f"role {role.name} asks for {role.sku}; the pinned cell {role.pinned_cell} has {kind}"
+        sentence = f"role {role.name} asks for {role.sku}; the reserved servers {role.pinned_cell} have {kind}"
         yield Refusal(role.name, "sku", sentence)
     elif role.gpus > quotas[0].shape.width:
         most = quotas[0].shape.width
-        yield Refusal(
-            role.name, "gpus", f"role {role.name} asks for {role.gpus} GPUs on one node; the pinned cell has {most}"
-        )
+        sentence = f"role {role.name} asks for {role.gpus} GPUs on one node; the reserved servers have {most}"
+        yield Refusal(role.name, "gpus", sentence)
 
 
 def _share_refusals(idle: Ledger, shape: Shape, job: Job) -> Iterator[Refusal]:

@@ -96,8 +96,7 @@ def class_limit(job: Job, lowest: int, held: int, needed: int, cap: int) -> Reas
         "vc": job.vc, "priority": lowest, "held": held, "needed": needed, "limit": cap,
     }  # fmt: skip
     sentence = (
-        f"jobs of priority {lowest} and above hold {held} of the {cap} GPUs that team {job.vc} allows them; "
-        f"this job needs {needed}"
+        f"jobs of high priority hold {held} of the {cap} GPUs that team {job.vc} allows them; this job needs {needed}"
     )
     return Reason(Code.USER_LIMIT, numbers, sentence)
 

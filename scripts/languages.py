@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 CATALOGUES = ROOT / "portal" / "locale"
 SINGULAR = {"_", "gettext", "gettext_lazy", "gettext_noop"}
 PLURAL = {"ngettext", "ngettext_lazy"}
+MARKING = {"NotFound"}
+"""What is made with a text that it translates itself: literals given to it first are marked by that."""
 _TEXT = r"""u?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _CALL = re.compile(rf"\b(_|gettext|ngettext)\(({_TEXT})(?:, ({_TEXT}))?", re.DOTALL)
 _PLACEHOLDER = re.compile(r"%\(\w+\)[a-z]|%%|%[sd]|\{\w*\}")
@@ -65,6 +67,10 @@ def _in_python(text: str, place: str) -> Iterator[Marked]:
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             continue
+        if node.func.id in MARKING and node.args:
+            for one in ast.walk(node.args[0]):
+                if isinstance(one, ast.Constant) and isinstance(one.value, str):
+                    yield Marked(one.value, None, place)
         count = 1 if node.func.id in SINGULAR else 2 if node.func.id in PLURAL else 0
         texts = [one.value for one in node.args[:count] if isinstance(one, ast.Constant) and isinstance(one.value, str)]
         if any(isinstance(one, ast.JoinedStr) for one in node.args[:count]):

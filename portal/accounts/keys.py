@@ -32,7 +32,9 @@ def _why(none: NoPublicKey) -> str:
     if none.fault is KeyFault.NO_LINE:
         return gettext("one line is wanted, such as ssh-ed25519 AAAA… alice@laptop")
     if none.fault is KeyFault.KIND:
-        return f"keys of the kind {none.kind} are not taken; make one with ssh-keygen -t ed25519"
+        return gettext("keys of the kind %(kind)s are not taken; make one with ssh-keygen -t ed25519") % {
+            "kind": none.kind
+        }
     if none.fault is KeyFault.SHORT:
         return gettext("an RSA key of %(key_size)s bits is too short; %(least_rsa_bits)s are the least") % {
             "key_size": none.bits,

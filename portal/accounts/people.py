@@ -9,6 +9,7 @@ from typing import Any
 from django.contrib.auth.models import Group
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
+from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write, changes_of
 from portal.accounts.models import Audited, ClusterRole, GroupNote, User
@@ -26,14 +27,20 @@ class LastAdministrator(Conflict):
     """Nobody would be left who could make an administrator."""
 
     def __init__(self, username: str) -> None:
-        super().__init__(f"{username} is the last administrator whose account is not disabled; make another one first.")
+        super().__init__(
+            gettext("%(username)s is the last administrator whose account is not disabled; make another one first.")
+            % {"username": username}
+        )
 
 
 class StillNamed(Conflict):
     """Jobs name the account as their owner."""
 
     def __init__(self, username: str) -> None:
-        super().__init__(f"{username} has jobs, whose record stays; disable the account instead of removing it.")
+        super().__init__(
+            gettext("%(username)s has jobs, whose record stays; disable the account instead of removing it.")
+            % {"username": username}
+        )
 
 
 def user_told(user: User) -> dict[str, Any]:
@@ -68,7 +75,7 @@ def user_change(
         row.is_staff = row.is_superuser = row.role == ClusterRole.ADMIN
         row.clean_fields(exclude={"password"})
         if row.uid is not None and (other := User.objects.filter(uid=row.uid).exclude(pk=row.pk).first()):
-            raise NameTaken(f"{other.username} has the uid {row.uid}.")
+            raise NameTaken(gettext("%(username)s has the uid %(uid)s.") % {"username": other.username, "uid": row.uid})
         _save(row, before, now, actor)
         if groups is not None:
             groups_set(user=row, groups=groups, now=now, actor=actor)
@@ -141,7 +148,11 @@ def groups_named(names: Iterable[str], *, path: str = "groups") -> list[Group]:
     """The groups of these names. Raises Invalid for those that are not there."""
     wanted = list(dict.fromkeys(names))
     found = {group.name: group for group in Group.objects.filter(name__in=wanted)}
-    missing = [Fault(path, f"there is no group {name}", "unknown") for name in wanted if name not in found]
+    missing = [
+        Fault(path, gettext("there is no group %(name)s") % {"name": name}, "unknown")
+        for name in wanted
+        if name not in found
+    ]
     if missing:
         raise Invalid(missing)
     return [found[name] for name in wanted]
@@ -154,7 +165,7 @@ def group_store(*, name: str, description: str = "") -> Group:
     """A group without members; who calls it tells the audit log. Raises Conflict where the name is taken."""
     row, made = Group.objects.get_or_create(name=name)
     if not made:
-        raise Conflict(f"There is a group named {name} already.")
+        raise Conflict(gettext("There is a group named %(name)s already.") % {"name": name})
     GroupNote.objects.create(group=row, description=description)
     return row
 

@@ -20,6 +20,7 @@ from django.utils.translation import gettext
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, ClusterRole, Scope, Token, User
 from portal.common.errors import Conflict, Denied
+from portal.common.sentences import sentence
 from portal.common.throttles import Rate, RateLimit
 
 TOKEN_MARK = "berth_"  # what a token begins with, so that a leaked one is recognised
@@ -151,7 +152,7 @@ def user_draft(
     )  # fmt: skip
     reasons: dict[str, list[ValidationError]] = {}
     if username in RESERVED:
-        reasons["username"] = [ValidationError("This name is reserved.", code="reserved")]
+        reasons["username"] = [ValidationError(gettext("This name is reserved."), code="reserved")]
     try:
         user.clean_fields(exclude={"password"})
     except ValidationError as error:
@@ -169,7 +170,7 @@ def user_draft(
 def user_store(*, user: User, now: datetime, actor: str = "") -> User:
     """Store a draft, whose password was set. Raises NameTaken."""
     if taken := next(iter(users_taken(users=[user])), None):
-        raise NameTaken(f"{taken.message[0].upper()}{taken.message[1:]}.")
+        raise NameTaken(sentence(taken.message))
     try:
         with transaction.atomic():
             user.save(force_insert=True)
@@ -201,9 +202,9 @@ def users_taken(*, users: Sequence[User]) -> list[Taken]:
     uids = [user.uid for user in users if user.uid is not None]
     numbered = dict(User.objects.filter(uid__in=uids).values_list("uid", "username")) if uids else {}
     return [
-        *(Taken(user, "username", f"there is a user {user.username} already")
+        *(Taken(user, "username", gettext("there is a user %(name)s already") % {"name": user.username})
           for user in users if user.username in named),
-        *(Taken(user, "uid", f"{numbered[user.uid]} has the uid {user.uid}")
+        *(Taken(user, "uid", gettext("%(name)s has the uid %(uid)s") % {"name": numbered[user.uid], "uid": user.uid})
           for user in users if user.uid in numbered and numbered[user.uid] != user.username),
     ]  # fmt: skip
 

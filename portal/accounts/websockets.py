@@ -14,11 +14,13 @@ from django.conf import settings
 from django.http.cookie import parse_cookie
 from django.http.request import split_domain_port, validate_host
 from django.utils import timezone
+from django.utils.translation import activate, gettext_noop
 
 from portal.accounts.models import Scope as TokenScope
 from portal.accounts.models import Token, User
 from portal.accounts.selectors import session_user, token_valid
 from portal.common.errors import TooManyAtOnce
+from portal.common.languages import socket_language
 from portal.common.origin import origin_socket
 from portal.common.shares import Seat, Share
 
@@ -32,7 +34,9 @@ CLOSED_NOT_VISIBLE = 4404
 CLOSED_TOO_MANY = 4429
 SOCKETS = Share(
     each=lambda: settings.SOCKETS_PER_USER,
-    own="You have too many live views open at once (the most is %(most)s). Close some of them, then try again.",
+    own=gettext_noop(
+        "You have too many live views open at once (the most is %(most)s). Close some of them, then try again."
+    ),
 )
 """What one user's open websockets weigh in this process."""
 
@@ -139,6 +143,7 @@ class SignedInConsumer(AsyncWebsocketConsumer):
             await self.agree()
             await self.close(CLOSED_NOT_SIGNED_IN)
             return
+        self._speak(user)
         try:
             self._seat = SOCKETS.take(user.pk, self.weight)
         except TooManyAtOnce as refused:
@@ -149,6 +154,15 @@ class SignedInConsumer(AsyncWebsocketConsumer):
         origin_socket((self.scope.get("client") or ("",))[0])
         await self.opened()
         self._watch = asyncio.create_task(self._watch_credential())
+
+    def _speak(self, user: User) -> None:
+        """A page's socket speaks the language of the page, a program's (by a token) English. It holds for this socket's
+        own task, and for those that it starts."""
+        if isinstance(self.credential, SessionCredential):
+            headers = {name.lower(): value.decode("latin-1") for name, value in self.scope["headers"]}
+            kept = parse_cookie(headers.get(b"cookie", "")).get(settings.LANGUAGE_COOKIE_NAME, "")
+            accepted = headers.get(b"accept-language", "")
+            activate(socket_language(chosen=user.language, kept=kept, accepted=accepted))
 
     async def disconnect(self, code: int) -> None:
         if self._watch is not None:

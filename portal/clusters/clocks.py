@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from django.utils.translation import gettext, gettext_noop
+
 LIMIT_MS = 5_000
 BELIEVED_MS = 1_000
 """A report that was late in coming looks like a clock that is behind: that is believed by so much at a time."""
+
+_AHEAD = gettext_noop(
+    "Its clock is %(seconds)s s ahead of the portal's: times of its tasks and logs are wrong by that, and orders may "
+    "expire on their way."
+)
+_BEHIND = gettext_noop(
+    "Its clock is %(seconds)s s behind the portal's: times of its tasks and logs are wrong by that, and orders may "
+    "expire on their way."
+)
 
 
 def skew_after(*, before_ms: int, sent_ms: int, now_ms: int) -> int:
@@ -14,10 +25,15 @@ def skew_after(*, before_ms: int, sent_ms: int, now_ms: int) -> int:
 
 def clock_fault(skew_ms: int) -> str:
     """What is wrong with a clock that is off by so much, and its cure; empty where it is good enough."""
-    if abs(skew_ms) <= LIMIT_MS:
-        return ""
-    where = "ahead of" if skew_ms > 0 else "behind"
-    return (
-        f"Its clock is {abs(skew_ms) // 1000} s {where} the portal's: times of its tasks and logs are wrong by that, "
-        "and orders may expire on their way. Let chrony or systemd-timesyncd set the clocks of all servers."
-    )
+    return f"{clock_wrong(skew_ms)} {clock_cure()}" if abs(skew_ms) > LIMIT_MS else ""
+
+
+def clock_wrong(skew_ms: int) -> str:
+    """By how much it is off, and what comes of that."""
+    words = gettext(_AHEAD) if skew_ms > 0 else gettext(_BEHIND)
+    return words % {"seconds": abs(skew_ms) // 1000}
+
+
+def clock_cure() -> str:
+    """What to do about it."""
+    return gettext("Let chrony or systemd-timesyncd set the clocks of all servers.")

@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
+from django.utils.translation import gettext
 from rest_framework.exceptions import ValidationError
 
 from portal.clusters.bodies import UserBody
@@ -37,31 +38,38 @@ def table_rows(content: bytes) -> Iterator[ImportRow]:
             raise Invalid(faults)
         for number, cells in enumerate(reader, 1):
             if number > MOST_ROWS:
-                raise Invalid([Fault("", f"at most {MOST_ROWS} rows at a time; send the rest by itself", "too_many")])
+                message = gettext("at most %(most)s rows at a time; send the rest by itself") % {"most": MOST_ROWS}
+                raise Invalid([Fault("", message, "too_many")])
             yield _row(reader.line_num, cells)
     except UnicodeDecodeError as error:
-        raise Invalid([Fault("", f"this is no UTF-8 text (byte {error.start})", "encoding")]) from None
+        message = gettext("this is no UTF-8 text (byte %(byte)s)") % {"byte": error.start}
+        raise Invalid([Fault("", message, "encoding")]) from None
     except csv.Error as error:
-        raise Invalid([Fault("", f"this is no CSV: {error}", "syntax", reader.line_num)]) from None
+        message = gettext("this is no CSV: %(why)s") % {"why": error}
+        raise Invalid([Fault("", message, "syntax", reader.line_num)]) from None
 
 
 def _header_faults(header: list[str]) -> Iterator[Fault]:
     known = ", ".join(COLUMNS)
     for name in dict.fromkeys(header):
         if name not in COLUMNS:
-            yield Fault(name[:100], f"there is no such column; there are: {known}", "unknown", 1)
+            message = gettext("there is no such column; there are: %(known)s") % {"known": known}
+            yield Fault(name[:100], message, "unknown", 1)
         elif header.count(name) > 1:
-            yield Fault(name, "this column is there twice", "twice", 1)
+            yield Fault(name, gettext("this column is there twice"), "twice", 1)
     if "username" not in header:
-        yield Fault("username", f"the first line must name the columns, this one at least; there are: {known}",
-                    "missing", 1)  # fmt: skip
+        message = gettext("the first line must name the columns, this one at least; there are: %(known)s")
+        yield Fault("username", message % {"known": known}, "missing", 1)
 
 
 def _row(line: int, cells: dict[Any, Any]) -> ImportRow:
     more = cells.pop(None, None)
     given = {name: _value(name, text) for name, text in cells.items() if text}
     body = UserBody(data=given)
-    faults = [Fault("", f"{len(more)} cells more than the header has columns", "too_long", line)] if more else []
+    faults = []
+    if more:
+        message = gettext("%(number)s cells more than the header has columns") % {"number": len(more)}
+        faults = [Fault("", message, "too_long", line)]
     try:
         body.is_valid(raise_exception=True)
     except ValidationError as error:

@@ -50,13 +50,16 @@ class Denied(Refused):
 
 
 class NotFound(Refused):
-    """There is no such thing, or none that who asks may see: the two look the same."""
+    """There is no such thing, or none that who asks may see: the two look the same. A ``kind`` that is written here as
+    a literal is marked for translation by that."""
 
     status = 404
     title = gettext_noop("Not found")
 
     def __init__(self, kind: str, key: object = "") -> None:
-        super().__init__(gettext("There is no %(what)s that you may see.") % {"what": f"{kind} {key}".rstrip()})
+        super().__init__(
+            gettext("There is no %(what)s that you may see.") % {"what": f"{gettext(kind)} {key}".rstrip()}
+        )
         self.kind, self.key = kind, str(key)
 
 
@@ -85,7 +88,7 @@ class TooLarge(Refused):
     title = gettext_noop("Too large")
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"At most {limit} bytes are taken.")
+        super().__init__(gettext("At most %(limit)s bytes are taken.") % {"limit": limit})
         self.limit = limit
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import django_filters
 from django.core.exceptions import ValidationError as FormError
 from django.db.models import Model, QuerySet
+from django.utils.translation import gettext_lazy
 from django_filters.fields import IsoDateTimeField
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
@@ -19,7 +20,7 @@ from portal.common.pagination import ORDERING_PARAMETER, order_of, ordering_para
 from portal.common.serializers import FIELDS_PARAMETER, fields_chosen
 from portal.common.shapes import Shape
 
-EMPTY = "Give a value, or leave the filter out."
+EMPTY = gettext_lazy("Give a value, or leave the filter out.")
 
 
 class GivenFilter(django_filters.FilterSet):

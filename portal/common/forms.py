@@ -10,6 +10,7 @@ from django import forms
 from django.http import QueryDict
 
 from portal.common.errors import Invalid, Refused
+from portal.common.sentences import sentence
 
 TEXT = {"class": "form-control"}
 SELECT = {"class": "form-select"}
@@ -24,11 +25,6 @@ def refusal_show(form: forms.Form, refusal: Refused, *, at: str | None = None) -
     for fault in refusal.faults:
         name = re.split(r"[.\[]", fault.path)[0]
         form.add_error(name if name in form.fields else at, sentence(fault.message))
-
-
-def sentence(words: str) -> str:
-    """With a capital at its beginning and a stop at its end."""
-    return f"{words[:1].upper()}{words[1:]}{'' if words.endswith(('.', '!', '?')) else '.'}"
 
 
 def checkbox(label: Any, help_text: Any = "", **more: Any) -> forms.BooleanField:

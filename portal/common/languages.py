@@ -42,7 +42,17 @@ def page_language(request: HttpRequest) -> str:
 
 def asked_language(request: HttpRequest) -> str:
     """The best of what a program asks for by its header; English where it asks for nothing that is there."""
-    for code, _ in parse_accept_lang_header(request.headers.get("Accept-Language", "")):
+    return _best(request.headers.get("Accept-Language", ""))
+
+
+def socket_language(*, chosen: str, kept: str, accepted: str) -> str:
+    """Of a page's websocket, as of the page: what the account says, else what this browser was told (a cookie), else
+    the best of what it asks for (a header)."""
+    return next((one for one in (chosen, kept) if one in CHOICES), "") or _best(accepted)
+
+
+def _best(accepted: str) -> str:
+    for code, _ in parse_accept_lang_header(accepted):
         try:
             return translation.get_supported_language_variant(code)
         except LookupError:

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable
 from threading import Lock
 
+from django.utils.translation import gettext
+
 from portal.common.errors import Busy, TooManyAtOnce
 
 Clock = Callable[[], float]
@@ -38,7 +40,8 @@ class Seat:
 
 class Share:
     """``each``: what one holder may have at once; ``overall``: all of them, None for no bound. ``lasts_s``: how long a
-    seat lasts at most. ``own`` and ``full`` are the sentences for who meets the one or the other."""
+    seat lasts at most. ``own`` and ``full`` are the sentences for who meets the one or the other, marked for
+    translation."""
 
     def __init__(
         self,
@@ -65,9 +68,9 @@ class Share:
             for seat in self._seats:
                 held[seat.holder] += seat.weight
             if held[holder] + weight > self._each():
-                raise TooManyAtOnce(self._own % {"most": self._each()})
+                raise TooManyAtOnce(gettext(self._own) % {"most": self._each()})
             if self._overall is not None and held.total() + weight > self._overall:
-                raise Busy(self._full)
+                raise Busy(gettext(self._full))
             seat = Seat(self, holder, weight, now + self._lasts_s())
             self._seats.add(seat)
         return seat

@@ -10,6 +10,7 @@ from weakref import finalize
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.http import StreamingHttpResponse
+from django.utils.translation import gettext, gettext_noop
 
 from portal.common.errors import Unavailable
 from portal.common.shares import Seat, Share
@@ -18,8 +19,8 @@ DOWNLOADS = Share(
     each=lambda: settings.DOWNLOADS_PER_USER,
     overall=64,
     lasts_s=lambda: settings.DOWNLOAD_HOURS * 3600,
-    own="You have %(most)s downloads under way already. Wait until one of them is through.",
-    full="Too many downloads are under way now. Try again in a while.",
+    own=gettext_noop("You have %(most)s downloads under way already. Wait until one of them is through."),
+    full=gettext_noop("Too many downloads are under way now. Try again in a while."),
 )
 """Each has a thread of its own that waits for what is sent and for who reads it."""
 
@@ -83,7 +84,7 @@ def _until_over(chunks: Iterator[bytes], seat: Seat) -> Iterator[bytes]:
     try:
         for chunk in chunks:
             if seat.over:
-                raise Unavailable("The download took too long and was broken off.")
+                raise Unavailable(gettext("The download took too long and was broken off."))
             yield chunk
     finally:
         if isinstance(chunks, Generator):

@@ -7,6 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from django.utils.translation import gettext
+
 from portal.common.errors import ChangedMeanwhile
 
 LENGTH = 16
@@ -21,4 +23,4 @@ def version_of(values: Mapping[str, Any]) -> str:
 def version_check(values: Mapping[str, Any], seen: str | None) -> None:
     """Raises ChangedMeanwhile where ``seen`` is given and the thing is another by now; the caller holds its row."""
     if seen is not None and seen != version_of(values):
-        raise ChangedMeanwhile("It was changed meanwhile; read it again, and change what is there now.")
+        raise ChangedMeanwhile(gettext("It was changed meanwhile; read it again, and change what is there now."))

@@ -4,11 +4,9 @@ it was written."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from functools import cache
+from django.utils.translation import gettext_noop
 
-from django.utils.translation import get_language, gettext, gettext_noop
+from portal.common.sentences import reworded
 
 _SENTENCES = (
     gettext_noop("must be a path relative to $BERTH_JOB_DIR, or one below the mountPath of a storage, not %(value)s"),
@@ -46,6 +44,21 @@ _SENTENCES = (
     gettext_noop("unknown key; did you mean %(guess)s?"),
     gettext_noop("unknown key; known here: %(known)s"),
     gettext_noop("not valid YAML: %(why)s"),
+    gettext_noop("the file has %(size)s; at most %(most)s bytes are accepted"),
+    gettext_noop("contains the control character %(name)s; remove it"),
+    gettext_noop("declares tags of its own with %%TAG; remove the declaration"),
+    gettext_noop("is not UTF-8 text (byte %(byte)s); save it as UTF-8"),
+    gettext_noop("must be a mapping of keys such as `name:` and `taskRoles:`"),
+    gettext_noop("holds a second document; give one job per file"),
+    gettext_noop("is empty"),
+    gettext_noop("is nested deeper than %(most)s levels"),
+    gettext_noop("the tag %(tag)s is not accepted; only !!str, !!int, !!float, !!bool, !!null are"),
+    gettext_noop("`<<` must name a mapping or a list of mappings"),
+    gettext_noop("has a key that is not a plain word"),
+    gettext_noop("has more than %(most)s anchors; write the values out"),
+    gettext_noop("*%(name)s names nothing that is complete before it"),
+    gettext_noop("holds more than %(most)s values, aliases counted as what they stand for"),
+    gettext_noop("holds more than %(most)s characters, aliases counted as what they stand for"),
     gettext_noop("the key %(key)s stands twice in one mapping; keep one of them"),
     gettext_noop("a second %(what)s is named %(name)s; give it another name"),
     gettext_noop("no %(what)s is named %(name)s; there is none"),
@@ -54,7 +67,7 @@ _SENTENCES = (
     gettext_noop("no SKU is named %(sku)s; known: %(known)s"),
     gettext_noop("is masked; give the password again, or name one of your stored secrets"),
     gettext_noop("skuType %(sku)s and pinnedCellId %(cell)s exclude each other; remove one of them"),
-    gettext_noop("affinity group %(group)s asks for another SKU or pinned cell than in role %(role)s"),
+    gettext_noop("affinity group %(group)s asks for another SKU or other reserved servers than in role %(role)s"),
     gettext_noop("every command is blank; give at least one to run"),
     gettext_noop("the roles have %(total)s tasks together; at most %(most)s are accepted"),
     gettext_noop("are longer than %(most)s characters with their parameters filled in"),
@@ -79,13 +92,14 @@ _SENTENCES = (
     gettext_noop(
         "asks for %(asked)s GPUs at once; jobs of class %(class)s and above may hold %(most)s in %(vc)s together"
     ),
-    gettext_noop("%(vc)s has no pinned cell %(cell)s; it has: %(known)s"),
+    gettext_noop("%(vc)s has no reserved servers %(cell)s; it has: %(known)s"),
     gettext_noop("you have no right to jobs in %(vc)s that are not preempted; ask an administrator"),
     gettext_noop(
         "you may hold %(right)s GPUs in %(vc)s without preemption until %(day)s; your jobs there ask for %(used)s, "
         "this one for %(asked)s"
     ),
     gettext_noop("the job refers to <%% $secrets.%(name)s %%>; give it under secrets, or store it"),
+    gettext_noop("%(vc)s has no storage %(name)s any more; it has: %(known)s"),
     gettext_noop("%(vc)s has no storage %(name)s; it has: %(known)s"),
     gettext_noop("%(image)s is not among the images that %(vc)s may run: %(patterns)s"),
     gettext_noop(
@@ -94,6 +108,7 @@ _SENTENCES = (
     ),
     gettext_noop("there is no node %(name)s"),
     gettext_noop("there is no job %(job)s that you may see"),
+    gettext_noop("the code %(code)s is gone: upload it again"),
     gettext_noop(
         "there is no code %(code)s that you may use; upload its folder again: berth submit --code DIR, or POST "
         "/api/v1/code"
@@ -109,6 +124,12 @@ _SENTENCES = (
 """The first that fits counts. At the head stand those of the schemas' own (``x-says``), at the end those of hints."""
 _PARTS = (
     gettext_noop('the text "%(text)s"'),
+    gettext_noop("Critical (crit)"),
+    gettext_noop("Production (prod)"),
+    gettext_noop("Test (test)"),
+    gettext_noop("Opportunistic (oppo)"),
+    gettext_noop("%(number)s characters"),
+    gettext_noop("%(number)s bytes"),
     gettext_noop("%(count)s CPU core"),
     gettext_noop("%(count)s CPU cores"),
     gettext_noop("%(count)s MB of memory"),
@@ -127,25 +148,8 @@ _PARTS = (
     gettext_noop("prerequisite"),
 )
 """What stands in them in words as well."""
-_HOLE = re.compile(r"%\((\w+)\)s")
 
 
 def problem_words(message: str) -> str:
     """The sentence in the reader's language."""
-    return message if get_language() == "en" else reworded(message, _SENTENCES)
-
-
-def reworded(text: str, forms: Iterable[str]) -> str:
-    """The text by the first of these forms that it has; else as it is."""
-    for form in forms:
-        if found := _pattern(form).fullmatch(text):
-            return gettext(form) % {name: reworded(value, _PARTS) for name, value in found.groupdict().items()}
-    return text
-
-
-@cache
-def _pattern(form: str) -> re.Pattern[str]:
-    parts = _HOLE.split(form)
-    written = [re.escape(part.replace("%%", "%")) for part in parts[::2]]
-    holes = [f"(?P<{name}>.+?)" for name in parts[1::2]]
-    return re.compile("".join(text + hole for text, hole in zip(written, [*holes, ""], strict=True)), re.DOTALL)
+    return reworded(message, _SENTENCES, _PARTS)

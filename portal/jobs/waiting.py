@@ -9,9 +9,9 @@ from typing import Any
 
 from django.utils.translation import get_language, gettext, gettext_noop
 
+from portal.common.sentences import reworded
 from portal.common.templatetags.frontend import cores, memory
 from portal.jobs.models import Job
-from portal.jobs.problem_words import reworded
 
 Numbers = Mapping[str, Any]
 
@@ -28,7 +28,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
         "%(user)s holds %(held)s of the %(limit)s %(sku)s that one user of team %(vc)s may; this job needs %(needed)s"
     )),
     ("user_limit", gettext_noop(
-        "jobs of priority %(priority)s and above hold %(held)s of the %(limit)s GPUs that team %(vc)s allows them; "
+        "jobs of high priority hold %(held)s of the %(limit)s GPUs that team %(vc)s allows them; "
         "this job needs %(needed)s"
     )),
     ("order", gettext_noop(

@@ -17,6 +17,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from urllib.parse import SplitResult, urlsplit
 
 import httpx
+from django.utils.translation import gettext
 
 from portal.common.errors import Fault
 
@@ -40,16 +41,17 @@ def url_faults(url: str, allowed: Collection[Network]) -> Iterator[Fault]:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
     except ValueError:
-        yield Fault("url", "This is no address of the form https://host/path.", "invalid")
+        yield Fault("url", gettext("This is no address of the form https://host/path."), "invalid")
         return
     if parts.scheme not in PORTS or not host or port == 0 or not re.fullmatch(r"[\x21-\x7e]+", url):
-        yield Fault("url", "Must be https://host/path, in plain ASCII (a host's name as xn--…).", "invalid")
+        yield Fault("url", gettext("Must be https://host/path, in plain ASCII (a host's name as xn--…)."), "invalid")
     elif parts.username is not None or parts.password is not None:
-        yield Fault("url", "No user or password here: the receiver knows us by the signature.", "invalid")
+        yield Fault("url", gettext("No user or password here: the receiver knows us by the signature."), "invalid")
     elif parts.fragment:
-        yield Fault("url", "What follows a # is never sent; leave it out.", "invalid")
+        yield Fault("url", gettext("What follows a # is never sent; leave it out."), "invalid")
     elif (address := _literal(host)) is not None and not address_good(address, allowed):
-        yield Fault("url", f"{address} is no address of the internet, and not in BERTH_WEBHOOK_ALLOW.", "invalid")
+        message = gettext("%(address)s is no address of the internet, and not in BERTH_WEBHOOK_ALLOW.")
+        yield Fault("url", message % {"address": address}, "invalid")
 
 
 def _literal(host: str) -> Address | None:

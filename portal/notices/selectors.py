@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django.db.models import Count, QuerySet
+from django.utils.translation import gettext
 
 from portal.accounts.models import User
 from portal.accounts.rights import Action, allowed_everywhere
@@ -28,7 +29,7 @@ def webhook_right(*, user: User, action: Action) -> None:
     if not allowed_everywhere(user, Action.WEBHOOK_READ):
         raise NotFound("webhook")
     if not allowed_everywhere(user, action):
-        raise Denied("The webhook is for administrators; auditors may read it.")
+        raise Denied(gettext("The webhook is for administrators; auditors may read it."))
 
 
 def webhook_get(*, user: User) -> Webhook:

@@ -8,8 +8,11 @@ import pytest
 from django.conf import settings
 from django.utils import translation
 
-from portal.accounts.models import Audited, AuditEntry
+from portal.accounts.models import Audited, AuditEntry, ClusterRole
 from portal.accounts.services import language_set
+from portal.clusters.doomed import DoomedCells, doomed_keep
+from portal.clusters.models import Gpu, Node
+from portal.clusters.services import storage_create
 from scripts.languages import catalogues, problems
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
@@ -85,3 +88,47 @@ def test_the_pages_come_in_chinese_and_what_they_store_stays_english() -> None:
     browser.send(f"/jobs/{job.pk}/stop")
     job.refresh_from_db()
     assert job.end_message.isascii()
+
+
+@pytest.mark.django_db
+def test_what_is_refused_on_a_page_is_told_in_chinese() -> None:
+    world, root = World(), person("root", ClusterRole.ADMIN)
+    world.node("gpu01", gpus=1)
+    language_set(user=root, language="zh-hans", now=world.now)
+    job = world.submit()
+    browser = Browser(root)
+    taken = browser.send("/new-user", username=world.user.username, role="user", password="", uid="")
+    assert f"已有用户 {world.user.username}。" in taken.text
+    again = browser.send("/new-virtual-cluster", name=world.vc.name, description="")
+    assert f"已有名为 {world.vc.name} 的虚拟集群" in again.text
+    storage = browser.send("/new-storage", name="data", kind="path", root="/etc/data", export="")
+    assert "/etc/data 属于系统" in storage.text
+    table = browser.send("/users/import", table="username,colour\nalice,red\n")
+    assert "没有这一列" in table.text
+    gone = browser.get(f"/jobs/{job.pk + 1}")
+    assert (gone.status, f"作业 {job.pk + 1}" in gone.text) == (404, True)
+    denied = Browser(person("charlie")).get("/alerts", accept_language=CHINESE)
+    assert (denied.status, "页面" in denied.text) == (404, True)
+
+
+@pytest.mark.django_db
+def test_alerts_are_told_in_chinese_to_who_reads_chinese_and_in_english_to_programs() -> None:
+    world, root = World(), person("root", ClusterRole.ADMIN)
+    for name in ("gpu01", "gpu02"):
+        world.node(name, gpus=1)
+    lost = "No report since 12:00:00; given up after 60 s."
+    Node.objects.filter(name="gpu01").update(health="lost", health_reason=lost)
+    Node.objects.filter(name="gpu02").update(clock_skew_ms=90_000)
+    Gpu.objects.filter(node__name="gpu02").update(present=False)
+    storage_create(name="data", root="/mnt/data", vcs=[world.vc], now=world.now, actor="root")
+    doomed_keep({world.vc.name: [DoomedCells("A100", "A100", 1)]})
+    page = Browser(root).get("/alerts", accept_language=CHINESE)
+    for told in (
+        "自 12:00:00 起没有上报；60 秒后视为失联", "systemctl status berth-node", "其时钟比门户快 90 秒", "已不存在",
+        "没有健康的节点提供它", "配额有风险：如果现在需要，其中 1 x A100", "没有调度器在工作",
+    ):  # fmt: skip
+        assert told in page.text
+    for alert in Api(root).get("alerts"):
+        assert (alert["message"] + alert["advice"] + alert["name"]).isascii()
+        if alert["code"] != "disk_low":
+            assert alert["message"] not in page.text

@@ -67,7 +67,7 @@ CAPS: dict[str, tuple[dict[str, Any], str, int, str]] = {
     "a part of the quota": ({"user_factor": 0.5}, "test", 5, "asks for 5 GPUs at once; one user may hold 4 in vision"),
     "a class": (
         {"class_gpus": 2}, "prod", 3,
-        "asks for 3 GPUs at once; jobs of class prod and above may hold 2 in vision together",
+        "asks for 3 GPUs at once; jobs of class Production (prod) and above may hold 2 in vision together",
     ),
 }  # fmt: skip
 
@@ -94,7 +94,7 @@ def test_times_have_an_administrators_cap(world: World, key: str, most: int) -> 
 def test_a_pinned_cell_is_one_of_the_teams_own(world: World) -> None:
     extras = {"hivedScheduler": {"taskRoles": {"worker": {"pinnedCellId": "corner"}}}}
     assert refused(world, job_file(extras=extras)) == {
-        "extras.hivedScheduler.taskRoles.worker.pinnedCellId": "vision has no pinned cell corner; it has: none"
+        "extras.hivedScheduler.taskRoles.worker.pinnedCellId": "vision has no reserved servers corner; it has: none"
     }
 
 

@@ -68,7 +68,7 @@ REFUSED: dict[str, tuple[Job, str, str]] = {
         "the job asks for a task twice",
     ),
     "a pinned cell, which nobody has": (
-        job("j", replace(role(), pinned_cell="rack1")), "pinned_cell", "team vision has no pinned cell rack1",
+        job("j", replace(role(), pinned_cell="rack1")), "pinned_cell", "team vision has no reserved servers rack1",
     ),
     "tasks that no role has": (
         job("j")._replace(wanted=(TaskRef("worker", 1),)), "wanted",
@@ -110,11 +110,11 @@ PINS: dict[str, tuple[Job, list[tuple[str, str]]]] = {
     "a pinned cell with its SKU named": (job("j", replace(role(), pinned_cell="mine")), []),
     "a pinned cell of another SKU": (
         job("j", replace(role(sku="H100"), pinned_cell="mine")),
-        [("sku", "role worker asks for H100; the pinned cell mine has A100")],
+        [("sku", "role worker asks for H100; the reserved servers mine have A100")],
     ),
     "more than a pinned cell has": (
         job("j", replace(role(gpus=5), pinned_cell="mine")),
-        [("gpus", "role worker asks for 5 GPUs on one node; the pinned cell has 4")],
+        [("gpus", "role worker asks for 5 GPUs on one node; the reserved servers have 4")],
     ),
     "equal tasks of which only some name the pinned cell": (
         job("j", replace(role("x", gpus=4, sku=None), pinned_cell="mine"), role("y", gpus=4), gang=False),
@@ -122,7 +122,7 @@ PINS: dict[str, tuple[Job, list[tuple[str, str]]]] = {
     ),
     "a pinned cell for an opportunistic job": (
         job("j", replace(role(), pinned_cell="mine"), priority=-1),
-        [("pinned_cell", "an opportunistic job cannot use a pinned cell")],
+        [("pinned_cell", "an opportunistic job cannot use reserved servers")],
     ),
 }  # fmt: skip
 

@@ -147,7 +147,7 @@ CASES = {
         with_rules(cluster(node("gpu01"), vision=4), vision=Rules(class_priority=100, class_gpus=2)),
         (job("b", role(gpus=2), priority=200, user="bob"),), job("j", priority=100), Code.USER_LIMIT,
         {"priority": 100, "held": 2, "limit": 2, "needed": 1},
-        "jobs of priority 100 and above hold 2 of the 2 GPUs that team vision allows them; this job needs 1",
+        "jobs of high priority hold 2 of the 2 GPUs that team vision allows them; this job needs 1",
     ),
     "a team that owns nothing": Case(
         cluster(node("gpu01"), vision=4, guests=0), (), job("j", role(sku=None), vc="guests"), Code.QUOTA,

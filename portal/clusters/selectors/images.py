@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from django.db.models import Q, QuerySet
+from django.utils.translation import gettext
 
 from portal.accounts.models import User
 from portal.accounts.rights import ALLOWED, Action, allowed_everywhere
@@ -39,7 +40,7 @@ def image_rules(*, user: User) -> QuerySet[ImageRule]:
 def image_right(*, user: User) -> None:
     """Raises Denied unless the user may say which images run."""
     if not allowed_everywhere(user, Action.IMAGES_SET):
-        raise Denied("Only an administrator may say which images run.")
+        raise Denied(gettext("Only an administrator may say which images run."))
 
 
 def image_rule_to_remove(*, user: User, rule_id: int) -> ImageRule:

@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast
+from django.utils.translation import gettext
 
 from portal.accounts.models import User
 from portal.clusters.clocks import clock_fault
+from portal.clusters.health_words import health_words
 from portal.clusters.models import CellType, Gpu, Node, UpperCell
 from portal.clusters.selectors.hardware import slots_of
 from portal.clusters.selectors.holders import Held, gpus_held
@@ -56,7 +58,7 @@ class GpuSpot(NamedTuple):
     @property
     def fault(self) -> str:
         """What is wrong with the GPU itself."""
-        return self.gpu.fault or ("" if self.gpu.present else "it is not reported any more")
+        return health_words(self.gpu.fault) or ("" if self.gpu.present else gettext("it is not reported any more"))
 
 
 class NodeFacts(NamedTuple):
@@ -84,7 +86,7 @@ class NodeFacts(NamedTuple):
     def why(self) -> str:
         """Why it is so, as far as somebody said."""
         said = [self.intent_reason] if self.intent != NodeIntent.OPEN else []
-        return " ".join(filter(None, [self.health_reason, *said, self.clock]))
+        return " ".join(filter(None, [health_words(self.health_reason), *said, self.clock]))
 
 
 class NodeSpot(NamedTuple):

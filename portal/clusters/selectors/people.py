@@ -9,6 +9,7 @@ from typing import Any
 
 from django.contrib.auth.models import Group
 from django.db.models import Count, Q, QuerySet
+from django.utils.translation import gettext, gettext_noop
 
 from portal.accounts.models import User
 from portal.accounts.people import group_description
@@ -20,8 +21,8 @@ from portal.common.errors import Denied, NotFound
 from portal.common.prepared import Among, Prepared
 
 _REFUSALS = {
-    Action.USER_MANAGE: "Only an administrator may make, change and remove accounts.",
-    Action.GROUP_MANAGE: "Only an administrator may make, change and remove groups.",
+    Action.USER_MANAGE: gettext_noop("Only an administrator may make, change and remove accounts."),
+    Action.GROUP_MANAGE: gettext_noop("Only an administrator may make, change and remove groups."),
 }
 
 
@@ -45,7 +46,7 @@ class Person:
 def manage_right(*, user: User, action: Action) -> None:
     """Raises Denied unless the user may manage accounts, or groups."""
     if not allowed_everywhere(user, action):
-        raise Denied(_REFUSALS[action])
+        raise Denied(gettext(_REFUSALS[action]))
 
 
 def user_restrict(*, user: User) -> QuerySet[User]:

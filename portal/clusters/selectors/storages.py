@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
+from django.utils.translation import gettext
 
 from portal.accounts.models import User
 from portal.accounts.rights import Action, allowed_everywhere
@@ -52,7 +53,7 @@ def storage_get(*, user: User, name: str) -> Storage:
 def storage_right(*, user: User) -> None:
     """Raises Denied unless the user may make and change storages."""
     if not allowed_everywhere(user, Action.STORAGE_MANAGE):
-        raise Denied("Only an administrator may make, change and remove storages.")
+        raise Denied(gettext("Only an administrator may make, change and remove storages."))
 
 
 def storage_to_manage(*, user: User, name: str) -> Storage:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.db.models import Q, QuerySet
+from django.utils.translation import gettext, gettext_noop
 
 from portal.accounts.models import User
 from portal.accounts.rights import ALLOWED, Action, Relation, allowed_everywhere
@@ -15,18 +16,22 @@ from portal.common.errors import Denied, NotFound
 from portal.common.prepared import Prepared, Slot
 
 _VC_REFUSALS = {
-    Action.VC_CAP: "Only a lead of the virtual cluster or an administrator may change this.",
-    Action.VC_MEMBERS: "Only a lead of the virtual cluster or an administrator may change who is in it.",
-    Action.VC_CONFIGURE: "Only an administrator may change this.",
-    Action.VC_MAKE: "Only an administrator may make and remove virtual clusters.",
-    Action.TEMPLATE_WRITE: "Only a lead of the virtual cluster or an administrator may write its templates.",
-    Action.IDLE_SET: "Only an administrator may set what becomes of jobs whose GPUs do nothing.",
-    Action.IDLE_EXEMPT: "Only a lead of the virtual cluster or an administrator may except its jobs.",
-    Action.VC_SECRETS_SET: "Only a lead of the virtual cluster or an administrator may store secrets for it.",
+    Action.VC_CAP: gettext_noop("Only a lead of the virtual cluster or an administrator may change this."),
+    Action.VC_MEMBERS: gettext_noop("Only a lead of the virtual cluster or an administrator may change who is in it."),
+    Action.VC_CONFIGURE: gettext_noop("Only an administrator may change this."),
+    Action.VC_MAKE: gettext_noop("Only an administrator may make and remove virtual clusters."),
+    Action.TEMPLATE_WRITE: gettext_noop(
+        "Only a lead of the virtual cluster or an administrator may write its templates."
+    ),
+    Action.IDLE_SET: gettext_noop("Only an administrator may set what becomes of jobs whose GPUs do nothing."),
+    Action.IDLE_EXEMPT: gettext_noop("Only a lead of the virtual cluster or an administrator may except its jobs."),
+    Action.VC_SECRETS_SET: gettext_noop(
+        "Only a lead of the virtual cluster or an administrator may store secrets for it."
+    ),
 }
 _UNSEEN = {
-    Action.VC_SECRETS_LIST: "list of secrets of virtual cluster",
-    Action.IDLE_READ: "idle policy of virtual cluster",
+    Action.VC_SECRETS_LIST: gettext_noop("list of secrets of virtual cluster"),
+    Action.IDLE_READ: gettext_noop("idle policy of virtual cluster"),
 }
 """What of a virtual cluster not everybody sees who sees that it is there."""
 _ROLES = {Relation.LEAD: VcRole.LEAD, Relation.MEMBER: VcRole.MEMBER}
@@ -88,14 +93,14 @@ def vc_with_right(*, user: User, name: str, action: Action) -> VirtualCluster:
     if not may(user=user, vc=vc, action=action):
         if action in _UNSEEN:
             raise NotFound(_UNSEEN[action], name)
-        raise Denied(_VC_REFUSALS[action])
+        raise Denied(gettext(_VC_REFUSALS[action]))
     return vc
 
 
 def vc_make_right(*, user: User) -> None:
     """Raises Denied unless the user may make virtual clusters."""
     if not allowed_everywhere(user, Action.VC_MAKE):
-        raise Denied(_VC_REFUSALS[Action.VC_MAKE])
+        raise Denied(gettext(_VC_REFUSALS[Action.VC_MAKE]))
 
 
 def configuration_right(*, user: User) -> None:
@@ -107,7 +112,7 @@ def configuration_right(*, user: User) -> None:
 def cluster_right(*, user: User) -> None:
     """Raises Denied unless the user may change cells and quotas."""
     if not allowed_everywhere(user, Action.CLUSTER_CONFIGURE):
-        raise Denied("Only an administrator may read and change the cluster's configuration and the quotas.")
+        raise Denied(gettext("Only an administrator may read and change the cluster's configuration and the quotas."))
 
 
 def _roles_of() -> QuerySet[Membership, tuple[int, str]]:
@@ -147,7 +152,7 @@ def node_with_right(*, user: User, name: str, action: Action) -> Node:
     """The node, to do ``action`` to it. NotFound when the user may not even see it, Denied when not more than that."""
     node = node_get(user=user, name=name)
     if not allowed_everywhere(user, action):
-        raise Denied("Only an administrator may change what is wanted of a node, and remove it.")
+        raise Denied(gettext("Only an administrator may change what is wanted of a node, and remove it."))
     return node
 
 

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db.models import Count
+from django.utils.translation import gettext
 
 import scheduling
 from portal.accounts.audit import audit_write
@@ -93,7 +94,10 @@ def _name_faults(found: scheduling.Cluster) -> Iterator[Fault]:
     ]
     for path, name, length in places:
         if len(name) > length or not re.search(NAME_RULE, name):
-            message = f"{name[:80]} is no name: letters, digits, dot, dash and underscore, at most {length}"
+            message = gettext("%(name)s is no name: letters, digits, dot, dash and underscore, at most %(length)s") % {
+                "name": name[:80],
+                "length": length,
+            }
             yield Fault(path, message, "name")
     chains: dict[str, list[str]] = defaultdict(list)
     for node in found.nodes:
@@ -101,8 +105,11 @@ def _name_faults(found: scheduling.Cluster) -> Iterator[Fault]:
     for node in found.nodes:
         if "@" in node.id:
             machine = config.machine(node)
-            named = " and ".join(sorted(chains[machine]))
-            message = f"{machine} stands in the chains {named}; here a machine stands in one"
+            named = gettext(" and ").join(sorted(chains[machine]))
+            message = gettext("%(machine)s stands in the chains %(named)s; here a machine stands in one") % {
+                "machine": machine,
+                "named": named,
+            }
             yield Fault(f"physicalCluster.physicalCells.{node.id}", message, "several_chains")
 
 
@@ -120,10 +127,20 @@ def _node_faults(found: scheduling.Cluster) -> Iterator[Fault]:
         places = {leaf.index for leaf in node.leaves}
         for gpu in gpus[node.id]:
             if gpu.pk in held and _place(gpu) not in places:
-                yield Fault(path, f"GPU {_place(gpu)} of {node.id} is in use and has no cell", "in_use")
+                yield Fault(
+                    path,
+                    gettext("GPU %(index)s of %(node)s is in use and has no cell")
+                    % {"index": _place(gpu), "node": node.id},
+                    "in_use",
+                )
         wrong = {gpu.model for gpu in gpus[node.id] if gpu.present} - {models.get(node.cell_type)}
         if wrong and node.cell_type in models:
-            message = f"{node.id} has {', '.join(sorted(wrong))}; {node.cell_type} is {models[node.cell_type]}"
+            message = gettext("%(node)s has %(wrong)s; %(cell_type)s is %(model)s") % {
+                "node": node.id,
+                "wrong": ", ".join(sorted(wrong)),
+                "cell_type": node.cell_type,
+                "model": models[node.cell_type],
+            }
             yield Fault(path, message, "model")
 
 

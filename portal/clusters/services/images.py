@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import transaction
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_noop
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
@@ -14,7 +14,7 @@ from portal.common.errors import Conflict
 
 MOST_RULES = 500
 """Of one virtual cluster, or of the whole cluster."""
-EVERYWHERE = "the cluster"
+EVERYWHERE = gettext_noop("the cluster")
 
 
 def image_rule_add(
@@ -33,7 +33,10 @@ def image_rule_add(
             vc=vc, pattern=pattern, defaults={"note": note, "created_at": now}
         )  # fmt: skip
         if not made:
-            raise Conflict(f"{pattern} is among the images of {vc.name if vc else EVERYWHERE} already.")
+            whose = vc.name if vc else gettext(EVERYWHERE)
+            raise Conflict(
+                gettext("%(pattern)s is among the images of %(whose)s already.") % {"pattern": pattern, "whose": whose}
+            )
         _audit(row, actor, now, after={"pattern": pattern, "note": note})
     return row
 

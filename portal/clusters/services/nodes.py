@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from django.db import transaction
+from django.utils.translation import gettext
 from nacl.encoding import Base64Encoder
 from nacl.signing import VerifyKey
 
@@ -40,7 +41,10 @@ def node_add(*, name: str, public_key: str, now: datetime, actor: str = "") -> N
         # A node that a configuration named beforehand has no key yet.
         first = not made and Node.objects.filter(pk=node.pk, public_key="").update(public_key=public_key)
         if not (made or first) and node.public_key != public_key:
-            raise Conflict(f"A node named {name} is registered with another key. Remove it first, or choose a name.")
+            raise Conflict(
+                gettext("A node named %(name)s is registered with another key. Remove it first, or choose a name.")
+                % {"name": name}
+            )
         if made or first:
             node_event(node=node, code="joined", message=f"Node {name} was registered.", now=now, actor=actor)
             audit_write(Audited.NODE_ADD, actor=actor, target=name, now=now, after={"public_key": public_key})
@@ -49,12 +53,14 @@ def node_add(*, name: str, public_key: str, now: datetime, actor: str = "") -> N
 
 def _joining_faults(name: str, public_key: str) -> Iterator[Fault]:
     if not NODE_NAME.fullmatch(name):
-        message = "A node's name has at most 64 letters, digits, dots, dashes and underscores, a letter or digit first."
+        message = gettext(
+            "A node's name has at most 64 letters, digits, dots, dashes and underscores, a letter or digit first."
+        )
         yield Fault("name", message, "invalid")
     try:
         VerifyKey(public_key.encode(), Base64Encoder)
     except (ValueError, TypeError):
-        yield Fault("public_key", "This is no key; `python -m nodes key` prints it on the server.", "invalid")
+        yield Fault("public_key", gettext("This is no key; `python -m nodes key` prints it on the server."), "invalid")
 
 
 def node_set_intent(*, node: Node, intent: str, reason: str, actor: str, now: datetime) -> Node:
@@ -65,7 +71,10 @@ def node_set_intent(*, node: Node, intent: str, reason: str, actor: str, now: da
         moved = rows.update(intent=intent, intent_reason=reason)
         node.refresh_from_db()
         if not moved and node.intent != intent:
-            raise Conflict(f"Node {node.name} is {node.intent}; it cannot become {intent}.")
+            raise Conflict(
+                gettext("Node %(node)s is %(intent)s; it cannot become %(wanted)s.")
+                % {"node": node.name, "intent": node.intent, "wanted": intent}
+            )
         if moved:
             words = f"Node {node.name} is {intent}" + (f": {reason}" if reason else ".")
             there = {"tasks": _tasks_there(node)} if intent == NodeIntent.DRAINING else {}

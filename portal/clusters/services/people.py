@@ -46,7 +46,11 @@ def vcs_named(names: Iterable[str], *, path: str = "virtual_clusters") -> list[V
     """The virtual clusters of these names. Raises Invalid for those that are not there."""
     wanted = list(dict.fromkeys(names))
     found = {vc.name: vc for vc in VirtualCluster.objects.filter(name__in=wanted)}
-    missing = [Fault(path, f"there is no virtual cluster {name}", "unknown") for name in wanted if name not in found]
+    missing = [
+        Fault(path, gettext("there is no virtual cluster %(name)s") % {"name": name}, "unknown")
+        for name in wanted
+        if name not in found
+    ]
     if missing:
         raise Invalid(missing)
     return [found[name] for name in wanted]

@@ -13,6 +13,7 @@ from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.utils.translation import gettext
 
 from portal.accounts.models import User
 from portal.accounts.services import NameTaken, user_draft, user_store, users_taken
@@ -65,7 +66,8 @@ def people_import(
     if dry_run:
         return rows
     if refused and all_or_nothing:
-        raise Invalid(refused, f"{sum(bool(row.faults) for row in rows)} of {len(rows)} rows cannot be; none was done.")
+        numbers = {"number": sum(bool(row.faults) for row in rows), "all": len(rows)}
+        raise Invalid(refused, gettext("%(number)s of %(all)s rows cannot be; none was done.") % numbers)
     good = [row for row in rows if not row.faults]
     _hash(good, told)
     if all_or_nothing:
@@ -88,8 +90,8 @@ def _check(rows: Sequence[Row], groups: dict[str, Group], vcs: dict[str, Virtual
             row.draft = user_draft(username=row.username, **about)
         except ValidationError as error:
             row.faults += [_fault(row, one.path, one.message, one.code) for one in faults_of(error)]
-        row.faults += _unknown(row, "groups", groups, "group")
-        row.faults += _unknown(row, "virtual_clusters", vcs, "virtual cluster")
+        row.faults += _unknown(row, "groups", groups, gettext("there is no group %(name)s"))
+        row.faults += _unknown(row, "virtual_clusters", vcs, gettext("there is no virtual cluster %(name)s"))
     _check_free([row for row in rows if row.draft is not None])
 
 
@@ -104,13 +106,14 @@ def _check_free(rows: Sequence[Row]) -> None:
         for row in rows:
             value = getattr(row.draft, path)
             if value is not None and first.setdefault(value, row.line) != row.line:
-                row.faults.append(_fault(row, path, f"line {first[value]} has {value} already", "twice"))
+                message = gettext("line %(line)s has %(value)s already") % {"line": first[value], "value": value}
+                row.faults.append(_fault(row, path, message, "twice"))
 
 
-def _unknown(row: Row, path: str, known: Iterable[str], kind: str) -> Iterator[Fault]:
+def _unknown(row: Row, path: str, known: Iterable[str], words: str) -> Iterator[Fault]:
     for name in row.about.get(path, ()):
         if name not in known:
-            yield _fault(row, path, f"there is no {kind} {name}", "unknown")
+            yield _fault(row, path, words % {"name": name}, "unknown")
 
 
 def _fault(row: Row, path: str, message: str, code: str) -> Fault:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from portal.clusters.models import FirmRight
 from portal.clusters.selectors.engine import ClusterRows, cluster_read
@@ -30,8 +31,19 @@ def shortages_now() -> list[str]:
 
 
 def _words(found: Shortage) -> str:
-    chain = "" if found.chain in {"", found.cell_type} else f" of {found.chain}"
-    return f"the quotas need {found.needed} {found.cell_type}{chain}, {found.available} are there"
+    cells = found.cell_type
+    if found.chain not in {"", found.cell_type}:
+        cells = gettext("%(cell_type)s of %(chain)s") % {"cell_type": found.cell_type, "chain": found.chain}
+    numbers = {"needed": found.needed, "cells": cells, "available": found.available}
+    return gettext("the quotas need %(needed)s %(cells)s, %(available)s are there") % numbers
+
+
+def _from(at: datetime, problem: str, *, later: bool) -> str:
+    """With the moment from which it is so, where that is not now."""
+    if not later:
+        return problem
+    moment = f"{timezone.localtime(at):%Y-%m-%d %H:%M}"
+    return gettext("from %(moment)s on, %(problem)s") % {"moment": moment, "problem": problem}
 
 
 def quota_faults(*, base: Lines, planned: Sequence[Planned], now: datetime, anew: bool = False) -> list[Fault]:
@@ -46,8 +58,9 @@ def quota_faults(*, base: Lines, planned: Sequence[Planned], now: datetime, anew
     for at in moments([*planned, *old_planned], now=now):
         new = lines_at(at, base=base, planned=planned)
         old = lines_at(at, base=old_base, planned=old_planned)
-        when = "" if at == now else f"from {timezone.localtime(at):%Y-%m-%d %H:%M} on, "
-        faults += [fault for fault in check.faults(new, old, at, when) if fault.path not in {f.path for f in faults}]
+        faults += [
+            fault for fault in check.faults(new, old, at, later=at != now) if fault.path not in {f.path for f in faults}
+        ]
     return faults
 
 
@@ -56,16 +69,18 @@ class _Check:
     rows: ClusterRows
     rights: _Rights
 
-    def faults(self, new: Lines, old: Lines, at: datetime, when: str) -> Iterator[Fault]:
+    def faults(self, new: Lines, old: Lines, at: datetime, *, later: bool) -> Iterator[Fault]:
         before = {(one.chain, one.cell_type): one.needed for one in shortages(self.rows.with_quotas(old))}
         for one in shortages(self.rows.with_quotas(new)):
             if one.needed > before.get((one.chain, one.cell_type), 0):
-                yield Fault(f"quota.{one.cell_type}", when + _words(one), "too_large")
+                yield Fault(f"quota.{one.cell_type}", _from(at, _words(one), later=later), "too_large")
         for vc, name in self.rows.vc_names.items():
             promised, owned = self.rights.promised(vc, at), self.rights.gpus(vc, new)
             if promised > owned and (not old or owned < self.rights.gpus(vc, old)):
-                message = f"{when}{name} would own {owned} GPUs, {promised} are promised to jobs that are not preempted"
-                yield Fault(f"quota.{name}", message, "promised")
+                message = gettext(
+                    "%(vc)s would own %(owned)s GPUs, %(promised)s are promised to jobs that are not preempted"
+                ) % {"vc": name, "owned": owned, "promised": promised}
+                yield Fault(f"quota.{name}", _from(at, message, later=later), "promised")
 
 
 @dataclass(frozen=True, slots=True)

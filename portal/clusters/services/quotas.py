@@ -56,7 +56,9 @@ def lines_resolve(wishes: Sequence[Wish]) -> Lines:
         if not found:
             key = LineKey(vcs[wish.vc], types[wish.cell_type], _chain(wish, sites))
             if key in lines:
-                faults.append(Fault(f"lines[{place}]", f"{wish.vc} has a line for {wish.cell_type} already", "twice"))
+                names = {"vc": wish.vc, "cell_type": wish.cell_type}
+                message = gettext("%(vc)s has a line for %(cell_type)s already") % names
+                faults.append(Fault(f"lines[{place}]", message, "twice"))
             lines[key] = wish.count
     if faults:
         raise Invalid(faults)
@@ -65,18 +67,25 @@ def lines_resolve(wishes: Sequence[Wish]) -> Lines:
 
 def _wish_faults(wish: Wish, path: str, vcs: dict[str, int], types: dict[str, int], sites: Sites) -> Iterable[Fault]:
     if wish.vc not in vcs:
-        yield Fault(f"{path}.vc", f"there is no virtual cluster {wish.vc}", "unknown")
+        yield Fault(f"{path}.vc", gettext("there is no virtual cluster %(vc)s") % {"vc": wish.vc}, "unknown")
     if not 0 <= wish.count <= MOST_CELLS:
-        yield Fault(f"{path}.count", f"must be from 0 to {MOST_CELLS}, not {wish.count}", "range")
+        numbers = {"most": MOST_CELLS, "count": wish.count}
+        yield Fault(f"{path}.count", gettext("must be from 0 to %(most)s, not %(count)s") % numbers, "range")
     if wish.cell_type not in types:
-        yield Fault(f"{path}.cell_type", f"there is no cell type {wish.cell_type}", "unknown")
+        message = gettext("there is no cell type %(cell_type)s") % {"cell_type": wish.cell_type}
+        yield Fault(f"{path}.cell_type", message, "unknown")
         return
     chains = sites.chains_with(wish.cell_type)
     if wish.chain and wish.chain not in chains:
-        there = ", ".join(chains) or "none"
-        yield Fault(f"{path}.chain", f"{wish.chain} has no {wish.cell_type}; chains with it: {there}", "unknown")
+        there = ", ".join(chains) or gettext("none")
+        names = {"chain": wish.chain, "cell_type": wish.cell_type, "there": there}
+        message = gettext("%(chain)s has no %(cell_type)s; chains with it: %(there)s") % names
+        yield Fault(f"{path}.chain", message, "unknown")
     elif not wish.chain and len(chains) > 1:
-        message = f"{wish.cell_type} is in several chains, name one: {', '.join(chains)}"
+        message = gettext("%(cell_type)s is in several chains, name one: %(chains)s") % {
+            "cell_type": wish.cell_type,
+            "chains": ", ".join(chains),
+        }
         yield Fault(f"{path}.chain", message, "ambiguous")
 
 
@@ -146,11 +155,11 @@ def quota_change_check(*, lines: Lines, starts_at: datetime, ends_at: datetime |
     """Raises Invalid with every reason why this change cannot be."""
     faults = []
     if not lines:
-        faults.append(Fault("lines", "names no quota line", "empty"))
+        faults.append(Fault("lines", gettext("names no quota line"), "empty"))
     if starts_at < now:
-        faults.append(Fault("starts_at", "lies in the past", "past"))
+        faults.append(Fault("starts_at", gettext("lies in the past"), "past"))
     if ends_at is not None and ends_at <= starts_at:
-        faults.append(Fault("ends_at", "must be later than the start", "range"))
+        faults.append(Fault("ends_at", gettext("must be later than the start"), "range"))
     faults += _overlaps(lines, starts_at, ends_at)
     if not faults:
         planned = [*changes_planned(), Planned(starts_at, ends_at, lines)]
@@ -166,10 +175,9 @@ def _overlaps(lines: Lines, starts_at: datetime, ends_at: datetime | None) -> It
             change.ends_at is not None and change.ends_at <= starts_at
         )
         if not apart and lines.keys() & change.lines.keys():
-            start = timezone.localtime(change.starts_at)
-            yield Fault(
-                "lines", f"a change of the same quota holds from {start:%Y-%m-%d %H:%M}; withdraw it", "overlap"
-            )
+            start = f"{timezone.localtime(change.starts_at):%Y-%m-%d %H:%M}"
+            message = gettext("a change of the same quota holds from %(start)s; withdraw it") % {"start": start}
+            yield Fault("lines", message, "overlap")
 
 
 def quota_change_create(

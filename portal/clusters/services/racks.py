@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from django.utils.translation import gettext
+
 from portal.clusters.models import Node, QuotaChangeLine, QuotaLine, UpperCell
 from portal.clusters.models.hardware import RACK
 from portal.clusters.services.cells import cell_type_for
@@ -49,7 +51,10 @@ def rack_leave(*, node: Node) -> None:
     if cell is None:
         return
     if _needed(cell):
-        raise Conflict(f"Quotas are made of {cell.cell_type.name}: change them first, then take {node.name} anew.")
+        raise Conflict(
+            gettext("Quotas are made of %(name)s: change them first, then take %(node)s anew.")
+            % {"name": cell.cell_type.name, "node": node.name}
+        )
     cell.delete()
     node.refresh_from_db(fields=["upper"])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
@@ -24,9 +25,15 @@ def node_retire(*, node: Node, now: datetime, actor: str) -> list[str]:
     sentences. Raises Conflict where cells of a configuration, pinned cells or a quota of racks need it."""
     with cluster_change():
         if names := sorted(node.pinned_cells.values_list("name", flat=True)):
-            raise Conflict(f"Cells of {node.name} are reserved ({', '.join(names)}); import a configuration without.")
+            raise Conflict(
+                gettext("Cells of %(node)s are reserved (%(names)s); import a configuration without.")
+                % {"node": node.name, "names": ", ".join(names)}
+            )
         if node.chain and node.upper_id is not None:
-            raise Conflict(f"{node.name} is part of a cell of a configuration; import one that does not name it.")
+            raise Conflict(
+                gettext("%(node)s is part of a cell of a configuration; import one that does not name it.")
+                % {"node": node.name}
+            )
         before, told = shortages_now(), _told(node)
         rack_leave(node=node)
         Gpu.objects.filter(node=node).update(present=False, slot=None, fault="")

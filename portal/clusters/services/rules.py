@@ -10,6 +10,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Sum
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
@@ -92,10 +93,11 @@ def _limit_faults(limits: Sequence[Limit], skus: Mapping[str, Sku]) -> Iterable[
     seen: set[str] = set()
     for place, limit in enumerate(limits):
         if limit.sku not in skus:
-            known = ", ".join(skus) or "none"
-            yield Fault(f"loan_limits[{place}].sku", f"there is no SKU {limit.sku}; known: {known}", "unknown")
+            known = ", ".join(skus) or gettext("none")
+            message = gettext("there is no SKU %(sku)s; known: %(known)s") % {"sku": limit.sku, "known": known}
+            yield Fault(f"loan_limits[{place}].sku", message, "unknown")
         elif limit.sku in seen:
-            yield Fault(f"loan_limits[{place}].sku", f"{limit.sku} is named twice", "twice")
+            yield Fault(f"loan_limits[{place}].sku", gettext("%(sku)s is named twice") % {"sku": limit.sku}, "twice")
         seen.add(limit.sku)
 
 
@@ -128,9 +130,11 @@ def _right_faults(vc: VirtualCluster, user: User, gpus: int, last_day: date, tod
     others = FirmRight.objects.filter(vc=vc, last_day__gte=today).exclude(user=user)
     given, owned = others.aggregate(all=Sum("gpus"))["all"] or 0, gpus_owned(vc=vc.pk, lines=quota_lines())
     if last_day < today:
-        yield Fault("last_day", f"{last_day} is over", "past")
+        yield Fault("last_day", gettext("%(last_day)s is over") % {"last_day": last_day}, "past")
     if given + gpus > owned:
-        message = f"{gpus} GPUs asked for; of {owned} of {vc.name}'s quota {given} are promised to others"
+        message = gettext(
+            "%(gpus)s GPUs asked for; of %(owned)s of %(vc)s's quota %(given)s are promised to others"
+        ) % {"gpus": gpus, "owned": owned, "vc": vc.name, "given": given}
         yield Fault("gpus", message, "too_large")
 
 

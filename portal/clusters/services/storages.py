@@ -12,11 +12,13 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.db.models.fields.json import KeyTransform
+from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write, changes_of
 from portal.accounts.models import Audited
 from portal.clusters.models import Storage, VirtualCluster
 from portal.common.errors import Conflict, Fault, Invalid
+from portal.common.sentences import some_of
 from portal.common.versions import version_check
 
 COLUMNS = ("kind", "root", "export", "read_only", "per_user", "must_be_mount", "jobs", "everyone")
@@ -41,7 +43,7 @@ def storage_create(
     if faults := list(_faults(storage)):
         raise Invalid(faults)
     if Storage.objects.filter(name=name).exists():
-        raise Conflict(f"There is a storage named {name} already.")
+        raise Conflict(gettext("There is a storage named %(name)s already.") % {"name": name})
     _check_jobs_once(storage)
     with _at_one_moment(), transaction.atomic():
         storage.save(force_insert=True)
@@ -74,7 +76,7 @@ def storage_change(
             raise Invalid(faults)
         _check_jobs_once(row)
         if moved:
-            _check_unused(storage, "its place cannot change; make another storage")
+            _check_unused(storage, gettext("its place cannot change; make another storage"))
         row.save()
         if vcs is not None:
             row.vcs.set(vcs)
@@ -88,7 +90,7 @@ def storage_remove(*, storage: Storage, now: datetime, actor: str) -> None:
     """Forget a storage; what lies in it stays. Raises Conflict while jobs that are not over use it."""
     with transaction.atomic():
         row = Storage.objects.select_for_update().get(pk=storage.pk)
-        _check_unused(row, "it cannot be removed")
+        _check_unused(row, gettext("it cannot be removed"))
         before = storage_told(row)
         row.delete()
         audit_write(Audited.STORAGE, actor=actor, target=row.name, now=now, before=before)
@@ -100,13 +102,15 @@ def _at_one_moment() -> Iterator[None]:
     try:
         yield
     except IntegrityError as error:
-        raise Conflict("A storage of this name, or one for job folders, was made at the same moment.") from error
+        raise Conflict(
+            gettext("A storage of this name, or one for job folders, was made at the same moment.")
+        ) from error
 
 
 def _check_jobs_once(storage: Storage) -> None:
     other = Storage.objects.filter(jobs=True).exclude(pk=storage.pk).first() if storage.jobs else None
     if other is not None:
-        raise Conflict(f"Job folders lie in {other.name}; take that from it first.")
+        raise Conflict(gettext("Job folders lie in %(other)s; take that from it first.") % {"other": other.name})
 
 
 def _check_unused(storage: Storage, what: str) -> None:
@@ -121,25 +125,29 @@ def _check_unused(storage: Storage, what: str) -> None:
         if storage.jobs or any(mount["name"] == storage.name for mount in mounts or ())
     ]
     if users:
-        more = f" and {len(users) - 5} more" if len(users) > 5 else ""
-        raise Conflict(f"Jobs use {storage.name} ({', '.join(users[:5])}{more}): {what}.")
+        jobs = some_of(users, 5)
+        raise Conflict(
+            gettext("Jobs use %(storage)s (%(jobs)s): %(what)s.")
+            % {"storage": storage.name, "jobs": jobs, "what": what}
+        )
 
 
 def _faults(storage: Storage) -> Iterator[Fault]:
     yield from _root_faults(storage.root)
     if storage.kind == "nfs" and not _EXPORT.fullmatch(storage.export):
-        yield Fault("export", "an NFS storage needs server:/export, such as filer:/data", "invalid")
+        yield Fault("export", gettext("an NFS storage needs server:/export, such as filer:/data"), "invalid")
     if storage.kind != "nfs" and storage.export:
-        yield Fault("export", "only an NFS storage has one", "invalid")
+        yield Fault("export", gettext("only an NFS storage has one"), "invalid")
     if storage.jobs and storage.read_only:
-        yield Fault("read_only", "job folders are written to", "invalid")
+        yield Fault("read_only", gettext("job folders are written to"), "invalid")
 
 
 def _root_faults(root: str) -> Iterator[Fault]:
     path = PurePosixPath(root)
     if not path.is_absolute() or ".." in path.parts or str(path) != root or root.startswith("//"):
-        yield Fault("root", "an absolute path without .., // or a slash at its end", "invalid")
+        yield Fault("root", gettext("an absolute path without .., // or a slash at its end"), "invalid")
     elif root == "/" or any(path.is_relative_to(folder) for folder in SYSTEM):
-        yield Fault("root", f"{root} belongs to the system; give a folder of its own, such as /mnt/data", "system")
+        message = gettext("%(root)s belongs to the system; give a folder of its own, such as /mnt/data")
+        yield Fault("root", message % {"root": root}, "system")
     elif any(ord(character) < 32 for character in root):
-        yield Fault("root", "a path without control characters", "invalid")
+        yield Fault("root", gettext("a path without control characters"), "invalid")

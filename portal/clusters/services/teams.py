@@ -40,7 +40,9 @@ def vc_remove(*, vc: VirtualCluster, now: datetime, actor: str) -> None:
         # Whoever is submitting a job into it holds its row: that job is counted, and the next finds it gone.
         VirtualCluster.objects.select_for_update().get(pk=vc.pk)
         if reasons := [*_still_used(vc)]:
-            raise Conflict(f"{vc.name} cannot be removed: {'; '.join(reasons)}.")
+            raise Conflict(
+                gettext("%(vc)s cannot be removed: %(reasons)s.") % {"vc": vc.name, "reasons": "; ".join(reasons)}
+            )
         before = {"quota": told_by_vc({key: count for key, count in base_lines().items() if key.vc_id == vc.pk})}
         for rows in (
             vc.quota,
@@ -67,9 +69,11 @@ def _still_used(vc: VirtualCluster) -> Iterator[str]:
     states = Counter(vc.jobs.filter(ended_at__isnull=True).order_by().values_list("state", flat=True))
     if states:
         told = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-        yield f"it has jobs that are not over ({told}); stop them, or move those that wait"
+        yield gettext("it has jobs that are not over (%(told)s); stop them, or move those that wait") % {"told": told}
     if names := sorted(vc.pinned_cells.values_list("name", flat=True)):
-        yield f"cells are pinned for it ({', '.join(names)}); import a configuration without them"
+        yield gettext("servers are reserved for it (%(names)s); import a configuration without that") % {
+            "names": ", ".join(names)
+        }
 
 
 def member_set(*, vc: VirtualCluster, user: User, role: str, now: datetime, actor: str = "") -> None:
@@ -80,10 +84,10 @@ def member_set(*, vc: VirtualCluster, user: User, role: str, now: datetime, acto
 def membership_set(*, vc: VirtualCluster, name: str, group: bool, role: str, now: datetime, actor: str) -> None:
     """Give a user, or a group, of that name a role, in place of an earlier one. Raises Invalid for one that is not
     there."""
-    kind = "group" if group else "user"
     who: Group | User | None = (Group.objects.filter(name=name) if group else _users(name)).first()
     if who is None:
-        raise Invalid([Fault("name", f"there is no {kind} {name}", "unknown")])
+        words = gettext("there is no group %(name)s") if group else gettext("there is no user %(name)s")
+        raise Invalid([Fault("name", words % {"name": name}, "unknown")])
     _set(vc, who, f"Group {name}" if group else name, role, now, actor)
 
 

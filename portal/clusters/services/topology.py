@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
@@ -41,11 +42,13 @@ def topology_take(*, node: Node, now: datetime, actor: str) -> Node:
     quotas could not be carved out any more.
     """
     if node.chain:
-        raise Conflict(f"The cells of {node.name} come from a configuration; import a changed one.")
+        raise Conflict(
+            gettext("The cells of %(node)s come from a configuration; import a changed one.") % {"node": node.name}
+        )
     with cluster_change():
         gpus = _present(node)
         if not gpus:
-            raise Conflict(f"{node.name} reports no GPU.")
+            raise Conflict(gettext("%(node)s reports no GPU.") % {"node": node.name})
         before, cells = shortages_now(), _cells_of(node)
         rack_leave(node=node)
         _check_free(node, gpus)
@@ -72,7 +75,9 @@ def _check_free(node: Node, gpus: Sequence[Gpu]) -> None:
     # Who holds a GPU holds it under the slot that it has now.
     held = Gpu.objects.filter(node=node, allocations__isnull=False, allocations__released_at__isnull=True)
     if held.exclude(pk__in=[gpu.pk for gpu in gpus if gpu.slot == gpu.index]).exists():
-        raise Conflict(f"A GPU of {node.name} is in use whose place would change; drain the node first.")
+        raise Conflict(
+            gettext("A GPU of %(node)s is in use whose place would change; drain the node first.") % {"node": node.name}
+        )
 
 
 def _take(node: Node, gpus: Sequence[Gpu], now: datetime, actor: str) -> None:

@@ -24,7 +24,7 @@ def cluster_change(*, version: int | None = None) -> Iterator[None]:
     with transaction.atomic():
         before = cluster_version()
         if version is not None and version != before:
-            raise ChangedMeanwhile("The quotas were changed meanwhile; read them again.")
+            raise ChangedMeanwhile(gettext("The quotas were changed meanwhile; read them again."))
         yield
         if not ClusterVersion.objects.filter(id=1, version=before).update(version=before + 1):
             raise Conflict(gettext("The quotas were changed at the same moment; try again."))

@@ -8,9 +8,11 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from portal.clusters.health_words import health_words
 from portal.clusters.selectors import Place
 
 register = template.Library()
+register.filter("health_words", health_words)
 
 ORDER = (Place.HELD, Place.LENT, Place.FREE, Place.OUT, Place.SICK)
 

@@ -20,8 +20,8 @@ from portal.clusters.people_table import COLUMNS, MOST_ROWS, table_rows
 from portal.clusters.selectors import manage_right, others_right
 from portal.clusters.services import ImportRow, people_import
 from portal.common.errors import Invalid
-from portal.common.forms import sentence
 from portal.common.progress import progress_read, progress_steps
+from portal.common.sentences import sentence
 
 TICKET = re.compile(r"[0-9a-f]{32}")
 

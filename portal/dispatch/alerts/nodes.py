@@ -8,8 +8,10 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.models import Count, Min, Q, QuerySet
+from django.utils.translation import gettext, gettext_noop
 
-from portal.clusters.clocks import LIMIT_MS
+from portal.clusters.clocks import LIMIT_MS, clock_cure, clock_wrong
+from portal.clusters.health_words import health_words
 from portal.clusters.models import BAD_GPU, Gpu, Node, NodeEvent, VirtualCluster
 from portal.clusters.selectors import gpu_holders, gpus_live, servers_closed, vc_quotas
 from portal.clusters.states import NodeHealth
@@ -23,9 +25,15 @@ NEVER_CAME = timedelta(minutes=10)
 MOST_EVENTS = 2000
 COLUMNS = ("name", "health", "health_reason", "last_report_at", "joined_at", "clock_skew_ms", "inventory")
 
-AGENT = "See on the server whether it and its agent run (systemctl status berth-node) and reach the portal's Redis."
-OPEN = "Open one on its page, or bring back one that is lost; until then jobs wait, and start by themselves."
-REPLACE = "Drain the node, look at the GPU with nvidia-smi -q and at the kernel's log for Xid lines, and replace it."
+AGENT = gettext_noop(
+    "See on the server whether it and its agent run (systemctl status berth-node) and reach the portal's Redis."
+)
+OPEN = gettext_noop(
+    "Open one on its page, or bring back one that is lost; until then jobs wait, and start by themselves."
+)
+REPLACE = gettext_noop(
+    "Drain the node, look at the GPU with nvidia-smi -q and at the kernel's log for Xid lines, and replace it."
+)
 
 
 def node_alerts(healthy: Sequence[str], now: datetime) -> Iterator[Alert]:
@@ -37,10 +45,10 @@ def node_alerts(healthy: Sequence[str], now: datetime) -> Iterator[Alert]:
     lost = [node for node in nodes if node.health == NodeHealth.LOST]
     teams = _teams_on(lost)
     for node in lost:
-        yield Alert(
-            "node_lost", Severity.CRITICAL, "node", node.name, node.health_reason or "It does not report any more.",
-            f"{AGENT} Its jobs wait for other nodes.", node.last_report_at, teams.get(node.pk, ()),
-        )  # fmt: skip
+        message = health_words(node.health_reason) or gettext("It does not report any more.")
+        advice = f"{gettext(AGENT)} {gettext('Its jobs wait for other nodes.')}"
+        yield Alert("node_lost", Severity.CRITICAL, "node", node.name, message, advice, node.last_report_at,
+                    teams.get(node.pk, ()))  # fmt: skip
     for node in nodes:
         yield from _of_node(node, now, alone=not together)
     yield from _gpu_alerts()
@@ -81,8 +89,11 @@ def _silent_together(now: datetime, healthy: int) -> list[Alert]:
     number, since = _SILENT.first(late=_late(now)) or (0, None)
     if number <= 1 or number * 2 <= healthy:
         return []
-    message = f"{number} of {healthy} nodes fell silent together; none is given up."
-    advice = "Look at the network, at the broker's address and at the worker that takes reports in."
+    message = gettext("%(number)s of %(healthy)s nodes fell silent together; none is given up.") % {
+        "number": number,
+        "healthy": healthy,
+    }
+    advice = gettext("Look at the network, at the broker's address and at the worker that takes reports in.")
     return [Alert("nodes_silent", Severity.CRITICAL, "cluster", "nodes", message, advice, since)]
 
 
@@ -101,20 +112,21 @@ def _of_node(node: Node, now: datetime, *, alone: bool) -> Iterator[Alert]:
     """``alone``: that it is silent is told of it."""
     reported = node.last_report_at
     if alone and node.health == NodeHealth.HEALTHY and reported and reported < _late(now):
-        message = f"It has not reported for {int((now - reported).total_seconds())} s."
-        yield Alert("node_silent", Severity.WARNING, "node", node.name, message, AGENT, reported)
+        seconds = int((now - reported).total_seconds())
+        message = gettext("It has not reported for %(seconds)s s.") % {"seconds": seconds}
+        yield Alert("node_silent", Severity.WARNING, "node", node.name, message, gettext(AGENT), reported)
     if node.health == NodeHealth.UNKNOWN and now - node.joined_at > NEVER_CAME:
-        advice = "Start its agent with the key that was registered, or remove the node."
-        yield Alert("node_never_came", Severity.WARNING, "node", node.name, "It has never reported.", advice,
+        advice = gettext("Start its agent with the key that was registered, or remove the node.")
+        yield Alert("node_never_came", Severity.WARNING, "node", node.name, gettext("It has never reported."), advice,
                     node.joined_at)  # fmt: skip
     if node.health == NodeHealth.HEALTHY and node.clock_fault:
-        what, _, cure = node.clock_fault.partition(". ")
-        yield Alert("node_clock", Severity.WARNING, "node", node.name, f"{what}.", cure)
+        yield Alert("node_clock", Severity.WARNING, "node", node.name, clock_wrong(node.clock_skew_ms), clock_cure())
     free = node.inventory.get("disk_free_percent")
     if node.health == NodeHealth.HEALTHY and isinstance(free, int) and free < LOW:
-        advice = "Remove images that nobody uses (docker image prune -a), and look for large logs."
+        advice = gettext("Remove images that nobody uses (docker image prune -a), and look for large logs.")
         severity = Severity.CRITICAL if free < VERY_LOW else Severity.WARNING
-        yield Alert("disk_low", severity, "node", node.name, f"{free} % of its disk for containers are free.", advice)
+        message = gettext("%(free)s %% of its disk for containers are free.") % {"free": free}
+        yield Alert("disk_low", severity, "node", node.name, message, advice)
 
 
 def closed_alerts() -> Iterator[Alert]:
@@ -125,8 +137,8 @@ def closed_alerts() -> Iterator[Alert]:
     for one in closed:
         whose = tuple(vc.name for vc in teams if not one.sku or quotas[vc.pk].get(one.sku))
         severity = Severity.WARNING if one.sku else Severity.CRITICAL
-        message = f"{one.what} {one.why}."
-        yield Alert("servers_closed", severity, "cluster", one.sku or "all servers", message, OPEN, vcs=whose)
+        name, message = one.sku or gettext("all servers"), f"{one.what} {one.why}{gettext('.')}"
+        yield Alert("servers_closed", severity, "cluster", name, message, gettext(OPEN), vcs=whose)
 
 
 def _gpu_alerts() -> Iterator[Alert]:
@@ -139,12 +151,15 @@ def _gpu_alerts() -> Iterator[Alert]:
         holder = holders.get(gpu.pk)
         name, teams = f"{gpu.node.name}/{gpu.index}", (holder.vc,) if holder else ()
         if gpu.present:
-            yield Alert("gpu_faulty", Severity.WARNING, "gpu", name, f"GPU {gpu.index}: {gpu.fault}", REPLACE,
-                        since.get(gpu.pk), teams)  # fmt: skip
+            message = f"GPU {gpu.index}: {health_words(gpu.fault)}"
+            yield Alert(
+                "gpu_faulty", Severity.WARNING, "gpu", name, message, gettext(REPLACE), since.get(gpu.pk), teams
+            )
         else:
-            advice = f"{REPLACE} If it shall not come back, take the node's topology anew."
-            yield Alert("gpu_gone", Severity.WARNING, "gpu", name, f"GPU {gpu.index} ({gpu.uuid}) is not there any "
-                        "more.", advice, since.get(gpu.pk), teams)  # fmt: skip
+            again = gettext("If it shall not come back, refresh the node's topology.")
+            message = gettext("GPU %(index)s (%(uuid)s) is not there any more.")
+            yield Alert("gpu_gone", Severity.WARNING, "gpu", name, message % {"index": gpu.index, "uuid": gpu.uuid},
+                        f"{gettext(REPLACE)} {again}", since.get(gpu.pk), teams)  # fmt: skip
 
 
 def _bad() -> QuerySet[Gpu]:
@@ -181,6 +196,12 @@ def _foreign(nodes: Sequence[str]) -> Iterator[Alert]:
     for uuid, live in gpus_live(nodes=nodes).items():
         pids = [str(process.pid) for process in live.reading.processes if process.attempt is None]
         if pids:
-            message = f"Processes that no job started use its GPU {uuid}: {', '.join(pids[:10])}."
-            advice = f"Look at them on {live.node} (ps -fp {pids[0]}), and end what does not belong there."
+            message = gettext("Processes that no job started use its GPU %(uuid)s: %(pids)s.") % {
+                "uuid": uuid,
+                "pids": ", ".join(pids[:10]),
+            }
+            advice = gettext("Look at them on %(node)s (ps -fp %(pids)s), and end what does not belong there.") % {
+                "node": live.node,
+                "pids": pids[0],
+            }
             yield Alert("gpu_foreign_process", Severity.WARNING, "node", live.node, message, advice, live.at)

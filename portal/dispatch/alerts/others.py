@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.models import QuerySet, prefetch_related_objects
+from django.utils.translation import gettext, ngettext
 
 from nodes.protocol import Cause
 from portal.clusters.doomed import doomed_everywhere
@@ -15,6 +16,7 @@ from portal.clusters.models import ReportsLane, Storage, VirtualCluster
 from portal.clusters.selectors import storages_placed
 from portal.clusters.selectors.storages import Offered, StoragePlaces
 from portal.common.prepared import Prepared
+from portal.common.sentences import some_of
 from portal.dispatch.alerts.alert import Alert, Severity
 from portal.dispatch.alerts.nodes import LOW, VERY_LOW
 from portal.dispatch.models import CycleLease
@@ -29,8 +31,10 @@ def quota_alerts() -> Iterator[Alert]:
     """Quota that could not be had now."""
     for vc, cells in sorted((doomed_everywhere() or {}).items()):
         told = ", ".join(f"{one.cells} x {one.cell_type}" for one in cells)
-        message = f"Quota at risk: {told} of it would have to sit on bad hardware if they were wanted now."
-        advice = "Repair or uncordon nodes, or change the quotas."
+        message = gettext(
+            "Quota at risk: %(told)s of it would have to sit on bad hardware if they were wanted now."
+        ) % {"told": told}
+        advice = gettext("Repair or uncordon nodes, or change the quotas.")
         yield Alert("quota_at_risk", Severity.WARNING, "vc", vc, message, advice, vcs=(vc,))
 
 
@@ -44,9 +48,9 @@ def storage_alerts(offered: Offered) -> Iterator[Alert]:
     for one in bad:
         storage = one.storage
         whose = every if storage.everyone or storage.jobs else tuple(sorted(vc.name for vc in storage.vcs.all()))
+        advice = gettext("Mount it at %(root)s there, and allow that folder (BERTH_NODE_MOUNT_ROOTS).")
         yield Alert("storage_missing", _how_bad(one), "storage", storage.name, _where(one),
-                    f"Mount it at {storage.root} there, and allow that folder (BERTH_NODE_MOUNT_ROOTS).",
-                    vcs=whose)  # fmt: skip
+                    advice % {"root": storage.root}, vcs=whose)  # fmt: skip
 
 
 _STORAGES = Prepared(lambda: Storage.objects.order_by("name"))
@@ -62,17 +66,19 @@ def _how_bad(placed: StoragePlaces) -> Severity:
 
 def _where(placed: StoragePlaces) -> str:
     if not placed.nodes:
-        return "No healthy node offers it."
-    more = f" and {len(placed.missing) - NAMED} more" if len(placed.missing) > NAMED else ""
-    return f"These nodes do not offer it: {', '.join(placed.missing[:NAMED])}{more}."
+        return gettext("No healthy node offers it.")
+    return gettext("These nodes do not offer it: %(nodes)s.") % {"nodes": some_of(placed.missing, NAMED)}
 
 
 def container_alerts() -> Iterator[Alert]:
     """Containers that outlive SIGKILL and still hold their GPUs."""
     for row in _UNKILLABLE():
         job = row.task.job
-        message = f"Task {row.task.role.name}/{row.task.index} of {job.label} does not end on {row.node.name}."
-        advice = "Its processes hang in the kernel, mostly on a lost file server or GPU: bring that back, or reboot."
+        names = {"task": f"{row.task.role.name}/{row.task.index}", "job": job.label, "node": row.node.name}
+        message = gettext("Task %(task)s of %(job)s does not end on %(node)s.") % names
+        advice = gettext(
+            "Its processes hang in the kernel, mostly on a lost file server or GPU: bring that back, or reboot."
+        )
         yield Alert("container_unkillable", Severity.CRITICAL, "node", row.node.name, message, advice, row.ended_at,
                     (job.vc.name,))  # fmt: skip
 
@@ -92,25 +98,34 @@ def idle_alerts() -> Iterator[Alert]:
     """Running jobs that hold GPUs and do not use them. One query."""
     for one in _IDLE():
         job = one.job_attempt.job
-        message = f"Its {one.gpus} GPU{'s' * (one.gpus != 1)} are below {one.percent} % since {one.since:%H:%M} UTC."
-        advice = "Ask its owner, stop it, or except it from the idle policy."
-        yield Alert("job_idle", Severity.INFO, "job", job.label, message, advice, one.since, (job.vc.name,))
+        numbers = {"number": one.gpus, "percent": one.percent, "time": f"{one.since:%H:%M}"}
+        message = ngettext(
+            "Its %(number)s GPU is below %(percent)s %% since %(time)s UTC.",
+            "Its %(number)s GPUs are below %(percent)s %% since %(time)s UTC.",
+            one.gpus,
+        )
+        advice = gettext("Ask its owner, stop it, or except it from the idle policy.")
+        yield Alert("job_idle", Severity.INFO, "job", job.label, message % numbers, advice, one.since, (job.vc.name,))
 
 
 def portal_alerts(now: datetime) -> Iterator[Alert]:
     """Parts of the portal that stand still, and its disk. Two queries."""
     lease, lane = _LEASE.first(), _LANE.first()
     if lease is None or now - lease.until > STANDS_STILL:
-        advice = "Start it (celery -A portal worker -Q scheduler -B), and see that it reaches database and Redis."
-        message, since = "No scheduler works: nothing starts.", lease.until if lease else None
+        advice = gettext(
+            "Start it (celery -A portal worker -Q scheduler -B), and see that it reaches database and Redis."
+        )
+        message, since = gettext("No scheduler works: nothing starts."), lease.until if lease else None
         yield Alert("scheduler_stopped", Severity.CRITICAL, "portal", "scheduler", message, advice, since)
     if lane is None or now - lane.last_pulse_at > STANDS_STILL:
-        advice = "Start a worker for them (celery -A portal worker -Q reports), and see that it reaches Redis."
-        message, since = "Nodes' reports are not taken in.", lane.last_pulse_at if lane else None
+        advice = gettext("Start a worker for them (celery -A portal worker -Q reports), and see that it reaches Redis.")
+        message, since = gettext("Nodes' reports are not taken in."), lane.last_pulse_at if lane else None
         yield Alert("reports_stopped", Severity.CRITICAL, "portal", "reports", message, advice, since)
     disk = shutil.disk_usage(settings.DATA_DIR)
     free = 100 * disk.free // disk.total
     if free < LOW:
         severity = Severity.CRITICAL if free < VERY_LOW else Severity.WARNING
-        yield Alert("disk_low", severity, "portal", "data folder", f"{free} % of the disk with {settings.DATA_DIR} are "
-                    "free.", "Give it room: logs, keys and, with SQLite, the database lie there.")  # fmt: skip
+        message = gettext("%(free)s %% of the disk with %(folder)s are free.")
+        advice = gettext("Give it room: logs, keys and, with SQLite, the database lie there.")
+        yield Alert("disk_low", severity, "portal", gettext("data folder"),
+                    message % {"free": free, "folder": settings.DATA_DIR}, advice)  # fmt: skip

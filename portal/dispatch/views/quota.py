@@ -102,7 +102,7 @@ def _change(request: PageRequest, form: QuotaForm, *, dry_run: bool) -> Look:
     if typed["starts_at"] is None and typed["ends_at"] is None:
         return Look(quotas_change(lines=form.lines, now=now, actor=actor, dry_run=dry_run, version=seen))
     if seen is not None and seen != cluster_version():
-        raise ChangedMeanwhile("The quotas were changed meanwhile.")
+        raise ChangedMeanwhile(_("The quotas were changed meanwhile."))
     planned = quota_change_plan(
         lines=form.lines, starts_at=typed["starts_at"] or now, ends_at=typed["ends_at"], reason=typed["reason"],
         now=now, actor=actor, dry_run=dry_run,

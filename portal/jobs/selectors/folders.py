@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from django.utils.translation import gettext
+
 from nodes.protocol import Mount
 from portal.clusters.models import Node, Storage
 from portal.clusters.states import NodeHealth
@@ -29,12 +31,15 @@ def job_folder(*, job: Job) -> JobFolder:
     """Raises Absent where jobs have no folders, Unavailable where no node that has them is up."""
     storage = Storage.objects.filter(jobs=True).first()
     if storage is None:
-        raise Absent("No storage of this cluster is for job folders, so jobs have none.")
+        raise Absent(gettext("No storage of this cluster is for job folders, so jobs have none."))
     ran_on = set(TaskAttempt.objects.filter(task__job=job).values_list("node", flat=True))
     up = Node.objects.filter(health=NodeHealth.HEALTHY).only("name", "public_key", "boot", "storages")
     nodes = [node for node in up if storage.root in node.storages]
     if not nodes:
-        raise Unavailable(f"No node that has the storage {storage.name}, where job folders lie, is up now.")
+        raise Unavailable(
+            gettext("No node that has the storage %(storage)s, where job folders lie, is up now.")
+            % {"storage": storage.name}
+        )
     mount = Mount(
         storage=storage.name,
         root=storage.root,

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db.models import F, Q, QuerySet
+from django.utils.translation import gettext
 
 from portal.accounts.models import User
 from portal.accounts.rights import Action, allowed_everywhere
@@ -176,7 +177,7 @@ def idle_exemptions(*, user: User) -> QuerySet[IdleExemption]:
 def idle_set_right(*, user: User) -> None:
     """Raises Denied unless the user may set policies."""
     if not allowed_everywhere(user, Action.IDLE_SET):
-        raise Denied("Only an administrator may set what becomes of jobs whose GPUs do nothing.")
+        raise Denied(gettext("Only an administrator may set what becomes of jobs whose GPUs do nothing."))
 
 
 def idle_exempt_right(*, user: User, vc: VirtualCluster | None) -> None:
@@ -184,9 +185,9 @@ def idle_exempt_right(*, user: User, vc: VirtualCluster | None) -> None:
     if allowed_everywhere(user, Action.IDLE_EXEMPT):
         return
     if vc is None:
-        raise Denied("Only an administrator may except jobs of all virtual clusters; name one that you lead.")
+        raise Denied(gettext("Only an administrator may except jobs of all virtual clusters; name one that you lead."))
     if not may(user=user, vc=vc, action=Action.IDLE_EXEMPT):
-        raise Denied("Only a lead of the virtual cluster or an administrator may except its jobs.")
+        raise Denied(gettext("Only a lead of the virtual cluster or an administrator may except its jobs."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,13 +207,15 @@ def idle_exempted(*, user: User, vc: str | None, username: str | None, job_id: i
     home = VirtualCluster.objects.filter(name=vc).first() if vc else job.vc if job else None
     faults = []
     if job_id and job is None:
-        faults.append(Fault("job", f"There is no job {job_id} that you may see.", "unknown"))
+        message = gettext("There is no job %(job)s that you may see.") % {"job": job_id}
+        faults.append(Fault("job", message, "unknown"))
     if username and whom is None:
-        faults.append(Fault("user", f"There is no user {username}.", "unknown"))
+        faults.append(Fault("user", gettext("There is no user %(username)s.") % {"username": username}, "unknown"))
     if vc and home is None:
-        faults.append(Fault("vc", f"There is no virtual cluster {vc}.", "unknown"))
+        faults.append(Fault("vc", gettext("There is no virtual cluster %(vc)s.") % {"vc": vc}, "unknown"))
     if job and home and job.vc_id != home.pk:
-        faults.append(Fault("job", f"{job.label} is in {job.vc.name}.", "unknown"))
+        message = gettext("%(job)s is in %(vc)s.") % {"job": job.label, "vc": job.vc.name}
+        faults.append(Fault("job", message, "unknown"))
     idle_exempt_right(user=user, vc=home)
     if faults:
         raise Invalid(faults)

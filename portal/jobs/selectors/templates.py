@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django.db.models import Q, QuerySet
+from django.utils.translation import gettext, gettext_noop
 
 from portal.accounts.models import User
 from portal.accounts.rights import Action, allowed_everywhere
@@ -13,7 +14,7 @@ from portal.clusters.selectors import vc_restrict, vc_with_right
 from portal.common.errors import Denied, NotFound
 from portal.jobs.models import JobTemplate
 
-PUBLIC_REFUSED = "Only an administrator may write templates for everybody."
+PUBLIC_REFUSED = gettext_noop("Only an administrator may write templates for everybody.")
 
 
 def template_restrict(*, user: User) -> QuerySet[JobTemplate]:
@@ -74,4 +75,4 @@ def template_homes(*, user: User) -> TemplateHomes:
 def template_publish_right(*, user: User) -> None:
     """Raises Denied unless the user may write templates for everybody."""
     if not allowed_everywhere(user, Action.TEMPLATE_PUBLISH):
-        raise Denied(PUBLIC_REFUSED)
+        raise Denied(gettext(PUBLIC_REFUSED))

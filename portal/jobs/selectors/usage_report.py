@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import F, Q, Sum
 from django.db.models.functions import TruncMonth, TruncWeek
+from django.utils.translation import gettext
 
 from portal.accounts.models import User
 from portal.accounts.rights import Action
@@ -95,7 +96,9 @@ def _report(query: UsageQuery, seen: _Seen, names: _Names, rolled_to: date, now:
         group = tuple(names.of(name, one, seen) for name in query.by)
         price = names.prices.get(one.sku_id)
         if group not in found and len(found) == MOST_ROWS:
-            message = f"This report has more than {MOST_ROWS} rows: take fewer days or groups."
+            message = gettext("This report has more than %(most_rows)s rows: take fewer days or groups.") % {
+                "most_rows": MOST_ROWS
+            }
             raise Invalid([Fault("by", message, "too_many")])
         found.setdefault(group, UsageRow(group)).add(sums, price)
         total.add(sums, price)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
+from django.utils.translation import gettext, gettext_noop
 
 from portal.accounts.models import User
 from portal.accounts.rights import Action
@@ -14,15 +15,27 @@ from portal.common.prepared import Prepared, Slot
 from portal.jobs.models import Job, TaskAttempt
 
 _REFUSALS = {
-    Action.JOB_STOP: "Only its owner, a lead of its virtual cluster or an administrator may stop a job.",
-    Action.JOB_MOVE: "Only its owner, a lead of its virtual cluster or an administrator may move a job.",
-    Action.JOB_PAUSE: "Only its owner, a lead of its virtual cluster or an administrator may pause a job.",
-    Action.JOB_TAG: "Only its owner, a lead of its virtual cluster or an administrator may change a job's tags.",
-    Action.JOB_PRIORITY: "Only its owner, a lead of its virtual cluster or an administrator may change its priority.",
-    Action.JOB_ORDER: "Only its owner, a lead of its virtual cluster or an administrator may move it in the queue.",
-    Action.JOB_FILES: "Only its owner, a lead of its virtual cluster, administrators and auditors see a job's files.",
-    Action.IDLE_EXTEND: "Only its owner, a lead of its virtual cluster or an administrator may put this off.",
-    Action.JOB_SHELL: "Only its owner or an administrator may open a shell in a job.",
+    Action.JOB_STOP: gettext_noop("Only its owner, a lead of its virtual cluster or an administrator may stop a job."),
+    Action.JOB_MOVE: gettext_noop("Only its owner, a lead of its virtual cluster or an administrator may move a job."),
+    Action.JOB_PAUSE: gettext_noop(
+        "Only its owner, a lead of its virtual cluster or an administrator may pause a job."
+    ),
+    Action.JOB_TAG: gettext_noop(
+        "Only its owner, a lead of its virtual cluster or an administrator may change a job's tags."
+    ),
+    Action.JOB_PRIORITY: gettext_noop(
+        "Only its owner, a lead of its virtual cluster or an administrator may change its priority."
+    ),
+    Action.JOB_ORDER: gettext_noop(
+        "Only its owner, a lead of its virtual cluster or an administrator may move it in the queue."
+    ),
+    Action.JOB_FILES: gettext_noop(
+        "Only its owner, a lead of its virtual cluster, administrators and auditors see a job's files."
+    ),
+    Action.IDLE_EXTEND: gettext_noop(
+        "Only its owner, a lead of its virtual cluster or an administrator may put this off."
+    ),
+    Action.JOB_SHELL: gettext_noop("Only its owner or an administrator may open a shell in a job."),
 }
 
 HEAVY = ("spec", "config", "secrets_sealed")
@@ -54,7 +67,7 @@ def job_with_right(*, user: User, job_id: int, action: Action) -> Job:
     """The job, to do ``action`` to it. NotFound when the user may not even see it, Denied when not more than that."""
     job = job_get(user=user, job_id=job_id)
     if not job_sight(user=user, action=action).covers(user_id=job.user_id, vc_id=job.vc_id):
-        raise Denied(_REFUSALS[action])
+        raise Denied(gettext(_REFUSALS[action]))
     return job
 
 
@@ -64,7 +77,7 @@ def task_attempt_with_right(*, user: User, attempt_id: UUID | str, action: Actio
     attempt = task_attempt_visible(user, attempt_id)
     job = attempt.task.job
     if not job_sight(user=user, action=action).covers(user_id=job.user_id, vc_id=job.vc_id):
-        raise Denied(_REFUSALS[action])
+        raise Denied(gettext(_REFUSALS[action]))
     return attempt
 
 

@@ -104,9 +104,10 @@ def _checked(received: Received) -> Bounds:
         with received.path.open("rb") as file:
             return packed_check(file, most)
     except PackedTooLarge as error:
-        raise UnpacksTooLarge(f"The folder is too large: {error.reason}.") from error
+        raise UnpacksTooLarge(gettext("The folder is too large: %(reason)s.") % {"reason": error.reason}) from error
     except PackedInvalid as error:
-        raise Invalid([Fault("", f"This is no packed folder: {error.reason}.", "archive")]) from error
+        message = gettext("This is no packed folder: %(reason)s.") % {"reason": error.reason}
+        raise Invalid([Fault("", message, "archive")]) from error
 
 
 def _room_check(user: User, received: Received) -> None:
@@ -114,8 +115,11 @@ def _room_check(user: User, received: Received) -> None:
     taken = others.aggregate(all=Sum("size"))["all"] or 0
     if taken + received.size > settings.CODE_USER_BYTES:
         raise Conflict(
-            f"Your uploaded code takes {taken >> 20:,} MB here, and {settings.CODE_USER_BYTES >> 20:,} MB is the most. "
-            "Take some back with DELETE /api/v1/code/{id}."
+            gettext(
+                "Your uploaded code takes %(taken)s MB here, and %(most)s MB is the most. "
+                "Take some back with DELETE /api/v1/code/{id}."
+            )
+            % {"taken": f"{taken >> 20:,}", "most": f"{settings.CODE_USER_BYTES >> 20:,}"}
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import transaction
+from django.utils.translation import gettext, ngettext
 
 from portal.clusters.models import Node
 from portal.common.errors import Conflict
@@ -17,9 +18,18 @@ def node_tasks_forget(*, node: Node, now: datetime) -> None:
         Node.objects.select_for_update().get(pk=node.pk)
         holding = TaskAttempt.objects.filter(node=node, released_at__isnull=True)
         if number := holding.filter(lost_at__isnull=True).count():
-            tasks = "1 task runs" if number == 1 else f"{number} tasks run"
-            raise Conflict(f"{tasks} on {node.name}: drain it, and remove it when they have ended.")
+            raise Conflict(
+                ngettext(
+                    "%(number)s task runs on %(node)s: drain it, and remove it when they have ended.",
+                    "%(number)s tasks run on %(node)s: drain it, and remove it when they have ended.",
+                    number,
+                )
+                % {"number": number, "node": node.name}
+            )
         if Claim.objects.filter(leaf__node=node).exists():
-            raise Conflict(f"GPUs of {node.name} are kept for a job that starts in a moment: drain it first.")
+            raise Conflict(
+                gettext("GPUs of %(node)s are kept for a job that starts in a moment: drain it first.")
+                % {"node": node.name}
+            )
         Allocation.objects.filter(task_attempt__in=holding, released_at__isnull=True).update(released_at=now)
         holding.update(released_at=now)

@@ -70,7 +70,7 @@ def idle_exemption_add(
     if user is None and job is None and not pattern and not tag:
         raise Invalid([Fault("", gettext("Name a user, a job, a pattern of names or a tag."), "required")])
     if until is not None and until <= now:
-        raise Invalid([Fault("until", "This is past.", "past")])
+        raise Invalid([Fault("until", gettext("This is past."), "past")])
     with transaction.atomic():
         if IdleExemption.objects.filter(vc=vc).count() >= MOST_EXEMPTIONS:
             raise Conflict(

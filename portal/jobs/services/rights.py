@@ -64,8 +64,8 @@ def _cap_problems(spec: JobSpec, vc: VirtualCluster) -> Iterator[Problem]:
         yield Problem("taskRoles", message, "user_cap")
     if vc.class_gpus is not None and spec.priority >= PRIORITY_CLASSES[CAPPED_CLASS] and asked > vc.class_gpus:
         message = (
-            f"asks for {asked} GPUs at once; jobs of class {CAPPED_CLASS} and above may hold {vc.class_gpus} "
-            f"in {vc.name} together"
+            f"asks for {asked} GPUs at once; jobs of class {_class_words(CAPPED_CLASS)} and above may hold "
+            f"{vc.class_gpus} in {vc.name} together"
         )
         yield Problem(CLASS, message, "class_cap")
 
@@ -79,7 +79,7 @@ def _pinned_problems(spec: JobSpec, vc: VirtualCluster) -> Iterator[Problem]:
         if cell not in own:
             known = ", ".join(sorted(own)) or "none"
             path = f"extras.hivedScheduler.taskRoles.{role}.pinnedCellId"
-            yield Problem(path, f"{vc.name} has no pinned cell {cell}; it has: {known}", "unknown")
+            yield Problem(path, f"{vc.name} has no reserved servers {cell}; it has: {known}", "unknown")
 
 
 def _firm_problems(spec: JobSpec, vc: VirtualCluster, user: User, now: datetime) -> Iterator[Problem]:

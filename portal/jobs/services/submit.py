@@ -6,6 +6,7 @@ from datetime import datetime
 
 from django.db import IntegrityError, transaction
 from django.db.models import Max
+from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
@@ -28,7 +29,7 @@ class NameTaken(Conflict):
     """The user has a job of this name already, and asked for a new name."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"You have a job named {name} already.")
+        super().__init__(gettext("You have a job named %(name)s already.") % {"name": name})
         self.name = name
 
 

@@ -100,7 +100,7 @@ def _check(file: str) -> None:
         faults = [Fault(f"file.{one.path}".rstrip("."), one.message, one.code, one.line) for one in error.problems]
         raise Invalid(faults) from error
     if spec.secrets:
-        message = "a template holds no secrets; store them, and refer to them by <% $secrets.NAME %>"
+        message = gettext("a template holds no secrets; store them, and refer to them by <% $secrets.NAME %>")
         raise Invalid([Fault("file.secrets", message, "secret")])
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
+from django.utils.translation import gettext
 
 from nodes.protocol import (
     REQUESTS_KEPT,
@@ -70,7 +71,9 @@ class Called:
 
     def gone(self) -> SessionFailed:
         """The node says nothing."""
-        return SessionFailed(SessionFault.BROKEN, f"The agent of {self.node} does not answer.")
+        return SessionFailed(
+            SessionFault.BROKEN, gettext("The agent of %(node)s does not answer.") % {"node": self.node}
+        )
 
 
 def session_call(

@@ -21,6 +21,7 @@ from typing import Annotated
 import msgspec
 from channels.db import database_sync_to_async
 from django.utils import timezone
+from django.utils.translation import gettext
 from redis import RedisError
 
 from nodes.protocol import STDERR, STDOUT, WINDOW, ContainerState, Frame, FrameKind, SessionEnd, ShellRequest, decode
@@ -114,7 +115,7 @@ class ShellConsumer(SignedInConsumer):
         except msgspec.MsgspecError as error:
             await self._end(f"A message that cannot be understood: {error}.")
         except RedisError:
-            await self._end("The lane to the node is broken.")
+            await self._end(gettext("The lane to the node is broken."))
 
     # ------------------------------------------------------------ from the browser
 
@@ -172,7 +173,7 @@ class ShellConsumer(SignedInConsumer):
             await self._end(failed.message)
         except Exception:
             log.exception("the shell in task attempt %s failed", self._attempt)
-            await self._end("The portal made a mistake; an administrator finds it in the portal's log.")
+            await self._end(gettext("The portal made a mistake; an administrator finds it in the portal's log."))
 
     async def _pass_on(self, frame: Frame) -> None:
         if frame.kind is FrameKind.ANSWER:
@@ -182,7 +183,7 @@ class ShellConsumer(SignedInConsumer):
             await self.send(bytes_data=bytes((stream,)) + frame.payload)
         elif frame.kind is FrameKind.END:
             code = decode(frame.payload, SessionEnd).code
-            await self._end("" if code is not None else "The task ended.", code)
+            await self._end("" if code is not None else gettext("The task ended."), code)
 
     async def _say(self, message: dict[str, object]) -> None:
         await self.send(json.dumps(message))
@@ -227,7 +228,10 @@ class ShellConsumer(SignedInConsumer):
         row = task_attempt_with_right(user=self.user, attempt_id=self._attempt, action=Action.JOB_SHELL)
         scope = self.credential.scope if self.credential else Scope.READ
         if not scope.covers(Scope.SUBMIT):
-            raise Denied(f"This token has the scope {scope}; {Scope.SUBMIT} is needed.")
+            raise Denied(
+                gettext("This token has the scope %(scope)s; %(submit)s is needed.")
+                % {"scope": scope, "submit": Scope.SUBMIT}
+            )
         if row.over or row.state != ContainerState.RUNNING:
-            raise Conflict(f"The task does not run: it is {row.state}.")
+            raise Conflict(gettext("The task does not run: it is %(state)s.") % {"state": row.state})
         return row

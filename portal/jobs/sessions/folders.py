@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 from django.conf import settings
+from django.utils.translation import gettext, gettext_noop
 from redis import Redis, RedisError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
@@ -57,8 +58,8 @@ WAITING = Share(
     each=lambda: 6,
     overall=24,
     lasts_s=lambda: 120,
-    own="You are waiting for servers with %(most)s requests already. Wait for one of their answers.",
-    full="Too many requests are waiting for servers now. Try again in a while.",
+    own=gettext_noop("You are waiting for servers with %(most)s requests already. Wait for one of their answers."),
+    full=gettext_noop("Too many requests are waiting for servers now. Try again in a while."),
 )
 """Of the threads that answer requests: a node that hangs must not have all of them."""
 _FINAL: dict[SessionFault, type[Refused]] = {SessionFault.MISSING: Absent, SessionFault.UNFIT: Conflict}
@@ -88,7 +89,7 @@ class FolderSession:
                     return decode(frame.payload, SessionAnswer)
                 self._end(frame)
         except (RedisError, msgspec.MsgspecError, SessionBroken) as error:
-            raise SessionFailed(SessionFault.BROKEN, "The lane to the node is broken.") from error
+            raise SessionFailed(SessionFault.BROKEN, gettext("The lane to the node is broken.")) from error
         raise self._call.gone()
 
     def pieces(self) -> Iterator[bytes]:
@@ -100,7 +101,7 @@ class FolderSession:
                 elif self._end(frame):
                     return
         except (RedisError, msgspec.MsgspecError, SessionBroken) as error:
-            raise SessionFailed(SessionFault.BROKEN, "The lane to the node is broken.") from error
+            raise SessionFailed(SessionFault.BROKEN, gettext("The lane to the node is broken.")) from error
         raise self._call.gone()
 
     def listing(self) -> FolderListing:
@@ -114,7 +115,7 @@ class FolderSession:
         try:
             return decode(data, FolderListing)
         except msgspec.MsgspecError as error:
-            raise SessionFailed(SessionFault.BROKEN, "The node's list cannot be read.") from error
+            raise SessionFailed(SessionFault.BROKEN, gettext("The node's list cannot be read.")) from error
 
     def __enter__(self) -> FolderSession:
         return self

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import redis.asyncio
 from django.conf import settings
+from django.utils.translation import gettext
 from redis import RedisError
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -74,7 +75,7 @@ class ShellSession:
             async for frame in self._read(ticker):
                 yield frame
         except (RedisError, OSError, SessionBroken, msgspec.MsgspecError) as error:
-            raise SessionFailed(SessionFault.BROKEN, "The lane to the node is broken.") from error
+            raise SessionFailed(SessionFault.BROKEN, gettext("The lane to the node is broken.")) from error
         finally:
             if ticker is not None:
                 ticker.cancel()
@@ -149,7 +150,8 @@ class ShellSession:
             await asyncio.sleep(ALIVE_EVERY_S)
             idle_s = settings.SHELL_IDLE_S
             if time.monotonic() - self._busy_at > idle_s:
-                raise SessionFailed(SessionFault.BROKEN, f"Nothing was typed or written for {idle_s} seconds.")
+                message = gettext("Nothing was typed or written for %(seconds)s seconds.") % {"seconds": idle_s}
+                raise SessionFailed(SessionFault.BROKEN, message)
             await self._send(FrameKind.ALIVE)
 
     async def _send(self, kind: FrameKind, payload: bytes = b"") -> None:

@@ -115,7 +115,7 @@ def hived_roles_match(job: Raw) -> Iterator[Finding]:
         if group is not None:
             first, *asked = groups.setdefault(group, (name, sku, cell))
             if asked != [sku, cell]:
-                message = f"affinity group {group} asks for another SKU or pinned cell than in role {first}"
+                message = f"affinity group {group} asks for another SKU or other reserved servers than in role {first}"
                 yield Finding((*_HIVED, name, "affinityGroupName"), message, "affinity_group")
 
 

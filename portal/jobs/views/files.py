@@ -170,7 +170,7 @@ def _ask(folder: JobFolder, asked: Callable[[Mount], ReadRequest]) -> Answered:
     found = folder_ask(folder, asked)
     if found.there.kind != "file":
         found.session.close()
-        raise Conflict("This is not a file any more.")
+        raise Conflict(_("This is not a file any more."))
     return found
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
+from django.utils.translation import gettext, gettext_noop
 
 from portal.accounts.audit import audit_write, changes_of
 from portal.accounts.models import Audited
@@ -24,7 +25,7 @@ from portal.notices.states import SendingState, Told
 MOST_WAITING = 10_000
 """Deliveries that may wait; what comes while there are so many is counted, and told as a number."""
 SECRET_PREFIX = "whsec_"  # noqa: S105  # how Standard Webhooks marks one
-TARGET = "webhook"
+TARGET = gettext_noop("webhook")
 
 
 def webhook_set(
@@ -123,9 +124,11 @@ def _secret_faults(secret: str | None, *, needed: bool) -> Iterator[Fault]:
         if secret is not None:
             secret_bytes(secret)
         elif needed:
-            yield Fault("secret", "A new webhook needs a secret, by which its receiver knows us.", "required")
+            yield Fault("secret", gettext("A new webhook needs a secret, by which its receiver knows us."), "required")
     except (ValueError, binascii.Error):
-        message = "Must be whsec_ and 24 to 64 random bytes in base64, such as whsec_$(openssl rand -base64 32)."
+        message = gettext(
+            "Must be whsec_ and 24 to 64 random bytes in base64, such as whsec_$(openssl rand -base64 32)."
+        )
         yield Fault("secret", message, "invalid")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,9 +17,11 @@ from tests.jobs.spec.builders import job_file, problems
 from tests.jobs.spec.test_problems import WRONG
 from tests.support.cast import Api
 from tests.support.pages import Browser
+from tests.support.spoken import problems_written
 from tests.support.world import World
 from tests.support.world import job_file as world_file
 
+PUT_TOGETHER = {"fit.py", "images.py", "rules.py", "schema.py"}
 CHINESE = re.compile("[\u4e00-\u9fff]")
 
 
@@ -31,6 +34,14 @@ def test_everything_that_can_be_wrong_with_a_file_is_told_in_chinese() -> None:
         assert problem_words("something else") == "something else"
     assert all(problem_words(one) == one for one in told)
     assert parse(job_file()).name
+
+
+def test_every_sentence_of_what_is_wrong_with_a_file_has_a_form_that_is_known() -> None:
+    """What is put together of parts is not looked at here: the tests above and below go through that."""
+    written = [text for path, text in problems_written() if Path(path).name not in PUT_TOGETHER]
+    assert len(written) > 20
+    with override("zh-hans"):
+        assert [one for one in written if problem_words(one) == one] == []
 
 
 def test_what_a_schema_says_itself_is_known_word_for_word() -> None:

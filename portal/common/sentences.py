@@ -1,0 +1,43 @@
+"""How sentences for people are put together, in the reader's language."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+from django.utils.translation import get_language, gettext
+
+_HOLE = re.compile(r"%\((\w+)\)s")
+
+
+def sentence(words: str) -> str:
+    """With a capital at its beginning and a stop at its end."""
+    return f"{words[:1].upper()}{words[1:]}{'' if words.endswith(('.', '!', '?', '。')) else gettext('.')}"
+
+
+def some_of(names: Sequence[str], most: int) -> str:
+    """The first of them, and how many more there are: ``gpu01, gpu02 and 7 more``."""
+    named = ", ".join(names[:most])
+    if len(names) <= most:
+        return named
+    return gettext("%(names)s and %(number)s more") % {"names": named, "number": len(names) - most}
+
+
+def reworded(text: str, forms: Iterable[str], parts: Iterable[str] = ()) -> str:
+    """A sentence that was written in English, in the reader's language: by the first of these forms that it has, with
+    what fills the form's holes worded anew by ``parts``. One that has none of the forms stays as it was written."""
+    if get_language() == "en":
+        return text
+    for form in forms:
+        if found := _pattern(form).fullmatch(text):
+            return gettext(form) % {name: reworded(value, parts, parts) for name, value in found.groupdict().items()}
+    return text
+
+
+@cache
+def _pattern(form: str) -> re.Pattern[str]:
+    pieces = _HOLE.split(form)
+    written = [re.escape(piece.replace("%%", "%")) for piece in pieces[::2]]
+    holes = [f"(?P<{name}>.+?)" for name in pieces[1::2]]
+    return re.compile("".join(text + hole for text, hole in zip(written, [*holes, ""], strict=True)), re.DOTALL)
