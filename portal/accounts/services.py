@@ -129,7 +129,7 @@ RESERVED = frozenset({"import"})
 """User names that stand for something else in addresses of the API."""
 
 
-def user_draft(
+def user_judged(
     *,
     username: str,
     password: str | None,
@@ -139,12 +139,10 @@ def user_draft(
     gid: int | None = None,
     extra_gids: Sequence[int] = (),
     rules: Sequence[Any] | None = None,
-) -> User:
-    """An account that is not stored yet, checked but for what others have. Its password is looked at and not hashed,
-    which takes its time. An administrator may also use Django's own admin pages, the back door.
-
-    Raises django's ValidationError with every reason.
-    """
+) -> tuple[User, ValidationError | None]:
+    """An account that is not stored yet, and every reason why it cannot be, but for what others have. Its password is
+    looked at and not hashed, which takes its time. An administrator may also use Django's own admin pages, the back
+    door."""
     admin = role == ClusterRole.ADMIN
     user = User(
         username=username, email=email, role=role, is_staff=admin, is_superuser=admin, uid=uid, gid=gid,
@@ -162,9 +160,7 @@ def user_draft(
             validate_password(password, user, rules)
     except ValidationError as error:
         reasons["password"] = error.error_list
-    if reasons:
-        raise ValidationError(reasons)
-    return user
+    return user, ValidationError(reasons) if reasons else None
 
 
 def user_store(*, user: User, now: datetime, actor: str = "") -> User:
@@ -213,8 +209,10 @@ def user_create(
     *, username: str, password: str | None, actor: str = "", rules: Sequence[Any] | None = None, **more: Any
 ) -> User:
     """A new account; without a password nobody signs in by one. ``rules``: password validators in place of the
-    portal's; ``more``: see ``user_draft``. Raises django's ValidationError, NameTaken."""
-    user = user_draft(username=username, password=password, rules=rules, **more)
+    portal's; ``more``: see ``user_judged``. Raises django's ValidationError, NameTaken."""
+    user, wrong = user_judged(username=username, password=password, rules=rules, **more)
+    if wrong is not None:
+        raise wrong
     user.set_password(password)
     return user_store(user=user, now=timezone.now(), actor=actor)
 

@@ -65,7 +65,7 @@ def _header_faults(header: list[str]) -> Iterator[Fault]:
 def _row(line: int, cells: dict[Any, Any]) -> ImportRow:
     more = cells.pop(None, None)
     given = {name: _value(name, text) for name, text in cells.items() if text}
-    body = UserBody(data=given)
+    body, name = UserBody(data=given), str(given.get("username", ""))
     faults = []
     if more:
         message = gettext("%(number)s cells more than the header has columns") % {"number": len(more)}
@@ -74,9 +74,11 @@ def _row(line: int, cells: dict[Any, Any]) -> ImportRow:
         body.is_valid(raise_exception=True)
     except ValidationError as error:
         faults += [Fault(one.path, one.message, one.code, line) for one in faults_in(error)]
-        return ImportRow(line, str(given.get("username", "")), {}, faults)
-    about = dict(body.validated_data)
-    return ImportRow(line, about.pop("username"), about, faults)
+        given = {name: value for name, value in given.items() if name not in body.errors}
+        body = UserBody(data=given, partial=True)
+        body.is_valid()
+    about = {field: value for field, value in body.validated_data.items() if field != "username"}
+    return ImportRow(line, name, about, faults)
 
 
 def _value(name: str, text: str) -> Any:

@@ -203,3 +203,29 @@ def test_the_menu_shows_what_the_reader_may_see(world: World, admin: Browser) ->
     assert {"Users", "Groups"} <= entries["lead"]
     assert "Webhook" not in entries["lead"]
     assert {"Users", "Webhook"} <= set(admin.get("/").links)
+
+
+def test_everything_that_is_wrong_with_a_new_account_is_told_at_once(admin: Browser, world: World) -> None:
+    typed = {"username": world.user.username, "password": "short", "email": "no address", "role": "user", "uid": "0"}
+    page = admin.send("/new-user", **typed, groups="nowhere", virtual_clusters="nothing", extra_gids="x")
+    assert page.status == 400
+    for told in (
+        "There is a user alice already.", "This password is too short.", "Enter a valid email address.",
+        "There is no group nowhere.", "There is no virtual cluster nothing.", "At most 64 whole numbers",
+        "Ensure this value is greater than or equal to 1.",
+    ):  # fmt: skip
+        assert told in page.text
+    assert (shown(page, "username"), shown(page, "groups")) == ("alice", "nowhere")
+
+
+def test_everything_that_is_wrong_with_a_row_of_a_table_is_told_at_once(admin: Browser) -> None:
+    header = "username,password,email,uid,groups"
+    table = f"{header}\nalice,short,no address,0,nowhere\nbob,,,,\nbob,short,,,\nno name,short,,,\n"
+    page = admin.send("/users/import", table=table)
+    row = page.text[page.text.index("2 alice") : page.text.index("3 bob")]
+    for told in ("too short", "valid email", "greater than or equal to 1", "no group nowhere", "a user alice already"):
+        assert told in row
+    assert "too short" in page.text[page.text.index("4 bob") :]
+    assert "line 3 has bob already" in page.text
+    assert "too short" in page.text[page.text.index("5 no name") :]
+    assert not User.objects.filter(username="bob").exists()

@@ -68,9 +68,11 @@ class NewUserForm(_About):
 
     @property
     def about(self) -> dict[str, Any]:
-        """As the service takes it."""
-        typed = self.cleaned_data
-        return {**typed, "password": typed["password"] or None}
+        """As the service takes it; where what was typed cannot be, as if nothing had been."""
+        nothing = {"username": "", "email": "", "role": ClusterRole.USER, "uid": None, "gid": None}
+        lists: dict[str, list[Any]] = {"extra_gids": [], "groups": [], "virtual_clusters": []}
+        typed = {**nothing, **lists, **self.cleaned_data}
+        return {**typed, "password": typed.get("password") or None}
 
 
 class UserForm(SeenForm, _About):

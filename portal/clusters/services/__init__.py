@@ -5,6 +5,7 @@ from portal.clusters.services.images import image_rule_add, image_rule_remove
 from portal.clusters.services.nodes import node_add, node_event, node_set_intent
 from portal.clusters.services.people import (
     account_create,
+    account_faults,
     group_change,
     group_create,
     group_remove,
@@ -43,6 +44,7 @@ __all__ = [
     "storage_told",
     "ImportRow",
     "account_create",
+    "account_faults",
     "group_change",
     "group_create",
     "group_remove",

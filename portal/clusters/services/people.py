@@ -12,11 +12,12 @@ from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write, changes_of
 from portal.accounts.models import Audited, User
-from portal.accounts.people import group_describe, group_description, group_store, groups_set
-from portal.accounts.services import user_create
+from portal.accounts.people import group_describe, group_description, group_store, groups_named, groups_set
+from portal.accounts.services import user_create, user_judged, users_taken
 from portal.clusters.models import Membership, VirtualCluster
 from portal.clusters.services.teams import member_set, membership_end, membership_set
 from portal.clusters.states import VcRole
+from portal.common.checking import faults_of
 from portal.common.errors import Conflict, Fault, Invalid
 from portal.common.versions import version_check
 
@@ -30,6 +31,19 @@ def account_create(
         user = user_create(**about, actor=actor)
         account_join(user=user, groups=groups, vcs=vcs, now=now, actor=actor)
     return user
+
+
+def account_faults(*, groups: Iterable[str], virtual_clusters: Iterable[str], **about: Any) -> list[Fault]:
+    """Every reason why this account cannot be made, each at its field; ``about``: see ``user_judged``."""
+    user, wrong = user_judged(**about)
+    faults = faults_of(wrong) if wrong else []
+    faults += [Fault(one.path, one.message, "taken") for one in users_taken(users=[user])]
+    for find, names in ((groups_named, groups), (vcs_named, virtual_clusters)):
+        try:
+            find(names)
+        except Invalid as missing:
+            faults += missing.faults
+    return faults
 
 
 def account_join(

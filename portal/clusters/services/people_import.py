@@ -11,12 +11,11 @@ from typing import Any
 
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group
-from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils.translation import gettext
 
 from portal.accounts.models import User
-from portal.accounts.services import NameTaken, user_draft, user_store, users_taken
+from portal.accounts.services import NameTaken, user_judged, user_store, users_taken
 from portal.clusters.models import VirtualCluster
 from portal.clusters.services.people import account_join
 from portal.common.checking import faults_of
@@ -26,8 +25,9 @@ from portal.common.progress import Steps
 
 @dataclass(slots=True)
 class Row:
-    """A line of the table (from 1, the header's included). ``about`` is what ``user_draft`` takes, with ``groups`` and
-    ``virtual_clusters`` by names; ``faults`` what was wrong with it when it was read, and what is found here."""
+    """A line of the table (from 1, the header's included). ``about`` is what ``user_judged`` takes, with ``groups`` and
+    ``virtual_clusters`` by names, as far as it could be read; ``faults`` what was wrong with it then, and what is found
+    here."""
 
     line: int
     username: str
@@ -84,28 +84,36 @@ def people_import(
 
 
 def _check(rows: Sequence[Row], groups: dict[str, Group], vcs: dict[str, VirtualCluster]) -> None:
-    for row in (row for row in rows if not row.faults):
+    users: list[tuple[Row, User]] = []
+    for row in rows:
+        told = {fault.path for fault in row.faults}
         about = {name: value for name, value in row.about.items() if name not in {"groups", "virtual_clusters"}}
-        try:
-            row.draft = user_draft(username=row.username, **about)
-        except ValidationError as error:
-            row.faults += [_fault(row, one.path, one.message, one.code) for one in faults_of(error)]
+        name = "" if "username" in told else row.username
+        user, wrong = user_judged(**{"password": None, **about, "username": name})
+        found = faults_of(wrong) if wrong else []
+        row.faults += [_fault(row, one.path, one.message, one.code) for one in found if one.path not in told]
         row.faults += _unknown(row, "groups", groups, gettext("there is no group %(name)s"))
         row.faults += _unknown(row, "virtual_clusters", vcs, gettext("there is no virtual cluster %(name)s"))
-    _check_free([row for row in rows if row.draft is not None])
+        users.append((row, user))
+    _check_free(users)
+    for row, user in users:
+        row.draft = None if row.faults else user
 
 
-def _check_free(rows: Sequence[Row]) -> None:
-    """Names and uids, among all accounts and inside the table."""
-    by_draft = {id(row.draft): row for row in rows}
-    for taken in users_taken(users=[row.draft for row in rows if row.draft]):
-        row = by_draft[id(taken.user)]
+def _check_free(users: Sequence[tuple[Row, User]]) -> None:
+    """Names and uids, among all accounts and inside the table: there those of rows with which all is well so far."""
+    rows = {id(user): row for row, user in users}
+    for taken in users_taken(users=[user for _, user in users]):
+        row = rows[id(taken.user)]
         row.faults.append(_fault(row, taken.path, taken.message, "taken"))
+    good = {row.line for row, _ in users if not row.faults}
     for path in ("username", "uid"):
         first: dict[Any, int] = {}
-        for row in rows:
-            value = getattr(row.draft, path)
-            if value is not None and first.setdefault(value, row.line) != row.line:
+        for row, user in users:
+            value = getattr(user, path)
+            if row.line in good:
+                first.setdefault(value, row.line)
+            if value is not None and first.get(value, row.line) != row.line:
                 message = gettext("line %(line)s has %(value)s already") % {"line": first[value], "value": value}
                 row.faults.append(_fault(row, path, message, "twice"))
 

@@ -29,9 +29,9 @@ from portal.clusters.selectors import (
     user_to_manage,
     users_found,
 )
-from portal.clusters.services import account_create, vcs_named
+from portal.clusters.services import account_create, account_faults, vcs_named
 from portal.common.checking import checked
-from portal.common.errors import ChangedMeanwhile, Refused
+from portal.common.errors import ChangedMeanwhile, Invalid, Refused
 from portal.common.forms import refusal_show
 from portal.common.versions import version_of
 
@@ -65,7 +65,7 @@ def user_new(request: PageRequest) -> HttpResponse:
     others_right(user=request.user, action=Action.USER_READ)
     manage_right(user=request.user, action=Action.USER_MANAGE)
     form = NewUserForm(request.POST if request.method == "POST" else None)
-    if form.is_valid() and _made(form, request.user.username):
+    if request.method == "POST" and _made(form, request.user.username):
         name = form.cleaned_data["username"]
         messages.success(request, _("The account %(name)s is made.") % {"name": name})
         return redirect("user", username=name)
@@ -73,7 +73,13 @@ def user_new(request: PageRequest) -> HttpResponse:
 
 
 def _made(form: NewUserForm, actor: str) -> bool:
+    """Whether it is; else everything that is wrong stands beside its field."""
+    form.is_valid()
     about = form.about
+    faults = [fault for fault in account_faults(**about) if fault.path not in form.errors]
+    refusal_show(form, Invalid(faults))
+    if form.errors:
+        return False
     try:
         with checked("password"):
             groups, vcs = groups_named(about.pop("groups")), vcs_named(about.pop("virtual_clusters"))
