@@ -36,14 +36,16 @@ def _text(label: Any, most: int, **attributes: Any) -> forms.CharField:
 
 def _day(label: Any) -> forms.DateField:
     return forms.DateField(
-        label=label, required=False, widget=forms.DateInput({"class": "form-control", "type": "date"}, "%Y-%m-%d")
-    )
+        label=label, required=False, widget=forms.DateInput({"class": "form-control", "type": "date"}, "%Y-%m-%d"),
+        error_messages={"invalid": _("There is no such day; write it as 2026-12-31.")},
+    )  # fmt: skip
 
 
 class JobFilterForm(forms.Form):
-    """What cannot be is left out of account, never an error."""
+    """What cannot be is left out of account, and said beside its field; the rest filters."""
 
-    text = _text(_("Name or user"), 100, type="search")
+    text = _text(_("Name of the job"), 100, type="search")
+    user = _text(_("User"), 100, type="search")
     state = forms.MultipleChoiceField(
         label=_("State"),
         required=False,
@@ -72,7 +74,7 @@ class JobFilterForm(forms.Form):
 
     def __init__(self, data: Any, *, user: User) -> None:
         super().__init__(data)
-        self.user = user
+        self.reader = user
         field = self.fields["vc"]
         assert isinstance(field, forms.ChoiceField)
         names = vc_restrict(user=user).values_list("name", flat=True)
@@ -83,6 +85,20 @@ class JobFilterForm(forms.Form):
         """The filters that are set and possible, as they stand in the address."""
         self.is_valid()
         return {name: "on" if value is True else value for name, value in self.cleaned_data.items() if value}
+
+    @property
+    def misread(self) -> dict[str, tuple[str, list[str]]]:
+        """What was typed that cannot be, and why not, by the name of its field."""
+        self.is_valid()
+        return {name: (_typed(self[name].value()), list(self.errors[name])) for name in self.errors}
+
+    def clean(self) -> dict[str, Any]:
+        """The first day comes before the last."""
+        typed = super().clean() or self.cleaned_data
+        since, until = typed.get("since"), typed.get("until")
+        if since and until and until < since:
+            self.add_error("until", _("This is before the first day."))
+        return typed
 
     def query(self, **other: Any) -> str:
         """The address's query with these set otherwise; a page of the list is no filter and begins anew."""
@@ -96,7 +112,8 @@ class JobFilterForm(forms.Form):
             states=frozenset().union(*(GROUPS.get(one, {one}) for one in chosen.get("state", ()))),
             priorities=[PRIORITY_CLASSES[one] for one in chosen.get("priority", ())],
             vc=chosen.get("vc", ""),
-            user=self.user if chosen.get("mine") else None,
+            mine=self.reader if chosen.get("mine") else None,
+            user=chosen.get("user", ""),
             text=chosen.get("text", ""),
             tag=chosen.get("tag", ""),
             since=_begin(chosen.get("since")),
@@ -104,6 +121,10 @@ class JobFilterForm(forms.Form):
             order=ORDERS[chosen.get("sort", "")],
             before=chosen.get("before"),
         )
+
+
+def _typed(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value)
 
 
 def _begin(day: Any, days: int = 0) -> datetime | None:

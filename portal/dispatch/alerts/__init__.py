@@ -9,10 +9,10 @@ from portal.accounts.models import User
 from portal.accounts.rights import ALLOWED, Action, allowed_everywhere
 from portal.clusters.selectors import storages_offered, vcs_of
 from portal.dispatch.alerts.alert import SEVERITIES, Alert, Severity
-from portal.dispatch.alerts.nodes import closed_alerts, node_alerts
+from portal.dispatch.alerts.nodes import SERVERS_CLOSED, closed_alerts, node_alerts
 from portal.dispatch.alerts.others import container_alerts, idle_alerts, portal_alerts, quota_alerts, storage_alerts
 
-__all__ = ["SEVERITIES", "Alert", "Severity", "alerts_seen"]
+__all__ = ["SERVERS_CLOSED", "SEVERITIES", "Alert", "Severity", "alerts_seen"]
 
 
 def alerts_seen(*, user: User, now: datetime) -> list[Alert]:

@@ -21,6 +21,7 @@ from portal.jobs.models import TaskAttempt
 
 LOW, VERY_LOW = 10, 3
 """Percent of a disk that are free."""
+SERVERS_CLOSED = "servers_closed"
 NEVER_CAME = timedelta(minutes=10)
 MOST_EVENTS = 2000
 COLUMNS = ("name", "health", "health_reason", "last_report_at", "joined_at", "clock_skew_ms", "inventory")
@@ -138,7 +139,7 @@ def closed_alerts() -> Iterator[Alert]:
         whose = tuple(vc.name for vc in teams if not one.sku or quotas[vc.pk].get(one.sku))
         severity = Severity.WARNING if one.sku else Severity.CRITICAL
         name, message = one.sku or gettext("all servers"), f"{one.what} {one.why}{gettext('.')}"
-        yield Alert("servers_closed", severity, "cluster", name, message, gettext(OPEN), vcs=whose)
+        yield Alert(SERVERS_CLOSED, severity, "cluster", name, message, gettext(OPEN), vcs=whose)
 
 
 def _gpu_alerts() -> Iterator[Alert]:

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
 from portal.clusters.selectors import others_right, servers_closed
-from portal.dispatch.alerts import alerts_seen
+from portal.dispatch.alerts import SERVERS_CLOSED, alerts_seen
 from portal.dispatch.overview import settings_shown
 
 BRIEF = 3
@@ -31,8 +31,9 @@ def alerts(request: PageRequest) -> HttpResponse:
 @login_required
 @require_safe
 def alerts_brief(request: PageRequest) -> HttpResponse:
-    """The worst that concern the reader, as a part of another page; empty for who may read none."""
-    found = alerts_seen(user=request.user, now=timezone.now())
+    """The worst that concern the reader, as a part of the home page, which says itself that no server takes new jobs;
+    empty for who may read none."""
+    found = [one for one in alerts_seen(user=request.user, now=timezone.now()) if one.code != SERVERS_CLOSED]
     shown = {"alerts": found[:BRIEF], "more": len(found) - BRIEF, "closed": not found and bool(servers_closed())}
     return render(request, "dispatch/parts/alerts_brief.html", shown)
 

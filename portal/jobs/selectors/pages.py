@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, QuerySet
 
 from portal.accounts.models import User
 from portal.clusters.models import VirtualCluster
@@ -35,12 +35,15 @@ USERS_NAMED = 50
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs to list; what is empty does not filter. ``before``: those that come after this one in the order."""
+    """Which jobs to list; what is empty does not filter. ``mine``: the reader, where only
+    their own are wanted; ``user``: a user's name, or a part of several; ``before``: those that come after this one in
+    the order."""
 
     states: Collection[str] = ()
     priorities: Collection[int] = ()
     vc: str = ""
-    user: User | None = None
+    mine: User | None = None
+    user: str = ""
     text: str = ""
     tag: str = ""
     since: datetime | None = None
@@ -77,7 +80,7 @@ def jobs_found(*, user: User, only: JobFilter, limit: int = PAGE) -> JobsPage:
 def _filtered(jobs: QuerySet[Job], only: JobFilter) -> QuerySet[Job]:
     """Names are looked up first, so that the database enters the index that goes with them."""
     chosen: dict[str, Any] = {
-        "state__in": only.states, "priority__in": only.priorities, "user": only.user,
+        "state__in": only.states, "priority__in": only.priorities, "user": only.mine,
         "submitted_at__gte": only.since, "submitted_at__lt": only.until,
     }  # fmt: skip
     jobs = jobs.filter(**{name: value for name, value in chosen.items() if value})
@@ -85,10 +88,16 @@ def _filtered(jobs: QuerySet[Job], only: JobFilter) -> QuerySet[Job]:
         jobs = jobs.filter(vc=VirtualCluster.objects.filter(name=only.vc).values("pk")[:1])
     if only.tag:
         jobs = jobs_tagged(jobs, only.tag)
-    if only.text:
-        named = User.objects.filter(username__icontains=only.text).values_list("pk", flat=True)[:USERS_NAMED]
-        jobs = jobs.filter(Q(name__icontains=only.text) | Q(user__in=list(named)))
-    return jobs
+    if only.user:
+        jobs = jobs.filter(user__in=_users(only.user))
+    return jobs.filter(name__icontains=only.text) if only.text else jobs
+
+
+def _users(name: str) -> list[int]:
+    """The one of that name; where there is none those whose names have it as a part."""
+    whole = User.objects.filter(username=name).values_list("pk", flat=True)
+    parts = User.objects.filter(username__icontains=name).order_by("username").values_list("pk", flat=True)
+    return list(whole) or list(parts[:USERS_NAMED])
 
 
 def _behind(jobs: QuerySet[Job], order: Order, job: QuerySet[Job]) -> QuerySet[Job]:

@@ -41,7 +41,7 @@ def home(request: PageRequest) -> HttpResponse:
     counts = job_counts(user=user, since=since)
     context = {
         "tiles": [(state, state.label, counts[state], _of_state(state, since)) for state in JobState],
-        "recent": jobs_found(user=user, only=JobFilter(user=user), limit=RECENT),
+        "recent": jobs_found(user=user, only=JobFilter(mine=user), limit=RECENT),
         "shares": [(one.vc, one.shares) for one in vc_choices(user=user)],
         "skus": sku_totals(),
         "closed": servers_closed(),

@@ -56,6 +56,25 @@ def test_filters_and_orders_go_together(jobs: list[Job], browser: Browser, subte
             assert shown(browser, query.format(yesterday=yesterday)) == names
 
 
+def test_a_filter_that_cannot_be_is_told_beside_its_field_and_the_others_hold(
+    jobs: list[Job], browser: Browser
+) -> None:
+    page = browser.get("/jobs?since=yesterday&priority=oppo&tag=" + "x" * 300)
+    assert "“yesterday”: There is no such day; write it as 2026-12-31." in page.text
+    assert "Ensure this value has at most 255 characters" in page.text
+    assert "yesterday" in page.attribute("input", "value")
+    assert ("alice/gamma#1" in page.links, "alice/alpha#1" in page.links) == (True, False)
+    assert "This is before the first day." in browser.get("/jobs?since=2026-02-02&until=2026-02-01").text
+    assert "“nothing”: Select a valid choice." in browser.get("/jobs?sort=nothing").text
+    assert "field-error" not in browser.get("/jobs?since=2026-02-02&state=failed").html
+
+
+def test_a_user_who_is_named_whole_is_that_one_alone(jobs: list[Job], browser: Browser) -> None:
+    Job.objects.filter(pk=jobs[0].pk).update(user=person("alice2"))
+    assert shown(browser, "user=alice") == ["gamma", "beta"]
+    assert "alice2/alpha#1" in browser.get("/jobs?user=lice").links
+
+
 @pytest.mark.parametrize("sort", ["", "oldest", "name", "priority"])
 def test_every_order_is_paged_without_a_gap(
     jobs: list[Job], browser: Browser, monkeypatch: pytest.MonkeyPatch, sort: str

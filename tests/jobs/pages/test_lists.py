@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from portal.accounts.models import ClusterRole
 from portal.clusters.models import Node
 from portal.jobs.models import Job
 from tests.support.cast import cast_of, person
@@ -32,6 +33,11 @@ def test_home_and_the_submit_page_say_that_no_server_takes_new_jobs(world: World
         assert "No server takes new jobs. gpu01: 1 draining (a new <fan>)" in page.text
         assert "Ask an administrator when that will be." in page.text
     assert "No problems" not in browser.get("/alerts/brief").text
+    told = Browser(person("root", ClusterRole.ADMIN))
+    Node.objects.update(clock_skew_ms=90_000)
+    assert "No server takes new jobs." in told.get("/alerts").text
+    brief = told.get("/alerts/brief").text
+    assert ("Its clock is 90 s ahead" in brief, "No server takes new jobs" in brief) == (True, False), "home says it"
 
 
 def test_home_of_a_newcomer_says_what_to_do_next(db: None) -> None:
@@ -52,7 +58,10 @@ def test_the_list_shows_what_passes_its_filters(world: World, browser: Browser, 
         ("state=over", ["late#1"]),
         ("vc=vision", ["train#1", "other#1", "late#1"]),
         ("text=TRAI", ["train#1"]),
-        ("text=alice", ["train#1", "other#1", "late#1"]),
+        ("text=alice", []),
+        ("user=alice", ["train#1", "other#1", "late#1"]),
+        ("user=LIC&text=other", ["other#1"]),
+        ("user=bob", []),
         ("mine=on&state=waiting", ["other#1"]),
         ("state=nonsense&vc=nowhere", ["train#1", "other#1", "late#1"]),
         ("text=nothing", []),
