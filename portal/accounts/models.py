@@ -27,7 +27,7 @@ class User(AbstractUser):
         unique=True,
         validators=[
             # A job's folder lies in one of this name: "." and ".." would be others' folders.
-            RegexValidator(r"^(?!\.{1,2}\Z)[A-Za-z0-9_.-]+\Z", "Letters, digits, dot, dash and underscore only.")
+            RegexValidator(r"^(?!\.{1,2}\Z)[A-Za-z0-9_.-]+\Z", _("Letters, digits, dot, dash and underscore only."))
         ],
     )
     role = models.CharField(max_length=10, choices=ClusterRole.choices, default=ClusterRole.USER)

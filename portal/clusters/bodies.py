@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.validators import RegexValidator
+from django.utils.translation import gettext_lazy
 from rest_framework import serializers
 
 from portal.accounts.models import ClusterRole
@@ -13,7 +14,7 @@ from portal.common.serializers import Body, Text, Whole
 LARGEST_ID = 2**31 - 1
 MOST_IDS = 64
 MOST_NAMES = 200
-USER_NAME = RegexValidator(r"^[A-Za-z0-9_.-]+\Z", "Letters, digits, dot, dash and underscore only.")
+USER_NAME = RegexValidator(r"^[A-Za-z0-9_.-]+\Z", gettext_lazy("Letters, digits, dot, dash and underscore only."))
 
 
 def whole_id(words: str, **more: Any) -> Whole:

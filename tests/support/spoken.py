@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAMS = ("api", "openpai", "management", "migrations")
 """What programs read is English."""
 MARKS = {"NotFound", "_", "gettext", "gettext_lazy", "gettext_noop", "ngettext", "ngettext_lazy"}
-TELLING = {"Alert", "Fault", "SessionFailed", "Share", "Taken", "add_error"}
+TELLING = {"Alert", "Fault", "RegexValidator", "SessionFailed", "Share", "Taken", "add_error"}
 """Beside every kind of ``Refused``, Django's own ValidationError, and what ``django.contrib.messages`` says."""
 _WORDS = re.compile(r"[a-z]{2,}[,;:]? |[ ][A-Za-z]*[a-z]{2,}")
 

@@ -33,7 +33,7 @@ REASONS: dict[str, tuple[Reason, list[str]]] = {
     "no free cell": (explain.no_cell("vision", "A100", 4, 2, 4), ["最多 2 个"]),
     "owed ahead": (explain.owed_ahead("vision", "A100", 4, 3, 2), ["其中 3 个"]),
     "user's limit": (explain.user_limit(job("1"), "A100", 3, 2, 4), ["最多 4 个"]),
-    "class's limit": (explain.class_limit(job("1"), 100, 3, 2, 4), ["优先级 100"]),
+    "class's limit": (explain.class_limit(job("1"), 100, 3, 2, 4), ["高优先级"]),
     "others ahead": (explain.order(3, 1, 0, 1), ["有 3 个", "1 个优先级更高，1 个由负责人安排在前，1 个提交更早"]),
     "lent out": (explain.lend_limit("A100", 3, 4, 2), ["已借出 3 个"]),
     "borrowed enough": (explain.borrow_limit("vision", "A100", 3, 4, 2), ["已借入 3 个"]),
