@@ -90,7 +90,7 @@ class JobFilterForm(forms.Form):
     def misread(self) -> dict[str, tuple[str, list[str]]]:
         """What was typed that cannot be, and why not, by the name of its field."""
         self.is_valid()
-        return {name: (_typed(self[name].value()), list(self.errors[name])) for name in self.errors}
+        return {name: (_typed(self[name].value()), [str(why) for why in self.errors[name]]) for name in self.errors}
 
     def clean(self) -> dict[str, Any]:
         """The first day comes before the last."""
