@@ -1,8 +1,12 @@
 import { defineConfig } from "vite";
 
+import { brotli } from "./brotli.ts";
+import { tablerUsed } from "./tabler.ts";
+
 // Django serves the result under /static/; portal/common/templatetags/frontend.py reads the manifest.
 export default defineConfig({
   base: "/static/",
+  plugins: [tablerUsed(), brotli()],
   publicDir: "public",
   build: {
     outDir: "dist",

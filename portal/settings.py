@@ -80,6 +80,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "portal.common.compression.CompressedPages",
     "portal.common.middleware.SecurityHeaders",
     "portal.common.origin.RequestOrigin",
     "django.contrib.sessions.middleware.SessionMiddleware",

@@ -1,3 +1,4 @@
+import "@tabler/core/dist/css/tabler.min.css";
 import "./css/main.css";
 
 import { bindAll, register } from "./behaviour.ts";

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -47,3 +48,29 @@ def test_nothing_is_fetched_from_elsewhere() -> None:
 
 def test_the_lock_names_no_registry() -> None:
     assert '"resolved"' not in (ROOT / "frontend" / "package-lock.json").read_text()
+
+
+def test_of_the_style_sheet_only_what_pages_use_is_sent(manifest: dict[str, Any]) -> None:
+    (sheet,) = manifest["src/main.ts"]["css"]
+    assert len(gzip.compress((DIST / sheet).read_bytes())) < 30_000
+
+
+PUT_TOGETHER = (
+    re.compile(r"""class="[^"]*?([\w-]+-)\{[{%]"""),
+    re.compile(r"""class(?:Name|List)[^\\n`]*`[^`]*?([\w-]+-)\$\{"""),
+)
+OURS = {"is-", "is-task-", "map-", "sum-", "mark-"}
+
+
+def test_class_names_that_are_put_together_are_ours_alone() -> None:
+    """Of Tabler a class is kept where its name stands as a word; one that is put together would be lost."""
+    sources = [*(ROOT / "frontend" / "templates").rglob("*.html"), *(ROOT / "frontend" / "src").rglob("*.ts")]
+    found = {begin for path in sources for rule in PUT_TOGETHER for begin in rule.findall(path.read_text())}
+    assert "is-" in found
+    assert found - OURS == set()
+
+
+def test_scripts_and_styles_are_there_by_brotli_too(manifest: dict[str, Any]) -> None:
+    for name in first_load(manifest, "src/main.ts"):
+        packed = (DIST / f"{name}.br").stat().st_size
+        assert packed < len(gzip.compress((DIST / name).read_bytes()))

@@ -177,6 +177,26 @@ export class JobForm {
   }
 }
 
+/** What was typed into the fields before there was a form to take it, each to be typed again. */
+export function typedEarly(root: HTMLElement): (() => void)[] {
+  return [...root.querySelectorAll<Input>("[data-job-field]")].filter(isTyped).map((input) => {
+    const value = valueOf(input);
+    return () => {
+      setValue(input, value);
+      input.dispatchEvent(new Event("input", { bubbles: true }));
+    };
+  });
+}
+
+function isTyped(input: Input): boolean {
+  if (input instanceof HTMLSelectElement) {
+    const usual = [...input.options].findIndex((option) => option.defaultSelected);
+    return input.selectedIndex !== Math.max(0, usual);
+  }
+  if (input instanceof HTMLInputElement && input.type === "checkbox") return input.checked !== input.defaultChecked;
+  return input.value !== input.defaultValue;
+}
+
 function valueOf(input: Input): string {
   return input instanceof HTMLInputElement && input.type === "checkbox" ? String(input.checked) : input.value;
 }

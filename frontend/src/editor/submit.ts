@@ -2,7 +2,7 @@
 
 import { Asker, type Problem, type Verdict } from "./check.ts";
 import { CodeEditor } from "./code.ts";
-import { JobForm } from "./form.ts";
+import { JobForm, typedEarly } from "./form.ts";
 import { type Outlook, outlookWords, type Sentences } from "./outlook.ts";
 
 /** An answer costs the server a second: asked once nothing was typed for so long. */
@@ -32,8 +32,10 @@ export class SubmitPage {
       this.#changed(text),
     );
     const fields = form.querySelector<HTMLElement>("[data-job-form]");
+    const typed = fields ? typedEarly(fields) : [];
     this.#fields = fields ? new JobForm(fields, (edit) => this.#edit(edit)) : undefined;
     this.#fields?.show(this.#editor.text);
+    for (const type of typed) type();
     this.#checker.ask(this.#editor.text, 0);
   }
 
