@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 
 CLOSED_DENIED, CLOSED_CONFLICT = 4403, 4409
 LONGEST_REASON = 120
+"""Bytes; a frame that closes a websocket takes 123."""
 """Of ASCII; a close frame holds no more."""
 START_WITHIN_S = 10.0
 
@@ -197,7 +198,8 @@ class ShellConsumer(SignedInConsumer):
 
     async def _refuse(self, refused: Refused) -> None:
         codes = {NotFound: CLOSED_NOT_VISIBLE, Denied: CLOSED_DENIED}
-        await self.close(codes.get(type(refused), CLOSED_CONFLICT), refused.detail[:LONGEST_REASON])
+        reason = refused.detail.encode()[:LONGEST_REASON].decode(errors="ignore")
+        await self.close(codes.get(type(refused), CLOSED_CONFLICT), reason)
 
     # ------------------------------------------------------------ who may
 

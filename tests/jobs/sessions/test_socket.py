@@ -130,6 +130,27 @@ def test_a_shell_is_for_the_owner_and_administrators(running: Running, web: Live
     assert len(running.runtime.shells) == 2
 
 
+def test_a_page_in_chinese_is_told_in_chinese_why_it_has_no_shell_and_a_program_in_english(
+    running: Running, web: LiveWeb
+) -> None:
+    from django.test import Client
+
+    from portal.accounts.services import language_set
+    from tests.support.cast import HOST, cast_of
+
+    lead = cast_of(running.world.vc, running.world.user)["lead"]
+    language_set(user=lead, language="zh-hans", now=running.world.now)
+    client = Client(HTTP_HOST=HOST)
+    client.force_login(lead)
+    cookie = f"sessionid={client.cookies['sessionid'].value}"
+    with web.socket(
+        f"/ws/exec/{running.row.pk}", additional_headers={"Cookie": cookie}, origin=f"http://{web.host}"
+    ) as page:
+        assert Talk(page.socket).closed() == (4403, "只有作业的所有者或管理员可以在作业中打开终端。")
+    with talking(web, running, lead) as program:
+        assert program.closed() == (4403, "Only its owner or an administrator may open a shell in a job.")
+
+
 def test_a_token_for_reading_opens_none(running: Running, web: LiveWeb) -> None:
     from portal.accounts.models import Scope
 
