@@ -71,9 +71,10 @@ def node_set_intent(*, node: Node, intent: str, reason: str, actor: str, now: da
         moved = rows.update(intent=intent, intent_reason=reason)
         node.refresh_from_db()
         if not moved and node.intent != intent:
+            is_now, wanted = (NodeIntent(one).label.lower() for one in (node.intent, intent))
             raise Conflict(
                 gettext("Node %(node)s is %(intent)s; it cannot become %(wanted)s.")
-                % {"node": node.name, "intent": node.intent, "wanted": intent}
+                % {"node": node.name, "intent": is_now, "wanted": wanted}
             )
         if moved:
             words = f"Node {node.name} is {intent}" + (f": {reason}" if reason else ".")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import transaction
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_noop
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
@@ -23,7 +23,7 @@ def job_pause(*, job: Job, actor: str, now: datetime, cause: str = "") -> Job:
 
     Raises Conflict when it does not wait.
     """
-    return _set(job, True, "paused", f"Paused: {cause}" if cause else f"Paused by {actor}.", actor, now)
+    return _set(job, True, gettext_noop("paused"), f"Paused: {cause}" if cause else f"Paused by {actor}.", actor, now)
 
 
 def job_pause_itself(*, job: Job, cause: str, now: datetime) -> None:
@@ -37,7 +37,7 @@ def job_pause_itself(*, job: Job, cause: str, now: datetime) -> None:
 def job_resume(*, job: Job, actor: str, now: datetime) -> Job:
     """Give a paused job its turn again, by its old time of submission. Not paused: no change. Raises Conflict when it
     does not wait."""
-    return _set(job, False, "resumed", f"Resumed by {actor}.", actor, now)
+    return _set(job, False, gettext_noop("resumed"), f"Resumed by {actor}.", actor, now)
 
 
 def _set(job: Job, paused: bool, code: str, message: str, actor: str, now: datetime) -> Job:
@@ -45,7 +45,8 @@ def _set(job: Job, paused: bool, code: str, message: str, actor: str, now: datet
         job_hold(job.pk)
         if not Job.objects.filter(pk=job.pk, state=JobState.WAITING).exists():
             raise Conflict(
-                gettext("%(job)s does not wait; only a waiting job can be %(code)s.") % {"job": job.label, "code": code}
+                gettext("%(job)s does not wait; only a waiting job can be %(code)s.")
+                % {"job": job.label, "code": gettext(code)}
             )
         if Job.objects.filter(pk=job.pk, paused=not paused).update(paused=paused):
             if paused:

@@ -71,7 +71,7 @@ def _check_may(row: Job, read: Job, new: int) -> None:
     if row.state not in CLASS_CHANGES:
         raise Conflict(
             gettext("%(job)s %(state)s already; its priority does not matter any more.")
-            % {"job": row.label, "state": row.state}
+            % {"job": row.label, "state": row.get_state_display().lower()}
         )
     if row.state != JobState.WAITING and min(old, new) < 0:
         raise Conflict(

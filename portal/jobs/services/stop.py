@@ -66,4 +66,7 @@ def _stop_waiting(job: Job, message: str, actor: User, now: datetime) -> None:
         return
     job.refresh_from_db()
     if job.state in JOB_OVER:
-        raise Conflict(gettext("%(job)s is over already: it %(state)s.") % {"job": job.label, "state": job.state})
+        raise Conflict(
+            gettext("%(job)s is over already: it %(state)s.")
+            % {"job": job.label, "state": job.get_state_display().lower()}
+        )
