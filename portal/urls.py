@@ -64,6 +64,7 @@ REST: list[URLPattern | URLResolver] = [
     path("cell-types", clusters.CellTypesView.as_view()),
     path("nodes", clusters.NodesView.as_view()),
     path("nodes/<name:name>", dispatch.RemovableNodeView.as_view()),
+    path("nodes/<name:name>/key", clusters.NodeKeyView.as_view()),
     path("nodes/<name:name>/topology", clusters.TopologyView.as_view()),
     path("gpus", clusters.GpusView.as_view()),
     path("gpus/history", clusters.GpuHistoryView.as_view()),

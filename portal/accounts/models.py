@@ -141,6 +141,7 @@ class Audited(models.TextChoices):
     SKU_PRICE = "sku.price", _("Set the price of a hardware kind")
     SKU_SHARE = "sku.share", _("Set what CPU and memory go with a hardware kind")
     NODE_ADD = "node.add", _("Registered a node")
+    NODE_KEY = "node.key", _("Made a new key for a node")
     NODE_INTENT = "node.intent", _("Opened, cordoned or drained a node")
     NODE_REMOVE = "node.remove", _("Removed a node")
     NODE_TOPOLOGY = "node.topology", _("Accepted a node's topology")

@@ -42,6 +42,7 @@ class Action(StrEnum):
     VC_SECRETS_SET = "vc.secrets_set"
     CLUSTER_CONFIGURE = "cluster.configure"  # cells and quotas
     NODE_READ = "node.read"
+    NODE_ADD = "node.add"  # and make it a new key
     NODE_SET_INTENT = "node.set_intent"
     NODE_REMOVE = "node.remove"
     AUDIT_READ = "audit.read"
@@ -90,6 +91,7 @@ ALLOWED: Mapping[Action, frozenset[Relation]] = {
     Action.VC_SECRETS_SET: frozenset({R.ADMIN, R.LEAD}),
     Action.CLUSTER_CONFIGURE: frozenset({R.ADMIN}),
     Action.NODE_READ: frozenset(R),
+    Action.NODE_ADD: frozenset({R.ADMIN}),
     Action.NODE_SET_INTENT: frozenset({R.ADMIN}),
     Action.NODE_REMOVE: frozenset({R.ADMIN}),
     Action.AUDIT_READ: frozenset({R.ADMIN, R.AUDITOR}),

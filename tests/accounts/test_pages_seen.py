@@ -21,6 +21,8 @@ PAGES = {
     "/cluster/configuration": ("cluster.configure", "cluster.configure"),
     "/cluster/webhook": ("webhook.read", "webhook.read"),
     "/cluster/nodes/gpu01": ("node.read", "node.read"),
+    "/new-node": ("node.read", "node.add"),
+    "/cluster/nodes/gpu01/join": ("node.read", "node.add"),
     "/cluster/nodes/gpu01/remove": ("node.read", "node.remove"),
     "/virtual-clusters": ("vc.read", "vc.read"),
     "/new-virtual-cluster": ("vc.read", "vc.make"),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -124,6 +125,31 @@ class ManagingJourneys:
         site.open("/cluster/nodes/here")
         page.get_by_role("button", name="Open").click()
         expect(page.get_by_text("Healthy", exact=True)).to_be_visible()
+
+    def test_an_administrator_adds_a_server_which_comes_with_the_lines_that_were_copied_and_removes_it(
+        self, page: Page, served: Stack
+    ) -> None:
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        site = Site(page, served)
+        site.sign_in("root", "/cluster/nodes")
+        page.get_by_role("link", name="Add a server").click()
+        page.get_by_label("Name").fill("there")
+        page.get_by_role("button", name="Register it").click()
+        arrival = page.locator("#arrival")
+        expect(arrival).to_contain_text("Waiting for the first report of there.", timeout=SLOW_MS)
+        assert looked_at(page, "node-join") == []
+        page.get_by_role("region", name="Key and settings").get_by_role("button", name="Copy").click()
+        lines = page.evaluate("navigator.clipboard.readText()")
+        (key,) = re.findall(r"node\.key' <<'END'\n(\S+)\nEND", lines)
+        told = dict(line.split("=", 1) for line in lines.splitlines() if line.startswith("BERTH_NODE_"))
+        there = replace(served.agents[0], name="there", gpus="simulated:2xA100-80GB")
+        agent = served.join(there, told, key)
+        expect(arrival).to_contain_text("there is here. It has 2 GPUs: A100-80GB.", timeout=SLOW_MS)
+        agent.kill()
+        del served.processes["there"]
+        site.open("/cluster/nodes/there/remove")
+        page.get_by_role("button", name="Remove it").click()
+        expect(page.get_by_text("there is removed.")).to_be_visible(timeout=SLOW_MS)
 
     def test_an_administrator_sets_what_becomes_of_idle_gpus_who_is_told_and_reads_who_did_what(
         self, page: Page, served: Stack

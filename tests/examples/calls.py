@@ -183,6 +183,8 @@ def of_clusters() -> list[Call]:
         Call("gpu_history", "GET", "gpus/history", by="alice"),
         Call("node_list", "GET", "nodes?limit=1", by="alice"),
         Call("node", "GET", "nodes/gpu01", by="alice"),
+        Call("node_add", "POST", "nodes", {"name": "gpu07"}),
+        Call("node_new_key", "POST", "nodes/gpu07/key"),
         Call("node_take_topology", "POST", "nodes/gpu03/topology"),
         Call("node_set_intent", "PATCH", "nodes/gpu03", {"intent": "cordoned", "reason": "new fans on Tuesday"}),
         Call("node_remove", "DELETE", "nodes/gpu03?dry_run=true"),

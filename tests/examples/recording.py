@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
@@ -21,6 +22,8 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 _TOKEN = re.compile(r"berth_[A-Za-z0-9_-]{6,}")
 TOLD = len("berth_") + 6
 """So much of a token is told in lists."""
+_KEY = re.compile(r'"[A-Za-z0-9+/]{43}="')
+_REDIS = re.compile(r'redis://[^"]*')
 _MESSAGE = re.compile(r"msg_[0-9a-f]{32}")
 
 Examples = dict[str, dict[str, Any]]
@@ -89,6 +92,9 @@ def _told(found: Examples, root: str) -> Examples:
         for one in found_tokens:
             if one.startswith(beginning):
                 text = text.replace(one, "berth_" + _digest(number)[: len(one) - len("berth_")])
+    for number, one in enumerate(dict.fromkeys(_KEY.findall(text))):
+        text = text.replace(one, json.dumps(base64.b64encode(hashlib.sha256(str(number).encode()).digest()).decode()))
+    text = _REDIS.sub("redis://:PASSWORD@redis.example.org:6379/0", text)
     for number, one in enumerate(dict.fromkeys(_MESSAGE.findall(text))):
         text = text.replace(one, f"msg_{_digest(number)[:32]}")
     for here, there in {f"http://{HOST}": "https://berth.example.org", root: "/mnt/jobs", HOST: "10.1.0.11"}.items():

@@ -41,8 +41,10 @@ class ScriptedNode:
     """``containers``: what the node would report, by task attempt id; ``told``: what it said last, and of
     which list."""
 
-    def __init__(self, name: str, *, gpus: int = 4, model: str = "NVIDIA A100", cpus: int = 32, root: str = "") -> None:
-        self.name, self.key = name, NodeKey.generate()
+    def __init__(
+        self, name: str, *, gpus: int = 4, model: str = "NVIDIA A100", cpus: int = 32, root: str = "", key: str = ""
+    ) -> None:
+        self.name, self.key = name, NodeKey.load(key) if key else NodeKey.generate()
         self.containers: dict[str, ContainerReport] = {}
         self.boot, self.seq, self.generation = int(time.time() * 1000), 0, 0
         self.told: tuple[int, dict[str, ContainerReport]] = (0, {})

@@ -169,6 +169,16 @@ class Stack:
         for name, process in self.processes.items():
             yield name, process.tail()
 
+    def join(self, agent: Agent, told: Mapping[str, str], key: str) -> Process:
+        """Start one more agent, with the key and the variables that the portal told."""
+        state = self._state(agent)
+        state.mkdir()
+        (state / "node.key").write_text(f"{key}\n")
+        env = self._agent_env(agent, told["BERTH_NODE_PORTAL_PUBLIC_KEY"])
+        self._add(agent.name, [sys.executable, "-m", "nodes"], {**env, **told})
+        self.processes[agent.name].start()
+        return self.processes[agent.name]
+
     # ------------------------------------------------------------ ways in
 
     def client(self, user: str) -> httpx.Client:

@@ -3,7 +3,16 @@
 from portal.clusters.api.gpus import GpuHistoryView, GpusView
 from portal.clusters.api.groups import GroupMemberView, GroupsView, GroupView
 from portal.clusters.api.images import ImagesView, ImageView
-from portal.clusters.api.nodes import CellTypesView, NodesView, NodeView, SkuShareView, SkusView, SkuView, TopologyView
+from portal.clusters.api.nodes import (
+    CellTypesView,
+    NodeKeyView,
+    NodesView,
+    NodeView,
+    SkuShareView,
+    SkusView,
+    SkuView,
+    TopologyView,
+)
 from portal.clusters.api.people import UserPasswordView, UsersView, UserView
 from portal.clusters.api.people_import import UsersImportView
 from portal.clusters.api.secrets import (
@@ -52,6 +61,7 @@ __all__ = [
     "FirmRightView",
     "MemberView",
     "MembersView",
+    "NodeKeyView",
     "NodeView",
     "NodesView",
     "SharesView",

@@ -76,6 +76,21 @@ class NodeAnswer(Answer):
     gpus = GpuAnswer(many=True)
 
 
+class JoiningAnswer(Answer):
+    """What a server needs to join."""
+
+    whole = True
+    name = serializers.CharField()
+    public_key = serializers.CharField(help_text="by which its reports are known")
+    key = serializers.CharField(
+        allow_null=True, help_text="its private key, for `node.key` in its agent's folder; null: it has its own"
+    )
+    environment = serializers.DictField(
+        child=serializers.CharField(),
+        help_text="its agent's variables; `PASSWORD` in an address stands for what nobody is told",
+    )
+
+
 class SkuAnswer(Answer):
     """A hardware kind, counted in GPUs of the whole cluster."""
 

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
-from portal.clusters.api.answers import CellTypeAnswer, NodeAnswer, SkuAnswer
+from portal.clusters.api.answers import CellTypeAnswer, JoiningAnswer, NodeAnswer, SkuAnswer
 from portal.clusters.api.requests import NodeFilter
 from portal.clusters.selectors import (
     GpuPlace,
@@ -22,13 +22,23 @@ from portal.clusters.selectors import (
     cell_types,
     cluster_right,
     job_sight,
+    node_add_right,
     node_get,
     node_loads,
     node_restrict,
     node_with_right,
     sku_totals,
 )
-from portal.clusters.services import node_set_intent, sku_set_price, sku_set_share, topology_take
+from portal.clusters.services import (
+    Joining,
+    agent_environment,
+    node_new_key,
+    node_register,
+    node_set_intent,
+    sku_set_price,
+    sku_set_share,
+    topology_take,
+)
 from portal.clusters.states import NodeIntent
 from portal.common.pagination import ByName
 from portal.common.serializers import Body, Text, Whole
@@ -37,6 +47,14 @@ from portal.common.serializers import Body, Text, Whole
 class IntentBody(Body):
     intent = serializers.ChoiceField(NodeIntent.choices)
     reason = Text(max_length=500, allow_blank=True, default="")
+
+
+class JoiningBody(Body):
+    name = Text(max_length=63, help_text="small letters, digits, dots and dashes, as its agent is told it")
+    public_key = Text(
+        max_length=64, allow_blank=True, default="",
+        help_text="of a server that made its own key (`python -m nodes key`); empty: one is made here",
+    )  # fmt: skip
 
 
 class PriceBody(Body):
@@ -54,6 +72,7 @@ class ShareBody(Body):
 class NodesView(ApiView):
     """The nodes."""
 
+    problems = (409,)
     pagination_class = ByName
     filterset_class = NodeFilter
     orders = ("intent", "health", "rack")
@@ -64,6 +83,15 @@ class NodesView(ApiView):
         sight = job_sight(user=self.user)
         rows = node_restrict(user=self.user).select_related("sku", "shape").defer("inventory", "storages")
         return self.page(rows, NodeAnswer, lambda nodes: [_node(load, sight) for load in node_loads(nodes=nodes)])
+
+    @extend_schema(operation_id="node_add", request=JoiningBody, responses={201: JoiningAnswer})
+    def post(self, request: Request) -> Response:
+        """Registers a server, and makes its key unless it has its own. The key is told in this answer alone. 409 where
+        the name has another key. For administrators."""
+        node_add_right(user=self.user)
+        body = self.body(JoiningBody)
+        made = node_register(**body, actor=self.user.username, now=timezone.now())
+        return Response(_joining(made), status=201)
 
 
 class NodeView(ApiView):
@@ -89,6 +117,26 @@ class NodeView(ApiView):
     def _answer(self, name: str) -> Response:
         load = node_loads(nodes=[node_get(user=self.user, name=name)])[0]
         return Response(NodeAnswer(_node(load, job_sight(user=self.user))).data)
+
+
+class NodeKeyView(ApiView):
+    """The key of a node."""
+
+    problems = (409,)
+
+    @extend_schema(operation_id="node_new_key", request=None, responses={201: JoiningAnswer})
+    def post(self, request: Request, name: str) -> Response:
+        """Makes the node another key, which is told in this answer alone; the old one is refused from then on. 409
+        while tasks are on it. For administrators."""
+        node = node_get(user=self.user, name=name)
+        node_add_right(user=self.user)
+        return Response(_joining(node_new_key(node=node, actor=self.user.username, now=timezone.now())), status=201)
+
+
+def _joining(made: Joining) -> dict[str, Any]:
+    name = made.node.name
+    told = {"name": name, "public_key": made.node.public_key, "key": made.key or None}
+    return JoiningAnswer(told | {"environment": agent_environment(name=name)}).data
 
 
 class TopologyView(ApiView):

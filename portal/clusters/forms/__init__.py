@@ -1,6 +1,6 @@
 """What people type on the pages of the cluster."""
 
-from portal.clusters.forms.means import ImageForm, NewStorageForm, PriceForm, ShareForm, StorageForm
+from portal.clusters.forms.means import ImageForm, JoiningForm, NewStorageForm, PriceForm, ShareForm, StorageForm
 from portal.clusters.forms.people import (
     GroupForm,
     JoinForm,
@@ -32,6 +32,7 @@ __all__ = [
     "GroupForm",
     "IntentForm",
     "JoinForm",
+    "JoiningForm",
     "LoanForm",
     "LoginForm",
     "MemberForm",

@@ -1,4 +1,4 @@
-"""What administrators type about storages, images and hardware kinds."""
+"""What administrators type about servers, storages, images and hardware kinds."""
 
 from __future__ import annotations
 
@@ -77,6 +77,20 @@ class ImageForm(forms.Form):
         help_text=_("Empty: all that have no patterns of their own."),
     )  # fmt: skip
     note = forms.CharField(label=_("Note"), max_length=500, required=False, widget=forms.TextInput(TEXT))
+
+
+class JoiningForm(forms.Form):
+    """A server that shall join."""
+
+    name = forms.CharField(
+        label=_("Name"), max_length=63, widget=forms.TextInput({**TEXT, "placeholder": "gpu01", "autocomplete": "off"}),
+        help_text=_("Small letters, digits, dots and dashes; mostly its host name."),
+    )  # fmt: skip
+    public_key = forms.CharField(
+        label=_("Its own public key"), max_length=64, required=False,
+        widget=forms.TextInput({"class": "form-control mono", "autocomplete": "off"}),
+        help_text=_("Of a server on which “python -m nodes key” was run. Empty: a key is made here, and shown once."),
+    )  # fmt: skip
 
 
 class PriceForm(forms.Form):

@@ -21,7 +21,7 @@ from portal.clusters.selectors.holders import Held, Holder, gpu_holders, gpus_he
 from portal.clusters.selectors.images import ImagePatterns, image_right, image_rule_to_remove, image_rules
 from portal.clusters.selectors.live import Live, gpus_live
 from portal.clusters.selectors.loads import GpuPlace, NodeLoad, node_loads
-from portal.clusters.selectors.node_page import Drain, NodeTask, node_drain, node_events, node_tasks
+from portal.clusters.selectors.node_page import Drain, NodeTask, node_arrived, node_drain, node_events, node_tasks
 from portal.clusters.selectors.overview import GpuSpot, NodeSpot, Overview, Place, overview
 from portal.clusters.selectors.people import (
     InVc,
@@ -61,6 +61,7 @@ from portal.clusters.selectors.visible import (
     jobs_seen,
     may,
     memberships_of,
+    node_add_right,
     node_get,
     node_restrict,
     node_with_right,
@@ -95,6 +96,8 @@ __all__ = [
     "NodeSpot",
     "Drain",
     "NodeTask",
+    "node_add_right",
+    "node_arrived",
     "node_drain",
     "node_events",
     "node_tasks",

@@ -97,6 +97,12 @@ def node_drain(*, node: Node, left: int) -> Drain | None:
     return Drain(asked.at, tasks, tasks - left)
 
 
+def node_arrived(*, node: Node) -> bool:
+    """Whether it has reported since it got its key. One query."""
+    keyed = node.events.filter(code__in=["joined", "new_key"]).order_by("-id").values_list("at", flat=True).first()
+    return node.last_report_at is not None and (keyed is None or node.last_report_at > keyed)
+
+
 def node_events(*, node: Node) -> list[NodeEvent]:
     """What happened to it, the newest first."""
     return list(node.events.order_by("-id")[:MOST_EVENTS])

@@ -156,6 +156,12 @@ def node_with_right(*, user: User, name: str, action: Action) -> Node:
     return node
 
 
+def node_add_right(*, user: User) -> None:
+    """Raises Denied unless the user may register servers and make keys for them."""
+    if not allowed_everywhere(user, Action.NODE_ADD):
+        raise Denied(gettext("Only an administrator may register servers and make keys for them."))
+
+
 @dataclass(frozen=True, slots=True)
 class JobSight:
     """Whose jobs somebody may do a thing to: all, those of some VCs, one's own. For events and lists that carry

@@ -2,6 +2,7 @@
 
 from portal.clusters.services.configuration import configuration_export, configuration_import, configuration_read
 from portal.clusters.services.images import image_rule_add, image_rule_remove
+from portal.clusters.services.joining import Joining, agent_environment, node_new_key, node_register, redis_is_local
 from portal.clusters.services.nodes import node_add, node_event, node_set_intent
 from portal.clusters.services.people import (
     account_create,
@@ -66,7 +67,12 @@ __all__ = [
     "member_set",
     "membership_end",
     "membership_set",
+    "Joining",
+    "agent_environment",
     "node_add",
+    "node_new_key",
+    "node_register",
+    "redis_is_local",
     "node_event",
     "node_report",
     "node_retire",

@@ -8,6 +8,7 @@ from portal.clusters.views.groups import (
     group_page,
     groups,
 )
+from portal.clusters.views.joining import node_join, node_new
 from portal.clusters.views.map import cluster, cluster_dots
 from portal.clusters.views.means import image_end, images, skus
 from portal.clusters.views.nodes import node, node_intent, node_list, node_topology
@@ -55,6 +56,8 @@ __all__ = [
     "member_remove",
     "node",
     "node_intent",
+    "node_join",
+    "node_new",
     "node_list",
     "node_topology",
     "user_end",

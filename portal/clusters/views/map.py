@@ -18,6 +18,7 @@ from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 
 from portal.accounts.pages import PageRequest
+from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.models import VirtualCluster
 from portal.clusters.selectors import (
     SkuShare,
@@ -48,6 +49,7 @@ def cluster(request: PageRequest) -> HttpResponse:
         "nodes": len(found.nodes),
         "troubles": troubled[:MOST_TROUBLES],
         "more_troubles": max(0, len(troubled) - MOST_TROUBLES),
+        "may_add": allowed_everywhere(request.user, Action.NODE_ADD),
     }
     if request.htmx:
         return render(request, "clusters/parts/cluster.html", context)

@@ -70,6 +70,7 @@ def node_list(request: PageRequest) -> HttpResponse:
         "text": text,
         "state": state,
         "states": STATES,
+        "may_add": allowed_everywhere(request.user, Action.NODE_ADD),
     }
     return render(request, "clusters/parts/nodes.html" if request.htmx else "clusters/nodes.html", context)
 
@@ -127,6 +128,7 @@ def _node_page(request: PageRequest, row: Node, *, status: int = 200, **more: An
         "events": node_events(node=row),
         "moves": _moves(row) if allowed_everywhere(request.user, Action.NODE_SET_INTENT) else [],
         "intent_form": IntentForm(),
+        "may_add": allowed_everywhere(request.user, Action.NODE_ADD),
         "may_remove": allowed_everywhere(request.user, Action.NODE_REMOVE),
         "may_configure": allowed_everywhere(request.user, Action.CLUSTER_CONFIGURE),
         **more,

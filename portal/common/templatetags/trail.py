@@ -47,6 +47,8 @@ ABOVE: dict[str, tuple[Step, ...]] = {
     "template-remove": (SUBMIT, TEMPLATES),
     "nodes": (CLUSTER,),
     "node": (CLUSTER, NODES),
+    "node-new": (CLUSTER, NODES),
+    "node-join": (CLUSTER, NODES, NODE),
     "node-remove": (CLUSTER, NODES, NODE),
     "vc": (TEAMS,),
     "vc-new": (TEAMS,),

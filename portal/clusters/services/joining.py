@@ -1,0 +1,100 @@
+"""A server joins without a terminal at the portal: it is registered, and its key is made here, told once to who
+registers it and kept nowhere. docs/decisions/joining.md says why so."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+from django.utils.translation import gettext
+
+from nodes.protocol import NodeKey
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited
+from portal.clusters.models import Node
+from portal.clusters.services.nodes import node_add, node_event
+from portal.common.errors import Conflict, Fault, Invalid
+
+AGENTS_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
+"""What an agent takes for its name; it is part of host names inside jobs."""
+PASSWORD = "PASSWORD"  # noqa: S105  # what stands in its place
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """What a server needs to report as this node. ``key``: its private key, which nobody can be told again; empty: the
+    server has made its own."""
+
+    node: Node
+    key: str = field(repr=False)
+
+
+def node_register(*, name: str, actor: str, now: datetime, public_key: str = "") -> Joining:
+    """Let a server of this name join, by a key that is made here, or by its own. Raises Invalid for what is no name or
+    no key, Conflict where the name has another key."""
+    if not AGENTS_NAME.fullmatch(name):
+        words = gettext("Small letters, digits, dots and dashes, at most 63, a letter or digit first and last.")
+        raise Invalid([Fault("name", words, "invalid")])
+    made = "" if public_key else NodeKey.generate().secret
+    public = NodeKey.load(made).public if made else public_key
+    return Joining(node_add(name=name, public_key=public, now=now, actor=actor), made)
+
+
+def node_new_key(*, node: Node, actor: str, now: datetime) -> Joining:
+    """Give the node another key; from then on what the old one signs is refused. Raises Conflict while tasks are there,
+    whose orders are sealed to the old one and whose logs it signs."""
+    made = NodeKey.generate()
+    with transaction.atomic():
+        before = Node.objects.select_for_update(no_key=True).values_list("public_key", flat=True).get(pk=node.pk)
+        if _tasks_known(node):
+            raise Conflict(
+                gettext("Tasks are on %(node)s, or their logs still come in; drain it first, then make a new key.")
+                % {"node": node.name}
+            )
+        # What is being placed there meanwhile is placed anew.
+        Node.objects.filter(pk=node.pk).update(public_key=made.public, placement_version=F("placement_version") + 1)
+        words = f"Node {node.name} has a new key; the old one is refused."
+        node_event(node=node, code="new_key", message=words, now=now, actor=actor)
+        audit_write(
+            Audited.NODE_KEY, actor=actor, target=node.name, now=now,
+            before={"public_key": before}, after={"public_key": made.public},
+        )  # fmt: skip
+    node.public_key = made.public
+    return Joining(node, made.secret)
+
+
+def _tasks_known(node: Node) -> bool:
+    """Whether the server has something of a task that it was not given up with."""
+    return Node.objects.filter(
+        pk=node.pk, task_attempts__isnull=False, task_attempts__removed_at__isnull=True,
+        task_attempts__lost_at__isnull=True,
+    ).exists()  # fmt: skip
+
+
+def agent_environment(*, name: str) -> dict[str, str]:
+    """The variables of the node's agent, where nothing else is wanted of it. The password of the portal's Redis is not
+    among them: ``PASSWORD`` stands in its place."""
+    return {
+        "BERTH_NODE_NAME": name,
+        "BERTH_NODE_CLUSTER": settings.CLUSTER_NAME,
+        "BERTH_NODE_REDIS_URL": _without_password(settings.REDIS_URL),
+        "BERTH_NODE_PORTAL_PUBLIC_KEY": settings.PORTAL_KEY.public,
+    }
+
+
+def redis_is_local() -> bool:
+    """Whether the address of the portal's Redis leads nowhere from another server."""
+    return urlsplit(settings.REDIS_URL).hostname in {None, "localhost", "127.0.0.1", "::1"}
+
+
+def _without_password(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    _secret, _at, host = parts.netloc.rpartition("@")
+    return parts._replace(netloc=f"{parts.username or ''}:{PASSWORD}@{host}").geturl()
