@@ -53,6 +53,15 @@ test("nothing is shown that is older than what is held of every log, until that 
   expect(buffer.reach).toEqual({});
 });
 
+test("lines of one time that are read back stand before those that were there", () => {
+  const buffer = two();
+  buffer.append("a", [at(10, "third\n")], 200);
+  buffer.append("b", [at(20, "last\n")], 100);
+  buffer.prepend([{ log: "a", from: 100, records: [at(10, "second\n")] }]);
+  buffer.prepend([{ log: "a", from: 0, records: [at(10, "first\n")] }, { log: "b", from: 0, records: [at(1, "b\n")] }]);
+  expect(said(buffer)).toEqual(["worker/1 b", "worker/0 first", "worker/0 second", "worker/0 third", "worker/1 last"]);
+});
+
 test("a line cut by the border is mended in its own task only", () => {
   const buffer = two();
   buffer.append("a", [at(10, "ner\n")], 100);

@@ -76,7 +76,8 @@ export class MergedBuffer {
     if (this.dropped) return 0;
     const earlier = parts.flatMap((part) => this.#earlier(part.log, part.from, part.records));
     const since = this.#oldest();
-    const older = byOrder([...this.#held, ...earlier]);
+    // what was read back is older than what is held of its log, also where the clock says the same of both
+    const older = byOrder([...earlier, ...this.#held]);
     const place = firstFrom(older, since);
     this.#held = older.slice(0, place);
     this.#since = since;
