@@ -7,8 +7,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.journeys import BrowserJourneys
+from tests.browser.listing import ListJourneys
 from tests.browser.managing import ManagingJourneys
+from tests.browser.reading_logs import LogJourneys
 from tests.browser.site import SLOW_MS, Site
+from tests.browser.submitting import SubmitJourneys
 from tests.browser.test_looks import looked_at
 from tests.support.person import Person, alice
 from tests.support.stack import Stack
@@ -36,6 +39,18 @@ class TestOnProcesses(BrowserJourneys):
 
 class TestManaging(ManagingJourneys):
     """Those of leads and administrators."""
+
+
+class TestLogs(LogJourneys):
+    """Of many tasks, long ones, and ones that go on."""
+
+
+class TestLists(ListJourneys):
+    """The queue of a team, and the list of jobs."""
+
+
+class TestSubmitting(SubmitJourneys):
+    """Templates, code, parameters, secrets, and what comes of it."""
 
 
 @pytest.fixture(scope="module")

@@ -84,7 +84,8 @@ function send(form: HTMLFormElement, address: string, to: string): Promise<unkno
 
 /** A button that has nowhere further to go loses the focus: its row gets it, from which the next key goes on. */
 function keepFocus(id: string): void {
-  if (document.activeElement !== document.body) return;
+  const focused = document.activeElement;
+  if (focused !== document.body && !focused?.matches(":disabled")) return;
   const row = document.getElementById(id);
   if (!row) return;
   row.tabIndex = -1;
