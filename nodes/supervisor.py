@@ -21,11 +21,13 @@ from nodes.keeper import LOOK_EVERY_S, Keeper
 from nodes.logs import LogPipeline
 from nodes.policy import Policy
 from nodes.protocol import (
+    Cause,
     ContainerReport,
     ContainerSpec,
     ContainerState,
     Desired,
     EnvelopeForged,
+    Exit,
     NodeKey,
     Order,
     Phase,
@@ -76,6 +78,7 @@ class Supervisor:
         self._changed = changed
         self._lock = threading.RLock()
         self._keepers: dict[str, Keeper] = {}
+        self._absent: dict[str, Record] = {}
         self._specs: dict[str, ContainerSpec] = {}
         self._generation = self._answers = 0
         self._ready = False
@@ -125,21 +128,26 @@ class Supervisor:
                 return
             if desired.generation < self._generation:
                 return
+            absent, self._absent = self._absent, {}
             for order in desired.orders:
                 self._take_order(order)
+            news = self._absent.keys() - absent.keys()
             self._generation = desired.generation
             self._answers = desired.answers or self._answers
         self._changed_if_new(desired)
+        if news:
+            self._changed(True)
 
     def view(self) -> View:
         with self._lock:
             generation, answers = self._generation, self._answers
-            keepers = list(self._keepers.values())
+            keepers, absent = list(self._keepers.values()), list(self._absent.values())
             specs = tuple(sorted(self._specs))
+        there = (keeper.report(generation) for keeper in keepers)
         return View(
             generation=generation,
             answers=answers,
-            containers=tuple(keeper.report(generation) for keeper in keepers),
+            containers=(*there, *(_report_gone(record, generation) for record in absent)),
             specs_known=specs,
         )
 
@@ -159,13 +167,30 @@ class Supervisor:
         keeper = self._keepers.get(order.attempt)
         if keeper is None:
             buried = self._journal.read(order.attempt)
-            if buried is not None and buried.removed_ms is not None:
+            gone = buried if buried is not None and buried.removed_ms is not None else None
+            if gone is None and order.begun and order.phase in (Phase.PREPARE, Phase.RUN):
+                gone = self._lost_record(order)
+            if gone is not None:
+                if order.phase is not Phase.REMOVE:
+                    self._absent[order.attempt] = gone
                 return
             self._learn(order)
             self._keep(Record(attempt=order.attempt, spec_hash=order.spec_hash, phase=Phase.PREPARE), order)
             return
         self._learn(order)
         keeper.give(order)
+
+    def _lost_record(self, order: Order) -> Record:
+        """Of what ran here once, of which neither the journal nor the runtime knows: this server was set up anew, or
+        the portal was restored to when it ran."""
+        return Record(
+            attempt=order.attempt,
+            spec_hash=order.spec_hash,
+            phase=order.phase,
+            state=ContainerState.TERMINATED,
+            ended_ms=self._clock.now_ms(),
+            exit=Exit(cause=Cause.VANISHED, message="its server knows nothing of it any more"),
+        )
 
     def _learn(self, order: Order) -> None:
         """Opens a sealed spec and keeps it in memory, never elsewhere."""
@@ -269,3 +294,21 @@ class Supervisor:
         record = Record(attempt=container.attempt, spec_hash=container.spec_hash, phase=phase, state=state)
         log.info("took up a container without a record", attempt=container.attempt)
         self._keep(record)
+
+
+def _report_gone(record: Record, generation: int) -> ContainerReport:
+    """Of an attempt that the portal wants and that is over here and removed: how it ended, and that no more comes."""
+    return ContainerReport(
+        attempt=record.attempt,
+        state=ContainerState.TERMINATED,
+        spec_hash=record.spec_hash,
+        generation=generation,
+        digest=record.digest,
+        container=record.container,
+        prepared_ms=record.prepared_ms,
+        started_ms=record.started_ms,
+        ended_ms=record.ended_ms,
+        exit=record.exit,
+        log_complete=True,
+        checkpoint_ms=record.checkpoint_ms,
+    )

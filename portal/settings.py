@@ -76,6 +76,7 @@ INSTALLED_APPS = [
     "portal.dispatch",
     "portal.notices",
     "portal.openpai",
+    "portal.upkeep",
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
@@ -193,6 +194,7 @@ CELERY = {
 # ---------------------------------------------------------------- scheduling and nodes
 NODE_LOST_AFTER_S = env_int("BERTH_NODE_LOST_AFTER", 60, least=15)
 GANG_PREPARE_TIMEOUT_S = env_int("BERTH_GANG_PREPARE_TIMEOUT", 1800, least=10)
+BACKUP_DAYS = env_int("BERTH_BACKUP_DAYS", 7)
 DEFAULT_GRACE_S = env_int("BERTH_GRACE_PERIOD", 30)
 MAX_GRACE_S = env_int("BERTH_GRACE_PERIOD_MAX", 600)
 MAX_MIN_RUN_S = env_int("BERTH_MIN_RUN_TIME_MAX", 3600)

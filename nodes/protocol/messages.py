@@ -125,6 +125,7 @@ class Order:
     stop: Stop | None = None
     code: str | None = None  # sealed address of its code, good for some minutes; while it may still be fetched
     ssh: SshAccess | None = None
+    begun: bool = False  # the portal has heard that it began: where nothing is known of it, it is gone, not to be begun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -144,6 +144,7 @@ class Audited(models.TextChoices):
     NODE_KEY = "node.key", _("Made a new key for a node")
     NODE_INTENT = "node.intent", _("Opened, cordoned or drained a node")
     NODE_REMOVE = "node.remove", _("Removed a node")
+    NODE_CONTAINER = "node.container", _("Stopped an unknown container")
     NODE_TOPOLOGY = "node.topology", _("Accepted a node's topology")
     STORAGE = "storage", _("Made, changed or removed a storage, or changed who may use it")
     IMAGES = "images", _("Changed which images jobs may run")

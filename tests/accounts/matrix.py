@@ -74,6 +74,8 @@ class Case:
     kind: str = ""
 
 
+STRANGER = "5c2d2f6e-0d7c-4a54-9a0f-0f3c9f3c7a11"
+"""A task attempt that gpu01 runs and the portal does not know."""
 NO_NODE = (503,)
 """May, but no node of the scene has the storage of job folders."""
 LINE = {"vc": "vision", "cell_type": "A100", "count": 1}
@@ -135,6 +137,9 @@ CASES = {
     "node_add": Case("node.add", "POST", "nodes", {"name": "gpu09"}, 403),
     "node_new_key": Case("node.add", "POST", "nodes/gpu02/key", None, 403),
     "node_remove": Case("node.remove", "DELETE", "nodes/gpu02?dry_run=true", None, 403),
+    "unknown_container_stop": Case(
+        "node.set_intent", "POST", f"nodes/gpu01/unknown-containers/{STRANGER}/stop", {}, 403
+    ),
     "node_set_intent": Case("node.set_intent", "PATCH", "nodes/gpu01", {"intent": "cordoned"}, 403),
     "virtual_cluster_create": Case("vc.make", "POST", "virtual-clusters", {"name": "new"}, 403),
     "virtual_cluster_remove": Case("vc.make", "DELETE", "virtual-clusters/idle", None, 403),

@@ -14,13 +14,13 @@ from django.test import Client
 
 from portal.accounts.models import User
 from portal.accounts.rights import ALLOWED, Action
-from portal.clusters.models import ImageRule, Membership, QuotaChange, SecretKind, Storage
+from portal.clusters.models import ImageRule, Membership, Node, QuotaChange, SecretKind, Storage
 from portal.clusters.selectors import quota_lines
 from portal.clusters.services import image_rule_add, quota_change_create, secret_set, storage_create, vc_create
 from portal.jobs.models import IdleExemption, IdlePolicy, IdleWarning, Job, JobTemplate
 from portal.jobs.services import code_upload, idle_exemption_add, template_create
 from portal.notices.services import webhook_set
-from tests.accounts.matrix import CASES, OWN_AFFAIRS, PEOPLE, RIGHTS, SAME_AS, Case
+from tests.accounts.matrix import CASES, OWN_AFFAIRS, PEOPLE, RIGHTS, SAME_AS, STRANGER, Case
 from tests.support.archives import HELLO, packed
 from tests.support.cast import HOST, Api, cast_of, person
 from tests.support.kept import Kept, kept_scene
@@ -53,6 +53,8 @@ def build() -> Scene:
     running, waiting = world.submit(name="secret", berth={"code": code.name}), world.submit(name="secret")
     world.settle()
     ScriptedNode("gpu02", gpus=1).report()
+    told = {STRANGER: {"gpus": [], "seen_at": world.now.isoformat()}}
+    Node.objects.filter(name="gpu01").update(strangers=told)
     later = world.now + timedelta(days=1)
     change = quota_change_create(
         lines=quota_lines(), starts_at=later, ends_at=None, reason="", actor="root", now=world.now

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from portal.jobs.models import Job
-from tests.examples.scene import PASSWORD, training
+from tests.examples.scene import PASSWORD, STRANGER, training
 from tests.support.archives import packed
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl alice@laptop"
@@ -187,6 +187,8 @@ def of_clusters() -> list[Call]:
         Call("node_new_key", "POST", "nodes/gpu07/key"),
         Call("node_take_topology", "POST", "nodes/gpu03/topology"),
         Call("node_set_intent", "PATCH", "nodes/gpu03", {"intent": "cordoned", "reason": "new fans on Tuesday"}),
+        Call("unknown_container_stop", "POST", f"nodes/gpu03/unknown-containers/{STRANGER}/stop",
+             {"reason": "it began after the backup"}),
         Call("node_remove", "DELETE", "nodes/gpu03?dry_run=true"),
         Call("quota_list", "GET", "quotas", by="alice"),
         Call("quota_set", "PATCH", "quotas?dry_run=true", {"lines": [line]}),

@@ -11,7 +11,7 @@ from typing import Any
 from nodes.protocol import STDERR, STDOUT, LogRecord, record_encode
 from portal.accounts.models import ClusterRole, User
 from portal.accounts.services import user_create
-from portal.clusters.models import CellType, Gpu, Storage, VirtualCluster
+from portal.clusters.models import CellType, Gpu, Node, Storage, VirtualCluster
 from portal.clusters.services import lane_pulse, member_set, quota_set, vc_create
 from portal.clusters.services.history import gpus_count
 from portal.jobs.logs.archive import Archive
@@ -25,6 +25,8 @@ from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World, job_file
 
 PASSWORD = "correct horse 7"
+STRANGER = "5c2d2f6e-0d7c-4a54-9a0f-0f3c9f3c7a11"
+"""A task attempt that gpu03 runs and the portal does not know."""
 OUTPUT = [
     (STDOUT, "loading 1,281,167 pictures\n"),
     (STDERR, "warning: 3 pictures cannot be read\n"),
@@ -138,6 +140,8 @@ class Scene:
         for node in (*self.world.nodes.values(), ScriptedNode("gpu03", gpus=2)):
             assert node.report()
         Gpu.objects.filter(node__name="gpu03", index=1).update(fault="12 memory errors that cannot be mended")
+        told = {"gpus": ["GPU-gpu03-0"], "seen_at": self.clock.now.isoformat()}
+        Node.objects.filter(name="gpu03").update(strangers={STRANGER: told})
         lane_pulse(now=self.clock.now)
         gpus_count(now=self.clock.now)
         folder = self.root / "alice" / "resnet50-1"

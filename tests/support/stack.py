@@ -164,6 +164,13 @@ class Stack:
         self.processes[name].kill()
         self.processes[name].start(**more_env)
 
+    def move_to(self, database_url: str) -> None:
+        """Use another database from each process's next start on."""
+        self.database_url = database_url
+        for env in (self.environment, *(process.env or {} for process in self.processes.values())):
+            if "BERTH_DATABASE_URL" in env:
+                env["BERTH_DATABASE_URL"] = database_url
+
     def tails(self) -> Iterator[tuple[str, str]]:
         """The end of every process's output, for a failed test's report."""
         for name, process in self.processes.items():

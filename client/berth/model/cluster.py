@@ -198,6 +198,15 @@ class LeafGpu(Answer, frozen=True, kw_only=True):
     reading: GpuReading | None
 
 
+class UnknownContainer(Answer, frozen=True, kw_only=True):
+    """A container on a server that the portal knows nothing of; its GPUs (UUIDs) are fenced until it is gone."""
+
+    attempt: str
+    gpus: list[str]
+    seen_at: datetime
+    stopped_by: str | None
+
+
 class Node(Answer, frozen=True, kw_only=True):
     """A GPU server: ``intent`` is what an administrator wants of it, ``health`` what was found."""
 
@@ -219,6 +228,7 @@ class Node(Answer, frozen=True, kw_only=True):
     address: str
     last_report_at: datetime | None
     gpus: list[Gpu]
+    unknown_containers: list[UnknownContainer] = []
 
 
 class Demoted(Answer, frozen=True, kw_only=True):

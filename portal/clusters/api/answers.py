@@ -55,6 +55,16 @@ class GpuAnswer(Ready):
     holder = HolderAnswer(allow_null=True)
 
 
+class UnknownContainerAnswer(Answer):
+    """A container on a node that this portal knows nothing of: it was restored to before it began, or is not the one
+    that had it started."""
+
+    attempt = serializers.CharField(help_text="its task attempt, as the node calls it")
+    gpus = serializers.ListField(child=serializers.CharField(), help_text="UUIDs of what it holds, fenced meanwhile")
+    seen_at = serializers.DateTimeField(help_text="when it was first reported")
+    stopped_by = serializers.CharField(allow_null=True, help_text="who asked for its end")
+
+
 class NodeAnswer(Answer):
     name = serializers.CharField()
     intent = serializers.ChoiceField(NodeIntent.choices, help_text="what an administrator wants of it")
@@ -74,6 +84,7 @@ class NodeAnswer(Answer):
     address = serializers.CharField(allow_blank=True)
     last_report_at = serializers.DateTimeField(allow_null=True)
     gpus = GpuAnswer(many=True)
+    unknown_containers = UnknownContainerAnswer(many=True)
 
 
 class JoiningAnswer(Answer):

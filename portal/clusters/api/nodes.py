@@ -26,6 +26,7 @@ from portal.clusters.selectors import (
     node_get,
     node_loads,
     node_restrict,
+    node_strangers,
     node_with_right,
     sku_totals,
 )
@@ -216,6 +217,7 @@ def _node(load: NodeLoad, sight: JobSight) -> dict[str, Any]:
         "cpu_milli_held": load.cpu_milli_held,
         "memory_mb_held": load.memory_mb_held,
         "gpus": [_gpu(place, sight) for place in load.gpus],
+        "unknown_containers": [one._asdict() for one in node_strangers(node)],
     }
 
 

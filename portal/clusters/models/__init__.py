@@ -17,8 +17,10 @@ from portal.clusters.models.quotas import ClusterVersion, FirmRight, LoanLimit, 
 from portal.clusters.models.secrets import SecretKind, StoredSecret
 from portal.clusters.models.storages import Storage
 from portal.clusters.models.teams import Membership, VcEvent, VirtualCluster
+from portal.clusters.models.upkeep import Backup, Restore
 
 __all__ = [
+    "Backup",
     "CellType",
     "ClusterVersion",
     "FirmRight",
@@ -35,6 +37,7 @@ __all__ = [
     "QuotaChangeLine",
     "QuotaLine",
     "ReportsLane",
+    "Restore",
     "SecretKind",
     "Sku",
     "Storage",

@@ -124,6 +124,10 @@ class Node(models.Model):
     port_last = models.PositiveIntegerField(default=29999)
     storages = models.JSONField(default=list, blank=True, help_text="Roots that are mounted there")
     inventory = models.JSONField(default=dict, blank=True, help_text="As last reported, for people")
+    strangers = models.JSONField(
+        default=dict, db_default={}, blank=True,
+        help_text="task attempts that it runs and that are not known here -> gpus, seen_at, stopped_by, reason",
+    )  # fmt: skip
     boot = models.BigIntegerField(default=0)
     seq = models.BigIntegerField(default=0)
     clock_skew_ms = models.BigIntegerField(default=0, help_text="ahead of the portal's clock; negative: behind")

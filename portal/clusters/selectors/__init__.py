@@ -51,6 +51,7 @@ from portal.clusters.selectors.storages import (
     storages_placed,
     storages_seen,
 )
+from portal.clusters.selectors.strangers import Stranger, node_strangers
 from portal.clusters.selectors.vc_pages import VcCard, vc_cards
 from portal.clusters.selectors.visible import (
     JobSight,
@@ -76,6 +77,8 @@ from portal.clusters.selectors.visible import (
 )
 
 __all__ = [
+    "Stranger",
+    "node_strangers",
     "Closed",
     "servers_closed",
     "VcCard",

@@ -34,9 +34,12 @@ from portal.clusters.services.silence import lane_pulse, nodes_lose
 from portal.clusters.services.storages import storage_change, storage_create, storage_remove, storage_told
 from portal.clusters.services.teams import member_set, membership_end, membership_set, vc_create, vc_remove
 from portal.clusters.services.topology import topology_take
+from portal.clusters.services.upkeep import backup_note, restore_note
 from portal.clusters.services.versions import cluster_version
 
 __all__ = [
+    "backup_note",
+    "restore_note",
     "image_rule_add",
     "image_rule_remove",
     "storage_change",

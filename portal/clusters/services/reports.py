@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import F, Q
+from django.db.models.functions import Greatest
 
 from nodes.protocol import GpuInfo, Inventory, Report
 from portal.clusters.clocks import clock_fault, skew_after
@@ -16,6 +17,9 @@ from portal.clusters.services.nodes import node_event
 from portal.clusters.services.topology import gpu_settle, gpu_type_before_topology, topology_take_first
 from portal.clusters.states import NodeHealth
 from portal.common.wake import scheduler_wake
+
+LAST_GENERATION = 1 << 62
+"""Whatever a node says it has seen: what comes after it still fits its column."""
 
 
 def node_report(*, node: Node, report: Report, now: datetime) -> bool:
@@ -39,7 +43,12 @@ def _taken(node: Node, report: Report, now: datetime, **more: datetime) -> bool:
     """Whether the report is newer than all before; then the clock is judged by it."""
     fresh = Q(boot__lt=report.boot) | Q(boot=report.boot, seq__lt=report.seq)
     skew = skew_after(before_ms=node.clock_skew_ms, sent_ms=report.sent_ms, now_ms=int(now.timestamp() * 1000))
-    taken = Node.objects.filter(fresh, pk=node.pk).update(boot=report.boot, seq=report.seq, clock_skew_ms=skew, **more)
+    # A node that has seen a later list than the last one here: this portal was restored to before that. It goes on from
+    # there, since the node takes no earlier one.
+    seen = Greatest(F("generation"), min(report.generation, LAST_GENERATION))
+    taken = Node.objects.filter(fresh, pk=node.pk).update(
+        boot=report.boot, seq=report.seq, clock_skew_ms=skew, generation=seen, **more
+    )
     if taken:
         _clock_take(node, skew, now)
     return bool(taken)

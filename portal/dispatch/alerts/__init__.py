@@ -10,7 +10,14 @@ from portal.accounts.rights import ALLOWED, Action, allowed_everywhere
 from portal.clusters.selectors import storages_offered, vcs_of
 from portal.dispatch.alerts.alert import SEVERITIES, Alert, Severity
 from portal.dispatch.alerts.nodes import SERVERS_CLOSED, closed_alerts, node_alerts
-from portal.dispatch.alerts.others import container_alerts, idle_alerts, portal_alerts, quota_alerts, storage_alerts
+from portal.dispatch.alerts.others import (
+    backup_alerts,
+    container_alerts,
+    idle_alerts,
+    portal_alerts,
+    quota_alerts,
+    storage_alerts,
+)
 
 __all__ = ["SERVERS_CLOSED", "SEVERITIES", "Alert", "Severity", "alerts_seen"]
 
@@ -25,5 +32,5 @@ def alerts_seen(*, user: User, now: datetime) -> list[Alert]:
     offered = storages_offered()
     stored = [*quota_alerts(), *storage_alerts(offered), *container_alerts(), *idle_alerts()]
     healthy = [name for names in offered.values() for name in names]
-    found = [*closed_alerts(), *node_alerts(healthy, now), *stored, *portal_alerts(now)]
+    found = [*closed_alerts(), *node_alerts(healthy, now), *stored, *portal_alerts(now), *backup_alerts(now)]
     return sorted((one for one in found if everything or led & {*one.vcs}), key=lambda one: one.rank)

@@ -11,8 +11,9 @@ from django.db.models import QuerySet, prefetch_related_objects
 from django.utils.translation import gettext, ngettext
 
 from nodes.protocol import Cause
+from portal.accounts.models import User
 from portal.clusters.doomed import doomed_everywhere
-from portal.clusters.models import ReportsLane, Storage, VirtualCluster
+from portal.clusters.models import Backup, ReportsLane, Storage, VirtualCluster
 from portal.clusters.selectors import storages_placed
 from portal.clusters.selectors.storages import Offered, StoragePlaces
 from portal.common.prepared import Prepared
@@ -92,6 +93,8 @@ _UNKILLABLE = Prepared(_unkillable)
 _IDLE = Prepared(idle_warnings)
 _LEASE = Prepared(lambda: CycleLease.objects.order_by()[:1])
 _LANE = Prepared(lambda: ReportsLane.objects.order_by()[:1])
+_BACKUP = Prepared(lambda: Backup.objects.order_by("-made_at")[:1])
+_OLDEST = Prepared(lambda: User.objects.order_by("pk")[:1])
 
 
 def idle_alerts() -> Iterator[Alert]:
@@ -106,6 +109,23 @@ def idle_alerts() -> Iterator[Alert]:
         )
         advice = gettext("Ask its owner, stop it, or except it from the idle policy.")
         yield Alert("job_idle", Severity.INFO, "job", job.label, message % numbers, advice, one.since, (job.vc.name,))
+
+
+def backup_alerts(now: datetime) -> Iterator[Alert]:
+    """That the last backup is too old, or there is none of a portal as old as that. At most two queries."""
+    days = settings.BACKUP_DAYS
+    if not days:
+        return
+    last = _BACKUP.first()
+    begun = None if last else _OLDEST.first()
+    since = last.made_at if last else begun.date_joined if begun else now
+    if now - since > timedelta(days=days):
+        old = {"days": (now - since).days}
+        message = (
+            gettext("The last backup is of %(days)s days ago") % old if last else gettext("No backup was ever made")
+        )
+        advice = gettext("Have `manage.py backup FILE` run each night, and keep the file on another machine.")
+        yield Alert("backup_old", Severity.WARNING, "portal", "backup", f"{message}.", advice, since)
 
 
 def portal_alerts(now: datetime) -> Iterator[Alert]:

@@ -19,6 +19,7 @@ from portal.jobs.api.node_code import node_code
 from portal.jobs.api.preemptions import PreemptionsView
 from portal.jobs.api.queue import QueueView
 from portal.jobs.api.saved_views import SavedViewsView, SavedViewView
+from portal.jobs.api.strangers import StrangerStopView
 from portal.jobs.api.templates import SamplesView, TemplatesView, TemplateView
 from portal.jobs.api.usage import UsageView
 from portal.jobs.api.views import (
@@ -36,6 +37,7 @@ from portal.jobs.api.views import (
 )
 
 __all__ = [
+    "StrangerStopView",
     "SamplesView",
     "AllLogsView",
     "TemplateView",

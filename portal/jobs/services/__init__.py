@@ -31,6 +31,7 @@ from portal.jobs.services.specs import grace_seconds
 from portal.jobs.services.starting import Starting, attempts_start
 from portal.jobs.services.stop import job_stop
 from portal.jobs.services.storages import storages_hold
+from portal.jobs.services.strangers import stranger_stop
 from portal.jobs.services.submit import NameTaken, job_draft, job_submit
 from portal.jobs.services.tags import job_tag, tag_fault
 from portal.jobs.services.templates import template_change, template_create, template_remove, template_told
@@ -40,6 +41,7 @@ from portal.jobs.services.waits import Told, Waiting, waits_due, waits_write
 from portal.jobs.services.words import NAMED, job_of_others
 
 __all__ = [
+    "stranger_stop",
     "template_change",
     "template_create",
     "template_remove",

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 EXPIRES_S = 15
 NEEDS_SPEC = {Phase.PREPARE, Phase.RUN}
-SENT_TO = ("name", "public_key", "generation", "interface", "storages")
+SENT_TO = ("name", "public_key", "generation", "interface", "storages", "strangers")
 """What a list of orders wants of its node."""
 
 RUN_OF = (
@@ -180,10 +180,20 @@ def _desired(node: Node, orders: Iterable[Order], answers: int) -> Desired:
         cluster=settings.CLUSTER_NAME,
         node=node.name,
         generation=node.generation,
-        orders=tuple(orders),
+        orders=(*orders, *_ends_of_strangers(node)),
         answers=answers,
         node_lost_after_s=settings.NODE_LOST_AFTER_S,
     )
+
+
+def _ends_of_strangers(node: Node) -> Iterator[Order]:
+    """Unknown containers that an administrator wants gone."""
+    for attempt, told in node.strangers.items():
+        if "stopped_by" in told:
+            by, reason = told["stopped_by"], told["reason"]
+            message = f"stopped by {by}" + (f": {reason}" if reason else "")
+            stop = Stop(reason=StopReason.USER, grace_s=settings.DEFAULT_GRACE_S, message=message)
+            yield Order(attempt=attempt, phase=Phase.REMOVE, spec_hash="", since=node.generation, stop=stop)
 
 
 def _order(row: _Row, node: Node, specs_known: Collection[str], ssh: SshAccess | None) -> Order:
@@ -198,6 +208,7 @@ def _order(row: _Row, node: Node, specs_known: Collection[str], ssh: SshAccess |
         stop=_stop(row),
         code=_code(row, node),
         ssh=ssh,
+        begun=reached(ContainerState(row.state), ContainerState.STARTING),
     )
 
 

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import F, QuerySet
 
 from nodes.protocol import Cause, ContainerReport, ContainerState, Phase, moves_forward, reached
-from portal.clusters.models import Gpu, Node
+from portal.clusters.models import Node
 from portal.jobs.models import Task, TaskAttempt
 from portal.jobs.services.attempts import (
     attempt_digest_note,
@@ -22,9 +22,8 @@ from portal.jobs.services.moves import job_announce, job_event, job_hold, tasks_
 from portal.jobs.services.orders import nodes_bump
 from portal.jobs.services.outcomes import task_attempt_ended
 from portal.jobs.services.ssh import ssh_hint, ssh_reported
+from portal.jobs.services.strangers import strangers_take
 from portal.jobs.states import TaskState
-
-UNKNOWN_CONTAINER = "a container of a task attempt this portal does not know runs on it: "
 
 
 def containers_report(*, node: Node, generation: int, containers: Iterable[ContainerReport], now: datetime) -> None:
@@ -37,7 +36,7 @@ def containers_report(*, node: Node, generation: int, containers: Iterable[Conta
     for attempt_id, row in rows.items():
         if attempt_id not in reports and row.phase == Phase.REMOVE and generation >= row.phase_since:
             _removed(row, now)
-    _fence_unknown(node, [report for key, report in reports.items() if key not in rows])
+    strangers_take(node=node, reports=[report for key, report in reports.items() if key not in rows], now=now)
 
 
 def _rows() -> QuerySet[TaskAttempt]:
@@ -189,14 +188,3 @@ def _removed(row: TaskAttempt, now: datetime) -> None:
     with transaction.atomic():
         TaskAttempt.objects.filter(pk=row.pk, removed_at__isnull=True).update(removed_at=now)
         task_attempt_release(row=row, now=now)
-
-
-def _fence_unknown(node: Node, strangers: list[ContainerReport]) -> None:
-    """GPUs of containers the database does not know stay fenced until an administrator decides."""
-    held = {uuid: f"{UNKNOWN_CONTAINER}{report.attempt}" for report in strangers for uuid in report.gpus}
-    for gpu in Gpu.objects.filter(node=node):
-        fault = held.get(gpu.uuid, "")
-        if fault and not gpu.fault:
-            Gpu.objects.filter(pk=gpu.pk, fault="").update(fault=fault)
-        elif not fault and gpu.fault.startswith(UNKNOWN_CONTAINER):
-            Gpu.objects.filter(pk=gpu.pk, fault=gpu.fault).update(fault="")

@@ -12,9 +12,10 @@ from uuid import UUID, uuid4
 from django.db.models import Count, Max
 
 from nodes.protocol import Phase
-from portal.clusters.models import Node
+from portal.clusters.models import Node, Restore
 from portal.common.bulk import rows_insert
 from portal.common.moves import sources
+from portal.common.prepared import Prepared
 from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Task, TaskAttempt
 from portal.jobs.services.claims import claims_convert
 from portal.jobs.services.environment import MASTER_PORT_LABEL, PAI_PORTS
@@ -131,7 +132,7 @@ def _task_attempts(
     runs = TaskAttempt.objects.filter(task__in=tasks).order_by()
     numbers = dict(runs.values_list("task").annotate(newest=Max("number")))
     ports = _ports_choose(begun, nodes)
-    waits_for = _still_writing([one.job.pk for one in again])
+    waits_for = _of_a_lost_past(begun) | _still_writing([one.job.pk for one in again])
     return [
         _Row(
             id=uuid4(),
@@ -165,6 +166,24 @@ def _still_writing(jobs: Sequence[int]) -> dict[int, str]:
     rows = TaskAttempt.objects.filter(task__job__in=jobs, lost_at__isnull=False, released_at__isnull=True)
     found = rows.order_by("created_at").values_list("task__job", "job_attempt__number", "node__name")
     return {job: f"attempt {number} on {node}" for job, number, node in found}
+
+
+def _of_a_lost_past(begun: Sequence[_Begun]) -> dict[int, str]:
+    """Jobs of before the last restore of this portal that begin for the first time since: what was started of them
+    after the backup is not known here and may still write."""
+    last = _LAST_RESTORE.first()
+    if last is None:
+        return {}
+    before = {one.job.pk: one for one in begun if one.job.submitted_at < last.at}
+    if not before:
+        return {}
+    mine = [one.attempt.pk for one in before.values()]
+    since = JobAttempt.objects.filter(job__in=before, created_at__gt=last.at).exclude(pk__in=mine)
+    known = set(since.values_list("job", flat=True))
+    return {job: "what was started of it since the backup" for job in before if job not in known}
+
+
+_LAST_RESTORE = Prepared(lambda: Restore.objects.order_by("-at")[:1])
 
 
 class _Hold(NamedTuple):

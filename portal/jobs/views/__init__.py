@@ -19,10 +19,12 @@ from portal.jobs.views.pages import (
 )
 from portal.jobs.views.placing import job_queue_page
 from portal.jobs.views.queueing import job_place_page, queue
+from portal.jobs.views.strangers import stranger_end
 from portal.jobs.views.submitting import submit
 from portal.jobs.views.templates import template_new, template_page, template_remove_page, templates
 
 __all__ = [
+    "stranger_end",
     "SECTIONS",
     "bulk_page",
     "home",

@@ -1,0 +1,25 @@
+"""Containers on a node that this portal does not know."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from portal.clusters.models import Node
+
+
+class Stranger(NamedTuple):
+    """One of them: its task attempt, the UUIDs of its GPUs, when it was first reported, who asked for its end."""
+
+    attempt: str
+    gpus: list[str]
+    seen_at: datetime
+    stopped_by: str | None
+
+
+def node_strangers(node: Node) -> list[Stranger]:
+    """By their names; no query."""
+    return [
+        Stranger(attempt, told["gpus"], datetime.fromisoformat(told["seen_at"]), told.get("stopped_by"))
+        for attempt, told in sorted(node.strangers.items())
+    ]

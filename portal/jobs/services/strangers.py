@@ -1,0 +1,77 @@
+"""Containers that a node runs for task attempts of which the database knows nothing: of a portal that was restored to
+earlier, or of another one. They keep running, their GPUs stay fenced, until an administrator decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from nodes.protocol import ContainerReport
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited
+from portal.clusters.models import Gpu, Node
+from portal.clusters.services import node_event
+from portal.common.errors import NotFound
+from portal.jobs.services.orders import nodes_bump
+
+UNKNOWN_CONTAINER = "a container of a task attempt this portal does not know runs on it: "
+
+
+def strangers_take(*, node: Node, reports: Sequence[ContainerReport], now: datetime) -> None:
+    """Note the unknown containers of a full report on the node's row, and fence their GPUs. ``node`` as it was when the
+    report came: where there were none and are none, nothing is asked."""
+    if not reports and not node.strangers:
+        return
+    with transaction.atomic():
+        held = Node.objects.select_for_update(no_key=True).only("name", "strangers").get(pk=node.pk)
+        before: dict[str, Any] = held.strangers
+        there = {one.attempt: one for one in reports}
+        after = {
+            attempt: {"seen_at": now.isoformat(), **before.get(attempt, {}), "gpus": sorted(one.gpus)}
+            for attempt, one in there.items()
+        }
+        _fence({uuid: attempt for attempt, one in there.items() for uuid in one.gpus}, held)
+        if after != before:
+            Node.objects.filter(pk=held.pk).update(strangers=after)
+            _tell(held, after.keys() - before.keys(), before.keys() - after.keys(), now)
+
+
+def _fence(attempts: dict[str, str], node: Node) -> None:
+    for gpu in Gpu.objects.filter(node=node):
+        fault = f"{UNKNOWN_CONTAINER}{attempts[gpu.uuid]}" if gpu.uuid in attempts else ""
+        if fault and not gpu.fault:
+            Gpu.objects.filter(pk=gpu.pk, fault="").update(fault=fault)
+        elif not fault and gpu.fault.startswith(UNKNOWN_CONTAINER):
+            Gpu.objects.filter(pk=gpu.pk, fault=gpu.fault).update(fault="")
+
+
+def _tell(node: Node, come: set[str], gone: set[str], now: datetime) -> None:
+    for attempt in sorted(come):
+        words = f"Node {node.name} runs the container of a task attempt that this portal does not know: {attempt}."
+        node_event(node=node, code="container_unknown", message=words, now=now, attempt=attempt)
+    for attempt in sorted(gone):
+        words = f"The unknown container of task attempt {attempt} is gone."
+        node_event(node=node, code="container_unknown_gone", message=words, now=now, attempt=attempt)
+
+
+def stranger_stop(*, node: Node, attempt: str, reason: str, actor: str, now: datetime) -> None:
+    """Have an unknown container stopped, with the usual grace, and removed with its log. Again: no change. Raises
+    NotFound where the node reports none of this name."""
+    with transaction.atomic():
+        held = Node.objects.select_for_update(no_key=True).only("name", "strangers").get(pk=node.pk)
+        stranger = held.strangers.get(attempt)
+        if stranger is None:
+            raise NotFound(_("%(node)s runs no unknown container of this name.") % {"node": held.name})
+        if "stopped_by" in stranger:
+            return
+        stranger |= {"stopped_by": actor, "reason": reason}
+        Node.objects.filter(pk=held.pk).update(strangers=held.strangers)
+        nodes_bump([held.pk])
+        words = f"The unknown container of task attempt {attempt} is stopped" + (f": {reason}" if reason else ".")
+        node_event(node=held, code="container_unknown_stop", message=words, now=now, actor=actor, attempt=attempt)
+        told = {"attempt": attempt, "reason": reason}
+        audit_write(Audited.NODE_CONTAINER, actor=actor, target=held.name, now=now, before=told)

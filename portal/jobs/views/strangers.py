@@ -1,0 +1,31 @@
+"""What an administrator decides of a container that a node runs and the portal does not know."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from portal.accounts.pages import PageRequest
+from portal.accounts.rights import Action
+from portal.clusters.selectors import node_with_right
+from portal.common.errors import NotFound
+from portal.jobs.services import stranger_stop
+
+
+@login_required
+@require_POST
+def stranger_end(request: PageRequest, name: str, attempt: str) -> HttpResponse:
+    """Has it stopped."""
+    node = node_with_right(user=request.user, name=name, action=Action.NODE_SET_INTENT)
+    try:
+        stranger_stop(node=node, attempt=attempt, reason="", actor=request.user.username, now=timezone.now())
+    except NotFound as gone:
+        messages.error(request, gone.detail)
+    else:
+        messages.success(request, _("The container is asked to end; its GPUs are free once it is gone."))
+    return redirect("node", name=name)

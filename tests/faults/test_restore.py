@@ -1,0 +1,98 @@
+"""Everything of the portal is destroyed under running jobs, and comes back from a backup: into another kind of
+database, with an empty Redis, beside agents that never stopped."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.support.invariants import assert_log, counted, counting
+from tests.support.migrated import sqlite_copy
+from tests.support.person import alice, carol
+from tests.support.postgres import PostgresServer
+from tests.support.services import Services
+from tests.support.stack import Agent, Stack
+from tests.support.waiting import wait_until
+
+PORTAL = ("web", "scheduler", "reports", "control")
+GPUS = 4
+
+
+@pytest.fixture
+def stack(services: Services) -> Iterator[Stack]:
+    agents = [Agent(name="here", runtime="process", gpus=f"simulated:{GPUS}xA100-80GB")]
+    made = Stack(services, database_url=sqlite_copy(services.new_folder("restored") / "berth.sqlite3"), agents=agents)
+    with closing(made):
+        made.start()
+        yield made
+
+
+def until(file: Path) -> tuple[str, ...]:
+    return (f"while [ ! -e {file} ]; do sleep 0.2; done", "echo over")
+
+
+def destroy(stack: Stack) -> None:
+    for name in PORTAL:
+        stack.kill9(name)
+    stack.redis.restart_empty()
+    shutil.rmtree(stack.folder / "data")
+    for file in Path(stack.database_url.removeprefix("sqlite:///")).parent.iterdir():
+        file.unlink()
+
+
+def test_jobs_run_on_end_as_they_ended_and_what_nobody_knows_is_fenced(
+    stack: Stack, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    go, finish = stack.jobs_root / "go", stack.jobs_root / "finish"  # where tasks can look
+    user, root = alice(stack), stack.client("root")
+    done = user.run("echo done", name="done")
+    user.wait(done, "succeeded")
+    wait_until(lambda: user.log_lines(done) == ["done"], "its log")
+    onward = user.run(*counting(0.2), *until(finish), name="onward")
+    ends = user.run(*until(go), name="ends")
+    for job in (onward, ends):
+        user.wait(job, "running")
+    waits = user.run("echo at last", name="waits", gpu=2)
+    file = tmp_path / "berth.tar"
+    assert "keys: 3 files" in stack.manage("backup", str(file))
+    assert file.stat().st_mode & 0o777 == 0o600
+
+    go.touch()
+    user.wait(ends, "succeeded")
+    unknown = carol(stack).run("sleep 600", name="unknown")
+    carol(stack).wait(unknown, "running")
+    (gpu,) = [gpu for gpu in root.get("/gpus").json()["results"] if "carol/unknown" in str(gpu)]
+    destroy(stack)
+
+    stack.move_to(postgres.create_database("restored"))
+    said = stack.manage("restore", str(file))
+    assert "Restored to" in said
+    for name in PORTAL:
+        stack.processes[name].start()
+    stack.wait_ready()
+    user = alice(stack)
+    assert user.wait(ends, "succeeded")["retries"] == 0
+    finish.touch()
+    assert user.wait(onward, "succeeded")["retries"] == 0
+    assert_log(user, onward, [*counted(), "over"])
+    assert user.log_lines(done) == ["done"]
+    assert root.get(f"/jobs/{unknown}").status_code == 404
+
+    def fault() -> str:
+        (now,) = [one for one in root.get("/gpus").json()["results"] if one["uuid"] == gpu["uuid"]]
+        return str(now["fault"])
+
+    wait_until(lambda: "does not know" in fault(), "its GPU to be fenced")
+    user.wait(waits, "succeeded")
+    fresh = user.run("echo new", name="fresh", gpu=2)
+    assert fresh > unknown + 1000, "no job gets the number of one that was lost"
+    user.wait(fresh, "succeeded")
+
+    (stranger,) = root.get("/nodes/here").json()["unknown_containers"]
+    assert stranger["gpus"] == [gpu["uuid"]]
+    path = f"/nodes/here/unknown-containers/{stranger['attempt']}/stop"
+    assert root.post(path, json={"reason": "after the restore"}).status_code == 204
+    wait_until(lambda: not root.get("/nodes/here").json()["unknown_containers"], "its end")
+    assert fault() == ""

@@ -1,0 +1,77 @@
+"""The file of a backup: whole, or known not to be before anything is done with it."""
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from portal.upkeep.archive import ArchiveInvalid, ArchiveReader, ArchiveWriter
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "backup.tar"
+    with ArchiveWriter(path) as archive:
+        archive.add("backup.json", b"{}")
+        archive.add_file("database/x.jsonl.gz", io.BytesIO(b"rows" * 50_000))
+    return path
+
+
+def test_what_was_put_in_comes_out(file: Path) -> None:
+    archive = ArchiveReader(file)
+    archive.check()
+    found = {name: content.read() for name, content in archive.entries()}
+    assert found["backup.json"] == b"{}"
+    assert found["database/x.jsonl.gz"] == b"rows" * 50_000
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_backup_that_was_broken_off_leaves_the_last_one(file: Path) -> None:
+    before = file.read_bytes()
+    with pytest.raises(FileNotFoundError), ArchiveWriter(file) as archive:
+        archive.add_file("backup.json", (file.parent / "gone").open("rb"))
+    assert file.read_bytes() == before
+    assert [one.name for one in file.parent.iterdir()] == [file.name]
+
+
+@pytest.mark.parametrize("part", [0.001, 0.01, 0.3, 0.6, 0.9])
+def test_a_file_that_was_cut_off_is_told_so(file: Path, part: float) -> None:
+    whole = file.read_bytes()
+    file.write_bytes(whole[: int(len(whole) * part)])
+    with pytest.raises(ArchiveInvalid):
+        ArchiveReader(file).check()
+
+
+def test_a_changed_byte_is_found(file: Path) -> None:
+    whole = bytearray(file.read_bytes())
+    whole[whole.index(b"rowsrows") + 999] ^= 1
+    file.write_bytes(whole)
+    with pytest.raises(ArchiveInvalid, match="changed or damaged: database/x.jsonl.gz"):
+        ArchiveReader(file).check()
+
+
+def test_what_is_no_tar_is_told_so(tmp_path: Path) -> None:
+    path = tmp_path / "other"
+    path.write_bytes(b"SQLite format 3\0" * 100)
+    with pytest.raises(ArchiveInvalid, match="is no backup"):
+        ArchiveReader(path).check()
+
+
+@pytest.mark.parametrize("name", ["../keys/django.key", "/etc/passwd", "keys/../../x", "other/x"])
+def test_an_entry_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "evil.tar"
+    with tarfile.open(path, "w") as tar:
+        tar.addfile(tarfile.TarInfo(name), io.BytesIO())
+    with pytest.raises(ArchiveInvalid, match="which no backup has"):
+        list(ArchiveReader(path).entries())
+
+
+def test_a_link_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "evil.tar"
+    entry = tarfile.TarInfo("keys/django.key")
+    entry.type, entry.linkname = tarfile.SYMTYPE, "/etc/shadow"
+    with tarfile.open(path, "w") as tar:
+        tar.addfile(entry)
+    with pytest.raises(ArchiveInvalid, match="which no backup has"):
+        list(ArchiveReader(path).entries())

@@ -1,0 +1,146 @@
+"""`manage.py backup` and `restore`, as an operator types them: a made-up cluster goes from database to database."""
+
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from portal.upkeep.archive import ArchiveReader
+from tests.support.migrated import postgres_copy, sqlite_copy
+from tests.support.postgres import PostgresServer
+from tests.support.stack import ROOT
+
+SMALL = ["--finished", "40", "--waiting", "10", "--running", "4", "--users", "5", "--vcs", "2", "--nodes", "4"]
+NOT_THE_SAME = {"clusters.backup", "clusters.restore", "dispatch.cyclelease"}
+"""What a restore notes of itself, and who runs the scheduler."""
+
+
+@dataclass
+class Portal:
+    """An installation that does not run: its data folder and its database."""
+
+    folder: Path
+    database: str
+    cluster: str = "berth"
+
+    def manage(self, *words: str, status: int = 0, **more: str) -> str:
+        """A command's output; `more` is added to its environment."""
+        env = {name: value for name, value in os.environ.items() if not name.startswith("BERTH_")}
+        env |= {"BERTH_DATA_DIR": str(self.folder), "BERTH_CLUSTER": self.cluster, "BERTH_ENGINE": "python", **more}
+        env |= {"BERTH_DATABASE_URL": self.database} if self.database else {}
+        done = subprocess.run(
+            [sys.executable, "manage.py", *words], cwd=ROOT, env=env, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def rows(self, file: Path) -> dict[str, list[dict[str, object]]]:
+        """What a backup of it holds, by table."""
+        self.manage("backup", str(file))
+        found = {}
+        for name, content in ArchiveReader(file).entries():
+            if name.startswith("database/"):
+                columns, *rows = map(json.loads, gzip.decompress(content.read()).splitlines())
+                found[name.split("/")[1].removesuffix(".jsonl.gz")] = [
+                    dict(zip(columns, row, strict=True)) for row in rows
+                ]
+        return found
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Portal:
+    folder = tmp_path_factory.mktemp("filled")
+    portal = Portal(folder, sqlite_copy(folder / "berth.sqlite3"))
+    portal.manage("fill", *SMALL)
+    segment = folder / "logs" / "0a" / "0a-log" / "segment.rec.gz"
+    segment.parent.mkdir(parents=True)
+    segment.write_bytes(b"lines")
+    (segment.parent / "writing-1").write_bytes(b"half")
+    return portal
+
+
+@pytest.fixture(scope="module")
+def backup(filled: Portal) -> Path:
+    path = filled.folder / "backup.tar"
+    filled.manage("backup", str(path))
+    return path
+
+
+def settled(rows: dict[str, list[dict[str, object]]]) -> dict[str, list[dict[str, object]]]:
+    """The rows as a restore leaves them."""
+    for row in rows["jobs.taskattempt"]:
+        if row["removed_at"] is None:
+            row["log_end"] = row["archived_to"]
+    return {name: several for name, several in rows.items() if name not in NOT_THE_SAME}
+
+
+def indexes_of(url: str) -> list[tuple[object, ...]]:
+    """Every index of Berth's tables."""
+    sql = "SELECT tablename, indexname FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1, 2"
+    with psycopg.connect(url) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def test_each_row_comes_back_from_sqlite_to_postgresql_and_to_sqlite_again(
+    filled: Portal, backup: Path, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    before = settled(filled.rows(tmp_path / "before.tar"))
+    assert len(before["jobs.job"]) == 54
+    file = backup
+    there = postgres_copy(postgres, "upkeep")
+    indexes = indexes_of(there)
+    new = postgres.create_database("upkeep_new")
+    for number, url in enumerate((new, there, f"sqlite:///{tmp_path}/again.sqlite3")):
+        portal = Portal(tmp_path / f"portal{number}", url)
+        said = portal.manage("restore", str(file), "--replace")
+        assert "rows, keys: 3 files, logs: 1 files." in said
+        file = tmp_path / f"{number}.tar"
+        assert settled(portal.rows(file)) == before
+        keys = [sorted((one.folder / "keys").iterdir()) for one in (filled, portal)]
+        assert [one.read_text() for one in keys[0]] == [one.read_text() for one in keys[1]]
+        assert [one.name for one in (portal.folder / "logs" / "0a" / "0a-log").iterdir()] == ["segment.rec.gz"]
+        assert url.startswith("sqlite") or indexes_of(url) == indexes
+
+
+def test_what_is_left_out_is_not_in_it(filled: Portal, tmp_path: Path) -> None:
+    said = filled.manage("backup", str(tmp_path / "rows.tar"), "--without", "keys", "--without", "logs")
+    names = {name.split("/")[0] for name, _ in ArchiveReader(tmp_path / "rows.tar").entries()}
+    assert "keys" not in said
+    assert names == {"backup.json", "database", "sums.json"}
+
+
+def test_what_cannot_be_restored_is_told_in_one_sentence_and_nothing_is_touched(
+    filled: Portal, backup: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "there"
+    shutil.copytree(filled.folder, copy)
+    there = Portal(copy, f"sqlite:///{copy}/berth.sqlite3")
+    fresh = Portal(tmp_path / "new", "")
+
+    def refused(portal: Portal, words: str, path: Path = backup, **more: str) -> None:
+        said = portal.manage("restore", str(path), status=1, **more)
+        assert "Nothing was restored." in said
+        assert words in said, said
+        assert "Traceback" not in said
+
+    refused(there, "it has 5 users and 54 jobs")
+    refused(fresh, "Set BERTH_CLUSTER=berth", BERTH_CLUSTER="other")
+    refused(fresh, "BERTH_PORTAL_KEY is set to another key", BERTH_PORTAL_KEY="A" * 43 + "=")
+    refused(fresh, "No such file", tmp_path / "none.tar")
+    cut = tmp_path / "cut.tar"
+    cut.write_bytes(backup.read_bytes()[:-20_000])
+    refused(fresh, "cut off", cut)
+    assert len(there.rows(tmp_path / "still.tar")["jobs.job"]) == 54
+    assert "rows" in there.manage("restore", str(backup), "--replace")
+
+
+def test_where_nothing_can_be_written_no_backup_is_claimed(filled: Portal, tmp_path: Path) -> None:
+    said = filled.manage("backup", str(tmp_path / "no-such-folder" / "x.tar"), status=1)
+    assert "cannot be written: No such file or directory" in said
