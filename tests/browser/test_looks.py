@@ -54,6 +54,7 @@ ADMINISTRATION = {
 }
 SMALLER = {
     "node-remove": "/cluster/nodes/here/remove",
+    "node-new": "/new-node",
     "vc-remove": f"{VC}/remove",
     "vc-secrets": f"{VC}/secrets",
     "vc-usage": f"{VC}/usage",
