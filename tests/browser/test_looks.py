@@ -242,7 +242,18 @@ READY = {
     "/submit": ".outlook:not(.is-none)",
     "/cluster": ".dot-gpu",
     VC: "#vc-usage .chart",
+    "/jobs": "main tbody .state",
+    "/queue": "main tbody tr",
+    "/usage": ".u-over",
+    "/templates": ".card h3",
+    "/virtual-clusters": "main .quota-bar",
+    "/cluster/nodes": "main tbody .state",
+    "/cluster/nodes/here": "main meter",
+    "/profile": "main form",
+    "/help": ".prose img.by-day",
+    "/help/pages": ".prose img.by-day",
 }
+"""What comes last on each page."""
 
 
 def test_nothing_moves_when_a_part_of_the_page_comes_later(
@@ -251,7 +262,9 @@ def test_nothing_moves_when_a_part_of_the_page_comes_later(
     page.add_init_script(SHIFTS)
     site = Site(page, embedded_stack)
     site.sign_in(user.name)
-    for path, part in {**READY, paths["running"]: ".log-row", paths["broken"]: ".log-row"}.items():
+    of_jobs = {paths["running"]: ".log-row", paths["broken"]: ".log-row", paths["waiting"]: ".notice"}
+    charts = {f"{paths['running']}/charts": ".u-over", f"{paths['running']}/events": "main time"}
+    for path, part in (READY | of_jobs | charts).items():
         site.open(path)
         expect(page.locator(part).first).to_be_visible()
         shifts = page.evaluate("new Promise(done => requestAnimationFrame(() => done(window.shifts)))")

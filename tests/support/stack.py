@@ -82,8 +82,8 @@ class Stack:
 
     # ------------------------------------------------------------ its life
 
-    def start(self) -> None:
-        """Everything up, the nodes reporting, each virtual cluster with its quota."""
+    def start(self, *only: str) -> None:
+        """Everything up, the nodes reporting, each virtual cluster with its quota; ``only`` these processes, if any."""
         self.jobs_root.mkdir()
         self.jobs_root.chmod(0o755)
         self.redis.start()
@@ -97,6 +97,7 @@ class Stack:
             assert made, "the database could not be prepared"
             self.tokens = made["tokens"]
             self._make_processes(made["portal_public_key"])
+            self.processes = {name: one for name, one in self.processes.items() if not only or name in only}
             for process in self.processes.values():
                 process.start()
             try:
@@ -198,6 +199,13 @@ class Stack:
         command = [sys.executable, "manage.py", *words]
         done = subprocess.run(command, env=self.environment, cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"manage.py {' '.join(words)} failed:\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def script(self, module: str, *words: str) -> str:
+        """A module of the tests that prepares something, in the stack's environment. Returns what it prints."""
+        command = [sys.executable, "-m", module, *words]
+        done = subprocess.run(command, env=self.environment, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{module} failed:\n{done.stdout}{done.stderr}"
         return done.stdout
 
     def sql(self, query: str, *values: Any) -> list[tuple[Any, ...]]:

@@ -55,9 +55,10 @@ export class Drawn {
     for (const node of nodes) {
       if (!list || node.section !== section) {
         section = node.section;
-        if (section) this.box.append(made("h3", "map-section", section));
+        const rack = made("div", "map-rack");
         list = made("ul", "map-nodes");
-        this.box.append(list);
+        rack.append(...(section ? [made("h3", "map-section", section)] : []), list);
+        this.box.append(rack);
       }
       list.append(this.#node(node));
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import timedelta
+from itertools import groupby
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -47,6 +48,7 @@ def cluster(request: PageRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "sums": [(sku, sum(places.values()), places) for sku, places in found.sums.items()],
         "nodes": len(found.nodes),
+        "racks": [(name, "x" * len(list(there))) for name, there in groupby(found.nodes, key=lambda one: one.section)],
         "troubles": troubled[:MOST_TROUBLES],
         "more_troubles": max(0, len(troubled) - MOST_TROUBLES),
         "may_add": allowed_everywhere(request.user, Action.NODE_ADD),
