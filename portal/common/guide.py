@@ -143,7 +143,8 @@ def _picture(_self: Any, tokens: Sequence[Token], place: int, _options: Any, _en
 def _shown(file: PurePosixPath, words: str, when: str = "") -> str:
     size = picture_size(settings.DOCS_DIR / file)
     measures = format_html(' width="{}" height="{}"', *size) if size else ""
-    told = format_html(' class="{}"', when) if when else ""
+    styles = " ".join([*([when] if when else []), *(["tall"] if size and size[1] > size[0] else [])])
+    told = format_html(' class="{}"', styles) if styles else ""
     address = f"{settings.STATIC_URL}docs/{file}"
     return format_html('<img src="{}" alt="{}" loading="lazy"{}{}>', address, words, measures, told)
 

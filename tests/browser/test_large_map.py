@@ -78,7 +78,9 @@ def test_who_has_what_what_is_free_and_what_is_sick_is_seen_at_a_glance(
         page.evaluate(DRAWN)
         file = FOLDER / f"large-cluster{'' if mode == 'light' else f'-{mode}'}.webp"
         if keep(page, file):
-            report.notes.append(f"docs/pictures/{file.name} is replaced: its page looks otherwise now; look at it, then commit it")
+            report.notes.append(
+                f"docs/pictures/{file.name} is replaced: its page looks otherwise now; look at it, then commit it"
+            )
     context.close()
 
 

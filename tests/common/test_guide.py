@@ -49,11 +49,11 @@ def test_a_picture_is_the_dark_one_in_the_dark_and_has_its_room_before_it_comes(
     (tmp_path / "user" / "guide.md").write_text("![Day](d.webp) ![Chart](../chart.png) ![None](none.png)")
     Image.new("RGB", (320, 200)).save(tmp_path / "user" / "d.webp", quality=60)
     Image.new("RGB", (321, 201)).save(tmp_path / "user" / "d-dark.webp", quality=60)
-    Image.new("RGB", (50, 40)).save(tmp_path / "chart.png")
+    Image.new("RGB", (40, 50)).save(tmp_path / "chart.png")
     assert re.findall("<img [^>]+>", guide_read(name="guide").html) == [
         '<img src="/static/docs/user/d.webp" alt="Day" loading="lazy" width="320" height="200" class="by-day">',
         '<img src="/static/docs/user/d-dark.webp" alt="Day" loading="lazy" width="321" height="201" class="by-night">',
-        '<img src="/static/docs/chart.png" alt="Chart" loading="lazy" width="50" height="40">',
+        '<img src="/static/docs/chart.png" alt="Chart" loading="lazy" width="40" height="50" class="tall">',
         '<img src="/static/docs/user/none.png" alt="None" loading="lazy">',
     ]
 
