@@ -136,5 +136,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/", admin.site.urls),
 ]
 
+handler400 = "portal.common.problems.bad_request"
 handler404 = "portal.common.problems.not_found"
 handler500 = "portal.common.problems.internal_error"

@@ -10,6 +10,8 @@ import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from django.template.loader import render_to_string
+
 from portal.common.problems import MEDIA_TYPE, problem
 
 Message = MutableMapping[str, Any]
@@ -33,12 +35,12 @@ class BodyLimit:
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         limit = self._limit_of(scope["path"])
         if _named_length(scope) > limit:
-            await _refuse(send, limit)
+            await _refuse(scope, send, limit)
             return
         try:
             await self._application(scope, _counted(receive, limit), send)
         except _TooLarge:
-            await _refuse(send, limit)
+            await _refuse(scope, send, limit)
 
 
 def _named_length(scope: Any) -> int:
@@ -60,8 +62,14 @@ def _counted(receive: Receive, limit: int) -> Receive:
     return counted
 
 
-async def _refuse(send: Send, limit: int) -> None:
-    body = json.dumps(problem(413, f"At most {limit} bytes are taken.")).encode()
-    headers = [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", str(len(body)).encode())]
+async def _refuse(scope: Any, send: Send, limit: int) -> None:
+    """For whoever sent a form a page, for programs a problem document."""
+    for_people = b"text/html" in dict(scope["headers"]).get(b"accept", b"")
+    if for_people:
+        media_type, text = "text/html; charset=utf-8", str(render_to_string("413.html", {"limit": limit}))
+    else:
+        media_type, text = MEDIA_TYPE, json.dumps(problem(413, f"At most {limit} bytes are taken."))
+    body = text.encode()
+    headers = [(b"content-type", media_type.encode()), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": 413, "headers": [*headers, (b"connection", b"close")]})
     await send({"type": "http.response.body", "body": body})

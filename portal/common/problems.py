@@ -9,6 +9,9 @@ from typing import Any
 from django.conf import settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+from django.template.defaultfilters import filesizeformat
+from django.utils.translation import gettext as _
 from django.views.defaults import page_not_found, server_error
 from rest_framework import exceptions, status
 from rest_framework.response import Response
@@ -64,6 +67,19 @@ def handler(error: Exception, context: Mapping[str, Any]) -> Response | None:
     response.data = _from_framework(error, response)
     response.content_type = MEDIA_TYPE
     return response
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """400 of what could not be read; 413 of a form that is too large for what it is."""
+    too_large = isinstance(exception, RequestDataTooBig)
+    status_code = 413 if too_large else 400
+    if request.path.startswith(API_PREFIX):
+        return _plain(status_code, "The request could not be read.")
+    if not too_large:
+        return render(request, "400.html", status=status_code)
+    words = _("At most %(most)s of text are taken. Nothing was changed. Go back: what you typed is still there.")
+    detail = words % {"most": filesizeformat(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)}
+    return render(request, "error.html", {"title": _("Too large"), "detail": detail}, status=status_code)
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.looking import PHONE_AT_NIGHT, looked_at
 from tests.browser.site import SLOW_MS, Site
-from tests.browser.test_looks import PHONE_AT_NIGHT, looked_at
 from tests.support.person import Person
 from tests.support.stack import Stack
 

@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.keeping import keep
+from tests.browser.looking import DRAWN, MODES
 from tests.browser.site import Site
-from tests.browser.test_looks import DRAWN, MODES
 from tests.support.browser import launched
 from tests.support.migrated import sqlite_copy
 from tests.support.person import Person, job_file

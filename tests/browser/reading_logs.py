@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Download, Locator, Page, expect
 
+from tests.browser.looking import NARROW, WIDE
 from tests.browser.site import SLOW_MS, Site
-from tests.browser.test_looks import NARROW, WIDE
 from tests.support.person import Person
 from tests.support.stack import Stack
 

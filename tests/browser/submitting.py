@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.browser.looking import looked_at
 from tests.browser.site import SLOW_MS, Site
-from tests.browser.test_looks import looked_at
 from tests.support.person import Person, job_file
 from tests.support.stack import Stack
 

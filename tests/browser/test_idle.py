@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.looking import looked_at
 from tests.browser.site import Site
-from tests.browser.test_looks import looked_at
 from tests.nodes.gpus import double
 from tests.support.docker_engine import DockerEngine
 from tests.support.migrated import postgres_copy

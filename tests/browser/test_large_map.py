@@ -11,9 +11,9 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.keeping import keep
 from tests.browser.large_map import BORROWED, CORDONED, DRAINING, IDLE, LOST, NODES, RACK, SICK, TEAMS
+from tests.browser.looking import DRAWN, MODES, looked_at
 from tests.browser.pictures import FOLDER
 from tests.browser.site import Site
-from tests.browser.test_looks import DRAWN, MODES, looked_at
 from tests.support.migrated import sqlite_copy
 from tests.support.report import Report
 from tests.support.services import Services

@@ -1,70 +1,28 @@
 """Every page in light, dark and narrow: nothing sticks out, nothing is hard to read, the keyboard gets everywhere."""
 
-import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize, expect
+from django.template.loader import render_to_string
+from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.site import SLOW_MS, Site
-from tests.support.fixtures import ARTIFACTS
-from tests.support.person import Person, alice
+from tests.browser.looking import DRAWN, NARROW, look, looked_at, looking
+from tests.browser.pages import (
+    ABSENT,
+    ADMINISTRATION,
+    GROUP,
+    IN_OTHER_TESTS,
+    NO_PAGES,
+    VC,
+    addresses,
+    names_of,
+    of_user,
+)
+from tests.browser.site import SESSION, SLOW_MS, Site
+from tests.support.person import Person, alice, job_file
 from tests.support.seed import PASSWORD
 from tests.support.stack import Stack
 
-VC = "/virtual-clusters/research"
-AXE = Path("frontend/node_modules/axe-core/axe.min.js")
-WIDE: ViewportSize = {"width": 1280, "height": 900}
-NARROW: ViewportSize = {"width": 360, "height": 740}
-MODES: dict[str, dict[str, Any]] = {
-    "light": {"color_scheme": "light", "viewport": WIDE},
-    "dark": {"color_scheme": "dark", "viewport": WIDE},
-    "narrow": {"color_scheme": "light", "viewport": NARROW},
-}
-EVERYTHING: dict[str, Any] = {}
-COLOURS_ALONE: dict[str, Any] = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
-"""Axe's rules that ask for colours: of the same page in dark the others find what they found in light."""
-PHONE_AT_NIGHT: dict[str, dict[str, Any]] = {"night": {"color_scheme": "dark", "viewport": NARROW}}
-"""Of pages that are made of the same parts as others one look is enough."""
-ADMINISTRATION = {
-    "nodes": "/cluster/nodes",
-    "node-admin": "/cluster/nodes/here",
-    "vc-admin": VC,
-    "rules-admin": f"{VC}/rules",
-    "webhook": "/cluster/webhook",
-    "users": "/users",
-    "user": "/users/alice",
-    "user-new": "/new-user",
-    "users-import": "/users/import",
-    "groups": "/groups",
-    "storages": "/storages",
-    "storage-new": "/new-storage",
-    "images": "/images",
-    "skus": "/skus",
-    "alerts": "/alerts",
-    "audit": "/audit",
-    "configuration": "/cluster/configuration",
-    "settings": "/settings",
-    "idle": "/idle",
-    "idle-vc": f"{VC}/idle",
-}
-SMALLER = {
-    "node-remove": "/cluster/nodes/here/remove",
-    "node-new": "/new-node",
-    "vc-remove": f"{VC}/remove",
-    "vc-secrets": f"{VC}/secrets",
-    "vc-usage": f"{VC}/usage",
-    "vc-new": "/new-virtual-cluster",
-    "group-new": "/new-group",
-}
-DRAWN = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-"""Until the browser has drawn the page in its new shape."""
-SECTIONS = ("charts", "files", "events", "file", "stop")
-ABSENT = "/no-such-page"
 COLOURS = r"printf '\033[1;36m== training ==\033[0m\n\033[33mWARNING\033[0m: few GPUs\n\033[31mError\033[0m\n'"
 HEADLINE = r"printf '\033[1;36m== epoch 1 of 3 ==\033[0m\n'"
 STEPS = (
@@ -86,49 +44,28 @@ def user(embedded_stack: Stack) -> Person:
     return made
 
 
+@pytest.fixture(scope="module")
+def template(user: Person) -> int:
+    """Of alice's own."""
+    file = job_file("true", vc=user.vc, name="from-template")
+    made = user.http.post("/templates", json={"name": "nightly", "description": "each night", "file": file})
+    assert made.is_success, made.text
+    return int(made.json()["id"])
+
+
 @pytest.fixture
-def paths(user: Person) -> dict[str, str]:
-    jobs = {job["name"]: f"/jobs/{job['id']}" for job in user.get("/jobs")["results"]}
-    fixed = {
-        "home": "/",
-        "jobs": "/jobs",
-        "submit": "/submit",
-        "sample": "/submit?sample=horovod-benchmark",
-        "templates": "/templates",
-        "template-new": "/templates/new",
-        "cluster": "/cluster",
-        "usage": "/usage",
-        "help": "/help",
-        "help-api": "/help/api",
-        "profile": "/profile",
-        "notices": "/profile/notices",
-        "ssh-keys": "/profile/ssh-keys",
-        "secrets": "/profile/secrets",
-        "vcs": "/virtual-clusters",
-    }
-    team = {"vc": VC, "rules": f"{VC}/rules", "move": f"{jobs['waiting']}/move"}
-    return (
-        fixed
-        | team
-        | {
-            "merged": f"{jobs['running']}?log=all",
-            "queue": "/queue",
-            "nothing": "/jobs?text=nothing",
-            "jobs-filtered": "/jobs?state=live&state=failed&sort=name",
-            "absent": ABSENT,
-        }
-        | jobs
-    )
+def paths(user: Person, template: int) -> dict[str, str]:
+    return of_user(user, template)
 
 
 def test_every_page_fits_and_can_be_read(chromium: Browser, embedded_stack: Stack, paths: dict[str, str]) -> None:
-    with looking(chromium, embedded_stack) as (site, faults):
+    with looking(chromium, embedded_stack, refused=[ABSENT]) as (site, faults):
         site.open("/login")
         faults += looked_at(site.page, "login")
         site.sign_in("alice")
         for name, path in paths.items():
             site.open(path)
-            if path.startswith("/jobs/") and name not in {"waiting", "move"}:
+            if re.fullmatch(r"/jobs/\d+(\?log=all)?", path) and name != "waiting":
                 expect(site.page.locator(".log-row").first).to_be_visible(timeout=SLOW_MS)
             if name == "submit":
                 site.page.get_by_label("GPUs per task").fill("2")
@@ -136,23 +73,32 @@ def test_every_page_fits_and_can_be_read(chromium: Browser, embedded_stack: Stac
                 expect(site.page.get_by_text("This file is valid.")).to_be_visible()
                 expect(site.page.get_by_text("It would")).to_be_visible()
             faults += looked_at(site.page, name)
-        for name in SECTIONS:
-            site.open(f"{paths['running']}/{name}")
-            faults += looked_at(site.page, name, PHONE_AT_NIGHT)
+
+
+def test_no_page_is_forgotten(page: Page, embedded_stack: Stack, paths: dict[str, str]) -> None:
+    """Whatever answers a browser with HTML is looked at by one of these tests, or it is said where or why not."""
+    seen = names_of(paths) | names_of(ADMINISTRATION)
+    elsewhere = NO_PAGES.keys() | IN_OTHER_TESTS.keys()
+    known = dict(addresses())
+    assert not elsewhere - known.keys(), "no longer in the URL configuration"
+    assert not elsewhere & seen, "in the tables of pages too"
+    Site(page, embedded_stack).sign_in("root")
+    for name in sorted(known.keys() - seen - elsewhere):
+        answer = page.request.get(f"{embedded_stack.url}{known[name]}", max_redirects=0)
+        is_page = answer.headers.get("content-type", "").startswith("text/html") and answer.status not in {302, 405}
+        assert not is_page, f"nobody looks at the page {name}, {known[name]}"
 
 
 def test_every_page_of_administrators_fits_and_can_be_read(
     chromium: Browser, embedded_stack: Stack, user: Person
 ) -> None:
     """One of them with what a change would do."""
+    assert embedded_stack.client("root").post("/groups", json={"name": GROUP}).is_success
     with looking(chromium, embedded_stack) as (site, faults):
         site.sign_in("root")
         for name, path in ADMINISTRATION.items():
             site.open(path)
             faults += looked_at(site.page, name)
-        for name, path in SMALLER.items():
-            site.open(path)
-            faults += looked_at(site.page, name, PHONE_AT_NIGHT)
         site.open("/idle")
         site.page.get_by_role("button", name="See whom it would warn").click()
         expect(site.page.get_by_text("would have a warning now")).to_be_visible()
@@ -162,6 +108,93 @@ def test_every_page_of_administrators_fits_and_can_be_read(
         site.page.get_by_role("button", name="See what it would do").click()
         expect(site.page.get_by_role("button", name="Do it")).to_be_visible()
         faults += looked_at(site.page, "quota")
+
+
+def test_what_stands_between_the_pages_fits_and_can_be_read(
+    chromium: Browser, embedded_stack: Stack, user: Person, paths: dict[str, str]
+) -> None:
+    """What is asked before something is done, what became of it, and every way to be refused."""
+    refused = ["/profile/password", "/templates/new", "/new-user", "/language", "/users/import", "/users/bob/password"]
+    with looking(chromium, embedded_stack, refused=refused) as (site, faults):
+        page = site.page
+        site.sign_in("alice", "/profile")
+        page.get_by_label("What it is for").fill("tablet")
+        page.get_by_role("button", name="Create a token").click()
+        expect(page.get_by_text("Copy it now")).to_be_visible()
+        faults += looked_at(page, "token-once")
+        page.get_by_label("Current password").fill("not-it")
+        page.get_by_label("New password").fill("battery-staple-9")
+        page.get_by_role("button", name="Change the password").click()
+        expect(page.get_by_text("This is not the current password.")).to_be_visible()
+        faults += looked_at(page, "password-wrong")
+
+        site.open("/jobs?state=succeeded&state=failed")
+        page.get_by_label("All on this page").first.check()
+        page.get_by_role("button", name="Stop", exact=True).click()
+        expect(page.get_by_role("button", name="Stop them")).to_be_visible()
+        faults += looked_at(page, "bulk-ask")
+        page.get_by_role("button", name="Stop them").click()
+        expect(page.get_by_text("not done").first).to_be_visible()
+        faults += looked_at(page, "bulk-done")
+
+        site.open("/new-user")
+        expect(page.get_by_role("heading", name="Not allowed")).to_be_visible()
+        faults += looked_at(page, "forbidden")
+        for name, most, length in (("too-large", "1.9 MB", 3_000_000), ("much-too-large", "9.5 MB", 11_000_000)):
+            site.open("/templates/new")
+            send_long(page, length)
+            expect(page.get_by_text("Nothing was changed.")).to_contain_text(f"At most {most}")
+            faults += looked_at(page, name)
+        site.open("/templates/new")
+        send_long(page, 5, fields=1100)
+        expect(page.get_by_role("heading", name="Not understood")).to_be_visible()
+        faults += looked_at(page, "not-understood")
+        site.open("/profile")
+        page.context.clear_cookies(name="csrftoken")
+        page.get_by_role("button", name="Use it").click()
+        expect(page.get_by_role("heading", name="Not accepted")).to_be_visible()
+        faults += looked_at(page, "not-accepted")
+
+        site.open("/templates/new")
+        page.get_by_label("Name", exact=True).fill("kept")
+        page.context.clear_cookies(name=SESSION)
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_text("Your session has ended.")).to_be_visible()
+        faults += looked_at(page, "login-kept")
+        page.get_by_label("User name").fill("alice")
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Log in").click()
+        expect(page.get_by_role("button", name="Send it now")).to_be_visible()
+        faults += looked_at(page, "resume")
+
+        page.context.clear_cookies(name=SESSION)
+        site.sign_in("root", "/users/import")
+        page.get_by_label("Or its text").fill(f"username,email\nzoe,zoe@example.org\nalice,\n{'x' * 200},\n")
+        page.get_by_role("button", name="Preview the import").click()
+        expect(page.get_by_text("2 of 3 rows cannot be imported.")).to_be_visible()
+        faults += looked_at(page, "import-rows")
+        site.open("/users/bob")
+        page.get_by_label("Password").fill("bob")
+        page.get_by_role("button", name="Set the password").click()
+        expect(page.get_by_role("alert").first).to_be_visible()
+        faults += looked_at(page, "user-password-wrong")
+        page.set_content(render_to_string("500.html"))
+        faults += looked_at(page, "mistake")
+
+
+def send_long(page: Page, length: int, fields: int = 1) -> None:
+    """Send the first form with a text area of the page, with so much more in it."""
+    page.evaluate(
+        """([length, fields]) => {
+            const form = document.querySelector("textarea").form;
+            for (let i = 0; i < fields; i++) {
+                const more = document.createElement("textarea");
+                more.name = "more"; more.value = "x".repeat(length); form.append(more);
+            }
+            form.submit();
+        }""",
+        [length, fields],
+    )
 
 
 def test_in_chinese_the_pages_fit_a_phone(chromium: Browser, embedded_stack: Stack, paths: dict[str, str]) -> None:
@@ -180,57 +213,6 @@ def test_in_chinese_the_pages_fit_a_phone(chromium: Browser, embedded_stack: Sta
         faults += look(site.page, f"{name}-chinese")
     context.close()
     assert not faults, "\n".join(faults)
-
-
-@contextmanager
-def looking(chromium: Browser, stack: Stack) -> Iterator[tuple[Site, list[str]]]:
-    """Somebody at a browser, and what is wrong with the pages; errors on the console are."""
-    context = chromium.new_context(locale="en-US", reduced_motion="reduce", **MODES["light"])
-    site, faults = Site(context.new_page(), stack), list[str]()
-    site.page.on("console", lambda said: faults.append(_said(said)) if said.type == "error" else None)
-    site.page.on("pageerror", lambda error: faults.append(str(error)))
-    yield site, faults
-    context.close()
-    faults = [fault for fault in faults if ABSENT not in fault]
-    assert not faults, "\n".join(faults)
-
-
-def _said(said: ConsoleMessage) -> str:
-    return f"{said.text} ({said.location.get('url')})"
-
-
-def looked_at(page: Page, name: str, modes: dict[str, dict[str, Any]] = MODES) -> list[str]:
-    """What is wrong with the page as it is now, in light, dark and narrow."""
-    faults = []
-    for mode, shape in modes.items():
-        page.emulate_media(color_scheme=shape["color_scheme"])
-        page.set_viewport_size(shape["viewport"])
-        expect(page.locator("html")).to_have_attribute("data-bs-theme", shape["color_scheme"])
-        page.evaluate(DRAWN)
-        faults += look(page, f"{name}-{mode}", COLOURS_ALONE if mode == "dark" else EVERYTHING)
-    page.emulate_media(color_scheme="light")
-    page.set_viewport_size(WIDE)
-    return faults
-
-
-def look(page: Page, name: str, asked: dict[str, Any] = EVERYTHING) -> list[str]:
-    """What is wrong with the page. Keeps a picture of it if there is anything, or if BERTH_TEST_PICTURES is set."""
-    sticks_out = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-    faults = [f"{name}: {sticks_out} px too wide"] if sticks_out > 0 else []
-    if not page.evaluate("'axe' in window"):
-        page.evaluate(AXE.read_text())
-    found = page.evaluate("asked => axe.run({resultTypes: ['violations'], ...asked})", asked)
-    for rule in found["violations"]:
-        if rule["impact"] in {"serious", "critical"}:
-            faults += [f"{name}: {rule['id']}: {node['html'][:200]}: {_why(node)}" for node in rule["nodes"]]
-    if faults or "BERTH_TEST_PICTURES" in os.environ:
-        ARTIFACTS.mkdir(exist_ok=True)
-        page.screenshot(path=ARTIFACTS / f"{name}.png", full_page=True)
-    return faults
-
-
-def _why(node: dict[str, Any]) -> str:
-    return "; ".join(check["message"] for check in [*node["any"], *node["all"]])
 
 
 SHIFTS = """window.shifts = []; new PerformanceObserver(list => {

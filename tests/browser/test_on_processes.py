@@ -6,13 +6,14 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.administering import AdministeringJourneys
 from tests.browser.journeys import BrowserJourneys
 from tests.browser.listing import ListJourneys
+from tests.browser.looking import looked_at
 from tests.browser.managing import ManagingJourneys
 from tests.browser.reading_logs import LogJourneys
 from tests.browser.site import SLOW_MS, Site
 from tests.browser.submitting import SubmitJourneys
-from tests.browser.test_looks import looked_at
 from tests.support.person import Person, alice
 from tests.support.stack import Stack
 
@@ -35,6 +36,10 @@ def user(served: Stack) -> Person:
 
 class TestOnProcesses(BrowserJourneys):
     """Every journey."""
+
+
+class TestAdministering(AdministeringJourneys):
+    """Those of administrators with accounts and means, and of everybody with their account."""
 
 
 class TestManaging(ManagingJourneys):

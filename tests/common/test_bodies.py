@@ -75,3 +75,11 @@ def test_an_archive_may_be_larger_than_other_bodies_up_to_its_own_limit(client: 
 def test_no_answer_is_kept_by_caches(client: httpx.Client) -> None:
     for path in ("/me", "/jobs", "/jobs/9"):
         assert client.get(path).headers["Cache-Control"] == "no-store"
+
+
+def test_who_sends_too_much_by_a_form_gets_a_page(client: httpx.Client) -> None:
+    headers = {"Accept": "text/html,*/*;q=0.8", "Authorization": ""}
+    with httpx.Client(base_url=str(client.base_url.join("/")), headers=headers, trust_env=False) as browser:
+        answer = browser.post("/users/import", content=in_chunks("#" * (settings.BODY_MAX_BYTES + 1)))
+    assert (answer.status_code, answer.headers["Content-Type"]) == (413, "text/html; charset=utf-8")
+    assert "Nothing was changed." in answer.text

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.django_db
 PROBLEM = "application/problem+json"
 
 handler404, handler500 = not_found, internal_error
+MANY = {f"field-{number}": "x" for number in range(1100)}
 
 
 def broken(request: HttpRequest) -> HttpResponse:
@@ -76,3 +77,11 @@ def test_a_mistake_of_ours_tells_nothing_of_what_happened() -> None:
 
 def test_pages_keep_their_own_not_found() -> None:
     assert Client(HTTP_HOST=HOST).get("/nothing").headers["Content-Type"].startswith("text/html")
+
+
+def test_a_form_that_is_too_large_or_not_understood_gets_a_page_that_says_so() -> None:
+    client = Client(HTTP_HOST=HOST)
+    for fields, status, words in (({"next": "x" * 2_100_000}, 413, "Too large"), (MANY, 400, "Not understood")):
+        answer = client.post("/login", fields)
+        assert (answer.status_code, answer.headers["Content-Type"]) == (status, "text/html; charset=utf-8")
+        assert words in answer.content.decode()
