@@ -194,6 +194,8 @@ CELERY = {
 # ---------------------------------------------------------------- scheduling and nodes
 NODE_LOST_AFTER_S = env_int("BERTH_NODE_LOST_AFTER", 60, least=15)
 GANG_PREPARE_TIMEOUT_S = env_int("BERTH_GANG_PREPARE_TIMEOUT", 1800, least=10)
+METRICS_PORT = env_int("BERTH_METRICS_PORT", 0)
+METRICS_BIND = env_str("BERTH_METRICS_BIND", "127.0.0.1")
 BACKUP_DAYS = env_int("BERTH_BACKUP_DAYS", 7)
 DEFAULT_GRACE_S = env_int("BERTH_GRACE_PERIOD", 30)
 MAX_GRACE_S = env_int("BERTH_GRACE_PERIOD_MAX", 600)

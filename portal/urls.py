@@ -133,6 +133,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("help", help_page, name="help"),
     path("help/<name:name>", help_page, name="help"),
     path("healthz", healthz, name="healthz"),
+    path("metrics", dispatch.MetricsView.as_view(), name="metrics"),
     path("admin/", admin.site.urls),
 ]
 

@@ -6,11 +6,13 @@ import logging
 import os
 import socket
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
 from django.conf import settings
+from prometheus_client import Counter, Histogram
 
 from portal.clusters.services import nodes_lose, quota_changes_apply
 from portal.common.failpoint import failpoint, failpoint_statements
@@ -30,6 +32,13 @@ TOLD_EVERY_S = 0.9
 """Where so many jobs wait, reasons and places are worked out once in so many seconds (a little less than a tick),
 though cycles follow each other faster: they are half of the work, and nobody reads faster. The next tick tells what
 these left out."""
+
+STEPS = ("reconcile", "load", "restore", "plan", "apply")
+DECISIONS = ("started", "preempted", "promoted", "demoted", "skipped")
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+CYCLE_SECONDS = Histogram("berth_scheduler_cycle_seconds", "Duration of a scheduling cycle", buckets=SECONDS)
+STEP_SECONDS = Histogram("berth_scheduler_step_seconds", "Duration of its steps", ["step"], buckets=SECONDS)
+DECIDED = Counter("berth_scheduler_decisions_total", "Decisions carried out, or skipped as overtaken", ["what"])
 
 HOLDER = f"{socket.gethostname()}:{os.getpid()}"
 
@@ -113,4 +122,14 @@ def _cycle(now: datetime) -> Cycle:
         )
     _kept[:] = [engine]
     times.append(time.perf_counter())
-    return Cycle(applied, *((end - begin) * 1000 for begin, end in pairwise(times)))
+    took = [end - begin for begin, end in pairwise(times)]
+    _count(applied, took)
+    return Cycle(applied, *(seconds * 1000 for seconds in took))
+
+
+def _count(applied: Applied, took: Sequence[float]) -> None:
+    for step, seconds in zip(STEPS, took, strict=True):
+        STEP_SECONDS.labels(step).observe(seconds)
+    CYCLE_SECONDS.observe(sum(took))
+    for what in DECISIONS:
+        DECIDED.labels(what).inc(getattr(applied, what))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 from django.conf import settings
 from django.utils import timezone
+from prometheus_client import Counter, Histogram
 
 from nodes.protocol import REPORT_TASK
 from portal.clusters.services import lane_pulse
@@ -14,6 +15,9 @@ from portal.dispatch.cycle import cycle_run
 from portal.dispatch.doomed import doomed_find
 from portal.dispatch.estimates import starts_estimate
 from portal.dispatch.reports import report_take
+
+REPORT_SECONDS = Histogram("berth_report_seconds", "Time that a node's report takes")
+REPORTS = Counter("berth_reports_total", "Reports of nodes", ["result"])
 
 
 @shared_task(name=LOOK_TASK)
@@ -40,7 +44,9 @@ def find_doomed() -> None:
 @shared_task(name=REPORT_TASK)
 def node_report(envelope: str) -> None:
     """A node's report."""
-    report_take(text=envelope, now=timezone.now())
+    with REPORT_SECONDS.time():
+        taken = report_take(text=envelope, now=timezone.now())
+    REPORTS.labels("taken" if taken else "refused").inc()
 
 
 @shared_task(name="reports.pulse")

@@ -75,6 +75,11 @@ def _browser() -> str | None:
     return None if chromium_binary() else "Chromium is not installed (apt-get install chromium)"
 
 
+def _prometheus() -> str | None:
+    absent = [name for name in ("prometheus", "prometheus-alertmanager") if not shutil.which(name)]
+    return f"not installed: {', '.join(absent)} (apt-get install {' '.join(absent)})" if absent else None
+
+
 def _gpu() -> str | None:
     import pynvml
 
@@ -90,6 +95,7 @@ CHECKS: dict[str, Callable[[], str | None]] = {
     "redis": lambda: None,
     "docker": _docker,
     "browser": _browser,
+    "prometheus": _prometheus,
     "npm": openpai_sdk.install,
     "gpu": _gpu,
 }

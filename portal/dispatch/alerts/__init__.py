@@ -19,7 +19,7 @@ from portal.dispatch.alerts.others import (
     storage_alerts,
 )
 
-__all__ = ["SERVERS_CLOSED", "SEVERITIES", "Alert", "Severity", "alerts_seen"]
+__all__ = ["SERVERS_CLOSED", "SEVERITIES", "Alert", "Severity", "alerts_all", "alerts_seen"]
 
 
 def alerts_seen(*, user: User, now: datetime) -> list[Alert]:
@@ -29,8 +29,12 @@ def alerts_seen(*, user: User, now: datetime) -> list[Alert]:
     led = set() if everything else {vc.name for vc in vcs_of(user=user, relations=ALLOWED[Action.ALERT_READ])}
     if not everything and not led:
         return []
+    return sorted((one for one in alerts_all(now=now) if everything or led & {*one.vcs}), key=lambda one: one.rank)
+
+
+def alerts_all(*, now: datetime) -> list[Alert]:
+    """All of them, whoever asks."""
     offered = storages_offered()
     stored = [*quota_alerts(), *storage_alerts(offered), *container_alerts(), *idle_alerts()]
     healthy = [name for names in offered.values() for name in names]
-    found = [*closed_alerts(), *node_alerts(healthy, now), *stored, *portal_alerts(now), *backup_alerts(now)]
-    return sorted((one for one in found if everything or led & {*one.vcs}), key=lambda one: one.rank)
+    return [*closed_alerts(), *node_alerts(healthy, now), *stored, *portal_alerts(now), *backup_alerts(now)]

@@ -3,6 +3,7 @@
 from portal.dispatch.api.alerts import AlertsView
 from portal.dispatch.api.cluster import ClusterView
 from portal.dispatch.api.estimates import EstimatesView
+from portal.dispatch.api.metrics import MetricsView
 from portal.dispatch.api.nodes import RemovableNodeView
 from portal.dispatch.api.quotas import QuotaChangesView, QuotaChangeView, QuotasView
 from portal.dispatch.api.settings import SettingsView
@@ -11,6 +12,7 @@ __all__ = [
     "AlertsView",
     "ClusterView",
     "EstimatesView",
+    "MetricsView",
     "QuotaChangeView",
     "QuotaChangesView",
     "QuotasView",

@@ -35,6 +35,7 @@ GAP_S = 60
 DONE_KEEPS_S = 3600
 """How long the stream of a log that is archived whole stays in Redis."""
 
+ARCHIVED = Counter("berth_log_archived_bytes_total", "Bytes of logs that were put into the archive")
 FORGED = Counter("berth_log_forged_entries_total", "Stream entries that the log's node has not signed")
 
 log = logging.getLogger(__name__)
@@ -67,8 +68,10 @@ class Archiver:
         if end is None:
             run = self._take(source, start)
             end = self.archive.write(attempt, run) if run.data else start
-        if end > start and not archived_to_move(row=row, old=start, new=end):
-            return True
+        if end > start:
+            if not archived_to_move(row=row, old=start, new=end):
+                return True
+            ARCHIVED.inc(end - start)
         self.redis.xtrim(source.key, minid=f"{end}-1", approximate=False)
         if row.log_complete and end >= row.log_end:
             self.redis.expire(source.key, DONE_KEEPS_S)

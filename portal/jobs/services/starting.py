@@ -10,6 +10,7 @@ from typing import NamedTuple
 from uuid import UUID, uuid4
 
 from django.db.models import Count, Max
+from prometheus_client import Histogram
 
 from nodes.protocol import Phase
 from portal.clusters.models import Node, Restore
@@ -25,6 +26,11 @@ from portal.jobs.services.placing import NoPortLeft, Overtaken, Placed
 from portal.jobs.services.ssh import SSH_ASKED
 from portal.jobs.spec import JobSpec
 from portal.jobs.states import JOB_MOVES, AttemptState, JobState, TaskState
+
+QUEUED_SECONDS = Histogram(
+    "berth_job_queued_seconds", "From a job's submission to the start of its first attempt", ["vc"],
+    buckets=(1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,9 @@ def attempts_start(*, starts: Sequence[Starting], now: datetime) -> list[JobAtte
     events += [event for one in begun for event in _events(one, nodes, now)]
     rows_insert(JobEvent, _Event._fields, events)
     jobs_announce([start.job for start in starts])
+    for one in begun:
+        if one.attempt.number == 1:
+            QUEUED_SECONDS.labels(one.job.vc.name).observe((now - one.job.submitted_at).total_seconds())
     return [one.attempt for one in begun]
 
 
