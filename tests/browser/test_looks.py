@@ -226,7 +226,7 @@ READY = {
     VC: "#vc-usage .chart",
     "/jobs": "main tbody .state",
     "/queue": "main tbody tr",
-    "/usage": ".u-over",
+    "/usage": "main form",
     "/templates": ".card h3",
     "/virtual-clusters": "main .quota-bar",
     "/cluster/nodes": "main tbody .state",
@@ -245,7 +245,7 @@ def test_nothing_moves_when_a_part_of_the_page_comes_later(
     site = Site(page, embedded_stack)
     site.sign_in(user.name)
     of_jobs = {paths["running"]: ".log-row", paths["broken"]: ".log-row", paths["waiting"]: ".notice"}
-    charts = {f"{paths['running']}/charts": ".u-over", f"{paths['running']}/events": "main time"}
+    charts = {f"{paths['running']}/charts": "#charts", f"{paths['running']}/events": "main time"}
     for path, part in (READY | of_jobs | charts).items():
         site.open(path)
         expect(page.locator(part).first).to_be_visible()
