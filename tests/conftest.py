@@ -79,6 +79,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "faults" in item.path.parts:
             item.add_marker("faults")
+        if "browser" in item.path.parts:
+            item.add_marker("browser")
         if uses_database(item):
             item.add_marker("database")
             if not _below_tests(item.path, item.config).startswith(ON_BOTH):

@@ -188,7 +188,7 @@ class _Applying:
         def work() -> None:
             for start in starts:
                 self._make_way(start)
-            rows = Job.objects.only("user_id", "vc_id", "gang", "priority", "spec").in_bulk(jobs)
+            rows = Job.objects.only("user_id", "vc_id", "gang", "priority", "spec", "submitted_at").in_bulk(jobs)
             if any(rows[job].priority != start.job.priority for job, start in zip(jobs, starts, strict=True)):
                 raise Overtaken
             placed = [tuple(self._placed(start.job.id, start.placements)) for start in starts]

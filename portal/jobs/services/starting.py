@@ -13,7 +13,7 @@ from django.db.models import Count, Max
 from prometheus_client import Histogram
 
 from nodes.protocol import Phase
-from portal.clusters.models import Node, Restore
+from portal.clusters.models import Node, Restore, VirtualCluster
 from portal.common.bulk import rows_insert
 from portal.common.moves import sources
 from portal.common.prepared import Prepared
@@ -70,10 +70,15 @@ def attempts_start(*, starts: Sequence[Starting], now: datetime) -> list[JobAtte
     events += [event for one in begun for event in _events(one, nodes, now)]
     rows_insert(JobEvent, _Event._fields, events)
     jobs_announce([start.job for start in starts])
-    for one in begun:
-        if one.attempt.number == 1:
-            QUEUED_SECONDS.labels(one.job.vc.name).observe((now - one.job.submitted_at).total_seconds())
+    _count([one.job for one in begun if one.attempt.number == 1], now)
     return [one.attempt for one in begun]
+
+
+def _count(jobs: Sequence[Job], now: datetime) -> None:
+    """How long they were queued, of those that start for the first time."""
+    names = dict(VirtualCluster._base_manager.filter(pk__in={job.vc_id for job in jobs}).values_list("pk", "name"))
+    for job in jobs:
+        QUEUED_SECONDS.labels(names[job.vc_id]).observe((now - job.submitted_at).total_seconds())
 
 
 # ---------------------------------------------------------------- the attempts
