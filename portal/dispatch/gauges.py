@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from portal.clusters.models import Backup, Gpu, Node, ReportsLane
+from portal.clusters.models import Backup, Gpu, Node, ReportsLane, VirtualCluster
 from portal.clusters.selectors import gpus_live
 from portal.clusters.selectors.overview import overview_all
 from portal.dispatch.alerts import alerts_all
@@ -20,6 +20,7 @@ from portal.dispatch.models import CycleLease
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.states import JOB_LIVE, JobState
 
+STATES = sorted(str(state) for state in JOB_LIVE)
 READINGS = {
     "utilisation": ("berth_gpu_utilisation_percent", "What a GPU was used in the newest sample of its node"),
     "memory_used_mb": ("berth_gpu_memory_used_mebibytes", "Memory in use on a GPU"),
@@ -51,9 +52,14 @@ class _Gauges(Collector):
 
     def _jobs(self) -> Iterator[GaugeMetricFamily]:
         jobs = GaugeMetricFamily("berth_jobs", "Jobs that are not over", labels=["vc", "state"])
-        live = Job.objects.filter(state__in=sorted(JOB_LIVE))
-        for vc, state, count in live.order_by().values_list("vc__name", "state").annotate(count=Count("pk")):
-            jobs.add_metric([vc, state], count)
+        live = Job.objects.filter(state__in=STATES)
+        counts = {(vc, state): 0 for vc in VirtualCluster.objects.values_list("name", flat=True) for state in STATES}
+        counts.update(
+            ((vc, state), count)
+            for vc, state, count in live.order_by().values_list("vc__name", "state").annotate(count=Count("pk"))
+        )
+        for labels, count in sorted(counts.items()):
+            jobs.add_metric(labels, count)
         yield jobs
         oldest = live.filter(state=JobState.WAITING, paused=False).aggregate(at=Min("submitted_at"))["at"]
         yield _one(
