@@ -72,7 +72,7 @@ def test_an_unknown_container_fences_its_gpus_until_an_administrator_has_it_stop
 def test_what_the_node_does_not_report_cannot_be_stopped(world: World) -> None:
     node = world.node("gpu01", gpus=1)
     before = node.row.generation
-    with pytest.raises(NotFound, match="gpu01 runs no unknown container"):
+    with pytest.raises(NotFound, match=f"^There is no unknown container {ATTEMPT} that you may see.$"):
         stranger_stop(node=node.row, attempt=ATTEMPT, reason="", actor="root", now=timezone.now())
     assert node.row.generation == before
 

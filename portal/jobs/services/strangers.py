@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.utils.translation import gettext as _
 
 from nodes.protocol import ContainerReport
 from portal.accounts.audit import audit_write
@@ -65,7 +64,7 @@ def stranger_stop(*, node: Node, attempt: str, reason: str, actor: str, now: dat
         held = Node.objects.select_for_update(no_key=True).only("name", "strangers").get(pk=node.pk)
         stranger = held.strangers.get(attempt)
         if stranger is None:
-            raise NotFound(_("%(node)s runs no unknown container of this name.") % {"node": held.name})
+            raise NotFound("unknown container", attempt)
         if "stopped_by" in stranger:
             return
         stranger |= {"stopped_by": actor, "reason": reason}
