@@ -81,13 +81,20 @@ def member_set(*, vc: VirtualCluster, user: User, role: str, now: datetime, acto
     _set(vc, user, user.username, role, now, actor)
 
 
-def membership_set(*, vc: VirtualCluster, name: str, group: bool, role: str, now: datetime, actor: str) -> None:
+def membership_set(
+    *, vc: VirtualCluster, name: str, group: bool, role: str, now: datetime, actor: str, only_new: bool = False
+) -> None:
     """Give a user, or a group, of that name a role, in place of an earlier one. Raises Invalid for one that is not
-    there."""
+    there and, with ``only_new``, for one that has a role already."""
     who: Group | User | None = (Group.objects.filter(name=name) if group else _users(name)).first()
     if who is None:
         words = gettext("there is no group %(name)s") if group else gettext("there is no user %(name)s")
         raise Invalid([Fault("name", words % {"name": name}, "unknown")])
+    there = Membership.objects.filter(vc=vc, **{"group" if group else "user": who}).first() if only_new else None
+    if there is not None:
+        told = {"name": name, "role": there.get_role_display()}
+        words = gettext("%(name)s is in it already, as %(role)s; the role is changed in the list.") % told
+        raise Invalid([Fault("name", words, "known")])
     _set(vc, who, f"Group {name}" if group else name, role, now, actor)
 
 

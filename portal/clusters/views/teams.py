@@ -118,7 +118,7 @@ def virtual_cluster_rules(request: PageRequest, name: str) -> HttpResponse:
 @login_required
 @require_POST
 def member_add(request: PageRequest, name: str) -> HttpResponse:
-    """Gives somebody a role, in place of an earlier one."""
+    """Gives somebody a role; in place of an earlier one only where that was asked for."""
     vc = vc_with_right(user=request.user, name=name, action=Action.VC_MEMBERS)
     form = MemberForm(request.POST, auto_id="member-%s")
     if form.is_valid():
@@ -126,7 +126,7 @@ def member_add(request: PageRequest, name: str) -> HttpResponse:
         try:
             membership_set(
                 vc=vc, name=typed["name"], group=typed["kind"] == "group", role=typed["role"], now=timezone.now(),
-                actor=request.user.username,
+                actor=request.user.username, only_new="change" not in request.POST,
             )  # fmt: skip
         except Invalid as error:
             for fault in error.faults:

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_safe
 
 from nodes.protocol import FileEntry, FolderListing, ListRequest, Mount, ReadRequest, SessionAnswer
 from portal.accounts.pages import PageRequest
-from portal.common.errors import Absent, Conflict, Denied, NotFound, Refused, TooManyAtOnce, Unavailable
+from portal.common.errors import Absent, Conflict, NotFound, Refused, TooManyAtOnce, Unavailable
 from portal.jobs.models import Job
 from portal.jobs.selectors import JobFolder
 from portal.jobs.sessions.calling import SessionFailed
@@ -215,12 +215,9 @@ def job_file_image(request: PageRequest, job_id: int) -> HttpResponse:
 
 
 def _asked(request: PageRequest, job_id: int) -> tuple[JobFolder, bytes]:
-    """Where there is no right to the files there is no such address."""
+    """Whose files, and which of them. Raises NotFound, Denied."""
     try:
         path = path_bytes(request.GET.get("path", ""))
     except ValueError:
         raise NotFound("file", "") from None
-    try:
-        return folder_open(user=request.user, job_id=job_id, now=timezone.now()), path
-    except Denied:
-        raise NotFound("job", job_id) from None
+    return folder_open(user=request.user, job_id=job_id, now=timezone.now()), path

@@ -18,7 +18,6 @@ from django.views.decorators.http import require_safe
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
 from portal.clusters.selectors import job_sights
-from portal.common.errors import NotFound
 from portal.jobs.forms import PriorityForm, TagForm
 from portal.jobs.models import Job
 from portal.jobs.selectors import (
@@ -28,6 +27,7 @@ from portal.jobs.selectors import (
     job_events,
     job_forecast,
     job_get,
+    job_with_right,
     preemptions_leaving,
     preemptions_shown,
     queue_places,
@@ -145,15 +145,13 @@ def _charts(frame: Frame) -> dict[str, Any]:
 
 def _files(frame: Frame) -> dict[str, Any]:
     """The job's folder. A node is asked once, not with each refresh of the frame."""
-    if not frame.may["may_files"]:
-        raise NotFound("job", frame.job.pk)
+    job_with_right(user=frame.request.user, job_id=frame.job.pk, action=Action.JOB_FILES)
     return {} if frame.request.htmx else files_shown(frame.request, frame.job)
 
 
 def _terminal(frame: Frame) -> dict[str, Any]:
     """A refreshed frame leaves an open terminal as it is."""
-    if not frame.may["may_shell"]:
-        raise NotFound("job", frame.job.pk)
+    job_with_right(user=frame.request.user, job_id=frame.job.pk, action=Action.JOB_SHELL)
     return {} if frame.request.htmx else terminal_shown(frame.request, frame.job)
 
 

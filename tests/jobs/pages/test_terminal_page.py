@@ -27,7 +27,7 @@ def test_the_owner_gets_a_terminal_into_a_running_task_and_may_choose_another(wo
     assert frame.attribute("section", "data-terminal-socket") == [], "what is open stays as it is"
 
 
-def test_a_member_and_a_lead_find_neither_link_nor_address(world: World) -> None:
+def test_a_member_and_a_lead_find_no_link_and_are_told_who_may(world: World) -> None:
     job = world.submit()
     world.settle()
     for role in ("member", "lead"):
@@ -36,7 +36,9 @@ def test_a_member_and_a_lead_find_neither_link_nor_address(world: World) -> None
         page = Browser(user).get(f"/jobs/{job.pk}")
         assert page.status == 200
         assert "Terminal" not in page.links
-        assert Browser(user).get(f"/jobs/{job.pk}/terminal").status == 404
+        refused = Browser(user).get(f"/jobs/{job.pk}/terminal")
+        assert refused.status == 403
+        assert "Only its owner or an administrator may open a shell in a job." in refused.text
 
 
 def test_an_administrator_is_told_that_it_is_noted(world: World) -> None:

@@ -148,7 +148,7 @@ def test_a_refreshed_frame_asks_no_node(running: Running, browser: Browser) -> N
     assert "file-list" not in frame.html
 
 
-def test_members_find_neither_link_nor_address_and_an_administrators_look_is_an_entry(running: Running) -> None:
+def test_members_find_no_link_and_are_told_who_may_and_an_administrators_look_is_an_entry(running: Running) -> None:
     from portal.accounts.models import Audited, AuditEntry, ClusterRole
     from portal.clusters.services import member_set
     from tests.support.cast import person
@@ -161,7 +161,8 @@ def test_members_find_neither_link_nor_address_and_an_administrators_look_is_an_
     bob = Browser(member)
     assert "Files" not in bob.get(path).links
     for address in ("files", "files/content", "files/content?path=a", "files/image?path=a"):
-        assert bob.get(f"{path}/{address}").status == 404, address
+        refused = bob.get(f"{path}/{address}")
+        assert (refused.status, "see a job's files" in refused.text) == (403, True), address
     root = Browser(person("root", ClusterRole.ADMIN))
     assert "a" in root.get(root.get(path).links["Files"]).links
     (entry,) = AuditEntry.objects.filter(action=Audited.FILES_READ)
