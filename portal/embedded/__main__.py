@@ -168,7 +168,7 @@ class Guide:
         say(f"Berth is up: {options.url}")
         if self._sample:
             self._run_sample()
-        say(f"The portal stays up at {options.url} — Ctrl-C stops everything.")
+        say(f"The portal stays up at {options.url} — Ctrl-C stops it; jobs that run go on.")
         if options.bind == "127.0.0.1":
             say(f"From another machine: ssh -L {options.port}:127.0.0.1:{options.port} {socket.gethostname()}")
 

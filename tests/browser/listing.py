@@ -132,7 +132,7 @@ class ListJourneys:
         page.locator("#bulk").get_by_role("button", name="Stop").click()
         expect(page.get_by_role("heading", name="Stop these 3 jobs?")).to_be_visible()
         page.get_by_role("button", name="Stop them").click()
-        expect(page.get_by_role("row").filter(has=page.get_by_text("done", exact=True))).to_have_count(2)
+        expect(page.get_by_role("row").filter(has=page.get_by_text("asked to end", exact=True))).to_have_count(2)
         expect(page.get_by_role("row").filter(has_text="sweep-over")).to_contain_text("is over already: it succeeded")
         page.get_by_role("link", name="Back to the jobs").click()
         for name in ("sweep-a", "sweep-b"):

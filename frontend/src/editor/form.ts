@@ -76,6 +76,7 @@ export class JobForm {
       place.textContent = found.map((problem) => problem.message).join(" ");
       place.closest("details")?.setAttribute("open", "");
       own(`[data-job-field="${field}"]`)?.setAttribute("aria-invalid", "true");
+      if (within && role !== undefined && (field === "cpu" || field === "memoryMB")) offerShare(this.#root, within);
     }
   }
 
