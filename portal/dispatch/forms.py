@@ -13,7 +13,9 @@ from django.utils.translation import gettext_lazy as _
 from portal.clusters.models import VirtualCluster
 from portal.clusters.selectors import Kind
 from portal.clusters.selectors.quotas import LineKey, Lines
+from portal.common.errors import Fault, Invalid, Refused
 from portal.common.forms import SeenForm
+from portal.common.sentences import sentence
 
 _TEXT = {"class": "form-control"}
 
@@ -48,6 +50,8 @@ class QuotaForm(SeenForm):
             if line.vc_id != vc.pk and (kind := skus.get(line.cell_type_id)):
                 self._others[kind.row.sku.name] += count * kind.gpus
         self._there = there
+        self._skus = {kind.row.name: kind.row.sku.name for kind in kinds}
+        self._types: dict[str, str] = {}
         self.keys: dict[str, LineKey] = {}
         for kind in kinds:
             for chain in kind.chains if len(kind.chains) > 1 else [""]:
@@ -57,7 +61,7 @@ class QuotaForm(SeenForm):
 
     def _add(self, key: LineKey, kind: Kind, now: Lines) -> None:
         name = f"cells-{key.cell_type_id}-{key.chain}"
-        self.keys[name] = key
+        self.keys[name], self._types[name] = key, kind.row.name
         where = f" ({key.chain})" if key.chain else ""
         gpus = "" if kind.gpus == 1 else _(" of %(gpus)s GPUs each") % {"gpus": kind.gpus}
         self.fields[name] = forms.IntegerField(
@@ -89,9 +93,34 @@ class QuotaForm(SeenForm):
 
     @property
     def lines(self) -> Lines:
-        """The lines that shall be different."""
-        typed = {key: self.cleaned_data[name] for name, key in self.keys.items()}
-        return {key: count for key, count in typed.items() if count != self.before[key]}
+        """The lines that shall be different, of those whose number can be."""
+        typed = {key: self.cleaned_data.get(name) for name, key in self.keys.items()}
+        return {key: count for key, count in typed.items() if count is not None and count != self.before[key]}
+
+    def refuse(self, refusal: Refused) -> None:
+        """Write each reason beside the fields that it speaks of; one that speaks of none above the form."""
+        if not isinstance(refusal, Invalid):
+            self.add_error(None, refusal.detail)
+            return
+        lines = self.lines  # an error takes a field's number out of what was typed
+        changed = [name for name, key in self.keys.items() if key in lines]
+        for fault in refusal.faults:
+            places: Sequence[str | None] = self._places(fault, changed) or [None]
+            for name in places:
+                self.add_error(name, sentence(fault.message))
+
+    def _places(self, fault: Fault, changed: Sequence[str]) -> Sequence[str]:
+        """The names of its fields: of a level of cells that is short the changed number of it, else those of its SKU,
+        else, as of what is promised to jobs, every changed one."""
+        if fault.path in self.fields:
+            return [fault.path]
+        if fault.code == "overlap":
+            return ["starts_at"]
+        short = fault.path.removeprefix("quota.")
+        if fault.code != "too_large" or short not in self._skus:
+            return changed
+        level = [name for name in changed if self._types[name] == short]
+        return level or [name for name in changed if self._skus[self._types[name]] == self._skus[short]] or changed
 
 
 class _Plain(yaml.SafeLoader):

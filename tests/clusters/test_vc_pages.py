@@ -76,8 +76,49 @@ def test_a_quota_is_changed_after_a_look_at_what_it_would_do(world: World, admin
 
 def test_a_quota_that_cannot_be_is_refused_in_words(world: World, admin: Browser) -> None:
     page = admin.send(f"{VC}/quota", **cells(5), apply="on")
-    assert (page.status, "the quotas need 5 A100, 4 are there" in page.text) == (400, True)
+    assert (page.status, beside(page, leaf())) == (400, "The quotas need 5 A100, 4 are there.")
+    assert field(page, leaf()) == "5"
     assert "nothing would change" in admin.send(f"{VC}/quota", **cells(4)).text
+
+
+def beside(page: Page, name: str) -> str:
+    """What is said to be wrong with the field of that name, to everybody."""
+    (tag,) = (tag for kind, tag in page.tags if kind == "input" and tag.get("name") == name)
+    assert tag.get("aria-invalid") == "true", name
+    (place,) = (one for one in tag["aria-describedby"].split() if one.endswith("_error"))
+    told = page.html.split(f'id="{place}">')[1].split("</div>")[0]
+    return told.split(">")[1]
+
+
+@pytest.mark.parametrize(
+    ("count", "wrong"),
+    [(5, "The quotas need 5 A100, 4 are there."), (-1, "Ensure this value is greater than or equal to 0."), (4, "")],
+)
+def test_all_that_is_wrong_with_a_quota_stands_beside_its_fields_at_once(
+    world: World, admin: Browser, count: int, wrong: str
+) -> None:
+    past = f"{world.now - timedelta(days=2):%Y-%m-%dT%H:%M}"
+    earlier = f"{world.now - timedelta(days=3):%Y-%m-%dT%H:%M}"
+    page = admin.send(f"{VC}/quota", starts_at=past, ends_at=earlier, reason="a fair", **cells(count))
+    assert page.status == 400
+    assert beside(page, "starts_at") == "Lies in the past."
+    assert beside(page, "ends_at") == "Must be later than the start."
+    assert not wrong or beside(page, leaf()) == wrong
+    assert [field(page, name) for name in (leaf(), "starts_at", "ends_at", "reason")] == [
+        str(count), past, earlier, "a fair",
+    ]  # fmt: skip
+    assert (QuotaLine.objects.get().count, QuotaChange.objects.exists()) == (4, False)
+
+
+def test_a_level_that_is_short_is_told_beside_the_number_that_was_changed(world: World, admin: Browser) -> None:
+    node = CellType.objects.get(name="A100-node4")
+    typed = cells(4) | {f"cells-{node.pk}-": 1}
+    page = admin.send(f"{VC}/quota", **typed)
+    assert "The quotas need" in beside(page, f"cells-{node.pk}-")
+    start = f"{world.now + timedelta(days=1):%Y-%m-%dT%H:%M}"
+    admin.send(f"{VC}/quota", **cells(2), starts_at=start, apply="on")
+    page = admin.send(f"{VC}/quota", **cells(3), starts_at=start)
+    assert beside(page, "starts_at").startswith("A change of the same quota holds from")
 
 
 def test_a_change_for_a_time_shows_its_return_and_is_withdrawn(world: World, admin: Browser) -> None:

@@ -19,12 +19,13 @@ from portal.clusters.services.prices import sku_set_price, sku_set_share
 from portal.clusters.services.quotas import (
     Wish,
     lines_resolve,
-    quota_change_check,
     quota_change_create,
+    quota_change_faults,
     quota_change_withdraw,
     quota_changes_apply,
     quota_set,
     quotas_set,
+    quotas_set_faults,
 )
 from portal.clusters.services.reports import node_report, node_report_late
 from portal.clusters.services.retiring import node_retire
@@ -82,12 +83,13 @@ __all__ = [
     "node_report_late",
     "node_set_intent",
     "nodes_lose",
-    "quota_change_check",
     "quota_change_create",
+    "quota_change_faults",
     "quota_change_withdraw",
     "quota_changes_apply",
     "quota_set",
     "quotas_set",
+    "quotas_set_faults",
     "secret_delete",
     "secret_set",
     "sku_set_price",

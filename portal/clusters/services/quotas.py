@@ -103,8 +103,7 @@ def quotas_set(*, lines: Lines, now: datetime, actor: str, version: int | None =
     """Change these lines, all or none; 0 takes a line away. Raises Invalid with every reason against it, Conflict when
     the quotas are not those of ``version`` any more."""
     with cluster_change(version=version):
-        base = base_lines() | lines
-        if faults := quota_faults(base=base, planned=changes_planned(), now=now):
+        if faults := quotas_set_faults(lines=lines, now=now):
             raise Invalid(faults)
         before = base_lines()
         lines_write(lines, now, actor)
@@ -151,8 +150,14 @@ def _events(lines: Lines, code: str, sentence: str, now: datetime, actor: str) -
 # ---------------------------------------------------------------- from one moment to another
 
 
-def quota_change_check(*, lines: Lines, starts_at: datetime, ends_at: datetime | None, now: datetime) -> None:
-    """Raises Invalid with every reason why this change cannot be."""
+def quotas_set_faults(*, lines: Lines, now: datetime) -> list[Fault]:
+    """Every reason why these lines cannot be changed now."""
+    return quota_faults(base=base_lines() | lines, planned=changes_planned(), now=now)
+
+
+def quota_change_faults(*, lines: Lines, starts_at: datetime, ends_at: datetime | None, now: datetime) -> list[Fault]:
+    """Every reason why this change cannot be. Where its moments cannot be, its numbers are looked at as from now on,
+    and for good."""
     faults = []
     if not lines:
         faults.append(Fault("lines", gettext("names no quota line"), "empty"))
@@ -160,12 +165,13 @@ def quota_change_check(*, lines: Lines, starts_at: datetime, ends_at: datetime |
         faults.append(Fault("starts_at", gettext("lies in the past"), "past"))
     if ends_at is not None and ends_at <= starts_at:
         faults.append(Fault("ends_at", gettext("must be later than the start"), "range"))
-    faults += _overlaps(lines, starts_at, ends_at)
-    if not faults:
-        planned = [*changes_planned(), Planned(starts_at, ends_at, lines)]
+    overlaps = list(_overlaps(lines, starts_at, ends_at))
+    if lines and not overlaps:
+        start = max(starts_at, now)
+        end = ends_at if ends_at is not None and ends_at > start else None
+        planned = [*changes_planned(), Planned(start, end, lines)]
         faults += quota_faults(base=base_lines(), planned=planned, now=now)
-    if faults:
-        raise Invalid(faults)
+    return faults + overlaps
 
 
 def _overlaps(lines: Lines, starts_at: datetime, ends_at: datetime | None) -> Iterable[Fault]:
@@ -185,7 +191,8 @@ def quota_change_create(
 ) -> QuotaChange:
     """Plan a change; it begins and ends by itself. Raises Invalid with every reason against it."""
     with cluster_change():
-        quota_change_check(lines=lines, starts_at=starts_at, ends_at=ends_at, now=now)
+        if faults := quota_change_faults(lines=lines, starts_at=starts_at, ends_at=ends_at, now=now):
+            raise Invalid(faults)
         change = QuotaChange.objects.create(
             starts_at=starts_at, ends_at=ends_at, reason=reason, actor=actor, created_at=now
         )

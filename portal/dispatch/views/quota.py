@@ -24,8 +24,8 @@ from portal.clusters.selectors import (
     vc_events,
     vc_get,
 )
-from portal.clusters.services import cluster_version, quota_change_withdraw
-from portal.common.errors import ChangedMeanwhile, Conflict, Invalid, NotFound, Refused
+from portal.clusters.services import cluster_version, quota_change_faults, quota_change_withdraw, quotas_set_faults
+from portal.common.errors import ChangedMeanwhile, Conflict, Invalid, NotFound
 from portal.dispatch.changes import quota_change_plan, quotas_change
 from portal.dispatch.forms import QuotaForm
 from portal.jobs.models import Job
@@ -62,7 +62,9 @@ def quota(request: PageRequest, name: str) -> HttpResponse:
     data = request.POST if request.method == "POST" else None
     there = {one.sku: one.gpus for one in sku_totals()}
     form = QuotaForm(data, vc=vc, kinds=cell_types(), now=quota_lines(), there=there, version=cluster_version())
-    look, refused = None, False
+    look = None
+    if not form.is_valid() or not form.lines:
+        _faults_show(form)
     if form.is_valid() and not form.lines and form.version in (None, cluster_version()):
         messages.info(request, _("These are the current numbers: nothing would change."))
     elif form.is_valid():
@@ -71,15 +73,13 @@ def quota(request: PageRequest, name: str) -> HttpResponse:
         except ChangedMeanwhile:
             form.take_present()
         except (Invalid, Conflict) as refusal:
-            refused = True
-            for sentence in _sentences(refusal):
-                messages.error(request, sentence)
+            form.refuse(refusal)
         else:
             if "apply" in request.POST:
                 messages.success(request, _("Done. No job was stopped."))
                 return redirect("vc", name=vc.name)
     context = {"vc": vc, "form": form, "look": look, "who": _who(vc) if form.overtaken else ""}
-    status = 409 if form.overtaken else 400 if refused or form.errors else 200
+    status = 409 if form.overtaken else 400 if form.errors else 200
     return render(request, "clusters/quota.html", context, status=status)
 
 
@@ -92,8 +92,17 @@ def _who(vc: VirtualCluster) -> str:
     return f"{last.message} ({last.actor}, {at})" if last.actor else f"{last.message} ({at})"
 
 
-def _sentences(refusal: Refused) -> list[str]:
-    return [fault.message for fault in refusal.faults] if isinstance(refusal, Invalid) else [refusal.detail]
+def _faults_show(form: QuotaForm) -> None:
+    """Of a form that is sent and cannot be done as it stands: what else is wrong with what it says."""
+    if not form.is_bound:
+        return
+    now, typed = timezone.now(), form.cleaned_data
+    starts_at, ends_at = typed.get("starts_at"), typed.get("ends_at")
+    if starts_at is None and ends_at is None:
+        faults = quotas_set_faults(lines=form.lines, now=now)
+    else:
+        faults = quota_change_faults(lines=form.lines, starts_at=starts_at or now, ends_at=ends_at, now=now)
+    form.refuse(Invalid(fault for fault in faults if fault.code != "empty"))
 
 
 def _change(request: PageRequest, form: QuotaForm, *, dry_run: bool) -> Look:
