@@ -31,9 +31,15 @@ def configuration_change(
     return _done(lambda: configuration_import(found=found, now=now, actor=actor, version=version), now, dry_run)
 
 
-def quotas_change(*, lines: Lines, now: datetime, actor: str, dry_run: bool, version: int | None = None) -> list[Job]:
+def quotas_change(
+    *, lines: Lines, now: datetime, actor: str, dry_run: bool, reason: str = "", version: int | None = None
+) -> list[Job]:
     """Change quota lines, or only look; the jobs that it demotes."""
-    return _done(lambda: quotas_set(lines=lines, now=now, actor=actor, version=version), now, dry_run)
+
+    def change() -> None:
+        quotas_set(lines=lines, now=now, actor=actor, reason=reason, version=version)
+
+    return _done(change, now, dry_run)
 
 
 def _done(change: Callable[[], object], now: datetime, dry_run: bool) -> list[Job]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from portal.accounts.models import ClusterRole
+from portal.accounts.models import Audited, AuditEntry, ClusterRole
 from portal.clusters.fairness import shares_keep
 from portal.clusters.models import CellType, FirmRight, QuotaChange, QuotaLine, VirtualCluster
 from portal.clusters.selectors import quota_lines
@@ -119,6 +119,18 @@ def test_a_level_that_is_short_is_told_beside_the_number_that_was_changed(world:
     admin.send(f"{VC}/quota", **cells(2), starts_at=start, apply="on")
     page = admin.send(f"{VC}/quota", **cells(3), starts_at=start)
     assert beside(page, "starts_at").startswith("A change of the same quota holds from")
+
+
+def test_the_reason_of_a_change_stands_in_the_events_and_in_the_audit_log(world: World, admin: Browser) -> None:
+    page = admin.send(f"{VC}/quota", **cells(3), reason="speech {borrows} one", apply="on")
+    assert "Quota of vision: 3 A100. Reason: speech {borrows} one (root)" in page.text
+    entry = AuditEntry.objects.filter(action=Audited.QUOTA).latest("pk")
+    assert (entry.before, entry.after) == ({"A100": 4}, {"A100": 3, "reason": "speech {borrows} one"})
+    assert "speech {borrows} one" in admin.get("/audit").text
+    start = f"{world.now + timedelta(days=1):%Y-%m-%dT%H:%M}"
+    page = admin.send(f"{VC}/quota", **cells(2), starts_at=start, reason="a fair", apply="on")
+    assert "2 A100 for vision. Reason: a fair (root)" in page.text
+    assert AuditEntry.objects.get(action=Audited.QUOTA_CHANGE).after["reason"] == "a fair"
 
 
 def test_a_change_for_a_time_shows_its_return_and_is_withdrawn(world: World, admin: Browser) -> None:

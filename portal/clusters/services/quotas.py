@@ -99,18 +99,19 @@ def quota_set(*, vc: VirtualCluster, cell_type: CellType, count: int, now: datet
     quotas_set(lines=lines_resolve([Wish(vc.name, cell_type.name, count)]), now=now, actor=actor)
 
 
-def quotas_set(*, lines: Lines, now: datetime, actor: str, version: int | None = None) -> None:
-    """Change these lines, all or none; 0 takes a line away. Raises Invalid with every reason against it, Conflict when
+def quotas_set(*, lines: Lines, now: datetime, actor: str, reason: str = "", version: int | None = None) -> None:
+    """Change these lines, all or none; 0 takes a line away. The events and the audit log tell the reason. Raises Invalid with every reason against it, Conflict when
     the quotas are not those of ``version`` any more."""
     with cluster_change(version=version):
         if faults := quotas_set_faults(lines=lines, now=now):
             raise Invalid(faults)
         before = base_lines()
-        lines_write(lines, now, actor)
+        lines_write(lines, now, actor, reason)
         changed = {key: count for key, count in lines.items() if before.get(key, 0) != count}
         for vc, told in told_by_vc(changed).items():
             was = told_by_vc({key: before.get(key, 0) for key in changed})[vc]
-            audit_write(Audited.QUOTA, actor=actor, target=vc, vc=vc, now=now, before=was, after=told)
+            after = told | ({"reason": reason} if reason else {})
+            audit_write(Audited.QUOTA, actor=actor, target=vc, vc=vc, now=now, before=was, after=after)
 
 
 def told_by_vc(lines: Lines) -> dict[str, dict[str, int]]:
@@ -124,7 +125,7 @@ def told_by_vc(lines: Lines) -> dict[str, dict[str, int]]:
     return told
 
 
-def lines_write(lines: Lines, now: datetime, actor: str) -> None:
+def lines_write(lines: Lines, now: datetime, actor: str, reason: str = "") -> None:
     """Make these the rows, with an event for each that changes; inside the caller's transaction, after its checks."""
     before = base_lines()
     for key, count in lines.items():
@@ -133,14 +134,15 @@ def lines_write(lines: Lines, now: datetime, actor: str) -> None:
         else:
             QuotaLine.objects.filter(**key._asdict()).delete()
     changed = {key: count for key, count in lines.items() if before.get(key, 0) != count}
-    _events(changed, "quota", "Quota of {vc}: {count} {type}.", now, actor)
+    _events(changed, "quota", "Quota of {vc}: {count} {type}.", now, actor, reason)
 
 
-def _events(lines: Lines, code: str, sentence: str, now: datetime, actor: str) -> None:
+def _events(lines: Lines, code: str, sentence: str, now: datetime, actor: str, reason: str = "") -> None:
     vcs = VirtualCluster.objects.in_bulk({key.vc_id for key in lines})
     types = CellType.objects.in_bulk({key.cell_type_id for key in lines})
     for key, count in lines.items():
         message = sentence.format(vc=vcs[key.vc_id].name, count=count, type=types[key.cell_type_id].name)
+        message += f" Reason: {reason}" if reason else ""
         VcEvent.objects.create(vc=vcs[key.vc_id], at=now, code=code, message=message, actor=actor)
     if lines:
         transaction.on_commit(lambda: announce("queue", {}))
@@ -201,7 +203,7 @@ def quota_change_create(
         )
         until = f" until {timezone.localtime(ends_at):%Y-%m-%d %H:%M}" if ends_at else ""
         start = f"{timezone.localtime(starts_at):%Y-%m-%d %H:%M}"
-        _events(lines, "quota_planned", f"From {start}{until}: {{count}} {{type}} for {{vc}}.", now, actor)
+        _events(lines, "quota_planned", f"From {start}{until}: {{count}} {{type}} for {{vc}}.", now, actor, reason)
         audit_write(Audited.QUOTA_CHANGE, actor=actor, target=f"change {change.pk}", now=now, after=_told(change))
     return change
 
@@ -224,7 +226,8 @@ def quota_change_withdraw(*, change: QuotaChange, now: datetime, actor: str) -> 
 def _told(change: QuotaChange) -> dict[str, object]:
     """The change as the audit log tells it."""
     ends = change.ends_at.isoformat() if change.ends_at else None
-    return {"from": change.starts_at.isoformat(), "until": ends, "quotas": told_by_vc(_lines(change))}
+    why = {"reason": change.reason} if change.reason else {}
+    return {"from": change.starts_at.isoformat(), "until": ends, "quotas": told_by_vc(_lines(change)), **why}
 
 
 def _lines(change: QuotaChange) -> Lines:
@@ -251,10 +254,17 @@ def _begin(change: QuotaChange, now: datetime) -> bool:
         if not fresh.update(begun_at=now, over_at=now if for_good else None):
             return False
         if for_good:
-            lines_write(_lines(change), now, change.actor)
+            lines_write(_lines(change), now, change.actor, change.reason)
         else:
             end = f"{timezone.localtime(change.ends_at):%Y-%m-%d %H:%M}"
-            _events(_lines(change), "quota_begun", f"{{vc}} has {{count}} {{type}} until {end}.", now, change.actor)
+            _events(
+                _lines(change),
+                "quota_begun",
+                f"{{vc}} has {{count}} {{type}} until {end}.",
+                now,
+                change.actor,
+                change.reason,
+            )
     return True
 
 

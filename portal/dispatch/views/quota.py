@@ -109,7 +109,10 @@ def _change(request: PageRequest, form: QuotaForm, *, dry_run: bool) -> Look:
     now, actor, typed = timezone.now(), request.user.username, form.cleaned_data
     seen = form.version
     if typed["starts_at"] is None and typed["ends_at"] is None:
-        return Look(quotas_change(lines=form.lines, now=now, actor=actor, dry_run=dry_run, version=seen))
+        demoted = quotas_change(
+            lines=form.lines, now=now, actor=actor, dry_run=dry_run, reason=typed["reason"], version=seen
+        )
+        return Look(demoted)
     if seen is not None and seen != cluster_version():
         raise ChangedMeanwhile(_("The quotas were changed meanwhile."))
     planned = quota_change_plan(
