@@ -130,7 +130,9 @@ def test_the_reason_of_a_change_stands_in_the_events_and_in_the_audit_log(world:
     start = f"{world.now + timedelta(days=1):%Y-%m-%dT%H:%M}"
     page = admin.send(f"{VC}/quota", **cells(2), starts_at=start, reason="a fair", apply="on")
     assert "2 A100 for vision. Reason: a fair (root)" in page.text
-    assert AuditEntry.objects.get(action=Audited.QUOTA_CHANGE).after["reason"] == "a fair"
+    after = AuditEntry.objects.get(action=Audited.QUOTA_CHANGE).after
+    assert after is not None
+    assert after["reason"] == "a fair"
 
 
 def test_a_change_for_a_time_shows_its_return_and_is_withdrawn(world: World, admin: Browser) -> None:

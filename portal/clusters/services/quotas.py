@@ -100,8 +100,9 @@ def quota_set(*, vc: VirtualCluster, cell_type: CellType, count: int, now: datet
 
 
 def quotas_set(*, lines: Lines, now: datetime, actor: str, reason: str = "", version: int | None = None) -> None:
-    """Change these lines, all or none; 0 takes a line away. The events and the audit log tell the reason. Raises Invalid with every reason against it, Conflict when
-    the quotas are not those of ``version`` any more."""
+    """Change these lines, all or none; 0 takes a line away. The events and the audit log tell the reason.
+    Raises Invalid with everything that stands against it, Conflict when the quotas are not those of ``version``
+    any more."""
     with cluster_change(version=version):
         if faults := quotas_set_faults(lines=lines, now=now):
             raise Invalid(faults)
