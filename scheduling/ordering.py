@@ -118,13 +118,15 @@ class Queue:
 
     def walk(self, share: Callable[[str], float], first: Collection[str] = (), *, wanting_loan: bool = False) -> "Walk":
         """Through the queue in order; `share` gives a user's share. Those that were given a place by hand lead their
-        priority, then jobs in `first`, in the order given.
+        priority, then jobs in `first`, in the order given, but for those behind an earlier one of their own user.
 
         `wanting_loan`: only those that may want one.
         """
         leading: dict[int, list[tuple[Bucket, Entry]]] = {}
         by_hand = sorted(self._by_hand, key=lambda name: self._where[name][1][:3])
-        kept = [name for name in first if name in self._where and name not in self._by_hand]
+        kept = [
+            name for name in first if name in self._where and name not in self._by_hand and not self._overtaken(name)
+        ]
         for bucket, entry in [self._where[name] for name in [*by_hand, *kept]]:
             if bucket.wants_loan or not wanting_loan:
                 leading.setdefault(bucket.priority, []).append((bucket, entry))
@@ -133,6 +135,19 @@ class Queue:
             buckets = [one for one in self._levels[priority].values() if one.wants_loan or not wanting_loan]
             levels += _led(buckets, leading[priority]) if priority in leading else [buckets]
         return Walk(levels, share)
+
+    def _overtaken(self, name: str) -> bool:
+        """Whether an earlier job of its user and priority wants a chain that it wants, as one does that lost its place
+        on a node: cells are kept against the shares of others, not against that."""
+        bucket, entry = self._where[name]
+        level, mine, chains = self._levels[bucket.priority], entry[3], entry[4].chains
+        for wants_loan in (False, True):
+            alike = level.get((bucket.user, wants_loan))
+            for one in alike.entries[: bisect_left(alike.entries, entry[:3])] if alike else ():
+                job = one[3]
+                if job.user == mine.user and not (job.paused or job.after) and not chains.isdisjoint(one[4].chains):
+                    return True
+        return False
 
 
 def _led(buckets: list[Bucket], leading: list[tuple[Bucket, Entry]]) -> list[list[Bucket]]:

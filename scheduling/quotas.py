@@ -317,7 +317,7 @@ class Quotas:
         if fresh and self._backfill_on:
             for choice in free:
                 if choice.chains & fresh:
-                    kept = reserve(self.state.desk, job, choice)
+                    kept = reserve(self.state.desk, job, choice, told=self._told)
                     line.kept.update(dict.fromkeys(choice.chains & fresh, kept))
                     self.trial.reserved.append(job.id)
                     break

@@ -13,11 +13,13 @@ class Reservation:
     """`job` waits for the virtual leaves `cells` (a mask by cell node), which are free at `at_ms`.
 
     Where no end of what runs is known, `at_ms` is None and `cells` are all that could ever hold one of its tasks.
+    `promised`: the nodes, as they are now, have a place for it then; known only where it was asked for.
     """
 
     job: str
     at_ms: int | None
     cells: dict[int, int]
+    promised: bool = False
 
     def leaves_alone(self, ends_ms: int | None) -> dict[int, int]:
         """Virtual leaves that a job ending then (None: unknown) must not take."""
@@ -26,8 +28,9 @@ class Reservation:
         return self.cells
 
 
-def reserve(desk: Desk, job: Job, choice: Choice) -> Reservation:
-    """When and where the job could start if the running jobs of its virtual cluster end by their time limits."""
+def reserve(desk: Desk, job: Job, choice: Choice, *, told: bool = True) -> Reservation:
+    """When and where the job could start if the running jobs of its virtual cluster end by their time limits; `told`:
+    and whether that can be promised."""
     unit = choice.units[-1] if job.gang else choice.units[-1].of(choice.units[-1].tasks[0])
     ending = sorted(
         (max(task.started_ms for task in one.tasks) + one.job.time_limit_ms, one.job.id)
@@ -45,10 +48,17 @@ def reserve(desk: Desk, job: Job, choice: Choice) -> Reservation:
                 cells: dict[int, int] = {}
                 for seat in seats:
                     cells[seat.cell] = cells.get(seat.cell, 0) | seat.leaves
-                return Reservation(job.id, max(at_ms, desk.now), cells)
+                # Cells that are free already and let nobody start have something else wrong with them.
+                promised = told and name != "" and _has_place(desk, job, choice)
+                return Reservation(job.id, max(at_ms, desk.now), cells, promised)
     finally:
         ledger.take_back()
     return Reservation(job.id, None, _possible(desk, job, unit))
+
+
+def _has_place(desk: Desk, job: Job, choice: Choice) -> bool:
+    """Whether open nodes have a place for the job, or for one of its tasks where it is no gang."""
+    return desk.guaranteed(job, choice, inside=False, one=True) is not None
 
 
 def _possible(desk: Desk, job: Job, unit: Unit) -> dict[int, int]:

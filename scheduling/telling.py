@@ -87,7 +87,7 @@ class Teller:
         if held and late.ahead is not None:
             for chain in sorted({chain for choice in held for chain in choice.chains}.intersection(line.kept)):
                 kept = line.kept[chain]
-                if kept.at_ms is not None and kept.job != late.job.id:
+                if kept.at_ms is not None and kept.promised and kept.job != late.job.id:
                     return explain.reserved(kept.job, kept.at_ms, self._trial.now)
             if late.ahead[0]:
                 return explain.order(*late.ahead)

@@ -223,12 +223,12 @@ def test_what_if_says_that_a_job_would_take_back_the_cells_of_a_lower_one() -> N
 
 
 def test_who_is_preempted_waits_again_at_its_old_place() -> None:
-    """After the one for whom cells are kept already, and before those who came later."""
+    """Before those of its user who came later, were cells kept for one of them or not."""
     state = one_gpu(job("second"), job("third"), job("urgent", priority=100))
     (first,) = state.running
     state = replace(state, running=(first._replace(job=first.job._replace(grace_ms=30_000)),))
     found = estimates(state, 0, ALWAYS_AN_HOUR)
-    starts = {"urgent": 30_000, "second": 30_000 + HOUR, "third": 30_000 + 3 * HOUR}
+    starts = {"urgent": 30_000, "second": 30_000 + 2 * HOUR, "third": 30_000 + 3 * HOUR}
     assert found == {name: Estimate(at, at) for name, at in starts.items()}
 
 
@@ -239,7 +239,7 @@ def test_who_was_told_to_leave_for_another_waits_again_when_it_is_gone() -> None
     made.submit(job("second", order=1))
     made.submit(job("third", order=2))
     found = estimates(made.snapshot(), 0, ALWAYS_AN_HOUR)
-    starts = {"urgent": 30_000, "second": 30_000 + HOUR, "third": 30_000 + 3 * HOUR}
+    starts = {"urgent": 30_000, "second": 30_000 + 2 * HOUR, "third": 30_000 + 3 * HOUR}
     assert found == {name: Estimate(at, at) for name, at in starts.items()}
 
 

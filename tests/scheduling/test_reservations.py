@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from scheduling import Borrow, Engine, Policy
+from scheduling import Borrow, Code, Engine, Node, NodeState, Policy
 from tests.scheduling.builders import cluster, engine, give_back, job, node, role, running, wait_of
 
 HOUR = 3_600_000
@@ -30,12 +30,12 @@ def test_the_grace_of_those_who_leave_counts_when_a_job_must_be_over_before_the_
     assert [one.job.id for one in made.plan(0).preemptions] == ["passes"]
 
 
-def test_a_preempted_job_waits_behind_the_one_for_which_cells_are_kept() -> None:
-    """It keeps its submission, but a reservation stays with its holder until a higher priority comes."""
+def reserved_after_a_preemption(*, head_of: str) -> Engine:
+    """`head` had cells kept when `early` of alice, submitted before it, lost its own to a higher class."""
     made = running(
         cluster(node("a", 2), vision=2), job("early", priority=5, at=1), job("long", priority=9, limit=SHORT)
     )
-    made.submit(job("head", role(count=2), priority=5, at=2))
+    made.submit(job("head", role(count=2), priority=5, at=2, user=head_of))
     made.advance(3)
     assert made.snapshot().reservations == ("head",)
     made.submit(job("high", priority=9, at=4))
@@ -43,10 +43,89 @@ def test_a_preempted_job_waits_behind_the_one_for_which_cells_are_kept() -> None
     (victim,) = preempt.victims
     give_back(made, victim.job, victim.tasks)
     made.advance(4)
+    return made
+
+
+def test_a_preempted_job_waits_behind_another_users_for_which_cells_are_kept() -> None:
+    """It keeps its submission, but a reservation stays with its holder until a higher priority comes."""
+    made = reserved_after_a_preemption(head_of="bob")
     assert made.snapshot().reservations == ("head",)
     made.finish("high")
     made.finish("long")
     assert [one.job.id for one in made.advance(5).starts] == ["head"]
+
+
+def test_a_preempted_job_waits_before_what_its_user_submitted_later() -> None:
+    made = reserved_after_a_preemption(head_of="alice")
+    assert made.snapshot().reservations == ("early",)
+    made.finish("high")
+    assert [one.job.id for one in made.advance(5).starts] == ["early"]
+
+
+def test_an_earlier_job_that_is_held_or_wants_another_sku_takes_no_kept_cells() -> None:
+    described = cluster(node("a", 2), node("h", 1, "H100"), vision={"A100": 2, "H100": 1})
+    made = running(described, job("x", user="carol"), job("h", role(sku="H100"), user="carol"))
+    made.submit(job("head", role(count=2), user="alice", at=5))
+    made.advance(HOUR)
+    earlier = (
+        job("paused", paused=True, at=1), job("after", after=("x",), at=2), job("other", role(sku="H100"), at=3),
+    )  # fmt: skip
+    for one in (*earlier, job("fresh", role(count=2), user="dora", at=6)):
+        made.submit(one)
+    plan = made.plan(2 * HOUR)
+    assert (wait_of(plan, "head").place, wait_of(plan, "fresh").place) == (1, 2)
+    assert set(plan.reservations) == {"head", "other"}
+
+
+def drained_with_three_jobs() -> tuple[Engine, Node]:
+    """Their node was drained under `firm`, in quota, and `loan`, on loan; while they left, `waits` came first."""
+    there = node("a", 4)
+    made = engine(
+        cluster(there, vision=2, speech=2),
+        job("firm", role(gpus=2), at=1, limit=HOUR),
+        job("loan", role(gpus=2), at=2, limit=HOUR, borrow=Borrow.AUTO),
+    )
+    assert {one.job.id for one in made.advance(3).starts} == {"firm", "loan"}
+    made.submit(job("waits", role(gpus=2), at=4, limit=HOUR))
+    made.set_node(replace(there, state=NodeState.DRAINING))
+    leaving = {one.job.id: tuple(task.placement.task for task in one.tasks) for one in made.snapshot().running}
+    for name, tasks in leaving.items():
+        made.leave(name, tasks)
+    made.advance(5)
+    assert made.snapshot().reservations == ("waits",)
+    for name, tasks in leaving.items():
+        give_back(made, name, tasks)
+    return made, there
+
+
+def test_what_a_drained_node_lost_waits_before_what_its_user_submitted_later() -> None:
+    made, there = drained_with_three_jobs()
+    for at in (7, 8):
+        plan = made.plan(at)
+        assert [(one.job.id, one.place) for one in plan.waits] == [("firm", 1), ("loan", 2), ("waits", 3)]
+        made.carry_out(plan)
+    made.set_node(there)
+    plan = made.advance(9)
+    assert [one.job.id for one in plan.starts] == ["firm", "loan"]
+
+
+def test_no_start_is_promised_where_no_node_takes_tasks() -> None:
+    made, _ = drained_with_three_jobs()
+    plan = made.plan(7)
+    assert wait_of(plan, "firm").reason.sentence == "needs 2 A100; 0 are free, 4 more cannot be used: a (draining)"
+    for name in ("loan", "waits"):
+        assert wait_of(plan, name).reason.code == Code.ORDER, name
+
+
+def test_no_start_is_promised_at_the_end_of_what_still_runs_on_a_node_that_takes_no_tasks() -> None:
+    there = node("a", 2)
+    made = running(cluster(there, vision=2), job("runs", limit=HOUR))
+    made.submit(job("head", role(gpus=2), at=1))
+    made.submit(job("behind", at=2))
+    reason = wait_of(made.plan(0), "behind").reason
+    assert reason.sentence == "its cells are kept for job head, which can start in 60 min"
+    made.set_node(replace(there, state=NodeState.CORDONED))
+    assert wait_of(made.plan(0), "behind").reason.code == Code.ORDER
 
 
 def test_who_has_cells_kept_of_one_sku_does_not_pass_who_had_them_kept_of_another_before() -> None:
