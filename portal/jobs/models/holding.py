@@ -24,7 +24,8 @@ class Standing(models.TextChoices):
 class Allocation(models.Model):
     """A task attempt's hold on one leaf cell, inside its VC's quota (``virtual_cell``) or borrowed (empty).
 
-    ``since``: when it began to be held by this right.
+    ``since``: when it began to be held by this right. ``turns``: all moments (ISO 8601, separated by blanks) at which
+    the right changed, each time to the other one, so that hours keep the right by which they were held.
     """
 
     task_attempt = models.ForeignKey(TaskAttempt, on_delete=models.CASCADE, related_name="allocations")
@@ -32,6 +33,7 @@ class Allocation(models.Model):
     virtual_cell = models.CharField(max_length=200, blank=True)
     standing = models.CharField(max_length=10, choices=Standing.choices)
     since = models.DateTimeField()
+    turns = models.TextField(blank=True, default="", db_default="")
     created_at = models.DateTimeField()
     released_at = models.DateTimeField(null=True, blank=True)
 

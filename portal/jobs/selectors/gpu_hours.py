@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import pairwise
 from typing import NamedTuple
 from uuid import UUID
 
@@ -80,16 +81,16 @@ _RUN = (
     *("pk", "job_attempt", f"{OF_JOB}vc", f"{OF_JOB}user", f"{OF_JOB}gang", "job_attempt__end_reason", "stop_reason"),
     *("cause", "exit_code", "started_at", "checkpoint_at", "lost_at"),
 )
-_HOLD = ("task_attempt", "leaf__cell_type__sku", "standing", "since", "created_at", "released_at")
+_HOLD = ("task_attempt", "leaf__cell_type__sku", "standing", "turns", "created_at", "released_at")
 
 
 class _Held(NamedTuple):
-    """So many GPUs of a task attempt, held from and to the same moments by the same right."""
+    """So many GPUs of a task attempt, held from and to the same moments by the same rights."""
 
     task_attempt: UUID
     sku_id: int
     standing: str
-    since: datetime
+    turns: str
     created_at: datetime
     released_at: datetime | None
     gpus: int
@@ -136,23 +137,19 @@ def _key(one: _Held, day: date) -> UsageKey:
 
 # ---------------------------------------------------------------- held
 
-_OTHER = {Standing.GUARANTEED: Standing.BORROWED, Standing.BORROWED: Standing.GUARANTEED}
-
 
 def _time_held(held: Iterable[_Held], first: date, last: date, now: datetime) -> Iterator[tuple[UsageKey, UsageSums]]:
     for one in held:
         # A GPU of a lost node is nobody's, though it is not seen free until the node is back.
         end = min(filter(None, [one.released_at, one.run.lost_at, now]))
-        # A right that changed changed once, as far as rows tell: before that it was the other one.
-        turn = min(one.since, end)
-        for begin, until, standing in (
-            (one.created_at, turn, _OTHER[Standing(one.standing)]),
-            (turn, end, one.standing),
-        ):
-            for day, span in _by_day(max(begin, one.created_at), until, first, last):
+        turns = [min(datetime.fromisoformat(turn), end) for turn in one.turns.split()]
+        # Each turn was to the other right; the last one was to the right that the row has.
+        borrowed = (one.standing == Standing.BORROWED) ^ bool(len(turns) % 2)
+        for begin, until in pairwise([one.created_at, *turns, end]):
+            for day, span in _by_day(begin, until, first, last):
                 amount = one.gpus * _ms(span)
-                borrowed = standing == Standing.BORROWED
                 yield _key(one, day), UsageSums(0, amount) if borrowed else UsageSums(amount)
+            borrowed = not borrowed
 
 
 def _by_day(begin: datetime, end: datetime, first: date, last: date) -> Iterator[tuple[date, timedelta]]:

@@ -7,7 +7,8 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet, Value
+from django.db.models.functions import Concat
 
 from portal.clusters.models import Node
 from portal.common.wake import scheduler_wake
@@ -46,9 +47,7 @@ def job_promote(*, job: Job, placed: Sequence[Placed], now: datetime) -> None:
     leaves = [(place.task_id, leaf) for place in placed for leaf in place.leaves]
     for task_id, leaf in leaves:
         held = Allocation.objects.filter(leaf=leaf.gpu_id, task_attempt__task=task_id, released_at__isnull=True)
-        changed = held.filter(standing=Standing.BORROWED).update(
-            virtual_cell=leaf.virtual_cell, standing=Standing.GUARANTEED, since=now
-        )
+        changed = _turn(held, virtual_cell=leaf.virtual_cell, now=now)
         if not changed and not held.filter(virtual_cell=leaf.virtual_cell).exists():
             raise Overtaken
     on_loan = Allocation.objects.filter(task_attempt__job_attempt=attempt, released_at=None, standing=Standing.BORROWED)
@@ -99,14 +98,13 @@ def job_lend(*, attempt: JobAttempt, now: datetime) -> None:
 def rights_lose(*, leaves: Collection[int], virtual_cells: Collection[str], now: datetime) -> None:
     """Whoever holds one of these GPUs (row ids), or one of these virtual cells on another, is on loan from now on: its
     right has gone to the job that claims them. Inside the caller's transaction."""
-    lost = Allocation.objects.filter(
-        Q(leaf__in=leaves) | Q(virtual_cell__in=virtual_cells), released_at__isnull=True, standing=Standing.GUARANTEED
-    )
+    right = Q(leaf__in=leaves) | Q(virtual_cell__in=virtual_cells)
+    lost = Allocation.objects.filter(right, released_at__isnull=True, standing=Standing.GUARANTEED)
     rows = TaskAttempt.objects.filter(pk__in=lost.values("task_attempt")).select_related("job_attempt__job")
     columns = ("started_at", "created_at", "cpu_milli", "memory_mb", "job_attempt__job__vc", "job_attempt__job__user")
     if losers := list(rows.only(*columns)):
         usage_charge(rows=losers, until=now)
-    lost.update(virtual_cell="", standing=Standing.BORROWED, since=now)
+    _turn(lost, virtual_cell="", now=now)
 
 
 def _attempt_live(job: Job) -> JobAttempt:
@@ -117,7 +115,13 @@ def _attempt_live(job: Job) -> JobAttempt:
 
 
 def _borrowed(rows: Iterable[TaskAttempt], now: datetime) -> int:
-    held = Allocation.objects.filter(
-        task_attempt__in=[row.pk for row in rows], released_at__isnull=True, standing=Standing.GUARANTEED
-    )
-    return held.update(virtual_cell="", standing=Standing.BORROWED, since=now)
+    held = Allocation.objects.filter(task_attempt__in=[row.pk for row in rows], released_at__isnull=True)
+    return _turn(held, virtual_cell="", now=now)
+
+
+def _turn(held: QuerySet[Allocation], *, virtual_cell: str, now: datetime) -> int:
+    """Those of them that are held by the other right are held by this one from now on: in this virtual cell, or on loan
+    without one. How many there were."""
+    new, old = (Standing.GUARANTEED, Standing.BORROWED) if virtual_cell else (Standing.BORROWED, Standing.GUARANTEED)
+    turns = Concat(F("turns"), Value(f" {now.isoformat()}"))
+    return held.filter(standing=old).update(virtual_cell=virtual_cell, standing=new, since=now, turns=turns)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from portal.jobs.models import Allocation, Measured, UsageDay, UsageProgress
+from portal.jobs.models import Allocation, Measured, TaskAttempt, UsageDay, UsageProgress
 from portal.jobs.selectors.gpu_hours import UsageSums, usage_of_days
 from portal.jobs.services import usage_roll
 from tests.jobs.usage.runs import at, rolled_from, run
@@ -31,6 +31,12 @@ def hours(first: str, last: str, now: str) -> dict[str, UsageSums]:
     days = [at(f"{day} 00:00").date() for day in (first, last)]
     found = usage_of_days(first=days[0], last=days[1], now=at(now))
     return {key.day.strftime("%m-%d"): sums for key, sums in found.items()}
+
+
+def turned(row: TaskAttempt, moment: str, **columns: str) -> None:
+    """Since this moment the GPUs of a run that is over were held by another right than before."""
+    turn = at(moment)
+    Allocation.objects.filter(task_attempt=row).update(since=turn, turns=f" {turn.isoformat()}", **columns)
 
 
 def test_gpus_are_counted_on_each_day_on_which_they_were_held(world: World) -> None:
@@ -59,7 +65,7 @@ def test_a_running_task_counts_until_now(world: World) -> None:
 
 def test_what_was_borrowed_until_it_came_into_its_right_is_told_apart(world: World) -> None:
     row = run(world, "05-04 10:00", "05-04 14:00")
-    Allocation.objects.filter(task_attempt=row).update(since=at("05-04 11:00"))
+    turned(row, "05-04 11:00", standing="guaranteed")
     guest = run(world, "05-04 20:00", "05-04 22:00", borrowed=True)
     assert guest.released_at
     expected = UsageSums(guaranteed_ms=3 * HOUR, opportunistic_ms=3 * HOUR)
@@ -68,7 +74,7 @@ def test_what_was_borrowed_until_it_came_into_its_right_is_told_apart(world: Wor
 
 def test_gpus_of_a_lost_node_are_nobodys_until_it_is_back(world: World) -> None:
     row = run(world, "05-04 10:00", "05-06 10:00", lost_at=at("05-04 12:00"), stop_reason="lost")
-    Allocation.objects.filter(task_attempt=row).update(standing="borrowed", virtual_cell="", since=at("05-04 12:00"))
+    turned(row, "05-04 12:00", standing="borrowed", virtual_cell="")
     expected = {"05-04": UsageSums(guaranteed_ms=2 * HOUR, wasted_ms=2 * HOUR)}
     assert hours("05-04", "05-06", "06-01 00:00") == expected
 
