@@ -279,6 +279,7 @@ ALLOWED_HOSTS = env_list("BERTH_ALLOWED_HOSTS", [_url.hostname, "127.0.0.1", "lo
 CSRF_TRUSTED_ORIGINS = env_list("BERTH_TRUSTED_ORIGINS", [URL])
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_SAMESITE = "Lax"
+CSRF_FAILURE_VIEW = "portal.accounts.views.stale.csrf_failure"
 CSRF_COOKIE_HTTPONLY = False  # the pages' scripts read it for their own requests
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"

@@ -7,6 +7,7 @@ logging in. What was sent had the form's own sign, like any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from urllib.parse import urlsplit, urlunsplit
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -18,8 +19,8 @@ from portal.accounts.forms import LoginForm
 PREFIX = "kept-"
 _NEVER = ("csrfmiddlewaretoken",)
 _SECRET = frozenset({"password", "old", "new", "value", "secret", "table"})
-"""A form with one of these is not kept at all: a page that anybody at that browser may read would hold it, and without
-it the form would do something else."""
+"""A form with one of these, or with a file, is not kept at all: a page that anybody at that browser may read would hold
+it, and without it the form would do something else."""
 
 Fields = list[tuple[str, str]]
 
@@ -36,13 +37,37 @@ class KeptForms:
         sent_there = response.status_code == 302 and response.headers["Location"].startswith(f"{login}?")
         if request.method != "POST" or request.headers.get("HX-Request") or not sent_there:
             return response
-        if not _SECRET.isdisjoint(request.POST):
-            return response
-        kept = [(f"{PREFIX}{name}", value) for name, value in _pairs(request.POST) if name not in _NEVER]
-        context = {"form": LoginForm(), "next": request.get_full_path(), "kept": kept}
+        kept = [(f"{PREFIX}{name}", value) for name, value in fields_to_keep(request)]
+        context = {
+            "form": LoginForm(),
+            "next": request.get_full_path() if kept else _page_of(request),
+            "kept": kept,
+            "lost_file": bool(request.FILES),
+            "lost": not kept,
+        }
         page = render(request, "accounts/login.html", context, status=401)
         add_never_cache_headers(page)
         return page
+
+
+def from_here(request: HttpRequest) -> bool:
+    """The browser says that a page of this very site has sent it."""
+    said = urlsplit(request.headers.get("Origin") or request.headers.get("Referer", ""))
+    return (said.scheme, said.netloc) == (request.scheme, request.get_host())
+
+
+def _page_of(request: HttpRequest) -> str:
+    """The page with the form that was sent, as many forms go to an address that shows nothing by itself."""
+    sent_by = urlsplit(request.headers.get("Referer", ""))
+    known = sent_by.netloc == request.get_host()
+    return urlunsplit(("", "", sent_by.path, sent_by.query, "")) if known else request.get_full_path()
+
+
+def fields_to_keep(request: HttpRequest) -> Fields:
+    """What was sent, as it may wait on a page; nothing where it holds what must not."""
+    if request.FILES or any(name in _SECRET or "password" in name for name in request.POST):
+        return []
+    return [(name, value) for name, value in _pairs(request.POST) if name not in _NEVER]
 
 
 def fields_kept(posted: QueryDict) -> Fields:

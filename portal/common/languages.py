@@ -13,6 +13,9 @@ from django.utils.translation.trans_real import parse_accept_lang_header
 PROGRAMS = ("/api/", "/rest-server/", "/node/code/", "/healthz")
 """What begins so is read by programs: its language is English."""
 
+DOCS = "/api/docs"
+"""The page among them that people read."""
+
 CHOICES = tuple(code for code, _ in settings.LANGUAGES)
 A_YEAR_S = 365 * 24 * 3600
 
@@ -24,7 +27,7 @@ class PageLanguage:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if request.path_info.startswith(PROGRAMS):
+        if request.path_info.startswith(PROGRAMS) and request.path_info != DOCS:
             return self.get_response(request)
         language = page_language(request)
         with translation.override(language):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.test import override_settings
 from django.utils import translation
 
 from portal.accounts.models import Audited, AuditEntry, ClusterRole
@@ -37,6 +39,23 @@ def test_a_page_comes_in_the_language_that_the_browser_asks_for() -> None:
     other = Browser().get("/login", accept_language="fr")
     assert "Log in to" in other.text
     assert other.attribute("html", "lang") == ["en"]
+
+
+@pytest.fixture
+def collected() -> Iterator[None]:
+    """Files of other packages are found where they are installed."""
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    with override_settings(STORAGES={**settings.STORAGES, "staticfiles": plain}):
+        yield
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("collected")
+def test_the_page_around_the_documented_api_has_the_readers_language_and_the_document_its_own() -> None:
+    page = Browser().get("/api/docs", accept_language=CHINESE)
+    assert page.attribute("html", "lang") == ["zh-hans"]
+    assert next(tag["lang"] for _kind, tag in page.tags if tag.get("id") == "swagger-ui") == "en"
+    assert "登录" in page.text
 
 
 @pytest.mark.django_db

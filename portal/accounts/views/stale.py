@@ -1,0 +1,36 @@
+"""A form whose sign is not that of the present session."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render, resolve_url
+from django.utils.cache import add_never_cache_headers
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.debug import sensitive_post_parameters
+
+from portal.accounts.kept import Fields, fields_kept, fields_to_keep, from_here
+
+
+@sensitive_post_parameters()
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Django's hook. Mostly somebody logged in again beside an open page, as each log-in has a new sign; but it may be
+    another site's form. So only what one of our own pages sent for who is logged in is shown and offered again, and
+    nothing is done until that person has looked at it and pressed."""
+    target, kept = _offered(request)
+    context = {"target": target, "kept": kept, "lost_file": from_here(request) and bool(request.FILES)}
+    template = "accounts/stale.html" if kept else "403_csrf.html"
+    page = render(request, template, context, status=403)
+    add_never_cache_headers(page)
+    return page
+
+
+def _offered(request: HttpRequest) -> tuple[str, Fields]:
+    """Where the form goes, and its fields; none where it may not be offered."""
+    here = request.get_full_path()
+    if not request.user.is_authenticated or request.headers.get("HX-Request") or not from_here(request):
+        return here, []
+    if request.path != resolve_url("login"):
+        return here, fields_to_keep(request)
+    waited = request.POST.get("next", "")
+    safe = url_has_allowed_host_and_scheme(waited, {request.get_host()}, require_https=request.is_secure())
+    return waited, fields_kept(request.POST) if safe else []
