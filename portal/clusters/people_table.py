@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 from django.utils.translation import gettext
@@ -29,10 +29,22 @@ def table_template() -> str:
     return out.getvalue()
 
 
+def table_of(content: bytes, lines: Container[int]) -> str:
+    """The same table with no other rows than those of these lines."""
+    text = content.decode("utf-8-sig")
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=_separator(text), lineterminator="\n")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_separator(text), strict=True)
+    writer.writerow(next(reader))
+    writer.writerows(cells for cells in reader if reader.line_num in lines)
+    return out.getvalue()
+
+
 def table_rows(content: bytes) -> Iterator[ImportRow]:
     """The file's rows, each with what is wrong with its shape. Raises Invalid for a file that is none."""
     try:
-        reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
+        text = content.decode("utf-8-sig")
+        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=_separator(text), strict=True)
         header = list(reader.fieldnames or ())
         if faults := list(_header_faults(header)):
             raise Invalid(faults)
@@ -47,6 +59,12 @@ def table_rows(content: bytes) -> Iterator[ImportRow]:
     except csv.Error as error:
         message = gettext("this is no CSV: %(why)s") % {"why": error}
         raise Invalid([Fault("", message, "syntax", reader.line_num)]) from None
+
+
+def _separator(text: str) -> str:
+    """What stands between the columns' names: where commas are decimal, spreadsheets write semicolons instead."""
+    first = text.partition("\n")[0]
+    return ";" if ";" in first and "," not in first else ","
 
 
 def _header_faults(header: list[str]) -> Iterator[Fault]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from typing import Any
 
 import pytest
@@ -171,6 +172,31 @@ def test_a_table_is_looked_at_row_by_row_before_accounts_are_made(admin: Browser
     page = admin.send("/users/import", table=table.decode(), apply="on", others="on", ticket=TICKET)
     assert "1 account is created. 2 rows could not be imported" in page.text
     assert Membership.objects.filter(user__username="dora", vc__name="vision").exists()
+    assert written(page) == "username,virtual_clusters,password\nalice,,\nemil,nowhere,x\n"
+    mended = written(page).replace("nowhere,x", "vision,").replace("alice", "ada")
+    page = admin.send("/users/import", table=mended, apply="on")
+    assert ("2 accounts are created." in page.text, written(page)) == (True, "")
+
+
+def written(page: Page) -> str:
+    """What the table's text field holds."""
+    return html.unescape(page.html.partition('name="table"')[2].partition(">")[2].partition("</textarea>")[0])[1:]
+
+
+def test_a_table_with_semicolons_is_read_and_what_is_left_of_it_keeps_them(admin: Browser) -> None:
+    table = 'username;role;virtual_clusters\r\nalice;;\r\ndora;user;"vision;nowhere"\r\nemil;;"vision"\r\n'
+    page = admin.send("/users/import", apply="on", others="on", file=SimpleUploadedFile("u.csv", table.encode()))
+    assert "1 account is created. 2 rows could not be imported" in page.text
+    assert Membership.objects.filter(user__username="emil", vc__name="vision").exists()
+    assert written(page) == 'username;role;virtual_clusters\nalice;;\ndora;user;"vision;nowhere"\n'
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04\xff\xfe", "username\ndora\n".encode("utf-16"), b"username\n\0\n"])
+def test_a_file_that_is_no_text_is_refused_beside_its_field(admin: Browser, content: bytes) -> None:
+    page = admin.send("/users/import", file=SimpleUploadedFile("u.csv", content), table="username\ntyped\n")
+    assert page.status == 400
+    assert "This file is no text." in page.html.partition('id="id_file_error"')[2][:200]
+    assert written(page).split() == ["username", "typed"]
 
 
 def test_how_far_an_import_is_can_be_asked_for_by_who_runs_it(admin: Browser) -> None:

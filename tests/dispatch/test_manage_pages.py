@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from typing import Any
 
 import pytest
@@ -48,6 +49,30 @@ def test_a_storage_is_made_changed_and_forgotten(admin: Browser) -> None:
     assert "is removed" in admin.send("/storages/data/remove", form="/storages/data").text
 
 
+def told_beside(page: Any, name: str) -> str:
+    """What is said to be wrong with the field of that name, found as screen readers find it."""
+    tag = next(tag for _kind, tag in page.tags if tag.get("name") == name)
+    assert tag.get("aria-invalid") == "true", name
+    place = tag["aria-describedby"].split()[-1]
+    return html.unescape(page.html.partition(f'id="{place}"')[2].partition("</div>")[0])
+
+
+def test_everything_that_is_wrong_with_a_new_storage_is_told_at_once_beside_its_field(admin: Browser) -> None:
+    admin.send("/new-storage", name="data", **{**DATA, "jobs": "on"})
+    wrong = {"root": "/etc", "virtual_clusters": "nowhere", "export": "x", "jobs": "on", "read_only": "on"}
+    page = admin.send("/new-storage", **{**DATA, **wrong}, name="no name")
+    assert page.status == 400
+    assert told_beside(page, "name")
+    assert "belongs to the system" in told_beside(page, "root")
+    assert "There is no virtual cluster nowhere." in told_beside(page, "virtual_clusters")
+    assert "Only an NFS storage has one." in told_beside(page, "export")
+    assert "Job folders lie in data" in told_beside(page, "jobs")
+    page = admin.send("/new-storage", name="data", **{**DATA, "root": ""})
+    assert "There is a storage named data already." in told_beside(page, "name")
+    assert told_beside(page, "root").count("field-error") == 1
+    assert Storage.objects.count() == 1
+
+
 def test_of_two_who_change_one_storage_the_second_is_told(admin: Browser) -> None:
     admin.send("/new-storage", name="data", **DATA)
     seen = shown(admin.get("/storages/data"), "seen")
@@ -73,7 +98,8 @@ def test_images_are_allowed_and_taken_off_the_list(admin: Browser) -> None:
     page = admin.send("/images", pattern="nvcr.io/*", vc="vision")
     assert (page.status, "already" in page.text) == (400, True)
     page = admin.send("/images", pattern="a b", vc="nowhere")
-    assert "Part of an image&#x27;s name" in page.html
+    assert "Part of an image's name" in told_beside(page, "pattern")
+    assert "There is no virtual cluster nowhere." in told_beside(page, "vc")
     assert "There is no virtual cluster nowhere." in admin.send("/images", pattern="a", vc="nowhere").text
     admin.send(f"/images/{ImageRule.objects.get().pk}/remove", form="/images")
     assert not ImageRule.objects.exists()
@@ -89,9 +115,13 @@ def test_hardware_kinds_show_their_shares_and_take_a_price(world: World, admin: 
     assert (sku.cpu_milli, sku.memory_mb) == (7500, 4096)
     page = admin.send("/skus", sku="A100", cores="0", memory="12")
     assert (page.status, shown(page, "cores"), shown(page, "memory")) == (400, "0", "12")
+    page = admin.send("/skus", sku="A100", cores="0", memory="0")
+    assert "CPU cores: Ensure" in told_beside(page, "cores")
+    assert "Memory, MB: Ensure" in told_beside(page, "memory")
     assert "The price of A100 is set." in admin.send("/skus", sku="A100", price="2.5").text
     page = admin.send("/skus", sku="A100", price="-1")
     assert (page.status, shown(page, "price")) == (400, "-1")
+    assert "greater than or equal to 0" in told_beside(page, "price")
     assert Browser(world.user).send("/skus", form="/profile", sku="A100", price="1").status == 403
     assert admin.send("/skus", sku="H1", price="1").status == 404
 

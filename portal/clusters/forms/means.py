@@ -54,6 +54,11 @@ class NewStorageForm(_About):
     )  # fmt: skip
     field_order = ("name",)
 
+    @property
+    def about(self) -> dict[str, Any]:
+        """As the service takes it; where what was typed cannot be, as if nothing had been."""
+        return {"name": "", "root": "", "virtual_clusters": [], **self.cleaned_data}
+
 
 class StorageForm(SeenForm, _About):
     """What shall be different of a storage."""

@@ -179,9 +179,20 @@ class TableForm(forms.Form):
         if file is not None and file.size > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
             self.add_error("file", _("This file is too large for a table of accounts."))
         elif file is not None:
-            typed["content"] = file.read()
+            content = file.read()
+            if _is_text(content):
+                typed["content"] = content
+            else:
+                self.add_error("file", _("This file is no text. Save the table as CSV in UTF-8, and choose that."))
         elif text.strip():
             typed["content"] = text.replace("\r\n", "\n").encode()
         elif not self.errors:
             self.add_error("file", _("Choose a file, or write a table below."))
         return typed
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        return "\0" not in content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return False

@@ -32,7 +32,13 @@ from portal.clusters.services.retiring import node_retire
 from portal.clusters.services.rules import CAPS, Limit, firm_right_end, firm_right_set, loan_limits_set, vc_set_rules
 from portal.clusters.services.secrets import secret_delete, secret_set
 from portal.clusters.services.silence import lane_pulse, nodes_lose
-from portal.clusters.services.storages import storage_change, storage_create, storage_remove, storage_told
+from portal.clusters.services.storages import (
+    storage_change,
+    storage_create,
+    storage_faults,
+    storage_remove,
+    storage_told,
+)
 from portal.clusters.services.teams import member_set, membership_end, membership_set, vc_create, vc_remove
 from portal.clusters.services.topology import topology_take
 from portal.clusters.services.upkeep import backup_note, restore_note
@@ -45,6 +51,7 @@ __all__ = [
     "image_rule_remove",
     "storage_change",
     "storage_create",
+    "storage_faults",
     "storage_remove",
     "storage_told",
     "ImportRow",

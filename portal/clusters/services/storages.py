@@ -17,6 +17,7 @@ from django.utils.translation import gettext
 from portal.accounts.audit import audit_write, changes_of
 from portal.accounts.models import Audited
 from portal.clusters.models import Storage, VirtualCluster
+from portal.clusters.services.people import vcs_named
 from portal.common.errors import Conflict, Fault, Invalid
 from portal.common.sentences import some_of
 from portal.common.versions import version_check
@@ -34,6 +35,24 @@ def storage_told(storage: Storage) -> dict[str, Any]:
     return {**columns, "virtual_clusters": sorted(vc.name for vc in storage.vcs.all())}
 
 
+def storage_faults(*, name: str, virtual_clusters: Iterable[str], **about: Any) -> list[Fault]:
+    """Every reason why there cannot be such a new storage, for these virtual clusters; ``about``: some of
+    ``COLUMNS``."""
+    storage = Storage(name=name, **about)
+    faults = list(_faults(storage))
+    try:
+        vcs_named(virtual_clusters)
+    except Invalid as refusal:
+        faults += refusal.faults
+    if Storage.objects.filter(name=name).exists():
+        faults.append(Fault("name", _taken(name), "taken"))
+    try:
+        _check_jobs_once(storage)
+    except Conflict as refusal:
+        faults.append(Fault("jobs", refusal.detail, "taken"))
+    return faults
+
+
 def storage_create(
     *, name: str, vcs: Iterable[VirtualCluster], now: datetime, actor: str, **about: Any
 ) -> Storage:  # fmt: skip
@@ -43,7 +62,7 @@ def storage_create(
     if faults := list(_faults(storage)):
         raise Invalid(faults)
     if Storage.objects.filter(name=name).exists():
-        raise Conflict(gettext("There is a storage named %(name)s already.") % {"name": name})
+        raise Conflict(_taken(name))
     _check_jobs_once(storage)
     with _at_one_moment(), transaction.atomic():
         storage.save(force_insert=True)
@@ -105,6 +124,10 @@ def _at_one_moment() -> Iterator[None]:
         raise Conflict(
             gettext("A storage of this name, or one for job folders, was made at the same moment.")
         ) from error
+
+
+def _taken(name: str) -> str:
+    return gettext("There is a storage named %(name)s already.") % {"name": name}
 
 
 def _check_jobs_once(storage: Storage) -> None:

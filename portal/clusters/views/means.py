@@ -35,7 +35,7 @@ def images(request: PageRequest) -> HttpResponse:
     form = ImageForm(request.POST if request.method == "POST" else None)
     if request.method == "POST":
         image_right(user=request.user)
-        if form.is_valid() and _allowed(form, request.user.username):
+        if _allowed(form, request.user.username):
             messages.success(request, _("%(pattern)s may run now.") % {"pattern": form.cleaned_data["pattern"]})
             return redirect("images")
     rules = image_rules(user=request.user).select_related("vc").order_by("vc__name", "pattern")
@@ -44,14 +44,17 @@ def images(request: PageRequest) -> HttpResponse:
 
 
 def _allowed(form: ImageForm, actor: str) -> bool:
-    typed = form.cleaned_data
+    """False with everything that is wrong beside its field."""
+    form.is_valid()
+    typed, vc = form.cleaned_data, None
     try:
-        vc = vcs_named([typed["vc"]], path="vc")[0] if typed["vc"] else None
-        image_rule_add(vc=vc, pattern=typed["pattern"], note=typed["note"], now=timezone.now(), actor=actor)
+        if typed.get("vc"):
+            vc = vcs_named([typed["vc"]], path="vc")[0]
+        if not form.errors:
+            image_rule_add(vc=vc, pattern=typed["pattern"], note=typed["note"], now=timezone.now(), actor=actor)
     except Refused as refusal:
         refusal_show(form, refusal, at="pattern")
-        return False
-    return True
+    return not form.errors
 
 
 @login_required

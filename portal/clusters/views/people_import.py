@@ -16,7 +16,7 @@ from portal.accounts.models import User
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
 from portal.clusters.forms import TableForm
-from portal.clusters.people_table import COLUMNS, MOST_ROWS, table_rows
+from portal.clusters.people_table import COLUMNS, MOST_ROWS, table_of, table_rows
 from portal.clusters.selectors import manage_right, others_right
 from portal.clusters.services import ImportRow, people_import
 from portal.common.errors import Invalid
@@ -38,7 +38,7 @@ def users_import(request: PageRequest) -> HttpResponse:
     done = False
     if form.is_valid():
         rows, done = _read_and_do(request, form)
-        form.data = {**request.POST.dict(), "table": form.cleaned_data["content"].decode(errors="replace")}
+        form.data = {**request.POST.dict(), "table": _text_left(form.cleaned_data["content"], rows, done)}
     refused = sum(bool(row.faults) for row in rows)
     context = {
         "form": form,
@@ -53,6 +53,14 @@ def users_import(request: PageRequest) -> HttpResponse:
     }
     bad = form.errors or (refused and not done)
     return render(request, "clusters/users_import.html", context, status=400 if bad else 200)
+
+
+def _text_left(content: bytes, rows: list[ImportRow], done: bool) -> str:
+    """The table; after an import what of it is still to be mended, empty where that is nothing."""
+    if not done:
+        return content.decode("utf-8-sig")
+    lines = {row.line for row in rows if row.faults}
+    return table_of(content, lines) if lines else ""
 
 
 def _read_and_do(request: PageRequest, form: TableForm) -> tuple[list[ImportRow], bool]:

@@ -17,8 +17,15 @@ from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.forms import NewStorageForm, StorageForm
 from portal.clusters.models import Storage
 from portal.clusters.selectors import storage_right, storage_to_manage, storages_placed, storages_seen
-from portal.clusters.services import storage_change, storage_create, storage_remove, storage_told, vcs_named
-from portal.common.errors import ChangedMeanwhile, Refused
+from portal.clusters.services import (
+    storage_change,
+    storage_create,
+    storage_faults,
+    storage_remove,
+    storage_told,
+    vcs_named,
+)
+from portal.common.errors import ChangedMeanwhile, Invalid, Refused
 from portal.common.forms import refusal_show
 from portal.common.versions import version_of
 
@@ -41,7 +48,7 @@ def storage_new(request: PageRequest) -> HttpResponse:
     """Makes a storage."""
     storage_right(user=request.user)
     form = NewStorageForm(request.POST if request.method == "POST" else None)
-    if form.is_valid():
+    if request.method == "POST" and _possible(form):
         about = dict(form.cleaned_data)
         try:
             vcs = vcs_named(about.pop("virtual_clusters"))
@@ -52,6 +59,14 @@ def storage_new(request: PageRequest) -> HttpResponse:
             messages.success(request, _("The storage %(name)s is made.") % {"name": made.name})
             return redirect("storages")
     return render(request, "clusters/storage.html", {"form": form}, status=400 if form.errors else 200)
+
+
+def _possible(form: NewStorageForm) -> bool:
+    """False with everything that is wrong beside its field."""
+    form.is_valid()
+    faults = [fault for fault in storage_faults(**form.about) if fault.path not in form.errors]
+    refusal_show(form, Invalid(faults))
+    return not form.errors
 
 
 @login_required
