@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
 from django import forms
 from django.http import QueryDict
+from django.utils.translation import gettext
 
 from portal.common.errors import Invalid, Refused
 from portal.common.sentences import sentence
@@ -70,23 +71,34 @@ class SeenForm(forms.Form):
 
     def take_present(self) -> None:
         """After somebody else's change: what was not touched is as it is now, what was typed stays, and ``meanwhile``
-        says of it what is there now. Then ``overtaken`` is True."""
+        says of each field that the other has changed what is there now. Then ``overtaken`` is True."""
         fresh = QueryDict(mutable=True)
         fresh.update(self.data)
         touched = set(self.changed_data)
         for name, value in self.present.items():
             shown = self.fields[name].prepare_value(value)
-            fresh[self.add_initial_prefix(name)] = "" if shown is None else str(shown)
+            hidden = "" if shown is None else str(shown)
+            was = self.data.get(self.add_initial_prefix(name))
+            changed = was is None or was.replace("\r\n", "\n") != hidden
+            if changed and (name not in touched or self.cleaned_data.get(name) != value):
+                self.meanwhile[name] = shown
+            fresh[self.add_initial_prefix(name)] = hidden
             if name not in touched:
                 _put(fresh, name, shown)
-            elif self.cleaned_data.get(name) != value:
-                self.meanwhile[name] = shown
         fresh["seen"] = self.current
         self.data, self.overtaken = fresh, True
 
     def told_meanwhile(self) -> list[tuple[forms.BoundField, Any]]:
-        """The fields that were typed otherwise than they are now."""
-        return [(self[name], shown) for name, shown in self.meanwhile.items()]
+        """The fields that the other has changed, and what each is now, in the words that the form has for it."""
+        return [(self[name], self._worded(name, shown)) for name, shown in self.meanwhile.items()]
+
+    def _worded(self, name: str, shown: Any) -> Any:
+        field = self.fields[name]
+        if isinstance(field, forms.ChoiceField):
+            return dict(cast("Iterable[tuple[str, Any]]", field.choices)).get(shown, shown)
+        if isinstance(shown, bool):
+            return gettext("Yes") if shown else gettext("No")
+        return None if shown == "" else shown
 
 
 def _put(data: Any, name: str, shown: Any) -> None:

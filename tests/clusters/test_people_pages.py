@@ -114,6 +114,27 @@ def test_who_comes_second_sees_the_first_ones_change_and_keeps_what_was_typed(ad
     assert (alice.email, alice.uid, alice.role) == ("second@example.org", 7, "auditor")
 
 
+def test_what_the_other_changed_is_named_and_what_only_oneself_did_is_not(admin: Browser) -> None:
+    opened = admin.get("/users/alice").tags
+    seen = {tag["name"]: tag.get("value", "") for kind, tag in opened if kind == "input" and "name" in tag}
+    seen = {name: value for name, value in seen.items() if name == "seen" or name.startswith("initial-")}
+    same = {name.removeprefix("initial-"): value for name, value in seen.items() if name != "seen"} | {"active": "on"}
+    assert (same["role"], same["email"]) == ("user", "")
+    other = Browser(person("other", ClusterRole.ADMIN))
+    assert "alice is changed." in other.send("/users/alice", **same | {"email": "new@example.org"}, **seen).text
+    page = admin.send("/users/alice", **same | {"role": "auditor"}, **seen)
+    assert (page.status, shown(page, "email")) == (409, "new@example.org")
+    assert "E-mail: it is “new@example.org” now." in page.text
+    assert page.text.count(": it is “") == 1
+    del same["active"]
+    other.send("/users/alice", **same | {"role": "admin"})
+    page = admin.send("/users/alice", **same | {"role": "auditor", "active": "on"}, **seen)
+    assert "Role: it is “Administrator” now." in page.text
+    assert "May sign in: it is “No” now." in page.text
+    assert page.text.count(": it is “") == 2
+    assert '<option value="auditor" selected' in page.html
+
+
 def test_a_password_is_set_and_a_weak_one_is_refused_beside_its_field(admin: Browser) -> None:
     assert "too short" in admin.send("/users/alice/password", form="/users/alice", password="x").text
     admin.send("/users/alice/password", form="/users/alice", password="a very long one 1")

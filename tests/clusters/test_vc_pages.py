@@ -224,7 +224,7 @@ def test_what_was_not_touched_becomes_what_it_is_now(world: World, admin: Browse
     typed = cells(4) | {f"initial-{leaf()}": "4", "seen": field(opened, "seen")}
     Browser(person("other", ClusterRole.ADMIN)).send(f"{VC}/quota", **cells(3), apply="on")
     page = admin.send(f"{VC}/quota", **typed, apply="on")
-    assert (page.status, field(page, leaf()), "it is “" in page.text) == (409, "3", False)
+    assert (page.status, field(page, leaf()), "A100: it is “3” now." in page.text) == (409, "3", True)
 
 
 def test_the_look_says_with_numbers_what_would_lose_its_guarantee(world: World, admin: Browser) -> None:
