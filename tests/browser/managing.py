@@ -109,6 +109,7 @@ class ManagingJourneys:
         (folder,) = (path.parent for path in served.jobs_root.rglob("saves-when-told"))
         site.open("/cluster/nodes/here")
         page.get_by_label("Reason").fill("a new fan")
+        page.once("dialog", lambda asked: asked.accept())
         page.get_by_role("button", name="Drain").click()
         expect(page.get_by_text("Healthy, draining")).to_be_visible()
         tasks = page.get_by_role("region", name="Tasks")

@@ -178,6 +178,21 @@ def test_a_drain_shows_how_many_tasks_are_gone_and_by_when_the_others_are(world:
     assert "gone" not in page.text
 
 
+def test_before_a_drain_is_asked_how_many_tasks_it_would_end(world: World) -> None:
+    browser = Browser(person("root", ClusterRole.ADMIN))
+    assert asked(browser.get(PATH)) == "Drain gpu01? 0 tasks that run here are told to end, and start elsewhere."
+    world.submit(gpu=1)
+    world.settle()
+    assert asked(browser.get(PATH)) == "Drain gpu01? 1 task that runs here is told to end, and starts elsewhere."
+
+
+def asked(page: Page) -> str:
+    """The question of the one button that has one."""
+    (question,) = page.attribute("button", "data-confirm")
+    assert [tag["value"] for kind, tag in page.tags if kind == "button" and "data-confirm" in tag] == ["draining"]
+    return question
+
+
 def test_a_drain_of_an_idle_node_says_that_nothing_ran_there(world: World) -> None:
     browser = drained(world)
     assert "Nothing ran here when the drain began." in browser.get(PATH).text
