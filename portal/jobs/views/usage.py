@@ -70,7 +70,7 @@ def usage(request: PageRequest) -> HttpResponse:
         "lines": lines,
         "more": len(report.rows) - len(lines),
         "by_label": next(label for name, label in GROUPS if name == by),
-        "charts": [_over_time(times, form, per), _by_whom(lines)] if lines else [],
+        "charts": [_over_time(times, form, per), _by_whom(report.rows, lines)] if lines else [],
         "csv": _csv(form, by, per),
     }
     return render(request, "jobs/usage.html", context)
@@ -168,10 +168,6 @@ def _chart(key: str, title: str, names: list[str], rows: Sequence[UsageRow | Non
     return Chart(key, title, "h", lines, names=names, kind="bar", stacked=True)
 
 
-def _by_whom(lines: Sequence[UsageLine]) -> Chart:
-    shown = lines[:MOST_BARS]
-    used = [round(min(line.used, line.held), 2) for line in shown]
-    rest = [round(max(0, line.held - line.used), 2) for line in shown]
-    parts = [Line(_("really used"), used, "running"), Line(_("held, not used"), rest, "waiting")]
-    names = [line.name for line in shown]
-    return Chart("whom", _("Who held most"), "h", parts, names=names, kind="bar", stacked=True)
+def _by_whom(rows: Sequence[UsageRow], lines: Sequence[UsageLine]) -> Chart:
+    names = [line.name for line in lines[:MOST_BARS]]
+    return _chart("whom", _("Who held most"), names, rows[:MOST_BARS])

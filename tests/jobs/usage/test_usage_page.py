@@ -50,12 +50,19 @@ def test_sums_table_and_charts_say_what_was_held_and_used(root: Browser) -> None
     assert "bob 4.0 not measured 0.0 4.0 4.0" in page.text
     assert "GPU hours over time" in page.text
     assert "May 3 3 1 6" in page.text
+    assert "alice 3 1 6 bob 0 0 4" in page.text, "who held most: used, not used, not measured"
 
 
 def test_a_price_is_told_where_there_is_one(root: Browser, world: World) -> None:
     assert "Price" not in root.get(f"/usage?{MAY}").text
     sku_set_price(name="A100", price=Decimal("2.5"), now=world.now, actor="root")
-    assert "35.00" in root.get(f"/usage?{MAY}").text
+    text = root.get(f"/usage?{MAY}").text
+    assert "35.00 price" in text, "the sum"
+    assert "4.0 35.00" in text, "the team's"
+    sku_set_price(name="A100", price=Decimal("0.04"), now=world.now, actor="root")
+    assert "0.56 price" in root.get(f"/usage?{MAY}").text
+    sku_set_price(name="A100", price=Decimal("100.04"), now=world.now, actor="root")
+    assert "1,401 price" in root.get(f"/usage?{MAY}").text
 
 
 def test_a_row_leads_closer_and_the_file_is_the_apis(root: Browser, world: World) -> None:
