@@ -89,9 +89,16 @@ def test_one_is_made_and_removed_again(admin: Browser) -> None:
 
 
 def test_one_with_live_jobs_is_not_removed_and_says_why(world: World, admin: Browser) -> None:
-    world.submit()
-    page = admin.send(f"{VC}/remove")
-    assert (page.status, "jobs that are not over (1 waiting)" in page.text) == (409, True)
+    assert "Remove it" in admin.get(f"{VC}/remove").text
+    job = world.submit()
+    before = admin.get(f"{VC}/remove")
+    after = admin.send(f"{VC}/remove")
+    assert (before.status, after.status) == (200, 409)
+    for page in (before, after):
+        assert "jobs that are not over (1 waiting)" in page.text
+        assert "Remove it" not in page.text
+        assert page.links["alice/train#1"] == f"/jobs/{job.pk}"
+    assert VirtualCluster.objects.filter(name="vision", removed_at=None).exists()
 
 
 def test_a_lead_stores_secrets_and_members_read_their_names(world: World) -> None:

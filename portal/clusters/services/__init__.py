@@ -39,7 +39,14 @@ from portal.clusters.services.storages import (
     storage_remove,
     storage_told,
 )
-from portal.clusters.services.teams import member_set, membership_end, membership_set, vc_create, vc_remove
+from portal.clusters.services.teams import (
+    member_set,
+    membership_end,
+    membership_set,
+    vc_create,
+    vc_remove,
+    vc_remove_refusal,
+)
 from portal.clusters.services.topology import topology_take
 from portal.clusters.services.upkeep import backup_note, restore_note
 from portal.clusters.services.versions import cluster_version
@@ -104,5 +111,6 @@ __all__ = [
     "topology_take",
     "vc_create",
     "vc_remove",
+    "vc_remove_refusal",
     "vc_set_rules",
 ]

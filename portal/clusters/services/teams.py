@@ -39,10 +39,8 @@ def vc_remove(*, vc: VirtualCluster, now: datetime, actor: str) -> None:
     with cluster_change():
         # Whoever is submitting a job into it holds its row: that job is counted, and the next finds it gone.
         VirtualCluster.objects.select_for_update().get(pk=vc.pk)
-        if reasons := [*_still_used(vc)]:
-            raise Conflict(
-                gettext("%(vc)s cannot be removed: %(reasons)s.") % {"vc": vc.name, "reasons": "; ".join(reasons)}
-            )
+        if refused := vc_remove_refusal(vc=vc):
+            raise Conflict(refused)
         before = {"quota": told_by_vc({key: count for key, count in base_lines().items() if key.vc_id == vc.pk})}
         for rows in (
             vc.quota,
@@ -63,6 +61,12 @@ def vc_remove(*, vc: VirtualCluster, now: datetime, actor: str) -> None:
         VcEvent.objects.create(vc=vc, at=now, code="removed", message=f"{vc.name} was removed.", actor=actor)
         audit_write(Audited.VC_REMOVE, actor=actor, target=vc.name, vc=vc.name, now=now, before=before)
         transaction.on_commit(scheduler_wake)
+
+
+def vc_remove_refusal(*, vc: VirtualCluster) -> str:
+    """Why it cannot be removed now, as a sentence; empty: it can."""
+    reasons = "; ".join(_still_used(vc))
+    return gettext("%(vc)s cannot be removed: %(reasons)s.") % {"vc": vc.name, "reasons": reasons} if reasons else ""
 
 
 def _still_used(vc: VirtualCluster) -> Iterator[str]:

@@ -14,9 +14,12 @@ from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.forms import NewVcForm
 from portal.clusters.selectors import vc_cards, vc_make_right, vc_with_right
-from portal.clusters.services import vc_create, vc_remove
+from portal.clusters.services import vc_create, vc_remove, vc_remove_refusal
 from portal.common.errors import Refused
 from portal.common.forms import refusal_show
+
+MOST_JOBS = 20
+"""So many of the jobs that keep a virtual cluster from being removed are named."""
 
 
 @login_required
@@ -52,7 +55,7 @@ def vc_new(request: PageRequest) -> HttpResponse:
 def vc_end(request: PageRequest, name: str) -> HttpResponse:
     """Asks, then removes a virtual cluster that has no jobs any more."""
     vc = vc_with_right(user=request.user, name=name, action=Action.VC_MAKE)
-    refused = ""
+    refused = vc_remove_refusal(vc=vc)
     if request.method == "POST":
         try:
             vc_remove(vc=vc, now=timezone.now(), actor=request.user.username)
@@ -61,5 +64,10 @@ def vc_end(request: PageRequest, name: str) -> HttpResponse:
         else:
             messages.success(request, _("%(vc)s is removed.") % {"vc": name})
             return redirect("vcs")
-    context = {"vc": vc, "refused": refused}
-    return render(request, "clusters/vc_remove.html", context, status=409 if refused else 200)
+    context = {
+        "vc": vc,
+        "refused": refused,
+        "jobs": vc.jobs.filter(ended_at=None).select_related("user").order_by("id")[:MOST_JOBS],
+    }
+    status = 409 if request.method == "POST" else 200
+    return render(request, "clusters/vc_remove.html", context, status=status)
