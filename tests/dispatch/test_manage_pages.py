@@ -73,6 +73,30 @@ def test_everything_that_is_wrong_with_a_new_storage_is_told_at_once_beside_its_
     assert Storage.objects.count() == 1
 
 
+@pytest.mark.parametrize(
+    ("path", "required"),
+    [
+        ("/new-user", ["username", "role"]),
+        ("/new-group", ["name"]),
+        ("/new-storage", ["name", "kind", "root"]),
+        ("/new-virtual-cluster", ["name"]),
+        ("/new-node", ["name"]),
+        ("/images", ["pattern"]),
+        ("/virtual-clusters/vision/firm-rights", ["username", "gpus", "last_day"]),
+        ("/profile/tokens", ["name"]),
+    ],
+)
+def test_of_a_form_that_the_portal_judges_every_missing_field_is_told_beside_it(
+    admin: Browser, path: str, required: list[str]
+) -> None:
+    page = admin.send(path, form="/profile")
+    assert page.status == 400
+    for name in required:
+        assert "This field is required." in told_beside(page, name)
+    marked = [tag for _kind, tag in page.tags if "data-faults-here" in tag]
+    assert len(marked) >= len(required)
+
+
 def test_of_two_who_change_one_storage_the_second_is_told(admin: Browser) -> None:
     admin.send("/new-storage", name="data", **DATA)
     seen = shown(admin.get("/storages/data"), "seen")

@@ -7,6 +7,24 @@ export function confirms(button: HTMLElement): void {
   });
 }
 
+/** `data-faults-here` at a field beside which the portal says what is wrong: of its form the portal judges all at once,
+ * where the browser would stop at the first. What the browser cannot read as a number would be sent as nothing, so of
+ * that it speaks itself; and a form with a password that must be there is left to it, as no answer brings that back. */
+export function faultsHere(element: HTMLElement): void {
+  const form = element.closest("form");
+  if (form?.getAttribute("method")?.toLowerCase() !== "post" || form.noValidate) return;
+  if (form.querySelector("input[type=password]:required")) return;
+  form.noValidate = true;
+  const unread = (event: Event): void => {
+    const input = [...form.querySelectorAll("input")].find((one) => one.validity.badInput);
+    if (!input) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    input.reportValidity();
+  };
+  form.addEventListener("submit", unread, { capture: true });
+}
+
 /** What a progress bar shows of an answer such as `{"done": 3, "total": 20}`; undefined where it says nothing. */
 export function share(answer: unknown): number | undefined {
   const { done, total } = (answer ?? {}) as { done?: number; total?: number };
