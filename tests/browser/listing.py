@@ -40,7 +40,9 @@ class ListJourneys:
         site.sign_in(user.name, "/queue")
         self.expect_order(page, "one", "two", "three")
         self.drag(page, self.row(page, "three"), self.row(page, "one"))
-        expect(page.get_by_role("region", name="Messages")).to_contain_text("bob/three#1 has another place now.")
+        expect(page.get_by_role("region", name="Messages")).to_contain_text(
+            "bob/three#1 went from place 3 to 1 of the 3"
+        )
         self.expect_order(page, "three", "one", "two")
         up = page.get_by_role("button", name="bob/two#1 up", exact=True)
         up.focus()

@@ -37,6 +37,7 @@ from portal.jobs.selectors.queue import (
     queue_places,
     queue_rows,
     queue_waiting,
+    wants_gpus,
 )
 from portal.jobs.selectors.runs import LOGS_TOGETHER, run_name, runs_together
 from portal.jobs.selectors.tasks import job_tasks, tasks_run
@@ -143,4 +144,5 @@ __all__ = [
     "usage_folded",
     "usage_report",
     "usage_reports",
+    "wants_gpus",
 ]

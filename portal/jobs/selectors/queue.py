@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from portal.common.aggregates import IdsVersion, Joined
 from portal.common.prepared import Among, Prepared
-from portal.jobs.models import Claim, Job, JobEvent
+from portal.jobs.models import Claim, Job, JobEvent, TaskRole
 from portal.jobs.outlook import Places, Plan, Score, StartRange, plan_read, queue_read, starts_read
 from portal.jobs.selectors.lists import jobs_sized
 from portal.jobs.states import JobState
@@ -29,7 +29,8 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """A waiting job. ``place``: in the order of its virtual cluster, None where the last plan gives it none.
+    """A waiting job. ``place``: in its virtual cluster among jobs that want the same hardware, None where the last plan
+    gives it none.
     ``reserved``: the plan keeps GPUs free for it; ``kept``: others are leaving these for it."""
 
     job: Job
@@ -51,6 +52,24 @@ class Forecast:
 def queue_waiting() -> QuerySet[Job]:
     """Every waiting job; whom its name may be shown to says ``job_sight``."""
     return Job.objects.filter(state=JobState.WAITING)
+
+
+def queue_line(*, job: Job) -> QuerySet[Job]:
+    """The waiting jobs of the job's virtual cluster and class, itself one of them, that stand in one order: those that
+    want GPUs, or those that want none, which the scheduler takes after them."""
+    wanting = Exists(TaskRole.objects.filter(job=OuterRef("pk"), gpus__gt=0))
+    there = queue_waiting().filter(vc=job.vc_id, priority=job.priority)
+    return there.filter(wanting if wants_gpus(job=job) else ~wanting)
+
+
+def wants_gpus(*, job: Job) -> bool:
+    """Whether some task of the job wants GPUs. One query."""
+    return TaskRole.objects.filter(job=job.pk, gpus__gt=0).exists()
+
+
+def queue_line_own(*, job: Job) -> QuerySet[Job]:
+    """Of them those of its owner that no lead has given a place."""
+    return queue_line(job=job).filter(user=job.user_id, led=False)
 
 
 def queue_ordered(jobs: QuerySet[Job], *, plan: Plan | None = None) -> list[int]:
@@ -114,7 +133,8 @@ _CLAIMS = Prepared(
 
 
 def queue_places(*, jobs: Sequence[Job]) -> dict[int, int]:
-    """The places, within their virtual clusters, of those of the jobs that wait and have one."""
+    """The places of those of the jobs that wait and have one: within their virtual clusters, among jobs that want the
+    same hardware."""
     waiting = [job.pk for job in jobs if job.state == JobState.WAITING]
     places = queue_read() if waiting else {}
     return {job: place for job in waiting if (place := places.get(job))}

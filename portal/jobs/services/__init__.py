@@ -17,7 +17,7 @@ from portal.jobs.services.idle_policy import (
 from portal.jobs.services.images import images_hold
 from portal.jobs.services.moves import job_hold, jobs_hold
 from portal.jobs.services.moving import job_change_vc
-from portal.jobs.services.order import DEEPEST, Among, Place, job_place, job_place_among
+from portal.jobs.services.order import DEEPEST, Among, Moved, Place, job_movable, job_place, job_place_among
 from portal.jobs.services.orders import desired_build, desired_send, nodes_bump, nodes_hold, orders_together
 from portal.jobs.services.pausing import job_pause, job_resume
 from portal.jobs.services.placing import Leaf, NoPortLeft, Overtaken, Placed
@@ -64,6 +64,7 @@ __all__ = [
     "NoPortLeft",
     "Overtaken",
     "Among",
+    "Moved",
     "DEEPEST",
     "Place",
     "Placed",
@@ -95,6 +96,7 @@ __all__ = [
     "job_hints",
     "job_hold",
     "job_of_others",
+    "job_movable",
     "job_pause",
     "job_place",
     "job_place_among",

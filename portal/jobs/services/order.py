@@ -22,7 +22,7 @@ from portal.common.priorities import priority_name
 from portal.common.wake import scheduler_wake
 from portal.jobs.models import Job
 from portal.jobs.outlook import queue_reorder
-from portal.jobs.selectors.queue import queue_ordered, queue_waiting
+from portal.jobs.selectors.queue import queue_line, queue_line_own, queue_ordered, queue_waiting
 from portal.jobs.services.moves import job_event, jobs_hold
 from portal.jobs.states import JobState
 
@@ -43,7 +43,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A waiting job of one virtual cluster and class. ``queue_ms`` None: it stands by its submission."""
+    """A waiting job of one virtual cluster, class and line. ``queue_ms`` None: it stands by its submission."""
 
     pk: int
     user_id: int
@@ -64,10 +64,23 @@ Change = tuple[int, int | None, bool]
 @dataclass(frozen=True, slots=True)
 class Among:
     """Those among which somebody moves a waiting job, itself one of them: ``ids`` in the order that the scheduler uses.
-    ``lead``: all of its virtual cluster and class, else those of its owner alone."""
+    ``lead``: all of its virtual cluster, class and line (``queue_line``), else those of its owner alone that no lead
+    has given a place."""
 
     ids: list[int]
     lead: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What became of a move: the place, from 1, ``before`` and ``after`` it of the ``count`` jobs among which it was
+    made. ``after`` None: the job goes where it stands by itself, which the next plan says. ``changed``: something was;
+    with the same place, a lead's move keeps it there from now on."""
+
+    before: int
+    after: int | None
+    count: int
+    changed: bool
 
 
 def job_place_among(*, job: Job, actor: User) -> Among:
@@ -83,10 +96,21 @@ def _leads(actor: User, job: Job) -> bool:
     return job_sight(user=actor, action=Action.VC_ORDER).covers(user_id=job.user_id, vc_id=job.vc_id)
 
 
-def job_place(*, job: Job, to: Place, actor: User, now: datetime) -> Job:
+def job_movable(*, job: Job, lead: bool) -> bool:
+    """Whether a move changes anything for the waiting job: another one waits among those that a lead, or else its
+    owner, moves it among, or it was moved and may go back. Two queries at most."""
+    if not lead and job.led:
+        return False
+    if job.queue_ms is not None:
+        return True
+    there = queue_line(job=job) if lead else queue_line_own(job=job)
+    return there.exclude(pk=job.pk).exists()
+
+
+def job_place(*, job: Job, to: Place, actor: User, now: datetime) -> Moved:
     """Move the waiting job, needs user and VC loaded. There already: no change.
 
-    Raises Conflict when it or the other one does not wait (any more) in this virtual cluster and class, or is
+    Raises Conflict when it or the other one does not wait (any more) in this virtual cluster, class and line, or is
     somebody else's to an owner, for a place too far behind, and when those that were seen stand in another order by
     now.
     """
@@ -100,8 +124,10 @@ def job_place(*, job: Job, to: Place, actor: User, now: datetime) -> Job:
         before = [one.pk for one in rows]
         after = _moved(before, job, to) if not to.own else before
         changes = _own(rows, job, lead) if to.own else (_led if lead else _among_own)(rows, job.pk, after)
+        at = None if to.own else after.index(job.pk) + 1
+        moved = Moved(before.index(job.pk) + 1, at, len(rows), bool(changes))
         if not changes:
-            return job
+            return moved
         jobs_hold([change[0] for change in changes])
         still = {"state": JobState.WAITING, "vc": row.vc_id, "priority": row.priority}
         rows_update(Job, ("queue_ms", "led"), changes, only=still)
@@ -110,7 +136,7 @@ def job_place(*, job: Job, to: Place, actor: User, now: datetime) -> Job:
         transaction.on_commit(scheduler_wake)
         transaction.on_commit(lambda: announce("queue", {}))
     job.refresh_from_db(fields=["queue_ms", "led"])
-    return job
+    return moved
 
 
 def _waiting_now(job: Job) -> Job:
@@ -136,16 +162,14 @@ def _check_seen(job: Job, seen: Sequence[int]) -> None:
 
 
 def _rows(job: Job, *, only_own: bool) -> list[Row]:
-    """Those among which it is moved, as they stand: all of its virtual cluster and class, or those of its owner that no
-    lead has moved."""
-    waiting = queue_waiting().filter(vc=job.vc_id, priority=job.priority)
-    if only_own:
-        if job.led:
-            raise Conflict(
-                gettext("A lead has given %(job)s its place; ask a lead of %(vc)s to change it.")
-                % {"job": job.label, "vc": job.vc.name}
-            )
-        waiting = waiting.filter(user=job.user_id, led=False)
+    """Those among which it is moved, as they stand: all of its virtual cluster, class and line, or those of its owner
+    that no lead has moved."""
+    if only_own and job.led:
+        raise Conflict(
+            gettext("A lead has given %(job)s its place; ask a lead of %(vc)s to change it.")
+            % {"job": job.label, "vc": job.vc.name}
+        )
+    waiting = queue_line_own(job=job) if only_own else queue_line(job=job)
     columns = ("pk", "user_id", "submitted_at", "queue_ms", "led")
     found = {
         pk: Row(pk, user, int(at.timestamp() * 1000), queue_ms, led)
@@ -170,7 +194,8 @@ def _moved(ids: Sequence[int], job: Job, to: Place) -> list[int]:
         raise Conflict(
             gettext(
                 "Job %(beside)s does not wait beside %(job)s: a job is moved among those of its "
-                "virtual cluster and class, by its owner among the owner's own that no lead has moved."
+                "virtual cluster and class that want GPUs as it does, or none as it does, by its owner among the "
+                "owner's own that no lead has moved."
             )
             % {"beside": beside, "job": job.label}
         )

@@ -32,13 +32,14 @@ from portal.jobs.selectors import (
     preemptions_shown,
     queue_places,
 )
-from portal.jobs.services import idle_left
+from portal.jobs.services import idle_left, job_movable
 from portal.jobs.states import JobState
 from portal.jobs.views.causes import cause_of
 from portal.jobs.views.charts import charts_shown
 from portal.jobs.views.files import files_shown
 from portal.jobs.views.frame import Frame
 from portal.jobs.views.log import log_section
+from portal.jobs.views.placing import counted_words
 from portal.jobs.views.terminal import terminal_shown
 
 ATTEMPTS_LISTED = 20
@@ -103,9 +104,10 @@ def _frame_context(frame: Frame, shown: Section) -> dict[str, Any]:
         "may_stop": frame.live and frame.may["may_stop"],
         "may_pause": waits and frame.may["may_pause"],
         "may_move": waits and frame.may["may_move"],
-        "may_order": waits and frame.may["may_order"] and (frame.may["leads"] or not job.led),
+        "may_order": waits and frame.may["may_order"] and job_movable(job=job, lead=frame.may["leads"]),
         "cause": cause_of(job),
-        "place": queue_places(jobs=[job]).get(job.pk),
+        "place": (place := queue_places(jobs=[job]).get(job.pk)),
+        "counted": counted_words(job) if place else "",
         "forecast": job_forecast(job=job),
         "attempts": frame.attempts,
         "newest_attempt": frame.attempts[0] if frame.attempts else None,

@@ -18,8 +18,8 @@ from portal.accounts.rights import Action
 from portal.common.errors import Conflict
 from portal.jobs.forms import PlaceForm
 from portal.jobs.models import Job
-from portal.jobs.selectors import job_with_right, queue_labels, queue_moves, queue_places
-from portal.jobs.services import DEEPEST, Among, job_place, job_place_among
+from portal.jobs.selectors import job_with_right, queue_labels, queue_moves, queue_places, wants_gpus
+from portal.jobs.services import DEEPEST, Among, Moved, job_place, job_place_among
 from portal.jobs.views.asked import number_posted, numbers_posted
 
 LATEST_MS = 2**42
@@ -42,13 +42,40 @@ def job_queue_page(request: PageRequest, job_id: int) -> HttpResponse:
         return _page(request, job, among=among, form=form, status=400 if posted else 200)
     try:
         seen = numbers_posted(request, "seen", most=DEEPEST + 1)
-        job_place(job=job, to=form.place(seen), actor=request.user, now=timezone.now())
+        moved = job_place(job=job, to=form.place(seen), actor=request.user, now=timezone.now())
     except Conflict as conflict:
         since = datetime.fromtimestamp(min(number_posted(request, "shown_ms"), LATEST_MS) / 1000, UTC)
         more = {"refused": conflict.detail, "moves": queue_moves(ids=_listed(job, among), since=since)}
         return _page(request, job, among=among, form=form, status=409, **more)
-    messages.success(request, _("%(job)s has another place now.") % {"job": job.label})
+    (messages.success if moved.changed else messages.warning)(request, moved_words(job, moved))
     return redirect("job", job_id=job.pk)
+
+
+def moved_words(job: Job, moved: Moved) -> str:
+    """What became of a move, with the places among the jobs that it was made among."""
+    numbers: dict[str, Any] = {"job": job.label, "before": moved.before, "after": moved.after, "count": moved.count}
+    if not moved.changed and moved.after is None:
+        return _("%(job)s stands at its own place already.") % numbers
+    if not moved.changed:
+        return _("%(job)s stays where it was, at place %(before)d of %(count)d.") % numbers
+    if moved.after is None:
+        return _("%(job)s goes back from place %(before)d of %(count)d to where it stands by itself.") % numbers
+    if moved.after == moved.before:
+        return _("%(job)s stays at place %(before)d of %(count)d, and keeps it now as given by a lead.") % numbers
+    return _("%(job)s went from place %(before)d to %(after)d of the %(count)d jobs that it is moved among.") % numbers
+
+
+def counted_words(job: Job) -> str:
+    """Among which jobs of its virtual cluster the scheduler counts the job's place."""
+    match job.priority < 0, wants_gpus(job=job):
+        case False, True:
+            return _("It is counted among the jobs that want the same GPUs.")
+        case False, False:
+            return _("It is counted among the jobs without GPUs.")
+        case True, True:
+            return _("It is counted among the opportunistic jobs that want the same GPUs.")
+        case _:
+            return _("It is counted among the opportunistic jobs without GPUs.")
 
 
 def _form(request: PageRequest, job: Job, among: Among) -> PlaceForm:
@@ -72,7 +99,9 @@ def _page(
             "lead": among.lead,
             "count": len(among.ids),
             "place": among.ids.index(job.pk) + 1,
+            "wants_gpus": wants_gpus(job=job),
             "place_of_all": queue_places(jobs=[job]).get(job.pk),
+            "counted": counted_words(job),
             "seen": ",".join(map(str, _listed(job, among))),
             "shown_ms": int(timezone.now().timestamp() * 1000),
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -13,7 +13,6 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from portal.accounts.models import User
@@ -27,6 +26,7 @@ from portal.jobs.outlook import plan_read
 from portal.jobs.selectors import Queued, job_with_right, queue_ordered, queue_rows, queue_waiting
 from portal.jobs.services import Place, job_place
 from portal.jobs.views.asked import numbers_posted, whole_number
+from portal.jobs.views.placing import moved_words
 from portal.jobs.views.start_scale import Bar, Scale
 
 QUEUE_PAGE = 50
@@ -35,13 +35,15 @@ QUEUE_PAGE = 50
 @dataclass(slots=True)
 class Line:
     """A row of the page. ``known``: the reader may see which job it is; ``group``: those among which the reader may
-    move it; ``above`` and ``below``: those of them on the page past which a button does; ``bar``: its likely start."""
+    move it; ``above`` and ``below``: those of them on the page past which a button does; ``fronted``: others may stand
+    before it, here or on an earlier page; ``bar``: its likely start."""
 
     queued: Queued
     known: bool
     group: Group | None
     above: int | None = None
     below: int | None = None
+    fronted: bool = False
     bar: Bar | None = None
 
     @property
@@ -50,16 +52,18 @@ class Line:
 
 
 class Group(NamedTuple):
-    """Waiting jobs among which the reader moves: those of a virtual cluster and class, or of ``owner`` alone."""
+    """Waiting jobs among which the reader moves: those of a virtual cluster and class with GPUs or without, or of
+    ``owner`` alone."""
 
     vc: int
     priority: int
+    gpus: bool
     owner: int | None
 
     @property
     def key(self) -> str:
         """As the page names it."""
-        return f"places-{self.vc}-{self.priority}-{self.owner or 'all'}"
+        return f"places-{self.vc}-{self.priority}-{'gpus' if self.gpus else 'none'}-{self.owner or 'all'}"
 
 
 @login_required
@@ -74,7 +78,7 @@ def _shown(request: PageRequest, form: QueueForm) -> dict[str, Any]:
     vc, first = form.chosen.get("vc"), form.chosen.get("first", 0)
     plan = plan_read()
     ids = queue_ordered(queue_waiting().filter(vc__name=vc) if vc else queue_waiting(), plan=plan)
-    lines = _lines(request.user, queue_rows(ids=ids[first : first + QUEUE_PAGE], plan=plan))
+    lines = _lines(request.user, queue_rows(ids=ids[first : first + QUEUE_PAGE], plan=plan), later=first > 0)
     seen: dict[Group, list[int]] = {}
     for line in lines:
         if line.group:
@@ -102,7 +106,8 @@ def _scaled(lines: list[Line]) -> Scale | None:
     return scale
 
 
-def _lines(user: User, rows: list[Queued]) -> list[Line]:
+def _lines(user: User, rows: list[Queued], *, later: bool) -> list[Line]:
+    """``later``: others stand on the pages before."""
     sight, orders, leads = job_sights(user=user, actions=[Action.JOB_READ, Action.JOB_ORDER, Action.VC_ORDER])
     lines = [_line(row, sight, orders, leads) for row in rows]
     last: dict[Group, Line] = {}
@@ -110,6 +115,7 @@ def _lines(user: User, rows: list[Queued]) -> list[Line]:
         if line.group:
             if (upper := last.get(line.group)) is not None:
                 upper.below, line.above = line.job.pk, upper.job.pk
+            line.fronted = later or upper is not None
             last[line.group] = line
     return lines
 
@@ -119,7 +125,8 @@ def _line(row: Queued, sight: JobSight, orders: JobSight, leads: JobSight) -> Li
     whose = {"user_id": job.user_id, "vc_id": job.vc_id}
     own = not leads.covers(**whose)
     moves = orders.covers(**whose) and not (own and job.led)
-    group = Group(job.vc_id, job.priority, job.user_id if own else None) if moves else None
+    gpus = bool(cast(Any, job).gpu_count)
+    group = Group(job.vc_id, job.priority, gpus, job.user_id if own else None) if moves else None
     return Line(row, sight.covers(**whose), group)
 
 
@@ -130,11 +137,11 @@ def job_place_page(request: PageRequest, job_id: int) -> HttpResponse:
     that is there already gets its part anew, with what became of it."""
     job = job_with_right(user=request.user, job_id=job_id, action=Action.JOB_ORDER)
     try:
-        job_place(job=job, to=_asked(request), actor=request.user, now=timezone.now())
+        moved = job_place(job=job, to=_asked(request), actor=request.user, now=timezone.now())
     except Conflict as conflict:
         told, tell = conflict.detail, messages.warning
     else:
-        told, tell = _("%(job)s has another place now.") % {"job": job.label}, messages.success
+        told, tell = moved_words(job, moved), messages.success if moved.changed else messages.warning
     form = QueueForm(request.POST, user=request.user)
     if request.htmx:
         context = {**_shown(request, form), "told": told, "moved": tell is messages.success}

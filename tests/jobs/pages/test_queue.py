@@ -121,7 +121,7 @@ def test_an_owner_moves_among_their_own_with_buttons_that_need_no_script(world: 
     assert page.text.index("alice/first#1") < page.text.index("alice/second#1")
     assert f"before:{first.pk}" in page.attribute("button", "value")
     page = browser.send(f"/jobs/{second.pk}/place", form="/queue", to=f"before:{first.pk}", vc="vision")
-    assert "alice/second#1 has another place now." in page.text
+    assert "alice/second#1 went from place 2 to 1 of the 2 jobs that it is moved among." in page.text
     assert page.text.index("alice/second#1 ", 200) < page.text.rindex("alice/first#1")
     world.cycle()
     page = browser.get("/queue")
@@ -145,14 +145,14 @@ def test_a_lead_who_chose_a_place_in_another_order_than_there_is_now_is_told_so(
     group = f"{first.pk},{second.pk},{third.pk}"
     assert group in lead.get("/queue").attribute("input", "value")
     moved = {"form": "/queue", "to": f"before:{first.pk}", "seen": group}
-    assert "alice/third#1 has another place now." in lead.send(f"/jobs/{third.pk}/place", **moved).text
+    assert "alice/third#1 went from place 3 to 1 of the 3 jobs" in lead.send(f"/jobs/{third.pk}/place", **moved).text
     page = lead.send(f"/jobs/{second.pk}/place", **moved)
     assert "The queue of vision has changed meanwhile; alice/second#1 was not moved." in page.text
     job_stop(job=third, actor=world.user, now=timezone.now())
     gone = {**moved, "seen": f"{third.pk},{first.pk},{second.pk}"}
-    assert "has another place now" in lead.send(f"/jobs/{second.pk}/place", **gone).text, (
-        "what has gone does not matter"
-    )
+    assert (
+        "alice/second#1 went from place 2 to 1 of the 2 jobs" in lead.send(f"/jobs/{second.pk}/place", **gone).text
+    ), "what has gone does not matter"
 
 
 def test_a_row_that_is_moved_in_place_gets_the_part_of_the_page_with_what_became_of_it(
@@ -166,7 +166,7 @@ def test_a_row_that_is_moved_in_place_gets_the_part_of_the_page_with_what_became
     sent = {"csrfmiddlewaretoken": token, "to": f"before:{first.pk}", "vc": "vision"}
     answer = browser.client.post(f"/jobs/{second.pk}/place", sent, headers={"HX-Request": "true"})
     part = answer.content.decode()
-    assert 'is-success" data-told>alice/second#1 has another place now.' in part
+    assert 'is-success" data-told>alice/second#1 went from place 2 to 1 of the 2 jobs' in part
     assert "<html" not in part
     assert part.index("alice/second#1</a>") < part.index("alice/first#1</a>")
     assert 'data-hx-get="/queue?vc=vision"' in part
@@ -191,3 +191,40 @@ def test_a_reservation_and_the_likely_start_are_drawn(waiting: list[Job], browse
         (float(named["x"]), float(named["width"])) for tag, named in page.tags if tag == "rect" and "x" in named
     ]
     assert 0 <= x < x + width <= 100
+
+
+def test_a_place_is_said_to_count_among_jobs_that_want_the_same(world: World, browser: Browser) -> None:
+    world.submit(gpu=8)
+    world.settle()
+    oppo = {"hivedScheduler": {"jobPriorityClass": "oppo"}}
+    first, second, idle = world.submit(name="a"), world.submit(name="b"), world.submit(name="c", extras=oppo)
+    world.cycle()
+    page = browser.get("/queue")
+    assert [line["place"] for line in Api(world.user).get("queue")["results"]] == [1, 2, 1]
+    assert "Jobs without GPUs and opportunistic jobs are counted by themselves" in page.text
+    assert "among the jobs that want the same GPUs" in browser.get(f"/jobs/{second.pk}").text
+    assert "among the opportunistic jobs that want the same GPUs" in browser.get(f"/jobs/{idle.pk}").text
+    assert f"/jobs/{first.pk}" in page.links.values()
+
+
+def test_buttons_are_where_they_change_something_and_who_stays_is_told_to_stay(world: World) -> None:
+    world.submit(gpu=8)
+    world.settle()
+    first, second = world.submit(name="first"), world.submit(name="second")
+    alone = world.submit(name="alone", extras={"hivedScheduler": {"jobPriorityClass": "oppo"}})
+    world.cycle()
+    lead = Browser(cast_of(world.vc, world.user)["lead"])
+    buttons = [named for tag, named in lead.get("/queue").tags if tag == "button" and "formaction" in named]
+    able = [(named["formaction"], named["value"]) for named in buttons if "disabled" not in named]
+    ways = [(first, f"after:{second.pk}"), (second, "front"), (second, f"before:{first.pk}")]
+    assert able == [(f"/jobs/{job.pk}/place", to) for job, to in ways]
+    assert f"/jobs/{alone.pk}/place" not in [named["formaction"] for named in buttons]
+    place = {"form": "/queue", "to": "front"}
+    page = lead.send(f"/jobs/{first.pk}/place", **place)
+    assert "alice/first#1 stays at place 1 of 2, and keeps it now as given by a lead." in page.text
+    page = lead.send(f"/jobs/{first.pk}/place", **place)
+    assert "alice/first#1 stays where it was, at place 1 of 2." in page.text
+    page = lead.send(f"/jobs/{first.pk}/place", form="/queue", to="own")
+    assert "alice/first#1 goes back from place 1 of 2 to where it stands by itself." in page.text
+    page = lead.send(f"/jobs/{first.pk}/place", form="/queue", to="own")
+    assert "alice/first#1 stands at its own place already." in page.text

@@ -55,8 +55,10 @@ def test_the_jobs_page_leads_to_its_place_which_says_where_it_stands(jobs: list[
     address = browser.get(f"/jobs/{jobs[1].pk}").links["Move in the queue"]
     page = browser.get(address)
     assert (address, page.status) == (f"/jobs/{jobs[1].pk}/queue", 200)
-    assert "place 2 of the 3 waiting jobs of its owner in vision in the class Test" in page.text
-    assert "Of all that waits in vision it has place 2." in page.text
+    assert "place 2 of the 3 waiting jobs with GPUs of its owner in vision in the class Test" in page.text
+    counted = "Place 2 in the queue of vision. It is counted among the jobs that want the same GPUs."
+    assert counted in page.text
+    assert counted in browser.get(f"/jobs/{jobs[1].pk}").text
     assert "1. alice/first#1 3. alice/third#1" in page.text
 
 
@@ -79,7 +81,13 @@ def test_it_goes_where_it_was_put(
     address = f"/jobs/{jobs[2].pk}/queue"
     sent = typed | ({"beside": jobs[typed["beside"]].pk} if "beside" in typed else {})
     page = someone.send(address, **sent, **hidden(someone.get(address)))
-    assert "alice/third#1 has another place now." in page.text
+    after = expected.index("third") + 1
+    if after == 3:
+        kept = "stays at place 3 of 3, and keeps it now as given by a lead."
+        stays = kept if who == "lead" else "stays where it was, at place 3 of 3."
+        assert f"alice/third#1 {stays}" in page.text
+    else:
+        assert f"alice/third#1 went from place 3 to {after} of the 3 jobs" in page.text
     assert order(world) == expected
 
 
@@ -125,10 +133,10 @@ def test_who_chose_in_an_order_that_somebody_changed_is_told_the_change_and_keep
     assert page.status == 409
     assert "The queue of vision has changed meanwhile; alice/second#1 was not moved." in page.text
     assert "alice/third#1: Moved to the front of the owner's Test jobs of vision by alice." in page.text
-    assert "It stands at place 3 of the 3 waiting jobs of vision" in page.text
+    assert "It stands at place 3 of the 3 waiting jobs with GPUs of vision" in page.text
     assert chosen(page) == {"to": "number", "beside": "", "number": "1"}
     again = lead.send(address, to="number", number="1", **hidden(page))
-    assert "alice/second#1 has another place now." in again.text
+    assert "alice/second#1 went from place 3 to 1 of the 3 jobs" in again.text
     assert order(world) == ["second", "third", "first"]
 
 
@@ -155,8 +163,37 @@ def test_the_only_one_has_nowhere_to_go(world: World, browser: Browser) -> None:
     world.settle()
     job = world.submit(name="alone")
     page = browser.get(f"/jobs/{job.pk}/queue")
-    assert "It is the only waiting job of its owner in vision in the class Test." in page.text
+    assert (
+        "It is the only waiting job with GPUs of its owner in vision in the class Test that no lead has placed."
+        in page.text
+    )
     assert "Move it" not in page.text
+    assert "Move in the queue" not in browser.get(f"/jobs/{job.pk}").links
+
+
+def test_one_that_a_lead_placed_is_not_among_those_that_its_owner_moves(
+    world: World, jobs: list[Job], browser: Browser, lead: Browser
+) -> None:
+    lead.send(f"/jobs/{jobs[1].pk}/queue", to="front")
+    page = browser.get(f"/jobs/{jobs[0].pk}/queue")
+    assert "place 1 of the 2 waiting jobs with GPUs of its owner in vision in the class Test that no lead" in page.text
+    lead.send(f"/jobs/{jobs[2].pk}/queue", to="front")
+    page = browser.get(f"/jobs/{jobs[0].pk}/queue")
+    assert "It is the only waiting job with GPUs of its owner in vision in the class Test that no lead" in page.text
+    assert "Move in the queue" not in browser.get(f"/jobs/{jobs[0].pk}").links
+    assert "Move in the queue" in lead.get(f"/jobs/{jobs[0].pk}").links
+
+
+def test_jobs_without_gpus_are_moved_among_themselves(world: World, jobs: list[Job]) -> None:
+    bare = world.submit(name="bare", gpu=0)
+    lead = Browser(cast_of(world.vc, world.user)["lead"])
+    assert "Move in the queue" not in lead.get(f"/jobs/{bare.pk}").links
+    page = lead.get(f"/jobs/{bare.pk}/queue")
+    assert "It is the only waiting job without GPUs of vision in the class Test." in page.text
+    assert "Move it" not in page.text
+    page = lead.send(f"/jobs/{bare.pk}/place", form="/queue", to=f"before:{jobs[0].pk}")
+    assert "does not wait beside alice/bare#1" in page.text
+    assert order(world)[:3] == ["first", "second", "third"]
 
 
 def test_more_waiting_jobs_take_no_more_queries(world: World, jobs: list[Job], browser: Browser) -> None:
