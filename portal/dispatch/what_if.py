@@ -15,6 +15,7 @@ from portal.dispatch.snapshot import Loaded, load
 from portal.dispatch.waits import Names
 from portal.jobs.models import Job
 from portal.jobs.outlook import StartRange
+from portal.jobs.problem_words import problem_words
 from portal.jobs.selectors import Forecast, forecast
 from portal.jobs.services import job_check, job_draft
 from scheduling import Code, JobRefused, Preempt, Start, Wait
@@ -48,7 +49,7 @@ def job_what_if(*, user: User, text: str | bytes, now: datetime) -> WhatIf:
     try:
         found = what_if(loaded.snapshot, job, int(now.timestamp() * 1000), run_times(), spent=time_box(SECONDS))
     except JobRefused as refused:
-        raise Invalid(Fault("", one.sentence, "refused") for one in refused.refusals) from refused
+        raise Invalid(Fault("", problem_words(one.sentence), "refused") for one in refused.refusals) from refused
     return _told(found.answer, draft, loaded, _forecast(found.estimate, draft))
 
 

@@ -9,6 +9,22 @@ from django.utils.translation import gettext_noop
 from portal.common.sentences import reworded
 
 _SENTENCES = (
+    # What the scheduler refuses (scheduling/admission.py).
+    gettext_noop("no node has %(sku)s"),
+    gettext_noop("role %(role)s asks for %(asked)s GPUs on one node; a node has %(most)s"),
+    gettext_noop("role %(role)s asks for %(asked)s milli-cores of CPU; a node has %(most)s"),
+    gettext_noop("role %(role)s asks for %(asked)s MB of memory; a node has %(most)s"),
+    gettext_noop("no single node has all that a task of role %(role)s asks for"),
+    gettext_noop("role %(role)s asks for no resources"),
+    gettext_noop("team %(vc)s has no reserved servers %(cell)s"),
+    gettext_noop("an opportunistic job cannot use reserved servers"),
+    gettext_noop("role %(role)s asks for %(sku)s; the reserved servers %(cell)s have %(kind)s"),
+    gettext_noop("role %(role)s asks for %(asked)s GPUs on one node; the reserved servers have %(most)s"),
+    gettext_noop("the job needs %(asked)s %(kind)s at once; team %(vc)s owns %(most)s"),
+    gettext_noop("the job needs %(asked)s %(kind)s at once; the cluster has %(most)s"),
+    gettext_noop("tasks of %(parts)s do not fit the cells of team %(vc)s (%(cells)s)"),
+    gettext_noop("tasks of %(parts)s do not fit the nodes, even when all are idle"),
+    gettext_noop("team %(vc)s owns no GPUs"),
     gettext_noop("must be a path relative to $BERTH_JOB_DIR, or one below the mountPath of a storage, not %(value)s"),
     gettext_noop('must name a job such as "prepare", "prepare#3" or "alice/prepare#3", not %(value)s'),
     gettext_noop('must be "sha256:" and the 64 hexadecimal digits of an uploaded code folder, not %(value)s'),
