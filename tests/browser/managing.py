@@ -77,7 +77,6 @@ class ManagingJourneys:
         members.get_by_role("row").filter(has_text="dave").get_by_role("button", name="Change").click()
         expect(page.get_by_role("region", name="Events")).to_contain_text("dave is lead of research.")
         page.once("dialog", lambda asked: asked.accept())
-        page.once("dialog", lambda asked: asked.accept())
         members.get_by_role("button", name="Remove dave").click()
         expect(members.get_by_label("Role of dave")).to_have_count(0)
         user.stop(held)
