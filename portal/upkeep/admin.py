@@ -14,7 +14,8 @@ from portal.upkeep.tables import tables
 
 SECRET = {"password", "sealed", "secrets_sealed", "spec_sealed", "secret_sealed"}
 """Columns that nobody reads, sealed or not."""
-NOT_SHOWN = {"admin.logentry", "auth.permission", "contenttypes.contenttype"}
+NOT_SHOWN = {"accounts.auditentry", "admin.logentry", "auth.permission", "contenttypes.contenttype"}
+"""The audit log has a page of its own, for auditors too; the others are of Django itself."""
 PAGE = 50
 
 
