@@ -140,7 +140,7 @@ def test_on_its_page_a_quota_that_cannot_be_keeps_what_was_typed(world: World, r
     typed: dict[str, Any] = {f"cells-{row.pk}-": 0 for row in rows}
     typed |= {f"cells-{CellType.objects.get(child=None).pk}-": 5}
     page = Browser(root).send("/virtual-clusters/vision/quota", **typed, apply="on")
-    assert (page.status, "the quotas need 5 A100, 4 are there" in page.text) == (400, True)
+    assert (page.status, "The quotas need 5 A100, 4 are there." in page.text) == (400, True)
     assert "5" in page.attribute("input", "value")
     assert QuotaLine.objects.get().count == 4
 
