@@ -152,6 +152,13 @@ def test_what_stands_between_the_pages_fits_and_can_be_read(
         site.open("/profile")
         page.context.clear_cookies(name="csrftoken")
         page.get_by_role("button", name="Use it").click()
+        expect(page.get_by_role("heading", name="Not sent yet")).to_be_visible()
+        faults += looked_at(page, "not-sent-yet")
+        site.open("/profile")
+        page.get_by_label("Current password").fill("not-it")
+        page.get_by_label("New password").fill("battery-staple-9")
+        page.context.clear_cookies(name="csrftoken")
+        page.get_by_role("button", name="Change the password").click()
         expect(page.get_by_role("heading", name="Not accepted")).to_be_visible()
         faults += looked_at(page, "not-accepted")
 
