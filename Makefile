@@ -45,6 +45,7 @@ examples: $(DONE)/dev ## ask the REST API anew for the examples of its document
 soak: engine $(DONE)/languages frontend/dist/.built ## the tests that take hours
 	@BERTH_TEST_DATABASE=sqlite $(BIN)/python -m pytest -m "database and once and not fuzz and not soak"
 	@BERTH_TEST_EXAMPLES=200 $(BIN)/python -m pytest -m fuzz
+	@BERTH_TEST_EXAMPLES=2000 $(BIN)/python -m pytest tests/scheduling/test_properties.py
 	@$(BIN)/python -m pytest -m soak
 
 lock: $(DONE)/dev ## write the locked requirements anew from the *.in files

@@ -1,5 +1,6 @@
 """What holds in every world: no GPU twice, quotas kept, the same answer for the same state, true reasons."""
 
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +27,12 @@ from tests.scheduling.worlds import (
     with_plenty,
 )
 
-few = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = os.environ.get("BERTH_TEST_EXAMPLES", "")
+few = settings(
+    # The same ones each time, so that a run says what the change under it did; `make soak` looks for others.
+    max_examples=int(EXAMPLES or 60), derandomize=not EXAMPLES, deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)  # fmt: skip
 JOBS = st.lists(jobs(), min_size=1, max_size=12).map(named)
 ENDS = st.lists(st.integers(0, 7), max_size=4)
 
