@@ -27,6 +27,7 @@ from django.utils import timezone
 from portal.accounts.models import User
 from portal.clusters.services import restore_note
 from portal.dispatch.models import CycleLease
+from portal.env import env_secret
 from portal.jobs.models import Job, TaskAttempt
 from portal.upkeep.archive import PIECE, ArchiveReader
 from portal.upkeep.backup import part_folder
@@ -118,17 +119,12 @@ def _refuse_other_keys(archive: ArchiveReader) -> None:
         if not name.startswith("keys/"):
             continue
         variable = given.get(name.removeprefix("keys/"))
-        value = variable and (os.environ.get(variable) or _file_of(f"{variable}_FILE"))
+        value = env_secret(variable) if variable else None
         if value and value.strip() != file.read().decode().strip():
             raise RestoreRefused(
                 f"{variable} is set to another key than the backup's. Unset it, so that the backup's is used, or make "
                 "it the same."
             )
-
-
-def _file_of(variable: str) -> str:
-    path = os.environ.get(variable)
-    return Path(path).read_text(encoding="utf-8") if path else ""
 
 
 def _refuse_what_is_there(*, replace: bool) -> None:
