@@ -19,6 +19,7 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402  Django
 from django.conf import settings  # noqa: E402
 from django.urls import path  # noqa: E402
 
+from portal.accounts.first import started  # noqa: E402
 from portal.accounts.websockets import SignedIn  # noqa: E402
 from portal.common.bodies import BodyLimit  # noqa: E402
 from portal.common.handler import InOneThread  # noqa: E402
@@ -45,4 +46,4 @@ def body_limit(path: str) -> int:
 
 
 http = BodyLimit(InOneThread(), body_limit)
-application = ProtocolTypeRouter({"http": http, "websocket": SignedIn(URLRouter(routes))})
+application = ProtocolTypeRouter({"http": http, "websocket": SignedIn(URLRouter(routes)), "lifespan": started})

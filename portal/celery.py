@@ -20,6 +20,6 @@ from portal.jobs.logs.watch import WatchStep  # noqa: E402
 
 app = Celery("berth")
 app.conf.update(settings.CELERY)
-app.autodiscover_tasks(["portal.clusters", "portal.jobs", "portal.dispatch", "portal.notices"])
+app.autodiscover_tasks(["portal.accounts", "portal.clusters", "portal.jobs", "portal.dispatch", "portal.notices"])
 app.steps["worker"].add(WatchStep)
 app.steps["worker"].add(MeasuresStep)

@@ -6,6 +6,7 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path, register_converter
 
 from portal.accounts import api as accounts
+from portal.accounts.views import back_door_login
 from portal.clusters import api as clusters
 from portal.common.converters import CodeName, Name, Person, SecretName, Server
 from portal.common.document import DocumentView, document_page
@@ -134,6 +135,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("help/<name:name>", help_page, name="help"),
     path("healthz", healthz, name="healthz"),
     path("metrics", dispatch.MetricsView.as_view(), name="metrics"),
+    # The portal's own log-in: it counts the tries, and notes them.
+    path("admin/login/", back_door_login),
     path("admin/", admin.site.urls),
 ]
 

@@ -11,6 +11,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.models import Audited, Scope
+from portal.accounts.resets import MOST_TYPED
 
 _TEXT = {"class": "form-control"}
 _SEARCH = {**_TEXT, "type": "search"}
@@ -45,6 +46,47 @@ class PasswordForm(forms.Form):
     new = forms.CharField(
         label=_("New password"),
         strip=False,
+        widget=forms.PasswordInput({**_TEXT, "autocomplete": "new-password"}),
+    )
+
+
+class ForgottenForm(forms.Form):
+    """Whose password is lost."""
+
+    typed = forms.CharField(
+        label=_("User name or e-mail address"),
+        max_length=MOST_TYPED,
+        widget=forms.TextInput({**_TEXT, "autocomplete": "username", "autofocus": True}),
+    )
+
+
+class NewPasswordForm(forms.Form):
+    """A new password in place of a lost one."""
+
+    new = forms.CharField(
+        label=_("New password"),
+        strip=False,
+        max_length=1000,
+        widget=forms.PasswordInput({**_TEXT, "autocomplete": "new-password", "autofocus": True}),
+    )
+
+
+class FirstForm(forms.Form):
+    """The first administrator."""
+
+    code = forms.CharField(
+        label=_("Code"),
+        max_length=100,
+        help_text=_("It stands at the end of the log of the portal's web process."),
+        widget=forms.TextInput({**_TEXT, "autocomplete": "off", "autofocus": True}),
+    )
+    username = forms.CharField(
+        label=_("User name"), max_length=64, widget=forms.TextInput({**_TEXT, "autocomplete": "username"})
+    )
+    password = forms.CharField(
+        label=_("Password"),
+        strip=False,
+        max_length=1000,
         widget=forms.PasswordInput({**_TEXT, "autocomplete": "new-password"}),
     )
 

@@ -15,6 +15,7 @@ from django.shortcuts import render, resolve_url
 from django.utils.cache import add_never_cache_headers
 
 from portal.accounts.forms import LoginForm
+from portal.accounts.pages import login_words
 
 PREFIX = "kept-"
 _NEVER = ("csrfmiddlewaretoken",)
@@ -40,6 +41,7 @@ class KeptForms:
         kept = [(f"{PREFIX}{name}", value) for name, value in fields_to_keep(request)]
         context = {
             "form": LoginForm(),
+            **login_words(),
             "next": request.get_full_path() if kept else _page_of(request),
             "kept": kept,
             "lost_file": bool(request.FILES),

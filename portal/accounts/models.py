@@ -97,6 +97,20 @@ class Token(models.Model):
         return hashlib.sha256(secret.encode()).hexdigest()
 
 
+class FirstCode(models.Model):
+    """A code that makes the first administrator. Each web process that finds none has one of its own, of which only the
+    hash is kept."""
+
+    digest = models.CharField(max_length=64, unique=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"made at {self.created_at}"
+
+
 class SshKey(models.Model):
     """A public SSH key. ``public`` is its line without the comment, ``fingerprint`` as OpenSSH shows it."""
 
@@ -121,6 +135,7 @@ class Audited(models.TextChoices):
     SIGN_IN = "sign_in", _("Signed in")
     SIGN_IN_REFUSED = "sign_in.refused", _("Could not sign in")
     PASSWORD = "user.password", _("Changed a password")  # noqa: S105  # no password
+    PASSWORD_LINK = "user.password_link", _("Made a link for a new password")  # noqa: S105
     USER_CREATE = "user.create", _("Made an account")
     USER_CHANGE = "user.change", _("Changed an account")
     USER_REMOVE = "user.remove", _("Removed an account")

@@ -1,10 +1,12 @@
-"""The type of a page view's request."""
+"""What pages of accounts share: the type of their requests, and what the log-in page says."""
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.http import HttpRequest
 from django_htmx.middleware import HtmxDetails
 
+from portal.accounts.first import first_needed
 from portal.accounts.models import User
 
 
@@ -13,3 +15,8 @@ class PageRequest(HttpRequest):
 
     user: User
     htmx: HtmxDetails
+
+
+def login_words() -> dict[str, object]:
+    """By what ways one may log in here."""
+    return {"passwords": settings.PASSWORDS, "nobody_administers": first_needed()}

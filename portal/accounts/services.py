@@ -39,6 +39,13 @@ class WrongPassword(Denied):
         super().__init__(gettext("User name or password is wrong."))
 
 
+class PasswordsOff(Denied):
+    """The settings let nobody log in by password."""
+
+    def __init__(self) -> None:
+        super().__init__(gettext("Nobody logs in by password here (BERTH_PASSWORDS)."))
+
+
 @dataclass(frozen=True, slots=True)
 class NewToken:
     """A token at its making: the only moment at which its ``secret`` is known."""
@@ -50,8 +57,11 @@ class NewToken:
 def sign_in(*, username: str, password: str, address: str, now: datetime) -> User:
     """The account with this password.
 
-    Counts tries per address and per user name; a success clears both counts. Raises WrongPassword, RateLimited.
+    Counts tries per address and per user name; a success clears both counts. Raises WrongPassword, RateLimited,
+    PasswordsOff.
     """
+    if not settings.PASSWORDS:
+        raise PasswordsOff
     keys = (f"address:{address}", f"user:{username.lower()}")
     for key in keys:
         SIGN_INS.take(key, now=now)

@@ -6,6 +6,9 @@ from portal.accounts import views
 
 urlpatterns = [
     path("login", views.login_page, name="login"),
+    path("first", views.first, name="first"),
+    path("password/forgotten", views.password_forgotten, name="password-forgotten"),
+    path("password/new/<str:uid>/<str:token>", views.password_new, name="password-new"),
     path("logout", views.logout_page, name="logout"),
     path("language", views.language, name="language"),
     path("profile", views.profile, name="profile"),

@@ -56,6 +56,12 @@ def test_nobody_else_comes_in(world: World) -> None:
         assert (answer.status_code, "/login" in answer.headers["Location"]) == (302, True)
 
 
+def test_it_has_no_log_in_of_its_own(world: World) -> None:
+    answer = Client().get("/admin/", follow=True)
+    assert answer.redirect_chain[-1] == ("/login?next=/admin/", 302)
+    assert client_of(world.user).get("/admin/", follow=True).status_code == 404
+
+
 def test_no_column_that_holds_a_secret_is_shown(rf: object) -> None:
     for model in tables():
         if (shown := admin.site._registry.get(model)) is not None:

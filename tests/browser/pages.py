@@ -69,6 +69,9 @@ ADMINISTRATION = {
 }
 IN_OTHER_TESTS = {
     "login": "by who is not signed in",
+    "first": "by who is not signed in",
+    "password-forgotten": "by who is not signed in",
+    "password-new": "by who is not signed in",
     "vc-quota": "with what a change would do",
     "api-docs": "with what was tried there",
     "job-queue": "in the journey of a lead",

@@ -212,7 +212,7 @@ class Stack:
         """Rows straight from the stack's database: what holds there, whoever answers or does not."""
         if self.database_url.startswith("sqlite"):
             path = urlsplit(self.database_url).path[1:]
-            with contextlib.closing(sqlite3.connect(path, timeout=20)) as connection:
+            with contextlib.closing(sqlite3.connect(path, timeout=20, isolation_level=None)) as connection:
                 return connection.execute(query.replace("%s", "?"), values).fetchall()
         with psycopg.connect(self.database_url, autocommit=True) as connection:
             return connection.execute(query.encode(), values).fetchall()

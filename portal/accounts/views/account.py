@@ -6,6 +6,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import login, logout, update_session_auth_hash
 from django.contrib.auth.decorators import login_required
+from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import ValidationError
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
@@ -20,10 +21,10 @@ from django.views.decorators.http import require_http_methods, require_POST
 from portal.accounts.forms import LanguageForm, LoginForm, PasswordForm, TokenForm
 from portal.accounts.kept import PREFIX, fields_kept
 from portal.accounts.models import Scope
-from portal.accounts.pages import PageRequest
+from portal.accounts.pages import PageRequest, login_words
 from portal.accounts.selectors import token_get, tokens_of
-from portal.accounts.services import language_set, sign_in, token_create, token_revoke, user_set_password
-from portal.common.errors import Refused
+from portal.accounts.services import PasswordsOff, language_set, sign_in, token_create, token_revoke, user_set_password
+from portal.common.errors import NotFound, Refused
 from portal.common.languages import language_keep
 
 
@@ -48,6 +49,7 @@ def login_page(request: PageRequest) -> HttpResponse:
             return _go_on(request, target)
     kept = [(f"{PREFIX}{name}", value) for name, value in fields_kept(request.POST)]
     context = {"form": form, "next": request.POST.get("next") or request.GET.get("next", ""), "kept": kept}
+    context |= login_words()
     return render(request, "accounts/login.html", context, status=status)
 
 
@@ -65,6 +67,13 @@ def _safe_target(request: PageRequest) -> str:
     target = request.POST.get("next") or request.GET.get("next") or ""
     safe = url_has_allowed_host_and_scheme(target, {request.get_host()}, require_https=request.is_secure())
     return target if safe else settings.LOGIN_REDIRECT_URL
+
+
+def back_door_login(request: PageRequest) -> HttpResponse:
+    """Django's own administration has no log-in of its own: here tries are counted and noted."""
+    if request.user.is_authenticated:
+        raise NotFound("page")
+    return redirect_to_login(_safe_target(request), settings.LOGIN_URL)
 
 
 @require_POST
@@ -97,6 +106,8 @@ def profile(request: PageRequest) -> HttpResponse:
 @login_required
 @require_POST
 def password_change(request: PageRequest) -> HttpResponse:
+    if not settings.PASSWORDS:
+        raise PasswordsOff
     form = PasswordForm(request.POST)
     if form.is_valid():
         if not request.user.check_password(form.cleaned_data["old"]):

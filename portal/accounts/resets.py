@@ -1,0 +1,106 @@
+"""A new password for somebody who has lost theirs: by a link that holds for one change and for a day."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.conf import settings
+from django.contrib.auth.tokens import default_token_generator
+from django.core.mail import EmailMessage, get_connection
+from django.db.models import Q
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils import translation
+from django.utils.encoding import force_bytes
+from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
+from django.utils.translation import gettext, gettext_noop
+
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited, User
+from portal.accounts.services import PasswordsOff, user_set_password
+from portal.common.errors import Conflict, Refused, Unavailable
+from portal.common.throttles import Rate, RateLimit
+from portal.common.wake import task_send
+
+MAIL_TASK = "control.password_mail"
+ASKED = RateLimit("password-mail", Rate(*settings.LOGIN_RATE))
+MOST_MAILS = 5
+"""Accounts of one address that are written to at once."""
+MOST_TYPED = 254
+"""Characters of the longest e-mail address."""
+
+
+class LinkOver(Refused):
+    """The link was used, is too old, or was never one."""
+
+    status = 410
+    title = gettext_noop("Not valid any more")
+
+    def __init__(self) -> None:
+        super().__init__(gettext("This link holds no more: it was used, or it is older than a day. Ask for a new one."))
+
+
+def reset_link_make(*, user: User, now: datetime, actor: str) -> str:
+    """The address at which the account gets a new password, once. Raises Conflict for one that is
+    disabled, PasswordsOff."""
+    if not user.is_active:
+        raise Conflict(gettext("The account %(name)s is disabled.") % {"name": user.username})
+    if not settings.PASSWORDS:
+        raise PasswordsOff
+    audit_write(Audited.PASSWORD_LINK, actor=actor, target=user.username, now=now)
+    uid = urlsafe_base64_encode(force_bytes(user.pk))
+    token = default_token_generator.make_token(user)
+    return f"{settings.URL}{reverse('password-new', kwargs={'uid': uid, 'token': token})}"
+
+
+def reset_user(*, uid: str, token: str) -> User:
+    """Whose link it is. Raises LinkOver."""
+    try:
+        key = int(urlsafe_base64_decode(uid))
+    except ValueError:
+        raise LinkOver from None
+    user = User.objects.filter(pk=key, is_active=True).first() if key < 2**63 else None
+    if user is None or not settings.PASSWORDS or not default_token_generator.check_token(user, token):
+        raise LinkOver
+    return user
+
+
+def reset_password(*, uid: str, token: str, password: str) -> User:
+    """Set the password whose link it is; the link is over by that. Raises LinkOver, django's ValidationError."""
+    user = reset_user(uid=uid, token=token)
+    user_set_password(user=user, password=password)
+    return user
+
+
+def reset_ask(*, typed: str, address: str, now: datetime) -> None:
+    """Have a link sent to whoever has this name or e-mail address. A worker looks for them: neither the answer nor the
+    time it takes says whether there is somebody. Raises RateLimited; Unavailable while the broker is away."""
+    for key in (f"address:{address}", f"typed:{typed.lower()}"):
+        ASKED.take(key, now=now)
+    if not task_send(MAIL_TASK, typed, queue="control", expires=600):
+        raise Unavailable(gettext("No e-mail can be sent at the moment. Try again in some minutes."))
+
+
+def reset_mails_send(*, typed: str, now: datetime) -> int:
+    """Write to the accounts with this name or e-mail address that log in by password; how many. Raises SMTPException
+    and OSError where the mail server does not take it."""
+    found = User.objects.filter(Q(username=typed) | Q(email__iexact=typed), is_active=True).exclude(email="")
+    users = [user for user in found.order_by("pk")[:MOST_MAILS] if user.has_usable_password()]
+    if users and settings.PASSWORDS:
+        with get_connection(fail_silently=False) as connection:
+            connection.send_messages([_letter(user, now) for user in users])
+    return len(users)
+
+
+def _letter(user: User, now: datetime) -> EmailMessage:
+    link = reset_link_make(user=user, now=now, actor="")
+    with translation.override(user.language or settings.LANGUAGE_CODE):
+        context = {"user": user, "cluster_name": settings.CLUSTER_NAME, "link": link}
+        return EmailMessage(
+            subject=gettext("[%(cluster)s] A new password for %(name)s")
+            % {"cluster": settings.CLUSTER_NAME, "name": user.username},
+            body=render_to_string("accounts/reset_mail.txt", context),
+            from_email=settings.EMAIL_FROM,
+            to=[user.email],
+            headers={"Auto-Submitted": "auto-generated"},
+        )
