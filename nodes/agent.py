@@ -8,6 +8,7 @@ from nodes.cgroups import machine_raises_limits
 from nodes.clock import Clock
 from nodes.code import CodeStore
 from nodes.gpus import GpuBackend, backend_from
+from nodes.gpus.foreign import ForeignWatch
 from nodes.inventory import InventoryReader
 from nodes.journal import Journal, boot_next
 from nodes.logs import LogPipeline
@@ -45,7 +46,12 @@ class Agent:
             rack=options.rack,
         )
         self._sampler = Sampler(
-            runtime=self._runtime, gpus=self._gpus, inventory=inventory, clock=clock, every_s=options.report_every_s
+            runtime=self._runtime,
+            gpus=self._gpus,
+            inventory=inventory,
+            clock=clock,
+            every_s=options.report_every_s,
+            foreign=ForeignWatch(options.foreign_after_s),
         )
         self._supervisor = Supervisor(
             cluster=options.cluster,

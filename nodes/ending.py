@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 
 from nodes.journal import Stopping
 from nodes.protocol import Cause, Exit
@@ -30,6 +31,16 @@ def exit_of(found: Found, stopping: Stopping | None) -> Exit:
     if number is not None:
         return Exit(cause=Cause.SIGNALLED, code=code, signal=number, message=f"killed by {_SIGNALS[number]}")
     return Exit(cause=Cause.EXITED, code=code, message=_sentence(code), oom_seen=ending.oom)
+
+
+def blames_nobody(exit: Exit) -> bool:
+    """Whether a program failed by itself: a GPU that failed under it may be why."""
+    return exit.cause is Cause.SIGNALLED or (exit.cause is Cause.EXITED and exit.code != 0)
+
+
+def exit_of_fault(exit: Exit, fault: str) -> Exit:
+    """The exit of a program whose GPU turned sick while it ran: the node's fault, not the job's."""
+    return replace(exit, cause=Cause.DEVICE_FAULT, message=f"{fault}; {exit.message}")
 
 
 def exit_stopped_before_start(stopping: Stopping) -> Exit:

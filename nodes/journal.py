@@ -49,6 +49,7 @@ class Record:
     digest: str | None = None
     isolation: str = ""
     gpus: tuple[str, ...] = ()
+    gpu_faults: tuple[str, ...] = ()  # what was wrong with them when it started
     lease: str | None = None
     lease_root: str | None = None
     checkpoint: str | None = None

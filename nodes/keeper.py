@@ -13,7 +13,7 @@ from signal import SIGKILL, SIGTERM
 import structlog
 
 from nodes.code import CodeAway
-from nodes.ending import exit_of, exit_stopped_before_start, exit_unkillable
+from nodes.ending import blames_nobody, exit_of, exit_of_fault, exit_stopped_before_start, exit_unkillable
 from nodes.journal import Record, Stopping
 from nodes.lease import LeaseWatch, lease_watch
 from nodes.notice import notice_text
@@ -208,7 +208,14 @@ class Keeper:
             record = record.forward(ContainerState.RUNNING)
         self._save(_checkpoint_seen(record))
         if found.status is Status.ENDED and record.exit is None and self._log_is_read():
-            self._end(exit_of(found, record.stopping), found.ended_ms)
+            self._end(self._exit(found, record), found.ended_ms)
+
+    def _exit(self, found: Found, record: Record) -> Exit:
+        """How it ended; a program that failed on a GPU that turned sick meanwhile is not to blame."""
+        exit = exit_of(found, record.stopping)
+        faults = self._world.gpu_faults(record.gpus) if blames_nobody(exit) else ()
+        news = [fault for fault in faults if fault not in record.gpu_faults]
+        return exit_of_fault(exit, news[0]) if news else exit
 
     def _log_is_read(self) -> bool:
         """Whether an end may be told: the last lines go before it, unless they are too long in coming."""
@@ -342,6 +349,7 @@ class Keeper:
         if other is not None:
             raise Failed(Cause.DEVICE_FAULT, f"a GPU of this task is still held by {other}")
         mounts_prepare(spec)
+        self._save(replace(self._record, gpu_faults=self._world.gpu_faults(spec.gpus)))
         self._move(ContainerState.STARTING)
         self._observe(self._world.runtime.start(spec))
         self._look_after_ssh()

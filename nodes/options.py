@@ -119,6 +119,7 @@ class Options:
     home_dir: Path = _option(Path, "/var/tmp/berth-homes", "home folders of tasks of the process runtime")
     lease_still_s: float = _option(_seconds, "60", "seconds a job folder's lease must stand still")
     report_every_s: float = _option(_seconds, "5", "seconds between two reports when nothing changes")
+    foreign_after_s: float = _option(_seconds, "30", "seconds after which a foreign process on a GPU is told")
     log_spool_gb: int = _option(_gigabytes, "20", "GB that logs not archived yet may take here, all together")
     code_cache_gb: int = _option(_gigabytes, "2", "GB of jobs' code that stay here for the next task")
     shells: int = _option(_count, "16", "shells in tasks that may be open here at once; 0: none")

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import replace
 
 import psutil
 import structlog
 
 from nodes.clock import Clock
 from nodes.gpus.base import GpuBackend
+from nodes.gpus.foreign import ForeignWatch
 from nodes.inventory import InventoryReader
 from nodes.protocol import Inventory, Sample
 from nodes.runtimes.base import Runtime, RuntimeAway, Usage
@@ -22,10 +24,17 @@ class Sampler:
     """``latest`` is the newest reading, or None before the first; ``inventory`` is at most one reading old."""
 
     def __init__(
-        self, *, runtime: Runtime, gpus: GpuBackend, inventory: InventoryReader, clock: Clock, every_s: float
+        self,
+        *,
+        runtime: Runtime,
+        gpus: GpuBackend,
+        inventory: InventoryReader,
+        clock: Clock,
+        every_s: float,
+        foreign: ForeignWatch,
     ) -> None:
         self._runtime, self._gpus, self._clock, self._every_s = runtime, gpus, clock, every_s
-        self._inventory = inventory
+        self._inventory, self._foreign = inventory, foreign
         self._usage: tuple[float, dict[str, Usage]] | None = None
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
@@ -54,10 +63,17 @@ class Sampler:
         while not self._closed.is_set():
             try:
                 self.latest = self.read()
-                self.inventory = self._inventory.read()
+                self.inventory = self._look()
             except Exception:
                 log.exception("sample failed")
             self._closed.wait(self._every_s)
+
+    def _look(self) -> Inventory:
+        """The inventory, with the GPUs that others use."""
+        found = self._inventory.read()
+        if self.latest is not None:
+            self._foreign.note(self.latest.gpus, self._clock.monotonic())
+        return replace(found, gpus=self._foreign.mark(found.gpus))
 
     def _read_usage(self) -> dict[str, Usage]:
         try:

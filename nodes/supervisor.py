@@ -96,6 +96,7 @@ class Supervisor:
             shells=shells,
             spec=self._specs.get,
             unseal=key.unseal,
+            gpu_faults=self._gpu_faults,
             conflict=self._conflict,
             gpu_busy=self._gpu_busy,
             changed=changed,
@@ -235,6 +236,13 @@ class Supervisor:
             others = [k for k in self._keepers.values() if k.record.attempt != attempt]
         live = (k for k in others if reached(k.record.state, ContainerState.STARTING))
         return next((k.record.attempt for k in live if set(k.holds()) & set(gpus)), None)
+
+    def _gpu_faults(self, gpus: tuple[str, ...]) -> tuple[str, ...]:
+        if not gpus:
+            return ()
+        return tuple(
+            f"GPU {one.index}: {one.fault}" for one in self._gpus.inventory() if one.fault and one.uuid in gpus
+        )
 
     def _gpu_busy(self, attempt: str, gpus: tuple[str, ...]) -> bool:
         return any(self._runtime.owner(pid) == attempt for uuid in gpus for pid in self._gpus.holders(uuid))

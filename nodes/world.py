@@ -16,10 +16,10 @@ from nodes.runtimes.base import Runtime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """``spec`` gives a spec by its hash; ``conflict`` names the live attempt that holds one of the GPUs; ``gpu_busy``
-    says whether a process of the attempt still has one open; ``unseal`` opens what was sealed to this node;
-    ``shells``: whether this node allows any; ``changed`` tells the reporter, with True when the portal waits for it;
-    ``gone`` forgets a removed attempt."""
+    """``spec`` gives a spec by its hash; ``gpu_faults`` tells what is wrong with these GPUs now; ``conflict`` names
+    the live attempt that holds one of them; ``gpu_busy`` says whether a process of the attempt still has one open;
+    ``unseal`` opens what was sealed to this node; ``shells``: whether this node allows any; ``changed`` tells the
+    reporter, with True when the portal waits for it; ``gone`` forgets a removed attempt."""
 
     runtime: Runtime
     logs: LogPipeline
@@ -31,6 +31,7 @@ class World:
     shells: bool
     spec: Callable[[str], ContainerSpec | None]
     unseal: Callable[[str], bytes]
+    gpu_faults: Callable[[tuple[str, ...]], tuple[str, ...]]
     conflict: Callable[[str, tuple[str, ...]], str | None]
     gpu_busy: Callable[[str, tuple[str, ...]], bool]
     changed: Callable[[bool], None]

@@ -193,6 +193,9 @@ CELERY = {
 
 # ---------------------------------------------------------------- scheduling and nodes
 NODE_LOST_AFTER_S = env_int("BERTH_NODE_LOST_AFTER", 60, least=15)
+NODE_OUT_USERS = env_int("BERTH_NODE_OUT_USERS", 3)
+NODE_OUT_WINDOW_S = env_int("BERTH_NODE_OUT_WINDOW", 1800, least=60)
+NODE_TRIAL_AFTER_S = env_int("BERTH_NODE_TRIAL_AFTER", 1800, least=10)
 GANG_PREPARE_TIMEOUT_S = env_int("BERTH_GANG_PREPARE_TIMEOUT", 1800, least=10)
 METRICS_PORT = env_int("BERTH_METRICS_PORT", 0)
 METRICS_BIND = env_str("BERTH_METRICS_BIND", "127.0.0.1")

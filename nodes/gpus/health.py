@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 USER_XIDS = frozenset({13, 31, 43, 45, 68, 109})
 """Xid errors that a program causes, not the hardware (the list of NVIDIA's Kubernetes device plugin)."""
@@ -21,6 +22,13 @@ RECOVERY = {
 LOST = "the GPU is lost: it no longer answers the driver"
 
 
+class Xid(NamedTuple):
+    """A hardware error by NVIDIA's number, and the how-manieth it is of its GPU since the agent started."""
+
+    number: int
+    times: int = 1
+
+
 @dataclass(frozen=True, slots=True)
 class Signs:
     """What the driver tells of one GPU's health; None where it does not tell.
@@ -33,7 +41,7 @@ class Signs:
     remap_pending: bool | None = None
     remap_failed: bool | None = None
     uncorrected: int | None = None
-    xid: int | None = None
+    xid: Xid | None = None
 
 
 def fault_of(signs: Signs) -> str:
@@ -45,7 +53,8 @@ def fault_of(signs: Signs) -> str:
     if signs.remap_pending:
         return "a memory row waits to be remapped: this GPU needs a reset"
     if signs.xid is not None:
-        return f"hardware error Xid {signs.xid}"
+        again = f" ({signs.xid.times} in all)" if signs.xid.times > 1 else ""
+        return f"hardware error Xid {signs.xid.number}{again}"
     if signs.uncorrected:
         return f"{signs.uncorrected} uncorrectable memory errors since the driver was loaded"
     return ""

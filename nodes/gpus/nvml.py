@@ -14,7 +14,7 @@ import structlog
 
 from nodes.gpus.base import GpusUnavailable, PidOwner
 from nodes.gpus.groups import groups_of
-from nodes.gpus.health import LOST, Signs, fault_of
+from nodes.gpus.health import LOST, Signs, Xid, fault_of
 from nodes.gpus.xids import XidWatch
 from nodes.protocol import GpuInfo, GpuProcess, GpuSample
 
@@ -166,7 +166,7 @@ def _ask(call: Callable[..., Any], *arguments: Any) -> Any:
         return None
 
 
-def _signs(handle: Any, xid: int | None) -> Signs:
+def _signs(handle: Any, xid: Xid | None) -> Signs:
     rows = _ask(pynvml.nvmlDeviceGetRemappedRows, handle)
     return Signs(
         recovery=_field(handle, pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION),

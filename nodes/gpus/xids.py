@@ -9,7 +9,7 @@ from typing import Any
 import pynvml
 import structlog
 
-from nodes.gpus.health import USER_XIDS
+from nodes.gpus.health import USER_XIDS, Xid
 
 WAIT_MS = 250
 
@@ -23,7 +23,7 @@ class XidWatch:
     """
 
     def __init__(self, handles: Iterable[Any]) -> None:
-        self._newest: dict[str, int] = {}
+        self._newest: dict[str, Xid] = {}
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         try:
@@ -36,7 +36,7 @@ class XidWatch:
         self._thread = threading.Thread(target=self._run, args=(events,), name="gpu-xids", daemon=True)
         self._thread.start()
 
-    def newest(self, uuid: str) -> int | None:
+    def newest(self, uuid: str) -> Xid | None:
         """The newest hardware Xid since the start, None: none."""
         return self._newest.get(uuid)
 
@@ -62,4 +62,5 @@ class XidWatch:
         uuid = pynvml.nvmlDeviceGetUUID(handle)
         logger.warning("gpu_xid", gpu=uuid, xid=xid, by_user=xid in USER_XIDS)
         if xid not in USER_XIDS:
-            self._newest[uuid] = xid
+            before = self._newest.get(uuid)
+            self._newest[uuid] = Xid(xid, before.times + 1 if before else 1)

@@ -56,6 +56,7 @@ from nodes.protocol.messages import (
 from nodes.protocol.names import (
     CELERY_DEFAULTS,
     DESIRED_TASK,
+    FOREIGN_PROCESS,
     LABEL,
     REPORT_TASK,
     REPORTS_QUEUE,
@@ -105,6 +106,7 @@ __all__ = [
     "CELERY_DEFAULTS",
     "CHUNK",
     "DESIRED_TASK",
+    "FOREIGN_PROCESS",
     "LABEL",
     "MARK",
     "NODE_FAULTS",

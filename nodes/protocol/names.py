@@ -11,6 +11,10 @@ WAKE_CHANNEL = "berth:logs"
 """Redis pub/sub channel of log hints, ``<task attempt id> <end offset>``; a hint may be lost, never trusted."""
 
 
+FOREIGN_PROCESS = "a process that no job started uses it: "
+"""How a node begins to say so of a GPU: no fault of the hardware, and over when the process is."""
+
+
 def node_queue(node: str) -> str:
     """The Celery queue that only the agent of ``node`` consumes."""
     return f"node.{node}"

@@ -158,6 +158,7 @@ class Audited(models.TextChoices):
     NODE_ADD = "node.add", _("Registered a node")
     NODE_KEY = "node.key", _("Made a new key for a node")
     NODE_INTENT = "node.intent", _("Opened, cordoned or drained a node")
+    NODE_PUT_BACK = "node.put_back", _("Put a node, or GPUs of it, back after a fault")
     NODE_REMOVE = "node.remove", _("Removed a node")
     NODE_CONTAINER = "node.container", _("Stopped an unknown container")
     NODE_TOPOLOGY = "node.topology", _("Accepted a node's topology")

@@ -12,6 +12,7 @@ urlpatterns = [
     path("cluster/nodes/<name:name>", views.node, name="node"),
     path("cluster/nodes/<name:name>/join", views.node_join, name="node-join"),
     path("cluster/nodes/<name:name>/intent", views.node_intent, name="node-intent"),
+    path("cluster/nodes/<name:name>/put-back", views.node_back, name="node-put-back"),
     path("cluster/nodes/<name:name>/topology", views.node_topology, name="node-topology"),
     path("virtual-clusters", views.vcs, name="vcs"),
     path("new-virtual-cluster", views.vc_new, name="vc-new"),

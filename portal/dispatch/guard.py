@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from django.db import IntegrityError, OperationalError, transaction
 from django.db.models import F, Q
 
-from portal.clusters.models import Node
-from portal.clusters.states import NodeHealth, NodeIntent
+from portal.clusters.models import Node, takes_tasks
 from portal.common.failpoint import failpoint
 from portal.jobs.services import NoPortLeft, Overtaken, jobs_hold, nodes_hold
 
@@ -70,6 +69,6 @@ class Guard:
         as_read = (Q(placement_version=version, pk__in=ids) for version, ids in by_version.items())
         rows = Node.objects.filter(Q(*as_read, _connector=Q.OR))
         if well:
-            rows = rows.filter(intent=NodeIntent.OPEN, health=NodeHealth.HEALTHY)
+            rows = rows.filter(takes_tasks())
         if rows.update(placement_version=F("placement_version") + 1) != len(names):
             raise Overtaken

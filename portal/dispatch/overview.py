@@ -64,6 +64,11 @@ GROUPS: tuple[tuple[Any, tuple[_Row, ...]], ...] = (
         (
             ("BERTH_NODE_LOST_AFTER", _("seconds without a report after which a server is given up"),
              _set("NODE_LOST_AFTER_S")),
+            ("BERTH_NODE_OUT_USERS", _("after failed starts of so many users a server takes nothing new"),
+             _set("NODE_OUT_USERS")),
+            ("BERTH_NODE_OUT_WINDOW", _("seconds within which these failures count"), _set("NODE_OUT_WINDOW_S")),
+            ("BERTH_NODE_TRIAL_AFTER", _("seconds after which such a server is tried again, longer each time"),
+             _set("NODE_TRIAL_AFTER_S")),
             ("BERTH_GRACE_PERIOD", _("seconds between the signal to end and the end, where a job says nothing"),
              _set("DEFAULT_GRACE_S")),
             ("BERTH_GRACE_PERIOD_MAX", _("the longest that a job may ask for"), _set("MAX_GRACE_S")),

@@ -55,6 +55,7 @@ def build() -> Scene:
     ScriptedNode("gpu02", gpus=1).report()
     told = {STRANGER: {"gpus": [], "seen_at": world.now.isoformat()}}
     Node.objects.filter(name="gpu01").update(strangers=told)
+    Node.objects.filter(name="gpu02").update(trials=1, out_cause="device_fault")
     later = world.now + timedelta(days=1)
     change = quota_change_create(
         lines=quota_lines(), starts_at=later, ends_at=None, reason="", actor="root", now=world.now

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import shutil
-import time
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import pytest
 from django.utils import timezone
 
-from nodes.protocol import GpuProcess, GpuSample, Sample
+from nodes.protocol import FOREIGN_PROCESS, ContainerReport, ContainerState
 from portal.accounts.models import ClusterRole
 from portal.clusters.doomed import DoomedCells, doomed_keep
 from portal.clusters.models import Gpu, Node, ReportsLane, VirtualCluster
 from portal.clusters.services import member_set, storage_create, vc_create
 from portal.dispatch.models import CycleLease
-from portal.dispatch.reports import report_take
 from portal.jobs.models import TaskAttempt
 from tests.support.cast import Api, person
 from tests.support.world import World
@@ -99,6 +98,8 @@ def test_a_faulty_gpu_is_told_since_it_was_with_whose_job_holds_it(world: World,
     assert row["since"] is not None
     node.inventory = replace(node.inventory, gpus=(info,))
     node.report()
+    assert list(alerts(admin)) == ["gpu_faulty gpu01/0"]
+    admin.call("POST", "nodes/gpu01/put-back", {"reason": "replaced"})
     assert alerts(admin) == {}
     Gpu.objects.filter(node__name="gpu01").update(present=False)
     assert list(alerts(admin)) == ["gpu_gone gpu01/0"]
@@ -140,13 +141,21 @@ def test_a_container_that_outlives_sigkill_is_told_until_it_is_gone(world: World
 
 
 def test_processes_that_no_job_started_are_told(world: World, admin: Api) -> None:
-    foreign, own = GpuProcess(pid=4711, memory_mb=100, attempt=None), GpuProcess(pid=1, memory_mb=1, attempt="x")
-    for node, processes in (("gpu01", (own, foreign)), ("gpu02", (own,))):
-        reading = GpuSample(uuid=f"GPU-{node}-0", processes=processes)
-        sample = Sample(at_ms=int(time.time() * 1000), gpus=(reading,))
-        report_take(text=world.nodes[node].report_text(sample=sample), now=timezone.now())
+    node = world.nodes["gpu01"]
+    first = replace(node.inventory.gpus[0], healthy=False, fault=f"{FOREIGN_PROCESS}4711 (python3)")
+    node.inventory = replace(node.inventory, gpus=(first, *node.inventory.gpus[1:]))
+    node.report()
     (row,) = alerts(admin).values()
-    assert (row["code"], row["name"], "4711" in row["message"]) == ("gpu_foreign_process", "gpu01", True)
+    assert (row["code"], row["name"], "4711" in row["message"]) == ("gpu_foreign_process", "gpu01/0", True)
+
+
+def test_a_container_that_the_portal_does_not_know_is_told_also_without_gpus(world: World, admin: Api) -> None:
+    node = world.nodes["gpu02"]
+    unknown = ContainerReport(attempt=str(uuid4()), state=ContainerState.RUNNING, spec_hash="x", generation=1)
+    node.containers[unknown.attempt] = unknown
+    node.report()
+    (row,) = alerts(admin).values()
+    assert (row["code"], row["name"], unknown.attempt in row["message"]) == ("container_unknown", "gpu02", True)
 
 
 def test_a_scheduler_and_a_reports_worker_that_stand_still_are_told(world: World, admin: Api) -> None:

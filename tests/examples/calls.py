@@ -186,6 +186,7 @@ def of_clusters() -> list[Call]:
         Call("node_add", "POST", "nodes", {"name": "gpu07"}),
         Call("node_new_key", "POST", "nodes/gpu07/key"),
         Call("node_take_topology", "POST", "nodes/gpu03/topology"),
+        Call("node_put_back", "POST", "nodes/gpu03/put-back", {"reason": "reseated; dcgmi diag -r 3 is clean"}),
         Call("node_set_intent", "PATCH", "nodes/gpu03", {"intent": "cordoned", "reason": "new fans on Tuesday"}),
         Call("unknown_container_stop", "POST", f"nodes/gpu03/unknown-containers/{STRANGER}/stop",
              {"reason": "it began after the backup"}),

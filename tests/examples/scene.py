@@ -140,6 +140,9 @@ class Scene:
         for node in (*self.world.nodes.values(), ScriptedNode("gpu03", gpus=2)):
             assert node.report()
         Gpu.objects.filter(node__name="gpu03", index=1).update(fault="12 memory errors that cannot be mended")
+        Gpu.objects.filter(node__name="gpu03", index=0).update(
+            fault="the node says: hardware error Xid 79", told="hardware error Xid 79"
+        )
         told = {"gpus": ["GPU-gpu03-0"], "seen_at": self.clock.now.isoformat()}
         Node.objects.filter(name="gpu03").update(strangers={STRANGER: told})
         lane_pulse(now=self.clock.now)

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from nodes.clock import SystemClock
 from nodes.code import CodeStore
-from nodes.gpus import backend_from
+from nodes.gpus import GpuBackend, backend_from
+from nodes.gpus.simulated import SimulatedBackend
 from nodes.journal import Journal
 from nodes.logs import LogPipeline
 from nodes.policy import Policy
@@ -27,6 +28,7 @@ from nodes.protocol import (
     ContainerSpec,
     ContainerState,
     Desired,
+    GpuInfo,
     Mount,
     NodeKey,
     Order,
@@ -66,18 +68,18 @@ class Node:
     runtime: MemoryRuntime = field(default_factory=MemoryRuntime)
     clock: ShiftedClock = field(default_factory=ShiftedClock)
     policy: Policy = field(default_factory=Policy)
+    gpus: GpuBackend = field(default_factory=lambda: backend_from("simulated:4xA100-80GB", node="gpu01", held=dict))
 
     @contextmanager
     def life(self) -> Iterator[Supervisor]:
         logs = LogPipeline(folder=self.folder / "logs", node="gpu01", key=KEY, redis_url=NO_REDIS)
-        gpus = backend_from("simulated:4xA100-80GB", node="gpu01", held=dict)
         supervisor = Supervisor(
             cluster="berth",
             node="gpu01",
             key=KEY,
             runtime=self.runtime,
             logs=logs,
-            gpus=gpus,
+            gpus=self.gpus,
             journal=Journal(self.folder / "attempts"),
             code=CodeStore(self.folder / "code", 1 << 30),
             policy=self.policy,
@@ -97,6 +99,16 @@ class Node:
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
+
+
+class SickBackend(SimulatedBackend):
+    """Declared GPUs of which the first says what is wrong with it."""
+
+    fault = ""
+
+    def inventory(self) -> tuple[GpuInfo, ...]:
+        first, *others = super().inventory()
+        return (replace(first, fault=self.fault, healthy=not self.fault), *others)
 
 
 def order(spec: ContainerSpec, phase: Phase, stop: Stop | None = NOW) -> Order:
@@ -289,6 +301,35 @@ def test_what_outlives_sigkill_is_told_and_keeps_its_gpus_until_it_is_gone(node:
         freed = wait_for(supervisor, spec, lambda report: report.gpus == ())
         assert freed.exit is not None
         assert freed.exit.cause is Cause.UNKILLABLE
+
+
+# ---------------------------------------------------------------- GPUs that fail
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "cause"),
+    [
+        ("", "hardware error Xid 79", Cause.DEVICE_FAULT),
+        ("", "", Cause.EXITED),
+        ("1 uncorrectable memory errors", "1 uncorrectable memory errors", Cause.EXITED),
+    ],
+)
+def test_a_program_that_fails_on_a_gpu_that_turned_sick_meanwhile_is_not_to_blame(
+    node: Node, before: str, after: str, cause: Cause
+) -> None:
+    gpus = node.gpus = SickBackend("2xA100-80GB", node="gpu01", held=dict)
+    gpus.fault = before
+    spec = replace(SPECS[0], gpus=(gpus.inventory()[0].uuid,))
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(spec, Phase.RUN)))
+        wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
+        gpus.fault = after
+        node.runtime.end(spec.attempt, 1)
+        supervisor.wake(spec.attempt)
+        ended = wait_for(supervisor, spec, in_state(ContainerState.TERMINATED))
+    assert ended.exit is not None
+    assert (ended.exit.cause, ended.exit.code) == (cause, 1)
+    assert ("GPU 0: hardware error Xid 79" in ended.exit.message) == (cause is Cause.DEVICE_FAULT)
 
 
 # ---------------------------------------------------------------- the lease of a frozen container

@@ -52,6 +52,7 @@ class GpuAnswer(Ready):
     memory_mb = serializers.IntegerField()
     usable = serializers.BooleanField(help_text="tasks may be placed on it")
     fault = serializers.CharField(allow_blank=True, help_text="why not")
+    told = serializers.CharField(allow_blank=True, help_text="what its node says is wrong with it now")
     holder = HolderAnswer(allow_null=True)
 
 
@@ -71,6 +72,8 @@ class NodeAnswer(Answer):
     intent_reason = Text(allow_blank=True)
     health = serializers.ChoiceField(NodeHealth.choices, help_text="what was found")
     health_reason = Text(allow_blank=True)
+    takes_tasks = serializers.BooleanField(help_text="new tasks may be placed on it")
+    closed_reason = Text(allow_blank=True, help_text="what was found that closes it: failures at start, a full disk")
     clock_fault = Text(allow_blank=True, help_text="empty while its clock is within 5 s of the portal's")
     sku = serializers.CharField(allow_null=True)
     cell_type = serializers.CharField(allow_null=True, help_text="of the whole node, as its topology was taken")

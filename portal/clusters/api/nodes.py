@@ -14,6 +14,7 @@ from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
 from portal.clusters.api.answers import CellTypeAnswer, JoiningAnswer, NodeAnswer, SkuAnswer
 from portal.clusters.api.requests import NodeFilter
+from portal.clusters.outages import full_why, out_why
 from portal.clusters.selectors import (
     GpuPlace,
     Holder,
@@ -34,6 +35,7 @@ from portal.clusters.services import (
     Joining,
     agent_environment,
     node_new_key,
+    node_put_back,
     node_register,
     node_set_intent,
     sku_set_price,
@@ -48,6 +50,13 @@ from portal.common.serializers import Body, Text, Whole
 class IntentBody(Body):
     intent = serializers.ChoiceField(NodeIntent.choices)
     reason = Text(max_length=500, allow_blank=True, default="")
+
+
+class PutBackBody(Body):
+    gpus = serializers.ListField(
+        child=Text(max_length=80), max_length=64, default=list, help_text="only these by UUID; empty: all, and the node"
+    )
+    reason = Text(max_length=500, help_text="what was done, or why it is no matter")
 
 
 class JoiningBody(Body):
@@ -134,6 +143,26 @@ class NodeKeyView(ApiView):
         return Response(_joining(node_new_key(node=node, actor=self.user.username, now=timezone.now())), status=201)
 
 
+class PutBackView(ApiView):
+    """What was fenced off for a fault."""
+
+    problems = (409,)
+
+    @extend_schema(operation_id="node_put_back", request=PutBackBody, responses=NodeAnswer)
+    def post(self, request: Request, name: str) -> Response:
+        """Gives GPUs that are fenced off for what their node said of them back to the scheduler, and the node where it
+        takes nothing new after failures at the start of several users' tasks; a reason is needed. What the node still
+        says then fences no more, until it says something else. 409 where there is nothing to put back. For
+        administrators."""
+        node = node_with_right(user=self.user, name=name, action=Action.NODE_SET_INTENT)
+        body = self.body(PutBackBody)
+        node_put_back(
+            node=node, gpus=body["gpus"] or None, reason=body["reason"], actor=self.user.username, now=timezone.now()
+        )
+        load = node_loads(nodes=[node_get(user=self.user, name=name)])[0]
+        return Response(NodeAnswer(_node(load, job_sight(user=self.user))).data)
+
+
 def _joining(made: Joining) -> dict[str, Any]:
     name = made.node.name
     told = {"name": name, "public_key": made.node.public_key, "key": made.key or None}
@@ -204,6 +233,7 @@ class SkuShareView(ApiView):
 
 _NODE_COLUMNS = (
     *("name", "rack", "intent", "intent_reason", "health", "health_reason", "clock_fault", "cpu_milli", "memory_mb"),
+    "takes_tasks",
     *("runtime", "simulated", "address", "last_report_at"),
 )
 
@@ -213,6 +243,7 @@ def _node(load: NodeLoad, sight: JobSight) -> dict[str, Any]:
     return {
         **{name: getattr(node, name) for name in _NODE_COLUMNS},
         "sku": node.sku.name if node.sku else None,
+        "closed_reason": " ".join(filter(None, [out_why(node), full_why(node)])),
         "cell_type": node.shape.name if node.shape else None,
         "cpu_milli_held": load.cpu_milli_held,
         "memory_mb_held": load.memory_mb_held,
@@ -224,7 +255,10 @@ def _node(load: NodeLoad, sight: JobSight) -> dict[str, Any]:
 def _gpu(place: GpuPlace, sight: JobSight) -> dict[str, Any]:
     gpu = place.gpu
     return {
-        **{name: getattr(gpu, name) for name in ("index", "uuid", "sku", "model", "memory_mb", "usable", "fault")},
+        **{
+            name: getattr(gpu, name)
+            for name in ("index", "uuid", "sku", "model", "memory_mb", "usable", "fault", "told")
+        },
         "holder": None if place.holder is None else holder_told(place.holder, sight),
     }
 

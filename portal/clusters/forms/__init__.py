@@ -18,6 +18,7 @@ from portal.clusters.forms.teams import (
     LoginForm,
     MemberForm,
     NewVcForm,
+    PutBackForm,
     RulesForm,
     SecretForm,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "NewGroupForm",
     "NewUserForm",
     "NewVcForm",
+    "PutBackForm",
     "RulesForm",
     "SecretForm",
     "TableForm",

@@ -33,6 +33,17 @@ _LOANS = {
 }
 
 
+class PutBackForm(forms.Form):
+    """Why what was fenced off is good again."""
+
+    reason = forms.CharField(
+        label=_("Reason"),
+        max_length=500,
+        widget=forms.TextInput({**_TEXT, "autocomplete": "off"}),
+        help_text=_("What was done, or why it is no matter: it stands among the node's events and in the audit log."),
+    )
+
+
 class IntentForm(forms.Form):
     """What is wanted of a node, and why."""
 

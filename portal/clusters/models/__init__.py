@@ -11,6 +11,8 @@ from portal.clusters.models.hardware import (
     ReportsLane,
     Sku,
     UpperCell,
+    intent_now,
+    takes_tasks,
 )
 from portal.clusters.models.images import ImageRule
 from portal.clusters.models.quotas import ClusterVersion, FirmRight, LoanLimit, QuotaChange, QuotaChangeLine, QuotaLine
@@ -45,4 +47,6 @@ __all__ = [
     "UpperCell",
     "VcEvent",
     "VirtualCluster",
+    "intent_now",
+    "takes_tasks",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.core.validators import MinValueValidator
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Case, F, Q, Value, When
 
 from portal.clusters.clocks import clock_fault
 from portal.clusters.models.names import CELL_TYPE_LENGTH, NAME
@@ -88,6 +88,19 @@ class InUse(models.Manager["Node"]):
         return super().get_queryset().filter(removed_at__isnull=True)
 
 
+def takes_tasks(prefix: str = "") -> Q:
+    """Of nodes, or of what ``prefix`` leads to nodes from: those on which new tasks may be placed."""
+    wanted: dict[str, object] = {"intent": NodeIntent.OPEN, "health": NodeHealth.HEALTHY}
+    found = {"full_since__isnull": True, "out_since__isnull": True}
+    return Q(**{f"{prefix}{name}": value for name, value in (wanted | found).items()})
+
+
+def intent_now() -> Case:
+    """What new tasks meet: an open node that is full, or out after failures, is as good as cordoned."""
+    shut = Q(full_since__isnull=False) | Q(out_since__isnull=False)
+    return Case(When(shut, intent=NodeIntent.OPEN, then=Value(str(NodeIntent.CORDONED))), default=F("intent"))
+
+
 class Node(models.Model):
     """A GPU server. One that was removed stays for the jobs that ran on it, and its name is free again: ``objects``
     leaves it out. ``generation`` grows with every change of what the node shall have; ``placement_version``
@@ -96,6 +109,11 @@ class Node(models.Model):
     The topology is taken once and then stands: ``shape`` is the node's cell type, ``slots`` the indices of its GPUs in
     the order of its tree, ``rack`` the label it had. What is reported differently later is a matter of health, until an
     administrator takes the topology anew. ``chain``: where a configuration gave the cells, the type of the topmost.
+
+    What was found closes it beside its intent: a disk that is full (``full_since``, until the node says otherwise), and
+    failures at the start of several users' jobs (``out_since``, of the latest ``out_cause``). Out, it is tried again at
+    ``trial_at``; while ``out_since`` is empty and ``trials``, how often it was out in a row, is not 0, it is on trial
+    since then.
     """
 
     name = models.CharField(max_length=64, validators=[NAME])
@@ -106,6 +124,11 @@ class Node(models.Model):
     intent_reason = models.TextField(blank=True)
     health = models.CharField(max_length=10, choices=NodeHealth.choices, default=NodeHealth.UNKNOWN)
     health_reason = models.TextField(blank=True)
+    full_since = models.DateTimeField(null=True, blank=True)
+    out_since = models.DateTimeField(null=True, blank=True)
+    out_cause = models.CharField(max_length=20, blank=True, default="", db_default="")
+    trial_at = models.DateTimeField(null=True, blank=True)
+    trials = models.PositiveSmallIntegerField(default=0, db_default=0)
     generation = models.BigIntegerField(default=1)
     placement_version = models.BigIntegerField(default=0)
     sku = models.ForeignKey(Sku, null=True, blank=True, on_delete=models.PROTECT, related_name="nodes")
@@ -151,6 +174,16 @@ class Node(models.Model):
         """What is wrong with its clock; empty where nothing is."""
         return clock_fault(self.clock_skew_ms)
 
+    @property
+    def shut(self) -> bool:
+        """Whether something that was found closes it, whatever is wanted of it."""
+        return self.full_since is not None or self.out_since is not None
+
+    @property
+    def takes_tasks(self) -> bool:
+        """Whether new tasks may be placed on it; ``takes_tasks()`` asks the same of the database."""
+        return (self.intent, self.health) == (NodeIntent.OPEN, NodeHealth.HEALTHY) and not self.shut
+
 
 BAD_GPU = ~Q(fault="") | Q(present=False, slot__isnull=False)
 """One that is faulty, or gone though the cluster counts on it: few of many."""
@@ -171,6 +204,10 @@ class Gpu(models.Model):
     details = models.JSONField(default=dict, blank=True, help_text="PCI address, NUMA node, groups, driver")
     present = models.BooleanField(default=True, help_text="False: was there and is not reported any more")
     fault = models.TextField(blank=True, help_text="Not empty: fenced off, and why")
+    told = models.TextField(blank=True, default="", db_default="", help_text="What its node says is wrong with it now")
+    accepted = models.TextField(
+        blank=True, default="", db_default="", help_text="Of what its node says, what does not fence it off any more"
+    )
 
     class Meta:
         ordering = ["node_id", "index"]

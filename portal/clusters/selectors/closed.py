@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, QuerySet
 from django.utils.translation import gettext, gettext_noop
 
-from portal.clusters.models import Node
+from portal.clusters.models import Node, intent_now, takes_tasks
+from portal.clusters.outages import SHORT
 from portal.clusters.states import NodeHealth, NodeIntent
 from portal.common.prepared import Prepared
 
 NAMED = 3
-_TAKES = Q(intent=NodeIntent.OPEN, health=NodeHealth.HEALTHY)
+_TAKES = takes_tasks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +75,15 @@ _COUNTED = Prepared(_counted)
 
 
 def _closed(sku: str, nodes: QuerySet[Node]) -> Closed:
-    rows = list(nodes.order_by("name").values_list("name", "health", "intent", "intent_reason"))
-    states = Counter(NodeHealth.LOST if health == NodeHealth.LOST else intent for _, health, intent, _ in rows)
+    columns = ("name", "health", intent_now(), "intent", "intent_reason", "full_since", "out_since")
+    rows = list(nodes.order_by("name").values_list(*columns))
+    states = Counter(NodeHealth.LOST if health == NodeHealth.LOST else intent for _, health, intent, *_ in rows)
+    reasons = [reason for *_, wanted, reason, _full, _out in rows if reason and wanted != NodeIntent.OPEN]
+    for name, there in (("full", any(row[-2] for row in rows)), ("out", any(row[-1] for row in rows))):
+        reasons += [gettext(SHORT[name])] if there else []
     return Closed(
         sku,
         tuple((state, states[state]) for state in _WORDS if states[state]),
         tuple(name for name, *_ in rows[:NAMED]),
-        tuple(dict.fromkeys(reason for *_, intent, reason in rows if reason and intent != NodeIntent.OPEN))[:NAMED],
+        tuple(dict.fromkeys(reasons))[:NAMED],
     )

@@ -9,12 +9,11 @@ from enum import StrEnum
 from django.db.models import Q, QuerySet
 
 from portal.accounts.models import User
-from portal.clusters.models import Gpu
+from portal.clusters.models import Gpu, takes_tasks
 from portal.clusters.selectors.holders import Holder, gpu_holders, gpus_held
 from portal.clusters.selectors.live import Live, gpus_live
 from portal.clusters.selectors.shares import LIVE
 from portal.clusters.selectors.visible import node_restrict
-from portal.clusters.states import NodeHealth, NodeIntent
 from portal.common.prepared import Among, Prepared
 
 
@@ -28,7 +27,7 @@ class GpuState(StrEnum):
 
 
 _FAULTY = Q(present=False) | ~Q(fault="")
-_OPEN = Q(node__intent=NodeIntent.OPEN, node__health=NodeHealth.HEALTHY, slot__isnull=False)
+_OPEN = takes_tasks("node__") & Q(slot__isnull=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,5 +93,5 @@ def _state(gpu: Gpu, holder: Holder | None) -> GpuState:
         return GpuState.FAULTY
     if holder is not None:
         return GpuState.HELD
-    is_open = gpu.node.intent == NodeIntent.OPEN and gpu.node.health == NodeHealth.HEALTHY and gpu.slot is not None
+    is_open = gpu.node.takes_tasks and gpu.slot is not None
     return GpuState.FREE if is_open else GpuState.UNAVAILABLE

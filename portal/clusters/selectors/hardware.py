@@ -15,7 +15,7 @@ from django.db.models import TextField
 from django.db.models.functions import Cast
 
 import scheduling
-from portal.clusters.models import CellType, Gpu, Node
+from portal.clusters.models import CellType, Gpu, Node, intent_now
 from portal.common.row_versions import KeptRows
 
 NODES_KEPT = 16_384
@@ -32,7 +32,7 @@ class GivenUp:
 
 
 class NodeRow(NamedTuple):
-    """What the scheduler wants of a node's row."""
+    """What the scheduler wants of a node's row; ``intent`` is ``intent_now``."""
 
     pk: int
     name: str
@@ -53,7 +53,8 @@ class NodeRow(NamedTuple):
         return self[:-1]
 
 
-_node_columns = [Cast("slots", TextField()) if name == "slots" else name for name in NodeRow._fields[1:]]
+_MADE: Mapping[str, Any] = {"slots": Cast("slots", TextField()), "intent": intent_now()}
+_node_columns = [_MADE.get(name, name) for name in NodeRow._fields[1:]]
 _nodes = KeptRows(Node.objects.all, ["id", *_node_columns], key=int)
 _made: tuple[dict[int, tuple[Any, ...]], list[NodeRow]] = {}, []
 """The rows as the database gave them last, and what was made of them."""

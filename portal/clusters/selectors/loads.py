@@ -12,6 +12,7 @@ import msgspec
 from django.db.models import Q, QuerySet, Sum
 
 from portal.clusters.models import Gpu, Node
+from portal.clusters.outages import FOUND_BY_NODE
 from portal.clusters.selectors.holders import Holder, gpu_holders
 from portal.common.prepared import Among, Prepared
 
@@ -28,6 +29,12 @@ class GpuFacts(msgspec.Struct, frozen=True):
     memory_mb: int
     present: bool
     fault: str
+    told: str
+
+    @property
+    def fault_of_node(self) -> bool:
+        """Whether it is fenced off for what its node said of it."""
+        return self.fault.startswith(FOUND_BY_NODE)
 
     @property
     def usable(self) -> bool:

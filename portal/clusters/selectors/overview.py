@@ -9,14 +9,16 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from django.db.models import QuerySet, TextField
+from django.db.models import F, QuerySet, TextField
 from django.db.models.functions import Cast
+from django.db.models.lookups import IsNull
 from django.utils.translation import gettext
 
 from portal.accounts.models import User
 from portal.clusters.clocks import clock_fault
 from portal.clusters.health_words import health_words
-from portal.clusters.models import CellType, Gpu, Node, UpperCell
+from portal.clusters.models import CellType, Gpu, Node, UpperCell, intent_now
+from portal.clusters.outages import SHORT
 from portal.clusters.selectors.hardware import slots_of
 from portal.clusters.selectors.holders import Held, gpus_held
 from portal.clusters.selectors.quotas import leaves_by_cell_type
@@ -62,7 +64,8 @@ class GpuSpot(NamedTuple):
 
 
 class NodeFacts(NamedTuple):
-    """What the map wants of a node's row. ``clock``: what is wrong with its clock, which is read anew with each report
+    """What the map wants of a node's row. ``intent`` is ``intent_now``, ``full`` and ``out`` say what closes it beside
+    what is wanted of it; ``clock``: what is wrong with its clock, which is read anew with each report
     and yet seldom says anything else."""
 
     pk: int
@@ -72,6 +75,8 @@ class NodeFacts(NamedTuple):
     health: str
     health_reason: str
     clock: str
+    full: bool
+    out: bool
     shape_id: int | None
     rack: str
     upper_id: int | None
@@ -85,8 +90,9 @@ class NodeFacts(NamedTuple):
     @property
     def why(self) -> str:
         """Why it is so, as far as somebody said."""
-        said = [self.intent_reason] if self.intent != NodeIntent.OPEN else []
-        return " ".join(filter(None, [health_words(self.health_reason), *said, self.clock]))
+        said = [self.intent_reason] if self.intent != NodeIntent.OPEN and not (self.full or self.out) else []
+        found = [SHORT[name] for name, so in (("full", self.full), ("out", self.out)) if so]
+        return " ".join(filter(None, [health_words(self.health_reason), *said, *map(gettext, found), self.clock]))
 
 
 class NodeSpot(NamedTuple):
@@ -154,9 +160,11 @@ def _overview(rows: QuerySet[Node]) -> Overview:
     return Overview(spots, {key: row.sku.name for key, row in types.items()}, _groups(types))
 
 
-_NODE_COLUMNS: Sequence[Any] = [
-    {"clock": "clock_skew_ms", "slots": Cast("slots", TextField())}.get(name, name) for name in NodeFacts._fields
-]
+_MADE: Mapping[str, Any] = {
+    "intent": intent_now(), "clock": "clock_skew_ms", "slots": Cast("slots", TextField()),
+    "full": IsNull(F("full_since"), False), "out": IsNull(F("out_since"), False),
+}  # fmt: skip
+_NODE_COLUMNS: Sequence[Any] = [_MADE.get(name, name) for name in NodeFacts._fields]
 _CLOCK, _SLOTS = (NodeFacts._fields.index(name) for name in ("clock", "slots"))
 
 

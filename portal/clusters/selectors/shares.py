@@ -10,9 +10,8 @@ from typing import Any, NamedTuple, cast
 
 from django.db.models import Count, FilteredRelation, Q, QuerySet
 
-from portal.clusters.models import Gpu, Node, Sku, VirtualCluster
+from portal.clusters.models import Gpu, Node, Sku, VirtualCluster, takes_tasks
 from portal.clusters.selectors.quotas import quota_book
-from portal.clusters.states import NodeHealth, NodeIntent
 from portal.common.prepared import Prepared
 from portal.common.row_versions import KeptResult, RowsVersion
 
@@ -204,8 +203,6 @@ def _gpus_count() -> Mapping[int, Mapping[int, _Counted]]:
 
 
 _gpus_counted = KeptResult(HELD, _gpus_count)
-_SHUT = Prepared(
-    lambda: Node._base_manager.exclude(intent=NodeIntent.OPEN, health=NodeHealth.HEALTHY).values_list("pk", flat=True)
-)
+_SHUT = Prepared(lambda: Node._base_manager.exclude(takes_tasks()).values_list("pk", flat=True))
 """Nodes that take no new tasks: few, and they come and go with every report that is late."""
 _SKUS = Prepared(lambda: Sku.objects.order_by("name"))

@@ -1,9 +1,11 @@
 """Writing nodes and virtual clusters: joining, reports, topology, silence, intents, rules, quotas."""
 
 from portal.clusters.services.configuration import configuration_export, configuration_import, configuration_read
+from portal.clusters.services.fences import node_put_back
 from portal.clusters.services.images import image_rule_add, image_rule_remove
 from portal.clusters.services.joining import Joining, agent_environment, node_new_key, node_register, redis_is_local
 from portal.clusters.services.nodes import node_add, node_event, node_set_intent
+from portal.clusters.services.outages import node_start_failed, node_trial_passed, nodes_try
 from portal.clusters.services.people import (
     account_create,
     account_faults,
@@ -92,6 +94,10 @@ __all__ = [
     "node_register",
     "redis_is_local",
     "node_event",
+    "node_put_back",
+    "node_start_failed",
+    "node_trial_passed",
+    "nodes_try",
     "node_report",
     "node_retire",
     "node_report_late",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from django.db import transaction
@@ -12,6 +13,7 @@ from nodes.protocol import GpuInfo, Inventory, Report
 from portal.clusters.clocks import clock_fault, skew_after
 from portal.clusters.models import Gpu, Node
 from portal.clusters.services.cards import cards_take
+from portal.clusters.services.fences import fence_columns
 from portal.clusters.services.health import health_move
 from portal.clusters.services.nodes import node_event
 from portal.clusters.services.topology import gpu_settle, gpu_type_before_topology, topology_take_first
@@ -132,10 +134,17 @@ def _gpus_take(node: Node, found: Inventory, now: datetime) -> None:
             gpu_settle(node=node, gpu=rows[info.uuid], others=rows.values())
         elif changed := _gpu_changes(row, info):
             Gpu.objects.filter(pk=row.pk).update(**changed)
-            if "fault" in changed or "present" in changed:
-                words = info.fault or "is well again"
-                node_event(node=node, code="gpu_changed", message=f"GPU {info.index} of {node.name}: {words}.", now=now)
+            if {"fault", "told", "present"} & changed.keys():
+                message = f"GPU {info.index} of {node.name}: {_gpu_words(row, changed, info)}."
+                node_event(node=node, code="gpu_changed", message=message, now=now)
     topology_take_first(node=node, now=now)
+
+
+def _gpu_words(row: Gpu, changed: Mapping[str, object], info: GpuInfo) -> str:
+    if not info.healthy:
+        return info.fault
+    fenced = changed.get("fault", row.fault)
+    return "its node finds nothing wrong any more; it is fenced off until it is put back" if fenced else "is well again"
 
 
 def _gpu_new(node: Node, found: Inventory, info: GpuInfo, now: datetime) -> Gpu:
@@ -154,12 +163,6 @@ def _gpu_columns(info: GpuInfo) -> dict[str, object]:
     return {"index": info.index, "model": info.model, "memory_mb": info.memory_mb, "details": details}
 
 
-FOUND_BY_NODE = "the node says: "
-
-
 def _gpu_changes(row: Gpu, info: GpuInfo) -> dict[str, object]:
-    told = {**_gpu_columns(info), "present": True}
-    fault = "" if info.healthy else FOUND_BY_NODE + (info.fault or "the GPU is not healthy")
-    if fault or row.fault.startswith(FOUND_BY_NODE):
-        told["fault"] = fault  # a fence that somebody else put up stays
+    told = {**_gpu_columns(info), **fence_columns(row, info), "present": True}
     return {name: value for name, value in told.items() if getattr(row, name) != value}

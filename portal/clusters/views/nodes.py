@@ -15,8 +15,9 @@ from django.views.decorators.http import require_POST, require_safe
 
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action, allowed_everywhere
-from portal.clusters.forms import IntentForm
+from portal.clusters.forms import IntentForm, PutBackForm
 from portal.clusters.models import Node
+from portal.clusters.outages import full_why, out_cure, out_why
 from portal.clusters.selectors import (
     Drain,
     JobSight,
@@ -38,7 +39,7 @@ from portal.clusters.selectors import (
     overview,
 )
 from portal.clusters.selectors.loads import GpuPlace
-from portal.clusters.services import node_set_intent, topology_take
+from portal.clusters.services import node_put_back, node_set_intent, topology_take
 from portal.clusters.states import INTENT_MOVES, NodeHealth, NodeIntent
 from portal.common.errors import Conflict
 
@@ -122,7 +123,11 @@ def _node_page(request: PageRequest, row: Node, *, status: int = 200, **more: An
     context: dict[str, Any] = {
         "node": row,
         "load": load,
-        "well": row.intent == NodeIntent.OPEN and row.health == NodeHealth.HEALTHY,
+        "well": row.takes_tasks,
+        "closed": list(filter(None, [out_why(row), full_why(row)])),
+        "cure": out_cure(row) if row.out_since else "",
+        "to_put_back": _to_put_back(row, load) if allowed_everywhere(request.user, Action.NODE_SET_INTENT) else [],
+        "back_form": PutBackForm(),
         "gpus": _gpu_lines(load, sight),
         "tasks": [_task_line(task, sight, drain) for task in tasks],
         "drain": drain,
@@ -175,6 +180,29 @@ def node_intent(request: PageRequest, name: str) -> HttpResponse:
     except Conflict as conflict:
         form.add_error("intent", conflict.detail)
         return _node_page(request, node, intent_form=form, status=409)
+    return redirect("node", name=name)
+
+
+def _to_put_back(row: Node, load: NodeLoad) -> list[str]:
+    """What an administrator may put back, in words."""
+    gpus = [f"GPU {place.gpu.index}" for place in load.gpus if place.gpu.fault_of_node]
+    return gpus + ([_("the node itself")] if row.trials else [])
+
+
+@login_required
+@require_POST
+def node_back(request: PageRequest, name: str) -> HttpResponse:
+    """Puts back what was fenced off for what the node said of it, and the node where it is out."""
+    node = node_with_right(user=request.user, name=name, action=Action.NODE_SET_INTENT)
+    form = PutBackForm(request.POST)
+    if not form.is_valid():
+        return _node_page(request, node, back_form=form, status=400)
+    try:
+        node_put_back(node=node, **form.cleaned_data, actor=request.user.username, now=timezone.now())
+    except Conflict as conflict:
+        form.add_error(None, conflict.detail)
+        return _node_page(request, node, back_form=form, status=409)
+    messages.success(request, _("Put back: tasks are placed there again."))
     return redirect("node", name=name)
 
 

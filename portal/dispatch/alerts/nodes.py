@@ -10,10 +10,12 @@ from django.conf import settings
 from django.db.models import Count, Min, Q, QuerySet
 from django.utils.translation import gettext, gettext_noop
 
+from nodes.protocol import FOREIGN_PROCESS
 from portal.clusters.clocks import LIMIT_MS, clock_cure, clock_wrong
 from portal.clusters.health_words import health_words
 from portal.clusters.models import BAD_GPU, Gpu, Node, NodeEvent, VirtualCluster
-from portal.clusters.selectors import gpu_holders, gpus_live, servers_closed, vc_quotas
+from portal.clusters.outages import FOUND_BY_NODE, out_cure, out_why
+from portal.clusters.selectors import gpu_holders, node_strangers, servers_closed, vc_quotas
 from portal.clusters.states import NodeHealth
 from portal.common.prepared import Among, Prepared, Slot
 from portal.dispatch.alerts.alert import Alert, Severity
@@ -24,7 +26,8 @@ LOW, VERY_LOW = 10, 3
 SERVERS_CLOSED = "servers_closed"
 NEVER_CAME = timedelta(minutes=10)
 MOST_EVENTS = 2000
-COLUMNS = ("name", "health", "health_reason", "last_report_at", "joined_at", "clock_skew_ms", "inventory")
+COLUMNS = ("name", "health", "health_reason", "last_report_at", "joined_at", "clock_skew_ms", "inventory", "intent",
+           "full_since", "out_since", "out_cause", "trial_at", "strangers")  # fmt: skip
 
 AGENT = gettext_noop(
     "See on the server whether it and its agent run (systemctl status berth-node) and reach the portal's Redis."
@@ -35,6 +38,12 @@ OPEN = gettext_noop(
 REPLACE = gettext_noop(
     "Drain the node, look at the GPU with nvidia-smi -q and at the kernel's log for Xid lines, and replace it."
 )
+
+FOREIGN = gettext_noop(
+    "Look at it there (nvidia-smi, ps -fp), and end what does not belong there: the GPU comes back by itself. Put it "
+    "back on the node's page where it is no matter."
+)
+BACK = gettext_noop("Once it is good again, put it back on the node's page.")
 
 
 def node_alerts(healthy: Sequence[str], now: datetime) -> Iterator[Alert]:
@@ -53,7 +62,6 @@ def node_alerts(healthy: Sequence[str], now: datetime) -> Iterator[Alert]:
     for node in nodes:
         yield from _of_node(node, now, alone=not together)
     yield from _gpu_alerts()
-    yield from _foreign(healthy)
 
 
 def _late(now: datetime) -> datetime:
@@ -67,7 +75,8 @@ def _silent() -> Q:
 def _suspect() -> Q:
     """Nodes of which there may be something to say: few of many."""
     off = Q(clock_skew_ms__gt=LIMIT_MS) | Q(clock_skew_ms__lt=-LIMIT_MS)
-    return ~Q(health=NodeHealth.HEALTHY) | off | Q(inventory__disk_free_percent__lt=LOW)
+    shut = Q(full_since__isnull=False) | Q(out_since__isnull=False) | ~Q(strangers={})
+    return ~Q(health=NodeHealth.HEALTHY) | off | shut | Q(inventory__disk_free_percent__lt=LOW)
 
 
 def _those(which: Q) -> QuerySet[Node]:
@@ -122,6 +131,13 @@ def _of_node(node: Node, now: datetime, *, alone: bool) -> Iterator[Alert]:
                     node.joined_at)  # fmt: skip
     if node.health == NodeHealth.HEALTHY and node.clock_fault:
         yield Alert("node_clock", Severity.WARNING, "node", node.name, clock_wrong(node.clock_skew_ms), clock_cure())
+    if node.out_since:
+        yield Alert("node_out", Severity.CRITICAL, "node", node.name, out_why(node), out_cure(node), node.out_since)
+    for one in node_strangers(node):
+        message = gettext("It runs the container of a task attempt that this portal does not know: %(attempt)s.")
+        advice = gettext("See on the node's page whether it is wanted, and have it stopped there where it is not.")
+        told = message % {"attempt": one.attempt}
+        yield Alert("container_unknown", Severity.WARNING, "node", node.name, told, advice, one.seen_at)
     free = node.inventory.get("disk_free_percent")
     if node.health == NodeHealth.HEALTHY and isinstance(free, int) and free < LOW:
         advice = gettext("Remove images that nobody uses (docker image prune -a), and look for large logs.")
@@ -151,11 +167,14 @@ def _gpu_alerts() -> Iterator[Alert]:
     for gpu in bad:
         holder = holders.get(gpu.pk)
         name, teams = f"{gpu.node.name}/{gpu.index}", (holder.vc,) if holder else ()
-        if gpu.present:
-            message = f"GPU {gpu.index}: {health_words(gpu.fault)}"
-            yield Alert(
-                "gpu_faulty", Severity.WARNING, "gpu", name, message, gettext(REPLACE), since.get(gpu.pk), teams
-            )
+        if gpu.present and gpu.fault.startswith(FOUND_BY_NODE + FOREIGN_PROCESS):
+            yield Alert("gpu_foreign_process", Severity.WARNING, "gpu", name, f"GPU {gpu.index}: {_said(gpu)}",
+                        gettext(FOREIGN), since.get(gpu.pk), teams)  # fmt: skip
+        elif gpu.present:
+            message, advice = f"GPU {gpu.index}: {health_words(gpu.fault)}", gettext(REPLACE)
+            if gpu.fault.startswith(FOUND_BY_NODE):
+                advice = f"{advice} {gettext(BACK)}"
+            yield Alert("gpu_faulty", Severity.WARNING, "gpu", name, message, advice, since.get(gpu.pk), teams)
         else:
             again = gettext("If it shall not come back, refresh the node's topology.")
             message = gettext("GPU %(index)s (%(uuid)s) is not there any more.")
@@ -192,17 +211,6 @@ def _events() -> QuerySet[NodeEvent, tuple[int, str, datetime]]:
 _EVENTS = Prepared(_events)
 
 
-def _foreign(nodes: Sequence[str]) -> Iterator[Alert]:
-    """Processes on GPUs that belong to no container of ours, by the last minute's readings."""
-    for uuid, live in gpus_live(nodes=nodes).items():
-        pids = [str(process.pid) for process in live.reading.processes if process.attempt is None]
-        if pids:
-            message = gettext("Processes that no job started use its GPU %(uuid)s: %(pids)s.") % {
-                "uuid": uuid,
-                "pids": ", ".join(pids[:10]),
-            }
-            advice = gettext("Look at them on %(node)s (ps -fp %(pids)s), and end what does not belong there.") % {
-                "node": live.node,
-                "pids": pids[0],
-            }
-            yield Alert("gpu_foreign_process", Severity.WARNING, "node", live.node, message, advice, live.at)
+def _said(gpu: Gpu) -> str:
+    """What its node says, which is said in English."""
+    return gpu.fault.removeprefix(FOUND_BY_NODE) + "."

@@ -9,6 +9,7 @@ from django.db import transaction
 from django.db.models import F
 
 from nodes.protocol import Cause, StopReason
+from portal.clusters.services import node_start_failed
 from portal.jobs.exits import Verdict, verdict
 from portal.jobs.models import Demotion, Job, JobAttempt, Task, TaskAttempt, TaskRole
 from portal.jobs.services.attempts import LIVE, attempt_end
@@ -76,6 +77,7 @@ def _failed(row: TaskAttempt, attempt: JobAttempt, why: Verdict, now: datetime) 
     message = f"Task {name} on {row.node.name}: {why.sentence}"
     if why.node_fault and _at_start(row):
         _avoid(attempt.job, row.node.name)
+        node_start_failed(node=row.node, user=attempt.job.user.username, cause=row.cause, now=now)
         if attempt.job.gang:
             tasks_move(Task.objects.filter(pk=row.task_id), TaskState.STOPPED)
             attempt_end(

@@ -23,6 +23,7 @@ from portal.jobs.services.attempts import (
     tasks_stop,
 )
 from portal.jobs.services.drain import nodes_drain
+from portal.jobs.services.faults import faulty_evict, trials_judge
 from portal.jobs.services.holding import task_attempt_uncharge
 from portal.jobs.services.moves import job_event, job_hold
 from portal.jobs.services.outcomes import attempt_decide, task_attempt_ended
@@ -43,6 +44,8 @@ def jobs_reconcile(*, now: datetime) -> None:
     """Do again, from the rows alone, whatever a lost message or a killed process left undone."""
     _lost_nodes(now)
     nodes_drain(now=now)
+    faulty_evict(now=now)
+    trials_judge(now=now)
     holding = TaskAttempt.objects.filter(released_at__isnull=True)
     starting = holding.filter(phase__in=[Phase.PREPARE, Phase.RUN], state__in=NOT_STARTED)
     live = [AttemptState.STARTING, AttemptState.RUNNING]

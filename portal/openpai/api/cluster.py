@@ -157,7 +157,7 @@ def _node(load: NodeLoad) -> dict[str, Any]:
             "name": node.name,
             "labels": {"kubernetes.io/hostname": node.name, **({"sku": node.sku.name} if node.sku else {})},
         },
-        "spec": {"unschedulable": node.intent != NodeIntent.OPEN},
+        "spec": {"unschedulable": node.intent != NodeIntent.OPEN or node.shut},
         "status": {
             "capacity": _resources(node.cpu_milli, node.memory_mb, len(load.gpus)),
             "allocatable": _resources(node.cpu_milli, node.memory_mb, usable),

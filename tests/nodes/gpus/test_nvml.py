@@ -9,7 +9,7 @@ import pytest
 
 from nodes.gpus import GpusUnavailable, backend_from
 from nodes.gpus.groups import groups_of
-from nodes.gpus.health import Signs, fault_of
+from nodes.gpus.health import Signs, Xid, fault_of
 from nodes.gpus.nvml import NvmlBackend
 from nodes.protocol import GpuProcess
 from tests.nodes.gpus.double import Machine
@@ -145,7 +145,8 @@ def test_auto_takes_the_machines_gpus_where_it_has_some(machine: Machine) -> Non
         (Signs(recovery=0, remap_pending=False, remap_failed=False, uncorrected=0), ""),
         (Signs(recovery=2, uncorrected=9), "the driver asks for a restart of the node"),
         (Signs(recovery=77), "the driver asks for recovery action 77"),
-        (Signs(xid=79, uncorrected=9), "hardware error Xid 79"),
+        (Signs(xid=Xid(79), uncorrected=9), "hardware error Xid 79"),
+        (Signs(xid=Xid(79, times=2)), "hardware error Xid 79 (2 in all)"),
     ],
 )
 def test_the_gravest_sign_is_the_fault(signs: Signs, fault: str) -> None:

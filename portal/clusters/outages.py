@@ -1,0 +1,83 @@
+"""Why a node that is wanted takes nothing new: its disk is full, or tasks of several users could not be started there.
+The words, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from django.utils.formats import date_format
+from django.utils.timezone import localtime
+from django.utils.translation import gettext, gettext_noop
+
+from nodes.protocol import NODE_FAULTS, Cause
+from portal.clusters.models import Node
+
+FOUND_BY_NODE = "the node says: "
+"""How the fence begins that a node's own word puts up."""
+
+OUT_CAUSES = NODE_FAULTS - {Cause.NO_SPACE}
+"""Failures at start that speak against the node; of room on its disk it tells itself."""
+
+SHORT: Mapping[str, str] = {
+    "full": gettext_noop("Its disk for containers is full."),
+    "out": gettext_noop("Tasks of several users could not be started on it."),
+}
+"""In a line, as the map and lists tell it."""
+
+_WORDS: Mapping[str, tuple[str, str]] = {
+    Cause.DEVICE_FAULT: (
+        gettext_noop("it could not give them their GPUs"),
+        gettext_noop("Look at nvidia-smi and at the Container Toolkit (nvidia-ctk cdi list) there"),
+    ),
+    Cause.ENGINE_FAULT: (
+        gettext_noop("its container engine failed"),
+        gettext_noop("Look at the Docker Engine there (journalctl -u docker)"),
+    ),
+    Cause.STORAGE_MISSING: (
+        gettext_noop("a storage was not mounted"),
+        gettext_noop("See on its page which storages it does not offer, and why"),
+    ),
+    Cause.PORT_TAKEN: (
+        gettext_noop("ports of jobs were in use"),
+        gettext_noop("See there what listens on them (ss -ltnp), or give its agent other ones (BERTH_NODE_PORT_RANGE)"),
+    ),
+    Cause.IMAGE_MISMATCH: (
+        gettext_noop("it holds other images under the same names"),
+        gettext_noop("Remove the images that were made there (docker images), or push them to a registry"),
+    ),
+    Cause.VANISHED: (
+        gettext_noop("their containers were removed by somebody else"),
+        gettext_noop("Find out who removes containers there (a clean-up by cron, for example)"),
+    ),
+}
+_OTHER = (gettext_noop("it failed"), gettext_noop("Look at its agent's log (journalctl -u berth-node)"))
+
+
+def out_why(node: Node) -> str:
+    """Why a node is out; empty where it is not."""
+    if node.out_since is None:
+        return ""
+    words, _ = _WORDS.get(node.out_cause, _OTHER)
+    return gettext("Tasks of several users could not be started here: %(why)s. It takes nothing new.") % {
+        "why": gettext(words)
+    }
+
+
+def out_cure(node: Node) -> str:
+    """What to do about it."""
+    _, cure = _WORDS.get(node.out_cause, _OTHER)
+    told = {"cure": gettext(cure)}
+    if node.trial_at is None:
+        return gettext("%(cure)s, then put the node back on its page.") % told
+    told["time"] = date_format(localtime(node.trial_at), "H:i")
+    return gettext("%(cure)s, then put the node back on its page; at %(time)s it is tried again by itself.") % told
+
+
+def full_why(node: Node) -> str:
+    """Why a node with a full disk takes nothing; empty where it is not full."""
+    if node.full_since is None:
+        return ""
+    percent = node.inventory.get("disk_free_percent", 0)
+    return gettext(
+        "Its disk for containers is full (%(percent)s %% free): it takes nothing new until there is room."
+    ) % {"percent": percent}
