@@ -112,8 +112,9 @@ class Plan:
 
     The order of carrying out: `releases` (claims that nobody needs any more, by leaf), `demotions` (of jobs whose
     quota is gone), what the starts and preemptions release and demote (it may make room for any of them),
-    `preemptions`, `starts`, then `promotions` (into virtual cells that a demotion may just have left). `reservations`
-    replaces the snapshot's.
+    `preemptions`, `starts`, then `promotions` (into virtual cells that a demotion may just have left). Tasks of a job
+    that is in `demotions` and in `promotions` have lost their virtual cells and got others of the quota: in the end
+    they keep their right. `reservations` replaces the snapshot's.
     """
 
     at_ms: int

@@ -3,7 +3,7 @@ plan saw it; what is not, is skipped and decided again by the next cycle."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby, islice
@@ -14,6 +14,7 @@ import scheduling
 from portal.dispatch.guard import Guard
 from portal.dispatch.jobs import tasks_read
 from portal.dispatch.reservations import reservations_write
+from portal.dispatch.rights import Turn, turns
 from portal.dispatch.snapshot import Loaded
 from portal.dispatch.waits import waits_told
 from portal.jobs.models import Job
@@ -29,6 +30,7 @@ from portal.jobs.services import (
     claims_release,
     images_hold,
     job_demote,
+    job_move_cells,
     job_promote,
     jobs_preempt,
     orders_together,
@@ -67,17 +69,20 @@ class _Applying:
         self.guard = Guard(loaded.nodes, loaded.versions)
         self.running = {running.job.id: running for running in loaded.snapshot.running}
         self.tasks: dict[tuple[str, str, int], int] = {}
+        self.turns: dict[str, Turn] = {}
+        self.moved: set[str] = set()
 
     def apply(self, plan: scheduling.Plan) -> Applied:
         answered = [one.job.id for one in plan.starts] + [one.job.id for one in plan.preemptions]
         answered += [one.job for one in plan.promotions]
         self.tasks = tasks_read([self.loaded.jobs[job] for job in answered])
+        self.turns = turns(plan, self.running)
         starts, preemptions = self._allowed(plan.starts), self._allowed(plan.preemptions)
         with orders_together():
             # 1. Claims that nobody needs any more: to give them up only makes room.
             self._release((*plan.releases,), stale=self.loaded.claims.stale)
-            # 2. What loses its right in place.
-            demoted = [self._demote(one) for one in plan.demotions]
+            # 2. What loses its right in place; who has other cells of the quota at once loses nothing.
+            demoted = [self._fall(one) for one in plan.demotions]
             # 3. What is taken back, what starts, and what moves into its quota, maybe into cells that these have left.
             preempted = self._together(preemptions, self._preempt)
             started = self._together(starts, self._start)
@@ -88,8 +93,8 @@ class _Applying:
         reasons = self._tell([wait for wait in plan.waits if wait.job.id not in taking])
         every = [*demoted, *promoted, *preempted, *started]
         return Applied(
-            started=sum(started), preempted=sum(preempted), promoted=sum(promoted), demoted=sum(demoted),
-            skipped=every.count(False), reasons=reasons,
+            started=sum(started), preempted=sum(preempted), promoted=promoted.count(True),
+            demoted=demoted.count(True), skipped=every.count(False), reasons=reasons,
         )  # fmt: skip
 
     def _allowed(self, answers: Sequence[A]) -> list[A]:
@@ -112,6 +117,25 @@ class _Applying:
         if gone := [*rows, *stale]:
             claims_release(claims=gone)
 
+    def _fall(self, demotion: scheduling.Demotion) -> bool | None:
+        """None: it keeps its right, in other cells. Where those are not free yet, it loses its right until they are."""
+        turn = self.turns[demotion.job]
+        if turn.moved and self._move(demotion, turn):
+            self.moved.add(demotion.job)
+            return True if turn.lost else None
+        return self._demote(demotion)
+
+    def _move(self, demotion: scheduling.Demotion, turn: Turn) -> bool:
+        job = self.loaded.jobs[demotion.job]
+
+        def work() -> None:
+            job_move_cells(job=_row(job), placed=self._placed(demotion.job, turn.moved))
+            if turn.lost:
+                self._borrowed([demotion.job], demotion.cause, without=[one.task for one in turn.moved])
+
+        touched = self._nodes_of([demotion.job])
+        return self.guard.carry_out(f"move of job {job} to other cells", work, jobs=[job], touched=touched)
+
     def _demote(self, demotion: scheduling.Demotion) -> bool:
         job = self.loaded.jobs[demotion.job]
         return self.guard.carry_out(
@@ -121,25 +145,35 @@ class _Applying:
             touched=self._nodes_of([demotion.job]),
         )
 
-    def _borrowed(self, jobs: Iterable[str], cause: str) -> None:
-        """These jobs hold what they hold on loan from now on; in the caller's transaction."""
+    def _borrowed(self, jobs: Iterable[str], cause: str, without: Collection[scheduling.TaskRef] = ()) -> None:
+        """These jobs hold what they hold on loan from now on, all but these tasks; in the caller's transaction."""
         by = self.loaded.jobs.get(cause)
         for job in jobs:
             job_demote(
                 job=_row(self.loaded.jobs[job]),
-                task_attempts=[self._attempt(job, task.placement.task) for task in self._tasks(job)],
+                task_attempts=[
+                    self._attempt(job, task.placement.task)
+                    for task in self._tasks(job)
+                    if task.placement.task not in without
+                ],
                 cause=cause,
                 by=_row(by) if by else None,
                 now=self.now,
             )
 
-    def _promote(self, promotion: scheduling.Promotion) -> bool:
-        job = self.loaded.jobs[promotion.job]
+    def _promote(self, promotion: scheduling.Promotion) -> bool | None:
+        """None: its tasks have moved already, and never lost their right."""
+        job, placements = self.loaded.jobs[promotion.job], promotion.placements
+        if promotion.job in self.moved:
+            gained = self.turns[promotion.job].gained
+            placements = tuple(place for place in placements if place in gained)
+            if not placements:
+                return None
 
         def work() -> None:
-            job_promote(job=_row(job), placed=self._placed(promotion.job, promotion.placements), now=self.now)
+            job_promote(job=_row(job), placed=self._placed(promotion.job, placements), now=self.now)
 
-        nodes = {place.node for place in promotion.placements}
+        nodes = {place.node for place in placements}
         return self.guard.carry_out(f"promotion of job {job}", work, jobs=[job], touched=nodes)
 
     def _together(self, answers: Sequence[A], carry_out: Callable[[Sequence[A]], bool]) -> list[bool]:

@@ -19,22 +19,21 @@ from portal.clusters.services import (
     quota_changes_apply,
     quotas_set,
 )
-from portal.dispatch.preview import demoted_by
-from portal.jobs.models import Job
+from portal.dispatch.preview import Effect, effect_of
 from portal.jobs.services import node_tasks_forget
 
 
 def configuration_change(
     *, found: scheduling.Cluster, now: datetime, actor: str, dry_run: bool, version: int | None = None
-) -> list[Job]:
-    """Import a configuration, or only look; the jobs that it demotes."""
+) -> Effect:
+    """Import a configuration, or only look; what it does to the jobs that run."""
     return _done(lambda: configuration_import(found=found, now=now, actor=actor, version=version), now, dry_run)
 
 
 def quotas_change(
     *, lines: Lines, now: datetime, actor: str, dry_run: bool, reason: str = "", version: int | None = None
-) -> list[Job]:
-    """Change quota lines, or only look; the jobs that it demotes."""
+) -> Effect:
+    """Change quota lines, or only look; what it does to the jobs that run."""
 
     def change() -> None:
         quotas_set(lines=lines, now=now, actor=actor, reason=reason, version=version)
@@ -42,20 +41,20 @@ def quotas_change(
     return _done(change, now, dry_run)
 
 
-def _done(change: Callable[[], object], now: datetime, dry_run: bool) -> list[Job]:
-    demoted = demoted_by(change=change, now=now)
+def _done(change: Callable[[], object], now: datetime, dry_run: bool) -> Effect:
+    effect = effect_of(change=change, now=now)
     if not dry_run:
         change()
-    return demoted
+    return effect
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRemoval:
-    """What the removal of a server does: the quotas that there is not enough for any more, as sentences, and the jobs
-    that it demotes."""
+    """What the removal of a server does: the quotas that there is not enough for any more, as sentences, and what
+    becomes of the jobs that run."""
 
     shortages: list[str]
-    demoted: list[Job]
+    effect: Effect
 
 
 def node_remove(*, node: Node, now: datetime, actor: str, dry_run: bool) -> NodeRemoval:
@@ -67,18 +66,19 @@ def node_remove(*, node: Node, now: datetime, actor: str, dry_run: bool) -> Node
             node_tasks_forget(node=node, now=now)
             shortages[:] = node_retire(node=node, now=now, actor=actor)
 
-    return NodeRemoval(demoted=_done(remove, now, dry_run), shortages=shortages)
+    effect = _done(remove, now, dry_run)
+    return NodeRemoval(shortages, effect)
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
     """A planned change of quotas: its row (without an id in a dry run), its lines, what comes back at its end, and
-    of the jobs that run now those that it would demote."""
+    what it would do to the jobs that run now."""
 
     row: QuotaChange
     named: list[Line]
     returns: list[Line]
-    demoted: list[Job] = field(default_factory=list)
+    effect: Effect = field(default_factory=Effect)
 
 
 def quota_change_plan(
@@ -102,9 +102,9 @@ def quota_change_plan(
         create()
         quota_changes_apply(now=starts_at)
 
-    demoted = demoted_by(change=begin, now=now)
+    effect = effect_of(change=begin, now=now)
     row = QuotaChange(starts_at=starts_at, ends_at=ends_at, reason=reason, actor=actor) if dry_run else create()
-    return PlannedChange(row, lines_named(lines), returns_of(lines, starts_at, ends_at), demoted)
+    return PlannedChange(row, lines_named(lines), returns_of(lines, starts_at, ends_at), effect)
 
 
 def returns_of(lines: Lines, starts_at: datetime, ends_at: datetime | None) -> list[Line]:

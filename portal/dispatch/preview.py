@@ -1,36 +1,86 @@
-"""What a change of the cluster would do to the jobs that run: it is made, looked at, and undone."""
+"""What a change of the cluster would do to the jobs that run: it is made, the cycle after it looked at, and undone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from django.db import transaction
-from django.db.models import Count, Q
 
 from portal.dispatch.snapshot import Loaded, read
 from portal.jobs.models import Job
-from scheduling import Engine
+from scheduling import Engine, Running, Standing, TaskRef
+
+Held = dict[tuple[str, TaskRef], int]
+"""How many GPUs a placed task holds; by the job's id for the engine, and the task."""
 
 
-def demoted_by(*, change: Callable[[], object], now: datetime) -> list[Job]:
-    """The jobs that ``change`` would demote, by id, with ``gpus_held``: they run on, borrowed, until their cells are
-    wanted back. Raises whatever the change raises; nothing of it stays."""
+@dataclass(frozen=True, slots=True)
+class Struck:
+    """A running job that loses by a change, and how many of its GPUs that concerns."""
+
+    job: Job
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Who loses by a change, each in the order of ids: jobs that run on, but on loan, until their GPUs are wanted
+    back; and jobs whose GPUs are taken back by the very next cycle. A job that only moves to other cells of its quota
+    loses nothing."""
+
+    demoted: list[Struck] = field(default_factory=list)
+    preempted: list[Struck] = field(default_factory=list)
+
+
+def effect_of(*, change: Callable[[], object], now: datetime) -> Effect:
+    """What the cycle after ``change`` does to running jobs that it would not do without. Raises whatever the change
+    raises; nothing of it stays."""
     with transaction.atomic():
         before = read(now=now)
         change()
         after = read(now=now)
         transaction.set_rollback(True)
-    new = _demotions(after, now) - _demotions(before, now)
-    rows = Job.objects.filter(pk__in=[after.jobs[job] for job in new]).select_related("user", "vc")
-    return list(rows.annotate(gpus_held=_held()).order_by("pk"))
+    without, with_it = _next(before, now), _next(after, now)
+    held = _Then.of(before.snapshot.running)
+    taken = {task: gpus for task, gpus in with_it.leaving.items() if task not in without.leaving}
+    lost = {task: gpus for task, gpus in without.inside.items() if task in held.inside and task not in with_it.inside}
+    demoted = {task: gpus for task, gpus in lost.items() if task not in with_it.leaving}
+    return Effect(_struck(demoted, after), _struck(taken, after))
 
 
-def _held() -> Count:
-    live = Q(tasks__attempts__allocations__released_at__isnull=True)
-    return Count("tasks__attempts__allocations", filter=live, distinct=True)
+class _Then(NamedTuple):
+    """The placed tasks inside the quota, and those whose end is ordered."""
+
+    inside: Held
+    leaving: Held
+
+    @classmethod
+    def of(cls, running: Iterable[Running]) -> _Then:
+        found = cls({}, {})
+        for job, tasks in running:
+            for task in tasks:
+                place = task.placement
+                if task.leaving:
+                    found.leaving[job.id, place.task] = len(place.leaves)
+                elif place.leaves and all(use.standing is Standing.GUARANTEED for use in place.leaves):
+                    found.inside[job.id, place.task] = len(place.leaves)
+        return found
 
 
-def _demotions(loaded: Loaded, now: datetime) -> set[str]:
-    plan = Engine.restore(loaded.snapshot).plan(int(now.timestamp() * 1000))
-    return {one.job for one in plan.demotions}
+def _next(loaded: Loaded, now: datetime) -> _Then:
+    """How things stand when the next cycle has done its work."""
+    engine = Engine.restore(loaded.snapshot)
+    engine.advance(int(now.timestamp() * 1000))
+    return _Then.of(engine.snapshot().running)
+
+
+def _struck(tasks: Held, loaded: Loaded) -> list[Struck]:
+    gpus: Counter[int] = Counter()
+    for (job, _), count in tasks.items():
+        gpus[loaded.jobs[job]] += count
+    rows = Job.objects.filter(pk__in=gpus).select_related("user", "vc").order_by("pk")
+    return [Struck(row, gpus[row.pk]) for row in rows]

@@ -14,11 +14,13 @@ from django.core.management import CommandError, call_command
 
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import QuotaChange, QuotaLine
-from portal.clusters.services import configuration_export, vc_create
-from portal.jobs.models import Allocation, Job
+from portal.clusters.services import configuration_export, member_set, vc_create
+from portal.jobs.models import Allocation, Job, JobEvent, TaskAttempt
+from portal.jobs.services import job_stop, job_submit
+from portal.jobs.services.holding import task_attempt_release
 from tests.clusters.test_configuration import RACK
 from tests.support.cast import Api, person
-from tests.support.world import World
+from tests.support.world import World, job_file
 
 pytestmark = pytest.mark.django_db
 
@@ -49,8 +51,8 @@ def to(count: int) -> dict[str, Any]:
     return {"lines": [{"vc": "vision", "cell_type": "A100", "count": count}]}
 
 
-def demoted(answer: Any) -> list[tuple[str, int]]:
-    return [(job["label"], job["gpus"]) for job in answer.json()["demoted"]]
+def demoted(answer: Any, what: str = "demoted") -> list[tuple[str, int]]:
+    return [(job["label"], job["gpus"]) for job in answer.json()[what]]
 
 
 def test_a_dry_run_lists_the_jobs_that_would_be_demoted_and_changes_nothing(busy: World, admin: Api) -> None:
@@ -66,6 +68,64 @@ def test_a_smaller_quota_stops_no_job_and_the_demoted_one_runs_on_loan(busy: Wor
     busy.settle()
     assert standings() == {"first": "guaranteed", "second": "borrowed"}
     assert set(Job.objects.values_list("state", flat=True)) == {"running"}
+
+
+def leave_alone(busy: World, name: str) -> None:
+    """The other job has ended, and no cycle has looked since."""
+    job_stop(job=Job.objects.exclude(name=name).get(), now=busy.now, actor=busy.user)
+    busy.obeyed()
+
+
+def test_a_job_that_only_gets_another_cell_of_its_quota_is_neither_named_nor_told(busy: World, admin: Api) -> None:
+    leave_alone(busy, "second")
+    assert demoted(admin.call("PATCH", "quotas?dry_run=true", to(4))) == []
+    assert demoted(admin.call("PATCH", "quotas", to(4))) == []
+    applied = busy.cycle().applied
+    assert (applied.demoted, applied.promoted, applied.skipped) == (0, 0, 0)
+    held = Allocation.objects.filter(released_at__isnull=True)
+    assert sorted(held.values_list("virtual_cell", flat=True)) == [f"vision/A100/{one}" for one in range(4)]
+    assert set(held.values_list("standing", "turns")) == {("guaranteed", "")}
+    assert (standings(), told()) == ({"second": "guaranteed"}, [])
+
+
+def test_of_a_job_that_is_no_gang_only_tasks_without_a_cell_lose_their_right(world: World) -> None:
+    world.node("gpu01", gpus=8)
+    world.submit(name="loose", instances=8, gang=False)
+    world.settle()
+    for cell in ("vision/A100/0", "vision/A100/1"):
+        task_attempt_release(row=TaskAttempt.objects.get(allocations__virtual_cell=cell), now=world.now)
+    answer = Api(person("root", ClusterRole.ADMIN)).call("PATCH", "quotas", to(3))
+    assert demoted(answer) == [("alice/loose#1", 3)], "six run, three cells are left"
+    applied = world.cycle().applied
+    assert (applied.demoted, applied.promoted) == (1, 0)
+    assert told() == ["Its 3 GPUs are on loan from now on and may be taken back: quota."]
+
+
+def told() -> list[str]:
+    """What jobs' owners read of changes of their right."""
+    return list(JobEvent.objects.filter(code__in=["demoted", "promoted"]).values_list("message", flat=True))
+
+
+def test_a_job_whose_gpus_are_wanted_at_once_is_named_as_taken_back(world: World) -> None:
+    world.node("gpu01", gpus=8)
+    carol, admin = person("carol"), Api(person("root", ClusterRole.ADMIN))
+    member_set(vc=vc_create(name="audio", now=world.now), user=carol, role="member", now=world.now)
+    admin.call("PATCH", "quotas", shares(4, 4))
+    world.submit(name="mine", gpu=4)
+    for name in ("theirs", "next"):
+        text = job_file(name=name, gpu=4, defaults={"virtualCluster": "audio"})
+        job_submit(user=carol, text=text, now=world.now)
+    world.settle()
+    look = admin.call("PATCH", "quotas?dry_run=true", shares(0, 8))
+    assert (demoted(look), demoted(look, "preempted")) == ([], [("alice/mine#1", 4)])
+    admin.call("PATCH", "quotas", shares(0, 8))
+    world.settle()
+    assert standings() == {"theirs": "guaranteed", "next": "guaranteed"}
+
+
+def shares(vision: int, audio: int) -> dict[str, Any]:
+    counts = {"vision": vision, "audio": audio}
+    return {"lines": [{"vc": vc, "cell_type": "A100", "count": count} for vc, count in counts.items()]}
 
 
 def test_what_was_demoted_comes_back_into_a_quota_that_grows_again(busy: World, admin: Api) -> None:

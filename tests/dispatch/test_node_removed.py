@@ -54,7 +54,7 @@ def test_a_look_tells_what_would_be_short_and_changes_nothing(world: World, root
     world.node("gpu02", gpus=2)
     told = root.call("DELETE", f"{AT}?dry_run=true").json()
     short = ["the quotas need 4 A100, 2 are there"]
-    assert told == {"dry_run": True, "shortages": short, "demoted": []}
+    assert told == {"dry_run": True, "shortages": short, "demoted": [], "preempted": []}
     browser = Browser(person("admin", ClusterRole.ADMIN))
     assert short[0] in browser.get("/cluster/nodes/gpu02/remove").text
     assert (Node.objects.count(), AuditEntry.objects.filter(action="node.remove").count()) == (2, 0)

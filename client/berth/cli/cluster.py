@@ -116,6 +116,8 @@ def node_remove(
         show(f"short: {sentence}")
     for job in done.demoted:
         show(f"on loan: {job.label} of {job.vc}, {job.gpus} GPUs")
+    for job in done.preempted:
+        show(f"taken back: {job.label} of {job.vc}, {job.gpus} GPUs")
 
 
 # ---------------------------------------------------------------- tables, which `berth top` shows as well

@@ -232,7 +232,7 @@ class Node(Answer, frozen=True, kw_only=True):
 
 
 class Demoted(Answer, frozen=True, kw_only=True):
-    """A job that runs on, but from now on on loan."""
+    """A running job that loses its guarantee, or its GPUs; ``gpus``: how many of them that concerns."""
 
     id: int
     label: str
@@ -242,11 +242,12 @@ class Demoted(Answer, frozen=True, kw_only=True):
 
 class NodeRemoved(Answer, frozen=True, kw_only=True):
     """What the removal of a server did, or (``dry_run``) would do: the quotas that there is not enough hardware for
-    any more, as sentences, and the jobs that lose their guarantee."""
+    any more, as sentences, the jobs that lose their guarantee and run on, and those whose GPUs are taken back."""
 
     dry_run: bool
     shortages: list[str]
     demoted: list[Demoted]
+    preempted: list[Demoted] = []
 
 
 class Sku(Answer, frozen=True, kw_only=True):

@@ -12,27 +12,35 @@ from portal.common.shapes import Shape
 class DemotedAnswer(Shape):
     """A job that runs on, but from now on on loan: its owner may want the cells back."""
 
-    id = serializers.IntegerField(source="pk")
-    label = serializers.CharField(help_text="user/name#run")  # type: ignore[assignment]  # a field, which DRF takes out of the class
-    vc = serializers.CharField(source="vc.name")
-    gpus = serializers.IntegerField(source="gpus_held")
+    id = serializers.IntegerField(source="job.pk")
+    label = serializers.CharField(source="job.label", help_text="user/name#run")  # type: ignore[assignment]  # a field, which DRF takes out of the class
+    vc = serializers.CharField(source="job.vc.name")
+    gpus = serializers.IntegerField(help_text="how many of its GPUs that concerns")
 
 
-class ConfigurationAnswer(Shape):
+class TakenAnswer(DemotedAnswer):
+    """A job whose GPUs are taken back: it is warned, has its grace, and waits again in its old place."""
+
+
+class EffectAnswer(Shape):
+    """What a change does to the jobs that run, as it is when the scheduler's next cycle is through. A job that only
+    moves to other cells of its quota loses nothing and is not named."""
+
+    dry_run = serializers.BooleanField(help_text="nothing was changed")
+    demoted = DemotedAnswer(many=True, source="effect.demoted", help_text="jobs that run on, but lose their guarantee")
+    preempted = TakenAnswer(many=True, source="effect.preempted", help_text="jobs whose GPUs the next cycle takes back")
+
+
+class ConfigurationAnswer(EffectAnswer):
     """What an import did, or would do."""
 
-    dry_run = serializers.BooleanField(help_text="nothing was changed")
-    demoted = DemotedAnswer(many=True, help_text="jobs that lose their guaranteed cells; none is stopped")
 
-
-class NodeRemovedAnswer(Shape):
+class NodeRemovedAnswer(EffectAnswer):
     """What the removal of a node did, or would do."""
 
-    dry_run = serializers.BooleanField(help_text="nothing was changed")
     shortages = serializers.ListField(
         child=serializers.CharField(), help_text="quotas that there is not enough hardware for any more"
     )
-    demoted = DemotedAnswer(many=True, help_text="jobs that lose their guaranteed cells; none is stopped")
 
 
 class QuotasAnswer(Shape):
@@ -42,11 +50,8 @@ class QuotasAnswer(Shape):
     lines = QuotaLineAnswer(many=True)
 
 
-class QuotasChangedAnswer(QuotasAnswer):
+class QuotasChangedAnswer(QuotasAnswer, EffectAnswer):
     """The quotas after a change, or as they would be."""
-
-    dry_run = serializers.BooleanField(help_text="nothing was changed")
-    demoted = DemotedAnswer(many=True, help_text="jobs that lose their guaranteed cells; none is stopped")
 
 
 class QuotaChangeAnswer(Answer):
@@ -62,10 +67,7 @@ class QuotaChangeAnswer(Answer):
     returns = QuotaLineAnswer(many=True, help_text="the quotas that come back at its end, as they are planned today")
 
 
-class QuotaChangePlannedAnswer(QuotaChangeAnswer):
-    """A change as it was planned, or would be."""
+class QuotaChangePlannedAnswer(QuotaChangeAnswer, EffectAnswer):
+    """A change as it was planned, or would be; of the jobs, what would become of those that run now."""
 
     whole = True
-
-    dry_run = serializers.BooleanField(help_text="nothing was changed")
-    demoted = DemotedAnswer(many=True, help_text="of the jobs that run now those that would lose guaranteed cells")

@@ -40,13 +40,13 @@ class ClusterView(ApiView):
     )
     def put(self, request: Request) -> Response:
         """Makes a configuration the cluster's. Everything wrong with it is told at once, with its path, and then
-        nothing is changed. No job is stopped: those that do not fit any more are demoted and listed. For
-        administrators."""
+        nothing is changed. No job is stopped by it: those that do not fit any more are demoted and listed, and so are
+        those whose GPUs are wanted back at once. For administrators."""
         configuration_right(user=self.user)
         document: Any = request.data
         if not isinstance(document, Mapping):
             raise ValidationError("A configuration is an object with physicalCluster and virtualClusters.")
         dry = dry_run(request)
         found = configuration_read(document)
-        demoted = configuration_change(found=found, now=timezone.now(), actor=self.user.username, dry_run=dry)
-        return Response(ConfigurationAnswer({"dry_run": dry, "demoted": demoted}).data)
+        effect = configuration_change(found=found, now=timezone.now(), actor=self.user.username, dry_run=dry)
+        return Response(ConfigurationAnswer({"dry_run": dry, "effect": effect}).data)

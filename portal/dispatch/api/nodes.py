@@ -29,5 +29,5 @@ class RemovableNodeView(NodeView):
         node = node_with_right(user=self.user, name=name, action=Action.NODE_REMOVE)
         dry = dry_run(request)
         done = node_remove(node=node, now=timezone.now(), actor=self.user.username, dry_run=dry)
-        told = {"dry_run": dry, "shortages": done.shortages, "demoted": done.demoted}
+        told = {"dry_run": dry, "shortages": done.shortages, "effect": done.effect}
         return Response(NodeRemovedAnswer(told).data)

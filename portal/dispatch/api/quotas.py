@@ -73,15 +73,15 @@ class QuotasView(ApiView):
     )
     def patch(self, request: Request) -> Response:
         """Changes the named lines, all or none; a count of 0 takes a line away. 400 names each level that cannot be
-        carved out, with need and what is there. No job is stopped: those that do not fit any more are demoted and
-        listed. For administrators."""
+        carved out, with need and what is there. No job is stopped by it: those that do not fit any more are demoted and
+        listed, and so are those whose GPUs are wanted back at once. For administrators."""
         cluster_right(user=self.user)
         lines = lines_resolve(_wishes(self.body(QuotasBody)["lines"]))
         dry = dry_run(request)
-        demoted = quotas_change(
+        effect = quotas_change(
             lines=lines, now=timezone.now(), actor=self.user.username, dry_run=dry, version=_version(request)
         )
-        return self._answer(QuotasChangedAnswer, {"dry_run": dry, "demoted": demoted})
+        return self._answer(QuotasChangedAnswer, {"dry_run": dry, "effect": effect})
 
     def _answer(self, shape: type[serializers.Serializer[Any]], more: dict[str, Any]) -> Response:
         version = cluster_version()
@@ -127,7 +127,7 @@ class QuotaChangesView(ApiView):
             lines=lines, starts_at=starts_at, ends_at=body["ends_at"], reason=body["reason"], now=now,
             actor=self.user.username, dry_run=dry,
         )  # fmt: skip
-        answer = {**_shown(planned), "dry_run": dry, "demoted": planned.demoted}
+        answer = {**_shown(planned), "dry_run": dry, "effect": planned.effect}
         return Response(QuotaChangePlannedAnswer(answer).data, status=200 if dry else 201)
 
 

@@ -46,7 +46,9 @@ def configuration(request: PageRequest) -> HttpResponse:
             _refuse(form, refusal)
         else:
             if "apply" in request.POST:
-                messages.success(request, _("The cluster is as this configuration says. No job was stopped."))
+                messages.success(
+                    request, _("The cluster is as this configuration says. %(said)s") % {"said": look.said}
+                )
                 return redirect("configuration")
     status = 409 if overtaken else 400 if form.errors else 200
     return _page(request, form, look=look, overtaken=overtaken, status=status)

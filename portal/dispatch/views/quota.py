@@ -10,6 +10,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST
 
 from portal.accounts.pages import PageRequest
@@ -28,29 +29,45 @@ from portal.clusters.services import cluster_version, quota_change_faults, quota
 from portal.common.errors import ChangedMeanwhile, Conflict, Invalid, NotFound
 from portal.dispatch.changes import quota_change_plan, quotas_change
 from portal.dispatch.forms import QuotaForm
-from portal.jobs.models import Job
+from portal.dispatch.preview import Effect
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a change would do: the jobs that it would demote, and the quotas that come back at its end."""
+    """What a change would do: to jobs that run, and the quotas that come back at its end."""
 
-    demoted: list[Job]
+    effect: Effect
     returns: list[Line] = field(default_factory=list)
 
     @property
     def gpus(self) -> int:
         """Of the jobs that it would demote."""
-        return sum(job.gpus_held for job in self.demoted)  # type: ignore[attr-defined]  # the preview adds it
+        return sum(one.gpus for one in self.effect.demoted)
+
+    @property
+    def gpus_taken(self) -> int:
+        """Of the jobs whose GPUs would be taken back."""
+        return sum(one.gpus for one in self.effect.preempted)
 
     @property
     def teams(self) -> list[tuple[str, int, int]]:
-        """Whose jobs those are: the virtual cluster, how many, with how many GPUs."""
+        """Whose jobs it would demote: the virtual cluster, how many, with how many GPUs."""
         found: dict[str, tuple[int, int]] = {}
-        for job in self.demoted:
-            jobs, gpus = found.get(job.vc.name, (0, 0))
-            found[job.vc.name] = jobs + 1, gpus + job.gpus_held  # type: ignore[attr-defined]
+        for one in self.effect.demoted:
+            jobs, gpus = found.get(one.job.vc.name, (0, 0))
+            found[one.job.vc.name] = jobs + 1, gpus + one.gpus
         return [(name, *counts) for name, counts in sorted(found.items())]
+
+    @property
+    def said(self) -> str:
+        """When it is done: whether somebody loses GPUs by it."""
+        if not (number := len(self.effect.preempted)):
+            return _("No job was stopped.")
+        return ngettext(
+            "%(number)s job is warned and stopped now: its GPUs are wanted back.",
+            "%(number)s jobs are warned and stopped now: their GPUs are wanted back.",
+            number,
+        ) % {"number": number}
 
 
 @login_required
@@ -76,7 +93,7 @@ def quota(request: PageRequest, name: str) -> HttpResponse:
             form.refuse(refusal)
         else:
             if "apply" in request.POST:
-                messages.success(request, _("Done. No job was stopped."))
+                messages.success(request, _("Done. %(said)s") % {"said": look.said})
                 return redirect("vc", name=vc.name)
     context = {"vc": vc, "form": form, "look": look, "who": _who(vc) if form.overtaken else ""}
     status = 409 if form.overtaken else 400 if form.errors else 200
@@ -109,17 +126,17 @@ def _change(request: PageRequest, form: QuotaForm, *, dry_run: bool) -> Look:
     now, actor, typed = timezone.now(), request.user.username, form.cleaned_data
     seen = form.version
     if typed["starts_at"] is None and typed["ends_at"] is None:
-        demoted = quotas_change(
+        effect = quotas_change(
             lines=form.lines, now=now, actor=actor, dry_run=dry_run, reason=typed["reason"], version=seen
         )
-        return Look(demoted)
+        return Look(effect)
     if seen is not None and seen != cluster_version():
         raise ChangedMeanwhile(_("The quotas were changed meanwhile."))
     planned = quota_change_plan(
         lines=form.lines, starts_at=typed["starts_at"] or now, ends_at=typed["ends_at"], reason=typed["reason"],
         now=now, actor=actor, dry_run=dry_run,
     )  # fmt: skip
-    return Look(planned.demoted, planned.returns)
+    return Look(planned.effect, planned.returns)
 
 
 @login_required

@@ -6,7 +6,7 @@ from portal.jobs.services.bulk import Done, jobs_stop, jobs_tag
 from portal.jobs.services.claims import claims_release
 from portal.jobs.services.code import code_expire, code_forget, code_upload
 from portal.jobs.services.forgetting import node_tasks_forget
-from portal.jobs.services.holding import job_demote, job_promote
+from portal.jobs.services.holding import job_demote, job_move_cells, job_promote
 from portal.jobs.services.idle import Left, idle_extend, idle_judge, idle_left
 from portal.jobs.services.idle_policy import (
     idle_exemption_add,
@@ -97,6 +97,7 @@ __all__ = [
     "job_hold",
     "job_of_others",
     "job_movable",
+    "job_move_cells",
     "job_pause",
     "job_place",
     "job_place_among",

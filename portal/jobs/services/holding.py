@@ -57,6 +57,28 @@ def job_promote(*, job: Job, placed: Sequence[Placed], now: datetime) -> None:
     job_event(job=job, job_attempt=attempt, code="promoted", message=message, now=now)
 
 
+def job_move_cells(*, job: Job, placed: Sequence[Placed]) -> None:
+    """The job's guaranteed GPUs lie in other virtual cells of its team from now on: these have other names, its right
+    is the one that it had. Inside the caller's transaction.
+
+    Raises Overtaken when it ends already or does not hold them by right; IntegrityError when a virtual cell has a
+    holder.
+    """
+    attempt = _attempt_live(job)
+    tasks = {place.task_id for place in placed}
+    cells = {leaf.gpu_id: leaf.virtual_cell for place in placed for leaf in place.leaves}
+    rows = Allocation.objects.filter(
+        leaf__in=cells, task_attempt__job_attempt=attempt, task_attempt__task__in=tasks, released_at__isnull=True
+    )
+    held = dict(rows.filter(standing=Standing.GUARANTEED).values_list("pk", "leaf"))
+    # All leave their cells before one enters another's: neighbours may change places.
+    left = Allocation.objects.filter(pk__in=held).update(virtual_cell="", standing=Standing.BORROWED)
+    if left != len(cells):
+        raise Overtaken
+    for row, leaf in held.items():
+        Allocation.objects.filter(pk=row).update(virtual_cell=cells[leaf], standing=Standing.GUARANTEED)
+
+
 def job_demote(*, job: Job, task_attempts: Collection[UUID], cause: str, by: Job | None, now: datetime) -> None:
     """The guaranteed GPUs of these runs of its tasks count as borrowed from now on. Inside the caller's transaction.
 

@@ -35,16 +35,18 @@ class Command(BaseCommand):
         document = _read(file)
         try:
             found = configuration_read(document)
-            demoted = configuration_change(found=found, now=timezone.now(), actor="", dry_run=dry_run)
+            effect = configuration_change(found=found, now=timezone.now(), actor="", dry_run=dry_run)
         except Invalid as error:
             faults = "\n".join(f"  {fault.path}: {fault.message}" for fault in error.faults)
             raise CommandError(f"{file} cannot be used, nothing was changed:\n{faults}") from error
         except Refused as error:
             raise CommandError(error.detail) from error
-        for job in demoted:
-            self.stdout.write(f"{job.label} of {job.vc.name} runs on, but its GPUs are on loan.")
+        for one in effect.demoted:
+            self.stdout.write(f"{one.job.label} of {one.job.vc.name} runs on, but its GPUs are on loan.")
+        for one in effect.preempted:
+            self.stdout.write(f"{one.job.label} of {one.job.vc.name} is warned and stopped: its GPUs are wanted back.")
         quotas = len(found.virtual_clusters)
-        said = f"{len(found.nodes)} nodes, {quotas} virtual clusters, {len(demoted)} jobs demoted"
+        said = f"{len(found.nodes)} nodes, {quotas} virtual clusters, {len(effect.demoted)} jobs demoted"
         self.stdout.write(f"Would be: {said}. Nothing was changed." if dry_run else f"Done: {said}.")
 
 
