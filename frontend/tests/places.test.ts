@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 
 import { readEnvironment } from "../src/editor/environment.ts";
-import { freeOf } from "../src/editor/hardware.ts";
+import { unusedOf } from "../src/editor/hardware.ts";
 import { secretPlaces } from "../src/editor/masked.ts";
 import { placed } from "../src/editor/places.ts";
 
@@ -63,6 +63,6 @@ test("a value that the shell works out is no variable of the form", () => {
   expect(readEnvironment(['export A="b c"', "export B=", "echo"]).variables).toEqual([["A", "b c"], ["B", ""]]);
 });
 
-test("what is free is read by SKU", () => {
-  expect([...freeOf("A100:4 x:y:0 ")]).toEqual([["A100", "4"], ["x:y", "0"]]);
+test("what is unused is read by SKU", () => {
+  expect([...unusedOf("A100:4 x:y:0 ")]).toEqual([["A100", "4"], ["x:y", "0"]]);
 });

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from portal.accounts.models import AuditEntry, ClusterRole
-from portal.clusters.models import CellType, Membership, StoredSecret, VirtualCluster
+from portal.clusters.models import CellType, Gpu, Membership, Node, StoredSecret, VirtualCluster
 from portal.clusters.selectors import vc_shares
 from portal.clusters.selectors.shares import _shared_out
 from portal.clusters.services import member_set, quota_set, vc_create
+from portal.jobs.services import job_stop
 from tests.support.cast import cast_of, person
 from tests.support.pages import Browser
 from tests.support.world import World
@@ -60,8 +61,28 @@ def test_what_others_have_on_loan_is_told_of_who_lends_it(world: World) -> None:
     world.settle()
     found = vc_shares(vcs=[world.vc, borrower])
     ((vision,), (audio,)) = found[world.vc.pk], found[borrower.pk]
-    assert (vision.lent, vision.free, audio.guaranteed, audio.borrowed, audio.lent) == (1, 3, 1, 1, 0)
-    assert "0 of 3 used, 1 lent , 3 free" in Browser(world.user).get("/virtual-clusters").text
+    assert (vision.lent, vision.unused, audio.guaranteed, audio.borrowed, audio.lent) == (1, 3, 1, 1, 0)
+    assert "0 of 3 used, 3 unused ( 1 lent )" in Browser(world.user).get("/virtual-clusters").text
+
+
+def test_what_no_server_can_give_now_is_told_beside_what_is_unused(world: World) -> None:
+    reader = Browser(world.user)
+    job = world.submit(gpu=1)
+    world.settle()
+    unused = vc_shares(vcs=[world.vc])[world.vc.pk][0].unused
+    Node.objects.update(intent="cordoned")
+    (share,) = vc_shares(vcs=[world.vc])[world.vc.pk]
+    assert (share.guaranteed, share.unused, share.out) == (1, unused, unused)
+    words = f"{unused} unused ({unused} out of service)"
+    for path in ("/", "/submit", "/cluster", "/virtual-clusters", VC):
+        assert words in reader.get(path).text, path
+    assert f"{unused} A100 unused ({unused} out of service)" in reader.get("/submit").text
+    Node.objects.update(intent="open")
+    job_stop(job=job, actor=world.user, now=world.now)
+    world.settle()
+    Gpu.objects.filter(pk=Gpu.objects.earliest("pk").pk).update(fault="ecc")
+    (share,) = vc_shares(vcs=[world.vc])[world.vc.pk]
+    assert (share.unused, share.out) == (unused + 1, 1)
 
 
 @pytest.mark.parametrize(

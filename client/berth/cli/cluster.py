@@ -38,7 +38,7 @@ def vcs(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the virtual clusters: quota, in use, borrowed, free."""
+    """Show the virtual clusters: quota, in use, borrowed, unused."""
     with session(ctx).client() as client:
         if name is None:
             found = list(client.virtual_clusters.list())
@@ -156,7 +156,7 @@ def _shares(users: Sequence[UserShare]) -> Table:
 
 def vc_table(found: Sequence[VirtualCluster]) -> Table:
     """Virtual clusters, a row for each kind of GPU."""
-    return table(("VC", "YOU", "SKU", ">QUOTA", ">IN USE", ">BORROWED", ">FREE"), _vcs(found))
+    return table(("VC", "YOU", "SKU", ">QUOTA", ">IN USE", ">BORROWED", ">UNUSED"), _vcs(found))
 
 
 def _vcs(found: Sequence[VirtualCluster]) -> Iterator[tuple[object, ...]]:

@@ -9,7 +9,8 @@ from berth.model.base import Answer
 
 
 class Share(Answer, frozen=True, kw_only=True):
-    """A virtual cluster's GPUs of one SKU."""
+    """A virtual cluster's GPUs of one SKU. ``free``: unused ones of its quota; of these ``lent`` are on loan to others,
+    and at least ``out_of_service`` cannot be had now."""
 
     sku: str
     quota: int
@@ -17,6 +18,7 @@ class Share(Answer, frozen=True, kw_only=True):
     borrowed: int
     free: int
     lent: int
+    out_of_service: int = 0
 
 
 class VirtualCluster(Answer, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 import type { Problem } from "./check.ts";
 import { showClasses } from "./classes.ts";
 import { JOB_FIELDS, readJob, ROLE_FIELDS, type Values, writeField } from "./fields.ts";
-import { offerShare, showFree } from "./hardware.ts";
+import { offerShare, showUnused } from "./hardware.ts";
 import { placed } from "./places.ts";
 import { addRole, removeRole, renameRole } from "./roles.ts";
 import { Rows } from "./rows.ts";
@@ -58,7 +58,7 @@ export class JobForm {
       const remove = card.querySelector<HTMLButtonElement>("[data-role-remove]");
       if (remove) remove.hidden = job.roles.length < 2;
     });
-    showFree(this.#root);
+    showUnused(this.#root);
     showClasses(this.#root);
   }
 

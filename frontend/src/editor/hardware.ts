@@ -1,24 +1,24 @@
-/** What the chosen virtual cluster has free of each SKU, and the share of a server that belongs to a number of GPUs. */
+/** What the chosen virtual cluster leaves unused of each SKU, and the share of a server that belongs to a number of GPUs. */
 
 import { fill } from "./outlook.ts";
 
 /** `A100:4 H100:2` by SKU. */
-export function freeOf(text: string): Map<string, string> {
+export function unusedOf(text: string): Map<string, string> {
   return new Map(text.split(" ").flatMap((part) => {
     const cut = part.lastIndexOf(":");
     return cut > 0 ? [[part.slice(0, cut), part.slice(cut + 1)] as [string, string]] : [];
   }));
 }
 
-/** Writes beside each SKU what of it the chosen virtual cluster has free, and shows only what it was given. */
-export function showFree(form: HTMLElement): void {
+/** Writes beside each SKU what of it the chosen virtual cluster leaves unused, and shows only what it was given. */
+export function showUnused(form: HTMLElement): void {
   const vc = form.querySelector<HTMLSelectElement>("[data-job-field=vc]");
   const chosen = vc?.selectedOptions[0];
   if (!vc) return;
-  const free = freeOf(chosen?.dataset["free"] ?? "");
+  const unused = unusedOf(chosen?.dataset["unused"] ?? "");
   for (const option of form.querySelectorAll<HTMLOptionElement>("[data-job-field=sku] option[data-cpu]")) {
-    const count = free.get(option.value);
-    const words = fill(form.dataset["wordFree"] ?? "", { sku: option.value, count: count ?? "" });
+    const count = unused.get(option.value);
+    const words = fill(form.dataset["wordUnused"] ?? "", { sku: option.value, count: count ?? "" });
     option.text = count === undefined ? option.value : words;
   }
   for (const element of form.querySelectorAll<HTMLElement>("[data-of-vc]")) {
@@ -49,6 +49,6 @@ function skuOf(form: HTMLElement, card: HTMLElement): HTMLOptionElement | undefi
   const select = card.querySelector<HTMLSelectElement>("[data-job-field=sku]");
   const options = [...(select?.options ?? [])].filter((option) => option.dataset["cpu"] !== undefined);
   const vc = form.querySelector<HTMLSelectElement>("[data-job-field=vc]")?.selectedOptions[0];
-  const owned = freeOf(vc?.dataset["free"] ?? "");
+  const owned = unusedOf(vc?.dataset["unused"] ?? "");
   return options.find((option) => option.value === select?.value) ?? options.find((option) => owned.has(option.value));
 }

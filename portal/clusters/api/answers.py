@@ -19,8 +19,14 @@ class ShareAnswer(Shape):
     quota = serializers.IntegerField(help_text="guaranteed to it")
     guaranteed = serializers.IntegerField(help_text="in use inside the quota")
     borrowed = serializers.IntegerField(help_text="in use beyond the quota, while others leave them idle")
-    free = serializers.IntegerField(help_text="of the quota, not in use")
+    free = serializers.IntegerField(
+        source="unused", help_text="unused: of the quota, not in use by it; not all of these may be had at once"
+    )
     lent = serializers.IntegerField(help_text="of these, on loan to others, who give them back when they are wanted")
+    out_of_service = serializers.IntegerField(
+        source="out",
+        help_text="of these, at least so many cannot be had now: their servers take no tasks, or their GPUs are sick",
+    )
 
 
 class VirtualClusterAnswer(Answer):

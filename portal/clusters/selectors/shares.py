@@ -21,17 +21,19 @@ LIVE = Q(allocations__isnull=False, allocations__released_at__isnull=True)
 
 @dataclass(frozen=True, slots=True)
 class SkuShare:
-    """A VC's GPUs of one SKU: guaranteed to it, in use inside that guarantee, borrowed beyond it, and lent: idle quota
-    that others have on loan."""
+    """A VC's GPUs of one SKU: guaranteed to it, in use inside that guarantee, borrowed beyond it; lent: of the unused
+    ones those that others have on loan; out: of the unused ones at least so many cannot be had now, since the GPUs that
+    are well, on servers that take tasks, and in nobody's quota's use are fewer."""
 
     sku: str
     quota: int
     guaranteed: int
     borrowed: int
     lent: int = 0
+    out: int = 0
 
     @property
-    def free(self) -> int:
+    def unused(self) -> int:
         """GPUs of the quota that nobody of the VC uses."""
         return max(self.quota - self.guaranteed, 0)
 
@@ -61,8 +63,9 @@ def vc_quotas(*, vcs: Iterable[VirtualCluster]) -> dict[int, dict[str, int]]:
 def vc_shares(*, vcs: Iterable[VirtualCluster]) -> dict[int, list[SkuShare]]:
     """Each VC's shares by its id, in the order of SKU names. A fixed number of queries for any number of VCs."""
     vcs = list(vcs)
-    used = _gpus_held.read()
-    lent = _lent(used)
+    counts, shut = _counts.read(), set(_SHUT())
+    used = counts.held
+    lent, ready = _lent(used), _ready(counts, shut)
     shares = {}
     for key, quota in vc_quotas(vcs=vcs).items():
         skus = sorted(quota.keys() | {sku for vc, sku, _ in used if vc == key})
@@ -73,6 +76,7 @@ def vc_shares(*, vcs: Iterable[VirtualCluster]) -> dict[int, list[SkuShare]]:
                 guaranteed=used.get((key, sku, "guaranteed"), 0),
                 borrowed=used.get((key, sku, "borrowed"), 0),
                 lent=lent.get((key, sku), 0),
+                out=max(0, quota.get(sku, 0) - used.get((key, sku, "guaranteed"), 0) - ready.get(sku, 0)),
             )
             for sku in skus
         ]
@@ -141,8 +145,6 @@ def _allocations() -> QuerySet[Any]:
 
 HELD = RowsVersion(_allocations, Gpu.objects.all)
 """What changes with every GPU that is given, released or another one."""
-_gpus_held = KeptResult(HELD, _held_count)
-"""A job's VC changes only while it waits; what it may still hold then is written anew (``job_change_vc``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +166,7 @@ class SkuTotal:
 
 def sku_totals() -> list[SkuTotal]:
     """Every SKU's GPUs, in the order of names. Three queries as long as nothing was given or released, else four."""
-    counted, shut = _gpus_counted.read(), set(_SHUT())
+    counted, shut = _counts.read().there, set(_SHUT())
     totals = []
     for sku in _SKUS():
         nodes = counted.get(sku.pk, {})
@@ -178,12 +180,13 @@ def sku_totals() -> list[SkuTotal]:
 
 
 class _Counted(NamedTuple):
-    """GPUs of one SKU on one node: there, fit, held, and held of the fit ones."""
+    """GPUs of one SKU on one node: there, fit, held; and of the fit ones held, and held inside a quota."""
 
     there: int
     fit: int
     held: int
     taken: int
+    owned: int
 
 
 def _gpus_count() -> Mapping[int, Mapping[int, _Counted]]:
@@ -195,6 +198,7 @@ def _gpus_count() -> Mapping[int, Mapping[int, _Counted]]:
         fit=Count("pk", filter=fit),
         held=Count("live"),
         taken=Count("live", filter=fit),
+        owned=Count("live", filter=fit & Q(live__standing="guaranteed")),
     )  # fmt: skip
     counted: dict[int, dict[int, _Counted]] = {}
     for sku, node, *counts in rows:
@@ -202,7 +206,25 @@ def _gpus_count() -> Mapping[int, Mapping[int, _Counted]]:
     return counted
 
 
-_gpus_counted = KeptResult(HELD, _gpus_count)
+def _ready(counts: _Counts, shut: set[int]) -> dict[str, int]:
+    """By SKU's name the GPUs that jobs could have inside their quotas now: fit, on nodes that take tasks, idle or on
+    loan."""
+    ready = {}
+    for sku in _SKUS():
+        nodes = counts.there.get(sku.pk, {})
+        ready[sku.name] = sum(one.fit - one.owned for node, one in nodes.items() if node not in shut)
+    return ready
+
+
+class _Counts(NamedTuple):
+    """``held``: by whom; ``there``: where."""
+
+    held: Held
+    there: Mapping[int, Mapping[int, _Counted]]
+
+
+_counts = KeptResult(HELD, lambda: _Counts(_held_count(), _gpus_count()))
+"""A job's VC changes only while it waits; what it may still hold then is written anew (``job_change_vc``)."""
 _SHUT = Prepared(lambda: Node._base_manager.exclude(takes_tasks()).values_list("pk", flat=True))
 """Nodes that take no new tasks: few, and they come and go with every report that is late."""
 _SKUS = Prepared(lambda: Sku.objects.order_by("name"))

@@ -1,4 +1,5 @@
-"""What somebody may choose for a job: virtual clusters (VCs) with what is free, hardware, storages, images, secrets."""
+"""What somebody may choose for a job: virtual clusters (VCs) with what they leave unused, hardware, storages, images,
+secrets."""
 
 from __future__ import annotations
 
@@ -35,9 +36,9 @@ class VcChoice:
     classes: tuple[PriorityClass, ...]
 
     @property
-    def free(self) -> str:
-        """Its free GPUs by SKU, as ``A100:4 H100:0``."""
-        return " ".join(f"{share.sku}:{share.free}" for share in self.shares)
+    def unused(self) -> str:
+        """The unused GPUs of its quota by SKU, as ``A100:4 H100:0``."""
+        return " ".join(f"{share.sku}:{share.unused}" for share in self.shares)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ def test_home_counts_my_jobs_shows_my_share_and_the_free_gpus(world: World, brow
     page = browser.get("/")
     assert "1 Waiting" in page.text
     assert "1 Running" in page.text
-    assert "2 of 8 used, 6 free" in page.text
+    assert "2 of 8 used, 6 unused" in page.text
     assert page.links["alice/train#2"].startswith("/jobs/")
 
 

@@ -103,7 +103,7 @@ def test_the_form_offers_what_one_was_granted_and_nothing_else(world: World, bro
     secret_set(owner=world.user, kind=SecretKind.SECRET, name="my_key", value="tops3cret", now=world.now, actor="alice")
     world.submit(prerequisites=[{"name": "image", "type": "dockerimage", "uri": "ours/last:1"}])
     page = browser.get("/submit")
-    assert "8 free" in page.text
+    assert "8 A100 unused" in page.text
     shown = page.html
     for offered in ("ours-data", "ours_key", "my_key", "ours/*", 'value="ours/last:1"'):
         assert offered in shown
