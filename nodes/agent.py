@@ -12,6 +12,7 @@ from nodes.gpus.foreign import ForeignWatch
 from nodes.inventory import InventoryReader
 from nodes.journal import Journal, boot_next
 from nodes.logs import LogPipeline
+from nodes.machine import Amounts, Machine
 from nodes.options import Options, key_load
 from nodes.policy import policy_load
 from nodes.protocol import Desired, NodeKey
@@ -35,10 +36,12 @@ class Agent:
         self._runtime = _runtime(options, self._gpus)
         self._logs = _logs(options, key)
         self._code = CodeStore(options.state_dir / "code", options.code_cache_gb << 30)
+        machine = _machine(options, self._gpus)
         inventory = InventoryReader(
             runtime=self._runtime,
             gpus=self._gpus,
             policy=policy,
+            machine=machine,
             address=options.address,
             interface=options.interface,
             port_first=options.port_range[0],
@@ -63,6 +66,7 @@ class Agent:
             journal=Journal(options.state_dir / "attempts"),
             code=self._code,
             policy=policy,
+            machine=machine,
             clock=clock,
             lease_still_s=options.lease_still_s,
             shells=options.shells > 0,
@@ -119,6 +123,12 @@ class Agent:
         except RuntimeAway:
             return {}
         return {uuid: one.attempt for one in found if one.status is Status.RUNNING for uuid in one.gpus}
+
+
+def _machine(options: Options, gpus: GpuBackend) -> Machine:
+    if not gpus.simulated:
+        return Machine()
+    return Machine(Amounts(1000 * options.simulated_cpus, 1024 * options.simulated_memory_gb))
 
 
 def _runtime(options: Options, gpus: GpuBackend) -> Runtime:

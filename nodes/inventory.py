@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from nodes.gpus.base import GpuBackend
+from nodes.machine import Machine
 from nodes.policy import Policy
 from nodes.protocol import Inventory
 from nodes.runtimes.base import Runtime, RuntimeAway, RuntimeFacts
@@ -32,6 +33,7 @@ class InventoryReader:
     runtime: Runtime
     gpus: GpuBackend
     policy: Policy
+    machine: Machine = field(default_factory=Machine)
     address: str = ""
     interface: str = ""
     port_first: int = 20000
@@ -42,11 +44,14 @@ class InventoryReader:
     def read(self) -> Inventory:
         facts = self._runtime_facts()
         address, interface = job_address(self.address, self.interface)
+        there, promised = self.machine.there(), self.machine.promised()
         disk = shutil.disk_usage(facts.disk if facts and os.path.isdir(facts.disk) else "/")
         return Inventory(
             hostname=socket.gethostname(),
-            cpu_milli=1000 * len(os.sched_getaffinity(0)),
-            memory_mb=psutil.virtual_memory().total >> 20,
+            cpu_milli=promised.cpu_milli,
+            memory_mb=promised.memory_mb,
+            there_cpu_milli=there.cpu_milli,
+            there_memory_mb=there.memory_mb,
             gpus=self.gpus.inventory(),
             simulated=self.gpus.simulated,
             address=address,

@@ -72,6 +72,10 @@ def _gigabytes(value: str) -> int:
     return int(value)
 
 
+def _amount(value: str) -> int:
+    return 0 if value == "0" else _gigabytes(value)
+
+
 def _count(value: str) -> int:
     if not (value.isdigit() and int(value) <= 1000):
         raise ValueError(f"{value!r} is no number from 0 to 1000")
@@ -110,6 +114,8 @@ class Options:
     runtime: str = _option(_choice("docker", "process"), "docker", "docker, or process (not isolated)")
     docker_url: str = _option(_text, "unix:///var/run/docker.sock", "the local Docker Engine's socket")
     gpus: str = _option(_text, "auto", "nvml, auto, or declared ones such as simulated:4xA100-80GB")
+    simulated_cpus: int = _option(_count, "0", "beside simulated GPUs: cores that jobs are promised at least")
+    simulated_memory_gb: int = _option(_amount, "0", "beside simulated GPUs: GB that jobs are promised at least")
     address: str = _option(_address, "", "the node's job address; default: of the default route")
     interface: str = _option(_text, "", "the node's job interface; default: of the default route")
     port_range: tuple[int, int] = _option(_ports, "20000-29999", "host ports that jobs may hold")

@@ -19,6 +19,7 @@ from nodes.gpus.base import GpuBackend
 from nodes.journal import Journal, Record, attempt_is_safe
 from nodes.keeper import LOOK_EVERY_S, Keeper
 from nodes.logs import LogPipeline
+from nodes.machine import Machine
 from nodes.policy import Policy
 from nodes.protocol import (
     Cause,
@@ -68,6 +69,7 @@ class Supervisor:
         journal: Journal,
         code: CodeStore,
         policy: Policy,
+        machine: Machine,
         clock: Clock,
         lease_still_s: float,
         shells: bool,
@@ -75,7 +77,7 @@ class Supervisor:
     ) -> None:
         self._cluster, self._node, self._key = cluster, node, key
         self._runtime, self._gpus, self._journal, self._clock = runtime, gpus, journal, clock
-        self._changed = changed
+        self._machine, self._changed = machine, changed
         self._lock = threading.RLock()
         self._keepers: dict[str, Keeper] = {}
         self._absent: dict[str, Record] = {}
@@ -206,7 +208,7 @@ class Supervisor:
         if spec_digest(encoded) != order.spec_hash or spec.attempt != order.attempt:
             log.warning("an order's details are not those it names", attempt=order.attempt)
             return
-        self._specs[order.spec_hash] = spec
+        self._specs[order.spec_hash] = self._machine.held_to(spec)
 
     def _changed_if_new(self, desired: Desired) -> None:
         """A list that was sent early is answered soon, so that the portal knows it was seen."""

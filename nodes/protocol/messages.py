@@ -219,10 +219,11 @@ class GpuInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """What the node has. ``simulated`` GPUs are declared, not found."""
+    """What the node has. ``simulated`` GPUs are declared, not found; beside them more CPU and memory may be promised
+    than is there."""
 
     hostname: str
-    cpu_milli: int
+    cpu_milli: int  # promised to jobs, as the memory
     memory_mb: int
     gpus: tuple[GpuInfo, ...]
     simulated: bool
@@ -239,6 +240,8 @@ class Inventory:
     disk_free_mb: int = 0
     disk_total_mb: int = 0
     rack: str = ""  # a label: nodes with the same one stand close together
+    there_cpu_milli: int = 0  # what is really there; 0: not told
+    there_memory_mb: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from portal.embedded.options import REPOSITORY, CannotStart, Options, jobs_let_through, options_read
+from portal.embedded.options import REPOSITORY, SIMULATED, CannotStart, Options, jobs_let_through, options_read
 from portal.embedded.redis import BundledRedis
 
 READY_S = 120.0
@@ -118,6 +118,7 @@ class LocalNode:
             "BERTH_NODE_RUNTIME": runtime,
             "BERTH_NODE_GPUS": options.gpus,
             "BERTH_NODE_MOUNT_ROOTS": jobs,
+            **{name: os.environ.get(name, least) for name, least in SIMULATED.items()},
         }
         return found | ({"BERTH_NODE_DOCKER_URL": options.docker_url} if options.docker_url else {})
 
@@ -180,6 +181,11 @@ class Guide:
         kind = "simulated" if node.simulated else "real"
         models = ", ".join(sorted({gpu.model for gpu in gpus})) or "none"
         say(f"Node {node.name}: {len(gpus)} {kind} GPUs ({models}).")
+        if there := node.inventory.get("there"):
+            say(
+                f"Jobs are promised {node.cpu_milli // 1000} CPU and {node.memory_mb >> 10} GB; this machine has "
+                f"{there['cpu_milli'] // 1000} and {there['memory_mb'] >> 10}, which they share."
+            )
         if node.runtime == "process":
             say("No Docker Engine answers: jobs run as plain processes, NOT isolated; images are ignored.")
             if in_the_way := jobs_let_through(self._options.data):

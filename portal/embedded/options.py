@@ -10,6 +10,8 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 OLDEST_PYTHON = (3, 11)
+SIMULATED = {"BERTH_NODE_SIMULATED_CPUS": "32", "BERTH_NODE_SIMULATED_MEMORY_GB": "256"}
+"""What this machine promises jobs beside simulated GPUs, at least: enough for each sample of the gallery."""
 
 
 class CannotStart(SystemExit):

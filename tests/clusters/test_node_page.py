@@ -66,6 +66,19 @@ def test_it_says_what_the_server_is_and_what_happened_to_it(world: World) -> Non
     assert "20000–29999" in page.text
 
 
+def test_it_says_so_where_it_promises_more_than_it_has(world: World) -> None:
+    node, browser = world.nodes["gpu01"], Browser(world.user)
+    told = "The machine has 2 CPU and 8 GB"
+    node.inventory = replace(node.inventory, there_cpu_milli=2000, there_memory_mb=8192)
+    node.report()
+    page = browser.get(PATH)
+    assert "32 CPU, 128 GB This is what jobs are promised" in page.text
+    assert told in page.text
+    node.inventory = replace(node.inventory, there_cpu_milli=node.inventory.cpu_milli, there_memory_mb=0)
+    node.report()
+    assert told not in browser.get(PATH).text
+
+
 def test_an_unknown_node_is_not_found(world: World) -> None:
     assert Browser(world.user).get("/cluster/nodes/nowhere").status == 404
 

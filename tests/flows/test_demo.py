@@ -16,7 +16,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from portal.embedded.options import jobs_let_through
+from portal.embedded.options import SIMULATED, jobs_let_through
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,6 +65,8 @@ def test_the_demo_shows_the_job_from_its_first_line_to_its_end_and_finds_its_dat
     assert "job admin/hello#1 succeeded" in lines
     assert any("4 simulated GPUs" in line for line in lines)
     assert any("NOT isolated" in line for line in lines)
+    few = (os.cpu_count() or 1) < int(SIMULATED["BERTH_NODE_SIMULATED_CPUS"])
+    assert any(line.startswith("Jobs are promised 32 CPU and ") for line in lines) is few
     assert len([line for line in lines if re.search(r"the password \S+ \(shown this once\)", line)]) == 1
     again = second.read_text()
     assert "job admin/hello#2 succeeded" in again

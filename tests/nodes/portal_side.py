@@ -60,6 +60,8 @@ from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 CLUSTER = "berth"
+PROMISED_CPUS, PROMISED_GB = 1000, 100_000
+"""More than any machine that runs the tests has."""
 STREAM_BYTES = 1 << 20
 """What of a log lies in its stream beyond what is archived."""
 COUNT = "i=0; while [ $i -lt {lines} ]; do i=$((i+1)); echo line $i; {pause}done"
@@ -183,6 +185,8 @@ class PortalSide:
             "BERTH_NODE_STATE_DIR": str(state),
             "BERTH_NODE_PORTAL_PUBLIC_KEY": self.key.public,
             "BERTH_NODE_GPUS": "simulated:4xA100-80GB",
+            "BERTH_NODE_SIMULATED_CPUS": str(PROMISED_CPUS),
+            "BERTH_NODE_SIMULATED_MEMORY_GB": str(PROMISED_GB),
             "BERTH_NODE_HOME_DIR": str(state / "homes"),
             "BERTH_NODE_MOUNT_ROOTS": str(self.storage),
             "BERTH_NODE_REPORT_EVERY_S": "0.5",

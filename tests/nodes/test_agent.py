@@ -16,16 +16,18 @@ from nodes.protocol import (
     ContainerState,
     Desired,
     Envelope,
+    Limits,
     Mount,
     Phase,
     PortalKey,
     StopReason,
+    container_name,
     encode,
     envelope_seal,
 )
 from nodes.runtimes.process import ProcessRuntime
 from tests.nodes.conftest import MakePortal
-from tests.nodes.portal_side import COUNT, PortalSide, lines, spec_of
+from tests.nodes.portal_side import COUNT, PROMISED_CPUS, PROMISED_GB, PortalSide, lines, spec_of
 from tests.support.waiting import wait_until
 
 FOR_EVER = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
@@ -347,11 +349,27 @@ def test_reports_of_one_boot_are_numbered_and_boots_grow(portal: PortalSide) -> 
 def test_the_inventory_tells_what_the_node_has(portal: PortalSide, runtime: str) -> None:
     inventory = portal.reports[-1].inventory
     assert (len(inventory.gpus), inventory.simulated, inventory.runtime) == (4, True, runtime)
-    assert inventory.cpu_milli >= 1000
-    assert inventory.memory_mb > 256
+    assert (inventory.cpu_milli, inventory.memory_mb) == (1000 * PROMISED_CPUS, 1024 * PROMISED_GB)
+    assert 1000 <= inventory.there_cpu_milli < inventory.cpu_milli
+    assert 256 < inventory.there_memory_mb < inventory.memory_mb
     assert inventory.address
     assert inventory.interface
     assert ("docker" in inventory.capabilities) is (runtime == "docker")
+
+
+def test_a_task_that_was_promised_more_than_the_machine_has_is_held_to_that(portal: PortalSide, runtime: str) -> None:
+    there = portal.reports[-1].inventory
+    wanted = Limits(cpu_milli=1000 * PROMISED_CPUS, memory_mb=1024 * PROMISED_GB, shm_mb=64, pids=512)
+    attempt = portal.run("ulimit -d", limits=wanted)
+    ended = portal.wait_end(attempt)
+    assert ended.exit is not None
+    assert ended.exit.code == 0
+    if runtime == "process":
+        assert portal.output(attempt).split() == [str(there.there_memory_mb << 10)]
+        return
+    with portal.docker() as engine:
+        limits = engine.api.inspect_container(container_name(attempt))["HostConfig"]
+    assert (limits["NanoCpus"], limits["Memory"]) == (there.there_cpu_milli * 1_000_000, there.there_memory_mb << 20)
 
 
 def test_two_agents_leave_each_others_tasks_alone(portal: PortalSide, make_portal: MakePortal) -> None:

@@ -52,6 +52,8 @@ def test_a_secret_may_come_from_a_file(tmp_path: Path) -> None:
         ("LOG_SPOOL_GB", "0"),
         ("LOG_SPOOL_GB", "1.5"),
         ("LOG_LEVEL", "loud"),
+        ("SIMULATED_CPUS", "many"),
+        ("SIMULATED_MEMORY_GB", "-1"),
     ],
 )
 def test_a_bad_value_is_named(name: str, value: str) -> None:

@@ -21,6 +21,7 @@ from nodes.gpus import GpuBackend, backend_from
 from nodes.gpus.simulated import SimulatedBackend
 from nodes.journal import Journal
 from nodes.logs import LogPipeline
+from nodes.machine import Machine
 from nodes.policy import Policy
 from nodes.protocol import (
     Cause,
@@ -83,6 +84,7 @@ class Node:
             journal=Journal(self.folder / "attempts"),
             code=CodeStore(self.folder / "code", 1 << 30),
             policy=self.policy,
+            machine=Machine(),
             clock=self.clock,
             lease_still_s=0,
             shells=True,

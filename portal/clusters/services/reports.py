@@ -89,6 +89,7 @@ def _inventory_take(node: Node, found: Inventory, now: datetime) -> None:
             "agent": found.agent,
             "capabilities": list(found.capabilities),
             "rack": found.rack,
+            **_there(found),
             **_disk(node, found),
         },
     }
@@ -99,6 +100,13 @@ def _inventory_take(node: Node, found: Inventory, now: datetime) -> None:
             setattr(node, name, value)
         transaction.on_commit(scheduler_wake)
     _gpus_take(node, found, now)
+
+
+def _there(found: Inventory) -> dict[str, dict[str, int]]:
+    """What a machine really has that promises more than that; nothing of any other."""
+    there = {"cpu_milli": found.there_cpu_milli, "memory_mb": found.there_memory_mb}
+    promised = {"cpu_milli": found.cpu_milli, "memory_mb": found.memory_mb}
+    return {"there": there} if any(0 < there[name] < promised[name] for name in there) else {}
 
 
 DISK_STEP = 2

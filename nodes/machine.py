@@ -1,0 +1,43 @@
+"""CPU and memory of this server: what is there, and what of it jobs are promised."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import psutil
+
+from nodes.protocol import ContainerSpec
+
+
+class Amounts(NamedTuple):
+    """CPU in thousandths of a core and memory in MB."""
+
+    cpu_milli: int
+    memory_mb: int
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """``least``: what is promised although less may be there. Only beside simulated GPUs, where nobody computes in
+    earnest: a small machine then takes the jobs of a large one, and each is held to what is there."""
+
+    least: Amounts = Amounts(0, 0)
+
+    def there(self) -> Amounts:
+        """The cores that this process, and so what it starts, may run on, and the machine's memory."""
+        return Amounts(1000 * len(os.sched_getaffinity(0)), psutil.virtual_memory().total >> 20)
+
+    def promised(self) -> Amounts:
+        return Amounts(*map(max, self.there(), self.least))
+
+    def held_to(self, spec: ContainerSpec) -> ContainerSpec:
+        """The spec with no more than is there of what is promised beyond it: an Engine refuses more CPU than the
+        machine has, and a limit beyond its memory limits nothing."""
+        there, promised, limits = self.there(), self.promised(), spec.limits
+        if promised.cpu_milli > there.cpu_milli:
+            limits = replace(limits, cpu_milli=min(limits.cpu_milli, there.cpu_milli))
+        if promised.memory_mb > there.memory_mb:
+            limits = replace(limits, memory_mb=min(limits.memory_mb, there.memory_mb))
+        return replace(spec, limits=limits)
