@@ -13,7 +13,7 @@ from math import ceil
 from random import Random
 
 from scheduling.admission import JobRefused
-from scheduling.decisions import Plan, Preempt, Start, Victim, Wait
+from scheduling.decisions import Code, Plan, Preempt, Start, Victim, Wait
 from scheduling.engine import Engine
 from scheduling.jobs import Job, TaskRef
 from scheduling.runtimes import RunTimes
@@ -56,19 +56,36 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class Outlook:
+    """Estimates of waiting jobs by id; and for those that were looked at and have none, the jobs that never ended in
+    the runs and may be in their way: their team's first."""
+
+    estimates: dict[str, Estimate] = field(default_factory=dict)
+    endless: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class WhatIf:
-    """What would become of one job more: now, and when it would start (None: no estimate)."""
+    """What would become of one job more: now, and when it would start (None: no estimate; `endless`: as in Outlook)."""
 
     answer: Start | Preempt | Wait
     estimate: Estimate | None
+    endless: tuple[str, ...] = ()
 
 
 def estimates(
     snapshot: Snapshot, now: int, times: RunTimes, *, spent: Spent = no_time_limit, rounds: Sequence[Round] = ROUNDS
 ) -> dict[str, Estimate]:
     """An estimate for each waiting job for which there is one, by id."""
+    return outlook(snapshot, now, times, spent=spent, rounds=rounds).estimates
+
+
+def outlook(
+    snapshot: Snapshot, now: int, times: RunTimes, *, spent: Spent = no_time_limit, rounds: Sequence[Round] = ROUNDS
+) -> Outlook:
+    """The same, and of the others what keeps them from having one."""
     targets = {job.id for job in snapshot.waiting}
-    return _estimates(snapshot, Engine.restore(snapshot).plan(now), times, targets, spent, rounds)
+    return _look(snapshot, Engine.restore(snapshot).plan(now), times, targets, spent, rounds)
 
 
 def what_if(
@@ -84,8 +101,8 @@ def what_if(
     engine = Engine.restore(snapshot)
     engine.submit(job)
     plan = engine.plan(now)
-    found = _estimates(engine.snapshot(), plan, times, {job.id}, spent, rounds)
-    return WhatIf(answer_for(job.id, plan), found.get(job.id))
+    found = _look(engine.snapshot(), plan, times, {job.id}, spent, rounds)
+    return WhatIf(answer_for(job.id, plan), found.estimates.get(job.id), found.endless.get(job.id, ()))
 
 
 def answer_for(job_id: str, plan: Plan) -> Start | Preempt | Wait:
@@ -94,11 +111,13 @@ def answer_for(job_id: str, plan: Plan) -> Start | Preempt | Wait:
     return next(one for one in answers if one.job.id == job_id)
 
 
-def _estimates(
+def _look(
     snapshot: Snapshot, plan: Plan, times: RunTimes, targets: set[str], spent: Spent, rounds: Sequence[Round]
-) -> dict[str, Estimate]:
+) -> Outlook:
     """Of the targets. A later round looks further and knows better, where it comes to an end."""
     found: dict[str, Estimate] = {}
+    endless: dict[str, tuple[str, ...]] = {}
+    codes = {wait.job.id: wait.reason.code for wait in plan.waits}
     for one in rounds:
         begin = spent()
         if begin > one.after:
@@ -108,14 +127,18 @@ def _estimates(
         starts: dict[str, list[int]] = {}
         for number in range(RUNS if wanted else 0):
             until = begin + (1 - begin) * (number + 1) / RUNS
-            for job, at in _Run(front, plan.at_ms, times, number).starts(wanted, spent, until).items():
+            run = _Run(front, plan.at_ms, times, number)
+            begun = run.starts(wanted, spent, until)
+            for job, at in begun.items():
                 starts.setdefault(job, []).append(at)
+            if run.over:
+                endless.update({job: run.in_the_way(job, codes.get(job)) for job in wanted - begun.keys()})
             if spent() > 1:
                 break
         found.update({job: known for job, moments in starts.items() if (known := _range(sorted(moments)))})
         if len(front.waiting) == len(snapshot.waiting):
             break
-    return found
+    return Outlook(found, {job: those for job, those in endless.items() if those and job not in found})
 
 
 def _range(moments: list[int]) -> Estimate | None:
@@ -133,6 +156,15 @@ def _front(snapshot: Snapshot, plan: Plan, depth: int) -> Snapshot:
         if counts[wait.job.vc] <= depth:
             kept.add(wait.job.id)
     return replace(snapshot, waiting=tuple(job for job in snapshot.waiting if job.id in kept))
+
+
+_OF_THE_TEAM = (Code.QUOTA, Code.USER_LIMIT, Code.BORROW_LIMIT)
+
+
+def _want_the_same(one: Job, other: Job) -> bool:
+    """Whether the other may hold what the one wants: GPUs of a SKU that it takes, or what a job without GPUs needs."""
+    mine, theirs = ({role.sku for role in job.roles if role.gpus} for job in (one, other))
+    return not mine or bool(mine & theirs) or bool(theirs) and None in mine | theirs
 
 
 @dataclass(slots=True)
@@ -172,6 +204,27 @@ class _Run:
                 self._happen(job_id, placed, tasks, evicted)
             self._advance()
         return {job: at for job, at in self._found.items() if job in wanted}
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing happens any more: who holds anything now never ends."""
+        return not self._events
+
+    def in_the_way(self, job_id: str, code: Code | None) -> tuple[str, ...]:
+        """Of those that never end the ones that want the same hardware as this job; only of its team where a right of
+        the team or its user is missing. None where it waits for nodes that are out of service."""
+        if code is Code.BAD_NODES:
+            return ()
+        mine = self._jobs[job_id].job
+        found = [
+            (state.job.vc != mine.vc, state.job.submitted_ms, state.job.id)
+            for state in self._jobs.values()
+            if state.placed
+            and state.job is not mine
+            and (state.job.vc == mine.vc or code not in _OF_THE_TEAM)
+            and _want_the_same(mine, state.job)
+        ]
+        return tuple(name for _, _, name in sorted(found))
 
     def _state(self, job: Job) -> _State:
         return self._jobs.setdefault(job.id, _State(job, set()))

@@ -29,14 +29,15 @@ def hold(job: Job, layout: Layout) -> Reason | None:
 
 def paused() -> Reason:
     """The job is held by its owner or an administrator."""
-    return Reason(Code.PAUSED, {}, "the job is paused")
+    return Reason(Code.PAUSED, {}, "the job is paused; once it is resumed it waits for its turn")
 
 
 def dependency(open_jobs: tuple[str, ...]) -> Reason:
     """Jobs that must be over first are not."""
     first = open_jobs[0]
     more = f" and {len(open_jobs) - 1} more" if len(open_jobs) > 1 else ""
-    sentence = f"waits for job {first}{more} to end"
+    verb = "have" if more else "has"
+    sentence = f"it starts after job {first}{more} {verb} ended"
     return Reason(Code.DEPENDENCY, {"jobs": len(open_jobs), "first": first}, sentence)
 
 
@@ -53,7 +54,8 @@ def no_gpus_owned(vc: str) -> Reason:
 def quota(vc: str, cell_type: str, held: int, owned: int, needed: int) -> Reason:
     """The virtual cluster's free virtual cells are fewer than the job needs."""
     numbers: dict[str, int | str] = {"vc": vc, "sku": cell_type, "held": held, "owned": owned, "needed": needed}
-    sentence = f"team {vc} holds {held} of {owned} {cell_type}; this job needs {needed}"
+    left = f"{owned - held} {_is(owned - held)}" if owned > held else "none is"
+    sentence = f"team {vc} holds {held} of its {owned} {cell_type}, so {left} left; this job needs {needed}"
     return Reason(Code.QUOTA, numbers, sentence)
 
 
@@ -61,8 +63,8 @@ def no_cell(vc: str, cell_type: str, free: int, largest: int, needed: int) -> Re
     """The virtual cluster has enough free leaves, but no free cells that hold the tasks."""
     numbers: dict[str, int | str] = {"vc": vc, "sku": cell_type, "free": free, "largest": largest, "needed": needed}
     sentence = (
-        f"{free} {cell_type} of team {vc}'s quota {_is(free)} free, at most {largest} of them in one cell; "
-        f"no free cells hold the tasks of this job ({needed} {cell_type})"
+        f"{free} of team {vc}'s {cell_type} {_is(free)} free, but at most {largest} of them lie together; "
+        f"the tasks of this job ({needed} {cell_type}) do not fit into what is free"
     )
     return Reason(Code.QUOTA, numbers, sentence)
 
@@ -71,10 +73,11 @@ def owed_ahead(vc: str, cell_type: str, free: int, owed: int, needed: int) -> Re
     """What is free of the quota is to go to jobs ahead that run on loan until they can move into it: too little is left
     for the job, or no room for it on the nodes."""
     numbers: dict[str, int | str] = {"vc": vc, "sku": cell_type, "free": free, "owed": owed, "needed": needed}
-    left = "" if free - owed < needed else ", and the rest finds no room on the nodes"
+    left = "" if free - owed < needed else "; on no node is there room for the rest"
+    whose = "is for an earlier job that runs" if owed == 1 else "are for earlier jobs that run"
     sentence = (
-        f"{free} {cell_type} of team {vc}'s quota {_is(free)} free, {owed} of them for jobs ahead that run on loan"
-        f"{left}; this job needs {needed}"
+        f"{free} of team {vc}'s {cell_type} {_is(free)} free, but {owed} of them {whose} on borrowed GPUs and will "
+        f"move there{left}; this job needs {needed}"
     )
     return Reason(Code.ORDER, numbers, sentence)
 
@@ -85,7 +88,8 @@ def user_limit(job: Job, kind: str, held: int, needed: int, cap: int) -> Reason:
         "user": job.user, "vc": job.vc, "sku": kind, "held": held, "needed": needed, "limit": cap,
     }  # fmt: skip
     sentence = (
-        f"user {job.user} holds {held} of the {cap} {kind} that one user of team {job.vc} may; this job needs {needed}"
+        f"user {job.user} holds {held} of the {cap} {kind} that one user of team {job.vc} may hold; "
+        f"this job needs {needed}"
     )
     return Reason(Code.USER_LIMIT, numbers, sentence)
 
@@ -96,7 +100,8 @@ def class_limit(job: Job, lowest: int, held: int, needed: int, cap: int) -> Reas
         "vc": job.vc, "priority": lowest, "held": held, "needed": needed, "limit": cap,
     }  # fmt: skip
     sentence = (
-        f"jobs of high priority hold {held} of the {cap} GPUs that team {job.vc} allows them; this job needs {needed}"
+        f"jobs of priority {lowest} and higher hold {held} of the {cap} GPUs that team {job.vc} allows them together; "
+        f"this job needs {needed}"
     )
     return Reason(Code.USER_LIMIT, numbers, sentence)
 
@@ -104,8 +109,11 @@ def class_limit(job: Job, lowest: int, held: int, needed: int, cap: int) -> Reas
 def reserved(holder: str, at_ms: int, now: int) -> Reason:
     """The cells that the job could use are kept for one ahead of it."""
     minutes = max(1, round((at_ms - now) / 60_000))
-    numbers: dict[str, int | str] = {"job": holder, "at_ms": at_ms}
-    return Reason(Code.RESERVED, numbers, f"its cells are kept for job {holder}, which can start in {minutes} min")
+    numbers: dict[str, int | str] = {"job": holder, "at_ms": at_ms, "minutes": minutes}
+    sentence = (
+        f"the GPUs that it could have are kept for job {holder}, which comes first and can start in {minutes} min"
+    )
+    return Reason(Code.RESERVED, numbers, sentence)
 
 
 def preempting(victims: Sequence[str], leaves: int) -> Reason:
@@ -113,16 +121,21 @@ def preempting(victims: Sequence[str], leaves: int) -> Reason:
     first = victims[0]
     more = f" and {len(victims) - 1} more" if len(victims) > 1 else ""
     numbers: dict[str, int | str] = {"jobs": len(victims), "first": first, "gpus": leaves}
-    kept = "1 GPU that is" if leaves == 1 else f"{leaves} GPUs that are"
-    return Reason(Code.PREEMPTING, numbers, f"waits for job {first}{more} to leave {kept} kept for it")
+    gpus = "1 GPU is" if leaves == 1 else f"{leaves} GPUs are"
+    ended = "those have ended" if more else "that has ended"
+    sentence = f"{gpus} being taken back for it from job {first}{more}; it starts when {ended}"
+    return Reason(Code.PREEMPTING, numbers, sentence)
 
 
 def taking_over(victims: Sequence[str]) -> Reason:
     """The job has cells of others who end, and GPUs on which nobody is: it starts when that is carried out."""
     more = f" and {len(victims) - 1} more" if len(victims) > 1 else ""
-    ends = "which end; its GPUs are free" if more else "which ends; its GPUs are free"
+    leaves = "are ending and leave" if more else "is ending and leaves"
     numbers: dict[str, int | str] = {"jobs": len(victims), "first": victims[0], "gpus": 0}
-    return Reason(Code.PREEMPTING, numbers, f"takes over the quota of job {victims[0]}{more}, {ends}")
+    sentence = (
+        f"job {victims[0]}{more} {leaves} it room in the team's quota; free GPUs are there, so it starts in a moment"
+    )
+    return Reason(Code.PREEMPTING, numbers, sentence)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -131,33 +144,39 @@ def order(ahead: int, by_priority: int, by_share: int, by_hand: int = 0) -> Reas
     by_submission = ahead - by_priority - by_share - by_hand
     parts = []
     if by_priority:
-        parts.append(f"{by_priority} by priority")
+        parts.append(f"{by_priority} {_has(by_priority)} a higher priority")
     if by_hand:
-        parts.append(f"{by_hand} put there by a lead")
+        parts.append(f"{by_hand} {_was(by_hand)} moved ahead by a lead")
     if by_share:
-        parts.append(f"{by_share} by smaller recent use")
+        whose = "is of a user who has" if by_share == 1 else "are of users who have"
+        parts.append(f"{by_share} {whose} used less lately")
     if by_submission:
-        parts.append(f"{by_submission} by earlier submission")
+        parts.append(f"{by_submission} {_was(by_submission)} submitted earlier")
     numbers: dict[str, int | str] = {
         "ahead": ahead, "by_priority": by_priority, "by_share": by_share, "by_submission": by_submission,
     }  # fmt: skip
     if by_hand:
         numbers["by_hand"] = by_hand
-    verb = "is" if ahead == 1 else "are"
-    return Reason(Code.ORDER, numbers, f"{ahead} of your team {verb} ahead: {', '.join(parts)}")
+    jobs = "1 job of the team comes" if ahead == 1 else f"{ahead} jobs of the team come"
+    return Reason(Code.ORDER, numbers, f"{jobs} first: {', '.join(parts)}")
 
 
 def lend_limit(cell_type: str, lent: int, most: int, needed: int) -> Reason:
     """As much is on loan as teams lend."""
     numbers: dict[str, int | str] = {"sku": cell_type, "lent": lent, "limit": most, "needed": needed}
-    sentence = f"{lent} of the {most} {cell_type} that may be on loan now are lent; this job needs {needed}"
+    sentence = (
+        f"all teams together lend at most {most} {cell_type} now, and {lent} {_is(lent)} lent; "
+        f"this job would borrow {needed}"
+    )
     return Reason(Code.LEND_LIMIT, numbers, sentence)
 
 
 def borrow_limit(vc: str, cell_type: str, held: int, most: int, needed: int) -> Reason:
     """The team borrows as much as it may."""
     numbers: dict[str, int | str] = {"vc": vc, "sku": cell_type, "held": held, "limit": most, "needed": needed}
-    sentence = f"team {vc} borrows {held} of the {most} {cell_type} that it may; this job needs {needed}"
+    sentence = (
+        f"team {vc} may borrow at most {most} {cell_type}, and has borrowed {held}; this job would borrow {needed}"
+    )
     return Reason(Code.BORROW_LIMIT, numbers, sentence)
 
 
@@ -253,13 +272,13 @@ def _fragmented(ledger: Ledger, parts: tuple[Demand, ...], now: WhatIf) -> Reaso
         "free": free,
     }  # fmt: skip
     if not demand.gpus:
-        return Reason(Code.FRAGMENTED, numbers, "no node of the kind that this job names takes it")
-    there = f"the largest free hole is {hole} on {where}" if hole else "no GPU of this kind is free"
+        return Reason(Code.FRAGMENTED, numbers, "no node of the kind that this job asks for has room for it")
     if numbers["tasks"] == 1:
-        return Reason(Code.FRAGMENTED, numbers, f"needs {_gpus(demand)} on one node; {there}")
-    tasks = ", ".join(f"{part.count} x {_gpus(part)}" for part in parts if part.gpus)
-    sentence = f"needs {tasks} at once, each task on one node; {there} ({free} {_is(free)} free)"
-    return Reason(Code.FRAGMENTED, numbers, sentence)
+        there = f"the most that one node has free is {hole} ({where})" if hole else "no GPU of this kind is free"
+        return Reason(Code.FRAGMENTED, numbers, f"it needs {_gpus(demand)} on one node; {there}")
+    there = f"{free} {_is(free)} free, at most {hole} of them on one node ({where})" if hole else "none is free"
+    tasks = " and ".join(_tasks(part) for part in parts if part.gpus)
+    return Reason(Code.FRAGMENTED, numbers, f"it needs {tasks} at once; {there}")
 
 
 def _bad_nodes(ledger: Ledger, parts: tuple[Demand, ...], served: WhatIf, roomy: WhatIf, preferred: int) -> Reason:
@@ -274,15 +293,17 @@ def _bad_nodes(ledger: Ledger, parts: tuple[Demand, ...], served: WhatIf, roomy:
         "nodes": len(faults), "where": listed,
     }  # fmt: skip
     if not demand.gpus:
-        return Reason(Code.BAD_NODES, numbers, f"no node that could take this job can be used: {listed}")
-    sentence = f"needs {needed} {demand.cell_type}; {free} {_is(free)} free, {out} more cannot be used: {listed}"
+        return Reason(Code.BAD_NODES, numbers, f"no node that this job may run on can be used now: {listed}")
+    sentence = (
+        f"it needs {needed} {demand.cell_type}; {free} {_is(free)} free, and {out} more cannot be used now: {listed}"
+    )
     return Reason(Code.BAD_NODES, numbers, sentence)
 
 
 def doomed(reason: Reason, vc: str, cell_type: str, cells: int) -> Reason:
     """The same reason, where free cells of the team's quota could only lie on bad hardware."""
     numbers = {**reason.numbers, "doomed": cells, "doomed_type": cell_type}
-    sentence = f"{reason.sentence}; {cells} free {cell_type} of team {vc}'s quota could only lie there"
+    sentence = f"{reason.sentence}; because of that, {cells} {cell_type} of team {vc}'s quota cannot be had"
     return Reason(reason.code, numbers, sentence)
 
 
@@ -310,27 +331,45 @@ def _resources(ledger: Ledger, parts: tuple[Demand, ...], now: WhatIf) -> Reason
         number = group.members.bit_length() - 1
         rooms[number] = now.room(number, group.count)
     best = max(rooms, key=lambda one: (_headroom(rooms[one], demand), -one))
-    cpu, memory = _free_for(rooms[best], demand)
+    cpu, memory = _free_for(rooms[best], demand) if alone else _free_for_all(rooms[best], parts)
+    kept_cpu, kept_memory = max(0, rooms[best].cpu_milli) - cpu, max(0, rooms[best].memory_mb) - memory
     node = ledger.layout.nodes[best].id
     numbers: dict[str, int | str] = {
         "cpu_milli": demand.cpu_milli, "memory_mb": demand.memory_mb, "tasks": demand.count, "node": node,
         "free_cpu_milli": cpu, "free_memory_mb": memory,
     }  # fmt: skip
     each = f"{demand.count} tasks of " if demand.count > 1 else ""
-    needs = f"needs {each}{_amounts(demand)}" + (f" beside {_gpus(demand)}" if demand.gpus else "")
+    needs = f"it needs {each}{_amounts(demand.cpu_milli, demand.memory_mb)}"
+    needs += f" with {_gpus(demand)}" if demand.gpus else ""
     if not alone:
-        needs = f"its tasks fit alone but not together: one role {needs}"
-    kept = " not kept for idle GPUs" if demand.modest and rooms[best].gpus else ""
-    sentence = f"{needs}; the roomiest node, {node}, has {_cpu(cpu)} and {_memory(memory)}{kept}"
+        all_cpu = sum(part.cpu_milli * part.count for part in parts)
+        all_memory = sum(part.memory_mb * part.count for part in parts)
+        numbers |= {"all_cpu_milli": all_cpu, "all_memory_mb": all_memory}
+        needs = f"each of its tasks would fit, but not all together, which need {_amounts(all_cpu, all_memory)}"
+    sentence = f"{needs}; the node with the most room, {node}, has {_cpu(cpu)} and {_memory(memory)} free"
+    if kept_cpu or kept_memory:
+        numbers |= {"kept_cpu_milli": kept_cpu, "kept_memory_mb": kept_memory}
+        kept = _amounts(kept_cpu, kept_memory)
+        sentence = f"{sentence} for it; {kept} more are kept there for jobs that use its idle GPUs"
     return Reason(Code.RESOURCES, numbers, sentence)
 
 
 def _free_for(room: Room, demand: Demand) -> tuple[int, int]:
     """CPU and memory that a task of this demand may use of a node with this room."""
-    left = room.gpus - demand.gpus if demand.modest else 0
+    return _beside(room, room.gpus - demand.gpus if demand.modest else 0)
+
+
+def _free_for_all(room: Room, parts: tuple[Demand, ...]) -> tuple[int, int]:
+    """CPU and memory that all these tasks may use of it together."""
+    idle = max(0, room.gpus - sum(part.gpus * part.count for part in parts))
+    return _beside(room, idle if any(part.modest for part in parts) else 0)
+
+
+def _beside(room: Room, idle: int) -> tuple[int, int]:
+    """CPU and memory beside the reserve of so many GPUs that stay idle."""
     return (
-        max(0, room.cpu_milli - room.reserve_cpu_milli * left),
-        max(0, room.memory_mb - room.reserve_memory_mb * left),
+        max(0, room.cpu_milli - room.reserve_cpu_milli * idle),
+        max(0, room.memory_mb - room.reserve_memory_mb * idle),
     )
 
 
@@ -352,17 +391,29 @@ def _largest_hole(ledger: Ledger, now: WhatIf, demand: Demand) -> tuple[int, str
     return -leaves, ledger.layout.nodes[number].id
 
 
+def _tasks(demand: Demand) -> str:
+    return f"1 task with {_gpus(demand)}" if demand.count == 1 else f"{demand.count} tasks with {_gpus(demand)} each"
+
+
 def _gpus(demand: Demand) -> str:
     return f"{demand.gpus} {demand.cell_type}"
 
 
-def _amounts(demand: Demand) -> str:
-    cpu = [_cpu(demand.cpu_milli)] if demand.cpu_milli else []
-    return " and ".join([*cpu, *([_memory(demand.memory_mb)] if demand.memory_mb else [])])
+def _amounts(cpu_milli: int, memory_mb: int) -> str:
+    cpu = [_cpu(cpu_milli)] if cpu_milli else []
+    return " and ".join([*cpu, *([_memory(memory_mb)] if memory_mb else [])])
 
 
 def _is(count: int) -> str:
     return "is" if count == 1 else "are"
+
+
+def _has(count: int) -> str:
+    return "has" if count == 1 else "have"
+
+
+def _was(count: int) -> str:
+    return "was" if count == 1 else "were"
 
 
 def _cpu(milli: int) -> str:

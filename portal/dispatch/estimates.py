@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from statistics import median
 
@@ -15,9 +15,9 @@ from portal.dispatch.models import StartEstimate
 from portal.dispatch.shares import shares_find
 from portal.dispatch.snapshot import load
 from portal.jobs.models import JobAttempt, TaskRole
-from portal.jobs.outlook import Score, StartRange, Starts, starts_keep
+from portal.jobs.outlook import Endless, Score, StartRange, Starts, starts_keep
 from portal.jobs.states import JOB_OVER, AttemptState, EndReason
-from scheduling.estimate import Estimate, Spent, estimates
+from scheduling.estimate import Estimate, Spent, outlook
 from scheduling.runtimes import PastRun, RunTimes
 
 PAST_RUNS = 5000
@@ -25,6 +25,9 @@ PAST_RUNS = 5000
 
 SCORED = 2000
 """So many of the newest scored estimates make the score."""
+
+ENDLESS_NAMED = 3
+"""So many jobs without a time limit are named to one that waits for them."""
 
 SCORE_KEPT = timedelta(days=30)
 SLACK = timedelta(seconds=10)
@@ -40,12 +43,13 @@ ENDED_BY_ITSELF = [EndReason.SUCCEEDED, EndReason.FAILED, EndReason.STOPPED, End
 def starts_estimate(*, now: datetime, seconds: float) -> int:
     """Estimate when the waiting jobs start, within about so many seconds; for how many there is an estimate."""
     loaded = load(now=now)
-    found = estimates(loaded.snapshot, _ms(now), run_times(), spent=time_box(seconds))
-    ranges = _ranges(found, loaded.jobs)
+    found = outlook(loaded.snapshot, _ms(now), run_times(), spent=time_box(seconds))
+    ranges = _ranges(found.estimates, loaded.jobs)
     _store(ranges, now)
     _score(now)
     shares_find(snapshot=loaded.snapshot, now_ms=_ms(now))
-    starts_keep(Starts(_ms(now), ranges, scores()))
+    endless = {loaded.jobs[job]: endless_named(those, loaded.jobs) for job, those in found.endless.items()}
+    starts_keep(Starts(_ms(now), ranges, scores(), endless))
     return len(ranges)
 
 
@@ -89,6 +93,11 @@ def _scored(found: list[tuple[datetime, datetime, datetime]]) -> Score:
     hits = sum(started <= p90 + SLACK for _, p90, started in found)
     off = median(abs((started - p50).total_seconds()) for p50, _, started in found)
     return Score(len(found), hits, round(off))
+
+
+def endless_named(jobs: Sequence[str], rows: Mapping[str, int]) -> Endless:
+    """These of the engine's jobs, the first by their rows."""
+    return Endless([rows[job] for job in jobs[:ENDLESS_NAMED]], len(jobs))
 
 
 def _ranges(found: Mapping[str, Estimate], rows: Mapping[str, int]) -> dict[int, StartRange]:

@@ -11,8 +11,6 @@ from portal.jobs.models import Job
 from portal.jobs.selectors import preemptions_open
 from portal.jobs.services import Waiting, job_of_others, preempting_words
 
-KEPT = "GPUs are kept for it until those who hold them have left"
-
 _JOB = re.compile(r"\bjob (\d+)\b")
 """How the engine's sentences name a job."""
 
@@ -67,7 +65,7 @@ def _told(wait: scheduling.Wait, loaded: Loaded, preempting: dict[int, str], nam
     if reason.code is scheduling.Code.DEPENDENCY:
         message = loaded.waits_for.get(job) or message
     elif reason.code is scheduling.Code.PREEMPTING:
-        message = preempting.get(job, KEPT)
+        message = preempting.get(job) or message
     numbers = names.numbers(reason.numbers, vc=wait.job.vc)
     numbers |= {"place": wait.place} if wait.place else {}
     return Waiting(job_id=job, code=str(reason.code), message=message, numbers=numbers)

@@ -9,12 +9,12 @@ from datetime import datetime
 from portal.accounts.models import User
 from portal.common.errors import Fault, Invalid
 from portal.dispatch.dependencies import HeldBack
-from portal.dispatch.estimates import run_times, time_box
+from portal.dispatch.estimates import endless_named, run_times, time_box
 from portal.dispatch.jobs import draft_read
 from portal.dispatch.snapshot import Loaded, load
 from portal.dispatch.waits import Names
 from portal.jobs.models import Job
-from portal.jobs.outlook import StartRange
+from portal.jobs.outlook import Endless, StartRange
 from portal.jobs.problem_words import problem_words
 from portal.jobs.selectors import Forecast, forecast
 from portal.jobs.services import job_check, job_draft
@@ -29,7 +29,8 @@ SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """``nodes``: where it would start now; empty: it would wait, for the reason in ``code`` and ``message``."""
+    """``nodes``: where it would start now; empty: it would wait, for the reason in ``code`` and ``message``.
+    ``vc``: its virtual cluster, whose people read it."""
 
     nodes: tuple[str, ...] = ()
     code: str = ""
@@ -37,6 +38,7 @@ class WhatIf:
     numbers: Mapping[str, int | str] = field(default_factory=dict)
     place: int | None = None
     forecast: Forecast = NOTHING_KNOWN
+    vc: str = ""
 
 
 def job_what_if(*, user: User, text: str | bytes, now: datetime) -> WhatIf:
@@ -45,30 +47,31 @@ def job_what_if(*, user: User, text: str | bytes, now: datetime) -> WhatIf:
     loaded = load(now=now)
     job = draft_read(draft=draft, roles=roles, now=now, nodes=frozenset(loaded.nodes))
     if isinstance(job, HeldBack):
-        return WhatIf(code=job.code, message=job.message)
+        return WhatIf(code=job.code, message=job.message, vc=draft.vc.name)
     try:
         found = what_if(loaded.snapshot, job, int(now.timestamp() * 1000), run_times(), spent=time_box(SECONDS))
     except JobRefused as refused:
         raise Invalid(Fault("", problem_words(one.sentence), "refused") for one in refused.refusals) from refused
-    return _told(found.answer, draft, loaded, _forecast(found.estimate, draft))
+    endless = endless_named(found.endless, loaded.jobs) if found.endless else None
+    return _told(found.answer, draft, loaded, _forecast(found.estimate, draft, endless))
 
 
-def _forecast(estimate: Estimate | None, draft: Job) -> Forecast:
+def _forecast(estimate: Estimate | None, draft: Job, endless: Endless | None) -> Forecast:
     start = StartRange(estimate.p50_ms, estimate.p90_ms) if estimate else None
-    return Forecast(start, forecast(job_id=0, vc=draft.vc.name).score)
+    return Forecast(start, forecast(job_id=0, vc=draft.vc.name).score, endless)
 
 
 def _told(answer: Start | Preempt | Wait, draft: Job, loaded: Loaded, expected: Forecast) -> WhatIf:
     if isinstance(answer, Start):
         nodes = tuple(sorted({placement.node for placement in answer.placements}))
-        return WhatIf(nodes=nodes, forecast=expected)
+        return WhatIf(nodes=nodes, forecast=expected, vc=draft.vc.name)
     if isinstance(answer, Preempt):
         count, grace = len(answer.victims), max((victim.grace_ms for victim in answer.victims), default=0) // 1000
         whom = "1 job, which has" if count == 1 else f"{count} jobs, which have"
         message = f"GPUs would be taken back for it from {whom} at most {grace} s to end"
         numbers = {"victims": count, "grace_s": grace}
-        return WhatIf(code=str(Code.PREEMPTING), message=message, numbers=numbers, forecast=expected)
+        return WhatIf((), str(Code.PREEMPTING), message, numbers, None, expected, draft.vc.name)
     reason = answer.reason
     names, vc = Names(loaded.jobs, [reason]), draft.vc.name
     told = names.told(reason.sentence, vc=vc), names.numbers(reason.numbers, vc=vc)
-    return WhatIf((), str(reason.code), *told, answer.place, expected)
+    return WhatIf((), str(reason.code), *told, answer.place, expected, vc)

@@ -70,12 +70,22 @@ class Score(msgspec.Struct, frozen=True):
         return timedelta(seconds=self.off_s)
 
 
+class Endless(msgspec.Struct, frozen=True):
+    """Why there is no estimate of a start: of these ``count`` jobs (the first are named) nobody knows how long they
+    run, for they have no time limit and too few runs like theirs are over."""
+
+    jobs: list[int]
+    count: int
+
+
 class Starts(msgspec.Struct, frozen=True):
-    """The last estimates, by job, and the score by the virtual cluster's name (empty name: of all)."""
+    """The last estimates, by job, and the score by the virtual cluster's name (empty name: of all); ``endless``: what
+    keeps jobs from having an estimate."""
 
     made_ms: int
     ranges: dict[int, StartRange]
     scores: dict[str, Score]
+    endless: dict[int, Endless] = {}
 
 
 Made = TypeVar("Made")

@@ -1,5 +1,5 @@
 """Why a job waits, for readers of another language than the sentence that is stored: worded anew from its code and
-numbers. A reason that is not known here stays as it was written."""
+numbers. A reason that is not known here stays as it was written. And why nobody can say when it starts."""
 
 from __future__ import annotations
 
@@ -7,51 +7,64 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from django.utils.translation import get_language, gettext, gettext_noop
+from django.utils.translation import get_language, gettext, gettext_noop, ngettext
 
 from portal.common.sentences import reworded
 from portal.common.templatetags.frontend import cores, memory
 from portal.jobs.models import Job
+from portal.jobs.selectors import Forecast
 
 Numbers = Mapping[str, Any]
 
 _REASONS: tuple[tuple[str, str], ...] = (
-    ("paused", gettext_noop("the job is paused")),
+    ("paused", gettext_noop("the job is paused; once it is resumed it waits for its turn")),
     ("dependency", gettext_noop("%(jobs)s jobs must end first, such as %(first)s")),
     ("quota", gettext_noop(
-        "%(free)s %(sku)s of team %(vc)s's quota are free, at most %(largest)s of them in one cell; no free cells hold "
-        "the tasks of this job (%(needed)s %(sku)s)"
+        "%(free)s of team %(vc)s's %(sku)s are free, but at most %(largest)s of them lie together; the tasks of this "
+        "job (%(needed)s %(sku)s) do not fit into what is free"
     )),
-    ("quota", gettext_noop("team %(vc)s holds %(held)s of %(owned)s %(sku)s; this job needs %(needed)s")),
+    ("quota", gettext_noop(
+        "team %(vc)s holds %(held)s of its %(owned)s %(sku)s, so %(left)s are left; this job needs %(needed)s"
+    )),
     ("quota", gettext_noop("team %(vc)s owns no GPUs")),
     ("user_limit", gettext_noop(
-        "%(user)s holds %(held)s of the %(limit)s %(sku)s that one user of team %(vc)s may; this job needs %(needed)s"
+        "%(user)s holds %(held)s of the %(limit)s %(sku)s that one user of team %(vc)s may hold; this job needs "
+        "%(needed)s"
     )),
     ("user_limit", gettext_noop(
-        "jobs of high priority hold %(held)s of the %(limit)s GPUs that team %(vc)s allows them; "
-        "this job needs %(needed)s"
+        "jobs of priority %(priority)s and higher hold %(held)s of the %(limit)s GPUs that team %(vc)s allows them "
+        "together; this job needs %(needed)s"
     )),
     ("order", gettext_noop(
-        "%(free)s %(sku)s of team %(vc)s's quota are free, %(owed)s of them for jobs ahead that run on loan; this job "
-        "needs %(needed)s"
+        "%(free)s of team %(vc)s's %(sku)s are free, but %(owed)s of them are for earlier jobs that run on borrowed "
+        "GPUs and will move there; this job needs %(needed)s"
     )),
-    ("order", gettext_noop("%(ahead)s of your team are ahead: %(why)s")),
+    ("order", gettext_noop("%(ahead)s jobs of the team come first: %(why)s")),
     ("lend_limit", gettext_noop(
-        "%(lent)s of the %(limit)s %(sku)s that may be on loan now are lent; this job needs %(needed)s"
+        "all teams together lend at most %(limit)s %(sku)s now, and %(lent)s are lent; this job would borrow %(needed)s"
     )),
     ("borrow_limit", gettext_noop(
-        "team %(vc)s borrows %(held)s of the %(limit)s %(sku)s that it may; this job needs %(needed)s"
+        "team %(vc)s may borrow at most %(limit)s %(sku)s, and has borrowed %(held)s; this job would borrow %(needed)s"
     )),
-    ("fragmented", gettext_noop("needs %(needed_in_all)s %(sku)s in %(tasks)s tasks, each on one node; %(hole)s")),
+    ("fragmented", gettext_noop(
+        "it needs %(needed_in_all)s %(sku)s in %(tasks)s tasks at once, each on one node; %(hole)s"
+    )),
     ("bad_nodes", gettext_noop(
-        "needs %(needed)s %(sku)s; %(free)s are free, %(unusable)s more cannot be used: %(where)s"
+        "it needs %(needed)s %(sku)s; %(free)s are free, and %(unusable)s more cannot be used now: %(where)s; because "
+        "of that, %(doomed)s %(doomed_type)s of the team's quota cannot be had"
     )),
-    ("resources", gettext_noop(
-        "each of %(tasks)s tasks needs %(cpu)s CPU and %(memory)s; the roomiest node, %(node)s, has %(free_cpu)s CPU "
-        "and %(free_memory)s"
+    ("bad_nodes", gettext_noop(
+        "it needs %(needed)s %(sku)s; %(free)s are free, and %(unusable)s more cannot be used now: %(where)s"
     )),
-    ("reserved", gettext_noop("its cells are kept for job %(job)s")),
-    ("preempting", gettext_noop("%(kept)s GPUs are kept for it until those who hold them have left")),
+    ("resources", gettext_noop("%(needs)s; the node with the most room, %(node)s, has %(room)s")),
+    ("reserved", gettext_noop(
+        "the GPUs that it could have are kept for job %(job)s, which comes first and can start in %(minutes)s min"
+    )),
+    ("preempting", gettext_noop("%(kept)s GPUs are being taken back for it; it starts when those jobs have ended")),
+    ("preempting", gettext_noop(
+        "job %(leaving)s is ending and leaves it room in the team's quota; free GPUs are there, so it starts in a "
+        "moment"
+    )),
     ("preempting", gettext_noop(
         "GPUs would be taken back for it from %(victims)s jobs, which have at most %(grace_s)s s to end"
     )),
@@ -64,10 +77,10 @@ _SENTENCES = (
 """Those that come without numbers."""
 
 _AHEAD = {
-    "by_priority": gettext_noop("%(number)s by priority"),
-    "by_hand": gettext_noop("%(number)s put there by a lead"),
-    "by_share": gettext_noop("%(number)s by smaller recent use"),
-    "by_submission": gettext_noop("%(number)s by earlier submission"),
+    "by_priority": gettext_noop("%(number)s with a higher priority"),
+    "by_hand": gettext_noop("%(number)s moved ahead by a lead"),
+    "by_share": gettext_noop("%(number)s of users who have used less lately"),
+    "by_submission": gettext_noop("%(number)s submitted earlier"),
 }
 _NUMBER = re.compile(r"%\((\w+)\)s")
 
@@ -88,6 +101,39 @@ def reason_words(*, code: str, numbers: Numbers, message: str) -> str:
     return reworded(message, _SENTENCES)
 
 
+def no_start_words(*, forecast: Forecast, vc: str, code: str) -> str:
+    """Why there is no estimate of the start of a job of this virtual cluster that waits for the reason ``code``, for
+    its readers; empty where there is one. One query where others' missing time limits are why."""
+    if forecast.start is not None:
+        return ""
+    if code == "bad_nodes":
+        return gettext("No estimate of its start: nobody knows when what is out of service comes back.")
+    if forecast.endless is None:
+        return gettext("No estimate yet of its start: it takes time limits, or 20 past runs like those it waits for.")
+    rows = Job.objects.filter(pk__in=forecast.endless.jobs).select_related("user", "vc").order_by()
+    found = {row.pk: row for row in rows}
+    names = [_name(found[pk], vc) for pk in forecast.endless.jobs if pk in found]
+    more = forecast.endless.count - len(names)
+    if more:
+        names.append(gettext("%(number)s more") % {"number": more})
+    listed = names[0] if len(names) == 1 else gettext("%(names)s and %(last)s") % {
+        "names": gettext(", ").join(names[:-1]), "last": names[-1],
+    }  # fmt: skip
+    return ngettext(
+        "No estimate of its start: %(jobs)s has no time limit, and fewer than 20 past runs tell how long it may take.",
+        "No estimate of its start: %(jobs)s have no time limit, and fewer than 20 past runs tell how long they may "
+        "take.",
+        forecast.endless.count,
+    ) % {"jobs": listed}
+
+
+def _name(job: Job, vc: str) -> str:
+    """A team reads the names of its own jobs; of another's whose they are."""
+    if job.vc.name == vc:
+        return job.label
+    return gettext("a job of %(user)s in %(vc)s") % {"user": job.user.username, "vc": job.vc.name}
+
+
 def _worded(code: str, numbers: Numbers) -> dict[str, Any]:
     """The numbers, with those that are made of others."""
     make = _MADE.get(code)
@@ -99,27 +145,48 @@ def _ahead(numbers: Numbers) -> dict[str, str]:
     return {"why": gettext(", ").join(parts)} if parts else {}
 
 
+def _left(numbers: Numbers) -> dict[str, Any]:
+    return {"left": max(0, numbers["owned"] - numbers["held"])} if {"owned", "held"} <= numbers.keys() else {}
+
+
 def _hole(numbers: Numbers) -> dict[str, str]:
     if not numbers.get("needed"):
         return {}
-    largest = gettext("the largest free hole is %(largest)s on %(node)s") % numbers if numbers["largest"] else ""
-    return {"hole": largest or gettext("no GPU of this kind is free")}
+    if not numbers["largest"]:
+        return {"hole": gettext("no GPU of this kind is free")}
+    return {"hole": gettext("%(free)s are free, at most %(largest)s of them on one node (%(node)s)") % numbers}
 
 
 def _amounts(numbers: Numbers) -> dict[str, str]:
-    return {
-        "cpu": cores(numbers["cpu_milli"]),
-        "memory": memory(numbers["memory_mb"]),
-        "free_cpu": cores(numbers["free_cpu_milli"]),
-        "free_memory": memory(numbers["free_memory_mb"]),
-    }
+    """What is needed and what there is: of one task where one finds no room, else of all together."""
+    if "all_cpu_milli" in numbers:
+        needs = gettext("each of its tasks would fit, but not all together, which need %(amount)s") % {
+            "amount": _amount(numbers["all_cpu_milli"], numbers["all_memory_mb"])
+        }
+    else:
+        needs = gettext("each of %(tasks)s tasks needs %(amount)s") % {
+            "tasks": numbers["tasks"],
+            "amount": _amount(numbers["cpu_milli"], numbers["memory_mb"]),
+        }
+    room = gettext("%(amount)s free") % {"amount": _amount(numbers["free_cpu_milli"], numbers["free_memory_mb"])}
+    if "kept_cpu_milli" in numbers:
+        kept = {"room": room, "kept": _amount(numbers["kept_cpu_milli"], numbers["kept_memory_mb"])}
+        room = gettext("%(room)s for it; %(kept)s more are kept there for jobs that use its idle GPUs") % kept
+    return {"needs": needs, "room": room}
+
+
+def _amount(cpu_milli: int, memory_mb: int) -> str:
+    return gettext("%(cpu)s CPU and %(memory)s") % {"cpu": cores(cpu_milli), "memory": memory(memory_mb)}
 
 
 def _kept(numbers: Numbers) -> dict[str, Any]:
-    return {"kept": numbers["gpus"]} if numbers.get("gpus") else {}
+    if "gpus" not in numbers:
+        return {}
+    return {"kept": numbers["gpus"]} if numbers["gpus"] else {"leaving": numbers["first"]}
 
 
 _MADE: dict[str, Callable[[Numbers], dict[str, Any]]] = {
+    "quota": _left,
     "order": _ahead,
     "fragmented": _hole,
     "resources": _amounts,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,10 +12,11 @@ from django.utils import timezone
 from portal.dispatch.estimates import run_times, scores, starts_estimate
 from portal.dispatch.models import StartEstimate
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
-from portal.jobs.outlook import Score, starts_read
+from portal.jobs.outlook import Endless, Score, starts_read
 from portal.jobs.selectors import job_forecast
 from portal.jobs.services import job_stop
 from portal.jobs.states import EndReason, JobState
+from portal.jobs.waiting import no_start_words
 from scheduling import all_tasks
 from scheduling.jobs import Job as EngineJob
 from scheduling.jobs import Role
@@ -98,6 +100,15 @@ def test_without_limits_and_with_too_few_runs_there_is_no_estimate_yet(world: Wo
     assert forecast is not None
     assert forecast.start is None
     assert not StartEstimate.objects.exists()
+    assert no_start_words(forecast=forecast, vc="vision", code="quota") == (
+        "No estimate of its start: alice/first#1 has no time limit, and fewer than 20 past runs tell how long it may "
+        "take."
+    )
+    others = replace(forecast, endless=Endless([waiting.pk, waiting.pk - 1], 4))
+    assert "a job of alice in vision, a job of alice in vision and 2 more have" in no_start_words(
+        forecast=others, vc="speech", code="fragmented"
+    )
+    assert "out of service" in no_start_words(forecast=forecast, vc="vision", code="bad_nodes")
 
 
 def test_an_estimate_that_says_the_same_again_is_no_new_one(world: World) -> None:

@@ -49,7 +49,7 @@ def test_a_job_that_would_wait_is_told_why_at_which_place_and_until_when(world: 
     assert found["nodes"] == []
     waiting = found["waiting"]
     assert (waiting["code"], waiting["place"]) == ("quota", 1)
-    assert "1 of 1" in waiting["message"]
+    assert "1 of its 1" in waiting["message"]
     assert waiting["numbers"]["needed"] == 1
     assert before.isoformat() < found["start"]["p50"] <= found["start"]["p90"]
     behind = ask(api, job_file())

@@ -174,7 +174,7 @@ def test_gang_both_tasks_wait_and_start_together_when_the_running_job_ends(lab: 
     lab.wait(holds, "running")
     waiting = lab.wait_for(gang, lambda job: job["waiting"] and job["waiting"]["code"])["waiting"]
     assert waiting["code"] == "quota"
-    assert "1 of 2" in waiting["message"]
+    assert "1 of its 2" in waiting["message"]
     assert not any(task["attempts"] for task in lab.tasks(gang))
     lab.stop(holds)
     lab.wait(gang, "succeeded")

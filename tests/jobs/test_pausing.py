@@ -41,7 +41,11 @@ def test_a_paused_job_says_so_holds_nobody_up_and_goes_on_where_it_was(world: Wo
     assert (answer.status_code, answer.json()["waiting"]["paused"]) == (200, True)
     world.cycle()
     waiting = api.get(f"jobs/{first.pk}")["waiting"]
-    assert (waiting["code"], waiting["message"], waiting["place"]) == ("paused", "the job is paused", None)
+    assert (waiting["code"], waiting["message"], waiting["place"]) == (
+        "paused",
+        "the job is paused; once it is resumed it waits for its turn",
+        None,
+    )
     over(world)
     assert [state(job) for job in (first, second)] == ["waiting", "running"]
     third = world.submit(name="third")

@@ -379,7 +379,7 @@ def test_events_come_newest_first_and_a_waiting_job_says_why(world: World, pai: 
     world.cycle()
     events = pai.get("jobs/alice~b/events")
     assert [row["reason"] for row in events["data"]][0] == "FailedScheduling"
-    assert "1 of 1" in events["data"][0]["message"]
+    assert "1 of its 1" in events["data"][0]["message"]
     running = pai.get("jobs/alice~a/events")["data"]
     assert running[-1]["reason"] == "Submitted"
     assert [row["lastTimestamp"] for row in running] == sorted((row["lastTimestamp"] for row in running), reverse=True)

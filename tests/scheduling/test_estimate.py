@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from scheduling import Engine, JobRefused, Preempt, Snapshot, Start, Wait
-from scheduling.estimate import Estimate, Round, estimates, what_if
+from scheduling.estimate import Estimate, Round, estimates, outlook, what_if
 from scheduling.jobs import Job
 from scheduling.runtimes import PastRun, RunTimes
 from tests.scheduling.builders import carry_out, cluster, engine, job, node, role, running
@@ -260,3 +260,32 @@ def test_what_if_names_the_place_of_a_job_that_would_start_at_once() -> None:
 def test_what_if_refuses_what_can_never_run() -> None:
     with pytest.raises(JobRefused):
         what_if(one_gpu(), job("mine", role(gpus=2)), 0, RunTimes())
+
+
+def test_who_has_no_estimate_is_told_whose_run_times_nobody_knows() -> None:
+    """Of its team alone where the team's quota is used up; and of those that want the same hardware."""
+    described = cluster(node("n0", 2), node("h0", 1, "H100"), vision={"A100": 1, "H100": 1}, speech={"A100": 1})
+    mine, theirs = job("mine", role(sku="A100")), job("theirs", role(sku="A100"), vc="speech")
+    made = running(described, mine, theirs, job("other", role(sku="H100"), order=1))
+    made.submit(job("second", role(sku="A100"), order=2))
+    made.submit(job("third", role(sku="A100"), order=3)._replace(time_limit_ms=HOUR))
+    made.submit(job("lent", role(sku="A100"), priority=-1, order=4))
+    found = outlook(made.snapshot(), 0, RunTimes())
+    assert found.estimates == {}
+    assert found.endless == {"second": ("mine",), "third": ("mine",), "lent": ("mine", "theirs")}
+
+
+def test_a_job_ahead_that_waits_itself_may_be_the_one_without_a_time_limit() -> None:
+    state = one_gpu(job("second"), job("third"))
+    (first,) = state.running
+    limited = replace(state, running=(first._replace(job=first.job._replace(time_limit_ms=HOUR)),))
+    found = outlook(limited, 0, RunTimes())
+    assert set(found.estimates) == {"second"}
+    assert found.endless == {"third": ("second",)}
+
+
+def test_who_waits_for_bad_nodes_waits_for_no_job() -> None:
+    made = running(cluster(node("n0", 2), vision=2), job("first"))
+    made.set_node(node("n0", 2, sick=(0, 1)))
+    made.submit(job("second"))
+    assert outlook(made.snapshot(), 0, RunTimes()).endless == {}

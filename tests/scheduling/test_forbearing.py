@@ -105,7 +105,8 @@ def test_its_cells_are_kept_from_those_behind_it() -> None:
     made.submit(asked("a-large", 3, 10))
     (wait,) = made.plan(HOUR).waits
     assert wait.reason.sentence == (
-        "4 A100 of team a's quota are free, 2 of them for jobs ahead that run on loan; this job needs 3"
+        "4 of team a's A100 are free, but 2 of them are for earlier jobs that run on borrowed GPUs and will move "
+        "there; this job needs 3"
     )
     made.submit(asked("a-large", 2, 10))
     assert victims(made.plan(HOUR)) == ["c-lent"]

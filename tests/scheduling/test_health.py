@@ -44,7 +44,7 @@ def test_who_waits_for_doomed_cells_is_told_so() -> None:
     described = cluster(node("gpu01", 2, state=DOWN), vision=2)
     reason = wait_of(engine(described, job("j", role(gpus=2))).plan(0), "j").reason
     assert (reason.numbers["doomed"], reason.numbers["doomed_type"]) == (2, "A100")
-    assert reason.sentence.endswith("gpu01 (down); 2 free A100 of team vision's quota could only lie there")
+    assert reason.sentence.endswith("gpu01 (down); because of that, 2 A100 of team vision's quota cannot be had")
 
 
 # The hardware that is left goes by priority

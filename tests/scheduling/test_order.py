@@ -36,7 +36,7 @@ def test_a_waiting_head_holds_back_the_jobs_behind_it() -> None:
     plan = made.plan(0)
     assert started(plan) == []
     assert wait_of(plan, "small").reason.code == Code.ORDER
-    assert wait_of(plan, "small").reason.sentence == "1 of your team is ahead: 1 by earlier submission"
+    assert wait_of(plan, "small").reason.sentence == "1 job of the team comes first: 1 was submitted earlier"
 
 
 def test_a_waiting_head_holds_back_no_other_team() -> None:
@@ -118,7 +118,7 @@ def test_who_is_ahead_is_told_by_priority_and_by_submission() -> None:
     made.submit(job("mine", at=2))
     reason = wait_of(made.plan(0), "mine").reason
     assert reason.numbers == {"ahead": 2, "by_priority": 1, "by_share": 0, "by_submission": 1}
-    assert reason.sentence == "2 of your team are ahead: 1 by priority, 1 by earlier submission"
+    assert reason.sentence == "2 jobs of the team come first: 1 has a higher priority, 1 was submitted earlier"
 
 
 def test_between_teams_the_job_submitted_first_gets_the_scarce_cpu() -> None:
@@ -237,5 +237,5 @@ def test_who_waits_behind_one_with_a_place_by_hand_is_told_so() -> None:
     made.submit(job("by-hand", role(gpus=2), at=5)._replace(led=True))
     made.submit(job("small", user="bob", at=2))
     reason = wait_of(made.plan(0), "small").reason
-    assert (reason.code, reason.sentence) == (Code.ORDER, "1 of your team is ahead: 1 put there by a lead")
+    assert (reason.code, reason.sentence) == (Code.ORDER, "1 job of the team comes first: 1 was moved ahead by a lead")
     assert reason.numbers["by_hand"] == 1

@@ -34,120 +34,133 @@ class Case:
 
 BIG = cluster(node("gpu01"), node("gpu02"), vision=8)
 CASES = {
-    "paused": Case(BIG, (), job("j", paused=True), Code.PAUSED, {}, "the job is paused"),
+    "paused": Case(
+        BIG, (), job("j", paused=True), Code.PAUSED, {},
+        "the job is paused; once it is resumed it waits for its turn",
+    ),
     "one dependency": Case(
-        BIG, (), job("j", after=("prep",)), Code.DEPENDENCY, {"jobs": 1}, "waits for job prep to end",
+        BIG, (), job("j", after=("prep",)), Code.DEPENDENCY, {"jobs": 1}, "it starts after job prep has ended",
     ),
     "several dependencies": Case(
         BIG, (), job("j", after=("prep", "x")), Code.DEPENDENCY, {"jobs": 2},
-        "waits for job prep and 1 more to end",
+        "it starts after job prep and 1 more have ended",
     ),
     "quota": Case(
         cluster(node("gpu01", 8), vision=4), (job("b", role(gpus=3)),), job("j", role(gpus=2)), Code.QUOTA,
-        {"held": 3, "owned": 4, "needed": 2}, "team vision holds 3 of 4 A100; this job needs 2",
+        {"held": 3, "owned": 4, "needed": 2}, "team vision holds 3 of its 4 A100, so 1 is left; this job needs 2",
     ),
     "quota of a gang counts all its tasks": Case(
         cluster(node("gpu01", 8), vision=4), (job("b"),), job("j", role(count=2, gpus=2)), Code.QUOTA,
-        {"held": 1, "owned": 4, "needed": 4}, "team vision holds 1 of 4 A100; this job needs 4",
+        {"held": 1, "owned": 4, "needed": 4}, "team vision holds 1 of its 4 A100, so 3 are left; this job needs 4",
     ),
     "quota of a job that is not a gang counts one task": Case(
         cluster(node("gpu01", 8), vision=4), (job("b", role(gpus=4)),),
         job("j", role(count=3), gang=False), Code.QUOTA,
-        {"held": 4, "owned": 4, "needed": 1}, "team vision holds 4 of 4 A100; this job needs 1",
+        {"held": 4, "owned": 4, "needed": 1}, "team vision holds 4 of its 4 A100, so none is left; this job needs 1",
     ),
     "fragmented, one task": Case(
         BIG, (job("b1", only=("gpu01",)), job("b2", role(gpus=2), only=("gpu02",))),
         job("j", role(gpus=4)), Code.FRAGMENTED, {"largest": 3, "node": "gpu01", "free": 5, "needed": 4},
-        "needs 4 A100 on one node; the largest free hole is 3 on gpu01",
+        "it needs 4 A100 on one node; the most that one node has free is 3 (gpu01)",
     ),
     "fragmented, a gang": Case(
         BIG, (job("b1", only=("gpu01",)), job("b2", only=("gpu02",))),
         job("j", role(count=3, gpus=2)), Code.FRAGMENTED, {"largest": 3, "free": 6, "needed_in_all": 6},
-        "needs 3 x 2 A100 at once, each task on one node; the largest free hole is 3 on gpu01 (6 are free)",
+        "it needs 3 tasks with 2 A100 each at once; 6 are free, at most 3 of them on one node (gpu01)",
     ),
     "a node is down": Case(
         cluster(node("gpu01"), node("gpu02", state=NodeState.DOWN), vision=8), (job("b"),),
         job("j", role(gpus=4)), Code.BAD_NODES, {"needed": 4, "free": 3, "unusable": 4, "doomed": 4},
-        "needs 4 A100; 3 are free, 4 more cannot be used: gpu02 (down); "
-        "4 free A100 of team vision's quota could only lie there",
+        "it needs 4 A100; 3 are free, and 4 more cannot be used now: gpu02 (down); "
+        "because of that, 4 A100 of team vision's quota cannot be had",
     ),
     "of two SKUs the one that is down is named": Case(
         cluster(node("gpu01"), node("gpu02", 4, "H100", state=NodeState.DOWN), vision={"A100": 4, "H100": 4}),
         (), job("j", role("x", sku="A100"), role("y", 2, sku="H100")), Code.BAD_NODES,
         {"sku": "H100", "needed": 2, "free": 0, "unusable": 4},
-        "needs 2 H100; 0 are free, 4 more cannot be used: gpu02 (down); "
-        "4 free H100 of team vision's quota could only lie there",
+        "it needs 2 H100; 0 are free, and 4 more cannot be used now: gpu02 (down); "
+        "because of that, 4 H100 of team vision's quota cannot be had",
     ),
     "of two SKUs the one with too small holes is named": Case(
         cluster(node("gpu01"), node("gpu02", 2, "H100"), node("gpu03", 2, "H100"), vision={"A100": 4, "H100": 4}),
         (job("b1", role(sku="H100"), only=("gpu02",)), job("b2", role(sku="H100"), only=("gpu03",))),
         job("j", role("x", gpus=4, sku="A100"), role("y", gpus=2, sku="H100")), Code.FRAGMENTED,
         {"sku": "H100", "needed": 2, "largest": 1, "free": 2},
-        "needs 2 H100 on one node; the largest free hole is 1 on gpu02",
+        "it needs 2 H100 on one node; the most that one node has free is 1 (gpu02)",
     ),
     "a GPU is faulty": Case(
         cluster(node("gpu01", sick=(1,)), vision=4), (), job("j", role(gpus=4)), Code.BAD_NODES,
         {"needed": 4, "free": 3, "unusable": 1},
-        "needs 4 A100; 3 are free, 1 more cannot be used: gpu01 (1 faulty GPU); "
-        "1 free A100 of team vision's quota could only lie there",
+        "it needs 4 A100; 3 are free, and 1 more cannot be used now: gpu01 (1 faulty GPU); "
+        "because of that, 1 A100 of team vision's quota cannot be had",
     ),
     "the job failed on the only node that is free": Case(
         BIG, (job("b", role(gpus=4), only=("gpu02",)),), job("j", avoid=("gpu01",)), Code.BAD_NODES,
         {"needed": 1, "free": 0},
-        "needs 1 A100; 0 are free, 4 more cannot be used: gpu01 (failed this job before)",
+        "it needs 1 A100; 0 are free, and 4 more cannot be used now: gpu01 (failed this job before)",
     ),
     "CPU": Case(
         cluster(node("gpu01", cpu=16), vision=4), (job("b", role(cpu=12)),), job("j", role(cpu=8)),
         Code.RESOURCES, {"cpu_milli": 8000, "free_cpu_milli": 4000, "node": "gpu01"},
-        "needs 8 CPU and 1 GB beside 1 A100; the roomiest node, gpu01, has 4 CPU and 255 GB",
+        "it needs 8 CPU and 1 GB with 1 A100; the node with the most room, gpu01, has 4 CPU and 255 GB free",
     ),
     "CPU of several tasks": Case(
         cluster(node("gpu01", cpu=16), vision=4), (job("b", role(cpu=2)),), job("j", role(count=2, cpu=8)),
         Code.RESOURCES, {"cpu_milli": 8000, "tasks": 2, "free_cpu_milli": 14000},
-        "needs 2 tasks of 8 CPU and 1 GB beside 1 A100; the roomiest node, gpu01, has 14 CPU and 255 GB",
+        "it needs 2 tasks of 8 CPU and 1 GB with 1 A100; "
+        "the node with the most room, gpu01, has 14 CPU and 255 GB free",
     ),
     "CPU of unequal tasks that would each fit alone": Case(
         cluster(node("gpu01", cpu=16), vision=4), (), job("j", role("x", cpu=9), role("y", cpu=8)),
         Code.RESOURCES, {"cpu_milli": 9000, "tasks": 1, "free_cpu_milli": 16000},
-        "its tasks fit alone but not together: one role needs 9 CPU and 1 GB beside 1 A100; "
-        "the roomiest node, gpu01, has 16 CPU and 256 GB",
+        "each of its tasks would fit, but not all together, which need 17 CPU and 2 GB; "
+        "the node with the most room, gpu01, has 16 CPU and 256 GB free",
     ),
     "memory": Case(
         cluster(node("gpu01", memory=16), vision=4), (job("b", role(memory=12)),), job("j", role(memory=8)),
         Code.RESOURCES, {"memory_mb": 8192, "free_memory_mb": 4096},
-        "needs 1 CPU and 8 GB beside 1 A100; the roomiest node, gpu01, has 63 CPU and 4 GB",
+        "it needs 1 CPU and 8 GB with 1 A100; the node with the most room, gpu01, has 63 CPU and 4 GB free",
     ),
     "CPU that is kept for idle GPUs": Case(
         cluster(node("gpu01", cpu=16), vision=4), (job("b", role(gpus=2, cpu=6, memory=0)),),
         job("j", role(gpus=0, cpu=3, memory=0, sku=None)), Code.RESOURCES,
-        {"cpu_milli": 3000, "free_cpu_milli": 2000},
-        "needs 3 CPU; the roomiest node, gpu01, has 2 CPU and 128 GB not kept for idle GPUs",
+        {"cpu_milli": 3000, "free_cpu_milli": 2000, "kept_cpu_milli": 8000, "kept_memory_mb": 131072},
+        "it needs 3 CPU; the node with the most room, gpu01, has 2 CPU and 128 GB free for it; "
+        "8 CPU and 128 GB more are kept there for jobs that use its idle GPUs",
+    ),
+    "CPU that is kept for idle GPUs, from tasks of which one has a GPU": Case(
+        cluster(node("gpu01", cpu=16, memory=0), vision=4), (job("b", role(gpus=2, cpu=4, memory=0)),),
+        job("j", role("x", cpu=6, memory=0), role("y", gpus=0, cpu=4, memory=0, sku=None)), Code.RESOURCES,
+        {"cpu_milli": 6000, "free_cpu_milli": 8000, "kept_cpu_milli": 4000, "all_cpu_milli": 10_000},
+        "each of its tasks would fit, but not all together, which need 10 CPU; the node with the most room, gpu01, "
+        "has 8 CPU and 0 MB free for it; 4 CPU more are kept there for jobs that use its idle GPUs",
     ),
     "lending": Case(
         with_rules(cluster(node("gpu01"), vision=3), vision=Rules(max_lend={"A100": 1})), (job("b"),),
         job("j", role(gpus=3), priority=-1), Code.LEND_LIMIT, {"lent": 0, "limit": 2, "needed": 3},
-        "0 of the 2 A100 that may be on loan now are lent; this job needs 3",
+        "all teams together lend at most 2 A100 now, and 0 are lent; this job would borrow 3",
     ),
     "borrowing": Case(
         with_rules(cluster(node("gpu01"), vision=1), vision=Rules(max_borrow={"A100": 2})),
         (job("b", priority=-1),), job("j", role(gpus=2), priority=-1), Code.BORROW_LIMIT,
-        {"held": 1, "limit": 2, "needed": 2}, "team vision borrows 1 of the 2 A100 that it may; this job needs 2",
+        {"held": 1, "limit": 2, "needed": 2},
+        "team vision may borrow at most 2 A100, and has borrowed 1; this job would borrow 2",
     ),
     "a user's part of the quota": Case(
         with_rules(cluster(node("gpu01"), vision=4), vision=Rules(user_factor=0.5)), (job("b"),),
         job("j", role(gpus=2)), Code.USER_LIMIT, {"user": "alice", "held": 1, "limit": 2, "needed": 2},
-        "user alice holds 1 of the 2 A100 that one user of team vision may; this job needs 2",
+        "user alice holds 1 of the 2 A100 that one user of team vision may hold; this job needs 2",
     ),
     "what one user may hold": Case(
         with_rules(cluster(node("gpu01"), vision=4), vision=Rules(user_gpus=3)), (job("b", role(gpus=2)),),
         job("j", role(gpus=2)), Code.USER_LIMIT, {"user": "alice", "held": 2, "limit": 3, "needed": 2},
-        "user alice holds 2 of the 3 GPUs that one user of team vision may; this job needs 2",
+        "user alice holds 2 of the 3 GPUs that one user of team vision may hold; this job needs 2",
     ),
     "what jobs of a high class may hold": Case(
         with_rules(cluster(node("gpu01"), vision=4), vision=Rules(class_priority=100, class_gpus=2)),
         (job("b", role(gpus=2), priority=200, user="bob"),), job("j", priority=100), Code.USER_LIMIT,
         {"priority": 100, "held": 2, "limit": 2, "needed": 1},
-        "jobs of high priority hold 2 of the 2 GPUs that team vision allows them; this job needs 1",
+        "jobs of priority 100 and higher hold 2 of the 2 GPUs that team vision allows them together; this job needs 1",
     ),
     "a team that owns nothing": Case(
         cluster(node("gpu01"), vision=4, guests=0), (), job("j", role(sku=None), vc="guests"), Code.QUOTA,
@@ -186,7 +199,7 @@ def test_what_does_not_start_of_a_job_that_is_no_gang_has_its_reason_in_the_same
     assert len(plan.starts[0].placements) == 2
     (wait,) = plan.waits
     assert [task.index for task in wait.job.wanted] == [2, 3]
-    assert wait.reason.sentence == "team vision holds 2 of 2 A100; this job needs 1"
+    assert wait.reason.sentence == "team vision holds 2 of its 2 A100, so none is left; this job needs 1"
     assert made.explain("j", 0) == wait
 
 
@@ -208,7 +221,7 @@ def test_what_cannot_start_of_a_job_that_takes_cells_waits_for_them_too_and_not_
     made.advance(0)
     (wait,) = made.plan(1).waits
     assert len(wait.job.wanted) == 3
-    assert wait.reason.sentence == "waits for job low to leave 2 GPUs that are kept for it"
+    assert wait.reason.sentence == "2 GPUs are being taken back for it from job low; it starts when that has ended"
 
 
 def test_after_a_quota_cut_the_job_that_fits_no_longer_is_on_loan_and_gives_way() -> None:
@@ -219,7 +232,10 @@ def test_after_a_quota_cut_the_job_that_fits_no_longer_is_on_loan_and_gives_way(
     made.carry_out(plan)
     assert [(one.job, one.cause) for one in plan.demotions] == [("b", "quota")]
     assert [one.victims for one in plan.preemptions] == [(Victim("b", all_tasks((role(),)), 0),)]
-    assert wait_of(plan, "j").reason.sentence == "waits for job b to leave 1 GPU that is kept for it"
+    assert (
+        wait_of(plan, "j").reason.sentence
+        == "1 GPU is being taken back for it from job b; it starts when that has ended"
+    )
     made.finish("b")
     assert [start.job.id for start in made.plan(0).starts] == ["j"]
 
@@ -243,7 +259,7 @@ def test_a_job_that_names_no_pinned_cell_is_told_of_the_other_cells_alone() -> N
     made = running(PINNED, job("b", role(gpus=4)))
     answer = made.decide(job("j", role(gpus=2)), 0)
     assert isinstance(answer, Wait)
-    assert answer.reason.sentence == "team vision holds 4 of 4 A100; this job needs 2"
+    assert answer.reason.sentence == "team vision holds 4 of its 4 A100, so none is left; this job needs 2"
 
 
 def test_a_high_priority_that_only_bad_hardware_holds_back_is_not_told_of_the_quota_that_it_could_take() -> None:
@@ -278,6 +294,6 @@ def test_where_all_that_has_room_is_owed_to_a_job_ahead_that_is_on_loan_the_orde
     assert (plan.answers, plan.promotions) == ((), ())
     assert wait_of(plan, "j").reason.code == Code.ORDER
     assert wait_of(plan, "j").reason.sentence == (
-        "3 A100 of team vision's quota are free, 1 of them for jobs ahead that run on loan, and the rest finds no room "
-        "on the nodes; this job needs 1"
+        "3 of team vision's A100 are free, but 1 of them is for an earlier job that runs on borrowed GPUs and will "
+        "move there; on no node is there room for the rest; this job needs 1"
     )

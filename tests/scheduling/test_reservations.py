@@ -112,7 +112,10 @@ def test_what_a_drained_node_lost_waits_before_what_its_user_submitted_later() -
 def test_no_start_is_promised_where_no_node_takes_tasks() -> None:
     made, _ = drained_with_three_jobs()
     plan = made.plan(7)
-    assert wait_of(plan, "firm").reason.sentence == "needs 2 A100; 0 are free, 4 more cannot be used: a (draining)"
+    assert (
+        wait_of(plan, "firm").reason.sentence
+        == "it needs 2 A100; 0 are free, and 4 more cannot be used now: a (draining)"
+    )
     for name in ("loan", "waits"):
         assert wait_of(plan, name).reason.code == Code.ORDER, name
 
@@ -123,7 +126,10 @@ def test_no_start_is_promised_at_the_end_of_what_still_runs_on_a_node_that_takes
     made.submit(job("head", role(gpus=2), at=1))
     made.submit(job("behind", at=2))
     reason = wait_of(made.plan(0), "behind").reason
-    assert reason.sentence == "its cells are kept for job head, which can start in 60 min"
+    assert (
+        reason.sentence
+        == "the GPUs that it could have are kept for job head, which comes first and can start in 60 min"
+    )
     made.set_node(replace(there, state=NodeState.CORDONED))
     assert wait_of(made.plan(0), "behind").reason.code == Code.ORDER
 

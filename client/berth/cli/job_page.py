@@ -76,13 +76,13 @@ def why_lines(job: JobDetail) -> Iterator[str]:
         yield f"Place {waiting.place} in {job.vc}."
     if waiting.not_before is not None:
         yield f"It is tried again from {when(waiting.not_before)} on."
-    yield from start_lines(waiting.start, waiting.score)
+    yield from start_lines(waiting.start, waiting.score, waiting.no_start)
 
 
-def start_lines(start: Start | None, score: Score | None) -> Iterator[str]:
-    """The estimate of a start, with its record."""
+def start_lines(start: Start | None, score: Score | None, no_start: str) -> Iterator[str]:
+    """The estimate of a start, with its record, or why there is none."""
     if start is None:
-        yield "There is no estimate of its start yet."
+        yield no_start or "There is no estimate of its start yet."
         return
     yield f"It starts about {when(start.p50)}, by {when(start.p90)} nine times in ten."
     if score is not None and score.count:

@@ -310,7 +310,7 @@ def tell_estimate(found: Estimate, *, as_json: bool) -> None:
         show(f"It would start now, on {', '.join(found.nodes)}.")
     else:
         place = f" Place {found.waiting.place}." if found.waiting.place is not None else ""
-        show(f"It would wait: {found.waiting.message}.{place}", *start_lines(found.start, found.score))
+        show(f"It would wait: {found.waiting.message}.{place}", *start_lines(found.start, found.score, found.no_start))
 
 
 def _row(job: Job, *, ends: bool) -> tuple[object, ...]:

@@ -72,6 +72,7 @@ class Waiting(Answer, frozen=True, kw_only=True):
     place: int | None
     start: Start | None
     score: Score | None
+    no_start: str = ""
     since: datetime | None
     not_before: datetime | None
 
@@ -309,6 +310,7 @@ class Estimate(Answer, frozen=True, kw_only=True):
     waiting: WouldWait | None
     start: Start | None
     score: Score | None
+    no_start: str = ""
 
 
 class LogSlice(Answer, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ export interface Outlook {
   nodes: string[];
   waiting: { message: string; place: number | null } | null;
   start: { p50: string; p90: string } | null;
+  no_start: string;
 }
 
 /** The page's sentences, with `{name}` where something goes in. */
@@ -14,7 +15,6 @@ export interface Sentences {
   wait: string;
   place: string;
   when: string;
-  never: string;
 }
 
 export function outlookWords(outlook: Outlook, say: Sentences): string {
@@ -25,7 +25,7 @@ export function outlookWords(outlook: Outlook, say: Sentences): string {
   parts.push(
     outlook.start
       ? fill(say.when, { p50: momentWords(new Date(outlook.start.p50)), p90: momentWords(new Date(outlook.start.p90)) })
-      : say.never,
+      : outlook.no_start,
   );
   return parts.join(" ");
 }

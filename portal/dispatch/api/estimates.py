@@ -20,7 +20,7 @@ from portal.dispatch.what_if import WhatIf, job_what_if
 from portal.jobs.api.answers import FreeObject, ScoreAnswer, StartAnswer
 from portal.jobs.api.requests import JOB_FILE_SCHEMA, JOB_FILES, faults_of, job_file
 from portal.jobs.spec import SpecInvalid
-from portal.jobs.waiting import reason_words
+from portal.jobs.waiting import no_start_words, reason_words
 
 
 class WouldWaitAnswer(Shape):
@@ -39,10 +39,12 @@ class WhatIfAnswer(Shape):
     waiting = WouldWaitAnswer(allow_null=True, help_text="why it would wait; null: it would start now")
     start = StartAnswer(allow_null=True, source="forecast.start", help_text="null: no estimate yet")
     score = ScoreAnswer(allow_null=True, source="forecast.score", help_text="of such estimates; null: too few to tell")
+    no_start = serializers.CharField(allow_blank=True, help_text="why there is no estimate; empty: there is one")
 
     def to_representation(self, instance: WhatIf) -> dict[str, Any]:
-        waiting = {} if instance.nodes else {"waiting": instance}
-        return dict(super().to_representation({"nodes": instance.nodes, "forecast": instance.forecast, **waiting}))
+        no_start = no_start_words(forecast=instance.forecast, vc=instance.vc, code=instance.code)
+        told = {"nodes": instance.nodes, "forecast": instance.forecast, "no_start": no_start}
+        return dict(super().to_representation(told if instance.nodes else {**told, "waiting": instance}))
 
 
 class EstimatesView(ApiView):
@@ -65,5 +67,5 @@ class EstimatesView(ApiView):
             raise faults_of(error) from error
         with translation.override(asked_language(request)):
             message = reason_words(code=found.code, numbers=found.numbers, message=found.message)
-        answer = WhatIfAnswer(replace(found, message=message)).data
+            answer = WhatIfAnswer(replace(found, message=message)).data
         return Response(answer, headers={"Vary": "Accept-Language"})

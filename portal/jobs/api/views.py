@@ -63,6 +63,7 @@ from portal.jobs.selectors import (
 )
 from portal.jobs.services import job_change_vc, job_check, job_hints, job_pause, job_resume, job_stop, job_submit
 from portal.jobs.spec import SpecInvalid
+from portal.jobs.waiting import no_start_words
 
 SUBMIT_KEY = re.compile(r"[\x21-\x7e]{0,100}")
 SUBMIT_KEY_PARAMETER = OpenApiParameter(
@@ -147,6 +148,7 @@ def _waiting(job: Job) -> dict[str, Any] | None:
         "place": queue_places(jobs=[job]).get(job.pk),
         "start": expected.start,
         "score": expected.score,
+        "no_start": no_start_words(forecast=expected, vc=job.vc.name, code=job.waiting_code),
         "since": job.waiting_written_at,
         "not_before": job.not_before,
     }

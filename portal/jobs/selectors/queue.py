@@ -13,7 +13,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from portal.common.aggregates import IdsVersion, Joined
 from portal.common.prepared import Among, Prepared
 from portal.jobs.models import Claim, Job, JobEvent, TaskRole
-from portal.jobs.outlook import Places, Plan, Score, StartRange, plan_read, queue_read, starts_read
+from portal.jobs.outlook import Endless, Places, Plan, Score, StartRange, plan_read, queue_read, starts_read
 from portal.jobs.selectors.lists import jobs_sized
 from portal.jobs.states import JobState
 
@@ -43,10 +43,11 @@ class Queued:
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """When one waiting job will start, and how good such estimates have been: in its virtual cluster, where enough
-    are scored there, else in all."""
+    are scored there, else in all. ``endless``: what keeps it from having an estimate, where that is known."""
 
     start: StartRange | None
     score: Score | None
+    endless: Endless | None = None
 
 
 def queue_waiting() -> QuerySet[Job]:
@@ -169,4 +170,5 @@ def forecast(*, job_id: int, vc: str) -> Forecast:
     """The last estimate for a job of that virtual cluster, if there is one, and the score of past ones."""
     starts = starts_read()
     scores = [starts.scores[name] for name in (vc, "") if name in starts.scores]
-    return Forecast(starts.ranges.get(job_id), next((score for score in scores if score.count >= SCORED), None))
+    score = next((score for score in scores if score.count >= SCORED), None)
+    return Forecast(starts.ranges.get(job_id), score, starts.endless.get(job_id))

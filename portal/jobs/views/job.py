@@ -41,6 +41,7 @@ from portal.jobs.views.frame import Frame
 from portal.jobs.views.log import log_section
 from portal.jobs.views.placing import counted_words
 from portal.jobs.views.terminal import terminal_shown
+from portal.jobs.waiting import no_start_words
 
 ATTEMPTS_LISTED = 20
 EVENTS_LISTED = 500
@@ -108,7 +109,8 @@ def _frame_context(frame: Frame, shown: Section) -> dict[str, Any]:
         "cause": cause_of(job),
         "place": (place := queue_places(jobs=[job]).get(job.pk)),
         "counted": counted_words(job) if place else "",
-        "forecast": job_forecast(job=job),
+        "forecast": (expected := job_forecast(job=job)),
+        "no_start": no_start_words(forecast=expected, vc=job.vc.name, code=job.waiting_code) if expected else "",
         "attempts": frame.attempts,
         "newest_attempt": frame.attempts[0] if frame.attempts else None,
         "leaving": preemptions_shown(rows=preemptions_leaving(job=job), job=job, user=frame.request.user),

@@ -28,7 +28,7 @@ def test_a_waiting_job_says_why_with_numbers_and_its_place(world: World, api: Ap
     waits = [api.get(f"jobs/{job.pk}")["waiting"] for job in (first, second)]
     assert [wait["place"] for wait in waits] == [1, 2]
     assert waits[0]["code"] == "quota"
-    assert "1 of 1" in waits[0]["message"]
+    assert "1 of its 1" in waits[0]["message"]
     assert waits[0]["numbers"]
     assert waits[0]["since"]
 

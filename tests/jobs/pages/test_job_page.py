@@ -25,7 +25,7 @@ def test_a_waiting_job_says_why_with_its_numbers_and_place(world: World, browser
     world.cycle()
     page = browser.get(f"/jobs/{job.pk}")
     assert "alice/train#2" in page.text
-    assert "Team vision holds 8 of 8 A100; this job needs 1." in page.text
+    assert "Team vision holds 8 of its 8 A100, so none is left; this job needs 1." in page.text
     assert "Running for" not in page.text
     assert "Place 1 in the queue of vision." in page.text
     assert "The log appears here as soon as a task starts." in page.text

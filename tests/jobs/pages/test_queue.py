@@ -38,7 +38,7 @@ def test_the_queue_lists_what_waits_in_the_schedulers_order_with_reason_and_star
 ) -> None:
     page = browser.get("/queue")
     assert page.text.index("alice/sooner#1") < page.text.index("alice/later#1")
-    assert "eam vision holds 8 of 8 A100" in page.text
+    assert "eam vision holds 8 of its 8 A100" in page.text
     assert "Production" in page.text
     assert "2 jobs wait." in page.text
     assert f"/jobs/{waiting[0].pk}" in page.links.values()
@@ -88,7 +88,8 @@ def test_a_waiting_job_says_when_it_likely_starts(waiting: list[Job], browser: B
     page = browser.get(f"/jobs/{waiting[1].pk}")
     assert "Likely start:" in page.text
     assert "nine times in ten by" in page.text
-    assert "No estimate yet" in browser.get(f"/jobs/{waiting[0].pk}").text
+    behind = browser.get(f"/jobs/{waiting[0].pk}").text
+    assert "No estimate of its start: alice/sooner#1 has no time limit, and fewer than 20 past runs tell" in behind
 
 
 def test_a_waiting_job_shows_how_good_past_estimates_were(waiting: list[Job], browser: Browser) -> None:
