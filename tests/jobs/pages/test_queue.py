@@ -38,7 +38,7 @@ def test_the_queue_lists_what_waits_in_the_schedulers_order_with_reason_and_star
 ) -> None:
     page = browser.get("/queue")
     assert page.text.index("alice/sooner#1") < page.text.index("alice/later#1")
-    assert "eam vision holds 8 of its 8 A100" in page.text
+    assert "Team vision holds 8 of its 8 A100, so none is left" in page.text
     assert "Production" in page.text
     assert "2 jobs wait." in page.text
     assert f"/jobs/{waiting[0].pk}" in page.links.values()
