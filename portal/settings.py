@@ -118,6 +118,7 @@ TEMPLATES = [
 
 # ---------------------------------------------------------------- database
 DATABASE_POOL = env_int("BERTH_DATABASE_POOL", 20, least=2)
+DATABASE_PREPARE = env_bool("BERTH_DATABASE_PREPARE", True)
 
 
 def _database(url: str) -> dict[str, object]:
@@ -144,7 +145,7 @@ def _database(url: str) -> dict[str, object]:
             # A pool: under ASGI each request has a thread of its own, which would open a connection of its own.
             "OPTIONS": {
                 "pool": {"min_size": 1, "max_size": DATABASE_POOL, "timeout": 10},
-                "prepare_threshold": 0 if env_bool("BERTH_DATABASE_PREPARE", True) else None,
+                "prepare_threshold": 0 if DATABASE_PREPARE else None,
             },
             "CONN_HEALTH_CHECKS": True,
         }
@@ -346,12 +347,13 @@ SPECTACULAR_SETTINGS = {
 }
 
 # ---------------------------------------------------------------- our own log
+LOG_LEVEL = env_str("BERTH_LOG_LEVEL", "INFO")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"()": "portal.common.logging.line_formatter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": env_str("BERTH_LOG_LEVEL", "INFO")},
+    "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     "loggers": {
         name: {"level": level}
         for name, level in {

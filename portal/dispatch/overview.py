@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from portal.accounts.models import User
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import NotFound
+from portal.env import PERIODS
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,16 @@ def _set(name: str) -> Callable[[], Any]:
     return lambda: getattr(settings, name)
 
 
+def _rate(name: str) -> Callable[[], Any]:
+    """As it is written in the environment: ``10/min``."""
+
+    def value() -> str:
+        count, seconds = getattr(settings, name)
+        return f"{count}/{next(word for word, span in PERIODS.items() if span == seconds)}"
+
+    return value
+
+
 GROUPS: tuple[tuple[Any, tuple[_Row, ...]], ...] = (
     (
         _("The portal"),
@@ -56,6 +67,19 @@ GROUPS: tuple[tuple[Any, tuple[_Row, ...]], ...] = (
             ("BERTH_DATA_DIR", _("where logs, keys and, with SQLite, the database lie"), _set("DATA_DIR")),
             ("BERTH_DATABASE_URL", _("the database"), _database),
             ("BERTH_REDIS_URL", _("the broker, live logs and samples"), lambda: _place(settings.REDIS_URL)),
+            ("BERTH_ALLOWED_HOSTS", _("names that the portal answers to"), _set("ALLOWED_HOSTS")),
+            ("BERTH_TRUSTED_ORIGINS", _("origins that may post and open websockets"), _set("CSRF_TRUSTED_ORIGINS")),
+            ("BERTH_PASSWORDS", _("whether people log in with a password"), _set("PASSWORDS")),
+            ("BERTH_KEYS_DIR", _("where the portal's keys lie"), _set("KEYS_DIR")),
+            ("BERTH_STATIC_DIR", _("where the pages' files are collected"), _set("STATIC_ROOT")),
+            ("BERTH_DATABASE_POOL", _("connections to PostgreSQL that a process keeps at most"),
+             _set("DATABASE_POOL")),
+            ("BERTH_DATABASE_PREPARE", _("queries are prepared on PostgreSQL"), _set("DATABASE_PREPARE")),
+            ("BERTH_METRICS_PORT", _("on which a process shows figures to Prometheus; 0: none"), _set("METRICS_PORT")),
+            ("BERTH_METRICS_BIND", _("the address of that port"), _set("METRICS_BIND")),
+            ("BERTH_BACKUP_DAYS", _("days after which an alert says that the last backup is old; 0: never"),
+             _set("BACKUP_DAYS")),
+            ("BERTH_LOG_LEVEL", _("of the portal's own processes"), _set("LOG_LEVEL")),
             ("BERTH_DEBUG", _("for development only"), _set("DEBUG")),
         ),
     ),
@@ -69,6 +93,14 @@ GROUPS: tuple[tuple[Any, tuple[_Row, ...]], ...] = (
             ("BERTH_NODE_OUT_WINDOW", _("seconds within which these failures count"), _set("NODE_OUT_WINDOW_S")),
             ("BERTH_NODE_TRIAL_AFTER", _("seconds after which such a server is tried again, longer each time"),
              _set("NODE_TRIAL_AFTER_S")),
+            ("BERTH_SCHEDULER_LEASE", _("seconds after which another scheduler takes over from a silent one"),
+             _set("LEASE_SECONDS")),
+            ("BERTH_GPU_RESERVE", _("percent of a GPU's share of CPU and memory that is kept for it while it is idle"),
+             _set("GPU_RESERVE_PERCENT")),
+            ("BERTH_GANG_PREPARE_TIMEOUT", _("seconds that the containers of an attempt may take to be prepared"),
+             _set("GANG_PREPARE_TIMEOUT_S")),
+            ("BERTH_UNSAVED_WORK_CAP", _("seconds for which work without a checkpoint counts at most"),
+             _set("UNSAVED_WORK_CAP_S")),
             ("BERTH_GRACE_PERIOD", _("seconds between the signal to end and the end, where a job says nothing"),
              _set("DEFAULT_GRACE_S")),
             ("BERTH_GRACE_PERIOD_MAX", _("the longest that a job may ask for"), _set("MAX_GRACE_S")),
@@ -86,12 +118,24 @@ GROUPS: tuple[tuple[Any, tuple[_Row, ...]], ...] = (
         (
             ("BERTH_LOG_RETENTION_DAYS", _("days for which logs are kept"), _set("LOG_RETENTION_DAYS")),
             ("BERTH_IDLE_PERCENT", _("percent of utilisation below which a GPU counts as idle"), _set("IDLE_PERCENT")),
+            ("BERTH_IDLE_START_MINUTES", _("first minutes of a task that count as work for the idle policy"),
+             _set("IDLE_START_MINUTES")),
+            ("BERTH_USAGE_KEPT", _("seconds that a usage report may be old"), _set("USAGE_KEPT_S")),
             ("BERTH_CODE_MAX_MB", _("MB of uploaded code, packed"), lambda: settings.CODE_MAX_BYTES >> 20),
+            ("BERTH_CODE_UNPACKED_MAX_MB", _("MB of it, unpacked"), lambda: settings.CODE_UNPACKED_MAX_BYTES >> 20),
+            ("BERTH_CODE_MAX_FILES", _("files and folders in it"), _set("CODE_MAX_ENTRIES")),
+            ("BERTH_CODE_USER_GB", _("GB of code that one user may have in the portal"),
+             lambda: settings.CODE_USER_BYTES >> 30),
             ("BERTH_CODE_KEPT_DAYS", _("days for which code that no job uses is kept"), _set("CODE_KEPT_DAYS")),
             ("BERTH_SHELL_IDLE", _("seconds after which an idle terminal is closed"), _set("SHELL_IDLE_S")),
             ("BERTH_SOCKETS_PER_USER", _("live views that one user may have open"), _set("SOCKETS_PER_USER")),
             ("BERTH_DOWNLOADS_PER_USER", _("downloads that one user may have under way"), _set("DOWNLOADS_PER_USER")),
             ("BERTH_DOWNLOAD_HOURS", _("hours after which a download is broken off"), _set("DOWNLOAD_HOURS")),
+            ("BERTH_LOGIN_RATE", _("tries to log in, for each account and address"), _rate("LOGIN_RATE")),
+            ("BERTH_SUBMIT_RATE", _("submissions of one user"), _rate("SUBMIT_RATE")),
+            ("BERTH_CODE_RATE", _("uploads of code of one user"), _rate("CODE_RATE")),
+            ("BERTH_ESTIMATE_RATE", _("questions of one user what would become of a job"), _rate("ESTIMATE_RATE")),
+            ("BERTH_LOG_SEARCH_RATE", _("searches of one user in logs"), _rate("LOG_SEARCH_RATE")),
             ("BERTH_CURRENCY", _("of prices in usage reports"), _set("CURRENCY")),
         ),
     ),
@@ -102,6 +146,8 @@ GROUPS: tuple[tuple[Any, tuple[_Row, ...]], ...] = (
              lambda: settings.EMAIL_HOST if settings.EMAIL_ON else ""),
             ("BERTH_EMAIL_FROM", _("whom mails are from"), _set("EMAIL_FROM")),
             ("BERTH_EMAIL_PER_MINUTE", _("mails that one person gets in a minute at most"), _set("MAILS_PER_MINUTE")),
+            ("BERTH_WEBHOOK_ALLOW", _("networks in which the webhook may be although they are not of the internet"),
+             _set("WEBHOOK_ALLOW")),
             ("BERTH_NOTICE_DAYS", _("days for which what was sent is remembered"), _set("NOTICE_DAYS")),
         ),
     ),
@@ -122,4 +168,6 @@ def _shown() -> Iterator[Shown]:
 
 
 def _words(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(str(one) for one in value)
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

@@ -28,7 +28,7 @@ class WebhookForm(forms.Form):
     )  # fmt: skip
     secret = forms.CharField(
         label=_("Secret"), max_length=200, required=False,
-        help_text=_("whsec_ and 24 to 64 random bytes in base64 (openssl rand -base64 32). Left empty: as it is."),
+        help_text=_("whsec_ and 24 to 64 random bytes in base64: let one be made, or type your own. Empty: as it is."),
         widget=forms.PasswordInput({**_TEXT, "autocomplete": "new-password"}),
     )  # fmt: skip
     kinds = forms.MultipleChoiceField(

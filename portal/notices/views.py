@@ -8,6 +8,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
+from django.utils.cache import add_never_cache_headers
 from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
@@ -17,7 +18,7 @@ from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import Invalid, NotFound
 from portal.notices.forms import ChoiceForm, WebhookForm
 from portal.notices.selectors import deliveries, mails_latest, notice_kinds, webhook_get, webhook_right
-from portal.notices.services import notice_choice_set, webhook_delete, webhook_set, webhook_test
+from portal.notices.services import notice_choice_set, secret_make, webhook_delete, webhook_set, webhook_test
 
 
 @login_required
@@ -38,7 +39,7 @@ def notices(request: PageRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def webhook(request: PageRequest) -> HttpResponse:
-    """Sets the webhook; below, the last deliveries."""
+    """Sets the webhook, or makes a secret for it, which is shown once; below, the last deliveries."""
     user = request.user
     try:
         hook = webhook_get(user=user)
@@ -46,18 +47,28 @@ def webhook(request: PageRequest) -> HttpResponse:
         hook = None
     initial = {"url": hook.url, "kinds": hook.kinds} if hook else {}
     form = WebhookForm(request.POST if request.method == "POST" else None, initial=initial)
+    made = ""
     if request.method == "POST":
         webhook_right(user=user, action=Action.WEBHOOK_SET)
-        if form.is_valid() and _stored(form, user.username):
+        if "make" in request.POST:
+            made = secret_make()
+            form = WebhookForm(initial={"url": request.POST.get("url", ""), "kinds": request.POST.getlist("kinds")})
+        elif form.is_valid() and _stored(form, user.username):
             messages.success(request, _("The webhook is set."))
             return redirect("webhook")
+        elif request.POST.get("made"):
+            made = request.POST.get("secret", "")
     context = {
         "form": form,
+        "made": made,
         "hook": hook,
         "deliveries": deliveries(user=user)[:20],
         "may_set": allowed_everywhere(user, Action.WEBHOOK_SET),
     }
-    return render(request, "notices/webhook.html", context, status=400 if form.errors else 200)
+    page = render(request, "notices/webhook.html", context, status=400 if form.errors else 200)
+    if made:
+        add_never_cache_headers(page)
+    return page
 
 
 def _stored(form: WebhookForm, actor: str) -> bool:

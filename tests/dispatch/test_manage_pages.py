@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import html
+import re
+from ipaddress import ip_network
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -227,6 +230,21 @@ def test_settings_are_shown_without_secrets(world: World, admin: Browser, settin
     rows = Api(person("ada", ClusterRole.AUDITOR)).get("settings")
     assert {"BERTH_CLUSTER", "BERTH_EMAIL_URL"} <= {row["name"] for row in rows}
     assert Browser(world.user).get("/settings").status == 404
+
+
+SETTINGS = (Path(__file__).parents[2] / "portal" / "settings.py").read_text()
+
+
+def test_each_setting_of_the_environment_is_shown_but_for_secrets(admin: Browser, settings: Any) -> None:
+    settings.WEBHOOK_ALLOW = [ip_network("10.1.2.0/24"), ip_network("192.0.2.7")]
+    page = admin.get("/settings")
+    read = re.findall(r'\b(env_\w+)\("(BERTH_\w+)"', SETTINGS)
+    assert len(read) > 60
+    assert [name for how, name in read if how != "env_secret" and f" {name} " not in page.text] == []
+    assert [name for _, name in read if name.endswith(("_KEY", "_PASSWORD")) and name in page.text] == []
+    assert "BERTH_IDLE_START_MINUTES first minutes of a task that count as work for the idle policy 10" in page.text
+    assert "10.1.2.0/24, 192.0.2.7/32" in page.text
+    assert "tries to log in, for each account and address 10/min" in page.text
 
 
 def test_nobody_else_administers(world: World) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from portal.accounts.models import AuditEntry, ClusterRole
+from portal.common.sealing import unseal
 from portal.notices.models import Delivery, Webhook
 from portal.notices.selectors import notice_kinds
+from portal.notices.services.webhook import secret_bytes
 from tests.notices.telling import SECRET, choose, ended_jobs, hook, hook_round, mail_round
 from tests.support.cast import Api, person
 from tests.support.mail_server import MailServer
@@ -65,6 +69,16 @@ def test_the_webhook_is_set_tried_and_removed_on_its_page(world: World, receiver
     assert wrong.status == 400
     assert "BERTH_WEBHOOK_ALLOW" in wrong.text
     assert "openssl rand" in wrong.text
+    made = browser.send("/cluster/webhook", url=receiver.url, kinds=["job.failed"], make="on")
+    assert not Webhook.objects.exists(), "it is shown first"
+    (secret,) = re.findall(r"<code[^>]*>(whsec_[^<]+)</code>", made.html)
+    assert len(secret_bytes(secret)) == 32
+    assert "no-store" in made.headers["Cache-Control"]
+    assert f'value="{receiver.url}"' in made.html, "what was typed stays"
+    kept = browser.send("/cluster/webhook", url="https://10.0.0.1/", secret=secret, made="on", kinds=["job.failed"])
+    assert secret in kept.html, "what was made stays, where something else is wrong"
+    browser.send("/cluster/webhook", url=receiver.url, secret=secret, made="on", kinds=["job.failed"])
+    assert unseal(Webhook.objects.get().secret_sealed) == secret
     page = browser.send("/cluster/webhook", url=receiver.url, secret=SECRET, kinds=["job.failed", "node.lost"])
     assert page.status == 200
     assert SECRET not in page.html

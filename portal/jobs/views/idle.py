@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
@@ -105,6 +106,7 @@ def _page(
         "exemption_form": exemption or _exemption_form(request),
         "now": timezone.now(),
         "others": [] if vc else [one for one in IdlePolicies().own.values() if user.is_cluster_admin],
+        "start_minutes": settings.IDLE_START_MINUTES,
         "may_set": allowed_everywhere(user, Action.IDLE_SET),
         "may_except": everywhere or (vc is not None and may(user=user, vc=vc, action=Action.IDLE_EXEMPT)),
     }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -136,7 +137,12 @@ def _idle(frame: Frame) -> dict[str, Any]:
     warning = idle_warning_of(job=frame.job) if frame.job.state == JobState.RUNNING else None
     follows = warning is not None and warning.due_at is not None and warning.acted_at is None
     left = idle_left(warning=warning, vc_id=frame.job.vc_id) if warning and follows else None
-    return {"idle": warning, "idle_left": left, "may_extend": frame.may["may_extend"]}
+    return {
+        "idle": warning,
+        "idle_left": left,
+        "idle_start_minutes": settings.IDLE_START_MINUTES,
+        "may_extend": frame.may["may_extend"],
+    }
 
 
 # ------------------------------------------------------------ the sections

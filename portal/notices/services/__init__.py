@@ -6,7 +6,7 @@ from portal.notices.services.gather import notices_gather
 from portal.notices.services.mails import mail_send_next, mails_make
 from portal.notices.services.sending import lane_leave, lane_take
 from portal.notices.services.upkeep import notices_expire
-from portal.notices.services.webhook import webhook_delete, webhook_set, webhook_test
+from portal.notices.services.webhook import secret_make, webhook_delete, webhook_set, webhook_test
 
 __all__ = [
     "delivery_send_next",
@@ -17,6 +17,7 @@ __all__ = [
     "notice_choice_set",
     "notices_expire",
     "notices_gather",
+    "secret_make",
     "webhook_delete",
     "webhook_set",
     "webhook_test",

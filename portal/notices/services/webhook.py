@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import secrets
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from typing import Any
@@ -106,6 +107,11 @@ def _delivery(telling: Telling, now: datetime) -> Delivery:
         kind=telling.kind, subject=telling.subject, body=telling.body, created_at=now, next_try_at=now,
         claimed_until=now,
     )  # fmt: skip
+
+
+def secret_make() -> str:
+    """A new Standard Webhooks secret of 32 random bytes."""
+    return f"{SECRET_PREFIX}{base64.b64encode(secrets.token_bytes(32)).decode()}"
 
 
 def secret_bytes(secret: str) -> bytes:

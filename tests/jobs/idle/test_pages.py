@@ -37,6 +37,8 @@ def test_an_administrator_sees_whom_a_policy_would_warn_before_setting_it(scene:
     scene.idle(15)
     look = admin.send("/idle", **TYPED)
     assert "With this policy 1 job would have a warning now: alice/train#1 (vision, 4 GPUs)" in look.text
+    assert "A task's first 10 minutes counted as work" in look.text
+    assert "The first 10 minutes after each start of a task count as work" in admin.get("/idle").text
     assert not IdlePolicy.objects.exists()
     look = admin.send("/idle", **{**TYPED, "minutes": "16"})
     assert "With this policy no job would have a warning now." in look.text
@@ -118,6 +120,7 @@ def test_the_owner_sees_the_countdown_and_puts_it_off(scene: Scene) -> None:
     IdleWarning.objects.update(due_at=scene.now + timedelta(days=2))
     browser, path = Browser(scene.world.user), f"/jobs/{scene.job.pk}"
     page = browser.get(path)
+    assert "The first 10 minutes after the start counted as work." in page.text
     assert "All its 4 GPUs are below 5 %. It is stopped in 1 d 23 h" in page.text
     assert "possible once more" in page.text
     assert page.attribute("span", "data-until")
