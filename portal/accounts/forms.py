@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.models import Audited, Scope
 from portal.accounts.resets import MOST_TYPED
+from portal.common.forms import NameInput
 
 _TEXT = {"class": "form-control"}
 _SEARCH = {**_TEXT, "type": "search"}
@@ -151,7 +152,7 @@ class SshKeyForm(forms.Form):
 class AuditForm(forms.Form):
     """The filters of the audit log."""
 
-    actor = forms.CharField(label=_("Who"), required=False, max_length=64, widget=forms.TextInput(_SEARCH))
+    actor = forms.CharField(label=_("Who"), required=False, max_length=64, widget=NameInput("users", _SEARCH))
     action = forms.ChoiceField(
         label=_("What"),
         required=False,
@@ -161,7 +162,9 @@ class AuditForm(forms.Form):
     target = forms.CharField(
         label=_("Target, exactly"), required=False, max_length=255, widget=forms.TextInput(_SEARCH)
     )
-    vc = forms.CharField(label=_("Virtual cluster"), required=False, max_length=64, widget=forms.TextInput(_SEARCH))
+    vc = forms.CharField(
+        label=_("Virtual cluster"), required=False, max_length=64, widget=NameInput("virtual-clusters", _SEARCH)
+    )
     since = forms.DateField(
         label=_("From day"), required=False, validators=_YEARS, widget=forms.DateInput(_DATE, "%Y-%m-%d")
     )

@@ -44,6 +44,7 @@ urlpatterns = [
     path("users/<person:username>", views.user_page, name="user"),
     path("users/<person:username>/password", views.user_password, name="user-password"),
     path("users/<person:username>/remove", views.user_end, name="user-remove"),
+    path("names/<str:kind>", views.names, name="names"),
     path("groups", views.groups, name="groups"),
     path("new-group", views.group_new, name="group-new"),
     path("groups/<person:group>", views.group_page, name="group"),

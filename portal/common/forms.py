@@ -8,6 +8,9 @@ from typing import Any, cast
 
 from django import forms
 from django.http import QueryDict
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
 from portal.common.errors import Invalid, Refused
@@ -35,11 +38,34 @@ def checkbox(label: Any, help_text: Any = "", **more: Any) -> forms.BooleanField
     )  # fmt: skip
 
 
-class Words(forms.CharField):
-    """Several words in one field, apart by commas, semicolons or blanks; each once, in the order of typing."""
+class NameInput(forms.TextInput):
+    """A field in which the names of a kind that the reader may see are offered while one types; without script one
+    types them whole. ``several``: it takes a list of them."""
 
-    def __init__(self, **more: Any) -> None:
-        super().__init__(required=False, max_length=10_000, widget=forms.TextInput(TEXT), **more)
+    def __init__(self, kind: str, attrs: Mapping[str, Any] = TEXT, *, several: bool = False) -> None:
+        super().__init__(dict(attrs))
+        self.kind, self.several = kind, several
+
+    def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
+        offered = f"{(attrs or {}).get('id') or name}_names"
+        asking = {
+            "list": offered,
+            "data-hx-get": reverse("names", args=[self.kind]) + ("?several=" if self.several else ""),
+            "data-hx-trigger": "focus once, input changed delay:200ms",
+            "data-hx-target": f"#{offered}",
+            "data-hx-swap": "innerHTML",
+        }
+        field = super().render(name, value, {**(attrs or {}), **asking}, renderer)
+        return format_html('{}<datalist id="{}"></datalist>', field, offered)
+
+
+class Words(forms.CharField):
+    """Several words in one field, apart by commas, semicolons or blanks; each once, in the order of typing. ``names``:
+    of which kind they are, if they are names."""
+
+    def __init__(self, *, names: str = "", **more: Any) -> None:
+        widget = NameInput(names, several=True) if names else forms.TextInput(TEXT)
+        super().__init__(required=False, max_length=10_000, widget=widget, **more)
 
     def to_python(self, value: Any) -> Any:
         text = value if isinstance(value, str) else ""

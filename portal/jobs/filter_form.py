@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.models import User
 from portal.clusters.selectors import vc_restrict
+from portal.common.forms import NameInput
 from portal.common.priorities import PRIORITY_CLASSES, priority_name
 from portal.jobs.models import TAG_LENGTH
 from portal.jobs.selectors.pages import ORDERS, JobFilter
@@ -45,7 +46,10 @@ class JobFilterForm(forms.Form):
     """What cannot be is left out of account, and said beside its field; the rest filters."""
 
     text = _text(_("Name of the job"), 100, type="search")
-    user = _text(_("User"), 100, type="search")
+    user = forms.CharField(
+        label=_("User"), required=False, max_length=100,
+        widget=NameInput("users", {"class": "form-control", "placeholder": _("User"), "type": "search"}),
+    )  # fmt: skip
     state = forms.MultipleChoiceField(
         label=_("State"),
         required=False,

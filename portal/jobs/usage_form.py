@@ -13,6 +13,7 @@ from portal.accounts.models import User
 from portal.accounts.rights import Action
 from portal.clusters.models import Sku
 from portal.clusters.selectors import vc_restrict
+from portal.common.forms import NameInput
 from portal.jobs.selectors import UsageQuery
 
 MOST_DAYS = 3660
@@ -39,7 +40,7 @@ class UsageForm(forms.Form):
     per = forms.ChoiceField(label=_("Interval"), choices=PERIODS, required=False, widget=forms.Select(_SELECT))
     vc = forms.ChoiceField(label=_("Virtual cluster"), required=False, widget=forms.Select(_SELECT))
     sku = forms.ChoiceField(label=_("SKU"), required=False, widget=forms.Select(_SELECT))
-    user = forms.CharField(label=_("User"), required=False, max_length=64, widget=forms.TextInput(_TEXT))
+    user = forms.CharField(label=_("User"), required=False, max_length=64, widget=NameInput("users"))
 
     def __init__(self, given: Mapping[str, Any], *, user: User, today: date) -> None:
         """What the address does not say is this month, by virtual cluster and day."""

@@ -78,13 +78,14 @@ IN_OTHER_TESTS = {
 }
 NO_PAGES = {
     "alerts-brief": "a part of the home page",
+    "names": "what is offered in a field",
     "job-charts-now": "a part of the charts",
     "job-file-image": "a picture, or the page that there is no such file",
     "job-file-download": "a download, or the page that there is no such file",
 }
 ADDRESS = {
     "name": "research", "vc": "research", "username": "alice", "user": "alice", "group": GROUP, "ticket": "0" * 32,
-    "secret": "none", "server": "none",
+    "secret": "none", "server": "none", "kind": "users",
 }  # fmt: skip
 """What stands in addresses. Numbers are 1."""
 

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from portal.clusters.models.images import PATTERN_LENGTH
 from portal.clusters.models.names import NAME
-from portal.common.forms import SELECT, TEXT, SeenForm, Words, checkbox
+from portal.common.forms import SELECT, TEXT, NameInput, SeenForm, Words, checkbox
 
 PATTERN = RegexValidator(
     r"^[A-Za-z0-9._:/@*?\[\]!+-]+\Z", _("Part of an image's name, with * for any text and ? for a character.")
@@ -33,7 +33,10 @@ class _About(forms.Form):
         label=_("NFS export"), max_length=500, required=False,
         widget=forms.TextInput({**TEXT, "placeholder": "filer:/data"}), help_text=_("Of NFS only."),
     )  # fmt: skip
-    virtual_clusters = Words(label=_("Virtual clusters whose jobs may use it"), help_text=_("Separated by commas."))
+    virtual_clusters = Words(
+        label=_("Virtual clusters whose jobs may use it"), names="virtual-clusters",
+        help_text=_("Separated by commas."),
+    )  # fmt: skip
     everyone = checkbox(_("Every job may use it"))
     read_only = checkbox(_("Read only"))
     per_user = checkbox(_("Each user has a folder of their own"), _("and sees nothing else of it."))
@@ -78,7 +81,7 @@ class ImageForm(forms.Form):
         help_text=_("An image's name, * for any text; without a tag all tags are meant."),
     )  # fmt: skip
     vc = forms.CharField(
-        label=_("Virtual cluster"), max_length=64, required=False, widget=forms.TextInput(TEXT),
+        label=_("Virtual cluster"), max_length=64, required=False, widget=NameInput("virtual-clusters"),
         help_text=_("Empty: all that have no patterns of their own."),
     )  # fmt: skip
     note = forms.CharField(label=_("Note"), max_length=500, required=False, widget=forms.TextInput(TEXT))

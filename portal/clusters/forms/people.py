@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from portal.accounts.models import ClusterRole
 from portal.clusters.bodies import LARGEST_ID, MOST_IDS, USER_NAME
 from portal.clusters.states import VcRole
-from portal.common.forms import SELECT, TEXT, SeenForm, Words, checkbox
+from portal.common.forms import SELECT, TEXT, NameInput, SeenForm, Words, checkbox
 
 NEW_PASSWORD = {**TEXT, "autocomplete": "new-password"}
 SEARCH = {**TEXT, "type": "search"}
@@ -42,7 +42,10 @@ class _About(forms.Form):
     uid = _number(_("User number (uid)"), _("Jobs run with it on storages; of this account only. Empty: none."))
     gid = _number(_("Group number (gid)"), _("The group that goes with it."))
     extra_gids = Words(label=_("Further group numbers"), help_text=_("Separated by commas."))
-    groups = Words(label=_("Groups"), help_text=_("Separated by commas; the virtual clusters of a group come with it."))
+    groups = Words(
+        label=_("Groups"), names="groups",
+        help_text=_("Separated by commas; the virtual clusters of a group come with it."),
+    )  # fmt: skip
 
     def clean_extra_gids(self) -> list[int]:
         """Whole numbers."""
@@ -63,7 +66,10 @@ class NewUserForm(_About):
         help_text=_("Letters, digits, dot, dash and underscore."),
     )  # fmt: skip
     password = _password(required=False, help_text=_("Empty: nobody signs in by a password until one is given."))
-    virtual_clusters = Words(label=_("Virtual clusters"), help_text=_("To be a member of; separated by commas."))
+    virtual_clusters = Words(
+        label=_("Virtual clusters"), names="virtual-clusters",
+        help_text=_("To be a member of; separated by commas."),
+    )  # fmt: skip
     field_order = ("username", "password", "email", "role", "virtual_clusters", "groups", "uid", "gid", "extra_gids")
 
     @property
@@ -112,7 +118,7 @@ class UserFilterForm(forms.Form):
     )  # fmt: skip
     vc = forms.CharField(
         label=_("Virtual cluster"), required=False, max_length=64,
-        widget=forms.TextInput({**SEARCH, "placeholder": _("Virtual cluster")}),
+        widget=NameInput("virtual-clusters", {**SEARCH, "placeholder": _("Virtual cluster")}),
     )  # fmt: skip
     after = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
 
@@ -141,8 +147,14 @@ class GroupForm(SeenForm):
     description = forms.CharField(
         label=_("Description"), required=False, max_length=1000, widget=forms.TextInput(TEXT)
     )  # fmt: skip
-    member = Words(label=_("Its people are members of"), help_text=_("Virtual clusters, separated by commas."))
-    lead = Words(label=_("Its people are leads of"), help_text=_("Virtual clusters, separated by commas."))
+    member = Words(
+        label=_("Its people are members of"), names="virtual-clusters",
+        help_text=_("Virtual clusters, separated by commas."),
+    )  # fmt: skip
+    lead = Words(
+        label=_("Its people are leads of"), names="virtual-clusters",
+        help_text=_("Virtual clusters, separated by commas."),
+    )  # fmt: skip
 
     @property
     def roles(self) -> Mapping[str, str]:
@@ -154,7 +166,7 @@ class GroupForm(SeenForm):
 class JoinForm(forms.Form):
     """Who shall be in a group."""
 
-    username = forms.CharField(label=_("User name"), max_length=64, widget=forms.TextInput(TEXT))
+    username = forms.CharField(label=_("User name"), max_length=64, widget=NameInput("users"))
 
 
 class TableForm(forms.Form):

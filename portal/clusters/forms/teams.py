@@ -13,6 +13,7 @@ from portal.clusters.models.names import NAME
 from portal.clusters.services import CAPS, Limit
 from portal.clusters.states import Borrow, NodeIntent, VcRole
 from portal.common.converters import SecretName, Server
+from portal.common.forms import NameInput
 from portal.common.priorities import PRIORITY_CLASSES, priority_name
 
 _TEXT = {"class": "form-control"}
@@ -174,7 +175,7 @@ class LoginForm(forms.Form):
 class MemberForm(forms.Form):
     """Somebody's role in a virtual cluster."""
 
-    name = forms.CharField(label=_("Name"), max_length=150, widget=forms.TextInput(_TEXT))
+    name = forms.CharField(label=_("Name"), max_length=150, widget=NameInput("members"))
     kind = forms.ChoiceField(
         label=_("Type"), choices=[("user", _("User")), ("group", _("Group"))], widget=forms.Select(_SELECT)
     )
@@ -184,6 +185,6 @@ class MemberForm(forms.Form):
 class FirmRightForm(forms.Form):
     """A user's right to jobs that are never preempted."""
 
-    username = forms.CharField(label=_("User"), max_length=64, widget=forms.TextInput(_TEXT))
+    username = forms.CharField(label=_("User"), max_length=64, widget=NameInput("users"))
     gpus = forms.IntegerField(label=_("GPUs"), min_value=1, max_value=MOST, widget=forms.NumberInput(_TEXT))
     last_day = forms.DateField(label=_("Last day"), widget=forms.DateInput({**_TEXT, "type": "date"}))

@@ -11,6 +11,7 @@ from portal.clusters.views.groups import (
 from portal.clusters.views.joining import node_join, node_new
 from portal.clusters.views.map import cluster, cluster_dots
 from portal.clusters.views.means import image_end, images, skus
+from portal.clusters.views.names import names
 from portal.clusters.views.nodes import node, node_back, node_intent, node_list, node_topology
 from portal.clusters.views.people import user_end, user_new, user_page, user_password, users
 from portal.clusters.views.people_import import users_import, users_import_progress
@@ -27,6 +28,7 @@ from portal.clusters.views.teams import (
 from portal.clusters.views.vcs import vc_end, vc_new, vcs
 
 __all__ = [
+    "names",
     "node_back",
     "image_end",
     "images",

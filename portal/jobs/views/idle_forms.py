@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from portal.common.forms import NameInput
 from portal.jobs.idle.limits import LONGEST, MOST_EXTENSIONS
 from portal.jobs.models import TAG_LENGTH
 from portal.jobs.states import IdleAction
@@ -50,7 +51,7 @@ class IdlePolicyForm(forms.Form):
 class IdleExemptionForm(forms.Form):
     """Jobs that the idle policy leaves alone; what is empty excludes nothing."""
 
-    user = forms.CharField(label=_("User"), required=False, max_length=64, widget=forms.TextInput(_TEXT))
+    user = forms.CharField(label=_("User"), required=False, max_length=64, widget=NameInput("users"))
     pattern = forms.CharField(
         label=_("Name of the job"), required=False, max_length=255, help_text=_("* for any text: notebook-*"),
         widget=forms.TextInput(_TEXT),

@@ -1,0 +1,31 @@
+"""Names that are offered while one types."""
+
+from __future__ import annotations
+
+import re
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpResponse
+from django.utils.html import format_html_join
+from django.views.decorators.http import require_safe
+
+from portal.accounts.pages import PageRequest
+from portal.clusters.selectors.names import KINDS, names_offered
+
+LONGEST = 200
+LAST_WORD = re.compile(r"[^,;\s]*\Z")
+
+
+@login_required
+@require_safe
+def names(request: PageRequest, kind: str) -> HttpResponse:
+    """The options of a field's list. What is typed comes under the field's own name; with ``several`` it is a list of
+    names, of which the last is looked for."""
+    if kind not in KINDS:
+        raise Http404
+    typed = request.GET.get(next((name for name in request.GET if name != "several"), ""), "").replace("\0", "")
+    before, wanted = "", typed.strip()
+    if "several" in request.GET and (last := LAST_WORD.search(typed)):
+        before, wanted = typed[: last.start()], last[0]
+    found = names_offered(user=request.user, kind=kind, text=wanted) if len(wanted) <= LONGEST else []
+    return HttpResponse(format_html_join("", '<option value="{}">', ((f"{before}{name}",) for name in found)))
