@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from nodes.protocol import node_queue
+from nodes.protocol import Cause, Exit, node_queue
 from portal.common.wake import redis_once
 from portal.jobs.models import Allocation, Job, TaskAttempt
 from portal.jobs.services import job_stop
@@ -57,6 +57,22 @@ def test_each_has_ports_of_its_own_and_its_own_history(world: World) -> None:
     for job in jobs:
         told = list(job.events.values_list("code", "message"))[-2:]
         assert told == [("starting", "Attempt 1 starts."), ("placed", "Attempt 1: 1 task placed on gpu01.")]
+
+
+def test_a_port_that_was_in_use_is_not_given_out_again_at_once(world: World) -> None:
+    """What listens there is not Berth's, so that only the attempt's end tells of it."""
+    node = world.node("gpu01")
+    job = world.submit()
+    given: list[set[int]] = []
+    for _ in range(3):
+        world.cycle()
+        (order,) = node.desired().orders
+        given.append({port for held in TaskAttempt.objects.get(pk=order.attempt).ports.values() for port in held})
+        node.end(order, Exit(cause=Cause.PORT_TAKEN, message=f"host port {min(given[-1])} is in use on this node"))
+        node.report()
+        world.obeyed()
+        Job.objects.filter(pk=job.pk).update(not_before=None)
+    assert not set.intersection(*given)
 
 
 def test_a_node_is_sent_its_list_once_however_many_transactions_of_a_cycle_change_it(

@@ -145,7 +145,7 @@ def _task_attempts(
     tasks = [place.task_id for one in again for place in one.placed]
     runs = TaskAttempt.objects.filter(task__in=tasks).order_by()
     numbers = dict(runs.values_list("task").annotate(newest=Max("number")))
-    ports = _ports_choose(begun, nodes)
+    ports = _ports_choose(begun, nodes, generations)
     waits_for = _of_a_lost_past(begun) | _still_writing([one.job.pk for one in again])
     return [
         _Row(
@@ -222,14 +222,30 @@ def _allocations(rows: Iterable[_Row], placed: Sequence[Placed], now: datetime) 
 # ---------------------------------------------------------------- their ports
 
 
-def _ports_choose(begun: Sequence[_Begun], nodes: Mapping[int, Node]) -> dict[int, dict[str, list[int]]]:
-    """Free ports of each task's node: what its role declares, OpenPAI's own labels, and the master's."""
+PORTS_ONWARD = 8
+"""By how many ports each placement on a node begins further on."""
+
+
+def _ports_choose(
+    begun: Sequence[_Begun], nodes: Mapping[int, Node], generations: Mapping[int, int]
+) -> dict[int, dict[str, list[int]]]:
+    """Free ports of each task's node: what its role declares, OpenPAI's own labels, and the master's.
+
+    Each placement looks from further on in the node's range than the last one. One that begins at the lowest free port
+    every time would try a port that is in use without our knowing (left to a dead proxy of Docker's, taken by somebody
+    else's program) again and again.
+    """
     held: dict[int, set[int]] = defaultdict(set)
     rows = TaskAttempt.objects.filter(node__in=nodes, released_at__isnull=True).order_by()
     for node_id, ports in rows.values_list("node_id", "ports"):
         held[node_id].update(port for numbers in ports.values() for port in numbers)
     return {
-        place.task_id: _ports_take(nodes[place.node_id], held[place.node_id], _ports_wanted(one.spec, place))
+        place.task_id: _ports_take(
+            _ports_from(nodes[place.node_id], generations[place.node_id]),
+            held[place.node_id],
+            _ports_wanted(one.spec, place),
+            nodes[place.node_id].name,
+        )
         for one in begun
         for place in one.placed
     }
@@ -242,12 +258,19 @@ def _ports_wanted(spec: JobSpec, place: Placed) -> dict[str, int]:
     return wanted
 
 
-def _ports_take(node: Node, held: set[int], wanted: dict[str, int]) -> dict[str, list[int]]:
-    free = (port for port in range(node.port_first, node.port_last + 1) if port not in held)
+def _ports_from(node: Node, generation: int) -> Iterator[int]:
+    """Every port of the node's range once, from where this generation begins."""
+    count = node.port_last + 1 - node.port_first
+    begin = generation * PORTS_ONWARD % count
+    return (node.port_first + (begin + step) % count for step in range(count))
+
+
+def _ports_take(ports: Iterator[int], held: set[int], wanted: dict[str, int], node: str) -> dict[str, list[int]]:
+    free = (port for port in ports if port not in held)
     taken = {label: [port for _, port in zip(range(count), free, strict=False)] for label, count in wanted.items()}
     if any(len(taken[label]) < count for label, count in wanted.items()):
-        raise NoPortLeft(node.name, sum(wanted.values()))
-    held.update(port for ports in taken.values() for port in ports)
+        raise NoPortLeft(node, sum(wanted.values()))
+    held.update(port for numbers in taken.values() for port in numbers)
     return taken
 
 
