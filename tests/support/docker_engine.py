@@ -37,8 +37,12 @@ class DockerEngine:
         if not (self.folder / "daemon.json").exists():
             self._prepare()
             self._containerd.start()
-        self._dockerd.start()
+        self.begin()
         wait_until(self.answers, "the Docker Engine")
+
+    def begin(self) -> None:
+        """Start the daemon, prepared before, and wait for nothing."""
+        self._dockerd.start()
 
     def answers(self) -> bool:
         with contextlib.suppress(DockerException), self.client() as client:

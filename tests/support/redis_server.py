@@ -51,6 +51,10 @@ class RedisServer:
     def restart_empty(self) -> None:
         """Killed, all its data lost, and up again on the same port."""
         self.kill()
+        self.start_empty()
+
+    def start_empty(self) -> None:
+        """Up again after its end, without what it held."""
         for path in self.folder.glob("appendonly*"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         self.start()

@@ -1,0 +1,184 @@
+"""What must hold after a campaign, asked of the database, the Engine, the logs, and the tasks' own notes."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from nodes.protocol import LABEL, MARK
+from tests.chaos.load import KINDS, Load, Sent
+from tests.chaos.plant import NODES, Plant
+from tests.support.person import OVER
+
+CLEARED_WITHIN_S = 180
+SHELLS_WORD = "Terminated"
+"""What the task's own shell says as its last word when it is stopped."""
+TRUE_CAUSES = frozenset({"node_lost", "node_fault", "preempted", "start_failed"})
+"""Why an attempt may have ended before its own end, in this load."""
+
+
+@dataclass(frozen=True)
+class Alive:
+    """A task attempt by its own notes in the job's folder: first and last, in seconds of the kernel's clock."""
+
+    attempt: str
+    first: float
+    last: float
+
+
+class Verdict:
+    """``findings`` yields a line for each thing that does not hold."""
+
+    def __init__(self, plant: Plant, load: Load) -> None:
+        self.plant, self.load = plant, load
+        self._alive: dict[str, Alive] = {}
+
+    def findings(self) -> Iterator[str]:
+        stuck = self._wait_for_ends()
+        yield from (f"job {one.id} ({one.kind}) is stuck: {state}" for one, state in stuck)
+        over = [one for one in self.load.sent if one.id not in {late.id for late, _ in stuck}]
+        yield from self._uncleared()
+        for one in over:
+            yield from (f"job {one.id} ({one.kind}): {finding}" for finding in self._of_job(one))
+            yield from (f"job {one.id} ({one.kind}): {finding}" for finding in self._of_logs(one))
+        yield from self._two_writers()
+        yield from self._gpu_twice()
+        yield from self._orphans()
+        yield from (f"refused: {sentence}" for sentence in self.load.refused)
+
+    # ------------------------------------------------------------ nothing stuck
+
+    def _wait_for_ends(self) -> list[tuple[Sent, str]]:
+        """Jobs that are not over although nothing is broken any more, and all of them had time to run."""
+        sql = "SELECT id, state FROM jobs_job"
+        waits_s = 120 + 4 * self.load.at_once * len(self.load.people) * 10
+        end = time.monotonic() + waits_s
+        while True:
+            states = dict(self.plant.stack.sql(sql))
+            live = [(one, states.get(one.id, "unknown")) for one in self.load.sent if states.get(one.id) not in OVER]
+            if not live or time.monotonic() > end:
+                return live
+            time.sleep(1)
+
+    def _uncleared(self) -> Iterator[str]:
+        rows = """SELECT n.name, t.id, count(a.id) FROM jobs_taskattempt t JOIN clusters_node n ON n.id = t.node_id
+                  LEFT JOIN jobs_allocation a ON a.task_attempt_id = t.id AND a.released_at IS NULL
+                  WHERE t.removed_at IS NULL OR a.id IS NOT NULL GROUP BY n.name, t.id"""
+        for node, attempt, held in _after(lambda: self.plant.stack.sql(rows)):
+            yield f"task attempt {attempt} on {node} is not removed, or is over and holds {held} GPUs"
+
+    def _orphans(self) -> Iterator[str]:
+        def left() -> list[str]:
+            with self.plant.services.docker.client() as client:
+                found = [client.containers.list(all=True, filters={"label": f"{LABEL.NODE}={name}"}) for name in NODES]
+                return [one.name or "" for containers in found for one in containers]
+
+        yield from (f"container {name} is left" for name in _after(left))
+
+    # ------------------------------------------------------------ ended once, with a true cause
+
+    def _of_job(self, one: Sent) -> Iterator[str]:
+        sql = self.plant.stack.sql
+        kind = KINDS[one.kind]
+        state, reason, message = sql("SELECT state, end_reason, end_message FROM jobs_job WHERE id = %s", one.id)[0]
+        codes = [row[0] for row in sql("SELECT code FROM jobs_jobevent WHERE job_id = %s ORDER BY id", one.id)]
+        if (ends := [code for code in codes if code in OVER]) != [state]:
+            yield f"is {state} and ended as {ends}"
+        if state != kind.ends:
+            yield f"{state} ({reason}: {message}) where it had to be {kind.ends}"
+        if not message:
+            yield "has no cause in words"
+        if kind.last.startswith("exit") and kind.last.split()[1] not in message:
+            yield f"its cause does not name its exit code: {message}"
+        attempts = sql(
+            "SELECT number, state, end_reason FROM jobs_jobattempt WHERE job_id = %s ORDER BY number", one.id
+        )
+        if [row[0] for row in attempts] != list(range(1, len(attempts) + 1)):
+            yield f"its attempts are numbered {[row[0] for row in attempts]}"
+        own = "stopped" if kind.ends == "stopped" else kind.ends
+        causes = [row[2] for row in attempts]
+        if bad := [cause for cause in causes if cause not in TRUE_CAUSES | {own}]:
+            yield f"attempts ended as {bad}"
+        if kind.ends != "stopped" and causes.count(own) != kind.attempts:
+            yield f"came to its own end {causes.count(own)} times, not {kind.attempts}: {causes}"
+
+    # ------------------------------------------------------------ every line once
+
+    def _of_logs(self, one: Sent) -> Iterator[str]:
+        kind = KINDS[one.kind]
+        rows = self.plant.stack.sql(
+            """SELECT t.id, a.end_reason, t.lost_at IS NOT NULL, t.started_at IS NOT NULL FROM jobs_taskattempt t
+               JOIN jobs_jobattempt a ON a.id = t.job_attempt_id WHERE a.job_id = %s""",
+            one.id,
+        )
+        for attempt, reason, lost, started in rows:
+            lines = self._log(one, str(attempt))
+            whole = [f"line {number}" for number in range(kind.lines)]
+            if lines != whole[: len(lines)]:
+                wrong = next(n for n, line in enumerate(lines) if n >= len(whole) or line != whole[n])
+                yield f"log of {attempt}: line {wrong} is {lines[wrong]!r} after {lines[max(0, wrong - 1)]!r}"
+            elif reason == kind.ends and started and not lost and kind.ends != "stopped" and len(lines) != len(whole):
+                yield f"log of {attempt}: {len(lines)} of {len(whole)} lines"
+
+    def _log(self, one: Sent, attempt: str) -> list[str]:
+        text, offset = [], 0
+        while True:
+            answer = one.person.get(f"/jobs/{one.id}/logs?task_attempt={attempt}&offset={offset}")
+            text += [piece for _, stream, piece in answer["records"] if stream != MARK]
+            if answer["complete"] or answer["next_offset"] <= offset:
+                lines = "".join(text).splitlines()
+                return lines[:-1] if lines[-1:] == [SHELLS_WORD] else lines
+            offset = answer["next_offset"]
+
+    # ------------------------------------------------------------ no two at once, by the tasks' own notes
+
+    def _two_writers(self) -> Iterator[str]:
+        """Of one job, attempts that wrote into its folder at the same time."""
+        numbers = dict(
+            self.plant.stack.sql(
+                "SELECT t.id, a.number FROM jobs_taskattempt t JOIN jobs_jobattempt a ON a.id = t.job_attempt_id"
+            )
+        )
+        by_number = {str(attempt): number for attempt, number in numbers.items()}
+        for folder in sorted(self.plant.stack.jobs_root.glob("*/*")):
+            spans: dict[int, list[Alive]] = defaultdict(list)
+            for alive in _notes(folder):
+                self._alive[alive.attempt] = alive
+                spans[by_number[alive.attempt]].append(alive)
+            merged = [
+                (number, min(one.first for one in spans[number]), max(one.last for one in spans[number]))
+                for number in sorted(spans)
+            ]
+            for (before, _, last), (after, first, _) in pairwise(merged):
+                if last > first:
+                    yield f"{folder.name}: attempt {before} wrote until {last}, attempt {after} from {first}"
+
+    def _gpu_twice(self) -> Iterator[str]:
+        """GPUs whose holders, by the books, were alive at the same time, by their own notes."""
+        holders: dict[int, list[Alive]] = defaultdict(list)
+        for leaf, attempt in self.plant.stack.sql("SELECT leaf_id, task_attempt_id FROM jobs_allocation"):
+            if alive := self._alive.get(str(attempt)):
+                holders[leaf].append(alive)
+        for leaf, alive_ones in holders.items():
+            for before, after in pairwise(sorted(alive_ones, key=lambda one: one.first)):
+                if before.attempt != after.attempt and before.last > after.first:
+                    yield f"GPU row {leaf} was used by {before.attempt} and {after.attempt} at once"
+
+
+def _after(ask: Callable[[], list[tuple[object, ...]] | list[str]]) -> list:  # type: ignore[type-arg]
+    """What is still there after everything had its time to go."""
+    end = time.monotonic() + CLEARED_WITHIN_S
+    while (left := ask()) and time.monotonic() < end:
+        time.sleep(1)
+    return left
+
+
+def _notes(folder: Path) -> Iterator[Alive]:
+    for file in folder.glob("alive-*"):
+        times = [float(word) for word in file.read_text().split()]
+        if times:
+            yield Alive(file.name.removeprefix("alive-"), min(times), max(times))
