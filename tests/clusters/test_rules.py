@@ -13,6 +13,7 @@ from portal.accounts.models import ClusterRole
 from portal.clusters.models import CellType, VirtualCluster
 from portal.clusters.selectors import cluster_read
 from tests.support.cast import Api, cast_of, person
+from tests.support.pages import Browser
 from tests.support.world import World
 
 pytestmark = pytest.mark.django_db
@@ -73,6 +74,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a weight of nothing": ({"weight": 0}, "weight"),
     "a text": ({"user_gpus": "4"}, "user_gpus"),
     "no class": ({"member_class": "high"}, "member_class"),
+    "members above leads": ({"member_class": "crit", "lead_class": "prod"}, "member_class"),
+    "leads below members": ({"lead_class": "test", "loan_limits": [{"sku": "A100", "max_lend": 1}]}, "lead_class"),
     "no SKU": ({"loan_limits": [{"sku": "H100"}]}, "loan_limits[0].sku"),
     "a SKU twice": ({"loan_limits": [{"sku": "A100"}, {"sku": "A100"}]}, "loan_limits[1].sku"),
     "misspelt": ({"wight": 2}, "wight"),
@@ -98,6 +101,30 @@ def test_a_right_is_given_and_taken_back(world: World, admin: Api) -> None:
     assert admin.call("PUT", f"{VC}/firm-rights/nobody", {"gpus": 1, "last_day": last}).status_code == 404
     assert admin.call("DELETE", f"{VC}/firm-rights/alice").json()["firm_rights"] == []
     assert admin.call("DELETE", f"{VC}/firm-rights/alice").status_code == 404
+
+
+def test_a_right_and_what_one_user_may_hold_do_not_contradict_each_other(world: World, admin: Api) -> None:
+    last = str((world.now + timedelta(days=3)).date())
+    admin.call("PATCH", VC, {"user_gpus": 2})
+    refused = admin.call("PUT", f"{VC}/firm-rights/alice", {"gpus": 3, "last_day": last})
+    assert refused.json()["errors"][0]["message"] == "one user may hold 2 GPUs in vision"
+    assert admin.call("PATCH", VC, {"user_gpus": 3}).status_code == 200
+    assert admin.call("PUT", f"{VC}/firm-rights/alice", {"gpus": 3, "last_day": last}).status_code == 200
+    refused = admin.call("PATCH", VC, {"user_gpus": 2})
+    assert refused.json()["errors"][0]["message"].startswith("alice has a right to 3 GPUs without preemption until")
+    assert admin.call("PATCH", VC, {"user_gpus": None}).status_code == 200
+
+
+def test_the_page_says_all_that_is_wrong_beside_the_fields_and_keeps_what_was_typed(world: World) -> None:
+    browser = Browser(person("root", ClusterRole.ADMIN))
+    typed = {"default_borrow": "auto", "member_class": "crit", "lead_class": "test", "weight": "7", "user_gpus": "5"}
+    page = browser.send("/virtual-clusters/vision/rules", **typed)
+    assert page.status == 400
+    assert "Members may not have a higher class than leads: Critical (crit) is above Test (test)." in page.text
+    assert 'id="id_member_class_error"' in page.html
+    assert 'name="weight" value="7"' in page.html
+    assert VirtualCluster.objects.get().weight == 1
+    assert browser.send("/virtual-clusters/vision/rules", **{**typed, "lead_class": "crit"}).status == 200
 
 
 def test_the_policy_of_the_cluster_comes_from_the_settings(world: World, settings: Settings) -> None:

@@ -40,12 +40,11 @@ from portal.clusters.services import (
     Limit,
     firm_right_end,
     firm_right_set,
-    loan_limits_set,
     membership_end,
     membership_set,
     vc_create,
     vc_remove,
-    vc_set_rules,
+    vc_set_all_rules,
 )
 from portal.clusters.states import Borrow, VcRole
 from portal.common.pagination import ByName
@@ -141,11 +140,9 @@ class VirtualClusterView(ApiView):
             raise ValidationError("Name something that shall be different.")
         if changes.keys() - CAPS:
             vc_with_right(user=self.user, name=name, action=Action.VC_CONFIGURE)
-        limits, now = changes.pop("loan_limits", None), timezone.now()
-        if limits is not None:
-            wanted = [Limit(**limit) for limit in limits]
-            loan_limits_set(vc=vc, limits=wanted, now=now, actor=self.user.username)
-        vc_set_rules(vc=vc, changes=changes, now=now, actor=self.user.username)
+        limits = changes.pop("loan_limits", None)
+        wanted = None if limits is None else [Limit(**limit) for limit in limits]
+        vc_set_all_rules(vc=vc, changes=changes, limits=wanted, now=timezone.now(), actor=self.user.username)
         return self._answer(name)
 
     @extend_schema(operation_id="virtual_cluster_remove", responses={204: None})

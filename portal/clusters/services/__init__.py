@@ -31,7 +31,15 @@ from portal.clusters.services.quotas import (
 )
 from portal.clusters.services.reports import node_report, node_report_late
 from portal.clusters.services.retiring import node_retire
-from portal.clusters.services.rules import CAPS, Limit, firm_right_end, firm_right_set, loan_limits_set, vc_set_rules
+from portal.clusters.services.rules import (
+    CAPS,
+    Limit,
+    firm_right_end,
+    firm_right_set,
+    loan_limits_set,
+    vc_set_all_rules,
+    vc_set_rules,
+)
 from portal.clusters.services.secrets import secret_delete, secret_set
 from portal.clusters.services.silence import lane_pulse, nodes_lose
 from portal.clusters.services.storages import (
@@ -118,5 +126,6 @@ __all__ = [
     "vc_create",
     "vc_remove",
     "vc_remove_refusal",
+    "vc_set_all_rules",
     "vc_set_rules",
 ]

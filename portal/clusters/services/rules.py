@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
+from typing import Any, cast
 
 from django.db import transaction
 from django.db.models import Sum
@@ -19,6 +19,7 @@ from portal.clusters.selectors.quotas import quota_lines
 from portal.clusters.services.quota_checks import gpus_owned
 from portal.clusters.services.versions import cluster_change
 from portal.common.errors import Fault, Invalid, NotFound
+from portal.common.priorities import PRIORITY_CLASSES, PriorityClass, priority_name
 from portal.common.wake import scheduler_wake
 
 CAPS = frozenset({"user_factor", "user_gpus", "default_borrow"})
@@ -44,11 +45,28 @@ class Limit:
     max_lend: int | None
 
 
+def vc_set_all_rules(
+    *, vc: VirtualCluster, changes: Mapping[str, Any], limits: Sequence[Limit] | None, now: datetime, actor: str
+) -> VirtualCluster:
+    """Change some of ``RULES``, and where there are ``limits`` replace those of lending: all or nothing. Raises Invalid
+    with every fault of both."""
+    skus = {sku.name: sku for sku in Sku.objects.all()}
+    faults = [*_rule_faults(vc, _changed(vc, changes), now), *_limit_faults(limits or (), skus)]
+    if faults:
+        raise Invalid(faults)
+    with transaction.atomic():
+        if limits is not None:
+            loan_limits_set(vc=vc, limits=limits, now=now, actor=actor)
+        return vc_set_rules(vc=vc, changes=changes, now=now, actor=actor)
+
+
 def vc_set_rules(*, vc: VirtualCluster, changes: Mapping[str, Any], now: datetime, actor: str) -> VirtualCluster:
-    """Change some of ``RULES``; values are of the columns' kinds."""
-    changed = {name: value for name, value in changes.items() if getattr(vc, name) != value}
+    """Change some of ``RULES``; values are of the columns' kinds. Raises Invalid where they contradict each other."""
+    changed = _changed(vc, changes)
     if not changed:
         return vc
+    if faults := list(_rule_faults(vc, changed, now)):
+        raise Invalid(faults)
     with transaction.atomic():
         VirtualCluster.objects.filter(pk=vc.pk).update(**changed)
         words = ", ".join(
@@ -59,6 +77,35 @@ def vc_set_rules(*, vc: VirtualCluster, changes: Mapping[str, Any], now: datetim
         _audit(Audited.VC_RULES, vc, vc.name, actor, now, before, changed)
     vc.refresh_from_db()
     return vc
+
+
+def _changed(vc: VirtualCluster, changes: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in changes.items() if getattr(vc, name) != value}
+
+
+def _rule_faults(vc: VirtualCluster, changed: Mapping[str, Any], now: datetime) -> Iterable[Fault]:
+    """What contradicts what holds else: a member may not submit what a lead may not, and a right to GPUs without
+    preemption is worth nothing where one user may not hold as many."""
+    member, lead = (
+        cast("PriorityClass", changed.get(name, getattr(vc, name))) for name in ("member_class", "lead_class")
+    )
+    if {"member_class", "lead_class"} & changed.keys() and PRIORITY_CLASSES[member] > PRIORITY_CLASSES[lead]:
+        message = gettext("members may not have a higher class than leads: %(member)s is above %(lead)s") % {
+            "member": _class_words(member), "lead": _class_words(lead),
+        }  # fmt: skip
+        yield Fault("member_class" if "member_class" in changed else "lead_class", message, "too_high")
+    if (most := changed.get("user_gpus")) is not None:
+        rights = FirmRight.objects.filter(vc=vc, gpus__gt=most, last_day__gte=timezone.localdate(now))
+        if right := rights.select_related("user").order_by("-gpus", "user__username").first():
+            message = gettext(
+                "%(user)s has a right to %(gpus)s GPUs without preemption until %(day)s: end that first, or allow as "
+                "many"
+            ) % {"user": right.user.username, "gpus": right.gpus, "day": right.last_day.isoformat()}
+            yield Fault("user_gpus", message, "too_small")
+
+
+def _class_words(name: PriorityClass) -> str:
+    return f"{gettext(priority_name(PRIORITY_CLASSES[name]))} ({name})"
 
 
 def loan_limits_set(*, vc: VirtualCluster, limits: Sequence[Limit], now: datetime, actor: str) -> None:
@@ -131,6 +178,9 @@ def _right_faults(vc: VirtualCluster, user: User, gpus: int, last_day: date, tod
     given, owned = others.aggregate(all=Sum("gpus"))["all"] or 0, gpus_owned(vc=vc.pk, lines=quota_lines())
     if last_day < today:
         yield Fault("last_day", gettext("%(last_day)s is over") % {"last_day": last_day}, "past")
+    if vc.user_gpus is not None and gpus > vc.user_gpus:
+        message = gettext("one user may hold %(most)s GPUs in %(vc)s") % {"most": vc.user_gpus, "vc": vc.name}
+        yield Fault("gpus", message, "too_large")
     if given + gpus > owned:
         message = gettext(
             "%(gpus)s GPUs asked for; of %(owned)s of %(vc)s's quota %(given)s are promised to others"

@@ -35,13 +35,13 @@ from portal.clusters.selectors import (
 from portal.clusters.services import (
     firm_right_end,
     firm_right_set,
-    loan_limits_set,
     membership_end,
     membership_set,
-    vc_set_rules,
+    vc_set_all_rules,
 )
 from portal.clusters.states import VcRole
 from portal.common.errors import Invalid, NotFound
+from portal.common.forms import refusal_show
 
 
 @login_required
@@ -104,12 +104,16 @@ def virtual_cluster_rules(request: PageRequest, name: str) -> HttpResponse:
     data = request.POST if request.method == "POST" else None
     form, loans = RulesForm(data, vc=vc, every=every), LoanForm(data, vc=vc) if every else None
     if form.is_valid() and (loans is None or loans.is_valid()):
-        now, actor = timezone.now(), request.user.username
-        if loans is not None and loans.changed:
-            loan_limits_set(vc=vc, limits=loans.limits, now=now, actor=actor)
-        vc_set_rules(vc=vc, changes=form.cleaned_data, now=now, actor=actor)
-        messages.success(request, _("The rules of %(vc)s are changed.") % {"vc": vc.name})
-        return redirect("vc", name=vc.name)
+        limits = loans.limits if loans is not None and loans.changed else None
+        try:
+            vc_set_all_rules(
+                vc=vc, changes=form.cleaned_data, limits=limits, now=timezone.now(), actor=request.user.username
+            )
+        except Invalid as refusal:
+            refusal_show(form, refusal)
+        else:
+            messages.success(request, _("The rules of %(vc)s are changed.") % {"vc": vc.name})
+            return redirect("vc", name=vc.name)
     wrong = form.errors or (loans and loans.errors)
     context = {"vc": vc, "form": form, "loans": loans}
     return render(request, "clusters/rules.html", context, status=400 if wrong else 200)
