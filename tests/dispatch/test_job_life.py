@@ -127,7 +127,7 @@ def test_a_job_that_does_not_fit_says_why_with_numbers(world: World) -> None:
     waiting.refresh_from_db()
     assert waiting.state == JobState.WAITING
     assert waiting.waiting_code == "quota"
-    assert "2 of 2" in waiting.waiting_message
+    assert "holds 2 of its 2 A100" in waiting.waiting_message
 
 
 def test_the_next_job_starts_when_the_first_ends(world: World) -> None:
