@@ -65,7 +65,7 @@ def vc_shares(*, vcs: Iterable[VirtualCluster]) -> dict[int, list[SkuShare]]:
     vcs = list(vcs)
     counts, shut = _counts.read(), set(_SHUT())
     used = counts.held
-    lent, ready = _lent(used), _ready(counts, shut)
+    lent, ready = _lent(counts), _ready(counts, shut)
     shares = {}
     for key, quota in vc_quotas(vcs=vcs).items():
         skus = sorted(quota.keys() | {sku for vc, sku, _ in used if vc == key})
@@ -107,16 +107,16 @@ def _held() -> QuerySet[Gpu]:
     return Gpu.objects.filter(LIVE).order_by()
 
 
-def _lent(used: Held) -> dict[tuple[int, str], int]:
+def _lent(counts: _Counts) -> dict[tuple[int, str], int]:
     """GPUs on loan by (VC's id, SKU's name) of whose idle quota they are. All idle GPUs of a kind are alike: those that
     no quota covers are lent first, the rest in proportion to what each VC leaves idle, beyond what it has
-    on loan itself. One query, and that only where something is on loan."""
+    on loan itself."""
+    used = counts.held
     loans = {(vc, sku): count for (vc, sku, standing), count in used.items() if standing == "borrowed"}
     if not loans:
         return {}
     quotas = vc_quotas(vcs=VirtualCluster.objects.all())
-    fit = Gpu.objects.filter(present=True, fault="").order_by().values_list("cell_type__sku__name")
-    there = dict(fit.annotate(number=Count("pk")))
+    there = {sku: sum(one.fit for one in nodes.values()) for sku, nodes in counts.there.items()}
     lent: dict[tuple[int, str], int] = {}
     for sku in {sku for _, sku in loans}:
         owned = {vc: quota.get(sku, 0) for vc, quota in quotas.items()}
@@ -169,7 +169,7 @@ def sku_totals() -> list[SkuTotal]:
     counted, shut = _counts.read().there, set(_SHUT())
     totals = []
     for sku in _SKUS():
-        nodes = counted.get(sku.pk, {})
+        nodes = counted.get(sku.name, {})
         there, held = sum(one.there for one in nodes.values()), sum(one.held for one in nodes.values())
         open_ones = [one for node, one in nodes.items() if node not in shut]
         usable = sum(one.fit for one in open_ones)
@@ -189,18 +189,18 @@ class _Counted(NamedTuple):
     owned: int
 
 
-def _gpus_count() -> Mapping[int, Mapping[int, _Counted]]:
-    """By SKU's id and node's id."""
+def _gpus_count() -> Mapping[str, Mapping[int, _Counted]]:
+    """By SKU's name and node's id."""
     fit = Q(present=True, fault="")
     live = FilteredRelation("allocations", condition=Q(allocations__released_at__isnull=True))
-    rows = Gpu.objects.annotate(live=live).order_by().values_list("cell_type__sku", "node").annotate(
+    rows = Gpu.objects.annotate(live=live).order_by().values_list("cell_type__sku__name", "node").annotate(
         there=Count("pk", filter=Q(present=True)),
         fit=Count("pk", filter=fit),
         held=Count("live"),
         taken=Count("live", filter=fit),
         owned=Count("live", filter=fit & Q(live__standing="guaranteed")),
     )  # fmt: skip
-    counted: dict[int, dict[int, _Counted]] = {}
+    counted: dict[str, dict[int, _Counted]] = {}
     for sku, node, *counts in rows:
         counted.setdefault(sku, {})[node] = _Counted(*counts)
     return counted
@@ -209,18 +209,17 @@ def _gpus_count() -> Mapping[int, Mapping[int, _Counted]]:
 def _ready(counts: _Counts, shut: set[int]) -> dict[str, int]:
     """By SKU's name the GPUs that jobs could have inside their quotas now: fit, on nodes that take tasks, idle or on
     loan."""
-    ready = {}
-    for sku in _SKUS():
-        nodes = counts.there.get(sku.pk, {})
-        ready[sku.name] = sum(one.fit - one.owned for node, one in nodes.items() if node not in shut)
-    return ready
+    return {
+        sku: sum(one.fit - one.owned for node, one in nodes.items() if node not in shut)
+        for sku, nodes in counts.there.items()
+    }
 
 
 class _Counts(NamedTuple):
     """``held``: by whom; ``there``: where."""
 
     held: Held
-    there: Mapping[int, Mapping[int, _Counted]]
+    there: Mapping[str, Mapping[int, _Counted]]
 
 
 _counts = KeptResult(HELD, lambda: _Counts(_held_count(), _gpus_count()))
