@@ -227,6 +227,11 @@ def user_create(
     return user_store(user=user, now=timezone.now(), actor=actor)
 
 
+def password_judge(*, user: User, password: str) -> None:
+    """Raises django's ValidationError with every reason why this may not be the account's password."""
+    validate_password(password, user)
+
+
 def user_set_password(*, user: User, password: str, actor: str = "", rules: Sequence[Any] | None = None) -> None:
     """A new password, set by the account itself or by ``actor``; ends the account's browser sessions. ``rules``:
     password validators in place of the portal's. Raises django's ValidationError for a weak one."""

@@ -113,6 +113,16 @@ def test_a_password_is_changed_only_with_the_old_one_and_a_good_new_one(
     assert browser.get("/profile").status == 200
 
 
+def test_both_passwords_are_judged_at_once(alice: User) -> None:
+    page = Browser(alice).send("/profile/password", form="/profile", old="wrong", new="alice")
+    assert page.status == 400
+    assert "This is not the current password." in page.text
+    assert "too similar to the username" in page.text
+    assert "too short" in page.text
+    page = Browser(alice).send("/profile/password", form="/profile", new="alice")
+    assert ("This field is required." in page.text, "too short" in page.text) == (True, True)
+
+
 def test_changing_the_password_signs_other_browsers_out(alice: User) -> None:
     here, there = Browser(alice), Browser(alice)
     here.send("/profile/password", form="/profile", old=PASSWORD, new="another-good-one")

@@ -109,6 +109,15 @@ def test_while_a_job_uses_it_it_stays_where_it_is(world: World, admin: Api) -> N
     assert admin.call("DELETE", "storages/data").status_code == 204
 
 
+def test_all_that_is_wrong_with_a_change_is_told_at_once(admin: Api) -> None:
+    made(admin)
+    body = {"root": "data", "export": "filer:/data", "virtual_clusters": ["nowhere", "vision"], "everyone": True}
+    answer = admin.call("PATCH", "storages/data", body)
+    assert answer.status_code == 400
+    assert [fault["path"] for fault in answer.json()["errors"]] == ["root", "export", "virtual_clusters"]
+    assert not Storage.objects.get().everyone
+
+
 def test_the_storage_of_job_folders_is_used_by_every_job(world: World, admin: Api) -> None:
     world.node("gpu01", root="/mnt/data")
     made(admin, jobs=True)

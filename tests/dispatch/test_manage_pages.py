@@ -100,6 +100,27 @@ def test_of_a_form_that_the_portal_judges_every_missing_field_is_told_beside_it(
     assert len(marked) >= len(required)
 
 
+def test_all_that_is_wrong_with_an_existing_storage_is_told_beside_its_fields(world: World, admin: Browser) -> None:
+    storage_create(name="homes", root="/mnt/homes", vcs=[], now=world.now, actor="root", jobs=True)
+    storage_create(name="data", root="/mnt/data", vcs=[], now=world.now, actor="root")
+    wrong = {"kind": "nfs", "root": "", "export": "filer", "virtual_clusters": "nowhere", "jobs": "on"}
+    page = admin.send("/storages/data", **wrong)
+    assert page.status == 400
+    assert "This field is required." in told_beside(page, "root")
+    assert "An NFS storage needs server:/export" in told_beside(page, "export")
+    assert "There is no virtual cluster nowhere." in told_beside(page, "virtual_clusters")
+    assert "Job folders lie in homes" in told_beside(page, "jobs")
+    assert Storage.objects.get(name="data").kind == "path"
+
+
+def test_a_storage_that_a_job_uses_says_beside_its_place_that_it_stays(world: World, admin: Browser) -> None:
+    storage_create(name="homes", root="/mnt/homes", vcs=[], now=world.now, actor="root", jobs=True)
+    world.submit(name="reads")
+    page = admin.send("/storages/homes", kind="path", root="/mnt/else", jobs="on", export="filer:/x")
+    assert "Jobs use homes (alice/reads#1)" in told_beside(page, "root")
+    assert "Only an NFS storage has one" in told_beside(page, "export")
+
+
 def test_of_two_who_change_one_storage_the_second_is_told(admin: Browser) -> None:
     admin.send("/new-storage", name="data", **DATA)
     seen = shown(admin.get("/storages/data"), "seen")

@@ -31,7 +31,7 @@ def test_a_job_that_lost_its_storage_while_it_waited_is_paused_when_it_would_sta
     world.settle()
     job, other = world.submit(name="waits", **FILE), world.submit(name="behind")
     data, api = Storage.objects.get(name="data"), Api(world.user)
-    storage_change(storage=data, changes={}, vcs=[], now=world.now, actor="root")
+    storage_change(storage=data, changes={}, virtual_clusters=[], now=world.now, actor="root")
     assert Job.objects.get(name="runs").state == "running", "what has begun keeps it"
     world.nodes["gpu01"].finish()
     world.settle()
@@ -41,7 +41,7 @@ def test_a_job_that_lost_its_storage_while_it_waited_is_paused_when_it_would_sta
     told = api.get(f"jobs/{job.pk}/events")["results"][-1]
     assert told["code"] == "paused"
     assert told["message"].startswith("Paused: vision has no storage data any more; it has: none. Ask an administrator")
-    storage_change(storage=data, changes={}, vcs=[world.vc], now=world.now, actor="root")
+    storage_change(storage=data, changes={}, virtual_clusters=["vision"], now=world.now, actor="root")
     api.call("POST", f"jobs/{other.pk}/stop")
     api.call("POST", f"jobs/{job.pk}/resume")
     world.settle()

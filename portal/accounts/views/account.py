@@ -23,7 +23,15 @@ from portal.accounts.kept import PREFIX, fields_kept
 from portal.accounts.models import Scope
 from portal.accounts.pages import PageRequest, login_words
 from portal.accounts.selectors import token_get, tokens_of
-from portal.accounts.services import PasswordsOff, language_set, sign_in, token_create, token_revoke, user_set_password
+from portal.accounts.services import (
+    PasswordsOff,
+    language_set,
+    password_judge,
+    sign_in,
+    token_create,
+    token_revoke,
+    user_set_password,
+)
 from portal.common.errors import NotFound, Refused
 from portal.common.languages import language_keep
 
@@ -109,19 +117,21 @@ def password_change(request: PageRequest) -> HttpResponse:
     if not settings.PASSWORDS:
         raise PasswordsOff
     form = PasswordForm(request.POST)
-    if form.is_valid():
-        if not request.user.check_password(form.cleaned_data["old"]):
-            form.add_error("old", _("This is not the current password."))
-        else:
-            try:
-                user_set_password(user=request.user, password=form.cleaned_data["new"])
-            except ValidationError as error:
-                form.add_error("new", error)
-            else:
-                update_session_auth_hash(request, request.user)
-                messages.success(request, _("The password is changed. Other browsers are logged out."))
-                return redirect("profile")
-    return _profile(request, password_form=form, status=400)
+    form.is_valid()
+    typed = form.cleaned_data
+    if "old" in typed and not request.user.check_password(typed["old"]):
+        form.add_error("old", _("This is not the current password."))
+    try:
+        if "new" in typed:
+            password_judge(user=request.user, password=typed["new"])
+    except ValidationError as error:
+        form.add_error("new", error)
+    if form.errors:
+        return _profile(request, password_form=form, status=400)
+    user_set_password(user=request.user, password=typed["new"])
+    update_session_auth_hash(request, request.user)
+    messages.success(request, _("The password is changed. Other browsers are logged out."))
+    return redirect("profile")
 
 
 @login_required

@@ -131,8 +131,8 @@ class StorageView(ApiView):
             raise ValidationError("Name something that shall be different.")
         named = changes.pop("virtual_clusters", None)
         changed = storage_change(
-            storage=storage, changes=changes, vcs=None if named is None else vcs_named(named), seen=self.seen(),
-            now=timezone.now(), actor=self.user.username,
+            storage=storage, changes=changes, virtual_clusters=named, seen=self.seen(), now=timezone.now(),
+            actor=self.user.username,
         )  # fmt: skip
         return _answer(changed)
 

@@ -44,6 +44,7 @@ from portal.clusters.services.secrets import secret_delete, secret_set
 from portal.clusters.services.silence import lane_pulse, nodes_lose
 from portal.clusters.services.storages import (
     storage_change,
+    storage_change_faults,
     storage_create,
     storage_faults,
     storage_remove,
@@ -67,6 +68,7 @@ __all__ = [
     "image_rule_add",
     "image_rule_remove",
     "storage_change",
+    "storage_change_faults",
     "storage_create",
     "storage_faults",
     "storage_remove",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -39,18 +40,45 @@ def storage_faults(*, name: str, virtual_clusters: Iterable[str], **about: Any) 
     """Every reason why there cannot be such a new storage, for these virtual clusters; ``about``: some of
     ``COLUMNS``."""
     storage = Storage(name=name, **about)
-    faults = list(_faults(storage))
-    try:
-        vcs_named(virtual_clusters)
-    except Invalid as refusal:
-        faults += refusal.faults
+    faults = [*_faults(storage), *_vc_faults(virtual_clusters)]
     if Storage.objects.filter(name=name).exists():
         faults.append(Fault("name", _taken(name), "taken"))
+    return [*faults, *_conflict("jobs", partial(_check_jobs_once, storage))]
+
+
+def storage_change_faults(
+    *, storage: Storage, changes: Mapping[str, Any], virtual_clusters: Iterable[str] = ()
+) -> list[Fault]:
+    """Every reason why the storage cannot be changed so, each at the field that it speaks of: also what is refused for
+    other storages, or for jobs that use it."""
+    row = Storage.objects.get(pk=storage.pk)
+    moved = _put(row, changes)
+    faults = [*_faults(row), *_vc_faults(virtual_clusters), *_conflict("jobs", partial(_check_jobs_once, row))]
+    return [*faults, *(_conflict(moved[0], partial(_check_unmoved, storage)) if moved else ())]
+
+
+def _conflict(path: str, check: Callable[[], None]) -> list[Fault]:
     try:
-        _check_jobs_once(storage)
+        check()
     except Conflict as refusal:
-        faults.append(Fault("jobs", refusal.detail, "taken"))
-    return faults
+        return [Fault(path, refusal.detail, "taken")]
+    return []
+
+
+def _vc_faults(names: Iterable[str]) -> Sequence[Fault]:
+    try:
+        vcs_named(names)
+    except Invalid as refusal:
+        return refusal.faults
+    return ()
+
+
+def _put(row: Storage, changes: Mapping[str, Any]) -> list[str]:
+    """Changes the row, and says which columns of its place are others now."""
+    moved = sorted(name for name in PLACE & changes.keys() if changes[name] != getattr(row, name))
+    for name, value in changes.items():
+        setattr(row, name, value)
+    return moved
 
 
 def storage_create(
@@ -75,30 +103,28 @@ def storage_change(
     *,
     storage: Storage,
     changes: Mapping[str, Any],
-    vcs: Iterable[VirtualCluster] | None = None,
+    virtual_clusters: Iterable[str] | None = None,
     seen: str | None = None,
     now: datetime,
     actor: str,
 ) -> Storage:
-    """Change some of ``COLUMNS``, and with ``vcs`` whose jobs may use it; jobs that wait are judged again when they are
-    about to start, and those that have begun keep what they have. Raises Invalid, and Conflict where ``seen``, the
-    version that the change was made from, is not the present one, or where jobs that are not over use a place that
-    would be another."""
+    """Change some of ``COLUMNS``, and with ``virtual_clusters`` whose jobs may use it; jobs that wait are judged again
+    when they are about to start, and those that have begun keep what they have. Raises Invalid with every fault, and
+    Conflict where ``seen``, the version that the change was made from, is not the present one, or where jobs that are
+    not over use a place that would be another."""
     with _at_one_moment(), transaction.atomic():
         row = Storage.objects.select_for_update().get(pk=storage.pk)
         before = storage_told(row)
         version_check(before, seen)
-        moved = [name for name in PLACE & changes.keys() if changes[name] != getattr(row, name)]
-        for name, value in changes.items():
-            setattr(row, name, value)
-        if faults := list(_faults(row)):
+        moved = _put(row, changes)
+        if faults := [*_faults(row), *_vc_faults(virtual_clusters or ())]:
             raise Invalid(faults)
         _check_jobs_once(row)
         if moved:
-            _check_unused(storage, gettext("its place cannot change; make another storage"))
+            _check_unmoved(storage)
         row.save()
-        if vcs is not None:
-            row.vcs.set(vcs)
+        if virtual_clusters is not None:
+            row.vcs.set(vcs_named(virtual_clusters))
         was, became = changes_of(before, storage_told(row))
         if became:
             audit_write(Audited.STORAGE, actor=actor, target=row.name, now=now, before=was, after=became)
@@ -134,6 +160,10 @@ def _check_jobs_once(storage: Storage) -> None:
     other = Storage.objects.filter(jobs=True).exclude(pk=storage.pk).first() if storage.jobs else None
     if other is not None:
         raise Conflict(gettext("Job folders lie in %(other)s; take that from it first.") % {"other": other.name})
+
+
+def _check_unmoved(storage: Storage) -> None:
+    _check_unused(storage, gettext("its place cannot change; make another storage"))
 
 
 def _check_unused(storage: Storage, what: str) -> None:

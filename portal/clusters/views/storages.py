@@ -19,6 +19,7 @@ from portal.clusters.models import Storage
 from portal.clusters.selectors import storage_right, storage_to_manage, storages_placed, storages_seen
 from portal.clusters.services import (
     storage_change,
+    storage_change_faults,
     storage_create,
     storage_faults,
     storage_remove,
@@ -75,7 +76,7 @@ def storage_page(request: PageRequest, name: str) -> HttpResponse:
     """Changes a storage."""
     storage = storage_to_manage(user=request.user, name=name)
     form = _form(storage, request.POST if request.method == "POST" else None)
-    if form.is_valid() and _changed(form, storage, request.user.username):
+    if form.is_bound and _changed(form, storage, request.user.username):
         messages.success(request, _("%(name)s is changed.") % {"name": name})
         return redirect("storages")
     status = 409 if form.overtaken else 400 if form.errors else 200
@@ -88,17 +89,26 @@ def _form(storage: Storage, data: Any) -> StorageForm:
 
 
 def _changed(form: StorageForm, storage: Storage, actor: str) -> bool:
-    try:
-        storage_change(
-            storage=storage, changes=form.changes, vcs=vcs_named(form.cleaned_data["virtual_clusters"]),
-            seen=form.cleaned_data["seen"] or None, now=timezone.now(), actor=actor,
-        )  # fmt: skip
-    except ChangedMeanwhile:
-        form.take_present()
-    except Refused as refusal:
+    """False with everything that is wrong beside its field, or with what somebody else has changed."""
+    refusal: Refused | None = None
+    if form.is_valid():
+        try:
+            storage_change(
+                storage=storage, changes=form.changes, virtual_clusters=form.cleaned_data["virtual_clusters"],
+                seen=form.cleaned_data["seen"] or None, now=timezone.now(), actor=actor,
+            )  # fmt: skip
+        except ChangedMeanwhile:
+            form.take_present()
+            return False
+        except Refused as refused:
+            refusal = refused
+        else:
+            return True
+    named = form.cleaned_data.get("virtual_clusters", [])
+    faults = storage_change_faults(storage=storage, changes=form.changes, virtual_clusters=named)
+    refusal_show(form, Invalid([fault for fault in faults if fault.path not in form.errors]))
+    if refusal is not None and not form.errors:
         refusal_show(form, refusal)
-    else:
-        return True
     return False
 
 
