@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from celery import Celery
 
 from nodes.cgroups import machine_raises_limits
 from nodes.clock import Clock
 from nodes.code import CodeStore
+from nodes.disk import GB, DiskGuard, DiskLimits
 from nodes.gpus import GpuBackend, backend_from
 from nodes.gpus.foreign import ForeignWatch
 from nodes.inventory import InventoryReader
 from nodes.journal import Journal, boot_next
+from nodes.layers import LayerRule
 from nodes.logs import LogPipeline
 from nodes.machine import Amounts, Machine
 from nodes.options import Options, key_load
 from nodes.policy import policy_load
-from nodes.protocol import Desired, NodeKey
+from nodes.protocol import Desired, Inventory, NodeKey
 from nodes.reporter import Reporter
 from nodes.runtimes.base import Runtime, RuntimeAway, Status
 from nodes.runtimes.docker import DockerRuntime
@@ -56,6 +60,16 @@ class Agent:
             every_s=options.report_every_s,
             foreign=ForeignWatch(options.foreign_after_s),
         )
+        self._disk = DiskGuard(
+            runtime=self._runtime,
+            limits=_disk_limits(options),
+            folders={name: options.state_dir / name for name in ("logs", "code", "workspaces")},
+            wanted=lambda: self._supervisor.images(),
+            layers=lambda taken: self._supervisor.layers(taken),
+            changed=lambda at_once: self._reporter.change(at_once),
+            clock=clock,
+            every_s=options.disk_every_s,
+        )
         self._supervisor = Supervisor(
             cluster=options.cluster,
             node=options.name,
@@ -70,6 +84,8 @@ class Agent:
             clock=clock,
             lease_still_s=options.lease_still_s,
             shells=options.shells > 0,
+            layers=LayerRule(int(options.layer_gb * GB), options.layer_grace_s),
+            full=lambda: self._disk.state.full,
             changed=lambda at_once: self._reporter.change(at_once),
         )
         boot = boot_next(options.state_dir / "boot", clock.now_ms())
@@ -92,13 +108,14 @@ class Agent:
             boot=boot,
             view=self._supervisor.view,
             sample=lambda: self._sampler.latest,
-            inventory=lambda: self._sampler.inventory,
+            inventory=self._inventory,
             clock=clock,
             every_s=options.report_every_s,
         )
 
     def open(self) -> None:
         self._sampler.open()
+        self._disk.open()
         self._supervisor.open()
         self._reporter.open()
         self._door.open()
@@ -110,11 +127,17 @@ class Agent:
         self._door.close()
         self._supervisor.close()
         self._reporter.close()
+        self._disk.close()
         self._sampler.close()
         self._logs.close()
         self._code.close()
         self._runtime.close()
         self._gpus.close()
+
+    def _inventory(self) -> Inventory:
+        """As last read, with what the disk was like."""
+        disk = self._disk.state
+        return replace(self._sampler.inventory, disk_full=disk.full, largest=disk.largest)
 
     def _held(self) -> dict[str, str]:
         """The task attempt that runs on each GPU."""
@@ -148,6 +171,15 @@ def _runtime(options: Options, gpus: GpuBackend) -> Runtime:
         raises_limits=machine_raises_limits(),
         notices=options.state_dir / "notices",
         workspaces=options.state_dir / "workspaces",
+        images=options.state_dir / "images.json",
+    )
+
+
+def _disk_limits(options: Options) -> DiskLimits:
+    return DiskLimits(
+        clean=options.disk_clean,
+        clean_percent=options.disk_clean_percent,
+        full_percent=options.disk_full_percent,
     )
 
 

@@ -21,9 +21,8 @@ def exit_of(found: Found, stopping: Stopping | None) -> Exit:
         return Exit(cause=Cause.VANISHED, message="the container ended and nobody saw how")
     code, number = ending.code, _signal_of(ending.code)
     if stopping is not None and stopping.term_at is not None and not _ended_before(found, stopping):
-        message = stopping.message or f"stopped: {stopping.reason.value}"
         return Exit(
-            cause=Cause.STOPPED, code=code, signal=number, stop_reason=stopping.reason, message=message,
+            cause=stopping.cause, code=code, signal=number, stop_reason=stopping.reason, message=stopping.words,
             oom_seen=ending.oom,
         )  # fmt: skip
     if code != 0 and ending.oom:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from nodes.protocol import ContainerState, Exit, Phase, SshServer, StopReason, moves_forward
+from nodes.protocol import Cause, ContainerState, Exit, Phase, SshServer, StopReason, moves_forward
 
 TOMBSTONE_MS = 3_600_000
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
@@ -28,12 +28,23 @@ class Stopping:
     ``asked_ms`` is unix time, ``term_at`` and ``kill_at`` are this machine's monotonic seconds.
     """
 
-    reason: StopReason
+    reason: StopReason | None  # None: the node's own
     message: str
     grace_s: int
     asked_ms: int
     term_at: float | None = None
     kill_at: float | None = None
+    cause: Cause = Cause.STOPPED
+
+    @property
+    def why(self) -> str:
+        """In a word, for programs."""
+        return str((self.reason or self.cause).value)
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return self.message or f"stopped: {self.why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +71,7 @@ class Record:
     ended_ms: int | None = None
     stopping: Stopping | None = None
     exit: Exit | None = None
+    layer_warned_ms: int | None = None  # when the task was warned of its layer
     ssh: SshServer | None = None
     removed_ms: int | None = None
 

@@ -60,6 +60,7 @@ class Keeper:
         self._lease: LeaseWatch | None = None
         self._log_complete = False
         self._ended_at: float | None = None
+        self._layer = 0
         self._wake = threading.Event()
         self._ssh = SshCare(record.attempt, world.runtime, self._wake.set)
         self._closed = False
@@ -98,6 +99,12 @@ class Keeper:
             self._world.logs.ack(order.attempt, order.archived)
         same = old is not None and (old.phase, old.spec_hash, old.ssh) == (order.phase, order.spec_hash, order.ssh)
         if not same or self._progress_is("spec"):
+            self._wake.set()
+
+    def layer(self, taken: int) -> None:
+        """Bytes that the container has written into its own layer."""
+        self._layer = taken
+        if taken > self._world.layers.most:
             self._wake.set()
 
     def wake(self) -> None:
@@ -283,6 +290,8 @@ class Keeper:
     def _prepare(self, spec: ContainerSpec, spec_hash: str) -> float:
         """Checks, image, container. Seconds to wait first, 0 when the container is there."""
         self._world.policy.check(spec)
+        if self._world.full():
+            raise Failed(Cause.NO_SPACE, "the disk for containers is full: this node takes nothing new")
         remaining = self._lease_remaining(spec)
         if remaining:
             self._show(Progress(code="lease", message=f"{spec.lease_after} still writes"))
@@ -368,7 +377,31 @@ class Keeper:
             except OSError as error:
                 log.warning("the lease of a frozen container cannot be touched", path=record.lease, error=str(error))
         self._look_after_ssh()
+        self._look_after_layer()
         return LOOK_EVERY_S
+
+    def _look_after_layer(self) -> None:
+        """Warns of a layer that is too large, and stops the container where it is so for too long."""
+        rule, record = self._world.layers, self._record
+        if self._layer <= rule.most:
+            self._save(replace(record, layer_warned_ms=None))
+            return
+        now = self._world.clock.now_ms()
+        if record.layer_warned_ms is None:
+            self._warn_of_layer(now)
+            self._save(replace(record, layer_warned_ms=now))
+        elif not 0 <= now - record.layer_warned_ms < rule.grace_s * 1000:
+            stopping = Stopping(
+                reason=None, cause=Cause.LAYER_FULL, message=rule.verdict(self._layer), grace_s=_GRACE_S, asked_ms=now
+            )
+            self._save(replace(record, stopping=stopping))
+
+    def _warn_of_layer(self, now: int) -> None:
+        rule = self._world.layers
+        warning = rule.warning(self._layer)
+        self._world.logs.note(self._record.attempt, warning)
+        stop = Stopping(reason=None, cause=Cause.LAYER_FULL, message=warning, grace_s=int(rule.grace_s), asked_ms=now)
+        self._tell_task(stop)
 
     def _look_after_ssh(self) -> None:
         wanted = self._order.ssh if self._order else None
@@ -402,7 +435,7 @@ class Keeper:
     def _send(self, stopping: Stopping, number: int) -> float:
         """Records the signal, then sends it; before SIGTERM the task's notice is there."""
         if number == SIGTERM:
-            self._world.logs.note(self._record.attempt, stopping.message or f"stopped: {stopping.reason.value}")
+            self._world.logs.note(self._record.attempt, stopping.words)
             self._tell_task(stopping)
         self._save(replace(self._record, stopping=stopping))
         self._world.runtime.signal(self._record.attempt, number)

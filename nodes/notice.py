@@ -22,7 +22,7 @@ def notice_text(stopping: Stopping, term_ms: int) -> str:
     """JSON for a stop whose SIGTERM is sent at ``term_ms`` (unix ms)."""
     deadline = term_ms // 1000 + stopping.grace_s
     notice = {
-        "reason": stopping.reason.value,
+        "reason": stopping.why,
         "message": stopping.message,
         "deadline": datetime.fromtimestamp(deadline, tz=UTC).isoformat().replace("+00:00", "Z"),
         "deadline_unix": deadline,

@@ -76,6 +76,26 @@ def _amount(value: str) -> int:
     return 0 if value == "0" else _gigabytes(value)
 
 
+def _percent(value: str) -> float:
+    try:
+        percent = float(value)
+    except ValueError:
+        percent = -1.0
+    if not 0 <= percent <= 100:
+        raise ValueError(f"{value!r} is no percentage")
+    return percent
+
+
+def _size(value: str) -> float:
+    try:
+        size = float(value)
+    except ValueError:
+        size = -1.0
+    if not 0 < size <= 100_000:
+        raise ValueError(f"{value!r} is no number of GB up to 100000")
+    return size
+
+
 def _count(value: str) -> int:
     if not (value.isdigit() and int(value) <= 1000):
         raise ValueError(f"{value!r} is no number from 0 to 1000")
@@ -125,6 +145,14 @@ class Options:
     home_dir: Path = _option(Path, "/var/tmp/berth-homes", "home folders of tasks of the process runtime")
     lease_still_s: float = _option(_seconds, "60", "seconds a job folder's lease must stand still")
     report_every_s: float = _option(_seconds, "5", "seconds between two reports when nothing changes")
+    disk_clean: str = _option(
+        _choice("off", "pulled", "all"), "pulled", "unused images that go for room: none, those of a registry, or all"
+    )
+    disk_clean_percent: float = _option(_percent, "15", "percent of the disk for containers below which they go")
+    disk_full_percent: float = _option(_percent, "5", "percent below which the node takes nothing new")
+    disk_every_s: float = _option(_seconds, "60", "seconds between two looks at the disk")
+    layer_gb: float = _option(_size, "50", "GB that a container may write into its own layer")
+    layer_grace_s: float = _option(_seconds, "600", "seconds from the warning of it to the stop")
     foreign_after_s: float = _option(_seconds, "30", "seconds after which a foreign process on a GPU is told")
     log_spool_gb: int = _option(_gigabytes, "20", "GB that logs not archived yet may take here, all together")
     code_cache_gb: int = _option(_gigabytes, "2", "GB of jobs' code that stay here for the next task")

@@ -7,7 +7,7 @@ own listing, which is read every few seconds.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -18,6 +18,7 @@ from nodes.code import CodeStore
 from nodes.gpus.base import GpuBackend
 from nodes.journal import Journal, Record, attempt_is_safe
 from nodes.keeper import LOOK_EVERY_S, Keeper
+from nodes.layers import LayerRule
 from nodes.logs import LogPipeline
 from nodes.machine import Machine
 from nodes.policy import Policy
@@ -73,6 +74,8 @@ class Supervisor:
         clock: Clock,
         lease_still_s: float,
         shells: bool,
+        layers: LayerRule,
+        full: Callable[[], bool],
         changed: Callable[[bool], None],
     ) -> None:
         self._cluster, self._node, self._key = cluster, node, key
@@ -96,6 +99,8 @@ class Supervisor:
             clock=clock,
             lease_still_s=lease_still_s,
             shells=shells,
+            layers=layers,
+            full=full,
             spec=self._specs.get,
             unseal=key.unseal,
             gpu_faults=self._gpu_faults,
@@ -153,6 +158,22 @@ class Supervisor:
             containers=(*there, *(_report_gone(record, generation) for record in absent)),
             specs_known=specs,
         )
+
+    def images(self) -> set[str]:
+        """Names and digests of the images that live orders name."""
+        with self._lock:
+            keepers, specs = list(self._keepers.values()), list(self._specs.values())
+        digests = {keeper.record.digest for keeper in keepers if keeper.record.exit is None}
+        pinned = {f"{spec.image}@{spec.digest}" for spec in specs if spec.digest}
+        return {spec.image for spec in specs} | pinned | {digest for digest in digests if digest}
+
+    def layers(self, taken: Mapping[str, int]) -> None:
+        """Tells each keeper what its container has written into its own layer."""
+        with self._lock:
+            keepers = {attempt: self._keepers.get(attempt) for attempt in taken}
+        for attempt, keeper in keepers.items():
+            if keeper is not None:
+                keeper.layer(taken[attempt])
 
     def wake(self, attempt: str) -> None:
         """Makes one keeper look at once."""

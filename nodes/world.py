@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from nodes.clock import Clock
 from nodes.code import CodeStore
 from nodes.journal import Journal
+from nodes.layers import LayerRule
 from nodes.logs import LogPipeline
 from nodes.policy import Policy
 from nodes.protocol import ContainerSpec
@@ -18,8 +19,9 @@ from nodes.runtimes.base import Runtime
 class World:
     """``spec`` gives a spec by its hash; ``gpu_faults`` tells what is wrong with these GPUs now; ``conflict`` names
     the live attempt that holds one of them; ``gpu_busy`` says whether a process of the attempt still has one open;
-    ``unseal`` opens what was sealed to this node; ``shells``: whether this node allows any; ``changed`` tells the
-    reporter, with True when the portal waits for it; ``gone`` forgets a removed attempt."""
+    ``unseal`` opens what was sealed to this node; ``shells``: whether this node allows any; ``layers``:
+    what a container may write into its own layer; ``full``: whether there is no room for anything new; ``changed``
+    tells the reporter, with True when the portal waits for it; ``gone`` forgets a removed attempt."""
 
     runtime: Runtime
     logs: LogPipeline
@@ -34,5 +36,7 @@ class World:
     gpu_faults: Callable[[tuple[str, ...]], tuple[str, ...]]
     conflict: Callable[[str, tuple[str, ...]], str | None]
     gpu_busy: Callable[[str, tuple[str, ...]], bool]
+    layers: LayerRule
+    full: Callable[[], bool]
     changed: Callable[[bool], None]
     gone: Callable[[str], None]

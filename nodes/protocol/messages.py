@@ -218,6 +218,15 @@ class GpuInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DiskShare:
+    """Something on the node's disk and the MB that it takes; ``name``: of one of several, as a container's job."""
+
+    what: str  # "images" | "layer" | "volumes" | "build cache" | "logs" | "code" | "workspaces"
+    mb: int
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
     """What the node has. ``simulated`` GPUs are declared, not found; beside them more CPU and memory may be promised
     than is there."""
@@ -239,6 +248,8 @@ class Inventory:
     storages: tuple[str, ...] = ()  # roots that are mounted here
     disk_free_mb: int = 0
     disk_total_mb: int = 0
+    disk_full: bool = False  # it takes nothing new
+    largest: tuple[DiskShare, ...] = ()  # where room is short, the largest first
     rack: str = ""  # a label: nodes with the same one stand close together
     there_cpu_milli: int = 0  # what is really there; 0: not told
     there_memory_mb: int = 0

@@ -69,6 +69,7 @@ class Cause(StrEnum):
     DEVICE_FAULT = "device_fault"  # driver missing, CDI name unknown, GPU gone
     CODE_MISSING = "code_missing"  # the portal has the job's code no more, or it arrives damaged again and again
     NO_SPACE = "no_space"  # the node's disk is full
+    LAYER_FULL = "layer_full"  # its container wrote more into its own layer than the node allows
     ENGINE_FAULT = "engine_fault"  # the Engine failed in a way that is not the job's
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from nodes.logs import FrameSource, Position
-from nodes.protocol import Cause, ContainerSpec, LogRecord, Progress, ShellRequest, SshServer
+from nodes.protocol import Cause, ContainerSpec, DiskShare, LogRecord, Progress, ShellRequest, SshServer
 
 
 class Failed(Exception):
@@ -150,6 +150,49 @@ class Shell(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredImage:
+    """An image on the node's disk. ``names``: all that it goes by; ``used``: a container was made from it, whosever;
+    ``again``: it can be fetched from a registry, or nothing names it; ``last_used_ms``: by a task, unix ms."""
+
+    id: str
+    names: tuple[str, ...]
+    bytes: int
+    used: bool
+    again: bool
+    last_used_ms: int
+
+    @property
+    def name(self) -> str:
+        return self.names[0] if self.names else self.id
+
+
+class ImageStore(Protocol):
+    """What a runtime keeps on its disk. All of it raises ``RuntimeAway``."""
+
+    def images_seen(self) -> None:
+        """Notes which images there are, and which running tasks use."""
+        ...
+
+    def images(self) -> list[StoredImage]: ...
+
+    def named(self, names: Iterable[str]) -> set[str]:
+        """Ids of the images that these names and digests mean here."""
+        ...
+
+    def remove(self, image: StoredImage) -> bool:
+        """False: somebody uses it by now."""
+        ...
+
+    def layers(self) -> dict[str, int]:
+        """Bytes that each running task has written into its container's own layer, by task attempt."""
+        ...
+
+    def shares(self) -> list[DiskShare]:
+        """What takes how much."""
+        ...
+
+
 class Runtime(Protocol):
     """All methods may be called from several threads, for different attempts, and raise ``RuntimeAway`` when the
     runtime does not answer. Listings see the containers of this cluster and this node only."""
@@ -231,6 +274,10 @@ class Runtime(Protocol):
         ...
 
     def facts(self) -> RuntimeFacts: ...
+
+    def store(self) -> ImageStore | None:
+        """None: it keeps no images."""
+        ...
 
     def close(self) -> None:
         """Lets go. Every container runs on."""

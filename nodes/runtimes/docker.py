@@ -7,8 +7,9 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+import time
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,15 @@ from docker.types import CancellableStream
 
 from nodes.cgroups import cgroup_container, cgroup_usage
 from nodes.container import RAISED_LIMITS, NodeFacts, creation
+from nodes.images import ImageUses
 from nodes.notice import NOTICE_TARGET, notice_folder, notice_write
 from nodes.numa import cpus_near
 from nodes.ports import ports_check
 from nodes.protocol import LABEL, Cause, ContainerSpec, GpuInfo, Progress, ShellRequest, SshServer, container_name
 from nodes.runtimes.base import CodePlace, Ending, Failed, Found, Image, RuntimeAway, RuntimeFacts, Status, Usage
 from nodes.runtimes.docker_accounts import AccountFiles
-from nodes.runtimes.docker_faults import engine_errors, failure_of, limit_refused
+from nodes.runtimes.docker_disk import DockerStore
+from nodes.runtimes.docker_faults import answering, engine_errors, failure_of, limit_refused
 from nodes.runtimes.docker_images import ImageFinder
 from nodes.runtimes.docker_logs import DockerOutput
 from nodes.runtimes.docker_shell import DockerShell, exec_end, left_behind
@@ -47,7 +50,8 @@ _STATUS = {"created": Status.CREATED, "exited": Status.ENDED, "dead": Status.END
 class DockerRuntime:
     """``Runtime`` over one Engine. ``gpus`` are the node's, for CPUs near them; ``simulated`` ones need no device;
     ``raises_limits``: the Engine may raise resource limits, as far as the machine tells; ``notices`` and
-    ``workspaces``: the folders for the notices and the code of attempts, at the same paths for the Engine."""
+    ``workspaces``: the folders for the notices and the code of attempts, at the same paths for the Engine;
+    ``images``: the file that tells when each image was used last."""
 
     name = "docker"
     isolation = "docker"
@@ -64,10 +68,12 @@ class DockerRuntime:
         raises_limits: bool,
         notices: Path,
         workspaces: Path,
+        images: Path,
     ) -> None:
         self._cluster, self._node, self._url = cluster, node, url
         self._gpus, self._simulated = gpus, simulated
         self._notices, self._workspaces = notices, workspaces
+        self._uses = ImageUses(images)
         self._lock = threading.Lock()
         self._client: docker.APIClient | None = None
         self._cdi: frozenset[str] = frozenset()
@@ -81,7 +87,7 @@ class DockerRuntime:
 
     def found(self) -> dict[str, Found]:
         labels = [f"{LABEL.CLUSTER}={self._cluster}", f"{LABEL.NODE}={self._node}"]
-        with _answering():
+        with answering():
             listed = self._engine().containers(all=True, filters={"label": labels})
         return {one.attempt: one for one in map(_found_listed, listed) if one.attempt}
 
@@ -106,7 +112,7 @@ class DockerRuntime:
         return {attempt: usage for attempt, usage in readings if usage is not None}
 
     def facts(self) -> RuntimeFacts:
-        with _answering(), closing(self._connect(_FACTS_TIMEOUT_S)) as client:
+        with answering(), closing(self._connect(_FACTS_TIMEOUT_S)) as client:
             info = client.info()
         self._cdi = _cdi_names(info)
         return RuntimeFacts(
@@ -142,10 +148,19 @@ class DockerRuntime:
                 if error.status_code != 409:
                     raise failure_of(error) from error
         self._equip(spec)
+        self._image_used(spec.attempt)
         found = self.find(spec.attempt)
         if found is None:
             raise Failed(Cause.ENGINE_FAULT, f"a container of another owner is named {container_name(spec.attempt)}")
         return found
+
+    def _image_used(self, attempt: str) -> None:
+        details = self._inspect(attempt)
+        if details is not None:
+            self._uses.note([str(details["Image"])], int(time.time() * 1000))
+
+    def store(self) -> DockerStore:
+        return DockerStore(self._engine(), self._uses, (self._cluster, self._node))
 
     def start(self, spec: ContainerSpec) -> Found:
         found = self.find(spec.attempt)
@@ -247,7 +262,7 @@ class DockerRuntime:
         filters = {"type": "container", "label": labels, "event": ["start", "die", "destroy"]}
         while not self._closed.is_set():
             try:
-                with _answering():
+                with answering():
                     self._events = self._engine().events(filters=filters, decode=True)
                     for event in self._events:
                         changed(str(event["Actor"]["Attributes"].get(LABEL.ATTEMPT, "")))
@@ -261,7 +276,7 @@ class DockerRuntime:
         """The client for short calls, made at the first one."""
         with self._lock:
             if self._client is None:
-                with _answering():
+                with answering():
                     self._client = docker.APIClient(
                         base_url=self._url, version="auto", timeout=_TIMEOUT_S, max_pool_size=_POOL
                     )
@@ -275,7 +290,7 @@ class DockerRuntime:
 
     def _inspect(self, attempt: str) -> dict[str, Any] | None:
         """The container of the attempt, if it is this cluster's and this node's."""
-        with _answering():
+        with answering():
             try:
                 details: dict[str, Any] = self._engine().inspect_container(container_name(attempt))
             except NotFound:
@@ -310,18 +325,6 @@ class DockerRuntime:
             raises_limits=self._raises_limits,
             infiniband=os.path.isdir(_INFINIBAND),
         )
-
-
-@contextmanager
-def _answering() -> Iterator[None]:
-    """For calls that can only fail by the Engine's own fault."""
-    with engine_errors():
-        try:
-            yield
-        except NotFound:
-            raise
-        except APIError as error:
-            raise RuntimeAway(f"the Docker Engine failed: {error.explanation}") from error
 
 
 def _found_listed(item: dict[str, Any]) -> Found:

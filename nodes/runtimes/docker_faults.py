@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import requests
 import urllib3
-from docker.errors import APIError, DockerException
+from docker.errors import APIError, DockerException, NotFound
 
 from nodes.protocol import Cause
 from nodes.runtimes.base import Failed, RuntimeAway
@@ -74,6 +74,18 @@ def engine_errors() -> Iterator[None]:
         raise
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, DockerException) as error:
         raise RuntimeAway(f"the Docker Engine does not answer ({type(error).__name__})") from error
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """For calls that can only fail by the Engine's own fault; that there is no such thing passes through."""
+    with engine_errors():
+        try:
+            yield
+        except NotFound:
+            raise
+        except APIError as error:
+            raise RuntimeAway(f"the Docker Engine failed: {error.explanation}") from error
 
 
 def _sentence(text: str) -> str:

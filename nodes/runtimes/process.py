@@ -185,6 +185,10 @@ class ProcessRuntime:
             name: _usage(self._folder / name) for name, found in self.found().items() if found.status is Status.RUNNING
         }
 
+    def store(self) -> None:
+        """It keeps no images."""
+        return
+
     def facts(self) -> RuntimeFacts:
         return RuntimeFacts(engine="", capabilities=(), disk=str(self._folder))
 

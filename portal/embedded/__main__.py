@@ -116,6 +116,7 @@ class LocalNode:
             "BERTH_NODE_STATE_DIR": str(self.state),
             "BERTH_NODE_PORTAL_PUBLIC_KEY": portal_key,
             "BERTH_NODE_RUNTIME": runtime,
+            "BERTH_NODE_DISK_CLEAN": os.environ.get("BERTH_NODE_DISK_CLEAN", "off"),
             "BERTH_NODE_GPUS": options.gpus,
             "BERTH_NODE_MOUNT_ROOTS": jobs,
             **{name: os.environ.get(name, least) for name, least in SIMULATED.items()},

@@ -51,6 +51,10 @@ _CAUSES: dict[Cause, tuple[str, Behaviour]] = {
     Cause.DEVICE_FAULT: ("the node could not give it its GPUs", Behaviour.TRANSIENT),
     Cause.CODE_MISSING: ("the code that comes with it could not be had", Behaviour.PERMANENT),
     Cause.NO_SPACE: ("the node's disk is full", Behaviour.TRANSIENT),
+    Cause.LAYER_FULL: (
+        "it wrote too much outside all storages: write to a storage or to $BERTH_JOB_DIR",
+        Behaviour.PERMANENT,
+    ),
     Cause.ENGINE_FAULT: ("the node's container engine failed", Behaviour.TRANSIENT),
 }
 

@@ -66,6 +66,8 @@ OF_NODE_EVENTS: Mapping[str, Told] = {
     "gpu_changed": Told.NODE_GPU,
     "gpu_gone": Told.NODE_GPU,
     "clock_wrong": Told.NODE_CLOCK,
+    "disk_full": Told.NODE_INTENT,
+    "disk_room": Told.NODE_INTENT,
     "out": Told.NODE_INTENT,
     "trial": Told.NODE_INTENT,
     "trial_passed": Told.NODE_INTENT,

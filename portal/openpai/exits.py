@@ -125,6 +125,7 @@ _CAUSES: Mapping[str, int] = {
     Cause.DEVICE_FAULT: -1205,
     Cause.CODE_MISSING: -120,
     Cause.NO_SPACE: -120,
+    Cause.LAYER_FULL: -1201,
     Cause.ENGINE_FAULT: -1204,
 }
 """Why a container ended that did not end by itself."""

@@ -157,6 +157,9 @@ class MemoryRuntime:
     def usage(self) -> dict[str, Usage]:
         return {}
 
+    def store(self) -> None:
+        """It keeps no images."""
+
     def facts(self) -> RuntimeFacts:
         return RuntimeFacts(engine="memory", capabilities=(), disk="/")
 

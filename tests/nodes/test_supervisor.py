@@ -20,6 +20,7 @@ from nodes.code import CodeStore
 from nodes.gpus import GpuBackend, backend_from
 from nodes.gpus.simulated import SimulatedBackend
 from nodes.journal import Journal
+from nodes.layers import LayerRule
 from nodes.logs import LogPipeline
 from nodes.machine import Machine
 from nodes.policy import Policy
@@ -69,6 +70,8 @@ class Node:
     runtime: MemoryRuntime = field(default_factory=MemoryRuntime)
     clock: ShiftedClock = field(default_factory=ShiftedClock)
     policy: Policy = field(default_factory=Policy)
+    layers: LayerRule = field(default_factory=lambda: LayerRule(1 << 30, 600))
+    full: bool = False
     gpus: GpuBackend = field(default_factory=lambda: backend_from("simulated:4xA100-80GB", node="gpu01", held=dict))
 
     @contextmanager
@@ -88,6 +91,8 @@ class Node:
             clock=self.clock,
             lease_still_s=0,
             shells=True,
+            layers=self.layers,
+            full=lambda: self.full,
             changed=lambda at_once: None,
         )
         supervisor.open()

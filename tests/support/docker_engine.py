@@ -26,8 +26,9 @@ HOOK = "#!/bin/sh\ncat >/dev/null\nexit 0\n"
 class DockerEngine:
     """dockerd over a containerd of its own. Containers outlive `kill` and `restart` of dockerd (live-restore)."""
 
-    def __init__(self, folder: Path, guard: Guard) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, guard: Guard, *, bridge: bool = True) -> None:
+        """``bridge``: one of its own, else containers have the machine's network or none."""
+        self.folder, self._has_bridge = folder, bridge
         self.url = f"unix://{folder}/docker.sock"
         self._guard = guard
         self._containerd = self._process("containerd", self._containerd_command())
@@ -111,7 +112,7 @@ class DockerEngine:
             "data-root": f"{self.folder}/data",
             "exec-root": f"{self.folder}/exec",
             "pidfile": f"{self.folder}/docker.pid",
-            "bridge": self._bridge(),
+            "bridge": self._bridge() if self._has_bridge else "none",
             "iptables": False,
             "ip6tables": False,
             "live-restore": True,

@@ -67,8 +67,13 @@ def _postgres() -> str | None:
 def _docker() -> str | None:
     if os.geteuid() != 0:
         return "a Docker Engine of the tests' own needs root"
-    absent = [name for name in ("dockerd", "containerd", "ip", "busybox") if not shutil.which(name)]
-    return f"not installed: {', '.join(absent)} (apt-get install docker.io iproute2 busybox-static)" if absent else None
+    wanted = ("dockerd", "containerd", "ip", "busybox", "docker-registry")
+    absent = [name for name in wanted if not shutil.which(name)]
+    return (
+        f"not installed: {', '.join(absent)} (apt-get install docker.io iproute2 busybox-static docker-registry)"
+        if absent
+        else None
+    )
 
 
 def _browser() -> str | None:

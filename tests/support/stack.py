@@ -253,6 +253,8 @@ class Stack:
             "INTERFACE": "lo",
             "PORT_RANGE": self._ports(agent),
             "MOUNT_ROOTS": str(self.jobs_root),
+            "DISK_CLEAN": "off",
+            "DISK_FULL_PERCENT": "0",
             "HOME_DIR": str(self._state(agent) / "homes"),
         }
         plain = {name: value for name, value in os.environ.items() if not name.startswith(("BERTH_", "DJANGO_"))}

@@ -93,6 +93,9 @@ def _inventory_take(node: Node, found: Inventory, now: datetime) -> None:
             **_disk(node, found),
         },
     }
+    if found.disk_full != (node.full_since is not None):
+        _full_take(node, found, now)
+        told["full_since"] = now if found.disk_full else None
     changed = {name: value for name, value in told.items() if getattr(node, name) != value}
     if changed:
         Node.objects.filter(pk=node.pk).update(**changed)
@@ -109,17 +112,27 @@ def _there(found: Inventory) -> dict[str, dict[str, int]]:
     return {"there": there} if any(0 < there[name] < promised[name] for name in there) else {}
 
 
+SHARES, NAMED = 6, 200
+"""Of what is largest so many are kept, with so much of their names."""
 DISK_STEP = 2
 """Percent points by which free room must differ to be written anew: reports come every few seconds."""
 
 
-def _disk(node: Node, found: Inventory) -> dict[str, int]:
+def _disk(node: Node, found: Inventory) -> dict[str, object]:
     """How much of the disk for containers is free; nothing of an agent that does not tell."""
     if not found.disk_total_mb:
         return {}
     free, kept = 100 * found.disk_free_mb // found.disk_total_mb, node.inventory.get("disk_free_percent")
     same = isinstance(kept, int) and abs(kept - free) < DISK_STEP
-    return {"disk_free_percent": kept if same else free}
+    largest = [[one.what, one.name[:NAMED], one.mb] for one in found.largest[:SHARES]]
+    return {"disk_free_percent": kept if same else free, **({"largest": largest} if largest else {})}
+
+
+def _full_take(node: Node, found: Inventory, now: datetime) -> None:
+    """Say once that its disk is full, and once that there is room again."""
+    words = "is full: it takes nothing new" if found.disk_full else "has room again"
+    code = "disk_full" if found.disk_full else "disk_room"
+    node_event(node=node, code=code, message=f"The disk for containers of {node.name} {words}.", now=now)
 
 
 def _gpus_take(node: Node, found: Inventory, now: datetime) -> None:

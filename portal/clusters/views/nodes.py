@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action, allowed_everywhere
+from portal.clusters.disks import node_largest
 from portal.clusters.forms import IntentForm, PutBackForm
 from portal.clusters.models import Node
 from portal.clusters.outages import full_why, out_cure, out_why
@@ -131,6 +132,7 @@ def _node_page(request: PageRequest, row: Node, *, status: int = 200, **more: An
         "gpus": _gpu_lines(load, sight),
         "tasks": [_task_line(task, sight, drain) for task in tasks],
         "drain": drain,
+        "largest": node_largest(row, names=allowed_everywhere(request.user, Action.ALERT_READ)),
         "strangers": node_strangers(row),
         "may_stop_strangers": allowed_everywhere(request.user, Action.NODE_SET_INTENT),
         "events": node_events(node=row),

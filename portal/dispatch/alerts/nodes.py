@@ -12,9 +12,10 @@ from django.utils.translation import gettext, gettext_noop
 
 from nodes.protocol import FOREIGN_PROCESS
 from portal.clusters.clocks import LIMIT_MS, clock_cure, clock_wrong
+from portal.clusters.disks import largest_words
 from portal.clusters.health_words import health_words
 from portal.clusters.models import BAD_GPU, Gpu, Node, NodeEvent, VirtualCluster
-from portal.clusters.outages import FOUND_BY_NODE, out_cure, out_why
+from portal.clusters.outages import FOUND_BY_NODE, full_why, out_cure, out_why
 from portal.clusters.selectors import gpu_holders, node_strangers, servers_closed, vc_quotas
 from portal.clusters.states import NodeHealth
 from portal.common.prepared import Among, Prepared, Slot
@@ -139,11 +140,12 @@ def _of_node(node: Node, now: datetime, *, alone: bool) -> Iterator[Alert]:
         told = message % {"attempt": one.attempt}
         yield Alert("container_unknown", Severity.WARNING, "node", node.name, told, advice, one.seen_at)
     free = node.inventory.get("disk_free_percent")
-    if node.health == NodeHealth.HEALTHY and isinstance(free, int) and free < LOW:
+    if node.health == NodeHealth.HEALTHY and isinstance(free, int) and (free < LOW or node.full_since):
         advice = gettext("Remove images that nobody uses (docker image prune -a), and look for large logs.")
-        severity = Severity.CRITICAL if free < VERY_LOW else Severity.WARNING
-        message = gettext("%(free)s %% of its disk for containers are free.") % {"free": free}
-        yield Alert("disk_low", severity, "node", node.name, message, advice)
+        severity = Severity.CRITICAL if node.full_since or free < VERY_LOW else Severity.WARNING
+        message = full_why(node) or gettext("%(free)s %% of its disk for containers are free.") % {"free": free}
+        message = " ".join(filter(None, [message, largest_words(node)]))
+        yield Alert("disk_low", severity, "node", node.name, message, advice, node.full_since)
 
 
 def closed_alerts() -> Iterator[Alert]:

@@ -36,6 +36,7 @@ def runtime_of(engine: DockerEngine, notices: Path, *, node: str = "gpu01", simu
         raises_limits=machine_raises_limits(),
         notices=notices,
         workspaces=notices / "workspaces",
+        images=notices / "images.json",
     )
 
 
@@ -236,6 +237,7 @@ def test_an_engine_that_does_not_answer_is_away_and_not_a_failure(tmp_path: Path
         raises_limits=True,
         notices=tmp_path,
         workspaces=tmp_path / "workspaces",
+        images=tmp_path / "images.json",
     )
     with pytest.raises(RuntimeAway):
         runtime.found()

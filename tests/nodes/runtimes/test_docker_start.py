@@ -22,6 +22,7 @@ def test_containers_made_before_the_engine_refused_raised_limits_all_start(
         raises_limits=True,
         notices=tmp_path,
         workspaces=tmp_path / "workspaces",
+        images=tmp_path / "images.json",
     )
     with closing(runtime):
         for spec in specs:

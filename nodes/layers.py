@@ -1,0 +1,30 @@
+"""A container that writes without end into its own layer: warned once, and stopped where it goes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+GB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRule:
+    """Bytes that a container may write into its own layer, and seconds from the warning to the stop."""
+
+    most: int
+    grace_s: float
+
+    def warning(self, taken: int) -> str:
+        """What the task is told, in its log and its notice."""
+        return (
+            f"its container has written {_gb(taken)} outside all storages; more than {_gb(self.most)} are not allowed: "
+            f"it is stopped in {self.grace_s:.0f} s unless it deletes some"
+        )
+
+    def verdict(self, taken: int) -> str:
+        """Why it is stopped."""
+        return f"its container wrote {_gb(taken)} outside all storages, more than the {_gb(self.most)} that are allowed"
+
+
+def _gb(size: int) -> str:
+    return f"{size / GB:.1f} GB" if size >= GB // 10 else f"{size / (1 << 20):.0f} MB"

@@ -1,0 +1,104 @@
+"""What the Engine keeps on its disk: images with their last use, and the layers that containers write into."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import docker
+from docker.errors import APIError, ImageNotFound, NotFound
+
+from nodes.images import ImageUses
+from nodes.protocol import LABEL, DiskShare
+from nodes.runtimes.base import RuntimeAway, StoredImage
+from nodes.runtimes.docker_faults import answering, engine_errors
+
+_CONFLICT = 409
+
+
+class DockerStore:
+    """``ImageStore`` over one Engine. ``labels``: of this cluster's and node's containers."""
+
+    def __init__(self, client: docker.APIClient, uses: ImageUses, labels: tuple[str, str]) -> None:
+        self._client, self._uses, self._labels = client, uses, labels
+
+    def images_seen(self) -> None:
+        now = int(time.time() * 1000)
+        with answering():
+            there = [one["Id"] for one in self._client.images()]
+            running = self._client.containers()
+        self._uses.keep(there, now)
+        self._uses.note({one["ImageID"] for one in running if self._ours(one)} & set(there), now)
+
+    def images(self) -> list[StoredImage]:
+        with answering():
+            listed = self._client.images()
+            used = {one["ImageID"] for one in self._client.containers(all=True)}
+        return [self._stored(one, used) for one in listed]
+
+    def named(self, names: Iterable[str]) -> set[str]:
+        found = set()
+        for name in names:
+            with answering(), suppress(ImageNotFound):
+                image: dict[str, Any] = self._client.inspect_image(name)  # type: ignore[no-untyped-call]
+                found.add(str(image["Id"]))
+        return found
+
+    def remove(self, image: StoredImage) -> bool:
+        """Name by name and never by force: the Engine refuses what somebody has begun to use."""
+        for name in (*image.names, image.id):
+            with engine_errors():
+                try:
+                    self._client.remove_image(name, force=False)
+                except NotFound:
+                    continue
+                except APIError as error:
+                    if error.status_code == _CONFLICT:
+                        return False
+                    raise RuntimeAway(f"the Engine cannot remove an image: {error.explanation}") from error
+        return True
+
+    def layers(self) -> dict[str, int]:
+        with answering():
+            listed = self._client.containers(size=True, filters={"label": list(self._filters())})
+        return {one["Labels"][LABEL.ATTEMPT]: int(one.get("SizeRw") or 0) for one in listed}
+
+    def shares(self) -> list[DiskShare]:
+        with answering():
+            used = self._client.df()
+        volumes = sum(max(0, (one.get("UsageData") or {}).get("Size", 0)) for one in used.get("Volumes") or ())
+        cache = sum(one.get("Size", 0) for one in used.get("BuildCache") or ())
+        whole = {"images": used.get("LayersSize") or 0, "volumes": volumes, "build cache": cache}
+        found = [DiskShare(what=what, mb=size >> 20) for what, size in whole.items() if size >> 20]
+        layers = ((one, int(one.get("SizeRw") or 0) >> 20) for one in used.get("Containers") or ())
+        return found + [DiskShare(what="layer", name=_name(one), mb=mb) for one, mb in layers if mb]
+
+    def _stored(self, one: dict[str, Any], used: set[str]) -> StoredImage:
+        tags = [name for name in one.get("RepoTags") or () if name != "<none>:<none>"]
+        digests = [name for name in one.get("RepoDigests") or () if not name.startswith("<none>")]
+        return StoredImage(
+            id=one["Id"],
+            names=(*tags, *digests),
+            bytes=int(one.get("Size") or 0),
+            used=one["Id"] in used,
+            again=bool(digests) or not tags,
+            last_used_ms=self._uses.last(one["Id"]),
+        )
+
+    def _filters(self) -> Iterator[str]:
+        cluster, node = self._labels
+        yield f"{LABEL.CLUSTER}={cluster}"
+        yield f"{LABEL.NODE}={node}"
+
+    def _ours(self, one: dict[str, Any]) -> bool:
+        labels = one.get("Labels") or {}
+        return (labels.get(LABEL.CLUSTER), labels.get(LABEL.NODE)) == self._labels
+
+
+def _name(container: dict[str, Any]) -> str:
+    """The job's of ours, else what the Engine calls it."""
+    labels = container.get("Labels") or {}
+    names = container.get("Names") or [container["Id"][:12]]
+    return str(labels.get(LABEL.JOB) or names[0].lstrip("/"))

@@ -1,0 +1,197 @@
+"""Room on a real Engine's disk, which is a small one: images that go and images that stay, a node that is full and has
+room again, and a container that writes into its own layer without end."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodes.clock import SystemClock
+from nodes.disk import DiskGuard, DiskLimits, free_percent
+from nodes.protocol import Cause, ContainerState
+from nodes.runtimes.docker import DockerRuntime
+from tests.nodes.portal_side import PortalSide
+from tests.support.docker_engine import DockerEngine
+from tests.support.redis_server import RedisServer
+from tests.support.registry import Registry, image_made, image_pushed
+from tests.support.services import Services
+
+pytestmark = pytest.mark.docker
+DISK_MB, IMAGE_MB = 300, 20
+
+
+@dataclass
+class Small:
+    """An Engine whose data lie on a disk of their own, and a registry that has what is deleted there."""
+
+    engine: DockerEngine
+    registry: Registry
+    data: Path
+    state: Path
+    wanted: set[str] = field(default_factory=set)
+    layers: Mapping[str, int] = field(default_factory=dict)
+    told: list[bool] = field(default_factory=list)
+
+    def runtime(self) -> DockerRuntime:
+        return DockerRuntime(
+            cluster="berth", node="gpu01", url=self.engine.url, gpus=tuple, simulated=True, raises_limits=False,
+            notices=self.state / "notices", workspaces=self.state / "workspaces", images=self.state / "images.json",
+        )  # fmt: skip
+
+    def guard(self, runtime: DockerRuntime, **limits: Any) -> DiskGuard:
+        return DiskGuard(
+            runtime=runtime, limits=DiskLimits(**limits), folders={"logs": self.state / "logs"},
+            wanted=lambda: self.wanted, layers=lambda taken: setattr(self, "layers", taken),
+            changed=self.told.append, clock=SystemClock(), every_s=1,
+        )  # fmt: skip
+
+    def name(self, image: str) -> str:
+        return f"{self.registry.host}/lab/{image}:1"
+
+    def there(self) -> set[str]:
+        with self.engine.client() as client:
+            return {tag.rpartition("/")[2].partition(":")[0] for image in client.images.list() for tag in image.tags}
+
+    def filled(self, percent_free: float) -> Path:
+        """A file that leaves so much."""
+        path = self.data / "filler"
+        total = DISK_MB << 20
+        path.write_bytes(b"\0" * int(total * (free_percent(str(self.data)) - percent_free) / 100))
+        return path
+
+
+@pytest.fixture(scope="module")
+def small(services: Services) -> Iterator[Small]:
+    folder = services.new_folder("small")
+    data = folder / "docker" / "data"
+    data.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "small", data], check=True)
+    engine = DockerEngine(folder / "docker", services.guard, bridge=False)
+    registry = Registry(folder / "registry", services.guard)
+    registry.start()
+    engine.start()
+    yield Small(engine, registry, data, services.new_folder("small-state"))
+    engine.remove_containers()
+    engine.stop()
+    registry.stop()
+    subprocess.run(["umount", "--lazy", data], check=True)
+
+
+def test_unused_images_go_the_oldest_use_first_and_none_that_is_wanted(small: Small) -> None:
+    runtime = small.runtime()
+    store = runtime.store()
+    with small.engine.client() as client:
+        for name in ("old", "newer", "wanted", "used"):
+            image_pushed(client, small.name(name), megabytes=IMAGE_MB)
+        image_made(client, "mine:1", megabytes=IMAGE_MB)
+        client.containers.create(small.name("used"), ["sh"])
+        ids = {name: client.images.get(small.name(name)).id for name in ("old", "newer", "wanted", "used")}
+    assert store is not None
+    for at, name in enumerate(("wanted", "used", "old", "newer")):
+        runtime._uses.note([str(ids[name])], 1000 + at)
+    small.wanted = {small.name("wanted")}
+    room = free_percent(str(small.data))
+
+    small.guard(runtime, clean_percent=room - 1).look()
+    assert small.there() == {"old", "newer", "wanted", "used", "mine"}, "there is room enough"
+    small.guard(runtime, clean_percent=99, clean="off").look()
+    assert small.there() == {"old", "newer", "wanted", "used", "mine"}
+    small.guard(runtime, clean_percent=room + 5).look()
+    assert small.there() == {"newer", "wanted", "used", "mine"}
+    small.guard(small.runtime(), clean_percent=99).look()  # an agent that was restarted knows the uses
+    assert small.there() == {"wanted", "used", "mine"}
+    small.wanted = set()
+    small.guard(runtime, clean_percent=99).look()
+    assert small.there() == {"used", "mine"}
+    small.guard(runtime, clean_percent=99, clean="all").look()
+    assert small.there() == {"used"}
+
+
+def test_a_full_disk_is_told_with_what_is_largest_until_there_is_room(small: Small) -> None:
+    runtime = small.runtime()
+    guard = small.guard(runtime, clean_percent=15, full_percent=5)
+    guard.look()
+    small.told.clear()
+    assert (guard.state.full, guard.state.largest) == (False, ())
+    (small.state / "logs").mkdir()
+    (small.state / "logs" / "spool").write_bytes(b"x" * (3 << 20))
+    with small.engine.client() as client:
+        image_made(client, "kept:1", megabytes=20)
+    filler = small.filled(3)
+    guard.look()
+    assert guard.state.full
+    told = {one.what: one.mb for one in guard.state.largest}
+    assert told["images"] >= 20
+    assert told["logs"] >= 3
+    assert small.told == [False]
+    filler.write_bytes(b"\0" * (filler.stat().st_size - (DISK_MB << 20) // 40))
+    guard.look()
+    assert guard.state.full, "it opens when there is a little more room than what made it full"
+    filler.unlink()
+    guard.look()
+    assert not guard.state.full
+
+
+@pytest.fixture(scope="module")
+def agent(small: Small, services: Services, running_redis: RedisServer) -> Iterator[PortalSide]:
+    env = {
+        "BERTH_NODE_RUNTIME": "docker", "BERTH_NODE_DOCKER_URL": small.engine.url, "BERTH_NODE_DISK_CLEAN": "off",
+        "BERTH_NODE_DISK_FULL_PERCENT": "5", "BERTH_NODE_DISK_EVERY_S": "0.2", "BERTH_NODE_LAYER_GB": "0.02",
+        "BERTH_NODE_LAYER_GRACE_S": "2",
+    }  # fmt: skip
+    with small.engine.client() as client:
+        image_made(client, "busybox:latest")
+    portal = PortalSide(running_redis, services.new_folder("disk-agent"), services.guard, env, name="small01")
+    portal.start()
+    yield portal
+    portal.agent.stop()
+
+
+def test_a_node_with_a_full_disk_takes_nothing_new_and_recovers_by_itself(small: Small, agent: PortalSide) -> None:
+    def full() -> bool:
+        report = agent.poll()
+        return report is not None and report.inventory.disk_full
+
+    running = agent.run("sleep 60", network="host")
+    agent.wait_state(running, ContainerState.RUNNING)
+    filler = small.filled(3)
+    agent._until(full, "the full disk")
+    refused = agent.wait_end(agent.run("true", network="host"))
+    assert refused.exit is not None
+    assert refused.exit.cause is Cause.NO_SPACE
+    assert "takes nothing new" in refused.exit.message
+    going_on = agent.container(running)
+    assert going_on is not None
+    assert going_on.state is ContainerState.RUNNING
+    filler.unlink()
+    agent._until(lambda: not full(), "room again")
+    ended = agent.wait_end(agent.run("true", network="host"))
+    assert ended.exit is not None
+    assert ended.exit.code == 0
+    agent.clear()
+
+
+def test_a_layer_that_grows_too_large_is_warned_of_and_its_container_stopped(small: Small, agent: PortalSide) -> None:
+    grow = (
+        "mkdir -p /tmp\ndd if=/dev/zero of=/tmp/big bs=1M count=40\n"
+        "while [ ! -e $BERTH_NOTICE_FILE ]; do sleep 0.1; done\n"
+    )
+    stopped = agent.run(f"{grow}cat $BERTH_NOTICE_FILE; sleep 60", network="host", profile="root")
+    ended = agent.wait_end(stopped)
+    assert ended.exit is not None
+    assert ended.exit.cause is Cause.LAYER_FULL
+    assert "its container wrote 40 MB outside all storages, more than the 20 MB" in ended.exit.message
+    text = agent.text(stopped)
+    assert "it is stopped in 2 s unless it deletes some" in text
+    assert '"reason": "layer_full"' in text
+
+    tidy = agent.run(f"{grow}: > /tmp/big; sleep 3; echo done", network="host", profile="root")
+    ended = agent.wait_end(tidy)
+    assert ended.exit is not None
+    assert (ended.exit.cause, ended.exit.code) == (Cause.EXITED, 0)
+    agent.clear()
