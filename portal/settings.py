@@ -189,7 +189,7 @@ CELERY = {
         "webhook": {"task": "control.webhook_send", "schedule": 2.0, "options": {"expires": 2}},
         "old_notices": {"task": "control.notices_expire", "schedule": 600.0, "options": {"expires": 600}},
     },
-    "beat_schedule_filename": str(DATA_DIR / "beat-schedule"),
+    "beat_scheduler": "portal.common.beat:SteadyScheduler",
 }
 
 # ---------------------------------------------------------------- scheduling and nodes

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.chaos.clock import Clock, clock_library
 from tests.chaos.network import Cable
 from tests.support import images
 from tests.support.migrated import postgres_copy
@@ -20,31 +20,6 @@ LOST_AFTER_S = 15
 LEASE_STILL_S = 12
 DISK_MB = 192
 """Of the portal's data folder and of each agent's: enough for the load, quickly filled."""
-
-
-class Clock:
-    """The wall clock of one machine, as all of its processes see it: true, or so many seconds off.
-
-    libfaketime does the same and more, but answers Python's sleep with an error when it leaves monotonic clocks alone.
-    """
-
-    def __init__(self, file: Path, library: Path) -> None:
-        self._file = file
-        file.write_bytes(bytes(8))
-        file.chmod(0o644)
-        self.environment = {"LD_PRELOAD": str(library), "CHAOS_CLOCK": str(file)}
-
-    def off_by(self, seconds: int) -> None:
-        with self._file.open("r+b", buffering=0) as file:
-            file.write(struct.pack("=q", seconds))
-
-
-def clock_library(folder: Path) -> Path:
-    """Compiles ``clock.c`` into this folder. Returns the library to be preloaded."""
-    library = folder / "clock.so"
-    source = Path(__file__).with_name("clock.c")
-    subprocess.run(["gcc", "-O2", "-Wall", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
-    return library
 
 
 class Disk:

@@ -224,9 +224,8 @@ class Stack:
 
     def _make_processes(self, portal_public_key: str) -> None:
         uvicorn = [str(BIN / "uvicorn"), "portal.asgi:application", "--port", str(self.port), "--no-access-log"]
-        schedule = str(self.folder / "beat-schedule")
         self._add("web", uvicorn)
-        self._add("scheduler", [*CELERY, "-Q", "scheduler", "-B", "-s", schedule, "-c", "1", "-n", "scheduler@berth"])
+        self._add("scheduler", [*CELERY, "-Q", "scheduler", "-B", "-c", "1", "-n", "scheduler@berth"])
         self._add("reports", [*CELERY, "-Q", "reports", "-c", "2", "-n", "reports@berth"])
         self._add("control", [*CELERY, "-Q", "control", "-c", "4", "-n", "control@berth"])
         for agent in self.agents:

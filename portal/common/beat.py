@@ -1,0 +1,45 @@
+"""Regular tasks whose regularity survives a wall clock that is set: Celery's own beat waits for a time of day."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import structlog
+from celery.beat import Scheduler
+
+log = structlog.get_logger(__name__)
+
+LOOKS_EVERY_S = 2.0
+"""The longest time that a jump stays unseen."""
+JUMP_S = 1.0
+"""What is less is the clock being adjusted."""
+
+
+class SteadyScheduler(Scheduler):
+    """Begins all its intervals anew when the wall clock has jumped against the monotonic one. Set back by two hours,
+    it would otherwise do nothing for two hours, and the scheduler with it.
+
+    It remembers nothing over a restart, since no interval of ours is longer than some minutes.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._ahead = _ahead()
+        super().__init__(*args, **{**kwargs, "max_interval": LOOKS_EVERY_S})
+
+    def tick(self, *args: Any, **kwargs: Any) -> float:
+        ahead = _ahead()
+        if abs(jump := ahead - self._ahead) > JUMP_S:
+            log.warning("the clock was set: regular tasks begin their intervals anew", by_s=round(jump))
+            self._begin_anew()
+        self._ahead = ahead
+        return float(super().tick(*args, **kwargs))
+
+    def _begin_anew(self) -> None:
+        for entry in self.schedule.values():
+            entry.last_run_at = entry.default_now()
+        self.populate_heap()
+
+
+def _ahead() -> float:
+    return time.time() - time.monotonic()
