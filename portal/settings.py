@@ -12,6 +12,7 @@ from portal.common.priorities import PRIORITY_CLASSES
 from portal.env import (
     BadSetting,
     env_bool,
+    env_grants,
     env_int,
     env_list,
     env_mail,
@@ -252,6 +253,17 @@ LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
 PASSWORD_RESET_TIMEOUT = 86_400
+OIDC_ISSUER = env_str("BERTH_OIDC_ISSUER", "").strip()
+OIDC_CLIENT_ID = env_str("BERTH_OIDC_CLIENT_ID", "").strip()
+OIDC_CLIENT_SECRET = env_secret("BERTH_OIDC_CLIENT_SECRET") or ""
+OIDC_NAME = env_str("BERTH_OIDC_NAME", "")
+OIDC_SCOPES = env_list("BERTH_OIDC_SCOPES", ["openid", "profile", "email"])
+OIDC_USER_CLAIM = env_str("BERTH_OIDC_USER_CLAIM", "preferred_username")
+OIDC_GROUPS_CLAIM = env_str("BERTH_OIDC_GROUPS_CLAIM", "groups")
+OIDC_GRANTS = env_grants("BERTH_OIDC_ROLES")
+OIDC_ACCOUNTS = env_word("BERTH_OIDC_ACCOUNTS", "mapped", ("none", "mapped", "all"))
+OIDC_HOURS = env_int("BERTH_OIDC_HOURS", 12, least=1)
+OIDC_CLOCK_SKEW_S = env_int("BERTH_OIDC_CLOCK_SKEW", 60)
 PASSWORDS = env_bool("BERTH_PASSWORDS", True)
 LOGIN_RATE = env_rate("BERTH_LOGIN_RATE", "10/min")
 SUBMIT_RATE = env_rate("BERTH_SUBMIT_RATE", "3600/hour")

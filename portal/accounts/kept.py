@@ -11,11 +11,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import render, resolve_url
-from django.utils.cache import add_never_cache_headers
+from django.shortcuts import resolve_url
 
-from portal.accounts.forms import LoginForm
-from portal.accounts.pages import login_words
+from portal.accounts.pages import login_show
 
 PREFIX = "kept-"
 _NEVER = ("csrfmiddlewaretoken",)
@@ -39,17 +37,10 @@ class KeptForms:
         if request.method != "POST" or request.headers.get("HX-Request") or not sent_there:
             return response
         kept = [(f"{PREFIX}{name}", value) for name, value in fields_to_keep(request)]
-        context = {
-            "form": LoginForm(),
-            **login_words(),
-            "next": request.get_full_path() if kept else _page_of(request),
-            "kept": kept,
-            "lost_file": bool(request.FILES),
-            "lost": not kept,
-        }
-        page = render(request, "accounts/login.html", context, status=401)
-        add_never_cache_headers(page)
-        return page
+        target = request.get_full_path() if kept else _page_of(request)
+        return login_show(
+            request, target=target, kept=kept, lost_file=bool(request.FILES), lost=not kept, status=401
+        )  # fmt: skip
 
 
 def from_here(request: HttpRequest) -> bool:

@@ -97,6 +97,31 @@ class Token(models.Model):
         return hashlib.sha256(secret.encode()).hexdigest()
 
 
+class Identity(models.Model):
+    """Who an account is at a sign-in provider: the ``subject`` there, which never changes and is never given anew.
+
+    ``given``: what the provider's groups gave at the last sign-in: ``role`` (in the cluster, and the one ``below`` it
+    that was given by hand), ``groups`` (their ids) and ``memberships`` (their ids with the role). What was changed by
+    hand since is not theirs any more.
+    """
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="identities")
+    issuer = models.CharField(max_length=500)
+    subject = models.CharField(max_length=255)
+    given = models.JSONField(default=dict, blank=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["issuer", "subject"], name="identity_once"),
+            models.UniqueConstraint(fields=["user", "issuer"], name="identity_of_user_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.subject} at {self.issuer}"
+
+
 class FirstCode(models.Model):
     """A code that makes the first administrator. Each web process that finds none has one of its own, of which only the
     hash is kept."""
@@ -136,6 +161,7 @@ class Audited(models.TextChoices):
     SIGN_IN_REFUSED = "sign_in.refused", _("Could not sign in")
     PASSWORD = "user.password", _("Changed a password")  # noqa: S105  # no password
     PASSWORD_LINK = "user.password_link", _("Made a link for a new password")  # noqa: S105
+    IDENTITY = "user.identity", _("Tied an account to a sign-in provider, or loosened it")
     USER_CREATE = "user.create", _("Made an account")
     USER_CHANGE = "user.change", _("Changed an account")
     USER_REMOVE = "user.remove", _("Removed an account")

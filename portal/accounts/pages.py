@@ -1,13 +1,21 @@
-"""What pages of accounts share: the type of their requests, and what the log-in page says."""
+"""What pages of accounts share: the type of their requests, and the log-in page."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from django.conf import settings
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.cache import add_never_cache_headers
+from django.utils.http import url_has_allowed_host_and_scheme
 from django_htmx.middleware import HtmxDetails
 
 from portal.accounts.first import first_needed
+from portal.accounts.forms import LoginForm
 from portal.accounts.models import User
+from portal.accounts.oidc import configured, provider_name
+from portal.common.errors import Refused
 
 
 class PageRequest(HttpRequest):
@@ -17,6 +25,35 @@ class PageRequest(HttpRequest):
     htmx: HtmxDetails
 
 
-def login_words() -> dict[str, object]:
-    """By what ways one may log in here."""
-    return {"passwords": settings.PASSWORDS, "nobody_administers": first_needed()}
+def target_of(request: HttpRequest) -> str:
+    """Where to go after logging in: an address of this portal only."""
+    target = request.POST.get("next") or request.GET.get("next") or ""
+    safe = url_has_allowed_host_and_scheme(target, {request.get_host()}, require_https=request.is_secure())
+    return target if safe else settings.LOGIN_REDIRECT_URL
+
+
+def login_show(
+    request: HttpRequest,
+    *,
+    form: LoginForm | None = None,
+    target: str = "",
+    kept: Iterable[tuple[str, str]] = (),
+    refusal: Refused | None = None,
+    status: int = 200,
+    **more: object,
+) -> HttpResponse:
+    """The log-in page; with what waits for the log-in, and why the last try was refused."""
+    form = form or LoginForm()
+    context = {
+        "form": form,
+        "next": target,
+        "kept": list(kept),
+        "refusal": refusal.detail if refusal else "",
+        "passwords": settings.PASSWORDS,
+        "provider": provider_name() if configured() else "",
+        "nobody_administers": first_needed(),
+        **more,
+    }
+    page = render(request, "accounts/login.html", context, status=refusal.status if refusal else status)
+    add_never_cache_headers(page)
+    return page

@@ -5,6 +5,9 @@ from django.urls import path
 from portal.clusters import views
 
 urlpatterns = [
+    path("login/oidc", views.oidc_start, name="oidc-start"),
+    path("login/oidc/callback", views.oidc_callback, name="oidc-callback"),
+    path("profile/oidc", views.oidc_tie, name="oidc-tie"),
     path("cluster", views.cluster, name="cluster"),
     path("cluster/map", views.cluster_dots, name="cluster-dots"),
     path("cluster/nodes", views.node_list, name="nodes"),

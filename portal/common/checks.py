@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from email.utils import parseaddr
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.apps import AppConfig
 from django.conf import settings
@@ -16,7 +17,7 @@ from django.core.validators import validate_email
 @register(Tags.compatibility)
 def settings_fit(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """The portal's own settings against each other."""
-    return [*_grace(), *_debug(), *_data(), *_mail()]
+    return [*_grace(), *_debug(), *_data(), *_mail(), *_sign_in()]
 
 
 @register(Tags.security, deploy=True)
@@ -72,6 +73,36 @@ def _mail() -> list[CheckMessage]:
             )
         ]
     return []
+
+
+def _sign_in() -> list[CheckMessage]:
+    told: list[CheckMessage] = []
+    issuer = urlsplit(settings.OIDC_ISSUER)
+    if bool(settings.OIDC_ISSUER) != bool(settings.OIDC_CLIENT_ID):
+        told.append(
+            Error(
+                "Of BERTH_OIDC_ISSUER and BERTH_OIDC_CLIENT_ID one is set and the other is not.",
+                hint="Set both, or none for a portal without a sign-in provider.",
+                id="berth.E004",
+            )
+        )
+    if issuer.scheme != "https" and issuer.hostname and issuer.hostname not in {"127.0.0.1", "::1", "localhost"}:
+        told.append(
+            Error(
+                f"BERTH_OIDC_ISSUER ({settings.OIDC_ISSUER}) is not https: who listens on the way signs in as anybody.",
+                hint="Give the provider's https address.",
+                id="berth.E005",
+            )
+        )
+    if not settings.PASSWORDS and not settings.OIDC_ISSUER:
+        told.append(
+            Error(
+                "BERTH_PASSWORDS is off and BERTH_OIDC_ISSUER is not set: nobody could log in.",
+                hint="Set up a sign-in provider, or let people log in by password.",
+                id="berth.E006",
+            )
+        )
+    return told
 
 
 def _data() -> list[CheckMessage]:

@@ -57,6 +57,11 @@ def _rate(name: str) -> Callable[[], Any]:
     return value
 
 
+def _grants() -> list[str]:
+    told = settings.OIDC_GRANTS.items()
+    return [f"{group}: {' + '.join(':'.join(filter(None, grant)) for grant in grants)}" for group, grants in told]
+
+
 GROUPS: tuple[tuple[Any, tuple[_Row, ...]], ...] = (
     (
         _("The portal"),
@@ -81,6 +86,21 @@ GROUPS: tuple[tuple[Any, tuple[_Row, ...]], ...] = (
              _set("BACKUP_DAYS")),
             ("BERTH_LOG_LEVEL", _("of the portal's own processes"), _set("LOG_LEVEL")),
             ("BERTH_DEBUG", _("for development only"), _set("DEBUG")),
+        ),
+    ),
+    (
+        _("Log-in by a provider"),
+        (
+            ("BERTH_OIDC_ISSUER", _("the provider, as it calls itself; empty: none"), _set("OIDC_ISSUER")),
+            ("BERTH_OIDC_CLIENT_ID", _("the portal as the provider knows it"), _set("OIDC_CLIENT_ID")),
+            ("BERTH_OIDC_NAME", _("what people call the provider"), _set("OIDC_NAME")),
+            ("BERTH_OIDC_SCOPES", _("what is asked for there"), _set("OIDC_SCOPES")),
+            ("BERTH_OIDC_USER_CLAIM", _("the claim that names a new account"), _set("OIDC_USER_CLAIM")),
+            ("BERTH_OIDC_GROUPS_CLAIM", _("the claim with a person's groups"), _set("OIDC_GROUPS_CLAIM")),
+            ("BERTH_OIDC_ROLES", _("what each group gives"), _grants),
+            ("BERTH_OIDC_ACCOUNTS", _("whose first log-in makes an account"), _set("OIDC_ACCOUNTS")),
+            ("BERTH_OIDC_HOURS", _("hours after which one logs in again"), _set("OIDC_HOURS")),
+            ("BERTH_OIDC_CLOCK_SKEW", _("seconds by which the two clocks may differ"), _set("OIDC_CLOCK_SKEW_S")),
         ),
     ),
     (

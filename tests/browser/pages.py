@@ -72,6 +72,8 @@ IN_OTHER_TESTS = {
     "first": "by who is not signed in",
     "password-forgotten": "by who is not signed in",
     "password-new": "by who is not signed in",
+    "oidc-start": "by who signs in by a provider",
+    "oidc-callback": "by who signs in by a provider",
     "vc-quota": "with what a change would do",
     "api-docs": "with what was tried there",
     "job-queue": "in the journey of a lead",

@@ -18,9 +18,11 @@ from tests.browser.pages import (
     names_of,
     of_user,
 )
+from tests.browser.signing_in import sign_in_by_a_provider
 from tests.browser.site import SESSION, SLOW_MS, Site
 from tests.support.person import Person, alice, job_file
 from tests.support.seed import PASSWORD
+from tests.support.services import Services
 from tests.support.stack import Stack
 
 COLOURS = r"printf '\033[1;36m== training ==\033[0m\n\033[33mWARNING\033[0m: few GPUs\n\033[31mError\033[0m\n'"
@@ -421,3 +423,9 @@ def test_the_api_can_be_read_and_tried_in_the_browser(chromium: Browser, embedde
         made.get_by_role("button", name="Execute").click()
         expect(made.locator(".live-responses-table .response-col_status").last).to_contain_text("201")
         faults += looked_at(page, "api-docs")
+
+
+def test_one_signs_in_by_a_provider_and_goes_on_with_what_was_typed(
+    chromium: Browser, embedded_stack: Stack, services: Services
+) -> None:
+    sign_in_by_a_provider(chromium, embedded_stack, services)

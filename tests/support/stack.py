@@ -40,6 +40,12 @@ class Agent:
 TWO_AGENTS = (Agent(name="gpu01", ports="21000-21499"), Agent(name="gpu02", ports="21500-21999"))
 
 
+def _healthy(url: str) -> bool:
+    with contextlib.suppress(httpx.HTTPError):
+        return httpx.get(f"{url}/healthz", timeout=2, trust_env=False).is_success
+    return False
+
+
 class Stack:
     """One Berth of its own: database, Redis, folder and processes.
 
@@ -148,9 +154,7 @@ class Stack:
         )
 
     def answers(self) -> bool:
-        with contextlib.suppress(httpx.HTTPError):
-            return httpx.get(f"{self.url}/healthz", timeout=2, trust_env=False).is_success
-        return False
+        return _healthy(self.url)
 
     def _answers_or_ended(self) -> bool:
         ended = [name for name, process in self.processes.items() if not process.is_running()]
@@ -186,6 +190,15 @@ class Stack:
         self._add(agent.name, [sys.executable, "-m", "nodes"], {**env, **told})
         self.processes[agent.name].start()
         return self.processes[agent.name]
+
+    def web_beside(self, port: int, **env: str) -> str:
+        """One more web process, with `env` in its environment; returns its address."""
+        url, name = f"http://127.0.0.1:{port}", f"web-{port}"
+        command = [str(BIN / "uvicorn"), "portal.asgi:application", "--port", str(port), "--no-access-log"]
+        self._add(name, command, {**self.environment, "BERTH_URL": url, **env})
+        self.processes[name].start()
+        wait_until(lambda: _healthy(url), "the other web process", deadline_s=60)
+        return url
 
     # ------------------------------------------------------------ ways in
 

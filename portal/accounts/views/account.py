@@ -12,7 +12,6 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
@@ -21,7 +20,8 @@ from django.views.decorators.http import require_http_methods, require_POST
 from portal.accounts.forms import LanguageForm, LoginForm, PasswordForm, TokenForm
 from portal.accounts.kept import PREFIX, fields_kept
 from portal.accounts.models import Scope
-from portal.accounts.pages import PageRequest, login_words
+from portal.accounts.oidc import configured, provider_name
+from portal.accounts.pages import PageRequest, login_show, target_of
 from portal.accounts.selectors import token_get, tokens_of
 from portal.accounts.services import (
     PasswordsOff,
@@ -41,24 +41,22 @@ from portal.common.languages import language_keep
 @require_http_methods(["GET", "HEAD", "POST"])
 def login_page(request: PageRequest) -> HttpResponse:
     """The log-in form; goes on to the page that was asked for."""
-    target = _safe_target(request)
-    if request.user.is_authenticated and request.method != "POST":
-        return redirect(target)
+    target = target_of(request)
+    if request.user.is_authenticated and (request.method != "POST" or "signed_in" in request.POST):
+        return _go_on(request, target)
     form = LoginForm(request.POST or None)
-    status = 200
+    refusal: Refused | None = None
     if request.method == "POST" and form.is_valid():
         try:
             user = sign_in(**form.cleaned_data, address=request.META.get("REMOTE_ADDR", ""), now=timezone.now())
-        except Refused as refusal:
-            form.add_error(None, refusal.detail)
-            status = refusal.status
+        except Refused as refused:
+            refusal = refused
         else:
             login(request, user)
             return _go_on(request, target)
     kept = [(f"{PREFIX}{name}", value) for name, value in fields_kept(request.POST)]
-    context = {"form": form, "next": request.POST.get("next") or request.GET.get("next", ""), "kept": kept}
-    context |= login_words()
-    return render(request, "accounts/login.html", context, status=status)
+    asked = request.POST.get("next") or request.GET.get("next", "")
+    return login_show(request, form=form, target=asked, kept=kept, refusal=refusal)
 
 
 def _go_on(request: PageRequest, target: str) -> HttpResponse:
@@ -70,23 +68,23 @@ def _go_on(request: PageRequest, target: str) -> HttpResponse:
     return render(request, "accounts/resume.html", context)
 
 
-def _safe_target(request: PageRequest) -> str:
-    """Where to go after logging in: an address of this portal only."""
-    target = request.POST.get("next") or request.GET.get("next") or ""
-    safe = url_has_allowed_host_and_scheme(target, {request.get_host()}, require_https=request.is_secure())
-    return target if safe else settings.LOGIN_REDIRECT_URL
-
-
 def back_door_login(request: PageRequest) -> HttpResponse:
     """Django's own administration has no log-in of its own: here tries are counted and noted."""
     if request.user.is_authenticated:
         raise NotFound("page")
-    return redirect_to_login(_safe_target(request), settings.LOGIN_URL)
+    return redirect_to_login(target_of(request), settings.LOGIN_URL)
 
 
 @require_POST
 def logout_page(request: PageRequest) -> HttpResponse:
+    """Out of this portal; a provider by which somebody came in is left as it is, and that is said."""
+    elsewhere = request.session.get("by_provider")
     logout(request)
+    if elsewhere:
+        words = _(
+            "You are logged out here. At %(name)s you are still logged in; log out there too on a shared computer."
+        )
+        messages.info(request, words % {"name": provider_name()})
     return redirect(settings.LOGOUT_REDIRECT_URL)
 
 
@@ -94,7 +92,7 @@ def logout_page(request: PageRequest) -> HttpResponse:
 def language(request: PageRequest) -> HttpResponse:
     """Another language, here and, of somebody who is logged in, from now on; back to the page where it was chosen."""
     form = LanguageForm(request.POST)
-    response = redirect(_safe_target(request))
+    response = redirect(target_of(request))
     if form.is_valid():
         chosen = form.cleaned_data["language"]
         if request.user.is_authenticated:
@@ -167,6 +165,9 @@ def _profile(request: PageRequest, *, status: int = 200, **more: object) -> Http
         "language_form": LanguageForm({"language": request.user.language}),
         "token_form": TokenForm(),
         "now": timezone.now(),
+        "passwords": settings.PASSWORDS,
+        "provider": provider_name() if configured() else "",
+        "tied": request.user.identities.filter(issuer=settings.OIDC_ISSUER).exists(),
         **more,
     }
     return render(request, "accounts/profile.html", context, status=status)

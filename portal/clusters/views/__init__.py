@@ -16,6 +16,7 @@ from portal.clusters.views.nodes import node, node_back, node_intent, node_list,
 from portal.clusters.views.people import user_end, user_new, user_page, user_password, users
 from portal.clusters.views.people_import import users_import, users_import_progress
 from portal.clusters.views.secrets import login_forget, login_store, secret_forget, secret_store, secrets
+from portal.clusters.views.sign_in import oidc_callback, oidc_start, oidc_tie
 from portal.clusters.views.storages import storage_end, storage_new, storage_page, storages
 from portal.clusters.views.teams import (
     firm_right_give,
@@ -30,6 +31,9 @@ from portal.clusters.views.vcs import vc_end, vc_new, vcs
 __all__ = [
     "names",
     "node_back",
+    "oidc_callback",
+    "oidc_start",
+    "oidc_tie",
     "image_end",
     "images",
     "skus",

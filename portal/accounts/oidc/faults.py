@@ -1,0 +1,159 @@
+"""What can be wrong with a sign-in by a provider, each as one sentence that says what is to be mended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from authlib.integrations.base_client import OAuthError
+from django.utils.translation import gettext
+from joserfc.errors import ExpiredTokenError, InvalidClaimError, JoseError, MissingClaimError
+from requests import RequestException
+from requests.exceptions import SSLError
+
+from portal.common.errors import Refused
+
+
+class SignInFault(Refused):
+    """The provider, or the portal's settings about it, did not let a sign-in through. ``code`` names the fault for
+    programs and the log."""
+
+    status = 502
+
+    def __init__(self, code: str, detail: str, *, status: int | None = None) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.status = status or self.status
+
+
+def unreachable(url: str, error: RequestException) -> SignInFault:
+    """The provider did not answer at all."""
+    told = {"url": url, "error": _words(error)}
+    if isinstance(error, SSLError):
+        return SignInFault(
+            "certificate",
+            gettext(
+                "The certificate of the sign-in provider at %(url)s is not accepted (%(error)s): it has expired, is of "
+                "another name, or is signed by somebody whom the portal's server does not trust."
+            )
+            % told,
+        )
+    return SignInFault(
+        "unreachable",
+        gettext(
+            "The sign-in provider does not answer at %(url)s (%(error)s): it is down, BERTH_OIDC_ISSUER is wrong, or "
+            "the portal's server may not reach it."
+        )
+        % told,
+    )
+
+
+def _words(error: RequestException) -> str:
+    inner: Any = error
+    while getattr(inner, "reason", None) or (inner.args and isinstance(inner.args[0], Exception)):
+        inner = getattr(inner, "reason", None) or inner.args[0]
+    return str(inner).rpartition(": ")[2][:200]
+
+
+def not_a_provider(url: str, status: int) -> SignInFault:
+    """Something else answers there."""
+    return SignInFault(
+        "issuer",
+        gettext(
+            "%(url)s answers %(status)s and no description of a sign-in provider: BERTH_OIDC_ISSUER is not the address "
+            "that the provider calls its issuer."
+        )
+        % {"url": url, "status": status},
+    )
+
+
+def other_issuer(said: object, expected: str) -> SignInFault:
+    """The provider's own name for itself is not the one of the settings."""
+    return SignInFault(
+        "issuer",
+        gettext(
+            "The sign-in provider calls itself %(said)s, and BERTH_OIDC_ISSUER is %(expected)s: they must be the same "
+            "to the last character."
+        )
+        % {"said": said, "expected": expected},
+    )
+
+
+def not_exchanged(error: OAuthError, redirect: str) -> SignInFault:
+    """The provider gave no token for the code that it had given."""
+    words = {
+        "invalid_client": gettext(
+            "The sign-in provider does not accept BERTH_OIDC_CLIENT_ID and BERTH_OIDC_CLIENT_SECRET: one of them is "
+            "wrong, or the secret has expired."
+        ),
+        "invalid_grant": gettext(
+            "The sign-in provider does not take its own code back: it was used already or is too old (sign in again), "
+            "or the redirect URI that the provider knows is not %(redirect)s."
+        )
+        % {"redirect": redirect},
+        "unauthorized_client": gettext(
+            "The sign-in provider does not let this client sign people in: allow it the authorization code flow there."
+        ),
+    }
+    return SignInFault(error.error or "token", words.get(error.error) or _said(error.error, error.description))
+
+
+def said_no(parameters: Mapping[str, str]) -> SignInFault:
+    """The provider sent the browser back with a refusal."""
+    error = parameters.get("error", "")
+    if not re.fullmatch(r"[a-z_]{1,60}", error):
+        error = "unknown"
+    words = {
+        "access_denied": gettext("The sign-in provider did not let you in, or you broke off there."),
+        "invalid_scope": gettext("The sign-in provider does not know a scope of BERTH_OIDC_SCOPES."),
+        "login_required": gettext("You are not logged in at the sign-in provider."),
+    }
+    status = 403 if error in {"access_denied", "login_required"} else None
+    return SignInFault(error, words.get(error) or _said(error, parameters.get("error_description", "")), status=status)
+
+
+def _said(error: str | None, description: str | None) -> str:
+    told = ": ".join(part for part in (error or "", (description or "")[:300]) if part)
+    return gettext("The sign-in provider refuses: %(told)s.") % {"told": told.rstrip(".")}
+
+
+def token_refused(
+    error: JoseError | ValueError, claims: Mapping[str, Any], *, client: str, now: datetime
+) -> SignInFault:
+    """What the provider says of the person cannot be believed, and why."""
+    claim = getattr(error, "claim", "")
+    if isinstance(error, ExpiredTokenError) or claim in {"iat", "nbf", "exp"}:
+        return _clock(claims, now)
+    if isinstance(error, MissingClaimError | InvalidClaimError):
+        words = {
+            "aud": gettext("it is for another client than BERTH_OIDC_CLIENT_ID (%(client)s)") % {"client": client},
+            "azp": gettext("it is for another client than BERTH_OIDC_CLIENT_ID (%(client)s)") % {"client": client},
+            "iss": gettext("its issuer is not BERTH_OIDC_ISSUER"),
+            "nonce": gettext("it is not the answer to this sign-in; sign in again"),
+        }
+        return _unbelieved(claim, words.get(claim) or gettext("its claim %(claim)s is not right") % {"claim": claim})
+    return _unbelieved("signature", gettext("it is not signed by a key that the provider publishes"))
+
+
+def _unbelieved(code: str, why: str) -> SignInFault:
+    return SignInFault(
+        code, gettext("What the sign-in provider says is not believed: %(why)s.") % {"why": why}, status=403
+    )
+
+
+def _clock(claims: Mapping[str, Any], now: datetime) -> SignInFault:
+    def moment(name: str) -> str:
+        at = claims.get(name)
+        return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S}" if isinstance(at, int | float) else "?"
+
+    return SignInFault(
+        "clock",
+        gettext(
+            "What the sign-in provider says holds from %(since)s to %(until)s UTC, and here it is %(now)s: one of the "
+            "two clocks is wrong."
+        )
+        % {"since": moment("iat"), "until": moment("exp"), "now": f"{now.astimezone(UTC):%Y-%m-%d %H:%M:%S}"},
+        status=403,
+    )

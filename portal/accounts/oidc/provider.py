@@ -1,0 +1,112 @@
+"""The provider of the settings: what it says of itself, and its keys."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+from django.conf import settings
+from joserfc.jwk import KeySet
+
+from portal.accounts.oidc.faults import not_a_provider, other_issuer, unreachable
+
+TIMEOUT_S = 10.0
+KEPT_S = 600.0
+"""So long what a provider says of itself is not asked for again."""
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+"""With public keys; a token that is signed by the client's secret, or not at all, is never believed."""
+NEEDED = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+
+
+def configured() -> bool:
+    """Whether people may sign in by a provider."""
+    return bool(settings.OIDC_ISSUER and settings.OIDC_CLIENT_ID)
+
+
+def provider_name() -> str:
+    """What people call it."""
+    return settings.OIDC_NAME or urlsplit(settings.OIDC_ISSUER).hostname or ""
+
+
+def safe(url: object) -> bool:
+    """Whether what is sent there can be read by nobody on the way: https, or this very machine."""
+    parts = urlsplit(str(url))
+    if parts.scheme == "https" and parts.hostname:
+        return True
+    try:
+        return parts.scheme == "http" and ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return parts.scheme == "http" and parts.hostname == "localhost"
+
+
+@dataclass
+class Provider:
+    """What a provider says of itself (OpenID Connect Discovery 1.0)."""
+
+    issuer: str
+    about: dict[str, Any]
+    read_at: float
+    _keys: KeySet | None = field(default=None, repr=False)
+
+    @property
+    def algorithms(self) -> list[str]:
+        """By which its tokens may be signed."""
+        said = self.about.get("id_token_signing_alg_values_supported") or ["RS256"]
+        return [one for one in ALGORITHMS if one in said]
+
+    @property
+    def token_method(self) -> str:
+        """How the client shows its secret."""
+        known = self.about.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
+        if not settings.OIDC_CLIENT_SECRET:
+            return "none"
+        return "client_secret_basic" if "client_secret_basic" in known else "client_secret_post"
+
+    def keys(self, *, anew: bool = False) -> KeySet:
+        """The keys that it publishes. Raises SignInFault."""
+        if self._keys is None or anew:
+            url = self.about["jwks_uri"]
+            try:
+                self._keys = KeySet.import_key_set(_json(url))
+            except (KeyError, TypeError, ValueError):
+                raise not_a_provider(url, 200) from None
+        return self._keys
+
+
+_known: dict[str, Provider] = {}
+
+
+def provider_now(*, anew: bool = False) -> Provider:
+    """The provider of the settings, asked at most every ten minutes unless ``anew``. Raises SignInFault."""
+    issuer = settings.OIDC_ISSUER
+    known = _known.get(issuer)
+    if known is None or anew or time.monotonic() - known.read_at > KEPT_S:
+        known = _known[issuer] = Provider(issuer, _read(issuer), time.monotonic())
+    return known
+
+
+def _read(issuer: str) -> dict[str, Any]:
+    url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
+    about = _json(url)
+    if not isinstance(about, dict) or any(not safe(about.get(name)) for name in NEEDED):
+        raise not_a_provider(url, 200)
+    if about.get("issuer") != issuer:
+        raise other_issuer(about.get("issuer"), issuer)
+    return about
+
+
+def _json(url: str) -> Any:
+    try:
+        answer = requests.get(url, timeout=TIMEOUT_S, headers={"Accept": "application/json"})
+    except requests.RequestException as error:
+        raise unreachable(url, error) from error
+    try:
+        if answer.status_code == requests.codes.ok:
+            return answer.json()
+    except ValueError:
+        pass
+    raise not_a_provider(url, answer.status_code)

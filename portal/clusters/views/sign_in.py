@@ -1,0 +1,132 @@
+"""Signing in by a provider: there, and back."""
+
+from __future__ import annotations
+
+import logging
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import login
+from django.contrib.auth.decorators import login_required
+from django.core import signing
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from portal.accounts.audit import audit_write
+from portal.accounts.identities import identity_tie
+from portal.accounts.models import Audited
+from portal.accounts.oidc import Person, SignInFault, Trip, configured, person_fetch, provider_name, trip_begin
+from portal.accounts.oidc.flow import trip_lost
+from portal.accounts.pages import PageRequest, login_show, target_of
+from portal.accounts.services import SIGN_INS
+from portal.clusters.services.sign_in import provider_sign_in
+from portal.common.errors import NotFound, Refused
+
+log = logging.getLogger(__name__)
+
+SALT = "portal.sign-in"
+TRIP_S = 600
+MOST_TARGET = 1500
+"""Characters of an address to come back to: it waits in a cookie, which takes no more than 4 kB."""
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+
+
+@never_cache
+@require_safe
+def oidc_start(request: PageRequest) -> HttpResponse:
+    """To the provider."""
+    target = target_of(request)
+    return _start(request, next=target if len(target) <= MOST_TARGET else "/")
+
+
+@login_required
+@require_POST
+def oidc_tie(request: PageRequest) -> HttpResponse:
+    """To the provider, whose answer is tied to the account that is logged in."""
+    return _start(request, next=reverse("profile"), link=request.user.pk)
+
+
+def _start(request: PageRequest, *, next: str, link: int = 0) -> HttpResponse:
+    if not configured():
+        raise NotFound("page")
+    try:
+        trip, address = trip_begin(next=next, link=link)
+    except SignInFault as fault:
+        return _refused(request, fault, next)
+    context = {"address": address, "provider": provider_name()}
+    # No form may lead away from this site (form-action), so that a link does.
+    answer = render(request, "accounts/tie.html", context) if link else redirect(address)
+    answer.set_signed_cookie(
+        _cookie(trip.state), signing.dumps(trip), salt=SALT, max_age=TRIP_S, path=reverse("oidc-start"),
+        secure=settings.HTTPS, httponly=True, samesite="Lax",
+    )  # fmt: skip
+    return answer
+
+
+def _cookie(state: str) -> str:
+    """Of each sign-in its own, so that two at once do not disturb each other."""
+    return f"sign-in-{state[:12]}"
+
+
+@never_cache
+@require_safe
+def oidc_callback(request: PageRequest) -> HttpResponse:
+    """Back from the provider: logged in, or told in one sentence why not."""
+    if not configured():
+        raise NotFound("page")
+    trip: Trip | None = None
+    key, now = f"address:{request.META.get('REMOTE_ADDR', '')}", timezone.now()
+    try:
+        SIGN_INS.take(key, now=now)
+        trip = _trip(request)
+        person = person_fetch(trip=trip, answer=request.GET.dict(), now=now)
+        answer = _tied(request, trip, person) if trip.link else _logged_in(request, trip, person)
+        SIGN_INS.clear(key, now=now)
+    except Refused as refusal:
+        answer = _refused(request, refusal, trip.next if trip else "")
+    answer.delete_cookie(_cookie(request.GET.get("state", "")), path=reverse("oidc-start"))
+    return answer
+
+
+def _trip(request: PageRequest) -> Trip:
+    name = _cookie(request.GET.get("state", ""))
+    try:
+        return Trip(*signing.loads(str(request.get_signed_cookie(name, salt=SALT, max_age=TRIP_S))))
+    except (KeyError, signing.BadSignature):
+        raise trip_lost() from None
+
+
+def _logged_in(request: PageRequest, trip: Trip, person: Person) -> HttpResponse:
+    login(request, provider_sign_in(person=person, now=timezone.now()), backend=BACKEND)
+    # The groups are asked for again at the next sign-in, which may not be for ever.
+    request.session.set_expiry(settings.OIDC_HOURS * 3600)
+    request.session["by_provider"] = True
+    return redirect(trip.next)
+
+
+def _tied(request: PageRequest, trip: Trip, person: Person) -> HttpResponse:
+    if request.user.pk != trip.link:
+        raise trip_lost()
+    identity_tie(
+        user=request.user, issuer=person.issuer, subject=person.subject, now=timezone.now(),
+        actor=request.user.username,
+    )  # fmt: skip
+    messages.success(request, _("From now on you log in by %(name)s too.") % {"name": provider_name()})
+    return redirect("profile")
+
+
+def _refused(request: PageRequest, refusal: Refused, target: str) -> HttpResponse:
+    if isinstance(refusal, SignInFault):
+        log.warning("a sign-in by %s failed: %s", settings.OIDC_ISSUER, refusal.detail)
+        if refusal.code not in {"unreachable", "certificate", "issuer", "state"}:
+            after = {"by": settings.OIDC_ISSUER, "why": refusal.code}
+            audit_write(Audited.SIGN_IN_REFUSED, actor="", target="", now=timezone.now(), after=after)
+    if request.user.is_authenticated:
+        messages.error(request, refusal.detail)
+        return redirect("profile")
+    return login_show(request, target=target, refusal=refusal)
