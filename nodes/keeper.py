@@ -301,7 +301,9 @@ class Keeper:
         self._move(ContainerState.PULLING)
         if not self._code_is_here(spec):
             return AWAY_EVERY_S
-        image = self._world.runtime.image(spec, progress=self._show, cancelled=self._unwanted)
+        image = self._world.runtime.image(
+            spec, mirrors=self._world.mirrors(), progress=self._show, cancelled=self._unwanted
+        )
         if spec.digest is not None and image.digest != spec.digest:
             raise Failed(Cause.IMAGE_MISMATCH, f"the image here is {image.digest}, the other tasks run {spec.digest}")
         found = self._world.runtime.create(spec, spec_hash, image)

@@ -86,6 +86,7 @@ class Supervisor:
         self._absent: dict[str, Record] = {}
         self._specs: dict[str, ContainerSpec] = {}
         self._generation = self._answers = 0
+        self._mirrors: Mapping[str, str] = {}
         self._ready = False
         self._waiting: Desired | None = None
         self._closed = threading.Event()
@@ -101,6 +102,7 @@ class Supervisor:
             shells=shells,
             layers=layers,
             full=full,
+            mirrors=lambda: self._mirrors,
             spec=self._specs.get,
             unseal=key.unseal,
             gpu_faults=self._gpu_faults,
@@ -141,6 +143,7 @@ class Supervisor:
                 self._take_order(order)
             news = self._absent.keys() - absent.keys()
             self._generation = desired.generation
+            self._mirrors = desired.mirrors
             self._answers = desired.answers or self._answers
         self._changed_if_new(desired)
         if news:

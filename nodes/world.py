@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from nodes.clock import Clock
@@ -20,8 +20,9 @@ class World:
     """``spec`` gives a spec by its hash; ``gpu_faults`` tells what is wrong with these GPUs now; ``conflict`` names
     the live attempt that holds one of them; ``gpu_busy`` says whether a process of the attempt still has one open;
     ``unseal`` opens what was sealed to this node; ``shells``: whether this node allows any; ``layers``:
-    what a container may write into its own layer; ``full``: whether there is no room for anything new; ``changed``
-    tells the reporter, with True when the portal waits for it; ``gone`` forgets a removed attempt."""
+    what a container may write into its own layer; ``full``: whether there is no room for anything new; ``mirrors``: of
+    image registries, by host; ``changed`` tells the reporter, with True when the portal waits for it; ``gone`` forgets
+    a removed attempt."""
 
     runtime: Runtime
     logs: LogPipeline
@@ -38,5 +39,6 @@ class World:
     gpu_busy: Callable[[str, tuple[str, ...]], bool]
     layers: LayerRule
     full: Callable[[], bool]
+    mirrors: Callable[[], Mapping[str, str]]
     changed: Callable[[bool], None]
     gone: Callable[[str], None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Collection
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
@@ -150,6 +151,25 @@ def env_grants(name: str) -> dict[str, tuple[Grant, ...]]:
             f"{name}={text!r}: must be a JSON object of groups, each with admin, auditor, group:NAME, lead:VC, "
             'member:VC or a list of them, such as {"vision-leads": "lead:vision"}.'
         ) from None
+
+
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?")
+
+
+def env_mirrors(name: str) -> dict[str, str]:
+    """Mirrors of image registries by the registry's host: ``mirror.example.org:5000`` of Docker Hub, or
+    ``docker.io=mirror:5000,ghcr.io=mirror:5001``."""
+
+    def convert(text: str) -> dict[str, str]:
+        found = {}
+        for word in filter(None, (part.strip() for part in text.split(","))):
+            host, _, mirror = word.rpartition("=")
+            if not _HOST.fullmatch(mirror) or not _HOST.fullmatch(host or "docker.io"):
+                raise ValueError(word)
+            found[host or "docker.io"] = mirror
+        return found
+
+    return _read(name, {}, convert, "a host such as mirror.example.org:5000, or registry=mirror separated by commas")
 
 
 class MailServer(NamedTuple):

@@ -16,6 +16,7 @@ from portal.env import (
     env_int,
     env_list,
     env_mail,
+    env_mirrors,
     env_networks,
     env_path,
     env_rate,
@@ -195,6 +196,7 @@ CELERY = {
 
 # ---------------------------------------------------------------- scheduling and nodes
 NODE_LOST_AFTER_S = env_int("BERTH_NODE_LOST_AFTER", 60, least=15)
+REGISTRY_MIRRORS = env_mirrors("BERTH_REGISTRY_MIRROR")
 NODE_OUT_USERS = env_int("BERTH_NODE_OUT_USERS", 3)
 NODE_OUT_WINDOW_S = env_int("BERTH_NODE_OUT_WINDOW", 1800, least=60)
 NODE_TRIAL_AFTER_S = env_int("BERTH_NODE_TRIAL_AFTER", 1800, least=10)

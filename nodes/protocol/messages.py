@@ -138,6 +138,7 @@ class Desired:
     orders: tuple[Order, ...]
     answers: int = 0  # the report sequence it answers; 0 when sent early
     node_lost_after_s: int = 60
+    mirrors: dict[str, str] = field(default_factory=dict)  # host of an image registry -> host of its mirror
     version: int = PROTOCOL_VERSION
 
 

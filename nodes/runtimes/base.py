@@ -210,9 +210,15 @@ class Runtime(Protocol):
         ...
 
     def image(
-        self, spec: ContainerSpec, *, progress: Callable[[Progress], None], cancelled: Callable[[], bool]
+        self,
+        spec: ContainerSpec,
+        *,
+        mirrors: Mapping[str, str],
+        progress: Callable[[Progress], None],
+        cancelled: Callable[[], bool],
     ) -> Image:
-        """Brings the spec's image to the node. Raises ``Failed`` or ``Cancelled``."""
+        """Brings the spec's image to the node; ``mirrors``: of registries, by host. Raises ``Failed`` or
+        ``Cancelled``."""
         ...
 
     def code_place(self, spec: ContainerSpec) -> CodePlace:

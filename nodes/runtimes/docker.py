@@ -8,7 +8,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
@@ -124,10 +124,15 @@ class DockerRuntime:
     # ------------------------------------------------------------ from an image to a running container
 
     def image(
-        self, spec: ContainerSpec, *, progress: Callable[[Progress], None], cancelled: Callable[[], bool]
+        self,
+        spec: ContainerSpec,
+        *,
+        mirrors: Mapping[str, str],
+        progress: Callable[[Progress], None],
+        cancelled: Callable[[], bool],
     ) -> Image:
-        finder = ImageFinder(self._engine(), self._connect)
-        return finder.find(spec, progress=progress, cancelled=cancelled)
+        finder = ImageFinder(self._engine(), self._connect, self._uses)
+        return finder.find(spec, mirrors=mirrors, progress=progress, cancelled=cancelled)
 
     def code_place(self, spec: ContainerSpec) -> CodePlace:
         uid, gid = (spec.uid, spec.gid) if spec.profile == "user" else (0, 0)

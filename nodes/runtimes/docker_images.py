@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import docker
 import requests
+import structlog
 import urllib3
 from docker.auth import resolve_repository_name
 from docker.errors import APIError, DockerException, ImageNotFound
 from docker.utils import parse_repository_tag
 
+from nodes.images import ImageUses
 from nodes.protocol import Cause, ContainerSpec, Progress
 from nodes.runtimes.base import Cancelled, Failed, Image
 from nodes.runtimes.docker_faults import engine_errors, pull_failure
+
+log = structlog.get_logger(__name__)
 
 _HUB = ("docker.io", "index.docker.io", "registry-1.docker.io")
 _POLL_S = 0.1
@@ -46,50 +50,132 @@ class PullProgress:
 
 
 class ImageFinder:
-    """Resolves images on one Engine. ``connect(timeout)`` makes a client of its own for calls that may block."""
+    """Resolves images on one Engine. ``connect(timeout)`` makes a client of its own for calls that may block; ``uses``
+    knows which images here were had by a login only."""
 
-    def __init__(self, client: docker.APIClient, connect: Callable[[int | None], docker.APIClient]) -> None:
-        self._client, self._connect = client, connect
+    def __init__(
+        self, client: docker.APIClient, connect: Callable[[int | None], docker.APIClient], uses: ImageUses
+    ) -> None:
+        self._client, self._connect, self._uses = client, connect, uses
 
     def find(
-        self, spec: ContainerSpec, *, progress: Callable[[Progress], None], cancelled: Callable[[], bool]
+        self,
+        spec: ContainerSpec,
+        *,
+        mirrors: Mapping[str, str],
+        progress: Callable[[Progress], None],
+        cancelled: Callable[[], bool],
     ) -> Image:
         """The image of a spec, pulled where needed. Raises ``Failed`` or ``Cancelled``.
 
-        An image that came from no registry (built or imported here) is taken as it is. One with a login is asked
-        for at its registry each time, cached or not. Otherwise the registry is asked which digest a tag has now;
-        if it does not answer, what is on the node is good enough.
+        An image that came from no registry (built or imported here) is taken as it is. One with a login, or that was
+        had here by one, is asked for at its registry each time, cached or not, and never at a mirror. Otherwise the
+        mirror of its registry, then the registry itself is asked which digest a tag has now, and for that very digest;
+        if neither answers, what is on the node is good enough.
         """
-        auth = _login(spec)
-        local = self._ordered(spec) or self._local(spec.image)
-        image = _as_ordered(spec, local) if auth is None else None
+        auth, mirror = _login(spec), _mirrored(spec.image, mirrors)
+        local = self._ordered(spec, mirror) or self._local(spec.image)
+        if auth is not None or (local is not None and self._uses.is_private(local["Id"])):
+            return self._checked(spec, local, auth, progress, cancelled)
+        image = _as_ordered(spec, local)
         if image is not None:
             return image
-        wanted = spec.digest or self._remote_digest(spec.image, auth, must=auth is not None)
+        wanted = spec.digest or self._digest_now(spec.image, mirror, local)
         image = _with_digest(spec.image, local, wanted)
         if image is not None:
             return image
         try:
-            self._pull(_pinned(spec.image, wanted), auth, progress, cancelled)
+            return self._fetched(spec, wanted, mirror, progress, cancelled)
         except Failed as failed:
-            if local is None or auth is not None:
+            if local is None:
                 raise
             if spec.digest is not None:
                 raise _mismatch(spec, local) from failed
             return _image(spec.image, local)
+
+    def _checked(
+        self,
+        spec: ContainerSpec,
+        local: dict[str, Any] | None,
+        auth: dict[str, str] | None,
+        progress: Callable[[Progress], None],
+        cancelled: Callable[[], bool],
+    ) -> Image:
+        """The image, if its registry gives it to this login (None: to everybody) now."""
+        wanted = self._remote_digest(_pinned(spec.image, spec.digest), auth)
+        image = _with_digest(spec.image, local, wanted)
+        if image is None:
+            self._pull(_pinned(spec.image, wanted), auth, progress, cancelled)
+            image = self._after_pull(spec, wanted)
+        here = self._local(image.reference)
+        if auth is not None and here is not None and not self._uses.is_private(here["Id"]):
+            self._note_private(spec.image, here["Id"])
+        return image
+
+    def _note_private(self, name: str, image: str) -> None:
+        """Whoever has no login may have it only where its registry gives it to everybody."""
+        try:
+            self._remote_digest(name, None)
+        except Failed:
+            self._uses.note_private(image)
+
+    def _fetched(
+        self,
+        spec: ContainerSpec,
+        wanted: str | None,
+        mirror: str | None,
+        progress: Callable[[Progress], None],
+        cancelled: Callable[[], bool],
+    ) -> Image:
+        """From the mirror, else from the registry: the same digest."""
+        if mirror is not None and wanted is not None:
+            try:
+                self._pull(_pinned(mirror, wanted), None, progress, cancelled)
+            except Failed as failed:
+                log.info("the mirror does not give it", image=spec.image, mirror=mirror, why=failed.message)
+            else:
+                reference = _pinned(mirror, wanted)
+                self._name(spec.image, reference)
+                return Image(digest=wanted, reference=reference)
+        self._pull(_pinned(spec.image, wanted), None, progress, cancelled)
         return self._after_pull(spec, wanted)
 
-    def _ordered(self, spec: ContainerSpec) -> dict[str, Any] | None:
+    def _name(self, image: str, reference: str) -> None:
+        """Gives what was pulled by its digest its name as well: by that it is found again while nobody answers."""
+        if "@" in image:
+            return
+        with engine_errors():
+            try:
+                self._client.tag(reference, *_repository_tag(image))
+            except APIError as error:
+                log.warning("an image has no name", image=image, reference=reference, error=error.explanation)
+
+    def _ordered(self, spec: ContainerSpec, mirror: str | None) -> dict[str, Any] | None:
         """The local image of the ordered digest, whatever the tag names here now."""
         if spec.digest is None:
             return None
-        return self._local(_pinned(spec.image, spec.digest)) or self._local(spec.digest)
+        names = [_pinned(spec.image, spec.digest), *([_pinned(mirror, spec.digest)] if mirror else []), spec.digest]
+        return next((found for name in names if (found := self._local(name)) is not None), None)
 
     def _after_pull(self, spec: ContainerSpec, wanted: str | None) -> Image:
         local = self._local(_pinned(spec.image, wanted))
         if local is None:
             raise Failed(Cause.IMAGE_MISSING, f"the image {spec.image} is gone after its pull")
-        return _with_digest(spec.image, local, wanted) or _image(spec.image, local)
+        found = _with_digest(spec.image, local, wanted) or _image(spec.image, local)
+        self._name(spec.image, found.reference)
+        return found
+
+    def _digest_now(self, image: str, mirror: str | None, local: dict[str, Any] | None) -> str | None:
+        """The digest that a tag has now, by the mirror or by the registry; None when neither answers. Raises ``Failed``
+        where the registry refuses an image that came from it."""
+        for name in filter(None, (mirror, image)):
+            try:
+                return self._remote_digest(name, None)
+            except Failed as failed:
+                refused = name == image and failed.cause is Cause.IMAGE_DENIED
+                if refused and local is not None and _came_from(image, local):
+                    raise
+        return None
 
     def _local(self, reference: str) -> dict[str, Any] | None:
         with engine_errors():
@@ -99,17 +185,15 @@ class ImageFinder:
                 return None
             return image
 
-    def _remote_digest(self, image: str, auth: dict[str, str] | None, *, must: bool) -> str | None:
-        """The digest that the registry gives for a tag now; None when it does not answer and need not."""
+    def _remote_digest(self, image: str, auth: dict[str, str] | None) -> str:
+        """The digest that the registry of the name gives now. Raises ``Failed``."""
         client = self._connect(_REGISTRY_TIMEOUT_S)
         try:
             answer = client.inspect_distribution(image, auth_config=auth or {})  # type: ignore[no-untyped-call]
             return str(answer["Descriptor"]["digest"])
         except (APIError, requests.RequestException) as error:
-            if must:
-                text = error.explanation if isinstance(error, APIError) else "the registry did not answer in time"
-                raise pull_failure(str(text), image) from error
-            return None
+            text = error.explanation if isinstance(error, APIError) else "the registry did not answer in time"
+            raise pull_failure(str(text), image) from error
         finally:
             client.close()
 
@@ -177,6 +261,24 @@ def _login(spec: ContainerSpec) -> dict[str, str] | None:
     if bound != registry_of(spec.image):
         raise Failed(Cause.INVALID, f"the login is for {bound}, but the image comes from {registry_of(spec.image)}")
     return {"username": spec.auth.username, "password": spec.auth.password}
+
+
+def _mirrored(image: str, mirrors: Mapping[str, str]) -> str | None:
+    """The image's name at the mirror of its registry; None where there is none."""
+    mirror = mirrors.get(registry_of(image))
+    if mirror is None:
+        return None
+    repository, tag = _repository_tag(image)
+    host, path = resolve_repository_name(repository)
+    if host in _HUB and "/" not in path:
+        path = f"library/{path}"
+    return f"{mirror}/{path}@{tag}" if ":" in tag else f"{mirror}/{path}:{tag}"
+
+
+def _came_from(image: str, local: dict[str, Any]) -> bool:
+    """Whether the image here was pulled by this very name."""
+    repository = parse_repository_tag(image)[0]
+    return any(name.startswith(f"{repository}@") for name in _digests(local).values())
 
 
 def _repository_tag(reference: str) -> tuple[str, str]:

@@ -79,7 +79,12 @@ class ProcessRuntime:
         )
 
     def image(
-        self, spec: ContainerSpec, *, progress: Callable[[Progress], None], cancelled: Callable[[], bool]
+        self,
+        spec: ContainerSpec,
+        *,
+        mirrors: Mapping[str, str],
+        progress: Callable[[Progress], None],
+        cancelled: Callable[[], bool],
     ) -> Image:
         """There are no images here: the task runs on the machine's own files."""
         return Image(digest=spec.digest or "process", reference=spec.image)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Event, Lock
 from time import time_ns
@@ -64,6 +64,7 @@ class MemoryRuntime:
     signals: list[int] = field(default_factory=list)
     notices: dict[str, str] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
+    mirrors: Mapping[str, str] = field(default_factory=dict)
     name: str = "memory"
     isolation: str = "memory"
     notice: str = ""
@@ -79,9 +80,15 @@ class MemoryRuntime:
         return self.containers.get(attempt)
 
     def image(
-        self, spec: ContainerSpec, *, progress: Callable[[Progress], None], cancelled: Callable[[], bool]
+        self,
+        spec: ContainerSpec,
+        *,
+        mirrors: Mapping[str, str],
+        progress: Callable[[Progress], None],
+        cancelled: Callable[[], bool],
     ) -> Image:
         self._answer()
+        self.mirrors = mirrors
         if self.fails is not None:
             raise self.fails
         return Image(digest=spec.digest or "sha256:1", reference=spec.image)

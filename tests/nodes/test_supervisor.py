@@ -310,6 +310,17 @@ def test_what_outlives_sigkill_is_told_and_keeps_its_gpus_until_it_is_gone(node:
         assert freed.exit.cause is Cause.UNKILLABLE
 
 
+# ---------------------------------------------------------------- what comes with a list
+
+
+def test_mirrors_of_registries_come_with_the_list(node: Node) -> None:
+    told = replace(desired(1, order(SPECS[0], Phase.RUN)), mirrors={"docker.io": "mirror:5000"})
+    with node.life() as supervisor:
+        supervisor.take(told)
+        wait_for(supervisor, SPECS[0], in_state(ContainerState.RUNNING))
+    assert node.runtime.mirrors == {"docker.io": "mirror:5000"}
+
+
 # ---------------------------------------------------------------- GPUs that fail
 
 

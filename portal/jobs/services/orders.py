@@ -183,6 +183,7 @@ def _desired(node: Node, orders: Iterable[Order], answers: int) -> Desired:
         orders=(*orders, *_ends_of_strangers(node)),
         answers=answers,
         node_lost_after_s=settings.NODE_LOST_AFTER_S,
+        mirrors=settings.REGISTRY_MIRRORS,
     )
 
 

@@ -52,7 +52,7 @@ def unheard(progress: Progress) -> None:
 
 
 def image(runtime: DockerRuntime, **changes: object) -> Image:
-    return runtime.image(spec_of("true", **changes), progress=unheard, cancelled=lambda: False)
+    return runtime.image(spec_of("true", **changes), mirrors={}, progress=unheard, cancelled=lambda: False)
 
 
 def started(runtime: DockerRuntime, script: str) -> Found:
@@ -224,7 +224,7 @@ def test_an_ordered_digest_is_taken_whatever_the_tag_names_now(
 def test_a_pull_ends_when_nobody_wants_it(runtime: DockerRuntime) -> None:
     spec = replace(spec_of("true"), image="192.0.2.1:5000/slow:1")
     with pytest.raises(Cancelled):
-        runtime.image(spec, progress=unheard, cancelled=lambda: True)
+        runtime.image(spec, mirrors={}, progress=unheard, cancelled=lambda: True)
 
 
 def test_an_engine_that_does_not_answer_is_away_and_not_a_failure(tmp_path: Path) -> None:
