@@ -326,7 +326,8 @@ def test_the_number_of_queries_of_no_address_grows_with_the_rows(
     after = counts()
     assert after == before
     # The token, who may see what, the rows, and what hangs on them; alerts look into everything; of the cluster and of
-    # virtual clusters also what was decided of them, and how full they are, where it cannot be seen that nothing of it has changed.
+    # virtual clusters also what was decided of them and how full they are, where it cannot be seen that nothing of it
+    # has changed.
     whole = ("virtual-clusters ", "virtual-clusters/vision ", "cluster ", "cell-types ", "alerts ")
     most = {path: number for path, number in after.items() if not path.startswith(whole)}
     assert max(most.values()) <= 10, most
