@@ -52,7 +52,7 @@ class ManagingJourneys:
         expect(first).to_contain_text("placed by a lead bob/late#1", timeout=SLOW_MS)
         first.get_by_role("link", name="bob/late#1").click()
         page.get_by_role("link", name="Move in the queue").click()
-        expect(page.get_by_text("It stands at place 1 of the 2 waiting jobs with GPUs of research")).to_be_visible()
+        expect(page.get_by_text("It stands at place 1 of the 2 waiting jobs of research")).to_be_visible()
         assert looked_at(page, "queue-place", PHONE_AT_NIGHT) == []
         page.get_by_label("Behind another job").check()
         page.get_by_label("The other job").select_option(label="2. bob/early#1")

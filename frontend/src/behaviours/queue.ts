@@ -1,5 +1,5 @@
 /**
- * `data-queue`: rows of the queue are dragged by their `data-grip` to another place among their own kind, and the
+ * `data-queue`: rows of the queue are dragged by their `data-grip` to another place among those that want GPUs as they do, and the
  * buttons that move them do so without the page being loaded anew. What became of it is told by the part that comes back.
  */
 
@@ -39,11 +39,17 @@ function begin(part: HTMLElement, event: PointerEvent): void {
   event.preventDefault();
   grip.setPointerCapture(event.pointerId);
   const all = [...part.querySelectorAll<HTMLElement>("[data-place-group]")];
-  const rows = all.filter((one) => one.dataset["placeGroup"] === row.dataset["placeGroup"]);
+  const rows = all.filter((one) => one.dataset["placeGroup"] === row.dataset["placeGroup"] && meets(one, row));
   drag = { row, rows, drop: undefined };
   part.classList.add("is-dragging");
   rows.forEach((one) => one.classList.add("is-place"));
   row.classList.add("is-dragged");
+}
+
+/** Whether both want a kind of GPU that the other may have, or none. */
+function meets(one: HTMLElement, other: HTMLElement): boolean {
+  const kinds = (other.dataset["placeKinds"] ?? "").split(" ");
+  return (one.dataset["placeKinds"] ?? "").split(" ").some((kind) => kinds.includes(kind));
 }
 
 function move(event: PointerEvent): void {

@@ -143,12 +143,12 @@ class PlaceView(ApiView):
         operation_id="job_place", request=PlaceBody, responses={200: JobDetailAnswer},
     )  # fmt: skip
     def post(self, request: Request, job_id: int) -> Response:
-        """Moves a waiting job in the queue of its virtual cluster and class. Leads and administrators move it among all
-        that wait there, those with GPUs and those without apart: it and those that stand before it keep these places,
-        whatever their users have used of late. An owner who is no lead moves it among the owner's own that no lead has
-        placed. `{"to": "own"}` lets it stand where it would by itself. 409 when it, or the other job, does not wait
-        there (any more), for a place behind the first 200, and when the jobs in `seen` that still wait stand in another
-        order than there."""
+        """Moves a waiting job in the queue of its virtual cluster and class, among those that want a kind of GPU (SKU)
+        in common with it, or none as it does: others are not in its way. Leads and administrators move it among all of
+        these: it and those that stand before it keep these places, whatever their users have used of late. An owner who
+        is no lead moves it among the owner's own that no lead has placed. `{"to": "own"}` lets it stand where it would
+        by itself. 409 when it, or the other job, does not wait there (any more), for a place behind the first 200, and
+        when the jobs in `seen` that still wait stand in another order than there."""
         job = job_with_right(user=self.user, job_id=job_id, action=Action.JOB_ORDER)
         asked = self.body(PlaceBody)
         own, seen = asked.get("to") == "own", tuple(asked["seen"])

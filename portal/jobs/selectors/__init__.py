@@ -17,6 +17,7 @@ from portal.jobs.selectors.details import (
 from portal.jobs.selectors.facts import cluster_facts
 from portal.jobs.selectors.folders import JobFolder, job_folder, job_folder_path
 from portal.jobs.selectors.idle import idle_mark, idle_warning_of, idle_warnings
+from portal.jobs.selectors.kinds import Kinds, kinds_wanted
 from portal.jobs.selectors.lists import job_listed, jobs_listed, jobs_sized, jobs_tagged, saved_views
 from portal.jobs.selectors.preemptions import (
     PreemptionShown,
@@ -76,6 +77,8 @@ __all__ = [
     "classes_offered",
     "job_choices",
     "vc_choices",
+    "Kinds",
+    "kinds_wanted",
     "LOGS_TOGETHER",
     "run_name",
     "runs_together",

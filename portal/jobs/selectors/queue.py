@@ -14,6 +14,7 @@ from portal.common.aggregates import IdsVersion, Joined
 from portal.common.prepared import Among, Prepared
 from portal.jobs.models import Claim, Job, JobEvent, TaskRole
 from portal.jobs.outlook import Endless, Places, Plan, Score, StartRange, plan_read, queue_read, starts_read
+from portal.jobs.selectors.kinds import Kinds, kinds_wanted, roles_kinds, wanting
 from portal.jobs.selectors.lists import jobs_sized
 from portal.jobs.states import JobState
 
@@ -56,11 +57,26 @@ def queue_waiting() -> QuerySet[Job]:
 
 
 def queue_line(*, job: Job) -> QuerySet[Job]:
-    """The waiting jobs of the job's virtual cluster and class, itself one of them, that stand in one order: those that
-    want GPUs, or those that want none, which the scheduler takes after them."""
-    wanting = Exists(TaskRole.objects.filter(job=OuterRef("pk"), gpus__gt=0))
+    """The waiting jobs of the job's virtual cluster and class, itself one of them, that stand in its way or it in
+    theirs: those that want a kind of GPU in common with it, or those that want none, which the scheduler takes last.
+    Needs its virtual cluster loaded."""
+    return _line(job, kinds_wanted(jobs=[job])[job.pk])
+
+
+def queue_tied(*, job: Job) -> QuerySet[Job]:
+    """The same with those that stand in the way of one of them, and so on: what of their order is to stay must be said
+    of all. Two jobs that want different kinds have both in their way who takes either."""
+    kinds = kinds_wanted(jobs=[job])[job.pk]
+    while kinds and not (more := roles_kinds(job=job, among=_line(job, kinds))) <= kinds:
+        kinds |= more
+    return _line(job, kinds)
+
+
+def _line(job: Job, kinds: Kinds) -> QuerySet[Job]:
     there = queue_waiting().filter(vc=job.vc_id, priority=job.priority)
-    return there.filter(wanting if wants_gpus(job=job) else ~wanting)
+    if kinds:
+        return there.filter(Exists(wanting(job=job, kinds=kinds).filter(job=OuterRef("pk"))))
+    return there.filter(~Exists(TaskRole.objects.filter(job=OuterRef("pk"), gpus__gt=0)))
 
 
 def wants_gpus(*, job: Job) -> bool:
@@ -68,9 +84,9 @@ def wants_gpus(*, job: Job) -> bool:
     return TaskRole.objects.filter(job=job.pk, gpus__gt=0).exists()
 
 
-def queue_line_own(*, job: Job) -> QuerySet[Job]:
-    """Of them those of its owner that no lead has given a place."""
-    return queue_line(job=job).filter(user=job.user_id, led=False)
+def queue_own(jobs: QuerySet[Job], *, job: Job) -> QuerySet[Job]:
+    """Of them those of the job's owner that no lead has given a place."""
+    return jobs.filter(user=job.user_id, led=False)
 
 
 def queue_ordered(jobs: QuerySet[Job], *, plan: Plan | None = None) -> list[int]:

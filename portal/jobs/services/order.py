@@ -22,7 +22,7 @@ from portal.common.priorities import priority_name
 from portal.common.wake import scheduler_wake
 from portal.jobs.models import Job
 from portal.jobs.outlook import queue_reorder
-from portal.jobs.selectors.queue import queue_line, queue_line_own, queue_ordered, queue_waiting
+from portal.jobs.selectors.queue import queue_line, queue_ordered, queue_own, queue_tied, queue_waiting
 from portal.jobs.services.moves import job_event, jobs_hold
 from portal.jobs.states import JobState
 
@@ -43,10 +43,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A waiting job of one virtual cluster, class and line. ``queue_ms`` None: it stands by its submission."""
+    """A waiting job of one virtual cluster and class. ``queue_ms`` None: it stands by its submission; ``near``: it is
+    one of those among which the other one is moved, else only of those whose order is to stay."""
 
     pk: int
-    user_id: int
+    near: bool
     submitted_ms: int
     queue_ms: int | None
     led: bool
@@ -88,7 +89,7 @@ def job_place_among(*, job: Job, actor: User) -> Among:
     moment. Raises Conflict when it does not wait, or to an owner when a lead has given it its place."""
     lead = _leads(actor, job)
     row = _waiting_now(job)
-    there = {one.pk for one in _rows(row, only_own=not lead)}
+    there = {one.pk for one in _rows(row, only_own=not lead) if one.near}
     return Among([pk for pk in queue_ordered(queue_waiting().filter(vc=row.vc_id)) if pk in there], lead)
 
 
@@ -98,13 +99,13 @@ def _leads(actor: User, job: Job) -> bool:
 
 def job_movable(*, job: Job, lead: bool) -> bool:
     """Whether a move changes anything for the waiting job: another one waits among those that a lead, or else its
-    owner, moves it among, or it was moved and may go back. Two queries at most."""
+    owner, moves it among, or it was moved and may go back. Needs its virtual cluster loaded."""
     if not lead and job.led:
         return False
     if job.queue_ms is not None:
         return True
-    there = queue_line(job=job) if lead else queue_line_own(job=job)
-    return there.exclude(pk=job.pk).exists()
+    line = queue_line(job=job)
+    return (line if lead else queue_own(line, job=job)).exclude(pk=job.pk).exists()
 
 
 def job_place(*, job: Job, to: Place, actor: User, now: datetime) -> Moved:
@@ -121,18 +122,19 @@ def job_place(*, job: Job, to: Place, actor: User, now: datetime) -> Moved:
         row = _waiting_now(job)
         _check_seen(row, to.seen)
         rows = _rows(row, only_own=not lead)
-        before = [one.pk for one in rows]
-        after = _moved(before, job, to) if not to.own else before
-        changes = _own(rows, job, lead) if to.own else (_led if lead else _among_own)(rows, job.pk, after)
+        order = [one.pk for one in rows] if to.own else _moved(rows, job, to, lead=lead)
+        near = {one.pk for one in rows if one.near}
+        before, after = [one.pk for one in rows if one.near], [one for one in order if one in near]
+        changes = _own(rows, job, lead) if to.own else (_led if lead else _among_own)(rows, job.pk, order)
         at = None if to.own else after.index(job.pk) + 1
-        moved = Moved(before.index(job.pk) + 1, at, len(rows), bool(changes))
+        moved = Moved(before.index(job.pk) + 1, at, len(before), bool(changes))
         if not changes:
             return moved
         jobs_hold([change[0] for change in changes])
         still = {"state": JobState.WAITING, "vc": row.vc_id, "priority": row.priority}
         rows_update(Job, ("queue_ms", "led"), changes, only=still)
         _tell(row, to, actor, now, (before, after))
-        transaction.on_commit(lambda: queue_reorder(after))
+        transaction.on_commit(lambda: queue_reorder(order))
         transaction.on_commit(scheduler_wake)
         transaction.on_commit(lambda: announce("queue", {}))
     job.refresh_from_db(fields=["queue_ms", "led"])
@@ -150,10 +152,11 @@ def _waiting_now(job: Job) -> Job:
 
 
 def _check_seen(job: Job, seen: Sequence[int]) -> None:
-    """Jobs that have come or gone since do not matter."""
-    there = set(seen)
-    now = [one for one in queue_ordered(queue_waiting().filter(vc=job.vc_id)) if one in there] if seen else []
-    there = set(now)
+    """Jobs that have come or gone since do not matter, nor those that are not in its way."""
+    if not seen:
+        return
+    there = {*seen} & {*queue_line(job=job).values_list("pk", flat=True)}
+    now = [one for one in queue_ordered(queue_waiting().filter(vc=job.vc_id)) if one in there]
     if now != [one for one in seen if one in there]:
         raise Conflict(
             gettext("The queue of %(vc)s has changed meanwhile; %(job)s was not moved. Look again.")
@@ -163,17 +166,20 @@ def _check_seen(job: Job, seen: Sequence[int]) -> None:
 
 def _rows(job: Job, *, only_own: bool) -> list[Row]:
     """Those among which it is moved, as they stand: all of its virtual cluster, class and line, or those of its owner
-    that no lead has moved."""
+    that no lead has moved; and those that are tied to them (``queue_tied``)."""
     if only_own and job.led:
         raise Conflict(
             gettext("A lead has given %(job)s its place; ask a lead of %(vc)s to change it.")
             % {"job": job.label, "vc": job.vc.name}
         )
-    waiting = queue_line_own(job=job) if only_own else queue_line(job=job)
-    columns = ("pk", "user_id", "submitted_at", "queue_ms", "led")
+    line, waiting = queue_line(job=job), queue_tied(job=job)
+    if only_own:
+        line, waiting = queue_own(line, job=job), queue_own(waiting, job=job)
+    near = {*line.order_by().values_list("pk", flat=True)}
+    columns = ("pk", "submitted_at", "queue_ms", "led")
     found = {
-        pk: Row(pk, user, int(at.timestamp() * 1000), queue_ms, led)
-        for pk, user, at, queue_ms, led in waiting.order_by().values_list(*columns)
+        pk: Row(pk, pk in near, int(at.timestamp() * 1000), queue_ms, led)
+        for pk, at, queue_ms, led in waiting.order_by().values_list(*columns)
     }
     by_key = sorted(found.values(), key=lambda one: one.key)
     if only_own:
@@ -183,24 +189,30 @@ def _rows(job: Job, *, only_own: bool) -> list[Row]:
     return [*(one for one in by_key if one.led), *(one for one in shown if not one.led)]
 
 
-def _moved(ids: Sequence[int], job: Job, to: Place) -> list[int]:
+def _moved(rows: Sequence[Row], job: Job, to: Place, *, lead: bool) -> list[int]:
+    """All of them in the order that is wanted; the one that there is where the job passes nobody that is in its way."""
+    ids = [one.pk for one in rows]
+    near = [one.pk for one in rows if one.near]
     others = [one for one in ids if one != job.pk]
     beside = to.before if to.before is not None else to.after
     if beside is None:
-        return [job.pk, *others]
-    if beside == job.pk:
-        return list(ids)
-    if beside not in others:
+        # To the front of all a lead gives one place; an owner's job takes the time of the first that it passes.
+        at = 0 if lead else min(map(others.index, (one for one in near if one != job.pk)), default=0)
+    elif beside == job.pk:
+        return ids
+    elif beside in near:
+        at = others.index(beside) + (to.before is None)
+    else:
         raise Conflict(
             gettext(
                 "Job %(beside)s does not wait beside %(job)s: a job is moved among those of its "
-                "virtual cluster and class that want GPUs as it does, or none as it does, by its owner among the "
+                "virtual cluster and class that want the same kind of GPU, or none as it does, by its owner among the "
                 "owner's own that no lead has moved."
             )
             % {"beside": beside, "job": job.label}
         )
-    at = others.index(beside) + (to.before is None)
-    return [*others[:at], job.pk, *others[at:]]
+    order = [*others[:at], job.pk, *others[at:]]
+    return ids if [one for one in order if one in {*near}] == near else order
 
 
 def _led(rows: Sequence[Row], moved: int, order: Sequence[int]) -> list[Change]:

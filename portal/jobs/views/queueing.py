@@ -23,7 +23,7 @@ from portal.common.errors import Conflict
 from portal.jobs.forms import QueueForm
 from portal.jobs.models import Job
 from portal.jobs.outlook import plan_read
-from portal.jobs.selectors import Queued, job_with_right, queue_ordered, queue_rows, queue_waiting
+from portal.jobs.selectors import Kinds, Queued, job_with_right, kinds_wanted, queue_ordered, queue_rows, queue_waiting
 from portal.jobs.services import Place, job_place
 from portal.jobs.views.asked import numbers_posted, whole_number
 from portal.jobs.views.placing import moved_words
@@ -34,13 +34,15 @@ QUEUE_PAGE = 50
 
 @dataclass(slots=True)
 class Line:
-    """A row of the page. ``known``: the reader may see which job it is; ``group``: those among which the reader may
-    move it; ``above`` and ``below``: those of them on the page past which a button does; ``fronted``: others may stand
-    before it, here or on an earlier page; ``bar``: its likely start."""
+    """A row of the page. ``known``: the reader may see which job it is; ``group`` and ``kinds``: the reader may move it
+    among those of the group that want a kind of GPU in common with it; ``above`` and ``below``: those of them on the
+    page past which a button does; ``fronted``: others may stand before it, here or on an earlier page; ``bar``: its
+    likely start."""
 
     queued: Queued
     known: bool
     group: Group | None
+    kinds: Kinds = frozenset()
     above: int | None = None
     below: int | None = None
     fronted: bool = False
@@ -50,10 +52,19 @@ class Line:
     def job(self) -> Job:
         return self.queued.job
 
+    @property
+    def kinds_named(self) -> str:
+        """Separated by blanks."""
+        return " ".join(sorted(self.kinds))
+
+    def meets(self, other: Line) -> bool:
+        """Whether they stand in each other's way; of one group."""
+        return not self.kinds or not self.kinds.isdisjoint(other.kinds)
+
 
 class Group(NamedTuple):
-    """Waiting jobs among which the reader moves: those of a virtual cluster and class with GPUs or without, or of
-    ``owner`` alone."""
+    """Waiting jobs that the reader may move: those of a virtual cluster and class with GPUs or without, or of ``owner``
+    alone."""
 
     vc: int
     priority: int
@@ -110,13 +121,19 @@ def _lines(user: User, rows: list[Queued], *, later: bool) -> list[Line]:
     """``later``: others stand on the pages before."""
     sight, orders, leads = job_sights(user=user, actions=[Action.JOB_READ, Action.JOB_ORDER, Action.VC_ORDER])
     lines = [_line(row, sight, orders, leads) for row in rows]
-    last: dict[Group, Line] = {}
+    groups: dict[Group, list[Line]] = {}
     for line in lines:
         if line.group:
-            if (upper := last.get(line.group)) is not None:
-                upper.below, line.above = line.job.pk, upper.job.pk
+            groups.setdefault(line.group, []).append(line)
+    kinds = kinds_wanted(jobs=[line.job for group, some in groups.items() if group.gpus for line in some])
+    for some in groups.values():
+        for place, line in enumerate(some):
+            line.kinds = kinds.get(line.job.pk, frozenset())
+            upper = next((one for one in reversed(some[:place]) if line.meets(one)), None)
+            line.above = upper.job.pk if upper else None
             line.fronted = later or upper is not None
-            last[line.group] = line
+        for place, line in enumerate(some):
+            line.below = next((one.job.pk for one in some[place + 1 :] if line.meets(one)), None)
     return lines
 
 

@@ -55,7 +55,7 @@ def test_the_jobs_page_leads_to_its_place_which_says_where_it_stands(jobs: list[
     address = browser.get(f"/jobs/{jobs[1].pk}").links["Move in the queue"]
     page = browser.get(address)
     assert (address, page.status) == (f"/jobs/{jobs[1].pk}/queue", 200)
-    assert "place 2 of the 3 waiting jobs with GPUs of its owner in vision in the class Test" in page.text
+    assert "place 2 of the 3 waiting jobs of its owner in vision in the class Test that want the same GPUs" in page.text
     counted = "Place 2 in the queue of vision. It is counted among the jobs that want the same GPUs."
     assert counted in page.text
     assert counted in browser.get(f"/jobs/{jobs[1].pk}").text
@@ -133,7 +133,7 @@ def test_who_chose_in_an_order_that_somebody_changed_is_told_the_change_and_keep
     assert page.status == 409
     assert "The queue of vision has changed meanwhile; alice/second#1 was not moved." in page.text
     assert "alice/third#1: Moved to the front of the owner's Test jobs of vision by alice." in page.text
-    assert "It stands at place 3 of the 3 waiting jobs with GPUs of vision" in page.text
+    assert "It stands at place 3 of the 3 waiting jobs of vision" in page.text
     assert chosen(page) == {"to": "number", "beside": "", "number": "1"}
     again = lead.send(address, to="number", number="1", **hidden(page))
     assert "alice/second#1 went from place 3 to 1 of the 3 jobs" in again.text
@@ -163,10 +163,7 @@ def test_the_only_one_has_nowhere_to_go(world: World, browser: Browser) -> None:
     world.settle()
     job = world.submit(name="alone")
     page = browser.get(f"/jobs/{job.pk}/queue")
-    assert (
-        "It is the only waiting job with GPUs of its owner in vision in the class Test that no lead has placed."
-        in page.text
-    )
+    assert "It is the only waiting job of its owner in vision in the class Test that wants such GPUs" in page.text
     assert "Move it" not in page.text
     assert "Move in the queue" not in browser.get(f"/jobs/{job.pk}").links
 
@@ -176,10 +173,10 @@ def test_one_that_a_lead_placed_is_not_among_those_that_its_owner_moves(
 ) -> None:
     lead.send(f"/jobs/{jobs[1].pk}/queue", to="front")
     page = browser.get(f"/jobs/{jobs[0].pk}/queue")
-    assert "place 1 of the 2 waiting jobs with GPUs of its owner in vision in the class Test that no lead" in page.text
+    assert "place 1 of the 2 waiting jobs of its owner in vision in the class Test that want the same" in page.text
     lead.send(f"/jobs/{jobs[2].pk}/queue", to="front")
     page = browser.get(f"/jobs/{jobs[0].pk}/queue")
-    assert "It is the only waiting job with GPUs of its owner in vision in the class Test that no lead" in page.text
+    assert "It is the only waiting job of its owner in vision in the class Test that wants such GPUs" in page.text
     assert "Move in the queue" not in browser.get(f"/jobs/{jobs[0].pk}").links
     assert "Move in the queue" in lead.get(f"/jobs/{jobs[0].pk}").links
 
