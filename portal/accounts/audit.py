@@ -69,6 +69,12 @@ def audit_entries(*, user: User) -> QuerySet[AuditEntry]:
     return AuditEntry.objects.order_by("-id")
 
 
+def audit_last(*actions: Audited, target: str | None = None) -> AuditEntry | None:
+    """The last of these things that was done (to ``target``), for who may change the same. One query."""
+    entries = AuditEntry.objects.filter(action__in=actions)
+    return (entries if target is None else entries.filter(target=target[:255])).order_by("-id").first()
+
+
 def audit_found(
     *,
     entries: QuerySet[AuditEntry],

@@ -92,12 +92,15 @@ class SeenForm(forms.Form):
         self.present, self.current = present, seen
         self.meanwhile: dict[str, Any] = {}
         self.overtaken = False
+        self.last: Any = None
         for name, field in self.fields.items():
             field.show_hidden_initial = name in present
 
-    def take_present(self) -> None:
+    def take_present(self, last: Any) -> None:
         """After somebody else's change: what was not touched is as it is now, what was typed stays, and ``meanwhile``
-        says of each field that the other has changed what is there now. Then ``overtaken`` is True."""
+        says of each field that the other has changed what is there now. Then ``overtaken`` is True. ``last``: the audit
+        log's entry of that change, if there is one."""
+        self.last = last
         fresh = QueryDict(mutable=True)
         fresh.update(self.data)
         touched = set(self.changed_data)

@@ -139,10 +139,11 @@ def test_done_twice_is_told_once(world: World) -> None:
 
 def test_quotas_are_told_by_virtual_cluster_with_what_they_were(scene: Any) -> None:
     line = {"vc": "vision", "cell_type": "A100", "count": 0}
-    answer = Api(scene.people["admin"]).call("PATCH", "quotas", {"lines": [line]})
+    body = {"lines": [line], "reason": "a smaller team"}
+    answer = Api(scene.people["admin"]).call("PATCH", "quotas", body)
     assert answer.status_code == 200, answer.content
     (entry,) = entries(action=Audited.QUOTA, actor="admin")
-    assert (entry.vc, entry.before, entry.after) == ("vision", {"A100": 1}, {"A100": 0})
+    assert (entry.vc, entry.before, entry.after) == ("vision", {"A100": 1}, {"A100": 0, "reason": "a smaller team"})
 
 
 def test_signing_in_and_failing_to_is_told_with_the_address_and_never_the_password() -> None:

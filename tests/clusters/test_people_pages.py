@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.utils import timezone
 
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Membership
@@ -126,6 +127,7 @@ def test_what_the_other_changed_is_named_and_what_only_oneself_did_is_not(admin:
     assert (page.status, shown(page, "email")) == (409, "new@example.org")
     assert "E-mail: it is “new@example.org” now." in page.text
     assert page.text.count(": it is “") == 1
+    assert f"The last change: Changed an account (alice) · other · {timezone.now():%Y-%m-%d}" in page.text
     del same["active"]
     other.send("/users/alice", **same | {"role": "admin"})
     page = admin.send("/users/alice", **same | {"role": "auditor", "active": "on"}, **seen)
@@ -276,3 +278,15 @@ def test_everything_that_is_wrong_with_a_row_of_a_table_is_told_at_once(admin: B
     assert "line 3 has bob already" in page.text
     assert "too short" in page.text[page.text.index("5 no name") :]
     assert not User.objects.filter(username="bob").exists()
+
+
+def test_of_a_group_too_it_is_told_who_changed_it_and_when(admin: Browser) -> None:
+    Group.objects.create(name="crew")
+    opened = admin.get("/groups/crew")
+    typed = {"description": "mine", "member": "", "lead": "", "seen": shown(opened, "seen")}
+    other = Browser(person("other", ClusterRole.ADMIN))
+    other.send("/groups/crew", description="theirs", member="", lead="", seen="")
+    page = admin.send("/groups/crew", **typed)
+    assert (page.status, "it is “theirs” now" in page.text) == (409, True)
+    words = "The last change: Made, changed or removed a group, or changed who is in it (crew) · other · "
+    assert f"{words}{timezone.now():%Y-%m-%d}" in page.text

@@ -12,6 +12,7 @@ from portal.clusters.models import Node, Storage
 from portal.clusters.services import member_set, vc_create
 from portal.jobs.models import Job
 from tests.support.cast import Api, person
+from tests.support.pages import Browser
 from tests.support.world import World
 
 pytestmark = pytest.mark.django_db
@@ -54,6 +55,19 @@ def test_a_storage_is_made_told_with_the_nodes_that_offer_it_and_changed(world: 
     )
     assert admin.call("DELETE", "storages/data").status_code == 204
     assert not Storage.objects.exists()
+
+
+def test_who_changes_it_on_a_page_is_told_who_did_meanwhile(world: World, admin: Api) -> None:
+    made(admin, virtual_clusters=["vision"])
+    browser = Browser(person("second", ClusterRole.ADMIN))
+    opened = browser.get("/storages/data").tags
+    shown = {tag["name"]: tag.get("value", "") for kind, tag in opened if kind == "input" and "name" in tag}
+    assert admin.call("PATCH", "storages/data", {"root": "/mnt/other"}).status_code == 200
+    page = browser.send("/storages/data", **shown | {"kind": "path"})
+    assert (page.status, "it is “/mnt/other” now" in page.text) == (409, True)
+    words = "The last change: Made, changed or removed a storage, or changed who may use it (data) · "
+    actor = AuditEntry.objects.filter(action="storage").latest("id").actor
+    assert f"{words}{actor} · {timezone.now():%Y-%m-%d}" in page.text
 
 
 BAD: dict[str, tuple[dict[str, Any], set[str]]] = {

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from portal.accounts.models import Audited, AuditEntry, ClusterRole
 from portal.clusters.fairness import shares_keep
@@ -207,12 +208,14 @@ def test_of_two_who_change_one_quota_the_second_sees_the_first_ones_change(world
     opened = admin.get(f"{VC}/quota")
     typed = cells(2) | {f"initial-{leaf()}": field(opened, leaf()), "seen": field(opened, "seen")}
     other = Browser(person("other", ClusterRole.ADMIN))
-    other.send(f"{VC}/quota", **cells(3), apply="on")
+    other.send(f"{VC}/quota", **cells(3), reason="less for vision", apply="on")
     for press in ({}, {"apply": "on"}):
         page = admin.send(f"{VC}/quota", **typed, **press)
         assert (page.status, field(page, leaf())) == (409, "2")
         assert "A100: it is “3” now." in page.text
-        assert "Quota of vision: 3 A100. (other, " in page.text
+        told = f"The last change: Changed quotas (vision) · other · {timezone.now():%Y-%m-%d}"
+        assert told in page.text
+        assert "“less for vision”" in page.text
     assert QuotaLine.objects.get().count == 3
     again = typed | {"seen": field(page, "seen")}
     assert "A100: 3 now, 2 then" in admin.send(f"{VC}/quota", **again).text

@@ -192,7 +192,7 @@ def of_clusters() -> list[Call]:
              {"reason": "it began after the backup"}),
         Call("node_remove", "DELETE", "nodes/gpu03?dry_run=true"),
         Call("quota_list", "GET", "quotas", by="alice"),
-        Call("quota_set", "PATCH", "quotas?dry_run=true", {"lines": [line]}),
+        Call("quota_set", "PATCH", "quotas?dry_run=true", {"lines": [line], "reason": "eight more for the thesis"}),
         Call("quota_change_plan", "POST", "quota-changes?dry_run=true", plan, title="only tried"),
         Call("quota_change_plan", "POST", "quota-changes", plan, keep={"change": "id"}, title="planned"),
         Call("quota_change_list", "GET", "quota-changes", by="alice"),

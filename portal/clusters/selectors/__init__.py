@@ -1,5 +1,6 @@
 """Reading virtual clusters (VCs) and nodes: what somebody may see of them, what they are made of, how full they are."""
 
+from portal.clusters.selectors.changed import quotas_changed_last
 from portal.clusters.selectors.closed import Closed, servers_closed
 from portal.clusters.selectors.details import (
     Kind,
@@ -171,6 +172,7 @@ __all__ = [
     "node_with_right",
     "quota_changes",
     "quota_lines",
+    "quotas_changed_last",
     "rules_read",
     "sku_totals",
     "storage_restrict",

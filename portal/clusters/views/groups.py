@@ -13,6 +13,8 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from portal.accounts.audit import audit_last
+from portal.accounts.models import Audited
 from portal.accounts.pages import PageRequest
 from portal.accounts.people import group_join, group_leave
 from portal.accounts.rights import Action, allowed_everywhere
@@ -98,7 +100,7 @@ def _changed(form: GroupForm, group: Group, actor: str) -> bool:
             now=timezone.now(), actor=actor,
         )  # fmt: skip
     except ChangedMeanwhile:
-        form.take_present()
+        form.take_present(audit_last(Audited.GROUP, Audited.VC_MEMBER, target=group.name))
     except Refused as refusal:
         refusal_show(form, refusal, at="member")
     else:

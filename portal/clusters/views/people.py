@@ -15,7 +15,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from portal.accounts.models import User
+from portal.accounts.audit import audit_last
+from portal.accounts.models import Audited, User
 from portal.accounts.pages import PageRequest
 from portal.accounts.people import groups_named, user_change, user_remove, user_told
 from portal.accounts.rights import Action, allowed_everywhere
@@ -118,7 +119,7 @@ def _changed(form: UserForm, user: User, actor: str) -> bool:
                 seen=form.cleaned_data["seen"] or None, now=timezone.now(), actor=actor,
             )  # fmt: skip
     except ChangedMeanwhile:
-        form.take_present()
+        form.take_present(audit_last(Audited.USER_CHANGE, Audited.GROUP, target=user.username))
     except Refused as refusal:
         refusal_show(form, refusal)
     else:

@@ -12,6 +12,8 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from portal.accounts.audit import audit_last
+from portal.accounts.models import Audited
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.forms import NewStorageForm, StorageForm
@@ -98,7 +100,7 @@ def _changed(form: StorageForm, storage: Storage, actor: str) -> bool:
                 seen=form.cleaned_data["seen"] or None, now=timezone.now(), actor=actor,
             )  # fmt: skip
         except ChangedMeanwhile:
-            form.take_present()
+            form.take_present(audit_last(Audited.STORAGE, target=storage.name))
             return False
         except Refused as refused:
             refusal = refused

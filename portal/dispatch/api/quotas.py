@@ -46,12 +46,12 @@ class QuotaLineBody(Body):
 
 class QuotasBody(Body):
     lines = serializers.ListField(child=QuotaLineBody(), max_length=MOST_LINES)
+    reason = Text(max_length=500, allow_blank=True, default="", help_text="told by the teams' events and the audit log")
 
 
 class QuotaChangeBody(QuotasBody):
     starts_at = serializers.DateTimeField(required=False, help_text="now, where it is not given")
     ends_at = serializers.DateTimeField(required=False, allow_null=True, default=None, help_text="null: for good")
-    reason = Text(max_length=500, allow_blank=True, default="")
 
 
 def _wishes(lines: list[dict[str, Any]]) -> list[Wish]:
@@ -76,11 +76,11 @@ class QuotasView(ApiView):
         carved out, with need and what is there. No job is stopped by it: those that do not fit any more are demoted and
         listed, and so are those whose GPUs are wanted back at once. For administrators."""
         cluster_right(user=self.user)
-        lines = lines_resolve(_wishes(self.body(QuotasBody)["lines"]))
-        dry = dry_run(request)
+        body, dry = self.body(QuotasBody), dry_run(request)
         effect = quotas_change(
-            lines=lines, now=timezone.now(), actor=self.user.username, dry_run=dry, version=_version(request)
-        )
+            lines=lines_resolve(_wishes(body["lines"])), now=timezone.now(), actor=self.user.username, dry_run=dry,
+            reason=body["reason"], version=_version(request),
+        )  # fmt: skip
         return self._answer(QuotasChangedAnswer, {"dry_run": dry, "effect": effect})
 
     def _answer(self, shape: type[serializers.Serializer[Any]], more: dict[str, Any]) -> Response:

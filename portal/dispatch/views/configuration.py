@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from portal.accounts.pages import PageRequest
-from portal.clusters.selectors import configuration_right
+from portal.clusters.selectors import configuration_right, quotas_changed_last
 from portal.clusters.services import cluster_version, configuration_export, configuration_read
 from portal.common.errors import ChangedMeanwhile, Conflict, Invalid
 from portal.dispatch.changes import configuration_change
@@ -33,14 +33,14 @@ def configuration(request: PageRequest) -> HttpResponse:
     if request.method != "POST":
         return _page(request, ConfigurationForm(initial={"document": _text(), "seen": cluster_version()}))
     form = ConfigurationForm(request.POST, request.FILES)
-    look, overtaken = None, False
+    look, last, overtaken = None, None, False
     if form.is_valid():
         # A file becomes the text, so that what is looked at is what is done by the second press.
         form.data = {**request.POST.dict(), "document": form.cleaned_data["document"]}
         try:
             look = _look(request, form)
         except ChangedMeanwhile:
-            overtaken = True
+            last, overtaken = quotas_changed_last(), True
             form.data = {**form.data, "seen": cluster_version()}
         except (Invalid, Conflict) as refusal:
             _refuse(form, refusal)
@@ -51,7 +51,7 @@ def configuration(request: PageRequest) -> HttpResponse:
                 )
                 return redirect("configuration")
     status = 409 if overtaken else 400 if form.errors else 200
-    return _page(request, form, look=look, overtaken=overtaken, status=status)
+    return _page(request, form, look=look, overtaken=overtaken, last=last, status=status)
 
 
 def _page(request: PageRequest, form: ConfigurationForm, status: int = 200, **more: Any) -> HttpResponse:

@@ -21,8 +21,8 @@ from portal.clusters.selectors import (
     cluster_right,
     quota_changes,
     quota_lines,
+    quotas_changed_last,
     sku_totals,
-    vc_events,
     vc_get,
 )
 from portal.clusters.services import cluster_version, quota_change_faults, quota_change_withdraw, quotas_set_faults
@@ -88,25 +88,16 @@ def quota(request: PageRequest, name: str) -> HttpResponse:
         try:
             look = _change(request, form, dry_run="apply" not in request.POST)
         except ChangedMeanwhile:
-            form.take_present()
+            form.take_present(quotas_changed_last())
         except (Invalid, Conflict) as refusal:
             form.refuse(refusal)
         else:
             if "apply" in request.POST:
                 messages.success(request, _("Done. %(said)s") % {"said": look.said})
                 return redirect("vc", name=vc.name)
-    context = {"vc": vc, "form": form, "look": look, "who": _who(vc) if form.overtaken else ""}
+    context = {"vc": vc, "form": form, "look": look}
     status = 409 if form.overtaken else 400 if form.errors else 200
     return render(request, "clusters/quota.html", context, status=status)
-
-
-def _who(vc: VirtualCluster) -> str:
-    """What was done to its quota last, and by whom."""
-    last = next((event for event in vc_events(vc=vc) if event.code.startswith("quota")), None)
-    if last is None:
-        return ""
-    at = f"{timezone.localtime(last.at):%Y-%m-%d %H:%M}"
-    return f"{last.message} ({last.actor}, {at})" if last.actor else f"{last.message} ({at})"
 
 
 def _faults_show(form: QuotaForm) -> None:
