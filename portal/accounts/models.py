@@ -10,6 +10,8 @@ from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from portal.accounts.differences import Difference, differences
+
 
 class ClusterRole(models.TextChoices):
     """What a user may do in the whole cluster; rights inside a virtual cluster stand in its memberships."""
@@ -247,7 +249,6 @@ class AuditEntry(models.Model):
         return list({**(self.before or {}), **(self.after or {})})
 
     @property
-    def changes(self) -> list[tuple[str, object, object]]:
-        """Each of them with what it was and what it became; a dash: it was not there."""
-        before, after = self.before or {}, self.after or {}
-        return [(name, before.get(name, "–"), after.get(name, "–")) for name in self.changed]
+    def changes(self) -> list[Difference]:
+        """What differs of them, down to the single values; the first hundred."""
+        return differences(self.before, self.after)

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from django.db import transaction
 
+from portal.clusters.selectors import lines_named
+from portal.clusters.selectors.quotas import base_lines
 from portal.dispatch.snapshot import Loaded, read
 from portal.jobs.models import Job
 from scheduling import Engine, Running, Standing, TaskRef
@@ -27,29 +29,48 @@ class Struck:
 
 
 @dataclass(frozen=True, slots=True)
+class QuotaMove:
+    """A line of the quotas that is another afterwards: so many cells before and after."""
+
+    vc: str
+    cell_type: str
+    chain: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
 class Effect:
     """Who loses by a change, each in the order of ids: jobs that run on, but on loan, until their GPUs are wanted
     back; and jobs whose GPUs are taken back by the very next cycle. A job that only moves to other cells of its quota
-    loses nothing."""
+    loses nothing. ``quotas``: the lines that differ, by name."""
 
     demoted: list[Struck] = field(default_factory=list)
     preempted: list[Struck] = field(default_factory=list)
+    quotas: list[QuotaMove] = field(default_factory=list)
 
 
 def effect_of(*, change: Callable[[], object], now: datetime) -> Effect:
     """What the cycle after ``change`` does to running jobs that it would not do without. Raises whatever the change
     raises; nothing of it stays."""
     with transaction.atomic():
-        before = read(now=now)
+        before, had = read(now=now), _lines()
         change()
-        after = read(now=now)
+        after, have = read(now=now), _lines()
         transaction.set_rollback(True)
     without, with_it = _next(before, now), _next(after, now)
     held = _Then.of(before.snapshot.running)
     taken = {task: gpus for task, gpus in with_it.leaving.items() if task not in without.leaving}
     lost = {task: gpus for task, gpus in without.inside.items() if task in held.inside and task not in with_it.inside}
     demoted = {task: gpus for task, gpus in lost.items() if task not in with_it.leaving}
-    return Effect(_struck(demoted, after), _struck(taken, after))
+    keys = sorted({*had, *have})
+    moves = [QuotaMove(*key, had.get(key, 0), have.get(key, 0)) for key in keys if had.get(key, 0) != have.get(key, 0)]
+    return Effect(_struck(demoted, after), _struck(taken, after), moves)
+
+
+def _lines() -> dict[tuple[str, str, str], int]:
+    """The quotas without what holds for a time only, by virtual cluster, cell type and chain."""
+    return {(line.vc, line.cell_type, line.chain): line.count for line in lines_named(base_lines())}
 
 
 class _Then(NamedTuple):

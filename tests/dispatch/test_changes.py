@@ -191,6 +191,8 @@ def test_an_import_by_rest_shows_and_then_does(busy: World, admin: Api) -> None:
     document = smaller()
     look = admin.call("PUT", "cluster?dry_run=true", document)
     assert (look.json()["dry_run"], demoted(look)) == (True, [("alice/second#1", 4)])
+    line = {"vc": "vision", "cell_type": "A100", "chain": "", "before": 8, "after": 4}
+    assert look.json()["quotas"] == [line]
     assert admin.call("GET", "cluster").json() == configuration_export() != document
     assert demoted(admin.call("PUT", "cluster", document)) == [("alice/second#1", 4)]
     assert admin.call("GET", "cluster").json() == document
@@ -215,6 +217,7 @@ def test_the_command_exports_what_it_imports(busy: World, tmp_path: Path) -> Non
     file.write_text(yaml.safe_dump(smaller()))
     told = command("import", str(file), "--dry-run")
     assert "alice/second#1 of vision runs on, but its GPUs are on loan." in told
+    assert "Quota of vision, A100: 8 -> 4." in told
     assert "Nothing was changed." in told
     assert yaml.safe_load(command("export")) != smaller()
     assert "Done: 1 nodes, 2 virtual clusters, 1 jobs demoted." in command("import", str(file))

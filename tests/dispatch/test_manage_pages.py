@@ -217,6 +217,7 @@ def test_a_configuration_is_looked_at_before_it_is_made(world: World, admin: Bro
     less = {**configuration_export(), "virtualClusters": {"vision": {"virtualCells": []}}}
     look = admin.send("/cluster/configuration", file=SimpleUploadedFile("c.yaml", yaml.safe_dump(less).encode()))
     assert "1 running job with 4 GPUs would lose its guarantee." in look.text
+    assert "Virtual cluster Cells Now Then vision A100 4 0" in look.text
     assert QuotaLine.objects.get().count == 4
     done = admin.send("/cluster/configuration", document=yaml.safe_dump(less), apply="on")
     assert "No job was stopped." in done.text

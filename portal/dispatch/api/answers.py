@@ -31,8 +31,20 @@ class EffectAnswer(Shape):
     preempted = TakenAnswer(many=True, source="effect.preempted", help_text="jobs whose GPUs the next cycle takes back")
 
 
+class QuotaMoveAnswer(Shape):
+    """A line of the quotas that is another after a change."""
+
+    vc = serializers.CharField()
+    cell_type = serializers.CharField()
+    chain = serializers.CharField(allow_blank=True, help_text="empty: the only one with this type")
+    before = serializers.IntegerField(help_text="cells; 0: there was no such line")
+    after = serializers.IntegerField(help_text="cells; 0: there is none any more")
+
+
 class ConfigurationAnswer(EffectAnswer):
     """What an import did, or would do."""
+
+    quotas = QuotaMoveAnswer(many=True, source="effect.quotas", help_text="the lines of quotas that it changes")
 
 
 class NodeRemovedAnswer(EffectAnswer):

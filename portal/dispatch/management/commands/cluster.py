@@ -41,6 +41,9 @@ class Command(BaseCommand):
             raise CommandError(f"{file} cannot be used, nothing was changed:\n{faults}") from error
         except Refused as error:
             raise CommandError(error.detail) from error
+        for move in effect.quotas:
+            chain = f" ({move.chain})" if move.chain else ""
+            self.stdout.write(f"Quota of {move.vc}, {move.cell_type}{chain}: {move.before} -> {move.after}.")
         for one in effect.demoted:
             self.stdout.write(f"{one.job.label} of {one.job.vc.name} runs on, but its GPUs are on loan.")
         for one in effect.preempted:
