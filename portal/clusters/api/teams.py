@@ -35,6 +35,7 @@ from portal.clusters.selectors import (
     vc_shares,
     vc_with_right,
 )
+from portal.clusters.selectors.quotas import quota_book
 from portal.clusters.services import (
     CAPS,
     Limit,
@@ -112,8 +113,7 @@ class VirtualClustersView(ApiView):
         vc_make_right(user=self.user)
         body = self.body(VirtualClusterBody)
         vc = vc_create(**body, now=timezone.now(), actor=self.user.username)
-        described = _vc(vc, vc_shares(vcs=[vc])[vc.pk], None) | vc_detail(vc=vc)
-        return Response(VirtualClusterDetailAnswer(described).data, status=201)
+        return Response(VirtualClusterDetailAnswer(_whole(vc, None)).data, status=201)
 
     def _described(self, vcs: list[VirtualCluster]) -> list[dict[str, Any]]:
         shares, roles = vc_shares(vcs=vcs), vc_roles(user=self.user)
@@ -155,8 +155,7 @@ class VirtualClusterView(ApiView):
 
     def _answer(self, name: str) -> Response:
         vc = vc_get(user=self.user, name=name)
-        shares, roles = vc_shares(vcs=[vc]), vc_roles(user=self.user)
-        described = _vc(vc, shares[vc.pk], roles.get(vc.pk)) | vc_detail(vc=vc)
+        described = _whole(vc, vc_roles(user=self.user).get(vc.pk))
         return Response(VirtualClusterDetailAnswer(described).data)
 
 
@@ -227,10 +226,15 @@ class FirmRightView(ApiView):
         return self._answer(vc)
 
     def _answer(self, vc: VirtualCluster) -> Response:
-        shares, roles = vc_shares(vcs=[vc]), vc_roles(user=self.user)
-        described = _vc(vc, shares[vc.pk], roles.get(vc.pk)) | vc_detail(vc=vc)
+        described = _whole(vc, vc_roles(user=self.user).get(vc.pk))
         return Response(VirtualClusterDetailAnswer(described).data)
 
 
 def _vc(vc: VirtualCluster, shares: object, role: str | None) -> dict[str, Any]:
     return {"name": vc.name, "description": vc.description, "role": role, "gpus": shares}
+
+
+def _whole(vc: VirtualCluster, role: str | None) -> dict[str, Any]:
+    """With its quota and its rules, of one reading of the quotas."""
+    book = quota_book()
+    return _vc(vc, vc_shares(vcs=[vc], book=book)[vc.pk], role) | vc_detail(vc=vc, book=book)

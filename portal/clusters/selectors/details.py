@@ -49,9 +49,9 @@ def lines_named(lines: Lines, book: QuotaBook | None = None) -> list[Line]:
     return [named(key, count) for key, count in lines.items()]
 
 
-def vc_detail(*, vc: VirtualCluster) -> dict[str, Any]:
+def vc_detail(*, vc: VirtualCluster, book: QuotaBook | None = None) -> dict[str, Any]:
     """Its quota lines, pinned cells, rules, limits of lending and rights to jobs that are not preempted."""
-    book = quota_book()
+    book = book or quota_book()
     own = {key: count for key, count in book.lines.items() if key.vc_id == vc.pk}
     return {
         **{name: getattr(vc, name) for name in _RULES},

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 from django.db.models import Count, FilteredRelation, Q, QuerySet
 
 from portal.clusters.models import Gpu, Node, Sku, VirtualCluster, takes_tasks
-from portal.clusters.selectors.quotas import quota_book
+from portal.clusters.selectors.quotas import QuotaBook, quota_book
 from portal.common.prepared import Prepared
 from portal.common.row_versions import KeptResult, RowsVersion
 
@@ -48,10 +48,10 @@ class SkuShare:
         return self.scale - self.borrowed if self.scale > self.borrowed else 0
 
 
-def vc_quotas(*, vcs: Iterable[VirtualCluster]) -> dict[int, dict[str, int]]:
+def vc_quotas(*, vcs: Iterable[VirtualCluster], book: QuotaBook | None = None) -> dict[int, dict[str, int]]:
     """The GPUs guaranteed to each VC, by its id and the SKU's name: its quota and its pinned cells."""
     quotas: dict[int, dict[str, int]] = {vc.pk: {} for vc in vcs}
-    book = quota_book()
+    book = book or quota_book()
     owned = [(key.vc_id, key.cell_type_id, count) for key, count in book.lines.items()]
     for vc_id, type_id, count in (*owned, *((vc, cell_type, 1) for vc, cell_type in book.pinned)):
         if vc_id in quotas:
@@ -60,14 +60,14 @@ def vc_quotas(*, vcs: Iterable[VirtualCluster]) -> dict[int, dict[str, int]]:
     return quotas
 
 
-def vc_shares(*, vcs: Iterable[VirtualCluster]) -> dict[int, list[SkuShare]]:
+def vc_shares(*, vcs: Iterable[VirtualCluster], book: QuotaBook | None = None) -> dict[int, list[SkuShare]]:
     """Each VC's shares by its id, in the order of SKU names. A fixed number of queries for any number of VCs."""
-    vcs = list(vcs)
+    vcs, book = list(vcs), book or quota_book()
     counts, shut = _counts.read(), set(_SHUT())
     used = counts.held
-    lent, ready = _lent(counts), _ready(counts, shut)
+    lent, ready = _lent(counts, book), _ready(counts, shut)
     shares = {}
-    for key, quota in vc_quotas(vcs=vcs).items():
+    for key, quota in vc_quotas(vcs=vcs, book=book).items():
         skus = sorted(quota.keys() | {sku for vc, sku, _ in used if vc == key})
         shares[key] = [
             SkuShare(
@@ -107,7 +107,7 @@ def _held() -> QuerySet[Gpu]:
     return Gpu.objects.filter(LIVE).order_by()
 
 
-def _lent(counts: _Counts) -> dict[tuple[int, str], int]:
+def _lent(counts: _Counts, book: QuotaBook) -> dict[tuple[int, str], int]:
     """GPUs on loan by (VC's id, SKU's name) of whose idle quota they are. All idle GPUs of a kind are alike: those that
     no quota covers are lent first, the rest in proportion to what each VC leaves idle, beyond what it has
     on loan itself."""
@@ -115,7 +115,7 @@ def _lent(counts: _Counts) -> dict[tuple[int, str], int]:
     loans = {(vc, sku): count for (vc, sku, standing), count in used.items() if standing == "borrowed"}
     if not loans:
         return {}
-    quotas = vc_quotas(vcs=VirtualCluster.objects.all())
+    quotas = vc_quotas(vcs=VirtualCluster.objects.all(), book=book)
     there = {sku: sum(one.fit for one in nodes.values()) for sku, nodes in counts.there.items()}
     lent: dict[tuple[int, str], int] = {}
     for sku in {sku for _, sku in loans}:
