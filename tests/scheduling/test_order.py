@@ -5,6 +5,7 @@ from dataclasses import replace
 from scheduling import Borrow, CellType, Code, PinnedCell, Plan, Policy, QuotaLine, VirtualCluster
 from tests.scheduling.builders import carry_out, cluster, engine, job, node, role, running, wait_of
 from tests.scheduling.playing import run_to_the_end
+from tests.scheduling.worlds import passed
 
 ONE = cluster(node("a"), vision=2, speech=2)
 
@@ -171,6 +172,19 @@ def test_tasks_that_need_not_start_together_do_not_wait_for_each_others_quota() 
     plan = made.plan(0)
     assert [placement.role for placement in plan.starts[0].placements] == ["large"]
     assert [(wait.job.wanted[0].role, wait.reason.code) for wait in plan.waits] == [("small", Code.QUOTA)]
+
+
+def test_what_is_left_of_a_job_that_is_no_gang_holds_up_only_whom_it_wants_gpus_with() -> None:
+    described = cluster(node("a", cpu=4), node("h", sku="H100"), vision={"A100": 4, "H100": 4})
+    made = running(replace(described, policy=Policy(backfill=False)), job("holder", role(cpu=2), priority=1))
+    both = role("a", cpu=4), role("h", sku="H100")
+    made.submit(job("both", *both, priority=2, gang=False))
+    made.submit(job("a too", priority=1))
+    made.submit(job("h too", role(sku="H100"), priority=1))
+    plan = made.plan(0)
+    assert [(start.job.id, start.placements[0].role) for start in plan.starts] == [("both", "h"), ("h too", "worker")]
+    assert [(wait.job.id, wait.reason.code) for wait in plan.waits] == [("both", Code.RESOURCES), ("a too", Code.ORDER)]
+    assert passed(described, plan) == []
 
 
 def test_tasks_without_gpus_that_are_left_of_a_job_start_when_there_is_cpu_for_them() -> None:

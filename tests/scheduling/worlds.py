@@ -5,7 +5,7 @@ from itertools import product
 
 from hypothesis import strategies as st
 
-from scheduling import Cluster, Job, Node, NodeState, QuotaLine, Role, Snapshot, VirtualCluster
+from scheduling import Cluster, Code, Job, Node, NodeState, Plan, QuotaLine, Role, Snapshot, VirtualCluster
 from tests.scheduling.builders import job, node
 
 SKUS = ("A100", "H100")
@@ -71,15 +71,30 @@ def ordered(one: Job) -> tuple[int, int, int, str]:
 
 
 def skus_of(described: Cluster, one: Job) -> set[str]:
-    """SKUs in whose order a job stands."""
+    """SKUs in whose order a job stands: those that its waiting tasks may take. Of a job that is no gang others may run
+    already, and hold up nobody."""
     found: set[str] = set()
-    for role in one.roles:
+    for role in [one.role(name) for name in sorted({task.role for task in one.wanted})]:
         if role.gpus and role.sku is not None:
             found.add(role.sku)
         elif role.gpus and one.opportunistic:
             found |= {leaf.cell_type for each in described.nodes for leaf in each.leaves}
         elif role.gpus:
             found |= {sku for vc in described.virtual_clusters if vc.id == one.vc for sku in SKUS if vc.owned(sku)}
+    return found
+
+
+def passed(described: Cluster, plan: Plan) -> list[tuple[str, str]]:
+    """Starts of guaranteed jobs before an earlier one of their team that waits for GPUs of a SKU that they take; those
+    apart that wait for victims to leave."""
+    types = {one.id: one.cell_type for one in described.nodes}
+    waits = [one.job for one in plan.waits if one.reason.code is not Code.PREEMPTING and not one.job.opportunistic]
+    found = []
+    for start in plan.starts:
+        used = {types[one.node] for one in start.placements if one.leaves}
+        for wait in waits if not start.job.opportunistic else ():
+            if wait.vc == start.job.vc and used & skus_of(described, wait) and ordered(start.job) > ordered(wait):
+                found.append((start.job.id, wait.id))
     return found
 
 
