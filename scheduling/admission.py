@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from scheduling.cells import Cluster, Node
-from scheduling.deciding import desk_of
+from scheduling.deciding import Desk, desk_of
 from scheduling.ground import Ground, Idle
 from scheduling.jobs import OPPORTUNISTIC, Job, Role
 from scheduling.layout import Layout
 from scheduling.ledger import Ledger
 from scheduling.resources import Demand
 from scheduling.search import find
-from scheduling.shapes import Choice, Shape, Shapes
+from scheduling.shapes import Choice, Shape, Shapes, Unit
 
 HIGHEST_PRIORITY = 1000
 
@@ -155,18 +155,41 @@ def _too_many(layout: Layout, job: Job, choice: Choice) -> Refusal | None:
 
 
 def _no_room(idle: Ledger, job: Job, choice: Choice) -> Refusal | None:
-    """The tasks against the empty cells and nodes; what is kept for idle GPUs is left out, for GPUs may be busy."""
+    """The tasks against the empty cells and nodes: what would not start there, nobody's end would let start."""
     units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
-    allowed = idle.layout.all_nodes() if job.only_nodes is None else idle.layout.mask_of(job.only_nodes)
     desk = desk_of(idle, idle)
     for unit in units:
         if not job.opportunistic and desk.seats(job, unit) is None:
             cells = ", ".join(sorted({_cells(idle.layout, job.vc, pool.name) for pool in unit.pools}))
             return Refusal(None, "roles", f"{_listed(unit.parts)} do not fit the cells of team {job.vc} ({cells})")
-        parts = tuple(replace(part, modest=False) for part in unit.parts)
-        if find(Idle(Ground(idle, job, allowed, desk.costs, evict=False), -1), parts) is None:
-            return Refusal(None, "roles", f"{_listed(unit.parts)} do not fit the nodes, even when all are idle")
+        if not _starts(desk, job, Choice(choice.chains, (unit,))):
+            return Refusal(None, "roles", f"{_listed(unit.parts)} {_misfit(desk, job, unit)}")
     return None
+
+
+def _starts(desk: Desk, job: Job, alone: Choice) -> bool:
+    """Whether these tasks would start now.
+
+    Those of a guaranteed job on GPUs, and what a gang has beside them, as the engine starts them: what is kept for idle
+    GPUs counts, for it would be kept from this job whenever its own GPUs are free. Opportunistic jobs and tasks without
+    GPUs live on what others leave, and may have it when GPUs are busy.
+    """
+    (unit,) = alone.units
+    if job.opportunistic or not unit.pools or desk.ledger.layout.policy.hived:  # HiveD has no submission check
+        return find(_idle(desk, job), tuple(replace(part, modest=False) for part in unit.parts)) is not None
+    return desk.guaranteed(job, alone, may_preempt=False) is not None
+
+
+def _misfit(desk: Desk, job: Job, unit: Unit) -> str:
+    """Why these tasks do not start on idle nodes: without what is kept for idle GPUs they would, or not even then."""
+    greedy = tuple(replace(part, modest=False) for part in unit.parts)
+    if find(_idle(desk, job), unit.parts) is None and find(_idle(desk, job), greedy) is not None:
+        return "do not fit the nodes beside the CPU and memory that these keep for idle GPUs"
+    return "do not fit the nodes, even when all are idle"
+
+
+def _idle(desk: Desk, job: Job) -> Idle:
+    return Idle(Ground(desk.idle, job, desk.allowed(job, None), desk.costs, evict=False), -1)
 
 
 def _cells(layout: Layout, vc: str, pool: str) -> str:

@@ -53,6 +53,13 @@ class Ground:
             self.leaves, self.taken, self.spent = before
         return done
 
+    def own_leaves(self) -> dict[int, int]:
+        """The leaves (a mask by node) that the job's tasks have got so far: they idle no more."""
+        found: dict[int, int] = {}
+        for number, mine in self.leaves.values():
+            found[number] = found.get(number, 0) | sum(1 << bit for bit, _ in mine)
+        return found
+
     def forget(self) -> None:
         """Nothing is placed yet; for a job of one task."""
         self.leaves.clear()
@@ -229,20 +236,21 @@ class Idle(Bins):
         self._ground = ground
         ledger = ground.ledger
         self._allowed = ground.allowed & nodes
+        own = ground.own_leaves()
+        apart = -1 if ground.doomed else sum(1 << number for number in own)
         found: dict[tuple[Sizes, int], int] = {}
         for (shape, bound, _, busy, blocked), members in ledger.groups.items():
             members &= self._allowed
             if not members:
                 continue
             sizes = ledger.shapes[shape].sizes
-            free = ledger.shapes[shape].full & ~blocked & ~(bound if unbound else 0)
-            if not ground.doomed:
-                key = sizes, free & ~busy
-                found[key] = found.get(key, 0) | members
-                continue
-            for number in bits(members):
+            alike = members & ~apart
+            if alike:
+                key = sizes, ledger.shapes[shape].full & ~blocked & ~(bound if unbound else 0) & ~busy
+                found[key] = found.get(key, 0) | alike
+            for number in bits(members & apart):
                 mine = ledger.full[number] & ~blocked & (ground.unbound_on(number) if unbound else -1)
-                key = sizes, mine & ~(busy & ~ground.doomed_on(number))
+                key = sizes, mine & ~(busy & ~ground.doomed_on(number)) & ~own.get(number, 0)
                 found[key] = found.get(key, 0) | 1 << number
         groups = [Group(sizes, free, members) for (sizes, free), members in found.items()]
         super().__init__(groups, ground.ledger.layout.mask_of(ground.job.warm_nodes))

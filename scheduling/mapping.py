@@ -9,12 +9,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from scheduling.ground import Ground, Task
+from scheduling.ground import Ground, Idle, Task
 from scheduling.hardware import Hardware, both, done
 from scheduling.jobs import TaskPlacement
 from scheduling.layout import Quota
 from scheduling.loose import place_loose
 from scheduling.resources import Demand
+from scheduling.search import Fill, find
 from scheduling.virtual import Seat
 
 
@@ -51,6 +52,20 @@ def _map_one(ground: Ground, seat: Seat) -> Mapped | Blocked:
 
 
 def _map(ground: Ground, seats: list[Seat], others: tuple[Demand, ...]) -> Mapped | Blocked:
+    found = _seated(ground, seats)
+    if not isinstance(found, list):
+        return found
+    more = ground.without_gpus(others) if others else []
+    if more is None:
+        again = _sharing(ground, seats, others)
+        if again is None:
+            return Blocked(0)
+        found, more = again
+    return Mapped((*found, *more), frozenset(ground.taken))
+
+
+def _seated(ground: Ground, seats: list[Seat]) -> list[TaskPlacement] | Blocked:
+    """Places for the tasks with GPUs."""
     layout = ground.ledger.layout
     by_quota: dict[int, list[Seat]] = {}
     for seat in seats:
@@ -61,13 +76,40 @@ def _map(ground: Ground, seats: list[Seat], others: tuple[Demand, ...]) -> Mappe
     way = _Way(ground, [(quota, by_quota[quota.number]) for quota in quotas])
     if not ground.attempt(way.straight) and not ground.attempt(way.searched):
         return Blocked(sum(1 << cell for cell in {seat.cell for seat in by_quota[quotas[way.failed].number]}))
-    placements = [ground.placement(seat) for seat in seats]
-    if others:
-        more = ground.without_gpus(others)
-        if more is None:
-            return Blocked(0)
-        placements += more
-    return Mapped(tuple(placements), frozenset(ground.taken))
+    return [ground.placement(seat) for seat in seats]
+
+
+def _sharing(
+    ground: Ground, seats: list[Seat], others: tuple[Demand, ...]
+) -> tuple[list[TaskPlacement], list[TaskPlacement]] | None:
+    """Places for all, where those with GPUs took the CPU or memory that the others need: as many on each node as idle
+    GPUs, CPU and memory have room for together with the others."""
+    ground.ledger.take_back()
+    ground.ledger.begin()
+    ground.forget()
+    parts = tuple({id(seat.demand): seat.demand for seat in seats}.values())
+    fills = find(Idle(ground, -1), (*parts, *others))
+    found = _node_by_node(ground, seats, fills) if fills is not None else None
+    more = ground.without_gpus(others) if found is not None else None
+    return (found, more) if found is not None and more is not None else None
+
+
+def _node_by_node(ground: Ground, seats: list[Seat], fills: list[Fill]) -> list[TaskPlacement] | None:
+    """As many tasks on each node as the fills say."""
+    left: dict[int, list[Seat]] = {}
+    for seat in reversed(seats):
+        left.setdefault(id(seat.demand), []).append(seat)
+    places: list[TaskPlacement] = []
+    allowed = ground.allowed
+    for fill in fills:
+        mine = [left[id(fill.demand)].pop() for _ in range(fill.count)] if fill.demand.gpus else []
+        ground.allowed = 1 << fill.bin
+        found = _seated(ground, mine)
+        ground.allowed = allowed
+        if not isinstance(found, list):
+            return None
+        places += found
+    return places
 
 
 SEARCHED_CELLS = 16

@@ -21,7 +21,7 @@ def make_plan(state: State, now: int, *, told: bool, fallen: Mapping[str, Demoti
     trial = Trial(state, now)
     quotas, borrowing = Quotas(trial), Borrowing(trial)
     # 1. Jobs that have taken cells count as if they ran; they start in their turn when the last victim is gone.
-    quotas.claimants()
+    quotas.claimants.enter()
     # 2. Guaranteed jobs inside their quota, each virtual cluster in its order: who runs on loan moves in where he
     #    is, who waits starts or preempts. Who cannot holds up the later ones of his chains, except those that
     #    cannot delay him.

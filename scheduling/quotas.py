@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping
 
 from scheduling import explain
 from scheduling.caps import cap_passed, is_capped, within_caps
+from scheduling.claimants import Claimants
 from scheduling.decisions import Preempt, Start
 from scheduling.forbearing import Forbearing
-from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
+from scheduling.jobs import Job
 from scheduling.moving import MovingIn
 from scheduling.ordering import merged, rank
 from scheduling.reservation import reserve
 from scheduling.shapes import CPU_CHAIN, Choice, Shape
-from scheduling.snapshot import Claim
 from scheduling.state import LED, Counts, Late, Line, Trial
 from scheduling.virtual import Owed
 
@@ -21,11 +21,12 @@ _CPU = frozenset([CPU_CHAIN])
 
 
 class Quotas:
-    """Claimants whose victims are gone start; then everybody's turn, in order."""
+    """Everybody's turn, in order."""
 
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
         self.state = trial.state
+        self.claimants = Claimants(trial)
         self.lines: dict[str, Line] = {}
         policy = trial.state.desk.ledger.layout.policy
         self._backfill_on, self._promotion_on = policy.backfill, policy.promotion
@@ -37,75 +38,13 @@ class Quotas:
         self._forbearing = Forbearing(trial, self._moving_in, self._first)
         self._skipped: set[str] = set()  # whose turn would lead to nothing, as far as they know
 
-    def claimants(self) -> None:
-        """Those that have taken cells give up where a node failed; the others count as if they had them."""
-        state = self.state
-        for name in sorted(state.claims):
-            job = state.waiting.get(name)
-            if job is None or not self._usable(state.claims[name]):
-                self.trial.give_up(name)
-                continue
-            for placement in self._claimed(job, state.claims[name]) or ():
-                self.trial.charge(job, placement)
-
-    def _convert(self, name: str) -> None:
-        """Whoever has taken cells starts there when the last victim is gone; of a job that is no gang, each task."""
-        job, claims = self.state.waiting[name], self.state.claims[name]
-        held = {claim.task for claim in claims.values() if claim.victim is not None}
-        ready = tuple(one for one in self._claimed(job, claims) or () if one.task not in held)
-        powered = self._powered(ready)
-        if powered and not (job.gang and (held or len(powered) < len(ready))):
-            self.trial.start(Start(job, powered, self.trial.now), charged=True)
-
-    def _powered(self, placements: tuple[TaskPlacement, ...]) -> tuple[TaskPlacement, ...]:
-        """Those for which the nodes have the CPU and memory, one beside the other: who uses it on loan may still be
-        leaving, and tasks that were given cells one by one may not all find enough."""
-        ledger = self.state.desk.ledger
-        left: dict[int, tuple[int, int]] = {}
-        found = []
-        for placement in placements:
-            number = ledger.layout.position[placement.node]
-            cpu, memory = left.get(number, (ledger.cpu[number], ledger.memory[number]))
-            cpu, memory = cpu - placement.cpu_milli, memory - placement.memory_mb
-            if cpu >= 0 and memory >= 0:
-                left[number] = cpu, memory
-                found.append(placement)
-        return tuple(found)
-
-    def _usable(self, claims: Mapping[str, Claim]) -> bool:
-        ledger = self.state.desk.ledger
-        for leaf in claims:
-            at = ledger.layout.leaf_at.get(leaf)
-            if at is None or not ledger.open_nodes >> at[0] & 1 or not ledger.healthy[at[0]] >> at[1] & 1:
-                return False
-        return True
-
-    def _claimed(self, job: Job, claims: Mapping[str, Claim]) -> tuple[TaskPlacement, ...] | None:
-        """The places that the claims say; tasks without GPUs are found theirs now."""
-        layout = self.state.desk.ledger.layout
-        uses: dict[TaskRef, list[LeafUse]] = {}
-        for leaf in sorted(claims):
-            claim = claims[leaf]
-            uses.setdefault(claim.task, []).append(LeafUse(leaf, claim.virtual_cell, Standing.GUARANTEED))
-        found = []
-        for task, mine in sorted(uses.items()):
-            role = job.role(task.role)
-            mine.sort(key=lambda use: layout.leaf_at[use.leaf])
-            node = layout.nodes[layout.leaf_at[mine[0].leaf][0]].id
-            found.append(TaskPlacement(task, node, tuple(mine), role.cpu_milli, role.memory_mb))
-        rest = [task for task in job.wanted if task not in uses and not job.role(task.role).gpus]
-        if not job.gang or not rest:
-            return tuple(found)
-        more = self.state.desk.without_gpus(job._replace(wanted=tuple(rest)))
-        return None if more is None else (*found, *more)
-
     def turns(self, told: bool) -> None:
         """Everybody's turn; `told`: also of those that cannot start, for their reasons."""
         state = self.state
         self._told = told
         walks: dict[str, Iterator[Job]] = {}
         steady = not told and not self.trial.fair and not self._backfill_on
-        starting = self._starting()
+        starting = self.claimants.starting()
         for vc in sorted(vc for vc, queue in state.queues.items() if queue):
             if steady and vc not in starting and self._is_quiet(vc):
                 self._skipped.add(vc)
@@ -116,7 +55,10 @@ class Quotas:
         self._forbearing.settle()
         for name in sorted(state.claims):
             if name not in self.trial.left:
-                self._convert(name)
+                self.claimants.convert(name)
+        for name in sorted(state.claims):
+            if name not in self.trial.left:
+                self.claimants.elsewhere(name, self.lines)
         modest, robbed = {late.job.vc for late in self.trial.late if late.shape.modest}, self._robbed()
         for vc in walks if steady else ():
             quiet = vc not in self.trial.busy and vc not in modest and vc not in robbed
@@ -125,15 +67,6 @@ class Quotas:
                 state.memory.quiet[vc, ""] = self._signature(vc, vc in self._blocked, vc in self._moving_in.unmoved)
             else:
                 state.memory.quiet.pop((vc, ""), None)
-
-    def _starting(self) -> set[str]:
-        """The virtual clusters of those whose cells have become free: they start in their turn."""
-        waiting = self.state.waiting
-        return {
-            waiting[name].vc
-            for name, claims in self.state.claims.items()
-            if name in waiting and any(claim.victim is None for claim in claims.values())
-        }
 
     def was_wrong(self) -> bool:
         """Whether somebody lost a place that was skipped."""
@@ -209,7 +142,7 @@ class Quotas:
     def _see_to(self, job: Job) -> None:
         state = self.state
         if job.id in state.claims:
-            self._convert(job.id)
+            self.claimants.convert(job.id)
             if job.id in state.claims:
                 self._wait_for_cells(job)
                 return

@@ -24,6 +24,7 @@ _SENTENCES = (
     gettext_noop("the job needs %(asked)s %(kind)s at once; the cluster has %(most)s"),
     gettext_noop("tasks of %(parts)s do not fit the cells of team %(vc)s (%(cells)s)"),
     gettext_noop("tasks of %(parts)s do not fit the nodes, even when all are idle"),
+    gettext_noop("tasks of %(parts)s do not fit the nodes beside the CPU and memory that these keep for idle GPUs"),
     gettext_noop("team %(vc)s owns no GPUs"),
     gettext_noop("must be a path relative to $BERTH_JOB_DIR, or one below the mountPath of a storage, not %(value)s"),
     gettext_noop('must name a job such as "prepare", "prepare#3" or "alice/prepare#3", not %(value)s'),

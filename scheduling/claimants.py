@@ -1,0 +1,152 @@
+"""Jobs that have taken cells: they start where their claims are when the last victim is gone."""
+
+from collections.abc import Mapping
+
+from scheduling.decisions import Start
+from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
+from scheduling.snapshot import Claim
+from scheduling.state import Line, Trial
+from scheduling.virtual import Owed
+
+Mine = Mapping[str, Claim]
+"""The claims of one job by leaf."""
+
+
+class Claimants:
+    """Those of a pass. Until they start they count as if they had their cells."""
+
+    def __init__(self, trial: Trial) -> None:
+        self.trial = trial
+        self.state = trial.state
+
+    def enter(self) -> None:
+        """Those that have taken cells give up where a node failed; the others are charged for them."""
+        state = self.state
+        for name in sorted(state.claims):
+            job = state.waiting.get(name)
+            if job is None or not self._usable(state.claims[name]):
+                self.trial.give_up(name)
+                continue
+            found = self._claimed(job, state.claims[name])
+            for placement in (*found, *_nowhere(job, _without_gpus(job, found))):
+                self.trial.charge(job, placement)
+
+    def starting(self) -> set[str]:
+        """The virtual clusters of those whose cells have become free: they start in their turn."""
+        waiting = self.state.waiting
+        return {
+            waiting[name].vc
+            for name, claims in self.state.claims.items()
+            if name in waiting and any(claim.victim is None for claim in claims.values())
+        }
+
+    def convert(self, name: str) -> None:
+        """Whoever has taken cells starts there when the last victim is gone; of a job that is no gang, each task."""
+        job, claims = self.state.waiting[name], self.state.claims[name]
+        held = {claim.task for claim in claims.values() if claim.victim is not None}
+        if held and job.gang:
+            return
+        ready = tuple(one for one in self._claimed(job, claims) if one.task not in held)
+        powered = self._powered(ready)
+        if job.gang:
+            powered = self._whole(job, claims, ready) if len(powered) == len(ready) else ()
+        if powered:
+            self.trial.start(Start(job, powered, self.trial.now), charged=True)
+
+    def elsewhere(self, name: str, lines: Mapping[str, Line]) -> None:
+        """A gang for which nobody has to leave any more, and whose tasks without GPUs find no CPU and memory beside
+        its claims: it starts on other cells, if there is a start for it now. What it waits for may be kept for the very
+        GPUs that idle because it waits.
+        """
+        job, claims = self.state.waiting[name], self.state.claims[name]
+        if not job.gang or any(claim.victim is not None for claim in claims.values()):
+            return
+        start = self._afresh(job, claims, lines[job.vc].owed if job.vc in lines else None)
+        if start is not None:
+            self.trial.busy.add(job.vc)
+            self.trial.give_up(name)
+            self.trial.start(start, charged=True)
+
+    def _afresh(self, job: Job, claims: Mine, owed: Owed | None) -> Start | None:
+        """Where the job would start without its claims, taking nothing from anybody."""
+        ledger = self.state.desk.ledger
+        ledger.begin()
+        try:
+            ledger.unclaim(job.id, claims)
+            for choice in self.state.shapes.of(job).choices:
+                answer = self.state.desk.guaranteed(job, choice, may_preempt=False, owed=owed)
+                if isinstance(answer, Start):
+                    return answer
+        finally:
+            ledger.take_back()
+        return None
+
+    def _usable(self, claims: Mine) -> bool:
+        ledger = self.state.desk.ledger
+        for leaf in claims:
+            at = ledger.layout.leaf_at.get(leaf)
+            if at is None or not ledger.open_nodes >> at[0] & 1 or not ledger.healthy[at[0]] >> at[1] & 1:
+                return False
+        return True
+
+    def _claimed(self, job: Job, claims: Mine) -> tuple[TaskPlacement, ...]:
+        """The places that the claims say."""
+        layout = self.state.desk.ledger.layout
+        uses: dict[TaskRef, list[LeafUse]] = {}
+        for leaf in sorted(claims):
+            claim = claims[leaf]
+            uses.setdefault(claim.task, []).append(LeafUse(leaf, claim.virtual_cell, Standing.GUARANTEED))
+        found = []
+        for task, mine in sorted(uses.items()):
+            role = job.role(task.role)
+            mine.sort(key=lambda use: layout.leaf_at[use.leaf])
+            node = layout.nodes[layout.leaf_at[mine[0].leaf][0]].id
+            found.append(TaskPlacement(task, node, tuple(mine), role.cpu_milli, role.memory_mb))
+        return tuple(found)
+
+    def _powered(self, placements: tuple[TaskPlacement, ...]) -> tuple[TaskPlacement, ...]:
+        """Those for which the nodes have the CPU and memory, one beside the other: who uses it on loan may still be
+        leaving, and tasks that were given cells one by one may not all find enough."""
+        ledger = self.state.desk.ledger
+        left: dict[int, tuple[int, int]] = {}
+        found = []
+        for placement in placements:
+            number = ledger.layout.position[placement.node]
+            cpu, memory = left.get(number, (ledger.cpu[number], ledger.memory[number]))
+            cpu, memory = cpu - placement.cpu_milli, memory - placement.memory_mb
+            if cpu >= 0 and memory >= 0:
+                left[number] = cpu, memory
+                found.append(placement)
+        return tuple(found)
+
+    def _whole(self, job: Job, claims: Mine, ready: tuple[TaskPlacement, ...]) -> tuple[TaskPlacement, ...]:
+        """A gang that has all its cells, and beside them places for its tasks without GPUs; () where there are none."""
+        rest = _without_gpus(job, ready)
+        if not rest:
+            return ready
+        ledger = self.state.desk.ledger
+        ledger.begin()
+        try:
+            ledger.unclaim(job.id, claims)
+            for placement in ready:
+                ledger.hold(job.id, placement)
+            more = self.state.desk.without_gpus(job._replace(wanted=rest))
+        finally:
+            ledger.take_back()
+        return () if more is None else (*ready, *more)
+
+
+def _without_gpus(job: Job, found: tuple[TaskPlacement, ...]) -> tuple[TaskRef, ...]:
+    """The tasks of a gang that want no GPUs: they have no claims."""
+    if not job.gang:
+        return ()
+    placed = {placement.task for placement in found}
+    return tuple(task for task in job.wanted if task not in placed and not job.role(task.role).gpus)
+
+
+def _nowhere(job: Job, tasks: tuple[TaskRef, ...]) -> list[TaskPlacement]:
+    """What these tasks will use, wherever that is."""
+    roles = [job.role(task.role) for task in tasks]
+    return [
+        TaskPlacement(task, "", (), role.cpu_milli, role.memory_mb) for task, role in zip(tasks, roles, strict=True)
+    ]
