@@ -71,7 +71,6 @@ class JobRows:
     held_back: dict[int, HeldBack]  # row id -> why it is not in the order
     waits_for: dict[int, str]  # row id -> its unfinished dependencies, in words
     ids: dict[str, int]  # engine id -> row id
-    moved: frozenset[int]  # those that their owners moved among their own
 
 
 def jobs_read(*, now: datetime, cluster: ClusterRows) -> JobRows:
@@ -136,7 +135,6 @@ class _Reading:
     others: tuple[int, ...] = ()
     waiting: tuple[scheduling.Job, ...] = ()  # of the plain ones
     ids: dict[str, int] = field(default_factory=dict)
-    moved: frozenset[int] = frozenset()
 
 
 _kept: list[tuple[object, _Reading]] = []
@@ -170,7 +168,6 @@ class _Reader:
             held_back=held_back,
             waits_for=needs.words,
             ids=reading.ids,
-            moved=reading.moved,
         )
 
     def _reading(self) -> _Reading:
@@ -192,7 +189,6 @@ class _Reader:
         made = {key: self._plain(rows[key], facts[key], last) for key in new}
         told = {key: _told(found[key]) for key in new if rows[key].state == JobState.WAITING}
         plain = {key: job for key, job in made.items() if job is not None}
-        moved = (key for key in new if rows[key].queue_ms is not None and not rows[key].led)
         return _Reading(
             found=found,
             users=self.users,
@@ -203,7 +199,6 @@ class _Reader:
             others=tuple(sorted({*last.others, *new} - gone - plain.keys())),
             waiting=_waiting(last, gone, made),
             ids=changed(last.ids, map(job_key, gone), {job_key(key): key for key in new}),
-            moved=last.moved.difference(gone, new).union(moved),
         )
 
     def _plain(self, row: JobRow, facts: Facts, last: _Reading) -> scheduling.Job | None:

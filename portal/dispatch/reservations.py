@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container
 from dataclasses import dataclass
 
 from portal.dispatch.dependencies import job_key
 from portal.dispatch.models import Reservations
-from scheduling import Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,24 +17,12 @@ class Reserved:
     version: int
 
 
-def reservations_read(live: Mapping[int, Job], moved: Collection[int] = ()) -> Reserved:
-    """Those of the stored jobs that still live, and before which their owner has ``moved`` none."""
+def reservations_read(live: Container[int]) -> Reserved:
+    """Those of the stored jobs that still live."""
     row = Reservations.objects.filter(id=1).first()
     if row is None:
         return Reserved((), 0)
-    kept = (job for job in row.jobs if job in live and not _overtaken(live[job], (live[one] for one in moved)))
-    return Reserved(tuple(map(job_key, kept)), row.version)
-
-
-def _overtaken(job: Job, moved: Iterable[Job]) -> bool:
-    """Whether one of these stands before it in the order of its own user: cells are kept against the shares of others,
-    not against what its owner wants first."""
-    return any(
-        bool(one.wanted)  # it waits
-        and (one.vc, one.user, one.priority, one.paused) == (job.vc, job.user, job.priority, False)
-        and (one.submitted_ms, one.order_id) < (job.submitted_ms, job.order_id)
-        for one in moved
-    )
+    return Reserved(tuple(job_key(job) for job in row.jobs if job in live), row.version)
 
 
 def reservations_write(*, jobs: Collection[int], read: Reserved) -> bool:

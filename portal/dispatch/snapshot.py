@@ -51,7 +51,7 @@ def read(*, now: datetime) -> Loaded:
     cluster = cluster_read(given_up=holdings.given_up())
     jobs = jobs_read(now=now, cluster=cluster)
     claims = holdings.claims(jobs, cluster)
-    reserved = reservations_read(jobs.jobs, jobs.moved)
+    reserved = reservations_read(jobs.jobs)
     snapshot = scheduling.Snapshot(
         cluster=cluster.cluster,
         running=holdings.running(jobs, cluster),

@@ -15,7 +15,7 @@ from portal.dispatch.reservations import reservations_read, reservations_write
 from portal.jobs.models import Claim, TaskAttempt
 from portal.jobs.services import job_stop
 from portal.jobs.services.order import Place, job_place
-from scheduling import Borrow, RunningTask
+from scheduling import Borrow, Engine, RunningTask
 from tests.dispatch.plans import PROD, carry_out, engine_job, obey, preempt, read, running, submitted
 from tests.support.scripted_node import DIGEST
 from tests.support.world import World
@@ -124,14 +124,20 @@ def test_the_plans_list_of_reservations_takes_the_place_of_the_one_it_was_made_f
     assert read().snapshot.reservations == (str(second.pk),)
 
 
-def test_what_its_owner_moved_something_before_keeps_no_cells(world: World, teams: Teams) -> None:
+def test_cells_are_kept_for_no_job_against_one_that_its_owner_moved_before_it(world: World, teams: Teams) -> None:
     first, second = (submitted(world, teams["alice"], {0: "gpu01/0"}) for _ in range(2))
     others = submitted(world, teams["bob"], {0: "gpu02/0"})
     kept = [str(first.pk), str(others.pk)]
     carry_out(read(), reservations=kept)
-    assert read().snapshot.reservations == tuple(kept)
+    assert order() == [*kept, str(second.pk)]
     job_place(job=second, to=Place(), actor=teams["alice"], now=timezone.now())
-    assert read().snapshot.reservations == (str(others.pk),)
+    assert order() == [str(others.pk), str(second.pk), str(first.pk)]
+
+
+def order() -> list[str]:
+    """The waiting jobs as their turns come."""
+    plan = Engine.restore(read().snapshot).plan(ms(timezone.now()))
+    return [one.job.id for one in (*plan.starts, *plan.waits)]
 
 
 def test_a_job_that_is_over_holds_no_reservation_and_an_unchanged_list_is_not_written(
