@@ -163,7 +163,7 @@ def _no_room(idle: Ledger, job: Job, choice: Choice) -> Refusal | None:
             cells = ", ".join(sorted({_cells(idle.layout, job.vc, pool.name) for pool in unit.pools}))
             return Refusal(None, "roles", f"{_listed(unit.parts)} do not fit the cells of team {job.vc} ({cells})")
         if not _starts(desk, job, Choice(choice.chains, (unit,))):
-            return Refusal(None, "roles", f"{_listed(unit.parts)} {_misfit(desk, job, unit)}")
+            return _misfit(desk, job, unit)
     return None
 
 
@@ -180,12 +180,14 @@ def _starts(desk: Desk, job: Job, alone: Choice) -> bool:
     return desk.guaranteed(job, alone, may_preempt=False) is not None
 
 
-def _misfit(desk: Desk, job: Job, unit: Unit) -> str:
+def _misfit(desk: Desk, job: Job, unit: Unit) -> Refusal:
     """Why these tasks do not start on idle nodes: without what is kept for idle GPUs they would, or not even then."""
-    greedy = tuple(replace(part, modest=False) for part in unit.parts)
+    tasks, greedy = _listed(unit.parts), tuple(replace(part, modest=False) for part in unit.parts)
     if find(_idle(desk, job), unit.parts) is None and find(_idle(desk, job), greedy) is not None:
-        return "do not fit the nodes beside the CPU and memory that these keep for idle GPUs"
-    return "do not fit the nodes, even when all are idle"
+        sentence = f"{tasks} do not fit the nodes beside the CPU and memory that these keep for idle GPUs"
+    else:
+        sentence = f"{tasks} do not fit the nodes, even when all are idle"
+    return Refusal(None, "roles", sentence)
 
 
 def _idle(desk: Desk, job: Job) -> Idle:

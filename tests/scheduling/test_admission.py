@@ -57,6 +57,10 @@ REFUSED: dict[str, tuple[Job, str, str]] = {
         job("j", role(count=2, gpus=2, cpu=20)), "roles",
         "tasks of 2 x 2 A100 do not fit the nodes, even when all are idle",
     ),
+    "a gang whose other task needs CPU that is kept for GPUs": (
+        job("j", role(), role("helper", gpus=0, cpu=17, sku=None)), "roles",
+        "tasks of 1 x 1 A100, 1 x 0 GPUs do not fit the nodes beside the CPU and memory that these keep for idle GPUs",
+    ),
     "a job for nodes that are not there": (
         job("j", only=("z",)), "roles", "tasks of 1 x 1 A100 do not fit the nodes, even when all are idle",
     ),
