@@ -137,7 +137,7 @@ def test_cells_are_kept_for_no_job_against_one_that_its_owner_moved_before_it(wo
 def order() -> list[str]:
     """The waiting jobs as their turns come."""
     plan = Engine.restore(read().snapshot).plan(ms(timezone.now()))
-    return [one.job.id for one in (*plan.starts, *plan.waits)]
+    return [*(one.job.id for one in plan.starts), *(one.job.id for one in plan.waits)]
 
 
 def test_a_job_that_is_over_holds_no_reservation_and_an_unchanged_list_is_not_written(

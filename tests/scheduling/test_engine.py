@@ -140,7 +140,7 @@ def test_where_hardware_is_gone_the_rest_is_used_and_the_others_are_told() -> No
         made.submit(job(name, role(gpus=4), order=ord(name)))
     plan = carry_out(made)
     assert [start.job.id for start in plan.starts] == ["x"]
-    assert wait_of(plan, "y").reason.sentence == "needs 4 A100 on one node; no GPU of this kind is free"
+    assert wait_of(plan, "y").reason.sentence == "it needs 4 A100 on one node; no GPU of this kind is free"
     made.set_node(node("b"))
     assert [start.job.id for start in made.plan(0).starts] == ["y"]
 

@@ -2,10 +2,15 @@
 
 import pytest
 
-from scheduling import Cluster, Engine, Job, JobRefused, Plan, Start
+from scheduling import Cluster, Engine, Job, JobRefused, Node, Plan, Start
 from tests.scheduling.builders import cluster, engine, job, node, role, running
 
 FOR_IDLE_GPUS = "do not fit the nodes beside the CPU and memory that these keep for idle GPUs"
+
+
+def kept(name: str, gpus: int, cpu: int, each: int = 1) -> Node:
+    """A node that keeps so many cores for each idle GPU."""
+    return node(name, gpus, cpu=cpu, keep_cpu=each, keep_memory=0)
 
 
 def alone(described: Cluster, asked: Job) -> dict[str, list[str]]:
@@ -31,22 +36,18 @@ def with_helpers(name: str, *, workers: int = 1, gpus: int = 1, cpu: int = 1, he
 
 
 def test_gpus_that_a_gang_takes_itself_are_not_idle() -> None:
-    described = cluster(node("a", 2, cpu=4, keep_cpu=2, keep_memory=0), vision=2)
+    described = cluster(kept("a", 2, 4, each=2), vision=2)
     assert alone(described, with_helpers("gang", gpus=2, helpers=2)) == {"worker": ["a"], "helper": ["a", "a"]}
 
 
 def test_tasks_on_gpus_leave_the_cpu_that_the_others_of_their_gang_need() -> None:
-    described = cluster(
-        node("a", 2, cpu=3, keep_cpu=1, keep_memory=0), node("b", 4, cpu=9, keep_cpu=1, keep_memory=0), vision=6
-    )
+    described = cluster(kept("a", 2, 3), kept("b", 4, 9), vision=6)
     gang = with_helpers("gang", workers=2, cpu=2, help_cpu=4)
     assert alone(described, gang) == {"worker": ["a", "b"], "helper": ["b"]}
 
 
 def test_tasks_on_gpus_take_the_nodes_that_leave_the_others_of_their_gang_room_for_all() -> None:
-    described = cluster(
-        node("a", 2, cpu=3, keep_cpu=1, keep_memory=0), node("b", 4, cpu=13, keep_cpu=1, keep_memory=0), vision=6
-    )
+    described = cluster(kept("a", 2, 3), kept("b", 4, 13), vision=6)
     gang = with_helpers("gang", workers=2, cpu=4, help_cpu=3)
     assert alone(described, gang) == {"worker": ["b", "b"], "helper": ["b"]}
 
@@ -66,10 +67,7 @@ def test_tasks_without_gpus_by_themselves_may_wait_until_gpus_are_busy() -> None
 
 
 def test_a_gang_that_has_taken_its_gpus_puts_its_other_tasks_where_it_leaves_them_cpu() -> None:
-    kept = {"keep_cpu": 1, "keep_memory": 0}
-    described = cluster(
-        node("n0", cpu=4, **kept), node("n1", 2, cpu=4, **kept), node("n2", cpu=5, **kept), vision=5, speech=2
-    )
+    described = cluster(kept("n0", 4, 4), kept("n1", 2, 4), kept("n2", 4, 5), vision=5, speech=2)
     made = running(
         described, job("theirs", role(gpus=2), vc="speech"), job("three", role(count=3), gang=False),
         job("low", priority=0),
@@ -84,8 +82,7 @@ def test_a_gang_that_has_taken_its_gpus_puts_its_other_tasks_where_it_leaves_the
 def taken_and_stuck() -> Engine:
     """A gang has taken both GPUs of node a. Its helper found CPU on node b, whose GPUs were busy, and finds none there
     since they idle."""
-    kept = {"keep_cpu": 1, "keep_memory": 0}
-    described = cluster(node("a", 2, cpu=2, **kept), node("b", 2, cpu=4, **kept), vision=2, speech=2)
+    described = cluster(kept("a", 2, 2), kept("b", 2, 4), vision=2, speech=2)
     made = running(described, job("low", role(gpus=2), priority=0), job("theirs", role(gpus=2), vc="speech"))
     made.submit(with_helpers("gang", gpus=2, help_cpu=3))
     assert [one.job.id for one in made.advance(1).preemptions] == ["gang"]
