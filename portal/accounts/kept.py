@@ -37,7 +37,7 @@ class KeptForms:
         if request.method != "POST" or request.headers.get("HX-Request") or not sent_there:
             return response
         kept = [(f"{PREFIX}{name}", value) for name, value in fields_to_keep(request)]
-        target = request.get_full_path() if kept else _page_of(request)
+        target = request.get_full_path() if kept else page_of(request)
         return login_show(
             request, target=target, kept=kept, lost_file=bool(request.FILES), lost=not kept, status=401
         )  # fmt: skip
@@ -49,7 +49,7 @@ def from_here(request: HttpRequest) -> bool:
     return (said.scheme, said.netloc) == (request.scheme, request.get_host())
 
 
-def _page_of(request: HttpRequest) -> str:
+def page_of(request: HttpRequest) -> str:
     """The page with the form that was sent, as many forms go to an address that shows nothing by itself."""
     sent_by = urlsplit(request.headers.get("Referer", ""))
     known = sent_by.netloc == request.get_host()

@@ -27,7 +27,7 @@ class RefusalPages:
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         if not isinstance(error, Refused):
             return None
-        context = {"title": gettext(error.title), "detail": error.detail}
+        context = {"title": gettext(error.title), "detail": error.detail, "missing": error.status == 404}
         response = render(request, "error.html", context, status=error.status)
         if error.retry_after_s is not None:
             response.headers["Retry-After"] = str(error.retry_after_s)

@@ -10,7 +10,6 @@ from django.conf import settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
-from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
 from django.views.defaults import page_not_found, server_error
 from rest_framework import exceptions, status
@@ -18,6 +17,7 @@ from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
 from portal.common.errors import Fault, Invalid, Refused, TooLarge
+from portal.common.templatetags.frontend import size
 
 MEDIA_TYPE = "application/problem+json"
 TITLES = {
@@ -78,7 +78,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     if not too_large:
         return render(request, "400.html", status=status_code)
     words = _("At most %(most)s of text are taken. Nothing was changed. Go back: what you typed is still there.")
-    detail = words % {"most": filesizeformat(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)}
+    detail = words % {"most": size(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)}
     return render(request, "error.html", {"title": _("Too large"), "detail": detail}, status=status_code)
 
 

@@ -91,6 +91,11 @@ class JobFilterForm(forms.Form):
         return {name: "on" if value is True else value for name, value in self.cleaned_data.items() if value}
 
     @property
+    def count(self) -> int:
+        """How many filters are set; the order and the page are none."""
+        return len(self.chosen.keys() - {"sort", "before"})
+
+    @property
     def misread(self) -> dict[str, tuple[str, list[str]]]:
         """What was typed that cannot be, and why not, by the name of its field."""
         self.is_valid()

@@ -101,6 +101,15 @@ def test_a_file_does_not_wait_and_that_it_must_be_chosen_again_is_said(world: Wo
     assert shown(answer, "next") == "/users/import"
 
 
+def test_the_log_in_page_stands_below_no_other(world: World) -> None:
+    root = Browser(person("root", ClusterRole.ADMIN))
+    page = root.get("/new-virtual-cluster")
+    assert 'class="trail"' in page.html
+    root.client.session.flush()
+    answer = post(root, "/new-virtual-cluster", page, name="audio")
+    assert (answer.status, 'class="trail"' in answer.html) == (401, False)
+
+
 @pytest.fixture
 def stale(world: World) -> tuple[Browser, Page]:
     """A browser in which somebody logged in again while the submit page was open, and that page."""
@@ -125,6 +134,18 @@ def test_after_a_log_in_beside_the_page_its_form_is_offered_again_and_sent_by_it
     assert not Job.objects.exists()
     assert "alice/typed#1" in post(browser, "/submit", answer).text
     assert Job.objects.get().config == FILE
+
+
+@pytest.mark.parametrize(
+    ("headers", "back"),
+    [({}, "/"), ({"Referer": f"http://{HOST}/submit?sample=hello"}, "/submit?sample=hello")],
+)
+def test_who_discards_it_is_back_on_the_page_with_the_form(
+    stale: tuple[Browser, Page], headers: dict[str, str], back: str
+) -> None:
+    browser, page = stale
+    answer = post(browser, "/submit", page, headers={**OURS, **headers}, config=FILE)
+    assert answer.links["Discard it"] == back
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.browser.looking import NARROW, WIDE
 from tests.browser.site import SLOW_MS, Site
 from tests.support.person import Person
 from tests.support.stack import Stack
@@ -120,6 +121,11 @@ class ListJourneys:
         views.get_by_role("link", name="sweeps").click()
         expect(rows).to_have_count(4)
         expect(page.locator("input[name=text]")).to_have_value("sweep-")
+        page.set_viewport_size(NARROW)
+        expect(page.locator("input[name=text]")).to_be_hidden()
+        page.locator("summary").filter(has_text="Filters (2)").click()
+        expect(page.locator("input[name=text]")).to_be_visible()
+        page.set_viewport_size(WIDE)
 
         self.pick(page, "sweep-a", "sweep-b")
         expect(page.get_by_text("2 chosen")).to_be_visible()

@@ -178,6 +178,8 @@ class LogJourneys:
         site.open(f"/jobs/{job}")
         expect(last_row(site)).to_contain_text("early 299", timeout=SLOW_MS)
         expect(follow).to_have_attribute("aria-pressed", "true")
+        foot = page.locator(".log-foot").evaluate("foot => innerHeight - foot.getBoundingClientRect().bottom")
+        assert foot >= 0, f"the log ends {-foot} px below the window"
         site.log.hover()
         page.mouse.wheel(0, -600)
         expect(follow).to_have_attribute("aria-pressed", "false")

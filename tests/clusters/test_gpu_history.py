@@ -49,6 +49,8 @@ def test_the_cluster_page_shows_them_over_time_and_the_api_tells_them(world: Wor
     assert "sick 4 1.33 4" in page.text  # the last, the average and the peak of a day
     assert "sick 4 1 4" in Browser(world.user).get("/cluster?days=7").text
     assert Browser(world.user).get("/cluster?days=nonsense").status == 200
+    Gpu.objects.update(fault="")
+    assert "sick 0 0 0" in Browser(world.user).get("/cluster").text, "what is so now, not five minutes ago"
     assert Api(world.user).names("gpus/history?sku=A100", "sick") == [0, 0, 0, 4]
     since = (world.now - timedelta(hours=3)).isoformat().replace("+00:00", "Z")
     assert Api(world.user).names(f"gpus/history?since={since}", "free") == [4, 4, 0]

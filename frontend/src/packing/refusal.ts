@@ -28,5 +28,5 @@ export interface Packed {
 export function amount(bytes: number): string {
   const place = Math.min(Math.floor(Math.log2(Math.max(bytes, 1)) / 10), 2);
   const size = bytes / 2 ** (10 * place);
-  return `${size.toFixed(place > 0 && size < 10 ? 1 : 0)} ${["B", "KB", "MB"][place]}`;
+  return `${Number(size.toFixed(size < 10 ? 1 : 0))} ${["B", "KB", "MB"][place]}`;
 }

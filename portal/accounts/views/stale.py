@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render, resolve_url
 from django.utils.cache import add_never_cache_headers
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.debug import sensitive_post_parameters
 
-from portal.accounts.kept import Fields, fields_kept, fields_to_keep, from_here
+from portal.accounts.kept import Fields, fields_kept, fields_to_keep, from_here, page_of
 
 
 @sensitive_post_parameters()
@@ -17,11 +19,22 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     another site's form. So only what one of our own pages sent for who is logged in is shown and offered again, and
     nothing is done until that person has looked at it and pressed."""
     target, kept = _offered(request)
-    context = {"target": target, "kept": kept, "lost_file": from_here(request) and bool(request.FILES)}
+    context = {
+        "target": target,
+        "kept": kept,
+        "lost_file": from_here(request) and bool(request.FILES),
+        "back": _back(request),
+    }
     template = "accounts/stale.html" if kept else "403_csrf.html"
     page = render(request, template, context, status=403)
     add_never_cache_headers(page)
     return page
+
+
+def _back(request: HttpRequest) -> str:
+    """The page that the form was on, as its browser says; the home page where it says nothing, or was to log in."""
+    page = page_of(request) if "Referer" in request.headers else "/"
+    return "/" if urlsplit(page).path == resolve_url("login") else page
 
 
 def _offered(request: HttpRequest) -> tuple[str, Fields]:

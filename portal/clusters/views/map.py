@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from datetime import timedelta
 from itertools import groupby
 from typing import Any
@@ -22,6 +23,7 @@ from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.models import VirtualCluster
 from portal.clusters.selectors import (
+    Place,
     SkuShare,
     cell_types,
     gpu_counts_summed,
@@ -30,6 +32,7 @@ from portal.clusters.selectors import (
     vc_restrict,
     vc_shares,
 )
+from portal.clusters.services.history import STEP
 from portal.clusters.views.dots import dots_written
 from portal.common.charts import Chart, Line
 
@@ -55,18 +58,24 @@ def cluster(request: PageRequest) -> HttpResponse:
     }
     if request.htmx:
         return render(request, "clusters/parts/cluster.html", context)
-    more = {"vcs": _vcs(request), "kinds": cell_types(), "chart": _over_time(request), "spans": SPANS}
+    chart = _over_time(request, found.sums)
+    more = {"vcs": _vcs(request), "kinds": cell_types(), "chart": chart, "spans": SPANS}
     return render(request, "clusters/cluster.html", {**context, **more})
 
 
 SPANS = {"1": _("a day"), "7": _("a week"), "30": _("30 days")}
 
 
-def _over_time(request: PageRequest) -> Chart:
-    """What GPUs were, in a time that the address names."""
+def _over_time(request: PageRequest, present: Mapping[str, Mapping[Place, int]]) -> Chart:
+    """What GPUs were, in a time that the address names, up to now: it is noted each five minutes, of which a long time
+    shows only some, so that what is ``present`` (by SKU) is not among them."""
     days = int(request.GET.get("days", "")) if request.GET.get("days") in SPANS else 1
     now = timezone.now()
     found = gpu_counts_summed(user=request.user, since=now - timedelta(days=days))
+    if found:
+        if now - found[-1][0] < STEP:
+            found.pop()  # of the same five minutes the present is told
+        found.append((now, {str(place): sum(one[place] for one in present.values()) for place in Place}))
     names = {
         "held": (gettext("in quota"), "running"), "lent": (gettext("on loan"), "waiting"),
         "free": (gettext("free"), "succeeded"), "out": (gettext("closed"), "stopped"),

@@ -119,6 +119,17 @@ def memory(megabytes: int) -> str:
 
 
 @register.filter
+def size(count: int) -> str:
+    """A number of bytes: ``344 B``, ``1.2 KB``, ``100 MB``; as the scripts write it (`packing/refusal.ts`)."""
+    place = min((max(count, 1).bit_length() - 1) // 10, 4)
+    amount = count / 2 ** (10 * place)
+    return f"{amount:.1f}".removesuffix(".0") + f" {_UNITS[place]}" if amount < 10 else f"{amount:.0f} {_UNITS[place]}"
+
+
+_UNITS = ("B", "KB", "MB", "GB", "TB")
+
+
+@register.filter
 def cores(milli: int) -> str:
     """CPU in cores: ``0.5``, ``4``."""
     return f"{milli / 1000:g}"

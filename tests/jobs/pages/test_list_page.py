@@ -56,6 +56,13 @@ def test_filters_and_orders_go_together(jobs: list[Job], browser: Browser, subte
             assert shown(browser, query.format(yesterday=yesterday)) == names
 
 
+def test_folded_filters_say_how_many_are_set(jobs: list[Job], browser: Browser) -> None:
+    assert "Filters (3)" in browser.get("/jobs?state=failed&state=waiting&tag=x&mine=on&sort=name").text
+    assert "Filters (" not in browser.get("/jobs?sort=name").text
+    folded = browser.get("/jobs?until=nonsense").html.partition('class="filters-fold"')[2]
+    assert folded.startswith(" open"), "what is wrong is seen"
+
+
 def test_a_filter_that_cannot_be_is_told_beside_its_field_and_the_others_hold(
     jobs: list[Job], browser: Browser
 ) -> None:

@@ -37,3 +37,12 @@ def test_each_page_leads_one_step_up(world: World) -> None:
         trail = re.search(r'<nav class="trail".*?</nav>', page.html, re.DOTALL)
         assert re.findall(r'href="([^"]+)"', trail[0] if trail else "") == [one.format(**names) for one in way], path
     assert all(step.label or step.called for steps in ABOVE.values() for step in steps)
+
+
+def test_what_is_not_there_says_why_that_may_be_and_what_to_do(browser: Browser) -> None:
+    for path in ("/jobs/999999", "/nowhere"):
+        page = browser.get(path)
+        assert page.status == 404
+        assert "a team that you are not in" in page.text
+        assert "ask whoever gave you the address" in page.text
+        assert page.links["Virtual clusters"] == "/virtual-clusters"
