@@ -24,6 +24,7 @@ from tests.support.person import Person, alice, job_file
 from tests.support.seed import PASSWORD
 from tests.support.services import Services
 from tests.support.stack import Stack
+from tests.support.strangers import stranger_begin
 
 COLOURS = r"printf '\033[1;36m== training ==\033[0m\n\033[33mWARNING\033[0m: few GPUs\n\033[31mError\033[0m\n'"
 HEADLINE = r"printf '\033[1;36m== epoch 1 of 3 ==\033[0m\n'"
@@ -111,12 +112,16 @@ def test_every_page_of_administrators_fits_and_can_be_read(
     chromium: Browser, embedded_stack: Stack, user: Person
 ) -> None:
     """One of them with what a change would do."""
-    assert embedded_stack.client("root").post("/groups", json={"name": GROUP}).is_success
+    root = embedded_stack.client("root")
+    assert root.post("/groups", json={"name": GROUP}).is_success
+    free = next(gpu["uuid"] for gpu in root.get("/nodes/here").json()["gpus"] if not gpu["holder"])
+    stranger = stranger_begin(embedded_stack, gpus=(free,))
     with looking(chromium, embedded_stack) as (site, faults):
         site.sign_in("root")
         for name, path in ADMINISTRATION.items():
             site.open(path)
             faults += looked_at(site.page, name)
+        faults += looked_at_a_stranger(site, stranger)
         site.open("/idle")
         site.page.get_by_role("button", name="See whom it would warn").click()
         expect(site.page.get_by_text("would have a warning now")).to_be_visible()
@@ -126,6 +131,24 @@ def test_every_page_of_administrators_fits_and_can_be_read(
         site.page.get_by_role("button", name="See what it would do").click()
         expect(site.page.get_by_role("button", name="Do it")).to_be_visible()
         faults += looked_at(site.page, "quota")
+
+
+def looked_at_a_stranger(site: Site, attempt: str) -> list[str]:
+    """What is wrong with a server's page that tells of a container the portal does not know; then it is stopped."""
+    page, asked = site.page, list[str]()
+    site.open("/cluster/nodes/here")
+    strangers = page.get_by_role("region", name="Unknown containers")
+    expect(strangers).to_contain_text(attempt, timeout=SLOW_MS)
+    faults = looked_at(page, "node-strangers")
+    page.once("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
+    strangers.get_by_label("Reason").fill("left by the drill")
+    strangers.get_by_role("button", name=f"Stop {attempt}").click()
+    page.once("dialog", lambda dialog: (asked.append(dialog.message), dialog.accept()))
+    strangers.get_by_label("Reason").press("Enter")
+    expect(page.get_by_text(f"task attempt {attempt} is stopped: left by the drill")).to_be_visible()
+    assert asked == [f"Stop the container {attempt} on here, which holds 1 GPU? What it has not saved is lost."] * 2
+    expect(strangers).to_have_count(0, timeout=SLOW_MS)
+    return faults
 
 
 def test_what_stands_between_the_pages_fits_and_can_be_read(

@@ -4,12 +4,15 @@ import pytest
 from django.utils import timezone
 
 from nodes.protocol import ContainerReport, ContainerState, Phase
+from portal.accounts.models import ClusterRole
 from portal.clusters.models import Gpu, NodeEvent
 from portal.clusters.services import restore_note
 from portal.common.errors import NotFound
 from portal.jobs.models import TaskAttempt
 from portal.jobs.services import attempt_end, stranger_stop
 from portal.jobs.states import EndReason
+from tests.support.cast import person
+from tests.support.pages import Browser
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World
 
@@ -101,3 +104,23 @@ def test_a_job_of_before_a_restore_waits_once_for_what_may_still_write_its_folde
     world.settle()
     told = TaskAttempt.objects.order_by("task__job", "number").values_list("task__job", "number", "waits_for")
     assert list(told) == [(job.pk, 1, row.waits_for), (job.pk, 2, ""), (later.pk, 1, "")]
+
+
+def test_who_may_not_stop_it_reads_of_it_and_an_administrator_says_why(world: World) -> None:
+    node = world.node("gpu01", gpus=2)
+    node.containers[ATTEMPT] = unknown(node)
+    node.report()
+    page, stop = "/cluster/nodes/gpu01", f"/cluster/nodes/gpu01/unknown/{ATTEMPT}/stop"
+    assert ATTEMPT in Browser(world.user).get(page).text
+    assert stop not in Browser(world.user).get(page).html
+    assert Browser(world.user).send(stop, form=page, reason="mine").status == 403
+
+    root = Browser(person("root", role=ClusterRole.ADMIN))
+    assert stop in root.get(page).html
+    assert "at most 500 characters" in root.send(stop, form=page, reason="x" * 501).text
+    assert "stopped_by" not in node.row.strangers[ATTEMPT]
+    root.send(stop, form=page, reason="after the restore")
+    assert NodeEvent.objects.get(code="container_unknown_stop").message.endswith("is stopped: after the restore")
+    shown = root.get(page)
+    assert "is being stopped by root" in shown.text
+    assert stop not in shown.html

@@ -93,7 +93,7 @@ class Stack:
         self.jobs_root.mkdir()
         self.jobs_root.chmod(0o755)
         self.redis.start()
-        keys = {agent.name: key_make(self._state(agent) / "node.key").public for agent in self.agents}
+        keys = {agent.name: key_make(self.state_of(agent) / "node.key").public for agent in self.agents}
         with self._seeding() as seed:
             assert seed.stdin
             assert seed.stdout
@@ -183,7 +183,7 @@ class Stack:
 
     def join(self, agent: Agent, told: Mapping[str, str], key: str) -> Process:
         """Start one more agent, with the key and the variables that the portal told."""
-        state = self._state(agent)
+        state = self.state_of(agent)
         state.mkdir()
         (state / "node.key").write_text(f"{key}\n")
         env = self._agent_env(agent, told["BERTH_NODE_PORTAL_PUBLIC_KEY"])
@@ -232,7 +232,7 @@ class Stack:
 
     # ------------------------------------------------------------ its parts
 
-    def _state(self, agent: Agent) -> Path:
+    def state_of(self, agent: Agent) -> Path:
         return self.folder / agent.name
 
     def _make_processes(self, portal_public_key: str) -> None:
@@ -256,7 +256,7 @@ class Stack:
         options = {
             "NAME": agent.name,
             "REDIS_URL": self.redis.url,
-            "STATE_DIR": str(self._state(agent)),
+            "STATE_DIR": str(self.state_of(agent)),
             "PORTAL_PUBLIC_KEY": portal_public_key,
             "RUNTIME": agent.runtime,
             "DOCKER_URL": self._docker_url,
@@ -267,7 +267,7 @@ class Stack:
             "MOUNT_ROOTS": str(self.jobs_root),
             "DISK_CLEAN": "off",
             "DISK_FULL_PERCENT": "0",
-            "HOME_DIR": str(self._state(agent) / "homes"),
+            "HOME_DIR": str(self.state_of(agent) / "homes"),
         }
         plain = {name: value for name, value in os.environ.items() if not name.startswith(("BERTH_", "DJANGO_"))}
         return {**plain, **{f"BERTH_NODE_{name}": value for name, value in options.items()}, **dict(agent.env)}

@@ -21,6 +21,7 @@ from portal.clusters.forms.teams import (
     PutBackForm,
     RulesForm,
     SecretForm,
+    StrangerForm,
 )
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "PutBackForm",
     "RulesForm",
     "SecretForm",
+    "StrangerForm",
     "TableForm",
     "UserFilterForm",
     "UserForm",

@@ -45,6 +45,18 @@ class PutBackForm(forms.Form):
     )
 
 
+class StrangerForm(forms.Form):
+    """Why a container is stopped that the portal does not know."""
+
+    reason = forms.CharField(
+        label=_("Reason"),
+        required=False,
+        max_length=500,
+        widget=forms.TextInput({**_TEXT, "autocomplete": "off"}),
+        help_text=_("It stands among the node's events and in the audit log."),
+    )
+
+
 class IntentForm(forms.Form):
     """What is wanted of a node, and why."""
 

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.disks import node_largest
-from portal.clusters.forms import IntentForm, PutBackForm
+from portal.clusters.forms import IntentForm, PutBackForm, StrangerForm
 from portal.clusters.models import Node
 from portal.clusters.outages import full_why, out_cure, out_why
 from portal.clusters.selectors import (
@@ -45,6 +45,8 @@ from portal.clusters.states import INTENT_MOVES, NodeHealth, NodeIntent
 from portal.common.errors import Conflict
 
 PAGE = 100
+BACK_ID = "back-%s"
+"""Each form of the page has a reason."""
 STATES = [NodeIntent.OPEN, NodeIntent.CORDONED, NodeIntent.DRAINING, NodeHealth.LOST, NodeHealth.UNKNOWN]
 
 
@@ -119,7 +121,7 @@ def node(request: PageRequest, name: str) -> HttpResponse:
 def _node_page(request: PageRequest, row: Node, *, status: int = 200, **more: Any) -> HttpResponse:
     sight = job_sight(user=request.user)
     load = node_loads(nodes=[row])[0]
-    tasks = node_tasks(node=row)
+    tasks, strangers = node_tasks(node=row), node_strangers(row)
     drain = node_drain(node=row, left=len(tasks))
     context: dict[str, Any] = {
         "node": row,
@@ -128,13 +130,16 @@ def _node_page(request: PageRequest, row: Node, *, status: int = 200, **more: An
         "closed": list(filter(None, [out_why(row), full_why(row)])),
         "cure": out_cure(row) if row.out_since else "",
         "to_put_back": _to_put_back(row, load) if allowed_everywhere(request.user, Action.NODE_SET_INTENT) else [],
-        "back_form": PutBackForm(),
+        "back_form": PutBackForm(auto_id=BACK_ID),
         "gpus": _gpu_lines(load, sight),
         "tasks": [_task_line(task, sight, drain) for task in tasks],
         "drain": drain,
         "largest": node_largest(row, names=allowed_everywhere(request.user, Action.ALERT_READ)),
-        "strangers": node_strangers(row),
-        "may_stop_strangers": allowed_everywhere(request.user, Action.NODE_SET_INTENT),
+        "strangers": strangers,
+        "stranger_form": StrangerForm(auto_id="stranger-%s"),
+        "may_stop_strangers": (
+            not all(one.stopped_by for one in strangers) and allowed_everywhere(request.user, Action.NODE_SET_INTENT)
+        ),
         "events": node_events(node=row),
         "moves": _moves(row) if allowed_everywhere(request.user, Action.NODE_SET_INTENT) else [],
         "intent_form": IntentForm(),
@@ -196,7 +201,7 @@ def _to_put_back(row: Node, load: NodeLoad) -> list[str]:
 def node_back(request: PageRequest, name: str) -> HttpResponse:
     """Puts back what was fenced off for what the node said of it, and the node where it is out."""
     node = node_with_right(user=request.user, name=name, action=Action.NODE_SET_INTENT)
-    form = PutBackForm(request.POST)
+    form = PutBackForm(request.POST, auto_id=BACK_ID)
     if not form.is_valid():
         return _node_page(request, node, back_form=form, status=400)
     try:

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_POST
 
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action
+from portal.clusters.forms import StrangerForm
 from portal.clusters.selectors import node_with_right
 from portal.common.errors import NotFound
 from portal.jobs.services import stranger_stop
@@ -20,10 +21,14 @@ from portal.jobs.services import stranger_stop
 @login_required
 @require_POST
 def stranger_end(request: PageRequest, name: str, attempt: str) -> HttpResponse:
-    """Has it stopped."""
+    """Has it stopped. A browser lets nobody type a reason that is too long."""
     node = node_with_right(user=request.user, name=name, action=Action.NODE_SET_INTENT)
+    form = StrangerForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, " ".join(form.errors["reason"]))
+        return redirect("node", name=name)
     try:
-        stranger_stop(node=node, attempt=attempt, reason="", actor=request.user.username, now=timezone.now())
+        stranger_stop(node=node, attempt=attempt, actor=request.user.username, now=timezone.now(), **form.cleaned_data)
     except NotFound as gone:
         messages.error(request, gone.detail)
     else:
