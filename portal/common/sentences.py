@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 from django.utils.translation import get_language, gettext
@@ -24,11 +24,13 @@ def some_of(names: Sequence[str], most: int) -> str:
     return gettext("%(names)s and %(number)s more") % {"names": named, "number": len(names) - most}
 
 
-def reworded(text: str, forms: Iterable[str], parts: Iterable[str] = ()) -> str:
+def reworded(text: str, forms: Sequence[str], parts: Sequence[str] = ()) -> str:
     """A sentence that was written in English, in the reader's language: by the first of these forms that it has, with
     what fills the form's holes worded anew by ``parts``. One that has none of the forms stays as it was written."""
     if get_language() == "en":
         return text
+    if " " not in text:  # a name, a number: no sentence
+        return gettext(text) if text in forms else text
     for form in forms:
         if found := _pattern(form).fullmatch(text):
             return gettext(form) % {name: reworded(value, parts, parts) for name, value in found.groupdict().items()}
@@ -39,5 +41,6 @@ def reworded(text: str, forms: Iterable[str], parts: Iterable[str] = ()) -> str:
 def _pattern(form: str) -> re.Pattern[str]:
     pieces = _HOLE.split(form)
     written = [re.escape(piece.replace("%%", "%")) for piece in pieces[::2]]
-    holes = [f"(?P<{name}>.+?)" for name in pieces[1::2]]
+    # What stands at the very beginning is as long as it can be: mostly a whole sentence, with others' words in it.
+    holes = [f"(?P<{name}>.+{'?' if written[0] or place else ''})" for place, name in enumerate(pieces[1::2])]
     return re.compile("".join(text + hole for text, hole in zip(written, [*holes, ""], strict=True)), re.DOTALL)

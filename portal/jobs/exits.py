@@ -8,6 +8,8 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass
 
+from django.utils.translation import gettext_noop
+
 from nodes.protocol import NODE_FAULTS, Cause
 from portal.jobs.states import Behaviour
 
@@ -22,48 +24,69 @@ class Verdict:
 
 
 _CODES: dict[int, tuple[str, Behaviour]] = {
-    126: ("a command is not executable: check its mode bits and its first line", Behaviour.PERMANENT),
-    127: ("a command was not found: check its name and the image's PATH", Behaviour.PERMANENT),
-    128: ("its program gave up with status 128; a GPU memory error can be behind it", Behaviour.UNKNOWN),
-    130: ("it was interrupted (SIGINT) from outside", Behaviour.TRANSIENT),
-    131: ("it was told to quit (SIGQUIT) from outside", Behaviour.TRANSIENT),
-    132: ("it ran an instruction this CPU does not know (SIGILL)", Behaviour.PERMANENT),
-    134: ("it aborted (SIGABRT): see the end of its log", Behaviour.UNKNOWN),
-    135: ("it touched memory that is not there (SIGBUS); a full /dev/shm does this: raise shmMB", Behaviour.PERMANENT),
-    136: ("it divided by zero or the like (SIGFPE)", Behaviour.PERMANENT),
-    137: ("it was killed (SIGKILL) from outside", Behaviour.TRANSIENT),
-    139: ("it touched memory that is not its own (SIGSEGV)", Behaviour.UNKNOWN),
-    141: ("it wrote into a closed pipe (SIGPIPE)", Behaviour.PERMANENT),
-    143: ("it was asked to end (SIGTERM) from outside", Behaviour.TRANSIENT),
-}
-
-_CAUSES: dict[Cause, tuple[str, Behaviour]] = {
-    Cause.OOM: ("it used more memory than its memoryMB and the kernel killed it: ask for more", Behaviour.PERMANENT),
-    Cause.UNKILLABLE: ("it did not end after SIGKILL; its GPUs stay fenced until it is gone", Behaviour.UNKNOWN),
-    Cause.VANISHED: ("its container was removed by somebody else", Behaviour.TRANSIENT),
-    Cause.IMAGE_MISSING: ("its image was not found: check the uri and that the nodes reach it", Behaviour.PERMANENT),
-    Cause.IMAGE_DENIED: ("the registry refused the login for its image: check the auth", Behaviour.PERMANENT),
-    Cause.IMAGE_MISMATCH: ("the nodes hold different images under one name", Behaviour.TRANSIENT),
-    Cause.REFUSED: ("the node's own policy forbids it", Behaviour.PERMANENT),
-    Cause.INVALID: ("the container engine refused it", Behaviour.PERMANENT),
-    Cause.PORT_TAKEN: ("a port it was given is in use on the node", Behaviour.TRANSIENT),
-    Cause.STORAGE_MISSING: ("a storage it needs is not mounted on the node", Behaviour.TRANSIENT),
-    Cause.DEVICE_FAULT: ("the node could not give it its GPUs", Behaviour.TRANSIENT),
-    Cause.CODE_MISSING: ("the code that comes with it could not be had", Behaviour.PERMANENT),
-    Cause.NO_SPACE: ("the node's disk is full", Behaviour.TRANSIENT),
-    Cause.LAYER_FULL: (
-        "it wrote too much outside all storages: write to a storage or to $BERTH_JOB_DIR",
+    126: (gettext_noop("a command is not executable: check its mode bits and its first line"), Behaviour.PERMANENT),
+    127: (gettext_noop("a command was not found: check its name and the image's PATH"), Behaviour.PERMANENT),
+    128: (gettext_noop("its program gave up with status 128; a GPU memory error can be behind it"), Behaviour.UNKNOWN),
+    130: (gettext_noop("it was interrupted (SIGINT) from outside"), Behaviour.TRANSIENT),
+    131: (gettext_noop("it was told to quit (SIGQUIT) from outside"), Behaviour.TRANSIENT),
+    132: (gettext_noop("it ran an instruction this CPU does not know (SIGILL)"), Behaviour.PERMANENT),
+    134: (gettext_noop("it aborted (SIGABRT): see the end of its log"), Behaviour.UNKNOWN),
+    135: (
+        gettext_noop("it touched memory that is not there (SIGBUS); a full /dev/shm does this: raise shmMB"),
         Behaviour.PERMANENT,
     ),
-    Cause.ENGINE_FAULT: ("the node's container engine failed", Behaviour.TRANSIENT),
+    136: (gettext_noop("it divided by zero or the like (SIGFPE)"), Behaviour.PERMANENT),
+    137: (gettext_noop("it was killed (SIGKILL) from outside"), Behaviour.TRANSIENT),
+    139: (gettext_noop("it touched memory that is not its own (SIGSEGV)"), Behaviour.UNKNOWN),
+    141: (gettext_noop("it wrote into a closed pipe (SIGPIPE)"), Behaviour.PERMANENT),
+    143: (gettext_noop("it was asked to end (SIGTERM) from outside"), Behaviour.TRANSIENT),
 }
+
+_OTHER = (gettext_noop("see the end of its log"), Behaviour.UNKNOWN)
+
+_CAUSES: dict[Cause, tuple[str, Behaviour]] = {
+    Cause.OOM: (
+        gettext_noop("it used more memory than its memoryMB and the kernel killed it: ask for more"),
+        Behaviour.PERMANENT,
+    ),
+    Cause.UNKILLABLE: (
+        gettext_noop("it did not end after SIGKILL; its GPUs stay fenced until it is gone"),
+        Behaviour.UNKNOWN,
+    ),
+    Cause.VANISHED: (gettext_noop("its container was removed by somebody else"), Behaviour.TRANSIENT),
+    Cause.IMAGE_MISSING: (
+        gettext_noop("its image was not found: check the uri and that the nodes reach it"),
+        Behaviour.PERMANENT,
+    ),
+    Cause.IMAGE_DENIED: (
+        gettext_noop("the registry refused the login for its image: check the auth"),
+        Behaviour.PERMANENT,
+    ),
+    Cause.IMAGE_MISMATCH: (gettext_noop("the nodes hold different images under one name"), Behaviour.TRANSIENT),
+    Cause.REFUSED: (gettext_noop("the node's own policy forbids it"), Behaviour.PERMANENT),
+    Cause.INVALID: (gettext_noop("the container engine refused it"), Behaviour.PERMANENT),
+    Cause.PORT_TAKEN: (gettext_noop("a port it was given is in use on the node"), Behaviour.TRANSIENT),
+    Cause.STORAGE_MISSING: (gettext_noop("a storage it needs is not mounted on the node"), Behaviour.TRANSIENT),
+    Cause.DEVICE_FAULT: (gettext_noop("the node could not give it its GPUs"), Behaviour.TRANSIENT),
+    Cause.CODE_MISSING: (gettext_noop("the code that comes with it could not be had"), Behaviour.PERMANENT),
+    Cause.NO_SPACE: (gettext_noop("the node's disk is full"), Behaviour.TRANSIENT),
+    Cause.LAYER_FULL: (
+        gettext_noop("it wrote too much outside all storages: write to a storage or to $BERTH_JOB_DIR"),
+        Behaviour.PERMANENT,
+    ),
+    Cause.ENGINE_FAULT: (gettext_noop("the node's container engine failed"), Behaviour.TRANSIENT),
+}
+
+
+SENTENCES = tuple(sentence for sentence, _ in (*_CODES.values(), _OTHER, *_CAUSES.values()))
+"""What a verdict says of an end, without its codes and what the node added."""
 
 
 def verdict(cause: str, code: int | None, message: str = "") -> Verdict:
     """The verdict on a container's end as its node reported it. ``message`` is the node's own sentence."""
     kind = Cause(cause)
     if kind in {Cause.EXITED, Cause.SIGNALLED}:
-        sentence, behaviour = _CODES.get(code or 0, ("see the end of its log", Behaviour.UNKNOWN))
+        sentence, behaviour = _CODES.get(code or 0, _OTHER)
         return Verdict(f"exit status {code} ({_name(code)}): {sentence}.", behaviour)
     if kind is Cause.STOPPED:
         return Verdict(message or "it was stopped.", Behaviour.PERMANENT)

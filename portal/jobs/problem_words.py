@@ -8,7 +8,7 @@ from django.utils.translation import gettext_noop
 
 from portal.common.sentences import reworded
 
-_SENTENCES = (
+SENTENCES = (
     # What the scheduler refuses (scheduling/admission.py).
     gettext_noop("no node has %(sku)s"),
     gettext_noop("role %(role)s asks for %(asked)s GPUs on one node; a node has %(most)s"),
@@ -139,7 +139,7 @@ _SENTENCES = (
     gettext_noop("SSH lets nobody in: store a public key on your profile. One that you add later counts at once."),
 )
 """The first that fits counts. At the head stand those of the schemas' own (``x-says``), at the end those of hints."""
-_PARTS = (
+PARTS = (
     gettext_noop('the text "%(text)s"'),
     gettext_noop("Critical (crit)"),
     gettext_noop("Production (prod)"),
@@ -169,4 +169,4 @@ _PARTS = (
 
 def problem_words(message: str) -> str:
     """The sentence in the reader's language."""
-    return reworded(message, _SENTENCES, _PARTS)
+    return reworded(message, SENTENCES, PARTS)

@@ -29,10 +29,10 @@ class Module:
     """Functions that hand on what they are given, and which of their parameters it is."""
 
 
-def modules(root: Path) -> dict[str, Module]:
-    """Every module of the portal, by its dotted name."""
+def modules(root: Path, package: str = "portal") -> dict[str, Module]:
+    """Every module of the package, by its dotted name."""
     found = {}
-    for path in sorted((root / "portal").rglob("*.py")):
+    for path in sorted((root / package).rglob("*.py")):
         name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
         module = Module(str(path.relative_to(root)), ast.parse(path.read_text(encoding="utf-8")))
         for node in ast.walk(module.tree):
@@ -67,7 +67,21 @@ def unmarked(root: Path = ROOT) -> Iterator[tuple[str, int, str]]:
 
 def problems_written() -> Iterator[tuple[str, str]]:
     """File and text of each literal that tells what is wrong with a job file; ``X`` stands for what is filled in."""
-    for path, given in _Search(modules(ROOT), {"Problem"}).everywhere():
+    return _written("portal", {"Problem"})
+
+
+def events_written() -> Iterator[tuple[str, str]]:
+    """The same of what is stored of a job: its events, and how its attempts and tasks ended."""
+    return _written("portal", {"Ending", "_event", "attempt_end", "attempt_move", "job_event", "job_move"})
+
+
+def agents_say() -> Iterator[tuple[str, str]]:
+    """The same of what a node says of a task that ended or could not begin."""
+    return _written("nodes", {"Exit", "Failed", "SshServer"})
+
+
+def _written(package: str, telling: set[str]) -> Iterator[tuple[str, str]]:
+    for path, given in _Search(modules(ROOT, package), telling).everywhere():
         yield path, _text(given).replace("{}", "X")
 
 

@@ -6,6 +6,7 @@ from django.utils.functional import Promise
 from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_lazy as _
 
+from portal.jobs.event_words import event_words
 from portal.jobs.models import Job
 from portal.jobs.states import EndReason, JobState
 
@@ -35,13 +36,14 @@ REASONS: dict[str, str | Promise] = {
 
 
 def cause_of(job: Job) -> str | Promise:
-    """Why the job is in its state: what was written down, else a sentence of the table; to readers of another
-    language than the one it was written in both."""
+    """Why the job is in its state: what was written down, else a sentence of the table; both to readers of
+    another language than English where what was written down has no form that is known."""
     if job.state == JobState.WAITING:
         return job.waiting_message or STATES[job.state]
     if job.state in {JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED}:
         reason = REASONS.get(job.end_reason) or STATES[job.state]
-        if not job.end_message or get_language() == "en":
-            return job.end_message or reason
+        told = event_words(job.end_message)
+        if not told or told != job.end_message or get_language() == "en":
+            return told or reason
         return gettext("%(reason)s (%(stored)s)") % {"reason": reason, "stored": job.end_message}
     return STATES[job.state]
