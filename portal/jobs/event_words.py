@@ -107,6 +107,8 @@ _AGENTS = (
     gettext_noop("the wrapper of the process did not start"),
     gettext_noop("host port %(port)s is in use on this node"),
     gettext_noop("the node's policy does not allow %(what)s"),
+    gettext_noop("its container wrote %(taken)s outside all storages, more than the %(most)s that are allowed"),
+    gettext_noop("the disk for containers is full: this node takes nothing new"),
     gettext_noop("its code cannot be unpacked: %(why)s"),
     gettext_noop("its code cannot be kept: %(why)s"),
     gettext_noop("its code arrived %(tries)s times with another content than it was sent"),

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from django.template.loader import render_to_string
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Dialog, Page, expect
 
 from tests.browser.looking import DRAWN, NARROW, look, looked_at, looking
 from tests.browser.pages import (
@@ -136,18 +136,24 @@ def test_every_page_of_administrators_fits_and_can_be_read(
 def looked_at_a_stranger(site: Site, attempt: str) -> list[str]:
     """What is wrong with a server's page that tells of a container the portal does not know; then it is stopped."""
     page, asked = site.page, list[str]()
+
+    def answer(dialog: Dialog) -> None:
+        """No to the first question, yes to the second."""
+        asked.append(dialog.message)
+        dialog.dismiss() if len(asked) == 1 else dialog.accept()
+
+    page.on("dialog", answer)
     site.open("/cluster/nodes/here")
     strangers = page.get_by_role("region", name="Unknown containers")
     expect(strangers).to_contain_text(attempt, timeout=SLOW_MS)
     faults = looked_at(page, "node-strangers")
-    page.once("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
     strangers.get_by_label("Reason").fill("left by the drill")
     strangers.get_by_role("button", name=f"Stop {attempt}").click()
-    page.once("dialog", lambda dialog: (asked.append(dialog.message), dialog.accept()))
     strangers.get_by_label("Reason").press("Enter")
     expect(page.get_by_text(f"task attempt {attempt} is stopped: left by the drill")).to_be_visible()
     assert asked == [f"Stop the container {attempt} on here, which holds 1 GPU? What it has not saved is lost."] * 2
     expect(strangers).to_have_count(0, timeout=SLOW_MS)
+    page.remove_listener("dialog", answer)
     return faults
 
 

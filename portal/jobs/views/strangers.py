@@ -25,7 +25,7 @@ def stranger_end(request: PageRequest, name: str, attempt: str) -> HttpResponse:
     node = node_with_right(user=request.user, name=name, action=Action.NODE_SET_INTENT)
     form = StrangerForm(request.POST)
     if not form.is_valid():
-        messages.error(request, " ".join(form.errors["reason"]))
+        messages.error(request, " ".join(map(str, form.errors["reason"])))
         return redirect("node", name=name)
     try:
         stranger_stop(node=node, attempt=attempt, actor=request.user.username, now=timezone.now(), **form.cleaned_data)
