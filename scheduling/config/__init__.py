@@ -6,8 +6,8 @@ its `chain`, so that cells of several types can stand in for each other, as node
 it the chain is the cell's type, as in HiveD.
 """
 
-from scheduling.config.faults import ConfigError, Fault
+from scheduling.config.faults import ConfigError, Fault, Words
 from scheduling.config.reading import machine, read
 from scheduling.config.writing import write
 
-__all__ = ["ConfigError", "Fault", "machine", "read", "write"]
+__all__ = ["ConfigError", "Fault", "Words", "machine", "read", "write"]

@@ -20,7 +20,8 @@ def cpu_milli(value: Any, path: str, faults: Faults) -> int:
     """CPU in milli-cores; a plain number is cores."""
     amount = _amount(value, _CPU)
     if amount is None:
-        faults.add(path, f"must be a number of cores, such as 4, 0.5 or 500m, not {str(value)[:40]!r}")
+        form = "must be a number of cores, such as 4, 0.5 or 500m, not %(value)s"
+        faults.add(path, form, value=repr(str(value)[:40]))
         return 0
     return int(amount)
 
@@ -29,7 +30,8 @@ def memory_mb(value: Any, path: str, faults: Faults) -> int:
     """Memory in MB (2**20 bytes), the part of one left out; a plain number is bytes, as in Kubernetes."""
     amount = _amount(value, _BYTES)
     if amount is None or 0 < amount < _MB:
-        faults.add(path, f"must be an amount of at least 1Mi, such as 8192Mi or 8Gi, not {str(value)[:40]!r}")
+        form = "must be an amount of at least 1Mi, such as 8192Mi or 8Gi, not %(value)s"
+        faults.add(path, form, value=repr(str(value)[:40]))
         return 0
     return int(amount / _MB)
 

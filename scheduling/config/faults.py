@@ -7,11 +7,27 @@ MOST = 2**31
 """Above every number of cells that makes sense."""
 
 
+class Words(NamedTuple):
+    """A sentence or a part of one: its form, by which it is known whatever language it is told in, and what fills its
+    holes, maybe words in turn."""
+
+    form: str
+    values: Mapping[str, object]
+
+    def __str__(self) -> str:
+        return self.form % self.values
+
+
 class Fault(NamedTuple):
     """What is wrong at one place of a document; a path looks like `virtualClusters.vision.virtualCells[0]`."""
 
     path: str
-    problem: str
+    words: Words
+
+    @property
+    def problem(self) -> str:
+        """The words in English."""
+        return str(self.words)
 
     def __str__(self) -> str:
         return f"{self.path}: {self.problem}"
@@ -31,22 +47,22 @@ class Faults:
     def __init__(self) -> None:
         self.found: list[Fault] = []
 
-    def add(self, path: str, problem: str) -> None:
+    def add(self, path: str, form: str, **values: object) -> None:
         """Note a fault."""
-        self.found.append(Fault(path, problem))
+        self.found.append(Fault(path, Words(form, values)))
 
     def table(self, value: Any, path: str, known: tuple[str, ...] | None = None) -> dict[str, Any]:
         """A mapping whose keys are text, of `known` ones if given; nothing there (None) is an empty one."""
         if value is None:
             return {}
         if not isinstance(value, Mapping):
-            self.add(path, f"must be a mapping, not {_kind(value)}")
+            self.add(path, "must be a mapping, not %(kind)s", kind=_kind(value))
             return {}
         for key in value:
             if not isinstance(key, str):
-                self.add(path, f"the key {_short(key)} must be text: quote it")
+                self.add(path, "the key %(key)s must be text: quote it", key=_short(key))
             elif known is not None and key not in known:
-                self.add(_at(path, key), f"is not known here; known are {', '.join(known)}")
+                self.add(_at(path, key), "is not known here; known are %(known)s", known=", ".join(known))
         return {key: one for key, one in value.items() if isinstance(key, str)}
 
     def items(self, value: Any, path: str) -> list[Any]:
@@ -54,16 +70,17 @@ class Faults:
         if value is None:
             return []
         if not isinstance(value, list | tuple):
-            self.add(path, f"must be a list, not {_kind(value)}")
+            self.add(path, "must be a list, not %(kind)s", kind=_kind(value))
             return []
         return list(value)
 
     def count(self, value: Any, path: str, least: int = 0) -> int:
         """A whole number of at least `least`."""
         if not isinstance(value, int) or isinstance(value, bool):
-            self.add(path, f"must be a whole number, not {_kind(value)}")
+            self.add(path, "must be a whole number, not %(kind)s", kind=_kind(value))
         elif not least <= value < MOST:
-            self.add(path, f"must be at least {least} and below {MOST}, not {_short(value)}")
+            form = "must be at least %(least)s and below %(most)s, not %(value)s"
+            self.add(path, form, least=least, most=MOST, value=_short(value))
         else:
             return value
         return least
@@ -71,38 +88,51 @@ class Faults:
     def flag(self, value: Any, path: str) -> bool:
         """True or false; nothing there is false."""
         if value is not None and not isinstance(value, bool):
-            self.add(path, f"must be true or false, not {_kind(value)}")
+            self.add(path, "must be true or false, not %(kind)s", kind=_kind(value))
         return value is True
 
     def name(self, value: Any, path: str, forbidden: str = "") -> str:
         """A name: text that is not empty, without blanks at its ends and the characters of `forbidden`."""
         if not isinstance(value, str):
-            self.add(
-                path, f"must be text, not {_kind(value)}" + (": quote it" if isinstance(value, int | float) else "")
-            )
+            if isinstance(value, int | float):
+                self.add(path, "must be text, not %(kind)s: quote it", kind=_kind(value))
+            else:
+                self.add(path, "must be text, not %(kind)s", kind=_kind(value))
             return ""
         if not value or value != value.strip() or not value.isprintable():
-            self.add(path, f"must be a name, not {_short(value)}")
+            self.add(path, "must be a name, not %(value)s", value=_short(value))
         elif bad := [one for one in forbidden if one in value]:
-            self.add(path, f"must not hold {' or '.join(map(repr, bad))}: {_short(value)}")
+            self.add(path, "must not hold %(bad)s: %(value)s", bad=" ".join(map(repr, bad)), value=_short(value))
         else:
             return value
         return ""
 
 
-def _kind(value: Any) -> str:
-    names = {type(None): "nothing", bool: "true or false", str: "text", int: "a number", float: "a broken number"}
-    kind = names.get(type(value), "a list" if isinstance(value, list | tuple) else "a mapping")
-    return kind if value is None or isinstance(value, Mapping | list | tuple) else f"{kind} ({_short(value)})"
+_KINDS = {
+    type(None): Words("nothing", {}),
+    bool: Words("true or false", {}),
+    str: Words("text", {}),
+    int: Words("a number", {}),
+    float: Words("a broken number", {}),
+}
 
 
-def _short(value: Any) -> str:
+def _kind(value: Any) -> Words:
+    if isinstance(value, list | tuple):
+        return Words("a list", {})
+    kind = _KINDS.get(type(value), Words("a mapping", {}))
+    if value is None or isinstance(value, Mapping):
+        return kind
+    return Words("%(kind)s (%(value)s)", {"kind": kind, "value": _short(value)})
+
+
+def _short(value: Any) -> str | Words:
     try:
         text = repr(value)
     except ValueError:  # an integer of thousands of digits has no text
-        return "a very large number"
+        return Words("a very large number", {})
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _at(path: str, key: str) -> str:
-    return f"{path}.{_short(key)[1:-1]}" if path else key
+    return f"{path}.{str(_short(key))[1:-1]}" if path else key

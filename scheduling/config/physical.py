@@ -100,14 +100,15 @@ class Physical:
 
     def _may_be_top(self, top: str, path: str) -> bool:
         if top not in self._types.cells:
-            self._faults.add(path, f"{top} is no cell type of this cluster")
+            self._faults.add(path, "%(type)s is no cell type of this cluster", type=top)
             return False
         if not any(map(self._types.node_level, self._types.path(top))):
-            self._faults.add(path, f"neither {top} nor a type below it is a node (isNodeLevel)")
+            self._faults.add(path, "neither %(type)s nor a type below it is a node (isNodeLevel)", type=top)
             return False
         self._leaves += self._types.leaves(top)
         if self._leaves > MOST_LEAVES:
-            self._faults.add(path, f"makes {self._leaves} leaf cells in all; at most {MOST_LEAVES} can be read")
+            form = "makes %(leaves)s leaf cells in all; at most %(most)s can be read"
+            self._faults.add(path, form, leaves=self._leaves, most=MOST_LEAVES)
             return False
         return True
 
@@ -118,7 +119,7 @@ class Physical:
             return self._machine(cell, _Machine(chain, own))
         address = f"{above}/{own}"
         if address in self._upper:
-            self._faults.add(cell.path, f"another cell has the address {own}")
+            self._faults.add(cell.path, "another cell has the address %(address)s", address=own)
         self._pin(cell, address)
         children: list[_Machine | str] = []
         self._upper[address] = (cell.kind.name, children)
@@ -127,16 +128,18 @@ class Physical:
 
     def _machine(self, cell: _Cell, machine: _Machine) -> _Machine:
         if "@" in machine.name:
-            self._faults.add(f"{cell.path}.cellAddress", f"the name of a node must not hold '@': {machine.name}")
+            form = "the name of a node must not hold '@': %(node)s"
+            self._faults.add(f"{cell.path}.cellAddress", form, node=machine.name)
         if machine in self._machines:
-            self._faults.add(cell.path, f"{machine.name} is a node of the chain {machine.chain} already")
+            form = "%(node)s is a node of the chain %(chain)s already"
+            self._faults.add(cell.path, form, node=machine.name, chain=machine.chain)
         self._pin(cell, machine)
         indices: list[int] = []
         # Below a node the positions start again: the leaves are numbered by their place in the node's tree.
         for child in self._children(cell._replace(number=0)):
             self._inside(child, machine, indices)
         for index in sorted({one for one in indices if indices.count(one) > 1}):
-            self._faults.add(cell.path, f"two leaf cells have the address {index}")
+            self._faults.add(cell.path, "two leaf cells have the address %(address)s", address=index)
         self._machines[machine] = (cell.kind.name, indices)
         return machine
 
@@ -150,14 +153,16 @@ class Physical:
         if own.isdecimal() and own.isascii() and len(own) <= 6:
             indices.append(int(own))
         else:
-            self._faults.add(f"{cell.path}.cellAddress", f"of a leaf cell must be a GPU's number, not {own[:40]!r}")
+            form = "of a leaf cell must be a GPU's number, not %(value)s"
+            self._faults.add(f"{cell.path}.cellAddress", form, value=repr(own[:40]))
             indices.append(cell.number)
 
     def _children(self, cell: _Cell) -> list[_Cell]:
         kind, path = cell.kind, f"{cell.path}.cellChildren"
         given = self._faults.items(cell.table.get("cellChildren"), path)
         if given and len(given) != kind.child_count:
-            self._faults.add(path, f"has {len(given)} cells; a {kind.name} is made of {kind.child_count}")
+            form = "has %(given)s cells; a %(type)s is made of %(children)s"
+            self._faults.add(path, form, given=len(given), type=kind.name, children=kind.child_count)
         if len(given) != kind.child_count:
             given = [None] * kind.child_count
         child = self._types.cells.get(kind.child) or CellType(kind.child, "", 0)
@@ -167,9 +172,10 @@ class Physical:
     def _child(self, given: Any, path: str, kind: CellType, number: int) -> _Cell:
         table = self._faults.table(given, path, _KEYS) if given is not None else {}
         if table.get("cellType", kind.name) != kind.name:
-            self._faults.add(f"{path}.cellType", f"must be {kind.name} here")
+            self._faults.add(f"{path}.cellType", "must be %(type)s here", type=kind.name)
         if not kind.child and table.get("cellChildren"):
-            self._faults.add(f"{path}.cellChildren", f"{kind.name} is a leaf cell, which has no children")
+            form = "%(type)s is a leaf cell, which has no children"
+            self._faults.add(f"{path}.cellChildren", form, type=kind.name)
         return _Cell(table, path, kind, number)
 
     def _address(self, cell: _Cell) -> str:
@@ -187,6 +193,6 @@ class Physical:
         path = f"{cell.path}.pinnedCellId"
         name = self._faults.name(given, path, "/:")
         if name in self._pins:
-            self._faults.add(path, f"another cell is called {name} already")
+            self._faults.add(path, "another cell is called %(name)s already", name=name)
         elif name:
             self._pins[name] = _Pin(name, cell.kind.name, at, first)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from scheduling.cells import Cluster, ClusterError, Node
-from scheduling.config.faults import ConfigError, Fault, Faults
+from scheduling.config.faults import ConfigError, Fault, Faults, Words
 from scheduling.config.physical import Physical
 from scheduling.config.types import read_types
 from scheduling.config.virtual import Paths, read_virtual_clusters
@@ -40,7 +40,8 @@ def read(document: Mapping[str, Any]) -> Cluster:
         known = tuple(types.cells.values())
         made = Cluster(cells.nodes(), virtual, True, known, cells.upper_cells(), pinned)
     except ClusterError as error:
-        raise ConfigError([Fault("physicalCluster.physicalCells", f"{error.subject} {error.problem}")]) from error
+        words = Words("%(subject)s %(problem)s", {"subject": error.subject, "problem": error.problem})
+        raise ConfigError([Fault("physicalCluster.physicalCells", words)]) from error
     return _checked(made, faults)
 
 
@@ -51,8 +52,9 @@ def machine(node: Node) -> str:
 
 def _checked(made: Cluster, faults: Faults) -> Cluster:
     for short in shortages(made):
-        needed = f"the quotas need {short.needed} cells of type {short.cell_type} in the chain {short.chain}"
-        faults.add("virtualClusters", f"{needed}, {short.available} are there")
+        form = "the quotas need %(needed)s cells of type %(type)s in the chain %(chain)s, %(there)s are there"
+        needed = {"needed": short.needed, "type": short.cell_type, "chain": short.chain, "there": short.available}
+        faults.add("virtualClusters", form, **needed)
     if faults.found:
         raise ConfigError(faults.found)
     return replace(made, quotas_may_exceed=False)

@@ -72,14 +72,14 @@ def _is_sound(name: str, cells: dict[str, CellType], path: str, faults: Faults) 
     while here[-1] in cells:
         here.append(cells[here[-1]].child)
         if here[-1] in here[:-1]:
-            faults.add(path, f"is made of itself: {' of '.join(here[:MOST_LEVELS])}")
+            faults.add(path, "is made of itself: %(types)s", types=" > ".join(here[:MOST_LEVELS]))
             return False
         if len(here) > MOST_LEVELS:
-            faults.add(path, f"has more than {MOST_LEVELS} levels of cells")
+            faults.add(path, "has more than %(most)s levels of cells", most=MOST_LEVELS)
             return False
     nodes = [one for one in here if one in cells and cells[one].node_level]
     if len(nodes) > 1:
-        faults.add(path, f"has two levels that are a node: {nodes[0]} and {nodes[1]}")
+        faults.add(path, "has two levels that are a node: %(types)s", types=", ".join(nodes[:2]))
     return True
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from scheduling.cells import QuotaLine, VirtualCluster
-from scheduling.config.faults import Faults
+from scheduling.config.faults import Faults, Words
 from scheduling.config.types import Types
 
 
@@ -26,13 +26,19 @@ class Paths:
         """Chain and cell type of a path; None when there is none such."""
         return self._found.get(path)
 
-    def advice(self, path: str) -> str:
+    def advice(self, path: str) -> Words:
         """What is wrong with a path that is not there."""
         first = path.split(".")[0]
         if first not in self._chains:
-            return f"no cell of type {first} is among the physicalCells; there are {', '.join(self._chains) or 'none'}"
-        known = [one for one, (chain, _) in self._found.items() if chain == first]
-        return f"there is no such path through the cell types; there are {', '.join(known)}"
+            if not self._chains:
+                return Words("no cell of type %(type)s is among the physicalCells; there are none", {"type": first})
+            known = ", ".join(self._chains)
+            return Words(
+                "no cell of type %(type)s is among the physicalCells; there are %(known)s",
+                {"type": first, "known": known},
+            )
+        paths = [one for one, (chain, _) in self._found.items() if chain == first]
+        return Words("there is no such path through the cell types; there are %(known)s", {"known": ", ".join(paths)})
 
 
 def read_virtual_clusters(given: Any, paths: Paths, pinned: set[str], faults: Faults) -> tuple[VirtualCluster, ...]:
@@ -47,7 +53,7 @@ def read_virtual_clusters(given: Any, paths: Paths, pinned: set[str], faults: Fa
         names = _pinned(table.get("pinnedCells"), f"{path}.pinnedCells", pinned, faults)
         for cell in names:
             if cell in owners:
-                faults.add(f"{path}.pinnedCells", f"{cell} belongs to {owners[cell]} already")
+                faults.add(f"{path}.pinnedCells", "%(cell)s belongs to %(vc)s already", cell=cell, vc=owners[cell])
             owners.setdefault(cell, name)
         made.append(VirtualCluster(name, quota, names))
     return tuple(made)
@@ -62,7 +68,7 @@ def _quota(given: Any, path: str, paths: Paths, faults: Faults) -> tuple[QuotaLi
         count = faults.count(table.get("cellNumber"), f"{where}.cellNumber")
         kind = paths.find(name)
         if name and kind is None:
-            faults.add(f"{where}.cellType", f"{name[:200]}: {paths.advice(name)}")
+            faults.add(f"{where}.cellType", "%(name)s: %(advice)s", name=name[:200], advice=paths.advice(name))
         elif kind is not None:
             found[kind] = found.get(kind, 0) + count
     return tuple(QuotaLine(cell_type, count, chain) for (chain, cell_type), count in found.items())
@@ -75,9 +81,9 @@ def _pinned(given: Any, path: str, known: set[str], faults: Faults) -> tuple[str
         table = faults.table(one, where, ("pinnedCellId",))
         name = faults.name(table.get("pinnedCellId"), f"{where}.pinnedCellId")
         if name and name not in known:
-            faults.add(f"{where}.pinnedCellId", f"no physical cell is called {name[:200]}")
+            faults.add(f"{where}.pinnedCellId", "no physical cell is called %(name)s", name=name[:200])
         elif name in found:
-            faults.add(f"{where}.pinnedCellId", f"{name} is listed twice")
+            faults.add(f"{where}.pinnedCellId", "%(name)s is listed twice", name=name)
         elif name:
             found.append(name)
     return tuple(found)

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 import yaml
+from django.utils.translation import override
 
+from portal.clusters.configuration_words import FORMS
 from portal.clusters.models import CellType, Gpu, Node, PinnedCell, Sku, VirtualCluster
 from portal.clusters.selectors import cluster_read, vc_quotas
 from portal.clusters.services import configuration_export, configuration_import, configuration_read, quota_set
@@ -17,6 +19,7 @@ from portal.common.errors import Invalid
 from tests.clusters.test_topology import grouped
 from tests.scheduling.test_config import LAB
 from tests.support.scripted_node import ScriptedNode
+from tests.support.spoken import configurations_written
 from tests.support.world import World
 
 pytestmark = pytest.mark.django_db
@@ -129,6 +132,20 @@ def test_every_fault_is_told_with_its_path_and_nothing_is_changed(world: World) 
     }  # fmt: skip
     assert not Node.objects.exists()
     assert not CellType.objects.exists()
+
+
+def test_what_is_wrong_is_told_in_the_readers_language_by_its_form_and_what_fills_it(db: None) -> None:
+    cells = {"virtualCells": [{"cellType": "NOWHERE", "cellNumber": True}]}
+    document = {"physicalCluster": {"cellTypes": ["x"]}, "virtualClusters": {"default": cells}}
+    with override("zh-hans"), pytest.raises(Invalid) as invalid:
+        configuration_read(document)
+    told = {fault.path: fault.message for fault in invalid.value.faults}
+    assert told["physicalCluster.cellTypes"] == "必须是映射，而不是列表"
+    where = "virtualClusters.default.virtualCells[0]"
+    assert told[f"{where}.cellNumber"] == "必须是整数，而不是true 或 false（True）"
+    assert told[f"{where}.cellType"] == "NOWHERE：physicalCells 中没有类型为 NOWHERE 的单元；一个也没有"
+    assert configurations_written() <= set(FORMS)
+    assert len(configurations_written()) > 35
 
 
 def test_a_quota_that_cannot_be_carved_out_names_level_need_and_what_is_there(world: World) -> None:

@@ -214,7 +214,7 @@ BAD = {
     "type made of itself": (
         lambda p, v: p["cellTypes"]["pair"].update(childCellType="rack"),
         "physicalCluster.cellTypes.pair",
-        "is made of itself: pair of rack of node of pair",
+        "is made of itself: pair > rack > node > pair",
     ),
     "no node level": (
         lambda p, v: p["cellTypes"]["node"].pop("isNodeLevel"),
@@ -224,7 +224,7 @@ BAD = {
     "two node levels": (
         lambda p, v: p["cellTypes"]["rack"].update(isNodeLevel=True),
         "physicalCluster.cellTypes.rack",
-        "has two levels that are a node: rack and node",
+        "has two levels that are a node: rack, node",
     ),
     "no children": (
         lambda p, v: p["cellTypes"]["pair"].update(childCellNumber=0),

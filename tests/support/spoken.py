@@ -80,6 +80,12 @@ def agents_say() -> Iterator[tuple[str, str]]:
     return _written("nodes", {"Exit", "Failed", "SshServer"})
 
 
+def configurations_written() -> set[str]:
+    """The forms of what is told of a configuration."""
+    found = _Search(modules(ROOT, "scheduling"), {"Words", "add"}).everywhere()
+    return {_text(given) for path, given in found if path.startswith("scheduling/config/")}
+
+
 def _written(package: str, telling: set[str]) -> Iterator[tuple[str, str]]:
     for path, given in _Search(modules(ROOT, package), telling).everywhere():
         yield path, _text(given).replace("{}", "X")

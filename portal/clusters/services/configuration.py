@@ -18,6 +18,7 @@ from django.utils.translation import gettext
 import scheduling
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
+from portal.clusters.configuration_words import configuration_words
 from portal.clusters.models import CellType, Gpu, Node, PinnedCell, Sku, UpperCell, VirtualCluster
 from portal.clusters.models.hardware import RACK
 from portal.clusters.models.names import CELL_TYPE_LENGTH, NAME_RULE
@@ -42,7 +43,7 @@ def configuration_read(document: Mapping[str, Any]) -> scheduling.Cluster:
     try:
         found = config.read(document)
     except config.ConfigError as error:
-        raise Invalid([Fault(one.path, one.problem, "invalid") for one in error.faults]) from error
+        raise Invalid([Fault(one.path, configuration_words(one.words), "invalid") for one in error.faults]) from error
     if faults := [*_name_faults(found), *_node_faults(found)]:
         raise Invalid(faults)
     return found
