@@ -1,4 +1,5 @@
-"""``python -m nodes`` runs the agent; ``python -m nodes key`` makes its key and prints the public half."""
+"""``python -m nodes`` runs the agent; ``python -m nodes join URL TOKEN`` lets the server join, ``… check`` says what is
+wrong on it, ``… key`` makes its key and prints the public half."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ import structlog
 from celery.exceptions import SecurityWarning
 
 from nodes.app import app_make
+from nodes.check import check
 from nodes.gpus import GpusUnavailable
+from nodes.join import JoinFailed, join
 from nodes.options import OptionInvalid, key_make, key_path_load, options_load
 from nodes.policy import PolicyInvalid
 
@@ -21,7 +24,7 @@ def main(argv: Sequence[str]) -> int:
     """Exit status: 2 and one sentence for a setting that cannot be used."""
     try:
         return _run(argv)
-    except (OptionInvalid, PolicyInvalid, GpusUnavailable) as error:
+    except (OptionInvalid, PolicyInvalid, GpusUnavailable, JoinFailed) as error:
         print(f"berth-node: {error}", file=sys.stderr)
         return 2
 
@@ -30,6 +33,11 @@ def _run(argv: Sequence[str]) -> int:
     if list(argv[:1]) == ["key"]:
         print(key_make(key_path_load(argv[1:], os.environ)).public)
         return 0
+    if list(argv[:1]) == ["join"]:
+        print(join(argv[1:], os.environ))
+        return 0
+    if list(argv[:1]) == ["check"]:
+        return check(argv[1:], os.environ)
     options = options_load(argv, os.environ)
     _logging(options.log_level)
     app = app_make(options)

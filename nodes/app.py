@@ -10,17 +10,19 @@ from kombu import Queue
 from nodes.agent import Agent
 from nodes.clock import SystemClock
 from nodes.options import Options
-from nodes.protocol import CELERY_DEFAULTS, node_queue, transport_options
+from nodes.protocol import CELERY_DEFAULTS, agent_transport_options, node_queue, reports_url
 from nodes.tasks import tasks_register
 
 
 def app_make(options: Options) -> Celery:
     """An app that consumes only the node's own queue. Makes the agent, which the worker starts."""
     clock = SystemClock()
-    app = Celery("nodes", broker=options.redis_url, set_as_current=False)
+    app = Celery("nodes", set_as_current=False)
     app.conf.update(
         CELERY_DEFAULTS,
-        broker_transport_options=transport_options(options.name),
+        broker_read_url=options.redis_url,
+        broker_write_url=reports_url(options.redis_url, options.name),
+        broker_transport_options=agent_transport_options(),
         task_queues=[Queue(node_queue(options.name))],
         task_default_queue=node_queue(options.name),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from email.utils import parsedate_to_datetime
 from typing import Protocol
 
 
@@ -16,6 +17,16 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Seconds since the machine started; equal for all processes, never backwards."""
         ...
+
+
+def portal_skew_s(date: str | None, *, now_ms: int) -> float | None:
+    """Seconds by which this clock is ahead of the one that wrote an HTTP ``Date`` header; negative: behind. None where
+    the header says no time. It counts whole seconds."""
+    try:
+        said = parsedate_to_datetime(date or "")
+    except ValueError:
+        return None
+    return now_ms / 1000 - said.timestamp() - 0.5
 
 
 class SystemClock:

@@ -8,16 +8,18 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import urlsplit
 
-from nodes.protocol import NodeKey
+from nodes.protocol import AddressInvalid, NodeKey, redis_is_local, redis_secured
 
 KEY_NAME = "node.key"
+SETTINGS_NAME = "node.env"
+"""What a server that joined was told, as lines NAME=value in the state folder."""
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
 _RACK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -128,8 +130,10 @@ class Options:
     name: str = _option(_name, None, "the node's name, as the portal knows it")
     cluster: str = _option(_name, "berth", "the cluster's name")
     redis_url: str = _option(_text, None, "Redis of the portal; with a password better as variable or file")
+    redis_ca: Path | None = _option(Path, "", "file of the authority (PEM) that signed the certificate of Redis")
     state_dir: Path = _option(Path, "/var/lib/berth-node", "folder of the agent's own state")
     key_file: Path | None = _option(Path, "", "the node's private key; default: node.key in the state folder")
+    portal_url: str = _option(_text, "", "the portal's address; `berth-node check` compares clocks and versions there")
     portal_public_key: str = _option(_text, None, "the portal's public key (base64)")
     runtime: str = _option(_choice("docker", "process"), "docker", "docker, or process (not isolated)")
     docker_url: str = _option(_text, "unix:///var/run/docker.sock", "the local Docker Engine's socket")
@@ -165,11 +169,14 @@ class Options:
 
 
 def options_load(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
-    """Options from flags and variables. Raises OptionInvalid for the first bad one."""
+    """Options from flags, variables, and what the server was told when it joined, in this order. Raises OptionInvalid
+    for the first bad one."""
     flags = _flags(argv)
+    environ = {**_settings_file(state_dir_load(argv, environ) / SETTINGS_NAME), **environ}
     values = {one.name: _value(one.name, one.metadata, flags[one.name], environ) for one in fields(Options)}
+    values["redis_url"] = _redis_secured(values["redis_url"], values["redis_ca"])
     options = Options(**values)
-    if options.runtime == "process" and not _is_local(options.redis_url):
+    if options.runtime == "process" and not redis_is_local(options.redis_url):
         raise OptionInvalid("BERTH_NODE_RUNTIME", "process isolates nothing and runs only beside its portal's Redis")
     return options
 
@@ -178,8 +185,29 @@ def key_path_load(argv: Sequence[str], environ: Mapping[str, str]) -> Path:
     """Where the key lies, when nothing else of the settings is known yet."""
     flags, known = _flags(argv), {one.name: one.metadata for one in fields(Options)}
     path: Path | None = _value("key_file", known["key_file"], flags["key_file"], environ)
-    folder: Path = _value("state_dir", known["state_dir"], flags["state_dir"], environ)
-    return path or folder / KEY_NAME
+    return path or state_dir_load(argv, environ) / KEY_NAME
+
+
+def state_dir_load(argv: Sequence[str], environ: Mapping[str, str]) -> Path:
+    """The agent's state folder, when nothing else of the settings is known yet."""
+    known = {one.name: one.metadata for one in fields(Options)}
+    folder: Path = _value("state_dir", known["state_dir"], _flags(argv)["state_dir"], environ)
+    return folder
+
+
+def name_check(name: str) -> str:
+    """Raises ValueError, one sentence, for what cannot be a node's name."""
+    return _name(name)
+
+
+def _settings_file(path: Path) -> dict[str, str]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise OptionInvalid("BERTH_NODE_STATE_DIR", f"{path} cannot be read: {error.strerror}") from error
+    return {name: value for name, _, value in (line.partition("=") for line in lines) if name.startswith("BERTH_NODE_")}
 
 
 def key_load(path: Path) -> NodeKey:
@@ -202,7 +230,11 @@ def key_make(path: Path) -> NodeKey:
 
 
 def _flags(argv: Sequence[str]) -> dict[str, str | None]:
-    parser = argparse.ArgumentParser(prog="python -m nodes", description="Berth's agent on a GPU server")
+    parser = argparse.ArgumentParser(
+        prog="berth-node",
+        description="Berth's agent on a GPU server. Before it: `berth-node join URL TOKEN` lets this server join, "
+        "`berth-node key` makes its key and prints the public half, `berth-node check` says what is wrong here.",
+    )
     for one in fields(Options):
         parser.add_argument(f"--{one.name.replace('_', '-')}", help=one.metadata["help"], metavar="VALUE")
     return vars(parser.parse_args(list(argv)))
@@ -232,12 +264,13 @@ def _from_environment(variable: str, environ: Mapping[str, str]) -> str | None:
         raise OptionInvalid(f"{variable}_FILE", f"{path} cannot be read: {error.strerror}") from error
 
 
-def _is_local(url: str) -> bool:
-    parts = urlsplit(url)
-    if parts.scheme in ("redis+socket", "unix"):
-        return True
-    host = parts.hostname or ""
+def _redis_secured(url: str, ca: Path | None) -> str:
+    if ca is not None:
+        try:
+            ssl.create_default_context(cafile=ca)
+        except (OSError, ssl.SSLError) as error:
+            raise OptionInvalid("BERTH_NODE_REDIS_CA", f"{ca} is no file of certificates in PEM: {error}") from error
     try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+        return redis_secured(url, str(ca or ""))
+    except AddressInvalid as error:
+        raise OptionInvalid("BERTH_NODE_REDIS_URL", str(error)) from error

@@ -13,6 +13,7 @@ from celery import Celery
 from kombu import Connection
 
 from nodes.clock import Clock
+from nodes.connecting import connection_fault, redis_place
 from nodes.protocol import (
     REPORT_TASK,
     REPORTS_QUEUE,
@@ -63,6 +64,7 @@ class Reporter:
         self._changed, self._at_once = threading.Event(), threading.Event()
         self._closed = threading.Event()
         self._connection: Connection | None = None
+        self._said = ""
         self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
 
     def open(self) -> None:
@@ -120,10 +122,19 @@ class Reporter:
         try:
             self._send(self.report())
         except Exception as error:
-            log.warning("report not sent", error=type(error).__name__, detail=str(error))
+            self._say(
+                connection_fault(error, redis_place(self._app.conf.broker_write_url), now_ms=self._clock.now_ms())
+            )
             self._drop_connection()
             return False
+        self._said = ""
         return True
+
+    def _say(self, why: str) -> None:
+        """Once for each reason: a report is tried again every second."""
+        if why != self._said:
+            self._said = why
+            log.warning("reports are not sent", reason=why)
 
     def _send(self, report: Report) -> None:
         """One Celery message that the portal drops when it comes too late."""
@@ -140,6 +151,7 @@ class Reporter:
                 expires=EXPIRES_S,
                 producer=producer,
                 retry=False,
+                declare=(),  # its account may push to the queue; what a queue is bound to is the portal's
             )
 
     def _drop_connection(self) -> None:

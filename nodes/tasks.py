@@ -9,7 +9,7 @@ import structlog
 from celery import Celery
 
 from nodes.clock import Clock
-from nodes.protocol import DESIRED_TASK, Desired, EnvelopeRejected, decode, envelope_open
+from nodes.protocol import DESIRED_TASK, Desired, EnvelopeExpired, EnvelopeRejected, decode, envelope_open
 
 log = structlog.get_logger(__name__)
 
@@ -27,6 +27,12 @@ def tasks_register(
             )
             message = decode(body, Desired)
         except (EnvelopeRejected, msgspec.MsgspecError) as error:
-            log.warning("orders refused", reason=str(error))
+            log.warning("orders refused", reason=_why(error))
             return
         take(message)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, EnvelopeExpired):
+        return f"{error}: set it right (a time server: timedatectl set-ntp true), or the portal's"
+    return str(error)

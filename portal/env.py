@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import ssl
 from collections.abc import Callable, Collection
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
+
+from nodes.protocol import AddressInvalid, redis_secured
 
 Value = TypeVar("Value")
 
@@ -93,6 +96,26 @@ def env_secret(name: str) -> str | None:
         return Path(path).read_text(encoding="utf-8").strip()
     except OSError as error:
         raise BadSetting(f"{name}_FILE={path!r}: cannot be read ({error.strerror}).") from None
+
+
+def env_redis(name: str, default: str, *, ca: str) -> str:
+    """An address of Redis, with what its clients must be told of TLS. The value is secret, and no message shows it."""
+    try:
+        return redis_secured(env_secret(name) or default, ca)
+    except AddressInvalid as error:
+        raise BadSetting(f"{name}: {error}.") from None
+
+
+def env_authority(name: str) -> str:
+    """A file with certificates of authorities (PEM) that can be read; empty: not set."""
+    path = os.environ.get(name, "")
+    if not path:
+        return ""
+    try:
+        ssl.create_default_context(cafile=path)
+    except (OSError, ssl.SSLError) as error:
+        raise BadSetting(f"{name}={path!r}: must be a file of certificates in PEM ({error}).") from None
+    return str(Path(path).resolve())
 
 
 def env_rate(name: str, default: str) -> tuple[int, int]:

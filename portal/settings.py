@@ -11,6 +11,7 @@ from portal.common.keys import key_file
 from portal.common.priorities import PRIORITY_CLASSES
 from portal.env import (
     BadSetting,
+    env_authority,
     env_bool,
     env_grants,
     env_int,
@@ -20,6 +21,7 @@ from portal.env import (
     env_networks,
     env_path,
     env_rate,
+    env_redis,
     env_secret,
     env_str,
     env_word,
@@ -158,7 +160,10 @@ DATABASES = {"default": _database(env_secret("BERTH_DATABASE_URL") or f"sqlite:/
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # ---------------------------------------------------------------- Redis: broker, channel layer, log streams
-REDIS_URL = env_secret("BERTH_REDIS_URL") or "redis://127.0.0.1:6379/0"
+REDIS_CA = env_authority("BERTH_REDIS_CA")
+REDIS_URL = env_redis("BERTH_REDIS_URL", "redis://127.0.0.1:6379/0", ca=REDIS_CA)
+REDIS_NODES_URL = env_redis("BERTH_REDIS_NODES_URL", REDIS_URL, ca=REDIS_CA)
+REDIS_ACCOUNTS = env_bool("BERTH_REDIS_ACCOUNTS", True)
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
@@ -184,6 +189,7 @@ CELERY = {
         "old_logs": {"task": "control.logs_expire", "schedule": 60.0, "options": {"expires": 60}},
         "samples": {"task": "control.samples_fold", "schedule": 20.0, "options": {"expires": 20}},
         "idle": {"task": "control.idle_judge", "schedule": 20.0, "options": {"expires": 20}},
+        "accounts": {"task": "control.redis_accounts", "schedule": 5.0, "options": {"expires": 5}},
         "gpus": {"task": "control.gpus_count", "schedule": 60.0, "options": {"expires": 60}},
         "usage": {"task": "control.usage_roll", "schedule": 60.0, "options": {"expires": 60}},
         "notices": {"task": "control.notices_gather", "schedule": 2.0, "options": {"expires": 2}},

@@ -5,6 +5,17 @@ This is the only part of ``nodes`` that the portal imports. Four lanes (see ``do
 attempt for its log, two per session), and code down over one signed URL per order.
 """
 
+from nodes.protocol.accounts import (
+    NODE_PREFIX,
+    REPORTS_PREFIX,
+    node_account,
+    node_account_rules,
+    reports_account,
+    reports_account_rules,
+    reports_url,
+    url_with_account,
+)
+from nodes.protocol.addresses import AddressInvalid, redis_is_local, redis_secured
 from nodes.protocol.envelope import (
     Envelope,
     EnvelopeExpired,
@@ -62,6 +73,7 @@ from nodes.protocol.names import (
     REPORT_TASK,
     REPORTS_QUEUE,
     WAKE_CHANNEL,
+    agent_transport_options,
     container_name,
     log_stream,
     node_queue,
@@ -104,6 +116,9 @@ from nodes.protocol.states import (
 )
 
 __all__ = [
+    "AddressInvalid",
+    "redis_is_local",
+    "redis_secured",
     "CELERY_DEFAULTS",
     "CHUNK",
     "DESIRED_TASK",
@@ -193,4 +208,13 @@ __all__ = [
     "spec_digest",
     "transport_options",
     "verified_batch",
+    "NODE_PREFIX",
+    "REPORTS_PREFIX",
+    "node_account",
+    "node_account_rules",
+    "reports_account",
+    "reports_account_rules",
+    "reports_url",
+    "url_with_account",
+    "agent_transport_options",
 ]

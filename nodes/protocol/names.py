@@ -81,16 +81,27 @@ CELERY_DEFAULTS: dict[str, Any] = {
 """Celery settings shared by portal and agents: no remote control, no results, never give the broker up."""
 
 
-def transport_options(node: str | None = None) -> dict[str, Any]:
-    """Kombu's Redis options; bookkeeping keys are named per node so that a node's account reaches only its own."""
-    prefix = f"berth:node:{node}:" if node else "berth:portal:"
+_CONNECTION: dict[str, Any] = {
+    "socket_timeout": 5,
+    "socket_connect_timeout": 2,
+    "socket_keepalive": True,
+    "health_check_interval": 10,
+}
+
+
+def transport_options() -> dict[str, Any]:
+    """Kombu's Redis options of the portal."""
     return {
-        "unacked_key": f"{prefix}unacked",
-        "unacked_index_key": f"{prefix}unacked_index",
-        "unacked_mutex_key": f"{prefix}unacked_mutex",
+        "unacked_key": "berth:portal:unacked",
+        "unacked_index_key": "berth:portal:unacked_index",
+        "unacked_mutex_key": "berth:portal:unacked_mutex",
         "visibility_timeout": 600,
-        "socket_timeout": 5,
-        "socket_connect_timeout": 2,
-        "socket_keepalive": True,
-        "health_check_interval": 10,
+        **_CONNECTION,
     }
+
+
+def agent_transport_options() -> dict[str, Any]:
+    """Kombu's Redis options of an agent. A list of orders that gets lost comes again with the next report, so nothing
+    is noted as not acknowledged: those notes need scripts in Redis, which an agent's account may not run. Lists have
+    one priority, so that the queue is one key."""
+    return {"ack_emulation": False, "priority_steps": [0], **_CONNECTION}

@@ -184,6 +184,7 @@ class Audited(models.TextChoices):
     SKU_PRICE = "sku.price", _("Set the price of a hardware kind")
     SKU_SHARE = "sku.share", _("Set what CPU and memory go with a hardware kind")
     NODE_ADD = "node.add", _("Registered a node")
+    JOIN_TOKEN = "join_token", _("Made, used or revoked a token by which servers join")  # noqa: S105  # no password
     NODE_KEY = "node.key", _("Made a new key for a node")
     NODE_INTENT = "node.intent", _("Opened, cordoned or drained a node")
     NODE_PUT_BACK = "node.put_back", _("Put a node, or GPUs of it, back after a fault")

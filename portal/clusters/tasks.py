@@ -6,9 +6,16 @@ from celery import shared_task
 from django.utils import timezone
 
 from portal.clusters.services.history import gpus_count
+from portal.clusters.services.redis_accounts import redis_accounts_apply
 
 
 @shared_task(name="control.gpus_count")
 def count_gpus() -> None:
     """Note how many GPUs are free, held and sick."""
     gpus_count(now=timezone.now())
+
+
+@shared_task(name="control.redis_accounts")
+def redis_accounts() -> None:
+    """Put the nodes' accounts in place in Redis, which forgets them when it starts."""
+    redis_accounts_apply()

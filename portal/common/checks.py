@@ -12,6 +12,9 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Info, Tags, Warning, register
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
+from redis.exceptions import RedisError, ResponseError
+
+from portal.common.wake import redis_once
 
 
 @register(Tags.compatibility)
@@ -32,6 +35,39 @@ def mail_is_sent(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list
             id="berth.I001",
         )
     ]
+
+
+@register(Tags.security, deploy=True)
+def redis_keeps_nodes_apart(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Asked by ``manage.py check --deploy``, of the running Redis."""
+    try:
+        told: Any = redis_once().execute_command("ACL", "LIST")  # type: ignore[no-untyped-call]
+    except ResponseError:
+        return [_no_accounts()] if settings.REDIS_ACCOUNTS else []
+    except RedisError as error:
+        return [Warning(f"BERTH_REDIS_URL: Redis does not answer ({error}).", id="berth.W002")]
+    default = next((line for line in map(_text, told) if line.startswith("user default ")), "")
+    if "on" not in default.split() or "nopass" not in default.split():
+        return []
+    return [
+        Warning(
+            "Redis lets anybody in without a password, so that accounts of nodes keep nobody out.",
+            hint="Give it a password (requirepass), or switch its account `default` off and give the portal its own.",
+            id="berth.W003",
+        )
+    ]
+
+
+def _text(line: bytes | str) -> str:
+    return line.decode() if isinstance(line, bytes) else line
+
+
+def _no_accounts() -> CheckMessage:
+    return Error(
+        "BERTH_REDIS_ACCOUNTS is on, and Redis lets the portal make no accounts (ACL SETUSER).",
+        hint="Allow the portal's account +acl, or set BERTH_REDIS_ACCOUNTS=0: all nodes then share one account.",
+        id="berth.E004",
+    )
 
 
 def _grace() -> list[CheckMessage]:

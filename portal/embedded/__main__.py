@@ -60,6 +60,8 @@ def _stack(options: Options, *, sample: bool) -> int:
     from django.core.management import call_command
     from django.utils import timezone
 
+    from portal.clusters.models import Node
+    from portal.clusters.services import redis_accounts_apply, redis_address
     from portal.embedded.processes import Processes, commands
     from portal.embedded.seed import seed
 
@@ -68,10 +70,12 @@ def _stack(options: Options, *, sample: bool) -> int:
     call_command("collectstatic", verbosity=0, interactive=False)
     node = _node(options, settings.PORTAL_KEY.public)
     seeded = seed(node_name=node.name, node_key=node.key, jobs_folder=options.data / "jobs", now=timezone.now())
+    redis_accounts_apply()
     _tell_sign_in(seeded.password)
     log_path = options.data / "stack.log"
     with log_path.open("a", buffering=1, encoding="utf-8") as log:
-        environment = {**os.environ, **node.environment(options, settings.PORTAL_KEY.public)}
+        told = node.environment(options, settings.PORTAL_KEY.public)
+        environment = {**os.environ, **told, "BERTH_NODE_REDIS_URL": redis_address(Node.objects.get(name=node.name))}
         processes = Processes(lines=commands(bind=options.bind, port=options.port), environment=environment, log=log)
         guide = Guide(options=options, node=node.name, sample=sample)
         thread = threading.Thread(target=guide.run, args=(processes.ended, processes.stop), daemon=True)
@@ -112,7 +116,6 @@ class LocalNode:
         runtime = "docker" if options.docker_url else "process"
         found = {
             "BERTH_NODE_NAME": self.name,
-            "BERTH_NODE_REDIS_URL": os.environ["BERTH_REDIS_URL"],
             "BERTH_NODE_STATE_DIR": str(self.state),
             "BERTH_NODE_PORTAL_PUBLIC_KEY": portal_key,
             "BERTH_NODE_RUNTIME": runtime,

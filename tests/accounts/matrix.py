@@ -134,6 +134,9 @@ CASES = {
     "gpu_history": Case("node.read", "GET", "gpus/history"),
     "cell_type_list": Case("node.read", "GET", "cell-types"),
     "node_take_topology": Case("cluster.configure", "POST", "nodes/gpu02/topology", None, 403),
+    "join_token_list": Case("node.add", "GET", "join-tokens", None, 403),
+    "join_token_create": Case("node.add", "POST", "join-tokens", {}, 403),
+    "join_token_revoke": Case("node.add", "DELETE", "join-tokens/{join_token}", None, 403),
     "node_add": Case("node.add", "POST", "nodes", {"name": "gpu09"}, 403),
     "node_new_key": Case("node.add", "POST", "nodes/gpu02/key", None, 403),
     "node_remove": Case("node.remove", "DELETE", "nodes/gpu02?dry_run=true", None, 403),
@@ -227,6 +230,7 @@ CASES = {
     "webhook_delete": Case("webhook.set", "DELETE", "webhook", None, sees="webhook.read"),
 }
 OWN_AFFAIRS = {
+    "join",
     "login", "me", "me_change", "token_list", "token_create", "token_revoke",
     "secret_list", "secret_set", "secret_delete", "user_import_template",
     "registry_login_list", "registry_login_set", "registry_login_delete",

@@ -22,6 +22,7 @@ PAGES = {
     "/cluster/webhook": ("webhook.read", "webhook.read"),
     "/cluster/nodes/gpu01": ("node.read", "node.read"),
     "/new-node": ("node.read", "node.add"),
+    "/join-tokens": ("node.read", "node.add"),
     "/cluster/nodes/gpu01/join": ("node.read", "node.add"),
     "/cluster/nodes/gpu01/remove": ("node.read", "node.remove"),
     "/virtual-clusters": ("vc.read", "vc.read"),

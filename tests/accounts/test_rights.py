@@ -14,9 +14,16 @@ from django.test import Client
 
 from portal.accounts.models import User
 from portal.accounts.rights import ALLOWED, Action
-from portal.clusters.models import ImageRule, Membership, Node, QuotaChange, SecretKind, Storage
+from portal.clusters.models import ImageRule, JoinToken, Membership, Node, QuotaChange, SecretKind, Storage
 from portal.clusters.selectors import quota_lines
-from portal.clusters.services import image_rule_add, quota_change_create, secret_set, storage_create, vc_create
+from portal.clusters.services import (
+    image_rule_add,
+    join_token_create,
+    quota_change_create,
+    secret_set,
+    storage_create,
+    vc_create,
+)
 from portal.jobs.models import IdleExemption, IdlePolicy, IdleWarning, Job, JobTemplate
 from portal.jobs.services import code_upload, idle_exemption_add, template_create
 from portal.notices.services import webhook_set
@@ -44,6 +51,7 @@ class Scene:
     rule: ImageRule
     template: JobTemplate
     exemption: IdleExemption
+    join_token: JoinToken
 
 
 def build() -> Scene:
@@ -84,7 +92,8 @@ def build() -> Scene:
     exemption = idle_exemption_add(
         vc=world.vc, user=None, job=None, pattern="n*", reason="r", until=None, now=world.now, actor="root"
     )
-    return Scene(people, running, waiting, change, extra, code.name, rule, template, exemption)
+    token = join_token_create(uses=3, hours=1, labels="rack=3", actor="root", now=world.now).token
+    return Scene(people, running, waiting, change, extra, code.name, rule, template, exemption, token)
 
 
 kept = kept_scene(build)
@@ -137,7 +146,7 @@ def in_an_order_that_works() -> list[str]:
 def path_of(case: Case, scene: Scene) -> str:
     return case.path.format(
         job=scene.waiting.pk, running=scene.running.pk, change=scene.change.pk, extra=scene.extra.pk,
-        rule=scene.rule.pk, exemption=scene.exemption.pk,
+        rule=scene.rule.pk, exemption=scene.exemption.pk, join_token=scene.join_token.pk,
         template=scene.template.pk,
         secret="stored", registry="stored.example.org", code=scene.code,
     )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from django.utils import timezone
 from nodes.protocol import NodeKey
 from portal.accounts.models import AuditEntry, ClusterRole
 from portal.clusters.models import Node, NodeEvent
+from portal.clusters.services import redis_address
 from portal.clusters.states import NodeHealth
 from portal.jobs.services import jobs_reconcile
 from tests.support.cast import Api, cast_of, person
@@ -151,23 +153,53 @@ def test_a_server_with_a_key_of_its_own_is_told_no_other(browser: Browser) -> No
     assert ScriptedNode("gpu07", key=key.secret).report()
 
 
-@pytest.mark.parametrize(
-    ("url", "told", "warned"),
-    [
-        ("redis://:swordfish@10.0.0.1:6379/0", "redis://:PASSWORD@10.0.0.1:6379/0", False),
-        ("rediss://berth:swordfish@redis.example.org/1", "rediss://berth:PASSWORD@redis.example.org/1", False),
-        ("redis://127.0.0.1:6379/0", "redis://127.0.0.1:6379/0", True),
-    ],
-)
+ASKED_FOR = "Put the password of the portal's Redis where PASSWORD stands"
+ADDRESSES = [
+    ("redis://:swordfish@10.0.0.1:6379/0", "redis://node.gpu01:PASSWORD@10.0.0.1:6379/0", False),
+    ("rediss://berth:swordfish@redis.example.org/1", "rediss://node.gpu01:PASSWORD@redis.example.org/1", False),
+    ("redis://127.0.0.1:6379/0", "redis://node.gpu01:PASSWORD@127.0.0.1:6379/0", True),
+]
+
+
+@pytest.mark.parametrize(("url", "told", "warned"), ADDRESSES)
 def test_the_password_of_the_portals_redis_is_on_no_page(
     browser: Browser, settings: Any, url: str, told: str, warned: bool
 ) -> None:
-    settings.REDIS_URL = url
+    settings.REDIS_NODES_URL = url
     page = browser.get("/cluster/nodes/gpu01/join")
     assert f"BERTH_NODE_REDIS_URL={told}\n" in lines(page)
     assert "swordfish" not in page.html
     assert ("Redis listens on the portal's own machine only" in page.text) == warned
-    assert ("Put the password of the portal's Redis where PASSWORD stands" in page.text) == ("swordfish" in url)
+    assert "Where PASSWORD stands belongs the password of this node's own account in Redis." in page.text
+    settings.REDIS_ACCOUNTS = False
+    page = browser.get("/cluster/nodes/gpu01/join")
+    assert "swordfish" not in page.html
+    assert (ASKED_FOR in page.text) == ("swordfish" in url)
+
+
+def test_the_nodes_own_account_in_redis_is_told_with_its_key_this_once(browser: Browser) -> None:
+    page = registered(browser)
+    address = redis_address(Node.objects.get(name="gpu07"))
+    assert address.startswith("redis://node.gpu07:")
+    assert f"BERTH_NODE_REDIS_URL={address}\n" in lines(page)
+    password = address.split(":")[2].split("@")[0]
+    again = browser.get(JOIN)
+    assert password not in again.html
+    renewed = browser.send(JOIN)
+    assert password not in renewed.html
+    assert f"BERTH_NODE_REDIS_URL={redis_address(Node.objects.get(name='gpu07'))}\n" in lines(renewed)
+
+
+def test_an_authority_of_its_own_is_handed_on(browser: Browser, settings: Any, tmp_path: Path) -> None:
+    settings.REDIS_CA = str(tmp_path / "ca.pem")
+    (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\nxyz\n-----END CERTIFICATE-----\n")
+    settings.REDIS_NODES_URL = f"rediss://redis.example.org/0?ssl_ca_certs={tmp_path}/ca.pem&ssl_cert_reqs=required"
+    page = browser.get("/cluster/nodes/gpu01/join")
+    assert "BERTH_NODE_REDIS_URL=rediss://node.gpu01:PASSWORD@redis.example.org/0\n" in lines(page)
+    assert "BERTH_NODE_REDIS_CA=/var/lib/berth-node/redis-ca.pem\n" in lines(page)
+    assert "redis-ca.pem' <<'END'\n-----BEGIN CERTIFICATE-----\nxyz\n-----END CERTIFICATE-----\nEND\n" in lines(page)
+    made = Api(person("admin", ClusterRole.ADMIN)).call("POST", "nodes", {"name": "gpu08"}).json()
+    assert made["redis_ca"].splitlines()[1] == "xyz"
 
 
 @pytest.mark.parametrize("who", ["lead", "owner", "auditor", "nobody"])

@@ -8,11 +8,13 @@ from typing import Any
 
 import yaml
 
+from nodes.protocol import NodeKey
 from portal.jobs.models import Job
 from tests.examples.scene import PASSWORD, STRANGER, training
 from tests.support.archives import packed
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl alice@laptop"
+SERVER_KEY = NodeKey.load("c2VydmVyIHRoYXQgam9pbnMgYnkgaXRzIG93biBrZXk=").public
 NEW = training("unet", "vision", berth={"timeLimit": "8h"})
 YAML = "text/yaml"
 CODE = packed({"train.py": b"print('hello')\n", "lib/words.py": b"WORDS = 3\n"})
@@ -23,7 +25,7 @@ HOOK_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 @dataclass(frozen=True)
 class Call:
-    """One request. ``keep``: fields of the answer that later requests name in their path as ``{field}``."""
+    """One request. ``keep``: fields of the answer that later requests name in their path or body as ``{field}``."""
 
     operation: str
     method: str
@@ -183,6 +185,11 @@ def of_clusters() -> list[Call]:
         Call("gpu_history", "GET", "gpus/history", by="alice"),
         Call("node_list", "GET", "nodes?limit=1", by="alice"),
         Call("node", "GET", "nodes/gpu01", by="alice"),
+        Call("join_token_create", "POST", "join-tokens", {"uses": 12, "hours": 24, "labels": "rack=3"},
+             keep={"join_token": "secret", "join_token_id": "id"}),
+        Call("join", "POST", "join", {"token": "{join_token}", "name": "gpu08", "public_key": SERVER_KEY}, by=""),
+        Call("join_token_list", "GET", "join-tokens"),
+        Call("join_token_revoke", "DELETE", "join-tokens/{join_token_id}"),
         Call("node_add", "POST", "nodes", {"name": "gpu07"}),
         Call("node_new_key", "POST", "nodes/gpu07/key"),
         Call("node_take_topology", "POST", "nodes/gpu03/topology"),

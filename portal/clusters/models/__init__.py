@@ -15,6 +15,7 @@ from portal.clusters.models.hardware import (
     takes_tasks,
 )
 from portal.clusters.models.images import ImageRule
+from portal.clusters.models.joining import JoinToken
 from portal.clusters.models.quotas import ClusterVersion, FirmRight, LoanLimit, QuotaChange, QuotaChangeLine, QuotaLine
 from portal.clusters.models.secrets import SecretKind, StoredSecret
 from portal.clusters.models.storages import Storage
@@ -22,6 +23,7 @@ from portal.clusters.models.teams import Membership, VcEvent, VirtualCluster
 from portal.clusters.models.upkeep import Backup, Restore
 
 __all__ = [
+    "JoinToken",
     "Backup",
     "CellType",
     "ClusterVersion",

@@ -61,6 +61,8 @@ from portal.clusters.selectors.visible import (
     job_sight,
     job_sights,
     jobs_seen,
+    join_token_get,
+    join_tokens_of,
     may,
     memberships_of,
     node_add_right,
@@ -78,6 +80,8 @@ from portal.clusters.selectors.visible import (
 )
 
 __all__ = [
+    "join_token_get",
+    "join_tokens_of",
     "Stranger",
     "node_strangers",
     "Closed",

@@ -10,7 +10,7 @@ from django.utils.translation import gettext, gettext_noop
 
 from portal.accounts.models import User
 from portal.accounts.rights import ALLOWED, Action, Relation, allowed_everywhere
-from portal.clusters.models import Membership, Node, VirtualCluster
+from portal.clusters.models import JoinToken, Membership, Node, VirtualCluster
 from portal.clusters.states import VcRole
 from portal.common.errors import Denied, NotFound
 from portal.common.prepared import Prepared, Slot
@@ -160,6 +160,20 @@ def node_add_right(*, user: User) -> None:
     """Raises Denied unless the user may register servers and make keys for them."""
     if not allowed_everywhere(user, Action.NODE_ADD):
         raise Denied(gettext("Only an administrator may register servers and make keys for them."))
+
+
+def join_tokens_of(*, user: User) -> QuerySet[JoinToken]:
+    """Those by which servers may still come, or came lately, newest first. Raises Denied as ``node_add_right``."""
+    node_add_right(user=user)
+    return JoinToken.objects.filter(revoked_at__isnull=True)
+
+
+def join_token_get(*, user: User, token_id: int) -> JoinToken:
+    """Raises Denied, NotFound."""
+    token = join_tokens_of(user=user).filter(pk=token_id).first()
+    if token is None:
+        raise NotFound("join token", token_id)
+    return token
 
 
 @dataclass(frozen=True, slots=True)

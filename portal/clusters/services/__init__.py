@@ -3,7 +3,21 @@
 from portal.clusters.services.configuration import configuration_export, configuration_import, configuration_read
 from portal.clusters.services.fences import node_put_back
 from portal.clusters.services.images import image_rule_add, image_rule_remove
-from portal.clusters.services.joining import Joining, agent_environment, node_new_key, node_register, redis_is_local
+from portal.clusters.services.join_tokens import (
+    NewJoinToken,
+    join_line,
+    join_token_create,
+    join_token_revoke,
+    node_join,
+)
+from portal.clusters.services.joining import (
+    Joining,
+    agent_environment,
+    node_new_key,
+    node_register,
+    redis_authority,
+    redis_is_out_of_reach,
+)
 from portal.clusters.services.nodes import node_add, node_event, node_set_intent
 from portal.clusters.services.outages import node_start_failed, node_trial_passed, nodes_try
 from portal.clusters.services.people import (
@@ -29,6 +43,7 @@ from portal.clusters.services.quotas import (
     quotas_set,
     quotas_set_faults,
 )
+from portal.clusters.services.redis_accounts import redis_accounts_apply, redis_address
 from portal.clusters.services.reports import node_report, node_report_late
 from portal.clusters.services.retiring import node_retire
 from portal.clusters.services.rules import (
@@ -63,6 +78,11 @@ from portal.clusters.services.upkeep import backup_note, restore_note
 from portal.clusters.services.versions import cluster_version
 
 __all__ = [
+    "NewJoinToken",
+    "join_line",
+    "join_token_create",
+    "join_token_revoke",
+    "node_join",
     "backup_note",
     "restore_note",
     "image_rule_add",
@@ -102,7 +122,10 @@ __all__ = [
     "node_add",
     "node_new_key",
     "node_register",
-    "redis_is_local",
+    "redis_accounts_apply",
+    "redis_address",
+    "redis_authority",
+    "redis_is_out_of_reach",
     "node_event",
     "node_put_back",
     "node_start_failed",

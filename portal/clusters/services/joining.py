@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -13,11 +14,12 @@ from django.db import transaction
 from django.db.models import F
 from django.utils.translation import gettext
 
-from nodes.protocol import NodeKey
+from nodes.protocol import NodeKey, redis_is_local
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.clusters.models import Node
 from portal.clusters.services.nodes import node_add, node_event
+from portal.clusters.services.redis_accounts import redis_accounts_soon, redis_address
 from portal.common.errors import Conflict, Fault, Invalid
 
 AGENTS_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
@@ -58,6 +60,7 @@ def node_new_key(*, node: Node, actor: str, now: datetime) -> Joining:
             )
         # What is being placed there meanwhile is placed anew.
         Node.objects.filter(pk=node.pk).update(public_key=made.public, placement_version=F("placement_version") + 1)
+        redis_accounts_soon()
         words = f"Node {node.name} has a new key; the old one is refused."
         node_event(node=node, code="new_key", message=words, now=now, actor=actor)
         audit_write(
@@ -76,20 +79,41 @@ def _tasks_known(node: Node) -> bool:
     ).exists()  # fmt: skip
 
 
-def agent_environment(*, name: str) -> dict[str, str]:
-    """The variables of the node's agent, where nothing else is wanted of it. The password of the portal's Redis is not
-    among them: ``PASSWORD`` stands in its place."""
+REDIS_CA_FILE = "/var/lib/berth-node/redis-ca.pem"
+"""Where the lines that are shown put the authority of Redis's certificate."""
+
+
+def agent_environment(*, node: Node, secret: bool) -> dict[str, str]:
+    """The variables of the node's agent, where nothing else is wanted of it. The password of its account in Redis is
+    among them only for who has just registered it (``secret``), else ``PASSWORD`` stands in its place; so it does where
+    nodes have no accounts of their own."""
+    address = redis_address(node) if settings.REDIS_ACCOUNTS else settings.REDIS_NODES_URL
+    url = _without_tls(address)
     return {
-        "BERTH_NODE_NAME": name,
+        "BERTH_NODE_NAME": node.name,
         "BERTH_NODE_CLUSTER": settings.CLUSTER_NAME,
-        "BERTH_NODE_REDIS_URL": _without_password(settings.REDIS_URL),
+        "BERTH_NODE_REDIS_URL": url if secret and settings.REDIS_ACCOUNTS else _without_password(url),
+        **({"BERTH_NODE_REDIS_CA": REDIS_CA_FILE} if redis_authority() else {}),
+        "BERTH_NODE_PORTAL_URL": settings.URL,
         "BERTH_NODE_PORTAL_PUBLIC_KEY": settings.PORTAL_KEY.public,
     }
 
 
-def redis_is_local() -> bool:
+def redis_authority() -> str:
+    """The certificates (PEM) by which nodes know the portal's Redis; empty: the system's own authorities."""
+    if not settings.REDIS_CA or urlsplit(settings.REDIS_NODES_URL).scheme != "rediss":
+        return ""
+    return Path(settings.REDIS_CA).read_text(encoding="ascii", errors="replace").strip()
+
+
+def redis_is_out_of_reach() -> bool:
     """Whether the address of the portal's Redis leads nowhere from another server."""
-    return urlsplit(settings.REDIS_URL).hostname in {None, "localhost", "127.0.0.1", "::1"}
+    return redis_is_local(settings.REDIS_NODES_URL)
+
+
+def _without_tls(url: str) -> str:
+    """What an agent adds by itself, or has at another path."""
+    return urlsplit(url)._replace(query="").geturl()
 
 
 def _without_password(url: str) -> str:

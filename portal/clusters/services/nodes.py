@@ -14,6 +14,7 @@ from nacl.signing import VerifyKey
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.clusters.models import Node, NodeEvent
+from portal.clusters.services.redis_accounts import redis_accounts_soon
 from portal.clusters.states import INTENT_MOVES, NodeIntent
 from portal.common.converters import Name
 from portal.common.errors import Conflict, Fault, Invalid
@@ -48,6 +49,7 @@ def node_add(*, name: str, public_key: str, now: datetime, actor: str = "") -> N
         if made or first:
             node_event(node=node, code="joined", message=f"Node {name} was registered.", now=now, actor=actor)
             audit_write(Audited.NODE_ADD, actor=actor, target=name, now=now, after={"public_key": public_key})
+            redis_accounts_soon()
     return node
 
 

@@ -14,6 +14,7 @@ from portal.clusters.services.cells import cell_types_clean
 from portal.clusters.services.nodes import node_event
 from portal.clusters.services.quota_checks import shortages_now
 from portal.clusters.services.racks import rack_form, rack_leave
+from portal.clusters.services.redis_accounts import redis_accounts_soon
 from portal.clusters.services.versions import cluster_change
 from portal.common.errors import Conflict
 from portal.common.live import announce
@@ -42,6 +43,7 @@ def node_retire(*, node: Node, now: datetime, actor: str) -> list[str]:
         )
         node_event(node=node, code="removed", message=f"Node {node.name} was removed.", now=now, actor=actor)
         transaction.on_commit(lambda: announce("queue", {}))
+        redis_accounts_soon()
         for other in Node.objects.filter(rack=node.rack, chain="", shape__isnull=False)[:1] if node.rack else ():
             rack_form(node=other, now=now)
         cell_types_clean()

@@ -8,6 +8,7 @@ from portal.clusters.views.groups import (
     group_page,
     groups,
 )
+from portal.clusters.views.join_tokens import join_token_end, join_tokens
 from portal.clusters.views.joining import node_join, node_new
 from portal.clusters.views.map import cluster, cluster_dots
 from portal.clusters.views.means import image_end, images, skus
@@ -34,6 +35,8 @@ __all__ = [
     "oidc_callback",
     "oidc_start",
     "oidc_tie",
+    "join_token_end",
+    "join_tokens",
     "image_end",
     "images",
     "skus",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -13,7 +14,13 @@ from portal.accounts.pages import PageRequest
 from portal.clusters.forms import JoiningForm
 from portal.clusters.models import Node
 from portal.clusters.selectors import node_add_right, node_arrived, node_get
-from portal.clusters.services import agent_environment, node_new_key, node_register, redis_is_local
+from portal.clusters.services import (
+    agent_environment,
+    node_new_key,
+    node_register,
+    redis_authority,
+    redis_is_out_of_reach,
+)
 from portal.clusters.services.joining import PASSWORD
 from portal.common.errors import Conflict, Refused
 from portal.common.forms import refusal_show
@@ -58,7 +65,7 @@ def node_join(request: PageRequest, name: str) -> HttpResponse:
 def _page(
     request: PageRequest, node: Node, *, key: str = "", registered: bool = False, refused: str = "", status: int = 200
 ) -> HttpResponse:
-    environment = agent_environment(name=node.name)
+    environment = agent_environment(node=node, secret=bool(key or registered))
     context = {
         **_arrival(node),
         "key": key,
@@ -66,7 +73,9 @@ def _page(
         "refused": refused,
         "environment": environment,
         "password_left_out": f":{PASSWORD}@" in environment["BERTH_NODE_REDIS_URL"],
-        "redis_is_local": redis_is_local(),
+        "own_account": settings.REDIS_ACCOUNTS,
+        "redis_is_local": redis_is_out_of_reach(),
+        "redis_ca": redis_authority(),
     }
     return render(request, "clusters/node_join.html", context, status=status)
 

@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from nodes.logs import MAX_PAYLOAD, LogPipeline
-from nodes.protocol import MARK, STDOUT, WAKE_CHANNEL, LogRecord
+from nodes.protocol import MARK, STDOUT, WAKE_CHANNEL, LogRecord, node_account_rules
 from tests.nodes.logs.support import KEY, NODE, Printed, Start, line, lines, reader, take_all, text_of
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
@@ -287,13 +287,10 @@ def test_a_removed_log_is_gone_from_the_disk_and_is_not_sent(start: Start, tmp_p
     assert pipeline.status("a1").end == 0
 
 
-NODE_MAY = "+@connection +xadd +xinfo|stream +xlen +exists +del +publish"
-
-
 def test_an_account_that_reaches_only_its_nodes_own_logs_is_enough(
     tmp_path: Path, redis_server: RedisServer, client: redis.Redis
 ) -> None:
-    rules = ["on", ">secret", "resetchannels", f"~berth:node:{NODE}:log:*", f"&{WAKE_CHANNEL}", *NODE_MAY.split()]
+    rules = ["on", ">secret", *node_account_rules(NODE)]
     client.execute_command("ACL", "SETUSER", NODE, *rules)  # type: ignore[no-untyped-call]
     url = redis_server.url.replace("redis://", f"redis://{NODE}:secret@")
     pipeline = LogPipeline(folder=tmp_path / "spool", node=NODE, key=KEY, redis_url=url, window=2000)

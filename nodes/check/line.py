@@ -1,0 +1,36 @@
+"""One line of what ``berth-node check`` finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """How a thing is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """``text``: what was found; ``cure``: what to do about it, empty where nothing is to be done."""
+
+    name: str
+    verdict: Verdict
+    text: str
+    cure: str = ""
+
+
+def ok(name: str, text: str) -> Line:
+    return Line(name, Verdict.OK, text)
+
+
+def warning(name: str, text: str, cure: str) -> Line:
+    return Line(name, Verdict.WARNING, text, cure)
+
+
+def failed(name: str, text: str, cure: str) -> Line:
+    return Line(name, Verdict.FAILED, text, cure)

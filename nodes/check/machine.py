@@ -1,0 +1,172 @@
+"""What of the server itself an agent needs: GPUs, Docker, cgroups, disk, address, ports, storages."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import docker
+import psutil
+from docker.errors import DockerException
+
+from nodes.check.line import Line, failed, ok, warning
+from nodes.gpus import GpusUnavailable
+from nodes.gpus.nvml import NvmlBackend
+from nodes.inventory import job_address
+from nodes.options import Options
+
+DISK_WARNING, DISK_FAILED = 15, 5
+"""Percent that are free, below which images go and below which nothing new is taken."""
+ANSWER_S = 10
+TOOLKIT_CURE = "Install NVIDIA's container toolkit, then: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
+_LOCAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
+
+def machine_lines(options: Options) -> Iterator[Line]:
+    """In the order in which they are best put right."""
+    has_gpus = False
+    for line in _driver(options):
+        has_gpus = line.verdict == "ok" and not options.gpus.startswith("simulated")
+        yield line
+    if options.runtime == "docker":
+        yield from _docker(options, has_gpus)
+    else:
+        yield warning("docker", "tasks run as plain processes, not isolated", "Set BERTH_NODE_RUNTIME=docker.")
+        yield _disk(str(options.state_dir if options.state_dir.exists() else "/"))
+    yield _address(options)
+    yield _ports(options)
+    yield from _storages(options)
+
+
+def _driver(options: Options) -> Iterator[Line]:
+    if options.gpus.startswith("simulated"):
+        yield ok("driver", f"not needed: {options.gpus}")
+        return
+    cure = "Install NVIDIA's driver (nvidia-smi must list the GPUs), or declare simulated ones in BERTH_NODE_GPUS."
+    try:
+        with closing(NvmlBackend()) as backend:
+            gpus = backend.inventory()
+    except GpusUnavailable as error:
+        if options.gpus == "auto":
+            yield warning("driver", f"no NVIDIA driver: GPUs are simulated ({error})", cure)
+        else:
+            yield failed("driver", f"no NVIDIA driver: {error}", cure)
+        return
+    if not gpus:
+        yield failed("driver", "the driver lists no GPUs", cure)
+        return
+    sick = [str(gpu.index) for gpu in gpus if not gpu.healthy]
+    if sick:
+        yield warning("driver", f"{gpus[0].driver}; not healthy: GPU {', '.join(sick)}", "Look at nvidia-smi -q.")
+    else:
+        yield ok("driver", f"{gpus[0].driver}, {len(gpus)} x {gpus[0].model}")
+
+
+def _docker(options: Options, has_gpus: bool) -> Iterator[Line]:
+    try:
+        with closing(docker.DockerClient(base_url=options.docker_url, version="auto", timeout=ANSWER_S)) as client:
+            info: Mapping[str, Any] = client.info()
+    except (DockerException, OSError) as error:
+        yield failed(
+            "docker", f"no Engine answers at {options.docker_url} ({error})",
+            "Start Docker (systemctl start docker); the agent must be allowed to open that socket.",
+        )  # fmt: skip
+        return
+    yield ok("docker", f"{info.get('ServerVersion', '?')}")
+    if has_gpus:
+        yield from _toolkit(info)
+    yield from _engine_settings(info)
+    root = str(info.get("DockerRootDir") or "/")
+    yield _disk(root if os.path.isdir(root) else "/")
+
+
+def _toolkit(info: Mapping[str, Any]) -> Iterator[Line]:
+    there = "nvidia" in (info.get("Runtimes") or {}) or shutil.which("nvidia-ctk") is not None
+    yield ok("toolkit", "there") if there else failed("toolkit", "NVIDIA's container toolkit is missing", TOOLKIT_CURE)
+    devices = [str(one.get("ID", "")) for one in info.get("DiscoveredDevices") or ()]
+    if any(one.startswith("nvidia.com/gpu") for one in devices):
+        yield ok("cdi", f"{len(devices)} devices")
+    else:
+        yield warning("cdi", "Docker knows no CDI devices: GPUs are given by the older way", TOOLKIT_CURE)
+
+
+def _engine_settings(info: Mapping[str, Any]) -> Iterator[Line]:
+    version = str(info.get("CgroupVersion", "?"))
+    told = f"version {version}, driver {info.get('CgroupDriver', '?')}"
+    if version == "2":
+        yield ok("cgroup", told)
+    else:
+        yield warning("cgroup", told, "Start the kernel with systemd.unified_cgroup_hierarchy=1 for version 2.")
+    if info.get("LiveRestoreEnabled"):
+        yield ok("live-restore", "on: containers outlive Docker's restart")
+    else:
+        cure = 'Put {"live-restore": true} into /etc/docker/daemon.json, then: systemctl reload docker'
+        yield warning("live-restore", "off: a restart of Docker ends every task", cure)
+
+
+def _disk(path: str) -> Line:
+    usage = shutil.disk_usage(path)
+    percent = 100 * usage.free // usage.total
+    told = f"{percent} % of {usage.total >> 30} GB free at {path}"
+    if percent < DISK_FAILED:
+        return failed("disk", told, "Make room: docker system prune, or a larger disk; below 5 % nothing new starts.")
+    if percent < DISK_WARNING:
+        return warning("disk", told, "Make room: docker system prune, or a larger disk.")
+    return ok("disk", told)
+
+
+def _address(options: Options) -> Line:
+    address, interface = job_address(options.address, options.interface)
+    own = {one.address for all_of in psutil.net_if_addrs().values() for one in all_of}
+    if address not in own:
+        return failed("address", f"{address} is no address of this server", "Correct BERTH_NODE_ADDRESS.")
+    if address.startswith("127."):
+        cure = "Set BERTH_NODE_ADDRESS to one that the other servers reach."
+        return warning("address", f"{address} on {interface}: tasks on other servers cannot reach it", cure)
+    return ok("address", f"{address} on {interface}")
+
+
+def _ports(options: Options) -> Line:
+    first, last = options.port_range
+    told = f"{first}-{last}"
+    taken = sorted(
+        {one.laddr.port for one in psutil.net_connections("tcp") if one.laddr and one.status == psutil.CONN_LISTEN}
+    )
+    inside = [port for port in taken if first <= port <= last]
+    low, high = (int(word) for word in _LOCAL_PORTS.read_text().split())
+    if inside:
+        named = ", ".join(map(str, inside[:5]))
+        return warning("ports", f"{told}; in use: {named}", "End what listens there, or move BERTH_NODE_PORT_RANGE.")
+    if first <= high and low <= last:
+        cure = f"Move BERTH_NODE_PORT_RANGE out of {low}-{high}, from which the kernel takes ports for connections."
+        return warning("ports", f"{told} overlaps the kernel's own", cure)
+    return ok("ports", told)
+
+
+def _storages(options: Options) -> Iterator[Line]:
+    for root in options.mount_roots:
+        name = f"storage {root}"
+        if not os.path.isdir(root):
+            yield failed(name, "is not there", "Mount it (/etc/fstab), or take it out of BERTH_NODE_MOUNT_ROOTS.")
+        elif not os.path.ismount(root):
+            cure = "If it shall be a mount: mount it. A folder of this server's own is nobody else's."
+            yield warning(name, "is a folder of this server, no mount", cure)
+        else:
+            yield ok(name, "mounted")
+
+
+def key_line(options: Options) -> Line:
+    """Whether only its owner reads the server's key."""
+    path = options.key_path
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError as error:
+        return failed("key", f"{path}: {error.strerror}", "Run berth-node join URL TOKEN, or berth-node key.")
+    if mode & 0o077:
+        return failed("key", f"{path} can be read by others (mode {mode:04o})", f"Run: chmod 600 {path}")
+    return ok("key", str(path))

@@ -1,0 +1,117 @@
+"""What the server needs of its portal: Redis by the node's own account, the same time, versions that fit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import redis
+import requests
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from nodes.check.line import Line, failed, ok, warning
+from nodes.clock import portal_skew_s
+from nodes.connecting import Place, connection_fault, redis_place
+from nodes.inventory import AGENT_VERSION
+from nodes.options import Options
+from nodes.protocol import log_stream, reports_url
+
+ANSWER_S = 5
+SKEW_WARNING_S, SKEW_FAILED_S = 5, 15
+"""Times are wrong by more than anybody should bear; every order has expired when it comes."""
+PORTAL_CURE = "Set BERTH_NODE_PORTAL_URL to the portal's address."
+
+
+def portal_lines(options: Options) -> Iterator[Line]:
+    yield _redis(options)
+    yield from _portal(options)
+
+
+def redis_line(url: str, node: str) -> Line:
+    """Whether an agent of this node can use Redis there, by both of its accounts."""
+    began = time.monotonic()
+    try:
+        for address in (url, reports_url(url, node)):
+            with _client(address) as client:
+                client.ping()
+        with _client(url) as client:
+            client.xlen(log_stream(node, "check"))
+            wide = _may_all(client)
+    except (redis.RedisError, OSError) as error:
+        told, _, cure = connection_fault(error, redis_place(url), now_ms=_now_ms()).partition(": ")
+        return failed("redis", told, cure[:1].upper() + cure[1:])
+    took = f"answers in {1000 * (time.monotonic() - began):.0f} ms"
+    if wide:
+        cure = "Join again: this node then gets an account that reaches only what is its own."
+        return warning("redis", f"{took}, by an account that may do everything", cure)
+    return ok("redis", took)
+
+
+def _redis(options: Options) -> Line:
+    return redis_line(options.redis_url, options.name)
+
+
+def _client(url: str) -> redis.Redis:
+    return redis.Redis.from_url(
+        url, socket_timeout=ANSWER_S, socket_connect_timeout=ANSWER_S, retry=Retry(NoBackoff(), 0)
+    )
+
+
+def _may_all(client: redis.Redis) -> bool:
+    try:
+        client.execute_command("ACL", "WHOAMI")  # type: ignore[no-untyped-call]
+    except redis.ResponseError:
+        return False
+    return True
+
+
+def _portal(options: Options) -> Iterator[Line]:
+    if not options.portal_url:
+        yield warning("clock", "not compared: the portal's address is not known here", PORTAL_CURE)
+        return
+    place = Place("the portal", options.portal_url, "BERTH_NODE_PORTAL_URL", "REQUESTS_CA_BUNDLE")
+    try:
+        answer = requests.get(f"{options.portal_url.rstrip('/')}/healthz", timeout=ANSWER_S)
+    except (requests.RequestException, OSError) as error:
+        told, _, cure = connection_fault(error, place, now_ms=_now_ms()).partition(": ")
+        yield failed("portal", told, cure[:1].upper() + cure[1:])
+        return
+    yield _clock(answer)
+    yield _version(answer, options.portal_url)
+
+
+def _clock(answer: requests.Response) -> Line:
+    skew = portal_skew_s(answer.headers.get("Date"), now_ms=_now_ms())
+    cure = "Let this server follow a time server: timedatectl set-ntp true"
+    if skew is None:
+        return warning("clock", "the portal tells no time", "Ask at BERTH_NODE_PORTAL_URL without a proxy between.")
+    told = f"{abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the portal's"
+    if abs(skew) > SKEW_FAILED_S:
+        return failed("clock", told, cure)
+    return warning("clock", told, cure) if abs(skew) > SKEW_WARNING_S else ok("clock", "as the portal's")
+
+
+def _version(answer: requests.Response, url: str) -> Line:
+    try:
+        portal = str(answer.json()["version"])
+    except (ValueError, KeyError, TypeError):
+        return failed("version", f"{url} does not answer as a portal of Berth does", PORTAL_CURE)
+    told = f"agent {AGENT_VERSION}, portal {portal}"
+    return ok("version", told) if _release(portal) == _release(AGENT_VERSION) else _apart(told, portal)
+
+
+def _apart(told: str, portal: str) -> Line:
+    ours, theirs = _release(AGENT_VERSION), _release(portal)
+    cure = f"Install the agent of {portal} here." if theirs > ours else f"Bring the portal up to {AGENT_VERSION}."
+    near = ours[0] == theirs[0] and abs(ours[1] - theirs[1]) <= 1
+    return warning("version", told, cure) if near else failed("version", f"{told}: more than one release apart", cure)
+
+
+def _release(version: str) -> tuple[int, int]:
+    numbers = [int(word) if word.isdigit() else 0 for word in f"{version}.0".split(".")[:2]]
+    return numbers[0], numbers[1]
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,161 @@
+"""``python -m nodes join URL TOKEN``: this server makes a key, registers its public half with a join token, and keeps
+what it is told. A second run is the same server."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+
+from nodes.clock import portal_skew_s
+from nodes.connecting import Place, connection_fault
+from nodes.options import SETTINGS_NAME, OptionInvalid, key_make, key_path_load, name_check, state_dir_load
+from nodes.protocol import EnvelopeForged, NodeKey
+
+CA_NAME = "redis-ca.pem"
+ANSWER_S = 30
+SKEW_MOST_S = 5
+ENVIRONMENT = {
+    "url": "BERTH_JOIN_URL",
+    "token": "BERTH_JOIN_TOKEN",
+    "name": "BERTH_NODE_NAME",
+    "ca": "BERTH_JOIN_CA",
+}
+
+
+class JoinFailed(Exception):
+    """Its text is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The portal's address, the join token, this server's name, and the file of the authority of the portal's
+    certificate (empty: the system's)."""
+
+    url: str
+    token: str
+    name: str
+    ca: str
+
+
+def join(argv: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Joins and returns what to say of it. Raises JoinFailed, OptionInvalid."""
+    asked, rest = _asked(argv, environ)
+    state = state_dir_load(rest, environ)
+    try:
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        key = key_make(key_path_load(rest, environ))
+    except OSError as error:
+        raise JoinFailed(f"{error.filename} cannot be written: {error.strerror}.") from error
+    name, told = _told(asked, key)
+    environment = dict(told["environment"])
+    try:
+        if told.get("redis_ca"):
+            _write(state / CA_NAME, told["redis_ca"] + "\n")
+            environment["BERTH_NODE_REDIS_CA"] = str(state / CA_NAME)
+        _write(state / SETTINGS_NAME, "".join(f"{one}={value}\n" for one, value in environment.items()))
+    except OSError as error:
+        raise JoinFailed(f"{error.filename} cannot be written: {error.strerror}.") from error
+    return f"{name} has joined {asked.url}; its settings are in {state / SETTINGS_NAME}. Start the agent now."
+
+
+def _asked(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[Asked, list[str]]:
+    parser = argparse.ArgumentParser(prog="berth-node join", description=__doc__)
+    parser.add_argument("url", nargs="?", help="the portal's address (BERTH_JOIN_URL)")
+    parser.add_argument("token", nargs="?", help="a join token (BERTH_JOIN_TOKEN, or a file: BERTH_JOIN_TOKEN_FILE)")
+    parser.add_argument("--name", help="this server's name; default: its host name (BERTH_NODE_NAME)")
+    parser.add_argument("--ca", help="file of the authority (PEM) of the portal's certificate (BERTH_JOIN_CA)")
+    parser.add_argument("--state-dir", help="folder of the agent's own state (BERTH_NODE_STATE_DIR)")
+    flags = parser.parse_args(list(argv))
+    found = {one: getattr(flags, one) or _from(variable, environ) for one, variable in ENVIRONMENT.items()}
+    for one in ("url", "token"):
+        if not found[one]:
+            raise JoinFailed(f"{ENVIRONMENT[one]} is not set: run berth-node join URL TOKEN.")
+    parts = urlsplit(found["url"])
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise JoinFailed(f"{found['url']!r} is no address of a portal, such as https://berth.example.org.")
+    name = found["name"] or _host_name()
+    try:
+        name_check(name)
+    except ValueError as error:
+        raise JoinFailed(f"{error}; give one with --name.") from error
+    rest = ["--state-dir", flags.state_dir] if flags.state_dir else []
+    return Asked(found["url"].rstrip("/"), found["token"], name, found["ca"]), rest
+
+
+def _from(variable: str, environ: Mapping[str, str]) -> str:
+    path = environ.get(f"{variable}_FILE")
+    if variable in environ or path is None:
+        return environ.get(variable, "")
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise OptionInvalid(f"{variable}_FILE", f"{path} cannot be read: {error.strerror}") from error
+
+
+def _host_name() -> str:
+    """As far as it can be a node's name."""
+    return re.sub(r"[^a-z0-9.-]+", "-", socket.gethostname().lower()).strip("-.")[:63]
+
+
+def _told(asked: Asked, key: NodeKey) -> tuple[str, dict[str, Any]]:
+    """This server's name, and what the portal tells it."""
+    answer = _ask(asked, {"token": asked.token, "name": asked.name, "public_key": key.public})
+    skew = portal_skew_s(answer.headers.get("Date"), now_ms=int(time.time() * 1000))
+    if skew is not None and abs(skew) > SKEW_MOST_S:
+        apart = f"{abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the portal's"
+        print(
+            f"berth-node: this server's clock is {apart}: "
+            "set it right (a time server: timedatectl set-ntp true), or orders and reports are refused.",
+            file=sys.stderr,
+        )
+    try:
+        body = answer.json()
+        return str(body["name"]), json.loads(key.unseal(body["sealed"]))
+    except (ValueError, KeyError, TypeError, EnvelopeForged) as error:
+        raise JoinFailed(f"{asked.url} answers, but not as a portal of Berth does: correct the address.") from error
+
+
+def _ask(asked: Asked, body: Mapping[str, str]) -> requests.Response:
+    place = Place("the portal", asked.url, "the address", "BERTH_JOIN_CA")
+    try:
+        answer = requests.post(
+            f"{asked.url}/api/v1/join", json=body, timeout=ANSWER_S, allow_redirects=False, verify=asked.ca or True
+        )
+    except (requests.RequestException, OSError) as error:
+        raise JoinFailed(connection_fault(error, place, now_ms=int(time.time() * 1000))) from error
+    if answer.status_code == 201:
+        return answer
+    raise JoinFailed(_refusal(answer, asked))
+
+
+def _refusal(answer: requests.Response, asked: Asked) -> str:
+    try:
+        body = answer.json()
+        faults = [str(one["message"]) for one in body.get("errors", ())]
+        detail = " ".join(faults) or str(body["detail"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return f"{asked.url} answers {answer.status_code}, not as a portal of Berth does: correct the address."
+    return detail
+
+
+def _write(path: Path, text: str) -> None:
+    """Replaces a file of mode 0600 whole."""
+    fresh = path.with_name(f".{path.name}.new")
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.chmod(0o600)
+    fresh.replace(path)

@@ -1,0 +1,222 @@
+"""Servers join by one line: a token that an administrator makes, and a key that the server makes."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from django.test import Client
+from django.utils import timezone
+
+from nodes.__main__ import main
+from nodes.options import options_load
+from nodes.protocol import NodeKey
+from portal.accounts.models import AuditEntry, ClusterRole
+from portal.clusters.models import JoinToken, Node
+from portal.clusters.services import join_token_create, redis_address
+from portal.common.errors import Invalid
+from tests.support.cast import HOST, Api, person
+from tests.support.live_web import live_web
+from tests.support.pages import Browser
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def made(*, uses: int = 1, hours: int = 1, labels: str = "", now: datetime | None = None) -> str:
+    return join_token_create(uses=uses, hours=hours, labels=labels, actor="root", now=now or timezone.now()).secret
+
+
+def asked(token: str, name: str, key: NodeKey | None = None, address: str = "192.0.2.7") -> Any:
+    body = {"token": token, "name": name, "public_key": (key or NodeKey.generate()).public}
+    return Client(HTTP_HOST=HOST).post("/api/v1/join", body, content_type="application/json", REMOTE_ADDR=address)
+
+
+def told(answer: Any, key: NodeKey) -> dict[str, Any]:
+    assert answer.status_code == 201, answer.content
+    found: dict[str, Any] = json.loads(key.unseal(answer.json()["sealed"]))
+    return found
+
+
+def test_a_server_joins_with_its_own_key_and_is_told_what_only_it_can_read() -> None:
+    key = NodeKey.generate()
+    answer = asked(made(labels="rack=3"), "gpu07", key)
+    environment = told(answer, key)["environment"]
+    node = Node.objects.get(name="gpu07")
+    assert node.public_key == key.public
+    assert environment["BERTH_NODE_NAME"] == "gpu07"
+    assert environment["BERTH_NODE_RACK"] == "3"
+    assert environment["BERTH_NODE_REDIS_URL"] == redis_address(node)
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert redis_address(node).split(":")[2].split("@")[0] not in answer.content.decode()
+    with redis.Redis.from_url(environment["BERTH_NODE_REDIS_URL"]) as client:
+        assert client.ping()
+
+
+def test_the_same_server_again_is_the_same_server_and_uses_nothing_up() -> None:
+    token, key = made(), NodeKey.generate()
+    first, again = (told(asked(token, "gpu07", key), key) for _ in range(2))
+    assert first == again
+    assert JoinToken.objects.get().used == 1
+    assert Node.objects.count() == 1
+
+
+def test_each_token_that_does_not_hold_says_why() -> None:
+    token = made(uses=1)
+    assert asked(token, "gpu07").status_code == 201
+    old = made(now=timezone.now() - timedelta(hours=2))
+    gone = made()
+    JoinToken.objects.filter(prefix=gone[:16]).update(revoked_at=timezone.now())
+    for bad, name, why in (
+        (token, "gpu08", "This join token is used up: 1 servers have joined by it."),
+        (old, "gpu08", "This join token has expired."),
+        (gone, "gpu08", "This join token is not known or was revoked."),
+        ("berth_join_x", "gpu08", "This join token is not known or was revoked."),
+    ):
+        answer = asked(bad, name)
+        assert (answer.status_code, answer.json()["detail"].startswith(why)) == (403, True), answer.content
+    assert list(Node.objects.values_list("name", flat=True)) == ["gpu07"]
+
+
+def test_a_name_that_is_taken_uses_nothing_up() -> None:
+    token = made(uses=2)
+    assert asked(token, "gpu07").status_code == 201
+    answer = asked(token, "gpu07")
+    assert answer.status_code == 409
+    assert "A node named gpu07 is registered with another key." in answer.json()["detail"]
+    assert asked(token, "GPU 8").status_code == 400
+    assert JoinToken.objects.get().used == 1
+
+
+def test_guessing_is_slow() -> None:
+    answers = [asked("berth_join_guess", "gpu07").status_code for _ in range(32)]
+    assert answers.count(403) == 30
+    assert answers[-1] == 429
+    assert asked(made(), "gpu07", address="192.0.2.8").status_code == 201
+
+
+def test_the_audit_log_tells_of_tokens_and_never_their_secrets() -> None:
+    root = Api(person("root", ClusterRole.ADMIN))
+    token = root.call("POST", "join-tokens", {"uses": 2, "hours": 5, "labels": "rack=3"}).json()
+    assert token["line"].endswith(f"join http://127.0.0.1:8000 {token['secret']}")
+    asked(token["secret"], "gpu07")
+    root.call("DELETE", f"join-tokens/{token['id']}")
+    assert asked(token["secret"], "gpu08").status_code == 403
+    rows = AuditEntry.objects.filter(action="join_token").order_by("id")
+    assert [(one.target, one.before, one.after) for one in rows] == [
+        (
+            token["prefix"],
+            None,
+            {"uses": 2, "labels": "rack=3", "expires_at": rows[0].after and rows[0].after["expires_at"]},
+        ),
+        (token["prefix"], None, {"node": "gpu07", "used": 1, "uses": 2}),
+        (token["prefix"], {"uses": 2, "used": 1, "labels": "rack=3"}, None),
+    ]
+    entry = AuditEntry.objects.get(action="node.add")
+    assert (entry.actor, entry.via, entry.address) == ("root", "web", "192.0.2.7")
+    assert root.get("join-tokens") == []
+    assert token["secret"] not in json.dumps(list(AuditEntry.objects.values("target", "before", "after")))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "path"), [({"uses": 0}, "uses"), ({"hours": 721}, "hours"), ({"labels": "room=3"}, "labels"),
+                        ({"labels": "rack="}, "labels")],
+)  # fmt: skip
+def test_what_cannot_be_is_said_of_its_field(wrong: dict[str, Any], path: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        made(**wrong)
+    assert [fault.path for fault in caught.value.faults] == [path]
+
+
+def test_the_page_shows_the_line_once_and_revokes() -> None:
+    browser = Browser(person("root", ClusterRole.ADMIN))
+    assert browser.get("/new-node").links["let servers join by one line"] == "/join-tokens"
+    assert "There is no token" in browser.get("/join-tokens").text
+    page = browser.send("/join-tokens", uses="3", hours="24", labels="rack=3")
+    assert "Copy it now: the token is not shown again." in page.text
+    secret = page.html.split("join http://127.0.0.1:8000 ")[1].split()[0]
+    assert "no-store" in page.headers["Cache-Control"]
+    assert asked(secret, "gpu07").status_code == 201
+    again = browser.get("/join-tokens")
+    assert secret not in again.html
+    assert "1 of 3" in again.text
+    wrong = browser.send("/join-tokens", uses="0", hours="24", labels="floor=2")
+    assert wrong.status == 400
+    assert "From 1 to 1000 servers." in wrong.text
+    assert "Write rack=NAME" in wrong.text
+    token = JoinToken.objects.get()
+    revoked = browser.send(f"/join-tokens/{token.pk}/revoke", form="/join-tokens")
+    assert "The token is revoked; servers that have joined stay." in revoked.text
+
+
+# ---------------------------------------------------------------- the command on the server
+
+
+@pytest.fixture
+def portal(transactional_db: None) -> Iterator[str]:
+    with live_web() as web:
+        yield f"http://{web.host}"
+
+
+def command(folder: Path, url: str, token: str, *more: str) -> int:
+    return main(["join", url, token, "--state-dir", str(folder), "--name", "gpu07", *more])
+
+
+def test_one_line_makes_a_server_a_node_that_can_start(
+    portal: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    token, state = made(uses=1, labels="rack=3"), tmp_path / "state"
+    assert command(state, portal, token) == 0
+    assert f"gpu07 has joined {portal}; its settings are in {state / 'node.env'}." in capsys.readouterr().out
+    for name in ("node.key", "node.env"):
+        assert stat.S_IMODE((state / name).stat().st_mode) == 0o600
+    options = options_load(["--state-dir", str(state)], {})
+    assert (options.name, options.rack) == ("gpu07", "3")
+    with redis.Redis.from_url(options.redis_url) as client:
+        assert client.ping()
+    before = (state / "node.key").read_text(), (state / "node.env").read_text()
+    assert command(state, portal, token) == 0
+    assert before == ((state / "node.key").read_text(), (state / "node.env").read_text())
+    assert Node.objects.get().public_key == NodeKey.load(before[0].strip()).public
+
+
+def test_what_stands_in_the_environment_is_more_than_what_was_told(portal: str, tmp_path: Path) -> None:
+    assert command(tmp_path, portal, made()) == 0
+    environ = {"BERTH_NODE_STATE_DIR": str(tmp_path), "BERTH_NODE_RACK": "9"}
+    assert options_load([], environ).rack == "9"
+    assert options_load(["--rack", "4"], environ).rack == "4"
+
+
+def test_all_of_it_can_come_from_the_environment(portal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "token").write_text(made())
+    monkeypatch.setenv("BERTH_JOIN_URL", portal)
+    monkeypatch.setenv("BERTH_JOIN_TOKEN_FILE", str(tmp_path / "token"))
+    monkeypatch.setenv("BERTH_NODE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("BERTH_NODE_NAME", "gpu09")
+    assert main(["join"]) == 0
+    assert Node.objects.get().name == "gpu09"
+
+
+def test_each_refusal_is_one_sentence(portal: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    closed = "http://127.0.0.1:1"
+    used = made()
+    assert asked(used, "other").status_code == 201
+    for url, token, more, why in (
+        (portal, "berth_join_x", [], "This join token is not known or was revoked. Ask an administrator"),
+        (portal, used, [], "This join token is used up"),
+        (portal, made(), ["--name", "other"], "A node named other is registered with another key."),
+        (closed, "x", [], "Nothing listens where the portal at 127.0.0.1:1 should"),
+        ("http://nowhere.invalid", "x", [], "There is no server named nowhere.invalid"),
+        (f"{portal}/login", "x", [], "not as a portal of Berth does: correct the address."),
+        ("berth.example.org", "x", [], "is no address of a portal, such as https://berth.example.org."),
+        (portal, "x", ["--name", "GPU 7"], "is no name"),
+    ):
+        assert command(tmp_path, url, token, *more) == 2
+        said = capsys.readouterr().err
+        assert (why in said, said.count("\n")) == (True, 1), said
+    assert not (tmp_path / "node.env").exists()
