@@ -92,7 +92,9 @@ def test_why_queue_and_top_tell_of_what_waits(world: World, shell: Shell) -> Non
     shell.berth("submit", file)
     shell.berth("submit", file)
     world.settle()
-    assert "1 of 1" in shell.berth("why", "train")
+    why = " ".join(shell.berth("why", "train").split())
+    assert "1 of its 1" in why
+    assert "Place 1 in the queue of vision, counted among the jobs that want the same GPUs." in why
     assert "does not wait: it is running" in shell.berth("why", "train#1")
     assert json.loads(shell.berth("why", "train", "--json"))["code"] == "quota"
     assert "alice/train#2" in shell.berth("queue")
@@ -102,7 +104,9 @@ def test_why_queue_and_top_tell_of_what_waits(world: World, shell: Shell) -> Non
     assert "1 of 1 GPUs held" in page
     assert "alice/train#1" in page
     assert json.loads(shell.berth("top", "--json"))["nodes"][0]["name"] == "gpu01"
-    assert "It would wait: " in shell.berth("submit", file, "--dry-run")
+    would = " ".join(shell.berth("submit", file, "--dry-run").split())
+    assert "It would wait: " in would
+    assert "Place 2 in its queue, counted among the jobs that want the same." in would
     assert "paused" in shell.berth("pause", "train")
     assert "is waiting\n" in shell.berth("resume", "train")
     assert "yours: vision" in shell.berth("move", "train", "elsewhere", code=65)
@@ -135,7 +139,7 @@ def test_following_tells_why_a_job_waits_and_what_its_node_prepares(world: World
     reader.start()
     wait_until(lambda: any("submitted" in line for line in said), "the submission")
     world.settle()
-    wait_until(lambda: any("1 of 1" in line and "place 1" in line for line in said), "the reason")
+    wait_until(lambda: any("1 of its 1" in line and "place 1" in line for line in said), "the reason")
     berth.jobs.stop(holder.id)
     order = wait_until(lambda: next_new_order(world), "the order to run it")
     node.set(order, ContainerState.PULLING, progress=Progress(code="image", percent=34))

@@ -73,10 +73,16 @@ def why_lines(job: JobDetail) -> Iterator[str]:
     if waiting.paused:
         yield f"It is paused: berth resume {job.id}"
     if waiting.place is not None:
-        yield f"Place {waiting.place} in {job.vc}."
+        yield f"Place {waiting.place} in the queue of {job.vc}, counted among the {_rivals(job)}."
     if waiting.not_before is not None:
         yield f"It is tried again from {when(waiting.not_before)} on."
     yield from start_lines(waiting.start, waiting.score, waiting.no_start)
+
+
+def _rivals(job: JobDetail) -> str:
+    """The jobs among which its place is counted: others stand in nobody's way."""
+    kind = "opportunistic jobs" if job.priority < 0 else "jobs"
+    return f"{kind} that want the same GPUs" if job.gpu_count else f"{kind} without GPUs"
 
 
 def start_lines(start: Start | None, score: Score | None, no_start: str) -> Iterator[str]:

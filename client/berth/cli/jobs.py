@@ -309,7 +309,9 @@ def tell_estimate(found: Estimate, *, as_json: bool) -> None:
     elif found.waiting is None:
         show(f"It would start now, on {', '.join(found.nodes)}.")
     else:
-        place = f" Place {found.waiting.place}." if found.waiting.place is not None else ""
+        place = ""
+        if found.waiting.place is not None:
+            place = f" Place {found.waiting.place} in its queue, counted among the jobs that want the same."
         show(f"It would wait: {found.waiting.message}.{place}", *start_lines(found.start, found.score, found.no_start))
 
 
