@@ -11,6 +11,7 @@ import sys
 import time
 
 from tests.chaos.campaign import Campaign, Stuck
+from tests.chaos.faults import MAKERS
 from tests.chaos.load import Load
 from tests.chaos.plant import Plant, running_plant
 from tests.chaos.verdict import Verdict
@@ -21,16 +22,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__.splitlines()[0])
     parser.add_argument("--faults", type=int, default=1000, help="how many (default: 1000)")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="draws jobs and faults (default: the time)")
+    names = ", ".join(sorted(make.__name__ for make in MAKERS))
+    parser.add_argument("--only", default="", help=f"only faults with this in their name, one at a time: {names}")
     asked = parser.parse_args()
+    if not any(asked.only in make.__name__ for make in MAKERS):
+        parser.error(f"--only {asked.only!r} names none of: {names}")
     print(f"seed {asked.seed}, {asked.faults} faults", flush=True)
     with running_plant() as plant:
-        return 1 if played(plant, asked.faults, asked.seed) else 0
+        return 1 if played(plant, asked.faults, asked.seed, asked.only) else 0
 
 
-def played(plant: Plant, faults: int, seed: int) -> int:
+def played(plant: Plant, faults: int, seed: int, only: str = "") -> int:
     """Plays the campaign and prints what came of it. Returns the number of findings."""
     load = Load([alice(plant.stack), carol(plant.stack)], seed)
-    campaign = Campaign(plant, load, faults, seed)
+    campaign = Campaign(plant, load, faults, seed, only)
     load.start()
     stuck: list[str] = []
     try:

@@ -35,6 +35,7 @@ class Campaign:
     load: Load
     faults: int
     seed: int
+    only: str = ""
     done: int = 0
     counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -66,10 +67,10 @@ class Campaign:
             yield line
 
     def _round(self, chance: random.Random) -> list[Fault]:
-        (count,) = chance.choices((1, 2, 3), weights=(70, 22, 8))
+        (count,) = chance.choices((1, 2, 3), weights=(70, 22, 8)) if not self.only else (1,)
         found: dict[str, Fault] = {}
         while len(found) < min(count, self.faults - self.done):
-            fault = drawn(self.plant, chance)
+            fault = drawn(self.plant, chance, self.only)
             found.setdefault(fault.on, fault)
         return list(found.values())
 

@@ -104,8 +104,10 @@ MAKERS: dict[Callable[[Plant, random.Random], Fault], int] = {
 """How often each is drawn, of a hundred."""
 
 
-def drawn(plant: Plant, chance: random.Random) -> Fault:
-    (make,) = chance.choices(list(MAKERS), weights=list(MAKERS.values()))
+def drawn(plant: Plant, chance: random.Random, only: str = "") -> Fault:
+    """The next fault; ``only`` of those whose name in ``MAKERS`` has this in it."""
+    makers = {make: weight for make, weight in MAKERS.items() if only in make.__name__}
+    (make,) = chance.choices(list(makers), weights=list(makers.values()))
     return make(plant, chance)
 
 

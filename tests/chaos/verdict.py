@@ -43,8 +43,9 @@ class Verdict:
         over = [one for one in self.load.sent if one.id not in {late.id for late, _ in stuck}]
         yield from self._uncleared()
         for one in over:
-            yield from (f"job {one.id} ({one.kind}): {finding}" for finding in self._of_job(one))
-            yield from (f"job {one.id} ({one.kind}): {finding}" for finding in self._of_logs(one))
+            found = [*self._of_job(one), *self._of_logs(one)]
+            yield from (f"job {one.id} ({one.kind}): {finding}" for finding in found)
+            yield from (f"    {line}" for line in (self._story(one) if found else ()))
         yield from self._two_writers()
         yield from self._gpu_twice()
         yield from self._orphans()
@@ -106,6 +107,18 @@ class Verdict:
         if kind.ends != "stopped" and causes.count(own) != kind.attempts:
             yield f"came to its own end {causes.count(own)} times, not {kind.attempts}: {causes}"
 
+    def _story(self, one: Sent) -> Iterator[str]:
+        """What Berth tells of a job, beside what was found wrong with it."""
+        rows = self.plant.stack.sql("SELECT at, code, message FROM jobs_jobevent WHERE job_id = %s ORDER BY id", one.id)
+        yield from (f"{at:%H:%M:%S} {code}: {message}" for at, code, message in rows)
+        for (attempt,) in self.plant.stack.sql(
+            """SELECT t.id FROM jobs_taskattempt t JOIN jobs_jobattempt a ON a.id = t.job_attempt_id
+               WHERE a.job_id = %s""",
+            one.id,
+        ):
+            marks = [text.strip() for _, stream, text in self._records(one, str(attempt)) if stream == MARK]
+            yield f"log of {attempt}: Berth's own lines: {marks}"
+
     # ------------------------------------------------------------ every line once
 
     def _of_logs(self, one: Sent) -> Iterator[str]:
@@ -125,13 +138,18 @@ class Verdict:
                 yield f"log of {attempt}: {len(lines)} of {len(whole)} lines"
 
     def _log(self, one: Sent, attempt: str) -> list[str]:
-        text, offset = [], 0
+        """What a task printed, line by line."""
+        text = "".join(text for _, stream, text in self._records(one, attempt) if stream != MARK)
+        lines = text.splitlines()
+        return lines[:-1] if lines[-1:] == [SHELLS_WORD] else lines
+
+    def _records(self, one: Sent, attempt: str) -> list[tuple[int, str, str]]:
+        records, offset = [], 0
         while True:
             answer = one.person.get(f"/jobs/{one.id}/logs?task_attempt={attempt}&offset={offset}")
-            text += [piece for _, stream, piece in answer["records"] if stream != MARK]
+            records += [(at, stream, text) for at, stream, text in answer["records"]]
             if answer["complete"] or answer["next_offset"] <= offset:
-                lines = "".join(text).splitlines()
-                return lines[:-1] if lines[-1:] == [SHELLS_WORD] else lines
+                return records
             offset = answer["next_offset"]
 
     # ------------------------------------------------------------ no two at once, by the tasks' own notes
