@@ -143,7 +143,7 @@ class Verdict:
         lines = text.splitlines()
         return lines[:-1] if lines[-1:] == [SHELLS_WORD] else lines
 
-    def _records(self, one: Sent, attempt: str) -> list[tuple[int, str, str]]:
+    def _records(self, one: Sent, attempt: str) -> list[tuple[int, int, str]]:
         records, offset = [], 0
         while True:
             answer = one.person.get(f"/jobs/{one.id}/logs?task_attempt={attempt}&offset={offset}")
