@@ -61,6 +61,10 @@ class FrameSource(Protocol):
         """The inverse of ``freeze``. Idempotent; also called for a container that was never frozen."""
         ...
 
+    def missing(self) -> str:
+        """One line about what the log may lack at its end, though it was read whole; empty where it lacks nothing."""
+        ...
+
     def close(self) -> None:
         """Makes a blocked ``frames`` end soon, from another thread. The container runs on."""
         ...

@@ -107,6 +107,8 @@ class Follower:
 
     def _finish(self) -> None:
         self._until_written(self._spool.settle)
+        if missing := self._source.missing():
+            self._until_written(lambda: self._spool.mark(f"{missing}\n", self._now_ns()))
         self._complete = not self._closing.is_set()
         self._thaw()
         self._wake()

@@ -24,6 +24,8 @@ CROSSING_NS = 1_000_000_000
 NEVER_ROTATED_BYTES = 8 << 20
 """Output that fits into Docker's 4 x 256 MB even as one-byte lines, each of which takes some 90 bytes there."""
 
+ENDED_UNSEEN = "The container engine was away when this task ended: what it printed last may be missing."
+
 _HEADER = 8
 _STAMP = 30
 """``2026-11-21T00:07:57.123456789Z``: Docker writes all nine digits."""
@@ -35,6 +37,10 @@ class DockerOutput:
     A log that cannot have been rotated yet is read from its start, and the bytes that were taken of each stream are
     passed over. A longer one is resumed at the newest record that was taken in: Docker's file keeps its order, so
     what stands behind that record is fresh and what stands before it is not, although times of the streams cross.
+
+    What a container prints while the Engine is away waits in a pipe, which the Engine reads on when it comes back
+    (live-restore). Of a container that has ended by then it does not: that much is lost with it, and ``missing`` says
+    so.
     """
 
     def __init__(self, container: str, connect: Callable[[], docker.APIClient]) -> None:
@@ -42,6 +48,7 @@ class DockerOutput:
         self._connect = connect
         self._closed = threading.Event()
         self._response: requests.Response | None = None
+        self._running = self._cut = self._ended_unseen = False
 
     def frames(self, after: Position) -> Iterator[LogRecord]:
         """Ends after a read that began when the container had ended and found nothing new: an Engine that shuts
@@ -51,13 +58,16 @@ class DockerOutput:
         try:
             fresh = True
             while fresh and not self._closed.is_set():
-                fresh = _is_running(client, self._container)
+                self._running = fresh = _is_running(client, self._container)
+                self._ended_unseen |= self._cut and not self._running
+                self._cut = False
                 for record in self._read(client, after):
                     fresh, after = True, position_after(after, (record,))
                     yield record
         except NotFound:
             return
         except (APIError, requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            self._cut |= self._running
             if not self._closed.is_set():
                 raise RuntimeAway(f"the log cannot be read now ({type(error).__name__})") from error
         finally:
@@ -68,6 +78,9 @@ class DockerOutput:
 
     def thaw(self) -> None:
         self._call(lambda client: client.unpause(self._container))
+
+    def missing(self) -> str:
+        return ENDED_UNSEEN if self._ended_unseen else ""
 
     def close(self) -> None:
         self._closed.set()

@@ -52,6 +52,9 @@ class ProcessOutput:
     def thaw(self) -> None:
         self._send(signal.SIGCONT)
 
+    def missing(self) -> str:
+        return ""
+
     def close(self) -> None:
         self._closed.set()
 

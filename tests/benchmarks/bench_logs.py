@@ -51,6 +51,9 @@ class Printing:
                 yield LogRecord(now, STDOUT, b"%020d %s" % (now, TEXT))
             time.sleep(0.005)
 
+    def missing(self) -> str:
+        return ""
+
     def freeze(self) -> None:
         """The printing goes on: the figures would not show a stop."""
 

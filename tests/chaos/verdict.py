@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from nodes.protocol import LABEL, MARK
+from nodes.runtimes.docker_logs import ENDED_UNSEEN
 from tests.chaos.load import KINDS, Load, Sent
 from tests.chaos.plant import NODES, Plant
 from tests.support.person import OVER
 
 CLEARED_WITHIN_S = 180
+OUTSIDE = "from outside"
+"""In the cause of a task that not Berth has stopped: Docker does, when it is stopped as a container starts."""
 SHELLS_WORD = "Terminated"
 """What the task's own shell says as its last word when it is stopped."""
 TRUE_CAUSES = frozenset({"node_lost", "node_fault", "preempted", "start_failed"})
@@ -96,12 +99,13 @@ class Verdict:
         if kind.last.startswith("exit") and kind.last.split()[1] not in message:
             yield f"its cause does not name its exit code: {message}"
         attempts = sql(
-            "SELECT number, state, end_reason FROM jobs_jobattempt WHERE job_id = %s ORDER BY number", one.id
+            "SELECT number, state, end_reason, end_message FROM jobs_jobattempt WHERE job_id = %s ORDER BY number",
+            one.id,
         )
         if [row[0] for row in attempts] != list(range(1, len(attempts) + 1)):
             yield f"its attempts are numbered {[row[0] for row in attempts]}"
         own = "stopped" if kind.ends == "stopped" else kind.ends
-        causes = [row[2] for row in attempts]
+        causes = [row[2] for row in attempts if OUTSIDE not in row[3]]
         if bad := [cause for cause in causes if cause not in TRUE_CAUSES | {own}]:
             yield f"attempts ended as {bad}"
         if kind.ends != "stopped" and causes.count(own) != kind.attempts:
@@ -129,19 +133,16 @@ class Verdict:
             one.id,
         )
         for attempt, reason, lost, started in rows:
-            lines = self._log(one, str(attempt))
+            records = self._records(one, str(attempt))
+            lines = _printed(records)
             whole = [f"line {number}" for number in range(kind.lines)]
             if lines != whole[: len(lines)]:
                 wrong = next(n for n, line in enumerate(lines) if n >= len(whole) or line != whole[n])
                 yield f"log of {attempt}: line {wrong} is {lines[wrong]!r} after {lines[max(0, wrong - 1)]!r}"
-            elif reason == kind.ends and started and not lost and kind.ends != "stopped" and len(lines) != len(whole):
+            elif len(lines) == len(whole) or kind.ends == "stopped" or reason != kind.ends or lost or not started:
+                continue
+            elif not any(stream == MARK and ENDED_UNSEEN in text for _, stream, text in records):
                 yield f"log of {attempt}: {len(lines)} of {len(whole)} lines"
-
-    def _log(self, one: Sent, attempt: str) -> list[str]:
-        """What a task printed, line by line."""
-        text = "".join(text for _, stream, text in self._records(one, attempt) if stream != MARK)
-        lines = text.splitlines()
-        return lines[:-1] if lines[-1:] == [SHELLS_WORD] else lines
 
     def _records(self, one: Sent, attempt: str) -> list[tuple[int, int, str]]:
         records, offset = [], 0
@@ -185,6 +186,12 @@ class Verdict:
             for before, after in pairwise(sorted(alive_ones, key=lambda one: one.first)):
                 if before.attempt != after.attempt and before.last > after.first:
                     yield f"GPU row {leaf} was used by {before.attempt} and {after.attempt} at once"
+
+
+def _printed(records: Iterable[tuple[int, int, str]]) -> list[str]:
+    """What a task printed, line by line."""
+    lines = "".join(text for _, stream, text in records if stream != MARK).splitlines()
+    return lines[:-1] if lines[-1:] == [SHELLS_WORD] else lines
 
 
 def _after(ask: Callable[[], list[tuple[object, ...]] | list[str]]) -> list:  # type: ignore[type-arg]

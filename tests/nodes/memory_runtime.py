@@ -19,6 +19,9 @@ class Silence:
     def frames(self, after: Position) -> Iterator[LogRecord]:
         return iter(())
 
+    def missing(self) -> str:
+        return ""
+
     def freeze(self) -> None:
         """Nothing runs."""
 

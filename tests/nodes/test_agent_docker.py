@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from nodes.protocol import Cause, ContainerState, ImageAuth, Limits, Phase, StopReason, container_name
+from nodes.runtimes.docker_logs import ENDED_UNSEEN
 from tests.nodes.portal_side import PortalSide, spec_of
 from tests.support.docker_engine import DockerEngine
 from tests.support.processes import free_port
@@ -257,6 +258,25 @@ def test_a_task_runs_on_while_its_engine_is_dead_and_no_line_is_lost(portal: Por
     assert ended.exit is not None
     assert (ended.exit.cause, ended.exit.code) == (Cause.EXITED, 0)
     assert portal.output(attempt).splitlines() == [f"line {number}" for number in range(1, 201)]
+
+
+def test_a_log_says_that_its_end_may_be_missing_where_the_engine_was_away_when_the_task_ended(
+    portal: PortalSide, engine: DockerEngine
+) -> None:
+    """Docker reads what such a container printed meanwhile no more, when it comes back."""
+    folder, mounts = portal.shared()
+    there = mounts[0].target
+    script = f"echo first; until [ -e {there}/go ]; do sleep 0.1; done; echo last; touch {there}/over; exit 3"
+    attempt = portal.run(script, mounts=mounts)
+    portal.wait(attempt, lambda c: c.log_end > 0)
+    engine.kill()
+    (folder / "go").touch()
+    wait_until((folder / "over").exists, "the task's last command")
+    engine.start()
+    ended = portal.wait_end(attempt, deadline_s=60)
+    assert ended.exit is not None
+    assert (ended.exit.cause, ended.exit.code) == (Cause.EXITED, 3)
+    assert portal.text(attempt).splitlines() == ["first", ENDED_UNSEEN]
 
 
 def test_an_order_waits_for_an_engine_that_is_away(portal: PortalSide, engine: DockerEngine) -> None:

@@ -32,6 +32,9 @@ class GrowingFile:
                     return
                 self._closed.wait(0.01)
 
+    def missing(self) -> str:
+        return ""
+
     def freeze(self) -> None:
         """A file does not run."""
 

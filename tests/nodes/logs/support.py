@@ -64,6 +64,9 @@ class Printed:
             if (record.time_ns, at_last) > (after.last_time_ns, after.at_last) or not after.at_last:
                 yield record
 
+    def missing(self) -> str:
+        return ""
+
     def freeze(self) -> None:
         self.frozen = True
 
