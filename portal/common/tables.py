@@ -13,10 +13,13 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A line with the columns' names, then one for each row. A text that a spreadsheet would calculate gets an
     apostrophe in front; None is empty."""
+    return csv_rows([columns]) + csv_rows(rows)
+
+
+def csv_rows(rows: Iterable[Sequence[object]]) -> str:
+    """The same without the columns' names, for a table that is sent piece by piece."""
     text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(columns)
-    writer.writerows([_cell(value) for value in row] for row in rows)
+    csv.writer(text).writerows([_cell(value) for value in row] for row in rows)
     return text.getvalue()
 
 

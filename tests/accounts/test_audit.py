@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from datetime import timedelta
 from typing import Any
@@ -211,9 +213,17 @@ def test_filters_pages_and_export_say_the_same(scene: Any) -> None:
     api = Api(scene.people["auditor"])
     for path in ("audit?vc=vision&limit=200", "audit?vc=vision&actor=alice&action=job.submit"):
         rows = api.get(path)["results"]
-        lines = api.call("GET", path.replace("audit?", "audit/export?").replace("&limit=200", ""))
-        told = async_to_sync(whole)(lines)
+        export = path.replace("audit?", "audit/export?").replace("&limit=200", "")
+        told = async_to_sync(whole)(api.call("GET", export))
         assert [json.loads(line) for line in told.splitlines()] == rows[::-1] != []
+        table = async_to_sync(whole)(api.call("GET", f"{export}&format=csv"))
+        cells = list(csv.DictReader(io.StringIO(table.decode())))
+        assert [(row["id"], row["target"], row["actor"]) for row in cells] == [
+            (str(row["id"]), row["target"], row["actor"]) for row in rows[::-1]
+        ]
+        after = [json.loads(row["after"]) if row["after"] else None for row in cells]
+        assert after == [row["after"] for row in rows[::-1]]
+    assert api.call("GET", "audit/export?format=xml").json()["errors"][0]["path"] == "format"
     refused = api.call("GET", "audit?action=nothing").json()
     assert refused["errors"][0]["path"] == "action"
     assert api.call("GET", "audit?since=2999-01-01T00:00:00Z").json()["results"] == []

@@ -259,6 +259,7 @@ def of_administration() -> list[Call]:
         Call("usage_report", "GET", "usage?by=vc&format=csv", by="alice"),
         Call("audit_list", "GET", "audit?limit=3"),
         Call("audit_export", "GET", "audit/export"),
+        Call("audit_export", "GET", "audit/export?format=csv"),
     ]  # fmt: skip
 
 

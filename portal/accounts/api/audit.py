@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
 
 import django_filters
 import msgspec
@@ -18,10 +20,11 @@ from portal.accounts.models import Audited, AuditEntry
 from portal.accounts.rest import ApiView
 from portal.common.filters import ChoicesFilter, GivenFilter, MomentFilter, unknown_refuse
 from portal.common.negotiation import Unnegotiated
-from portal.common.serializers import Answer
+from portal.common.serializers import Answer, Body
 from portal.common.streaming import aside
+from portal.common.tables import csv_rows, csv_text
 
-LINES = "application/x-ndjson"
+LINES, CSV = "application/x-ndjson", "text/csv"
 AT_ONCE = 1_000
 
 
@@ -53,6 +56,10 @@ class AuditFilter(GivenFilter):
         fields: tuple[str, ...] = ()
 
 
+class ExportParameters(Body):
+    format = serializers.ChoiceField(["jsonl", "csv"], required=False, help_text="else JSON lines")
+
+
 class AuditView(ApiView):
     """Who did what. For administrators and auditors."""
 
@@ -71,19 +78,44 @@ class AuditExportView(ApiView):
     content_negotiation_class = Unnegotiated
     pagination_class = None
 
-    @extend_schema(operation_id="audit_export", responses={(200, LINES): str})
+    @extend_schema(
+        operation_id="audit_export", parameters=[ExportParameters], responses={(200, LINES): str, (200, CSV): str}
+    )
     def get(self, request: Request) -> HttpResponseBase:
-        """All entries that the filters leave, oldest first, one JSON document a line."""
-        unknown_refuse(request, AuditFilter.base_filters)
-        found = self.filter_queryset(audit_entries(user=self.user)).order_by("id")
-        answer = StreamingHttpResponse(aside(_lines(found)), content_type=LINES)
-        answer.headers["Content-Disposition"] = 'attachment; filename="audit.jsonl"'
+        """All entries that the filters leave, oldest first: one JSON document a line, or as CSV where `format` asks,
+        in which `before` and `after` are JSON."""
+        unknown_refuse(request, {*AuditFilter.base_filters, "format"})
+        wanted = ExportParameters(data={name: text for name, text in request.query_params.items() if name == "format"})
+        wanted.is_valid(raise_exception=True)
+        form = wanted.validated_data.get("format", "jsonl")
+        found = _pieces(self.filter_queryset(audit_entries(user=self.user)).order_by("id"))
+        parts = _table(found) if form == "csv" else (msgspec.json.Encoder().encode_lines(rows) for rows in found)
+        answer = StreamingHttpResponse(
+            aside(parts), content_type=f"{CSV}; charset=utf-8" if form == "csv" else LINES
+        )  # fmt: skip
+        answer.headers["Content-Disposition"] = f'attachment; filename="audit.{form}"'
         return answer
 
 
-def _lines(entries: QuerySet[AuditEntry]) -> Iterator[bytes]:
+Rows = list[dict[str, Any]]
+
+
+def _pieces(entries: QuerySet[AuditEntry]) -> Iterator[Rows]:
     """So many at a time: no transaction stays open over a slow download."""
     last, columns = 0, list(AuditAnswer().fields)
     while rows := list(entries.filter(pk__gt=last).values(*columns)[:AT_ONCE]):
         last = rows[-1]["id"]
-        yield msgspec.json.Encoder().encode_lines(rows)
+        yield rows
+
+
+def _table(pieces: Iterator[Rows]) -> Iterator[bytes]:
+    columns = list(AuditAnswer().fields)
+    yield csv_text(columns, ()).encode()
+    for rows in pieces:
+        yield csv_rows([_cell(row[name]) for name in columns] for row in rows).encode()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return msgspec.json.encode(value).decode() if isinstance(value, dict) else value
