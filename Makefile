@@ -11,7 +11,7 @@ export PYTHON
 CATALOGUES := $(shell find portal/locale -name '*.po')
 FRONTEND := $(shell find frontend -type f -not -path '*/node_modules/*' -not -path '*/dist/*' -not -path '*/templates/*' 2>/dev/null)
 
-.PHONY: help setup demo run engine test lint bench pictures examples soak chaos lock clean
+.PHONY: help setup demo run engine test lint bench pictures examples soak compose-test chaos lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ soak: engine $(DONE)/languages frontend/dist/.built ## the tests that take hours
 	@BERTH_TEST_EXAMPLES=200 $(BIN)/python -m pytest -m fuzz
 	@BERTH_TEST_EXAMPLES=2000 $(BIN)/python -m pytest tests/scheduling/test_properties.py
 	@$(BIN)/python -m pytest -m soak
+
+compose-test: $(DONE)/dev ## build the compose stack and try all of it on an Engine of its own: minutes, as root
+	@$(BIN)/python -m pytest -m soak tests/compose
 
 chaos: engine $(DONE)/languages frontend/dist/.built ## kill, cut, fill and jump whatever runs, FAULTS times (1000), drawn by SEED; about 80 minutes
 	@scripts/chaos --faults $(or $(FAULTS),1000) $(if $(SEED),--seed $(SEED))

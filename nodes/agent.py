@@ -111,6 +111,7 @@ class Agent:
             inventory=self._inventory,
             clock=clock,
             every_s=options.report_every_s,
+            reported=options.state_dir / "reported",
         )
 
     def open(self) -> None:

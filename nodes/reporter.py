@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import structlog
 from celery import Celery
@@ -40,7 +41,8 @@ _QUIET_AFTER_S, _QUIET_EVERY_S = 600.0, 15.0
 
 
 class Reporter:
-    """See the module. ``change`` may be called from any thread, however often."""
+    """See the module. ``change`` may be called from any thread, however often. The file ``reported`` is touched with
+    each report that went out: whoever watches the agent's health looks at its age."""
 
     def __init__(
         self,
@@ -55,10 +57,12 @@ class Reporter:
         inventory: Callable[[], Inventory],
         clock: Clock,
         every_s: float,
+        reported: Path,
     ) -> None:
         self._app, self._cluster, self._node, self._key, self._boot = app, cluster, node, key, boot
         self._view, self._sample, self._inventory, self._clock = view, sample, inventory, clock
         self._every_s = every_s
+        self._reported = reported
         self._seq = self._answers = 0
         self._answered_at = clock.monotonic()
         self._changed, self._at_once = threading.Event(), threading.Event()
@@ -121,6 +125,7 @@ class Reporter:
     def _send_guarded(self) -> bool:
         try:
             self._send(self.report())
+            self._reported.touch()
         except Exception as error:
             self._say(
                 connection_fault(error, redis_place(self._app.conf.broker_write_url), now_ms=self._clock.now_ms())

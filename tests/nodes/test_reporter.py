@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from celery import Celery
@@ -38,11 +39,11 @@ def looks() -> Looks:
 
 
 @pytest.fixture
-def reporter(redis_server: RedisServer, looks: Looks) -> Iterator[Reporter]:
+def reporter(redis_server: RedisServer, looks: Looks, tmp_path: Path) -> Iterator[Reporter]:
     made = Reporter(
         app=Celery("nodes", broker=redis_server.url, set_as_current=False),
         cluster="berth", node="gpu01", key=NodeKey.generate(), boot=1, view=looks.view, sample=lambda: None,
-        inventory=lambda: INVENTORY, clock=SystemClock(), every_s=3600,
+        inventory=lambda: INVENTORY, clock=SystemClock(), every_s=3600, reported=tmp_path / "reported",
     )  # fmt: skip
     made.open()
     yield made
@@ -80,3 +81,18 @@ def test_what_nobody_waits_for_travels_with_what_follows(reporter: Reporter, red
     while time.monotonic() - began < 3 * SOON_S:
         reporter.change(False)
     assert sent(redis_server) <= (time.monotonic() - began) / SOON_S + 2
+
+
+def test_a_file_says_when_the_last_report_went_out(
+    reporter: Reporter, redis_server: RedisServer, tmp_path: Path
+) -> None:
+    proof = tmp_path / "reported"
+    wait_until(proof.exists, "the first report")
+    redis_server.kill()
+    before = proof.stat().st_mtime_ns
+    reporter.change(True)
+    time.sleep(2 * COALESCE_S)
+    assert proof.stat().st_mtime_ns == before, "nothing went out"
+    redis_server.start()
+    reporter.change(True)
+    wait_until(lambda: proof.stat().st_mtime_ns > before, "a report that goes out again")

@@ -1,0 +1,177 @@
+"""The files that the containers share: secrets, made once and never changed, and what follows from the address.
+
+Every container has the folder; who may read a file is said by its group, of which each service has one of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from portal.compose.address import Address
+from portal.compose.certificates import authority_make, leaf_is_good, leaf_make
+from portal.compose.refusal import CannotStart
+
+DATABASE, REDIS, PROXY = 10011, 10012, 10013
+"""Groups of compose.yaml that read what is theirs."""
+ACCOUNT = "portal"
+"""In Redis, whose own account is off."""
+_SECRET_BYTES = 32
+
+
+def files_make(folder: Path, *, address: Address, certificate: Path, now: datetime) -> None:
+    """Everything, where it is not there yet; what an operator has put there is used. Raises CannotStart."""
+    try:
+        folder.chmod(0o711)
+        _database(folder)
+        password = _redis(folder, address)
+        authority = _authority(folder, address, now)
+        _redis_certificate(folder, authority, address, now)
+        _write(folder / "redis.conf", redis_conf(password), 0o440, REDIS)
+        _write(folder / "Caddyfile", caddyfile(address, certificate), 0o444)
+        (folder / "keys").mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise CannotStart(
+            f"{error.filename or folder}: {error.strerror}; BERTH_SECRETS must be a folder of the user 10001: "
+            "run  chown -R 10001:10001  on it."
+        ) from None
+
+
+def data_prepare(folder: Path) -> None:
+    """The data folder's place for what is still coming in: it may be large, and a container's own is memory. Raises
+    CannotStart."""
+    try:
+        (folder / "tmp").mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise CannotStart(
+            f"{folder}: {error.strerror}; BERTH_DATA must be a folder of the user 10001: "
+            "run  chown -R 10001:10001  on it."
+        ) from None
+
+
+def _database(folder: Path) -> None:
+    _once(folder / "database-password", secrets.token_urlsafe(_SECRET_BYTES), 0o440, DATABASE)
+
+
+def _redis(folder: Path, address: Address) -> str:
+    password = _once(folder / "redis-password", secrets.token_urlsafe(_SECRET_BYTES), 0o440, REDIS)
+    checked = "ssl_cert_reqs=required&ssl_check_hostname=true&ssl_ca_certs=/run/berth/ca.crt"
+    url = f"rediss://{ACCOUNT}:{quote(password, safe='')}@redis:6379/0?{checked}"
+    _write(folder / "redis-url", f"{url}\n", 0o400)
+    _write(folder / "redis-nodes-url", f"rediss://{address.bracketed}:{address.redis_port}/0\n", 0o400)
+    return password
+
+
+def _authority(folder: Path, address: Address, now: datetime) -> tuple[str, str]:
+    certificate, key = folder / "ca.crt", folder / "ca.key"
+    if certificate.exists() != key.exists():
+        there, missing = (certificate, key) if certificate.exists() else (key, certificate)
+        raise CannotStart(f"{there.name} is there and {missing.name} is not: put both there, or neither.")
+    if not certificate.exists():
+        made, made_key = authority_make(name=address.host, now=now)
+        _write(key, made_key, 0o440, PROXY)
+        _write(certificate, made, 0o444)
+    return certificate.read_text(), key.read_text()
+
+
+def _redis_certificate(folder: Path, authority: tuple[str, str], address: Address, now: datetime) -> None:
+    path, key_path = folder / "redis.crt", folder / "redis.key"
+    hosts = list(dict.fromkeys([address.host, "redis", "localhost", "127.0.0.1"]))
+    there = path.read_text() if path.exists() and key_path.exists() else ""
+    if not leaf_is_good(there, authority=authority[0], hosts=hosts, now=now):
+        made, key = leaf_make(authority=authority[0], authority_key=authority[1], hosts=hosts, now=now)
+        _write(key_path, key, 0o440, REDIS)
+        _write(path, made, 0o444)
+
+
+def redis_conf(password: str) -> str:
+    """Redis' own settings: TLS only, an account for the portal beside those it makes for nodes, nothing on disk."""
+    return f"""\
+port 0
+tls-port 6379
+tls-cert-file /run/berth/redis.crt
+tls-key-file /run/berth/redis.key
+tls-ca-cert-file /run/berth/ca.crt
+tls-auth-clients no
+user default off
+user {ACCOUNT} on #{hashlib.sha256(password.encode()).hexdigest()} ~* &* +@all
+save ""
+appendonly no
+dir /tmp
+"""
+
+
+def caddyfile(address: Address, certificate: Path) -> str:
+    """Caddy's settings. It takes what clients say of themselves in X-Forwarded-* from nobody, which is its default."""
+    tls = {
+        "automatic": "",
+        "internal": "\ttls internal\n",
+        "files": f"\ttls {certificate}/certificate.pem {certificate}/key.pem\n",
+    }[address.certificate]
+    # The authority is Caddy's only where it signs: elsewhere Caddy need not be able to read the key.
+    authority = """
+	pki {
+		ca local {
+			name Berth
+			root {
+				cert /run/berth/ca.crt
+				key /run/berth/ca.key
+			}
+		}
+	}"""
+    return f"""\
+{{
+	admin off
+	skip_install_trust
+	http_port {address.http_port}
+	default_sni {address.host}
+	servers {{
+		protocols h1 h2
+	}}{authority if address.certificate == "internal" else ""}
+}}
+
+{address.url} {{
+{tls}	reverse_proxy {{
+		dynamic a web 8000
+		lb_try_duration 5s
+	}}
+}}
+
+http://:8081 {{
+	bind 127.0.0.1
+	respond /healthz ok
+}}
+"""
+
+
+def _once(path: Path, text: str, mode: int, group: int) -> str:
+    """The file's text, made where there is none. Raises CannotStart for an empty one."""
+    if not path.exists():
+        _write(path, text + "\n", mode, group)
+    found = path.read_text().strip()
+    if not found or not found.isprintable() or not found.isascii():
+        raise CannotStart(f"{path}: must hold one line of ASCII characters.")
+    _permit(path, mode, group)
+    return found
+
+
+def _write(path: Path, text: str, mode: int, group: int | None = None) -> None:
+    """Put it there as a whole."""
+    fresh = path.with_name(f".{path.name}")
+    fresh.unlink(missing_ok=True)
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    _permit(fresh, mode, group)
+    fresh.rename(path)
+
+
+def _permit(path: Path, mode: int, group: int | None) -> None:
+    if group is not None and path.stat().st_gid != group:
+        os.chown(path, -1, group)
+    path.chmod(mode)

@@ -1,0 +1,186 @@
+"""The compose stack on an Engine of the tests' own, from a clean copy of the sources; and a GPU server beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import ssl
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from websockets.sync.client import ClientConnection, connect
+
+from tests.support import compose_images
+from tests.support.docker_engine import DockerEngine
+from tests.support.processes import free_port
+from tests.support.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+NAME = "berth.test"
+HERE = str(Path(__file__).parent / "compose_image")
+
+
+def shell_blocks(section: str) -> list[str]:
+    """The commands of docs/install.md below this heading and no other, each line one."""
+    text = (ROOT / "docs/install.md").read_text()
+    part = re.split(r"^#+ ", text.split(f"# {section}\n", 1)[1], maxsplit=1, flags=re.MULTILINE)[0]
+    return [
+        line
+        for block in re.findall(r"^```sh\n(.*?)^```", part, re.MULTILINE | re.DOTALL)
+        for line in block.splitlines()
+    ]
+
+
+def sources_copy(target: Path) -> Path:
+    """What git knows or would take, as it is in this tree."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).exists():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name, follow_symlinks=False)
+    return target
+
+
+class Project:
+    """A clone with its `.env`, in which commands are run as docs/install.md has them."""
+
+    def __init__(self, folder: Path, engine: DockerEngine, *, name: str, settings: Mapping[str, str]) -> None:
+        self.folder = sources_copy(folder)
+        self._environment = {
+            **{word: value for word, value in os.environ.items() if not word.startswith(("BERTH_", "COMPOSE_"))},
+            **compose_images.compose_plugin(folder.parent / f"{name}-cli"),
+            "DOCKER_HOST": engine.url,
+            "DOCKER_BUILDKIT": "0",  # Debian's Engine has no plug-in for the other builder
+            "COMPOSE_PROJECT_NAME": name,
+        }
+        self.variables: dict[str, str] = {}
+        """What the reader puts in the place of words in capitals in a section's commands."""
+        (folder / ".env").write_text("".join(f"{word}={value}\n" for word, value in settings.items()))
+
+    def run(self, line: str, *, deadline_s: float = 600) -> str:
+        """What one line of a shell prints; it must succeed."""
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", line],
+            cwd=self.folder, env=self._environment, capture_output=True, text=True, check=False, timeout=deadline_s,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{line}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+        return done.stdout
+
+    def section(self, heading: str) -> dict[str, str]:
+        """Run the commands of a section of docs/install.md; what each printed."""
+        return {line: self.run(self._filled(line)) for line in shell_blocks(heading)}
+
+    def _filled(self, line: str) -> str:
+        return re.sub(r"\b[A-Z]{3,}\b", lambda found: self.variables.get(found[0], found[0]), line)
+
+    def containers(self) -> list[dict[str, Any]]:
+        """Of this project, ended ones too."""
+        return [json.loads(line) for line in self.run("docker compose ps -a --format json").splitlines()]
+
+
+class Door:
+    """The portal as whoever is outside sees it: by its name, over HTTPS, with the stack's own authority."""
+
+    def __init__(self, url: str, authority: Path) -> None:
+        self.url = url
+        self.authority = authority
+        self._context = ssl.create_default_context(cafile=authority)
+        self._port = httpx.URL(url).port
+
+    def client(self, token: str = "") -> httpx.Client:
+        """Paths are below the portal's address."""
+        headers = {"Host": f"{NAME}:{self._port}"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        return httpx.Client(
+            base_url=f"https://127.0.0.1:{self._port}",
+            headers=headers, verify=self._context, timeout=120, trust_env=False, event_hooks={"request": [_by_name]},
+        )  # fmt: skip
+
+    @contextmanager
+    def socket(self, path: str, token: str) -> Iterator[ClientConnection]:
+        """A websocket through the proxy."""
+        with connect(
+            f"{self.url.replace('https', 'wss', 1)}{path}",
+            host="127.0.0.1", port=self._port, ssl=self._context, proxy=None, max_size=2**24,
+            additional_headers={"Authorization": f"Bearer {token}"},
+        ) as socket:  # fmt: skip
+            yield socket
+
+    def curl(self, path: str, *words: str) -> str:
+        """As somebody at a terminal would ask."""
+        command = [
+            "curl",
+            "--silent",
+            "--show-error",
+            "--fail-with-body",
+            "--noproxy",
+            "*",
+            "--cacert",
+            str(self.authority),
+        ]
+        command += ["--resolve", f"{NAME}:{self._port}:127.0.0.1", *words, f"{self.url}{path}"]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def _by_name(request: httpx.Request) -> None:
+    """The server is reached at loopback and asked for by its name."""
+    request.extensions["sni_hostname"] = NAME
+
+
+def portal_settings(engine: DockerEngine) -> dict[str, str]:
+    """`.env` of a portal on this Engine: free ports, local images, a network that no other run has."""
+    https, third = free_port(), os.getpid() % 250
+    compose_images.debian_image(engine)
+    build = [
+        "docker",
+        "build",
+        "-q",
+        "--build-arg",
+        f"BASE={compose_images.DEBIAN}",
+        "-t",
+        compose_images.POSTGRES,
+        HERE,
+    ]
+    legacy = {**os.environ, "DOCKER_HOST": engine.url, "DOCKER_BUILDKIT": "0"}
+    subprocess.run(build, check=True, capture_output=True, env=legacy)
+    return {
+        "BERTH_URL": f"https://{NAME}:{https}",
+        "BERTH_HTTPS_PORT": str(https),
+        "BERTH_HTTP_PORT": str(free_port()),
+        "BERTH_REDIS_PORT": str(free_port()),
+        "BERTH_EDGE_SUBNET": f"10.199.{third}.0/28",
+        "BERTH_EDGE_RANGE": f"10.199.{third}.8/29",
+        "BERTH_PROXY_ADDRESS": f"10.199.{third}.2",
+        **build_settings(),
+    }
+
+
+def build_settings() -> dict[str, str]:
+    """What stands in for a registry."""
+    return {
+        "BERTH_BASE_IMAGE": compose_images.DEBIAN,
+        "BERTH_BUILD_NETWORK": "host",
+        "BERTH_POSTGRES_IMAGE": compose_images.POSTGRES,
+        "BERTH_REDIS_IMAGE": compose_images.DEBIAN,
+        "BERTH_CADDY_IMAGE": compose_images.DEBIAN,
+    }
+
+
+def wait_answering(door: Door) -> None:
+    """Until the portal answers again."""
+
+    def answers() -> bool:
+        try:
+            with door.client() as client:
+                return client.get("/healthz").is_success
+        except httpx.HTTPError:
+            return False
+
+    wait_until(answers, "the portal behind its proxy", deadline_s=180, every_s=0.5)
