@@ -39,6 +39,7 @@ ADMINISTRATION = {
     "nodes": "/cluster/nodes",
     "node-admin": "/cluster/nodes/here",
     "node-new": "/new-node",
+    "join-tokens": "/join-tokens",
     "node-join": "/cluster/nodes/here/join",
     "node-remove": "/cluster/nodes/here/remove",
     "vc-admin": VC,
