@@ -135,7 +135,7 @@ def test_what_cannot_be_is_said_of_its_field(wrong: dict[str, Any], path: str) -
 
 def test_the_page_shows_the_line_once_and_revokes() -> None:
     browser = Browser(person("root", ClusterRole.ADMIN))
-    assert browser.get("/new-node").links["let servers join by one line"] == "/join-tokens"
+    assert browser.get("/new-node").links["Join tokens"] == "/join-tokens"
     assert "There is no token" in browser.get("/join-tokens").text
     page = browser.send("/join-tokens", uses="3", hours="24", labels="rack=3")
     assert "Copy it now: the token is not shown again." in page.text
