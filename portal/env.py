@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from nodes.protocol import AddressInvalid, redis_secured
+from nodes.protocol import AddressInvalid, redis_is_local, redis_secured
 
 Value = TypeVar("Value")
 
@@ -98,12 +98,17 @@ def env_secret(name: str) -> str | None:
         raise BadSetting(f"{name}_FILE={path!r}: cannot be read ({error.strerror}).") from None
 
 
-def env_redis(name: str, default: str, *, ca: str) -> str:
-    """An address of Redis, with what its clients must be told of TLS. The value is secret, and no message shows it."""
+def env_redis(name: str, default: str, *, ca: str, password: bool) -> str:
+    """An address of Redis, with what its clients must be told of TLS. ``password``: it needs one where it leads to
+    another machine. The value is secret, and no message shows it."""
+    url = env_secret(name) or default
     try:
-        return redis_secured(env_secret(name) or default, ca)
+        secured = redis_secured(url, ca)
     except AddressInvalid as error:
         raise BadSetting(f"{name}: {error}.") from None
+    if password and not redis_is_local(url) and not urlsplit(url).password:
+        raise BadSetting(f"{name}: leads to another machine without a password: give the portal an account there.")
+    return secured
 
 
 def env_authority(name: str) -> str:

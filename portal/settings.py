@@ -161,8 +161,8 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # ---------------------------------------------------------------- Redis: broker, channel layer, log streams
 REDIS_CA = env_authority("BERTH_REDIS_CA")
-REDIS_URL = env_redis("BERTH_REDIS_URL", "redis://127.0.0.1:6379/0", ca=REDIS_CA)
-REDIS_NODES_URL = env_redis("BERTH_REDIS_NODES_URL", REDIS_URL, ca=REDIS_CA)
+REDIS_URL = env_redis("BERTH_REDIS_URL", "redis://127.0.0.1:6379/0", ca=REDIS_CA, password=True)
+REDIS_NODES_URL = env_redis("BERTH_REDIS_NODES_URL", REDIS_URL, ca=REDIS_CA, password=False)
 REDIS_ACCOUNTS = env_bool("BERTH_REDIS_ACCOUNTS", True)
 CHANNEL_LAYERS = {
     "default": {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -12,11 +14,25 @@ from pathlib import Path
 
 import pytest
 import redis
+from celery import Celery
+from structlog.testing import capture_logs
 
 from nodes.check.portal import redis_line
+from nodes.clock import SystemClock
 from nodes.connecting import connection_fault, redis_place
 from nodes.options import OptionInvalid, key_make, options_load
-from nodes.protocol import AddressInvalid, PortalKey, redis_secured
+from nodes.protocol import (
+    DESIRED_TASK,
+    AddressInvalid,
+    Desired,
+    Envelope,
+    PortalKey,
+    encode,
+    envelope_seal,
+    redis_secured,
+)
+from nodes.tasks import tasks_register
+from portal.env import BadSetting, env_redis
 from tests.support.processes import Process
 from tests.support.redis_server import RedisServer
 from tests.support.services import Services
@@ -177,3 +193,62 @@ def test_an_authority_that_is_no_certificate_is_not_taken(tmp_path: Path) -> Non
             "BERTH_NODE_REDIS_CA": str(tmp_path / "ca.pem")}  # fmt: skip
     with pytest.raises(OptionInvalid, match="is no file of certificates in PEM"):
         options_load([], told)
+
+
+def test_an_agent_whose_clock_is_wrong_says_so_of_its_orders() -> None:
+    key, app = PortalKey.generate(), Celery("agent", set_as_current=False)
+    taken: list[Desired] = []
+
+    class Ahead(SystemClock):
+        """An hour ahead."""
+
+        def now_ms(self) -> int:
+            return super().now_ms() + 3_600_000
+
+    tasks_register(app, node="gpu01", portal_public_key=key.public, clock=Ahead(), take=taken.append)
+    body = encode(Desired(cluster="berth", node="gpu01", generation=1, orders=())).decode()
+    soon = SystemClock().now_ms() + 15_000
+    with capture_logs() as lines:
+        app.tasks[DESIRED_TASK](envelope_seal(key, Envelope("portal", "gpu01", "desired", soon, body)))
+    assert taken == []
+    assert [line["event"] for line in lines] == ["orders refused"]
+    assert re.fullmatch(
+        r"the message expired 35\d{5} ms ago by this machine's clock: set it right "
+        r"\(a time server: timedatectl set-ntp true\), or the portal's",
+        lines[0]["reason"],
+    )
+
+
+def test_the_commands_can_be_called_from_any_folder(tmp_path: Path) -> None:
+    (tmp_path / "berth-node").symlink_to(Path(__file__).parents[2] / "nodes" / "berth-node")
+    done = subprocess.run(
+        [str(tmp_path / "berth-node"), "join", "--help"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("usage: berth-node join")
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("redis://10.0.0.5:6379/0", "leads to another machine without TLS"),
+        ("rediss://redis.example.org:6380/0", "leads to another machine without a password"),
+        ("rediss://:pw@redis.example.org/0?ssl_cert_reqs=none", "protects nothing"),
+    ],
+)
+def test_the_portal_does_not_start_with_such_an_address_and_does_not_show_it(
+    monkeypatch: pytest.MonkeyPatch, url: str, why: str
+) -> None:
+    monkeypatch.setenv("BERTH_REDIS_URL", url)
+    with pytest.raises(BadSetting, match=f"^BERTH_REDIS_URL: .*{why}") as refused:
+        env_redis("BERTH_REDIS_URL", "", ca="", password=True)
+    assert "example" not in str(refused.value)
+    assert "10.0.0.5" not in str(refused.value)
+
+
+def test_the_portal_takes_tls_with_a_password_and_what_stays_on_its_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BERTH_REDIS_URL", "rediss://portal:pw@redis.example.org:6380/0")
+    taken = env_redis("BERTH_REDIS_URL", "", ca="/etc/ca.pem", password=True)
+    assert taken.startswith("rediss://portal:pw@redis.example.org:6380/0?ssl_cert_reqs=required&")
+    assert taken.endswith("ssl_ca_certs=%2Fetc%2Fca.pem")
+    monkeypatch.setenv("BERTH_REDIS_URL", "redis://127.0.0.1:6379/1")
+    assert env_redis("BERTH_REDIS_URL", "", ca="", password=True) == "redis://127.0.0.1:6379/1"

@@ -116,7 +116,7 @@ def _use(token: JoinToken, now: datetime) -> None:
 
 def join_line(secret: str) -> str:
     """What is run on the server."""
-    return f"cd /opt/berth && sudo .venv/bin/python -m nodes join {settings.URL} {secret}"
+    return f"sudo /opt/berth/nodes/berth-node join {settings.URL} {secret}"
 
 
 def _digest(secret: str) -> str:
