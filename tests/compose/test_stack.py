@@ -136,7 +136,10 @@ def joined(portal: Portal, server: Server, api: httpx.Client) -> str:
     """The node's name, once it has joined by the commands of the documentation, and jobs may run there."""
     made = asked(api.post("join-tokens", json={"uses": 1, "hours": 1}))
     server.project.variables = {"URL": portal.settings["BERTH_URL"], "TOKEN": made["token"], "NAME": "gpu01"}
-    server.project.section("A GPU server")
+    checked = server.project.section("A GPU server")[
+        "docker compose --profile node exec -T agent python -m nodes check"
+    ]
+    assert re.search(r"^ok +redis", checked, re.MULTILINE), checked
     wait_until(lambda: node(api)["health"] == "healthy", "the server to report", deadline_s=60)
     storage = {"name": "jobs", "root": str(server.jobs), "jobs": True, "everyone": True, "must_be_mount": False}
     asked(api.post("storages", json=storage))
