@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import ssl
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -93,7 +94,7 @@ class Door:
         self.url = url
         self.authority = authority
         self._context = ssl.create_default_context(cafile=authority)
-        self._port = httpx.URL(url).port
+        self._port = httpx.URL(url).port or 443
 
     def client(self, token: str = "") -> httpx.Client:
         """Paths are below the portal's address."""
@@ -108,10 +109,11 @@ class Door:
         """A websocket through the proxy."""
         with connect(
             f"{self.url.replace('https', 'wss', 1)}{path}",
-            host="127.0.0.1", port=self._port, ssl=self._context, proxy=None, max_size=2**24,
+            sock=socket.create_connection(("127.0.0.1", self._port), timeout=30),
+            ssl=self._context, server_hostname=NAME, proxy=None, max_size=2**24,
             additional_headers={"Authorization": f"Bearer {token}"},
-        ) as socket:  # fmt: skip
-            yield socket
+        ) as opened:  # fmt: skip
+            yield opened
 
     def curl(self, path: str, *words: str) -> str:
         """As somebody at a terminal would ask."""
