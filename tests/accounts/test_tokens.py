@@ -101,6 +101,8 @@ def operations() -> list[tuple[str, str]]:
     ]
 
 
+OPEN = ("login", "join")
+"""They take what is sent for the credential: a password, a join token."""
 NEEDS = {
     ("POST", "jobs"): Scope.SUBMIT,
     ("POST", "jobs/1/stop"): Scope.SUBMIT,
@@ -128,7 +130,7 @@ NEEDS = {
 def test_a_scope_opens_what_it_says_and_what_the_lesser_ones_open(alice: User, scope: Scope) -> None:
     api, ladder = Api(alice, scope=scope), list(Scope)
     for method, path in operations():
-        if path == "login":
+        if path in OPEN:
             continue
         needed = Scope.READ if method == "GET" else NEEDS.get((method, path), Scope.ADMIN)
         answer = api.call(method, path, {})
@@ -136,9 +138,9 @@ def test_a_scope_opens_what_it_says_and_what_the_lesser_ones_open(alice: User, s
         assert refused is (ladder.index(scope) < ladder.index(needed)), (method, path, answer.content)
 
 
-def test_without_a_credential_everything_but_signing_in_is_closed(db: None) -> None:
+def test_without_a_credential_everything_but_signing_in_and_joining_is_closed(db: None) -> None:
     answers = {
-        (method, path): Api().call(method, path, {}).status_code for method, path in operations() if path != "login"
+        (method, path): Api().call(method, path, {}).status_code for method, path in operations() if path not in OPEN
     }
     assert set(answers.values()) == {401}, answers
 

@@ -41,7 +41,7 @@ class Journeys:
         gang = user.run(COUNT, instances=2, gpu=1, name="gang")
         waiting = user.wait_for(gang, lambda job: job["waiting"] and job["waiting"]["place"])["waiting"]
         assert (waiting["code"], waiting["place"]) == ("quota", 1)
-        assert f"{all_gpus} of {all_gpus}" in waiting["message"]
+        assert f"holds {all_gpus} of its {all_gpus}" in waiting["message"]
         assert user.task_attempts(first)[0]["state"] == "running"
 
         user.stop(first)

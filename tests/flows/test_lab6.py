@@ -97,7 +97,7 @@ def share(stack: Stack, **nodes: int) -> None:
     file = stack.folder / "cluster.yaml"
     file.write_text(CLUSTER + "\n".join(lines))
     said = stack.manage("cluster", "import", str(file))
-    assert said.startswith(f"Done: 2 nodes, {len(nodes)} virtual clusters")
+    assert f"\nDone: 2 nodes, {len(nodes)} virtual clusters" in f"\n{said}"
 
 
 @pytest.fixture(scope="module")

@@ -103,7 +103,7 @@ class Holder(Answer, frozen=True, kw_only=True):
 
 
 class Gpu(Answer, frozen=True, kw_only=True):
-    """A GPU of a node."""
+    """A GPU of a node. ``fault``: why no task may be placed on it; ``told``: what its node says of it now."""
 
     index: int
     uuid: str
@@ -112,6 +112,7 @@ class Gpu(Answer, frozen=True, kw_only=True):
     memory_mb: int
     usable: bool
     fault: str
+    told: str = ""
     holder: Holder | None
 
 
@@ -210,13 +211,16 @@ class UnknownContainer(Answer, frozen=True, kw_only=True):
 
 
 class Node(Answer, frozen=True, kw_only=True):
-    """A GPU server: ``intent`` is what an administrator wants of it, ``health`` what was found."""
+    """A GPU server: ``intent`` is what an administrator wants of it, ``health`` what was found; ``closed_reason``: what
+    closes it to new tasks by itself."""
 
     name: str
     intent: str
     intent_reason: str
     health: str
     health_reason: str
+    takes_tasks: bool = True
+    closed_reason: str = ""
     clock_fault: str
     sku: str | None
     cell_type: str | None
