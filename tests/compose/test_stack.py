@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -92,6 +93,9 @@ def server(services: Services, running_docker: DockerEngine, portal: Portal, tok
     state, jobs = folder / "state", folder / "jobs"
     state.mkdir()
     jobs.mkdir()
+    # As every folder is on a server with systemd: mounts that come later are handed on into the agent's container.
+    subprocess.run(["mount", "--bind", jobs, jobs], check=True)
+    subprocess.run(["mount", "--make-shared", jobs], check=True)
     (state / "berth-ca.crt").write_bytes(portal.door.authority.read_bytes())
     settings = {
         "BERTH_NODE_STATE_DIR": str(state),
@@ -116,6 +120,7 @@ def server(services: Services, running_docker: DockerEngine, portal: Portal, tok
         finally:
             project.run("docker compose --profile node down --timeout 5")
             site.remove()
+            subprocess.run(["umount", "--lazy", jobs], check=True)
 
 
 @pytest.fixture(scope="module")
