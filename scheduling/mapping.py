@@ -57,7 +57,7 @@ def _map(ground: Ground, seats: list[Seat], others: tuple[Demand, ...]) -> Mappe
         return found
     more = ground.without_gpus(others) if others else []
     if more is None:
-        again = _sharing(ground, seats, others)
+        again = _sharing(ground, seats, others) if seats else None
         if again is None:
             return Blocked(0)
         found, more = again
