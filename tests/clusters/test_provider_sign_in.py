@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -23,6 +24,7 @@ from tests.support.cast import HOST, Api, person
 from tests.support.oidc.provider import CLIENT, SECRET, Provider
 from tests.support.pages import Browser, Page
 from tests.support.processes import free_port
+from tests.support.receiver import Receiver
 from tests.support.services import Services
 
 pytestmark = pytest.mark.django_db
@@ -337,6 +339,14 @@ def test_a_refusal_at_the_provider_is_told(provider: Provider) -> None:
     assert (page.status, "did not let you in" in page.text) == (403, True)
 
 
+@pytest.mark.parametrize(
+    "query", ["", "?state=%0a%3b%00", "?state=x&error=%00&code=%00", "?state=x&state=y&code=1&code=2"]
+)
+def test_an_answer_of_any_shape_is_refused_in_words(provider: Provider, query: str) -> None:
+    page = Browser().get(f"/login/oidc/callback{query}")
+    assert (page.status, "begun in another browser" in page.text) == (400, True)
+
+
 def test_unfinished_sign_ins_are_slowed_down(provider: Provider) -> None:
     statuses = [Browser().get("/login/oidc/callback?state=x").status for _ in range(11)]
     assert statuses == [400] * 10 + [429]
@@ -363,6 +373,33 @@ def test_a_wrong_issuer_is_named(provider: Provider, settings: Settings) -> None
         settings.OIDC_ISSUER = issuer
         page = Browser().get("/login/oidc")
         assert (page.status, said in page.text) == (502, True), page.text
+
+
+def test_a_certificate_that_nobody_trusts_is_named(settings: Settings) -> None:
+    with closing(Receiver(certificate=Path("tests/notices/hook.example.org.pem"))) as other:
+        settings.OIDC_ISSUER, settings.OIDC_CLIENT_ID = f"https://127.0.0.1:{other.port}", CLIENT
+        page = Browser().get("/login/oidc")
+    assert page.status == 502
+    assert f"The certificate of the sign-in provider at https://127.0.0.1:{other.port}/" in page.text
+    assert "is not accepted (self-signed certificate" in page.text
+
+
+def test_a_command_says_what_the_provider_must_know_and_what_the_grants_lack(
+    provider: Provider, settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call_command("oidc_check")
+    out = capsys.readouterr().out
+    assert f"redirect URI      {CALLBACK}" in out
+    assert "signatures        RS256" in out
+    assert "gone              lead:no-such: there is no virtual cluster no-such" in out
+    assert "gone              group:no-such: there is no group no-such" in out
+    assert "vision            member:vision\n" in out
+    settings.OIDC_ISSUER = f"{provider.issuer}/"
+    with pytest.raises(CommandError, match="to the last character"):
+        call_command("oidc_check")
+    settings.OIDC_ISSUER = ""
+    with pytest.raises(CommandError, match="BERTH_OIDC_ISSUER and BERTH_OIDC_CLIENT_ID are not set"):
+        call_command("oidc_check")
 
 
 def test_without_a_provider_there_is_no_button_and_no_page(db: None) -> None:

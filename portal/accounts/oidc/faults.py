@@ -51,9 +51,12 @@ def unreachable(url: str, error: RequestException) -> SignInFault:
 
 
 def _words(error: RequestException) -> str:
-    inner: Any = error
-    while getattr(inner, "reason", None) or (inner.args and isinstance(inner.args[0], Exception)):
-        inner = getattr(inner, "reason", None) or inner.args[0]
+    """What the innermost of the exceptions says; the others only wrap it."""
+    inner: Exception = error
+    while deeper := next(
+        (one for one in (getattr(inner, "reason", None), *inner.args[:1]) if isinstance(one, Exception)), None
+    ):
+        inner = deeper
     return str(inner).rpartition(": ")[2][:200]
 
 

@@ -56,7 +56,7 @@ class Provider:
     def algorithms(self) -> list[str]:
         """By which its tokens may be signed."""
         said = self.about.get("id_token_signing_alg_values_supported") or ["RS256"]
-        return [one for one in ALGORITHMS if one in said]
+        return [one for one in ALGORITHMS if one in said] or ["RS256"]
 
     @property
     def token_method(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 
 from django.conf import settings
 from django.contrib import messages
@@ -70,7 +71,7 @@ def _start(request: PageRequest, *, next: str, link: int = 0) -> HttpResponse:
 
 def _cookie(state: str) -> str:
     """Of each sign-in its own, so that two at once do not disturb each other."""
-    return f"sign-in-{state[:12]}"
+    return f"sign-in-{re.sub(r'[^A-Za-z0-9_-]', '', state)[:12]}"
 
 
 @never_cache
