@@ -130,10 +130,11 @@ def preempting(victims: Sequence[str], leaves: int) -> Reason:
 def taking_over(victims: Sequence[str]) -> Reason:
     """The job has cells of others who end, and GPUs on which nobody is: it starts when that is carried out."""
     more = f" and {len(victims) - 1} more" if len(victims) > 1 else ""
-    leaves = "are ending and leave" if more else "is ending and leaves"
+    ends = "which are ending" if more else "which is ending"
     numbers: dict[str, int | str] = {"jobs": len(victims), "first": victims[0], "gpus": 0}
     sentence = (
-        f"job {victims[0]}{more} {leaves} it room in the team's quota; free GPUs are there, so it starts in a moment"
+        f"in the team's quota it gets the place of job {victims[0]}{more}, {ends}; free GPUs are there, so it starts in "
+        f"a moment"
     )
     return Reason(Code.PREEMPTING, numbers, sentence)
 

@@ -62,8 +62,8 @@ _REASONS: tuple[tuple[str, str], ...] = (
     )),
     ("preempting", gettext_noop("%(kept)s GPUs are being taken back for it; it starts when those jobs have ended")),
     ("preempting", gettext_noop(
-        "job %(leaving)s is ending and leaves it room in the team's quota; free GPUs are there, so it starts in a "
-        "moment"
+        "in the team's quota it gets the place of job %(leaving)s, which is ending; free GPUs are there, so it starts "
+        "in a moment"
     )),
     ("preempting", gettext_noop(
         "GPUs would be taken back for it from %(victims)s jobs, which have at most %(grace_s)s s to end"

@@ -361,9 +361,9 @@ def test_a_job_of_which_a_part_starts_and_a_part_takes_over_quota_beside_free_gp
     assert [victim.job for victim in plan.preemptions[0].victims] == ["low"]
     told = wait_of(plan, "mine").reason
     assert told.code == Code.PREEMPTING
-    assert (
-        told.sentence
-        == "job low is ending and leaves it room in the team's quota; free GPUs are there, so it starts in a moment"
+    assert told.sentence == (
+        "in the team's quota it gets the place of job low, which is ending; free GPUs are there, so it starts in a "
+        "moment"
     )
     made.carry_out(plan)
     assert [one.placements[0].task.role for one in made.plan(2).starts] == ["a"]
