@@ -133,8 +133,8 @@ def taking_over(victims: Sequence[str]) -> Reason:
     ends = "which are ending" if more else "which is ending"
     numbers: dict[str, int | str] = {"jobs": len(victims), "first": victims[0], "gpus": 0}
     sentence = (
-        f"in the team's quota it gets the place of job {victims[0]}{more}, {ends}; free GPUs are there, so it starts in "
-        f"a moment"
+        f"in the team's quota it gets the place of job {victims[0]}{more}, {ends}; free GPUs are there, so it starts "
+        f"in a moment"
     )
     return Reason(Code.PREEMPTING, numbers, sentence)
 
