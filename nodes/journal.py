@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from nodes.protocol import Cause, ContainerState, Exit, Phase, SshServer, StopReason, moves_forward
+from nodes.protocol import Cause, ContainerReport, ContainerState, Exit, Phase, SshServer, StopReason, moves_forward
 
 TOMBSTONE_MS = 3_600_000
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
@@ -78,6 +78,25 @@ class Record:
     def forward(self, state: ContainerState) -> Record:
         """The record in ``state``, unless it is there or further."""
         return replace(self, state=state) if moves_forward(self.state, state) else self
+
+    def report(self, generation: int) -> ContainerReport:
+        """What the record itself tells the portal; ``generation``: of the newest list that was taken in before."""
+        return ContainerReport(
+            attempt=self.attempt,
+            state=self.state,
+            spec_hash=self.spec_hash,
+            generation=generation,
+            digest=self.digest,
+            isolation=self.isolation,
+            container=self.container,
+            prepared_ms=self.prepared_ms,
+            started_ms=self.started_ms,
+            ended_ms=self.ended_ms,
+            exit=self.exit,
+            checkpoint_ms=self.checkpoint_ms,
+            gpus=self.gpus,
+            ssh=self.ssh,
+        )
 
     @property
     def is_awaited(self) -> bool:

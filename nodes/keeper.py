@@ -113,25 +113,13 @@ class Keeper:
     def report(self, generation: int) -> ContainerReport:
         """The attempt as it stands now."""
         record, status = self._record, self._world.logs.status(self._record.attempt)
-        return ContainerReport(
-            attempt=record.attempt,
-            state=record.state,
-            spec_hash=record.spec_hash,
-            generation=generation,
-            digest=record.digest,
-            isolation=record.isolation,
-            container=record.container,
-            prepared_ms=record.prepared_ms,
-            started_ms=record.started_ms,
-            ended_ms=record.ended_ms,
+        return replace(
+            record.report(generation),
             exit=replace(record.exit, log_tail=status.tail) if record.exit else None,
             log_end=status.end,
             log_complete=record.exit is not None and status.complete,
             log_dropped_lines=status.dropped_lines,
             progress=self._progress,
-            checkpoint_ms=record.checkpoint_ms,
-            gpus=self.holds(),
-            ssh=record.ssh,
         )
 
     def holds(self) -> tuple[str, ...]:

@@ -332,17 +332,5 @@ class Supervisor:
 
 def _report_gone(record: Record, generation: int) -> ContainerReport:
     """Of an attempt that the portal wants and that is over here and removed: how it ended, and that no more comes."""
-    return ContainerReport(
-        attempt=record.attempt,
-        state=ContainerState.TERMINATED,
-        spec_hash=record.spec_hash,
-        generation=generation,
-        digest=record.digest,
-        container=record.container,
-        prepared_ms=record.prepared_ms,
-        started_ms=record.started_ms,
-        ended_ms=record.ended_ms,
-        exit=record.exit,
-        log_complete=True,
-        checkpoint_ms=record.checkpoint_ms,
-    )
+    told = record.report(generation)
+    return replace(told, state=ContainerState.TERMINATED, gpus=(), ssh=None, log_complete=True)

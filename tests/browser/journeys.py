@@ -1,13 +1,12 @@
 """What a person does in the browser, the same on every database and runtime."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
 from tests.browser.site import SLOW_MS, Site
+from tests.browser.walking import Alone
 from tests.support.person import Person, job_file
 from tests.support.stack import Stack
 
@@ -16,19 +15,8 @@ COUNT = f'i=0; while [ $i -lt {LINES} ]; do echo "line $i of $BERTH_TASK_RANK"; 
 TRAINER = "sh -c 'trap \"echo saved; exit 0\" TERM; echo training; while :; do sleep 0.1; done'"
 
 
-class BrowserJourneys:
+class BrowserJourneys(Alone):
     """`user` is the person at the browser; `served` the stack."""
-
-    @pytest.fixture
-    def site(self, page: Page, served: Stack, user: Person) -> Site:
-        made = Site(page, served)
-        made.sign_in(user.name)
-        return made
-
-    @pytest.fixture(autouse=True)
-    def _ended(self, user: Person) -> Iterator[None]:
-        yield
-        user.clear()
 
     def test_a_gang_waits_with_its_reason_starts_and_shows_every_line(self, site: Site, user: Person) -> None:
         (share,) = user.get(f"/virtual-clusters/{user.vc}")["gpus"]
@@ -38,7 +26,7 @@ class BrowserJourneys:
         site.submit(job_file(COUNT, vc=user.vc, name="gang", instances=2))
         gang = site.page.url
         notice = site.page.get_by_role("region", name="Why it waits")
-        expect(notice).to_contain_text(f"holds {quota} of {quota}", timeout=SLOW_MS)
+        expect(notice).to_contain_text(f"holds {quota} of its {quota}", timeout=SLOW_MS)
         expect(notice).to_contain_text(f"Place 1 in the queue of {user.vc}.")
 
         site.open(f"/jobs/{first}")

@@ -1,13 +1,12 @@
 """What is done in the lists: the queue of a team put in order by its lead, and jobs found, kept, tagged and stopped."""
 
 import re
-from collections.abc import Iterator
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.looking import NARROW, WIDE
 from tests.browser.site import SLOW_MS, Site
+from tests.browser.walking import Together
 from tests.support.person import Person
 from tests.support.stack import Stack
 
@@ -16,15 +15,8 @@ GOES_ON = "sleep 600"
 SWEEP = ("sweep-a", "sweep-b", "sweep-c")
 
 
-class ListJourneys:
+class ListJourneys(Together):
     """`user` leads research, and bob is in it; `served` is a stack of one node with four GPUs."""
-
-    @pytest.fixture
-    def bob(self, served: Stack, user: Person) -> Iterator[Person]:
-        made = Person(served, "bob", user.vc)
-        yield made
-        made.clear()
-        user.clear()
 
     def test_a_lead_orders_the_queue_by_dragging_and_by_keyboard_and_jobs_start_in_that_order(
         self, page: Page, served: Stack, user: Person, bob: Person

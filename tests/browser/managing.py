@@ -1,14 +1,13 @@
 """What a team's lead and an administrator do in the browser."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.looking import PHONE_AT_NIGHT, looked_at
 from tests.browser.site import SLOW_MS, Site
+from tests.browser.walking import Together
 from tests.support.person import Person
 from tests.support.stack import Stack
 
@@ -22,15 +21,8 @@ SAVES_WHEN_TOLD = (
 )
 
 
-class ManagingJourneys:
+class ManagingJourneys(Together):
     """`user` leads research, and bob is in it; root administers; `served` is a stack of one node named `here`."""
-
-    @pytest.fixture
-    def bob(self, served: Stack, user: Person) -> Iterator[Person]:
-        made = Person(served, "bob", user.vc)
-        yield made
-        made.clear()
-        user.clear()
 
     def test_a_lead_sees_who_holds_what_raises_a_job_and_sets_members_and_limits(
         self, page: Page, served: Stack, user: Person, bob: Person

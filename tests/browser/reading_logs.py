@@ -1,15 +1,14 @@
 """Reading the logs of a job of many tasks, one that is longer than a browser holds, and one that goes on."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Download, Locator, Page, expect
 
 from tests.browser.looking import NARROW, WIDE
 from tests.browser.site import SLOW_MS, Site
+from tests.browser.walking import Alone
 from tests.support.person import Person
-from tests.support.stack import Stack
 
 TASKS = 24
 PRINTED = ("hello from {rank}", "done {rank}")
@@ -22,19 +21,8 @@ LONG = f"echo first; {FILLED} {BEFORE}; echo a NEEDLE; {FILLED} {BEHIND}; echo l
 TWO_LONG = f"echo a needle of $BERTH_TASK_RANK; {FILLED} 20000; echo last of $BERTH_TASK_RANK"
 
 
-class LogJourneys:
+class LogJourneys(Alone):
     """`user` is the person at the browser; `served` the stack."""
-
-    @pytest.fixture
-    def site(self, page: Page, served: Stack, user: Person) -> Site:
-        made = Site(page, served)
-        made.sign_in(user.name)
-        return made
-
-    @pytest.fixture(autouse=True)
-    def _ended(self, user: Person) -> Iterator[None]:
-        yield
-        user.clear()
 
     @pytest.fixture(scope="class")
     @classmethod

@@ -4,16 +4,14 @@ parameters and secrets, and what the scheduler says before anything is sent."""
 import io
 import re
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.looking import looked_at
 from tests.browser.site import SLOW_MS, Site
+from tests.browser.walking import Alone
 from tests.support.person import Person, job_file
-from tests.support.stack import Stack
 
 TUNED = "echo lr <% $parameters.lr %>"
 SECRET = "hush-my-baby"
@@ -21,19 +19,8 @@ HOLDS = "sleep 600"
 LARGE = 2**31
 
 
-class SubmitJourneys:
+class SubmitJourneys(Alone):
     """`user` leads research, bob is in it and carol is not; `served` is a stack of one node with four GPUs."""
-
-    @pytest.fixture
-    def site(self, page: Page, served: Stack, user: Person) -> Site:
-        made = Site(page, served)
-        made.sign_in(user.name)
-        return made
-
-    @pytest.fixture(autouse=True)
-    def _ended(self, user: Person) -> Iterator[None]:
-        yield
-        user.clear()
 
     def test_a_job_becomes_a_private_template_then_its_teams_which_a_member_uses_and_a_stranger_does_not_see(
         self, site: Site, user: Person
@@ -223,7 +210,7 @@ class SubmitJourneys:
         gpus.fill(str(share["quota"]))
         expect(outlook).to_have_attribute("aria-busy", "true")
         expect(outlook).to_contain_text("It would wait: ", timeout=SLOW_MS)
-        expect(outlook).to_contain_text(f"holds {share['quota'] - 1} of {share['quota']}")
+        expect(outlook).to_contain_text(f"holds {share['quota'] - 1} of its {share['quota']}")
         expect(outlook).to_contain_text("Place 1 in its queue.")
         gpus.fill("9999")
         expect(page.locator("[data-job-error=gpu]")).to_contain_text(
