@@ -3,9 +3,9 @@
 import re
 
 import pytest
-from django.template.loader import render_to_string
-from playwright.sync_api import Browser, Dialog, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
+from tests.browser import between
 from tests.browser.looking import DRAWN, NARROW, look, looked_at, looking
 from tests.browser.pages import (
     ABSENT,
@@ -19,7 +19,7 @@ from tests.browser.pages import (
     of_user,
 )
 from tests.browser.signing_in import sign_in_by_a_provider
-from tests.browser.site import SESSION, SLOW_MS, Site
+from tests.browser.site import SLOW_MS, Site
 from tests.support.person import Person, alice, job_file
 from tests.support.seed import PASSWORD
 from tests.support.services import Services
@@ -121,7 +121,7 @@ def test_every_page_of_administrators_fits_and_can_be_read(
         for name, path in ADMINISTRATION.items():
             site.open(path)
             faults += looked_at(site.page, name)
-        faults += looked_at_a_stranger(site, stranger)
+        faults += between.looked_at_a_stranger(site, stranger)
         site.open("/idle")
         site.page.get_by_role("button", name="See whom it would warn").click()
         expect(site.page.get_by_text("would have a warning now")).to_be_visible()
@@ -133,122 +133,16 @@ def test_every_page_of_administrators_fits_and_can_be_read(
         faults += looked_at(site.page, "quota")
 
 
-def looked_at_a_stranger(site: Site, attempt: str) -> list[str]:
-    """What is wrong with a server's page that tells of a container the portal does not know; then it is stopped."""
-    page, asked = site.page, list[str]()
-
-    def answer(dialog: Dialog) -> None:
-        """No to the first question, yes to the second."""
-        asked.append(dialog.message)
-        dialog.dismiss() if len(asked) == 1 else dialog.accept()
-
-    page.on("dialog", answer)
-    site.open("/cluster/nodes/here")
-    strangers = page.get_by_role("region", name="Unknown containers")
-    expect(strangers).to_contain_text(attempt, timeout=SLOW_MS)
-    faults = looked_at(page, "node-strangers")
-    strangers.get_by_label("Reason").fill("left by the drill")
-    strangers.get_by_role("button", name=f"Stop {attempt}").click()
-    strangers.get_by_label("Reason").press("Enter")
-    expect(page.get_by_text(f"task attempt {attempt} is stopped: left by the drill")).to_be_visible()
-    assert asked == [f"Stop the container {attempt} on here, which holds 1 GPU? What it has not saved is lost."] * 2
-    expect(strangers).to_have_count(0, timeout=SLOW_MS)
-    page.remove_listener("dialog", answer)
-    return faults
-
-
 def test_what_stands_between_the_pages_fits_and_can_be_read(
     chromium: Browser, embedded_stack: Stack, user: Person, paths: dict[str, str]
 ) -> None:
-    """What is asked before something is done, what became of it, and every way to be refused."""
-    refused = ["/profile/password", "/templates/new", "/new-user", "/language", "/users/import", "/users/bob/password"]
-    with looking(chromium, embedded_stack, refused=refused) as (site, faults):
-        page = site.page
-        site.sign_in("alice", "/profile")
-        page.get_by_label("What it is for").fill("tablet")
-        page.get_by_role("button", name="Create a token").click()
-        expect(page.get_by_text("Copy it now")).to_be_visible()
-        faults += looked_at(page, "token-once")
-        page.get_by_label("Current password").fill("not-it")
-        page.get_by_label("New password").fill("battery-staple-9")
-        page.get_by_role("button", name="Change the password").click()
-        expect(page.get_by_text("This is not the current password.")).to_be_visible()
-        faults += looked_at(page, "password-wrong")
-
-        site.open("/jobs?state=succeeded&state=failed")
-        page.get_by_label("All on this page").first.check()
-        page.get_by_role("button", name="Stop", exact=True).click()
-        expect(page.get_by_role("button", name="Stop them")).to_be_visible()
-        faults += looked_at(page, "bulk-ask")
-        page.get_by_role("button", name="Stop them").click()
-        expect(page.get_by_text("not done").first).to_be_visible()
-        faults += looked_at(page, "bulk-done")
-
-        site.open("/new-user")
-        expect(page.get_by_role("heading", name="Not allowed")).to_be_visible()
-        faults += looked_at(page, "forbidden")
-        for name, most, length in (("too-large", "1.9 MB", 3_000_000), ("much-too-large", "9.5 MB", 11_000_000)):
-            site.open("/templates/new")
-            send_long(page, length)
-            expect(page.get_by_text("Nothing was changed.")).to_contain_text(f"At most {most}")
-            faults += looked_at(page, name)
-        site.open("/templates/new")
-        send_long(page, 5, fields=1100)
-        expect(page.get_by_role("heading", name="Not understood")).to_be_visible()
-        faults += looked_at(page, "not-understood")
-        site.open("/profile")
-        page.context.clear_cookies(name="csrftoken")
-        page.get_by_role("button", name="Use it").click()
-        expect(page.get_by_role("heading", name="Not sent yet")).to_be_visible()
-        faults += looked_at(page, "not-sent-yet")
-        site.open("/profile")
-        page.get_by_label("Current password").fill("not-it")
-        page.get_by_label("New password").fill("battery-staple-9")
-        page.context.clear_cookies(name="csrftoken")
-        page.get_by_role("button", name="Change the password").click()
-        expect(page.get_by_role("heading", name="Not accepted")).to_be_visible()
-        faults += looked_at(page, "not-accepted")
-
-        site.open("/templates/new")
-        page.get_by_label("Name", exact=True).fill("kept")
-        page.context.clear_cookies(name=SESSION)
-        page.get_by_role("button", name="Save").click()
-        expect(page.get_by_text("Your session has ended.")).to_be_visible()
-        faults += looked_at(page, "login-kept")
-        page.get_by_label("User name").fill("alice")
-        page.get_by_label("Password").fill(PASSWORD)
-        page.get_by_role("button", name="Log in").click()
-        expect(page.get_by_role("button", name="Send it now")).to_be_visible()
-        faults += looked_at(page, "resume")
-
-        page.context.clear_cookies(name=SESSION)
-        site.sign_in("root", "/users/import")
-        page.get_by_label("Or its text").fill(f"username,email\nzoe,zoe@example.org\nalice,\n{'x' * 200},\n")
-        page.get_by_role("button", name="Preview the import").click()
-        expect(page.get_by_text("2 of 3 rows cannot be imported.")).to_be_visible()
-        faults += looked_at(page, "import-rows")
-        site.open("/users/bob")
-        page.get_by_label("Password").fill("bob")
-        page.get_by_role("button", name="Set the password").click()
-        expect(page.get_by_role("alert").first).to_be_visible()
-        faults += looked_at(page, "user-password-wrong")
-        page.set_content(render_to_string("500.html"))
-        faults += looked_at(page, "mistake")
-
-
-def send_long(page: Page, length: int, fields: int = 1) -> None:
-    """Send the first form with a text area of the page, with so much more in it."""
-    page.evaluate(
-        """([length, fields]) => {
-            const form = document.querySelector("textarea").form;
-            for (let i = 0; i < fields; i++) {
-                const more = document.createElement("textarea");
-                more.name = "more"; more.value = "x".repeat(length); form.append(more);
-            }
-            form.submit();
-        }""",
-        [length, fields],
-    )
+    with looking(chromium, embedded_stack, refused=between.REFUSED) as (site, faults):
+        site.sign_in("alice")
+        faults += between.secrets_and_passwords(site)
+        faults += between.answers_in_bulk(site)
+        faults += between.refusals(site)
+        faults += between.a_form_that_is_kept(site)
+        faults += between.what_an_administrator_types(site)
 
 
 def test_in_chinese_the_pages_fit_a_phone(chromium: Browser, embedded_stack: Stack, paths: dict[str, str]) -> None:

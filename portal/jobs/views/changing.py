@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from django.contrib.auth.decorators import login_required
+from django.forms import Form
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
@@ -20,6 +23,9 @@ from portal.jobs.services import job_change_priority, job_tag
 from portal.jobs.spec import SpecInvalid
 from portal.jobs.views.job import SECTIONS, job_shown
 
+FORMS = {"tags": "tag_form", "priority": "priority_form"}
+"""By what name the job's page knows the form of each field."""
+
 
 @login_required
 @require_POST
@@ -30,17 +36,8 @@ def job_tags_page(request: PageRequest, job_id: int) -> HttpResponse:
         job_tag(job=job, remove=[request.POST["remove"]], actor=request.user, now=timezone.now())
         return _back(request, job)
     form = TagForm(request.POST)
-    if form.is_valid():
-        try:
-            job_tag(job=job, add=form.names, actor=request.user, now=timezone.now())
-        except Invalid as error:
-            for fault in error.faults:
-                form.add_error("tags", fault.message)
-        except Conflict as conflict:
-            form.add_error("tags", conflict.detail)
-        else:
-            return _back(request, job)
-    return job_shown(request, job, _section(request), status=400, tag_form=form)
+    now = timezone.now()
+    return _changed(request, job, "tags", form, lambda: job_tag(job=job, add=form.names, actor=request.user, now=now))
 
 
 @login_required
@@ -49,17 +46,30 @@ def job_priority_page(request: PageRequest, job_id: int) -> HttpResponse:
     """Gives the job the chosen class. What the page did not offer is refused by the service, with its reason."""
     job = job_with_right(user=request.user, job_id=job_id, action=Action.JOB_PRIORITY)
     form = PriorityForm(request.POST, classes=list(PRIORITY_CLASSES), initial=job.priority)
+    now = timezone.now()
+    return _changed(
+        request, job, "priority", form,
+        lambda: job_change_priority(job=job, to=form.chosen, actor=request.user, now=now),
+    )  # fmt: skip
+
+
+def _changed(request: PageRequest, job: Job, field: str, form: Form, change: Callable[[], object]) -> HttpResponse:
+    """Does what was typed, and goes back to where the reader was; else the page says beside its field why not."""
     if form.is_valid():
         try:
-            job_change_priority(job=job, to=form.chosen, actor=request.user, now=timezone.now())
-        except SpecInvalid as error:
-            for problem in error.problems:
-                form.add_error("priority", problem_words(problem.message))
-        except Conflict as conflict:
-            form.add_error("priority", conflict.detail)
+            change()
+        except (Invalid, SpecInvalid, Conflict) as refused:
+            for words in _words(refused):
+                form.add_error(field, words)
         else:
             return _back(request, job)
-    return job_shown(request, job, _section(request), status=400, priority_form=form)
+    return job_shown(request, job, _section(request), status=400, **{FORMS[field]: form})
+
+
+def _words(refused: Invalid | SpecInvalid | Conflict) -> list[str]:
+    if isinstance(refused, SpecInvalid):
+        return [problem_words(problem.message) for problem in refused.problems]
+    return [fault.message for fault in refused.faults] if isinstance(refused, Invalid) else [refused.detail]
 
 
 def _section(request: PageRequest) -> str:
