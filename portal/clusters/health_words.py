@@ -1,4 +1,5 @@
-"""What was stored in English of what is wrong with a server or a GPU, for readers of another language."""
+"""What was stored in English of servers and GPUs, what is wrong with them and what happened to them, for readers of
+another language."""
 
 from __future__ import annotations
 
@@ -13,15 +14,84 @@ _SENTENCES = (
         "address."
     ),
     gettext_noop("not part of the node's topology: %(why)s"),
+    gettext_noop("a container of a task attempt this portal does not know runs on it: %(attempt)s"),
+    gettext_noop("the node says: %(why)s"),
+)
+_GPUS = (
+    gettext_noop("the driver asks for a reset of this GPU"),
+    gettext_noop("the driver asks for a restart of the node"),
+    gettext_noop("the driver asks to drain the GPUs that talk to this one"),
+    gettext_noop("the driver asks to drain this GPU and reset it"),
+    gettext_noop("the driver asks to recover the IMEX domain"),
+    gettext_noop("the driver asks for a reset of the bus"),
+    gettext_noop("the driver asks for a restart of the system"),
+    gettext_noop("the driver asks for recovery action %(number)s"),
+    gettext_noop("the GPU is lost: it no longer answers the driver"),
+    gettext_noop("a memory row could not be remapped: this GPU is worn out"),
+    gettext_noop("a memory row waits to be remapped: this GPU needs a reset"),
+    gettext_noop("hardware error Xid %(number)s (%(times)s in all)"),
+    gettext_noop("hardware error Xid %(number)s"),
+    gettext_noop("%(number)s uncorrectable memory errors since the driver was loaded"),
+    gettext_noop("a process that no job started uses it: %(processes)s"),
+)
+"""What a server says of a GPU (``nodes/gpus``)."""
+_EVENTS = (
+    gettext_noop("Node %(node)s was registered."),
+    gettext_noop("Node %(node)s was removed."),
+    gettext_noop("Node %(node)s has a new key; the old one is refused."),
+    gettext_noop("Node %(node)s reports for the first time."),
+    gettext_noop("Node %(node)s is back."),
+    gettext_noop("Node %(node)s is lost. %(why)s"),
+    gettext_noop("Node %(node)s is open: %(why)s"),
+    gettext_noop("Node %(node)s is cordoned: %(why)s"),
+    gettext_noop("Node %(node)s is draining: %(why)s"),
+    gettext_noop("Node %(node)s is open."),
+    gettext_noop("Node %(node)s is cordoned."),
+    gettext_noop("Node %(node)s is draining."),
+    gettext_noop("Node %(node)s: expected."),
+    gettext_noop("Node %(node)s: now %(shape)s in %(chain)s."),
+    gettext_noop("The clock of node %(node)s is right again."),
+    gettext_noop("Node %(node)s runs the container of a task attempt that this portal does not know: %(attempt)s."),
+    gettext_noop("The unknown container of task attempt %(attempt)s is gone."),
+    gettext_noop("The unknown container of task attempt %(attempt)s is stopped: %(why)s"),
+    gettext_noop("The unknown container of task attempt %(attempt)s is stopped."),
+    gettext_noop("The disk for containers of %(node)s is full: it takes nothing new."),
+    gettext_noop("The disk for containers of %(node)s has room again."),
+    gettext_noop("A task of %(user)s could not be started on %(node)s: %(cause)s."),
+    gettext_noop("%(node)s takes nothing new: on trial, another task failed at the start (%(cause)s)."),
+    gettext_noop("%(node)s takes nothing new: tasks of %(number)s users failed at the start (%(cause)s)."),
+    gettext_noop("%(node)s is tried again."),
+    gettext_noop("A task started well on %(node)s."),
+    gettext_noop("%(names)s of %(node)s put back: %(why)s"),
+    gettext_noop("GPU %(index)s (%(uuid)s) of %(node)s is not there any more."),
+    gettext_noop("GPU %(index)s (%(uuid)s) of %(node)s is in %(other)s now."),
+    gettext_noop("%(node)s reports the GPU %(uuid)s, which %(other)s reports as well: it stays with that one."),
+    gettext_noop("GPU %(index)s of %(node)s: %(model)s, %(memory)s MB."),
+    gettext_noop("GPU %(index)s of %(node)s: %(why)s."),
+    gettext_noop("Topology of %(node)s: %(shape)s, GPUs %(indices)s."),
+    gettext_noop("Rack %(rack)s stays as it is, since quotas are made of it: %(node)s is not part of it."),
+    gettext_noop("Rack %(rack)s: %(number)s nodes are a cell of type %(type)s."),
 )
 _PARTS = (
     gettext_noop("never"),
     gettext_noop("its node has %(sku)s"),
     gettext_noop("its node has no place left; an administrator can take the topology anew"),
     gettext_noop("the configuration gives it no cell"),
+    gettext_noop("its node finds nothing wrong any more; it is fenced off until it is put back"),
+    gettext_noop("is well again"),
+    gettext_noop("device fault"),
+    gettext_noop("engine fault"),
+    gettext_noop("storage missing"),
+    gettext_noop("port taken"),
+    gettext_noop("image mismatch"),
+    gettext_noop("vanished"),
+    gettext_noop("the node"),
+    gettext_noop("%(names)s, the node"),
+    gettext_noop("%(process)s and %(number)s more"),
 )
+_KNOWN = (*_SENTENCES, *_GPUS, *_EVENTS)
 
 
 def health_words(message: str) -> str:
-    """The sentence in the reader's language; what a server itself says of a GPU stays as it says it."""
-    return reworded(message, _SENTENCES, _PARTS)
+    """The sentence in the reader's language; what a server itself says otherwise stays as it says it."""
+    return reworded(message, _KNOWN, (*_KNOWN, *_PARTS))
