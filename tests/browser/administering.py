@@ -130,7 +130,7 @@ class AdministeringJourneys:
 
             site.open("/images")
             page.get_by_role("textbox", name="Images").fill("registry.example.org/*")
-            page.get_by_role("textbox", name="Virtual cluster").fill("research")
+            page.get_by_role("combobox", name="Virtual cluster").fill("research")
             page.get_by_role("button", name="Allow them").click()
             expect(page.get_by_text("registry.example.org/* may run now.")).to_be_visible()
             site.open("/skus")
@@ -164,7 +164,14 @@ class AdministeringJourneys:
     ) -> None:
         """The session is ended on the server: an administrator gives the account a password."""
         file = job_file("true", vc="research", name="typed-before")
-        refused = ["/submit", "/validate", "/api/v1/validate", "/rules", "/virtual-clusters/research/rules"]
+        refused = [
+            "/submit",
+            "/validate",
+            "/api/v1/validate",
+            "/api/v1/estimates",
+            "/rules",
+            "/virtual-clusters/research/rules",
+        ]
         with (
             looking(chromium, served, refused=refused) as (site, _),
             looking(chromium, served) as (other, _),

@@ -161,7 +161,8 @@ class ManagingJourneys(Together):
         page.get_by_label("Address").fill("https://hooks.example.invalid/berth")
         page.get_by_label("Secret").fill(SECRET)
         page.get_by_label("A node is lost").check()
-        page.get_by_role("button", name="Set the webhook").click()
+        with page.expect_navigation():
+            page.get_by_role("button", name="Set the webhook").click()
         expect(page.get_by_label("Address")).to_have_value("https://hooks.example.invalid/berth")
         expect(page.get_by_label("A node is lost")).to_be_checked()
         assert SECRET not in page.content()
