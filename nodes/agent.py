@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from celery import Celery
@@ -17,8 +18,9 @@ from nodes.journal import Journal, boot_next
 from nodes.layers import LayerRule
 from nodes.logs import LogPipeline
 from nodes.machine import Amounts, Machine
+from nodes.mounts import StorageKeeper
 from nodes.options import Options, key_load
-from nodes.policy import policy_load
+from nodes.policy import Policy, policy_load
 from nodes.protocol import Desired, Inventory, NodeKey
 from nodes.reporter import Reporter
 from nodes.runtimes.base import Runtime, RuntimeAway, Status
@@ -34,7 +36,11 @@ class Agent:
 
     def __init__(self, options: Options, app: Celery, clock: Clock) -> None:
         key = key_load(options.key_path)
+        self._name = (options.cluster, options.name)
         policy = policy_load(options.policy_file, options.mount_roots)
+        self._storages = _storages(options, policy, lambda at_once: self._reporter.change(at_once))
+        if options.nfs_servers:
+            policy = replace(policy, mount_roots=(*policy.mount_roots, options.nfs_root))
         options.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._gpus = backend_from(options.gpus, node=options.name, held=self._held)
         self._runtime = _runtime(options, self._gpus)
@@ -44,7 +50,6 @@ class Agent:
         inventory = InventoryReader(
             runtime=self._runtime,
             gpus=self._gpus,
-            policy=policy,
             machine=machine,
             address=options.address,
             interface=options.interface,
@@ -86,6 +91,7 @@ class Agent:
             shells=options.shells > 0,
             layers=LayerRule(int(options.layer_gb * GB), options.layer_grace_s),
             full=lambda: self._disk.state.full,
+            answers=self._storages.answers,
             changed=lambda at_once: self._reporter.change(at_once),
         )
         boot = boot_next(options.state_dir / "boot", clock.now_ms())
@@ -115,6 +121,7 @@ class Agent:
         )
 
     def open(self) -> None:
+        self._storages.open()
         self._sampler.open()
         self._disk.open()
         self._supervisor.open()
@@ -122,12 +129,15 @@ class Agent:
         self._door.open()
 
     def take(self, desired: Desired) -> None:
+        if desired.storages is not None and (desired.cluster, desired.node) == self._name:
+            self._storages.want(desired.storages)
         self._supervisor.take(desired)
 
     def close(self) -> None:
         self._door.close()
         self._supervisor.close()
         self._reporter.close()
+        self._storages.close()
         self._disk.close()
         self._sampler.close()
         self._logs.close()
@@ -136,9 +146,16 @@ class Agent:
         self._gpus.close()
 
     def _inventory(self) -> Inventory:
-        """As last read, with what the disk was like."""
+        """As last read, with what disk and storages were like."""
         disk = self._disk.state
-        return replace(self._sampler.inventory, disk_full=disk.full, largest=disk.largest)
+        storages = self._storages.state
+        return replace(
+            self._sampler.inventory,
+            disk_full=disk.full,
+            largest=disk.largest,
+            storages=storages.roots,
+            storage_faults=dict(storages.faults),
+        )
 
     def _held(self) -> dict[str, str]:
         """The task attempt that runs on each GPU."""
@@ -173,6 +190,16 @@ def _runtime(options: Options, gpus: GpuBackend) -> Runtime:
         notices=options.state_dir / "notices",
         workspaces=options.state_dir / "workspaces",
         images=options.state_dir / "images.json",
+    )
+
+
+def _storages(options: Options, policy: Policy, changed: Callable[[bool], None]) -> StorageKeeper:
+    return StorageKeeper(
+        allowed=policy.mount_roots,
+        own=options.nfs_root,
+        servers=options.nfs_servers,
+        state=options.state_dir / "storages.json",
+        changed=changed,
     )
 
 

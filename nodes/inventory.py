@@ -7,7 +7,6 @@ import os
 import platform
 import shutil
 import socket
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +14,6 @@ import psutil
 
 from nodes.gpus.base import GpuBackend
 from nodes.machine import Machine
-from nodes.policy import Policy
 from nodes.protocol import Inventory
 from nodes.runtimes.base import Runtime, RuntimeAway, RuntimeFacts
 
@@ -32,7 +30,6 @@ class InventoryReader:
 
     runtime: Runtime
     gpus: GpuBackend
-    policy: Policy
     machine: Machine = field(default_factory=Machine)
     address: str = ""
     interface: str = ""
@@ -63,7 +60,6 @@ class InventoryReader:
             port_first=self.port_first,
             port_last=self.port_last,
             capabilities=facts.capabilities if facts else (),
-            storages=mounted(self.policy.mount_roots),
             disk_free_mb=disk.free >> 20,
             disk_total_mb=disk.total >> 20,
             rack=self.rack,
@@ -83,11 +79,6 @@ def job_address(address: str, interface: str) -> tuple[str, str]:
     interface = interface or _default_interface() or _LOOPBACK[1]
     own = addresses.get(interface) or [_LOOPBACK[0]]
     return address or own[0], interface
-
-
-def mounted(roots: Iterable[str]) -> tuple[str, ...]:
-    """The roots that are there; one that shall be a mount point is checked again at each task's start."""
-    return tuple(root for root in roots if os.path.isdir(root))
 
 
 def _addresses() -> dict[str, list[str]]:

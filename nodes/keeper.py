@@ -201,9 +201,18 @@ class Keeper:
             self._world.logs.attach(record.attempt, self._world.runtime.source(record.attempt))
         if found.status is Status.RUNNING:
             record = record.forward(ContainerState.RUNNING)
-        self._save(_checkpoint_seen(record))
+        self._save(self._checkpoint_seen(record))
         if found.status is Status.ENDED and record.exit is None and self._log_is_read():
             self._end(self._exit(found, record), found.ended_ms)
+
+    def _checkpoint_seen(self, record: Record) -> Record:
+        """The record of an attempt that has begun, with the time at which its checkpoint file last changed. Nobody
+        looks at a file server that does not answer."""
+        if record.checkpoint is None or record.checkpoint_root is None or record.started_ms is None or record.exit:
+            return record
+        if not self._world.answers(record.checkpoint_root):
+            return record
+        return replace(record, checkpoint_ms=file_changed_ms(record.checkpoint_root, record.checkpoint))
 
     def _exit(self, found: Found, record: Record) -> Exit:
         """How it ended; a program that failed on a GPU that turned sick meanwhile is not to blame."""
@@ -280,6 +289,7 @@ class Keeper:
         self._world.policy.check(spec)
         if self._world.full():
             raise Failed(Cause.NO_SPACE, "the disk for containers is full: this node takes nothing new")
+        self._storages_check(spec)
         remaining = self._lease_remaining(spec)
         if remaining:
             self._show(Progress(code="lease", message=f"{spec.lease_after} still writes"))
@@ -315,6 +325,12 @@ class Keeper:
         self._save(record.forward(ContainerState.PREPARED))
         return 0.0
 
+    def _storages_check(self, spec: ContainerSpec) -> None:
+        """Before the first look at any of them: one that does not answer would hold this thread up."""
+        away = next((mount for mount in spec.mounts if not self._world.answers(mount.root)), None)
+        if away is not None:
+            raise Failed(Cause.STORAGE_MISSING, f"storage {away.storage} is not offered here now")
+
     def _code_is_here(self, spec: ContainerSpec) -> bool:
         """Fetches and unpacks the code that comes with the job, once; False when the portal does not give it now."""
         if spec.code is None:
@@ -347,6 +363,7 @@ class Keeper:
         other = self._world.conflict(spec.attempt, spec.gpus)
         if other is not None:
             raise Failed(Cause.DEVICE_FAULT, f"a GPU of this task is still held by {other}")
+        self._storages_check(spec)
         mounts_prepare(spec)
         self._save(replace(self._record, gpu_faults=self._world.gpu_faults(spec.gpus)))
         self._move(ContainerState.STARTING)
@@ -361,7 +378,7 @@ class Keeper:
 
     def _while_running(self) -> float:
         record, status = self._record, self._world.logs.status(self._record.attempt)
-        if status.frozen and record.lease and record.lease_root:
+        if status.frozen and record.lease and record.lease_root and self._world.answers(record.lease_root):
             try:
                 file_touch(record.lease_root, record.lease)
             except OSError as error:
@@ -462,13 +479,6 @@ class Keeper:
 
     def _progress_is(self, code: str) -> bool:
         return self._progress is not None and self._progress.code == code
-
-
-def _checkpoint_seen(record: Record) -> Record:
-    """The record of an attempt that has begun, with the time at which its checkpoint file last changed."""
-    if record.checkpoint is None or record.checkpoint_root is None or record.started_ms is None or record.exit:
-        return record
-    return replace(record, checkpoint_ms=file_changed_ms(record.checkpoint_root, record.checkpoint))
 
 
 def _body(spec: ContainerSpec) -> str:

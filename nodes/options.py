@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from nodes.protocol import AddressInvalid, NodeKey, redis_is_local, redis_secured
@@ -115,6 +115,17 @@ def _paths(value: str) -> tuple[str, ...]:
     return tuple(part for part in value.split(":") if part)
 
 
+def _folder(value: str) -> str:
+    path = PurePosixPath(value)
+    if not path.is_absolute() or ".." in path.parts or len(path.parts) < 3:
+        raise ValueError(f"{value!r} is no folder such as /mnt/berth")
+    return str(path)
+
+
+def _patterns(value: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
 def _address(value: str) -> str:
     return str(ip_address(value)) if value else ""
 
@@ -145,6 +156,8 @@ class Options:
     port_range: tuple[int, int] = _option(_ports, "20000-29999", "host ports that jobs may hold")
     rack: str = _option(_rack, "", "the rack's label: nodes with the same one stand close together")
     mount_roots: tuple[str, ...] = _option(_paths, "", "folders below which storages may lie, parted by colons")
+    nfs_root: str = _option(_folder, "/mnt/berth", "folder below which the agent mounts NFS storages")
+    nfs_servers: tuple[str, ...] = _option(_patterns, "", "NFS servers from which it may, as patterns parted by commas")
     policy_file: Path | None = _option(Path, "", "the node's policy (TOML)")
     home_dir: Path = _option(Path, "/var/tmp/berth-homes", "home folders of tasks of the process runtime")
     lease_still_s: float = _option(_seconds, "60", "seconds a job folder's lease must stand still")

@@ -17,6 +17,8 @@ from nodes.protocol import Cause, ContainerSpec, Mount
 from nodes.runtimes.base import Failed
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+USER_FOLDER_MODE = 0o700
+"""Of folders that are made for a user: nobody else on the storage sees into them."""
 LEASE_FOLDER_MODE = 0o755
 _LATEST_MS = 1 << 53
 
@@ -73,8 +75,6 @@ def lease_target(spec: ContainerSpec) -> str | None:
 @contextlib.contextmanager
 def mount_open(mount: Mount, *, uid: int, gid: int) -> Iterator[int]:
     """The folder ``mount.source`` as a descriptor. Missing folders are made when the mount says so."""
-    if mount.must_be_mount and not os.path.ismount(mount.root):
-        raise Failed(Cause.STORAGE_MISSING, f"storage {mount.storage} is not mounted at {mount.root}")
     steps = _steps_below(mount)
     try:
         folder = os.open(Path(mount.root).resolve(strict=True), _FOLDER)
@@ -82,6 +82,9 @@ def mount_open(mount: Mount, *, uid: int, gid: int) -> Iterator[int]:
         raise Failed(Cause.STORAGE_MISSING, f"storage {mount.storage}: {error.strerror} at {mount.root}") from error
     with contextlib.ExitStack() as stack:
         stack.callback(os.close, folder)
+        # Of the folder that is open, not of its name: what is unmounted in between is noticed.
+        if mount.must_be_mount and os.fstat(folder).st_dev == os.stat(f"{mount.root}/..").st_dev:
+            raise Failed(Cause.STORAGE_MISSING, f"storage {mount.storage} is not mounted at {mount.root}")
         for step in steps:
             folder = _enter(folder, step, mount, uid, gid)
             stack.callback(os.close, folder)
@@ -129,7 +132,7 @@ def _steps_below(mount: Mount) -> tuple[str, ...]:
 def _enter(folder: int, step: str, mount: Mount, uid: int, gid: int) -> int:
     """Opens (makes) one folder inside ``folder``."""
     if mount.create and not mount.read_only:
-        _make(folder, step, 0o750, uid, gid)
+        _make(folder, step, USER_FOLDER_MODE, uid, gid)
     try:
         return os.open(step, _FOLDER, dir_fd=folder)
     except FileNotFoundError as error:

@@ -76,6 +76,7 @@ class Supervisor:
         shells: bool,
         layers: LayerRule,
         full: Callable[[], bool],
+        answers: Callable[[str], bool],
         changed: Callable[[bool], None],
     ) -> None:
         self._cluster, self._node, self._key = cluster, node, key
@@ -102,6 +103,7 @@ class Supervisor:
             shells=shells,
             layers=layers,
             full=full,
+            answers=answers,
             mirrors=lambda: self._mirrors,
             spec=self._specs.get,
             unseal=key.unseal,

@@ -20,9 +20,9 @@ class World:
     """``spec`` gives a spec by its hash; ``gpu_faults`` tells what is wrong with these GPUs now; ``conflict`` names
     the live attempt that holds one of them; ``gpu_busy`` says whether a process of the attempt still has one open;
     ``unseal`` opens what was sealed to this node; ``shells``: whether this node allows any; ``layers``:
-    what a container may write into its own layer; ``full``: whether there is no room for anything new; ``mirrors``: of
-    image registries, by host; ``changed`` tells the reporter, with True when the portal waits for it; ``gone`` forgets
-    a removed attempt."""
+    what a container may write into its own layer; ``full``: whether there is no room for anything new; ``answers``:
+    whether the storage with this root did of late; ``mirrors``: of image registries, by host; ``changed`` tells the
+    reporter, with True when the portal waits for it; ``gone`` forgets a removed attempt."""
 
     runtime: Runtime
     logs: LogPipeline
@@ -39,6 +39,7 @@ class World:
     gpu_busy: Callable[[str, tuple[str, ...]], bool]
     layers: LayerRule
     full: Callable[[], bool]
+    answers: Callable[[str], bool]
     mirrors: Callable[[], Mapping[str, str]]
     changed: Callable[[bool], None]
     gone: Callable[[str], None]

@@ -129,6 +129,19 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StorageWish:
+    """A storage that the node shall have. ``export``: ``server:/path``, which the agent mounts at ``root`` with
+    ``options``; without one the folder is the server's own matter."""
+
+    name: str
+    root: str
+    export: str = ""
+    options: str = ""
+    read_only: bool = False
+    must_be_mount: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
     """The node's whole list. Replaces every earlier one; one with a lower generation is ignored."""
 
@@ -138,6 +151,7 @@ class Desired:
     orders: tuple[Order, ...]
     answers: int = 0  # the report sequence it answers; 0 when sent early
     node_lost_after_s: int = 60
+    storages: tuple[StorageWish, ...] | None = None  # None: of a portal that does not tell
     mirrors: dict[str, str] = field(default_factory=dict)  # host of an image registry -> host of its mirror
     version: int = PROTOCOL_VERSION
 
@@ -247,6 +261,7 @@ class Inventory:
     port_last: int = 29999
     capabilities: tuple[str, ...] = ()  # of: docker cdi mig mps memory-limit suspend storage-quota
     storages: tuple[str, ...] = ()  # roots that are mounted here
+    storage_faults: dict[str, str] = field(default_factory=dict)  # root of one that it shall have -> why it has it not
     disk_free_mb: int = 0
     disk_total_mb: int = 0
     disk_full: bool = False  # it takes nothing new

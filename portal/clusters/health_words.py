@@ -16,6 +16,17 @@ _SENTENCES = (
     gettext_noop("not part of the node's topology: %(why)s"),
     gettext_noop("a container of a task attempt this portal does not know runs on it: %(attempt)s"),
     gettext_noop("the node says: %(why)s"),
+    gettext_noop("its agent may mount nothing from %(server)s (BERTH_NODE_NFS_SERVERS)"),
+    gettext_noop("its agent allows no storage at %(root)s (BERTH_NODE_MOUNT_ROOTS)"),
+    gettext_noop(
+        "its agent allows no storage at %(root)s (BERTH_NODE_MOUNT_ROOTS), and %(export)s is mounted by it below "
+        "%(own)s only"
+    ),
+    gettext_noop("the mount option %(option)s is not allowed"),
+    gettext_noop("nothing is mounted at %(root)s"),
+    gettext_noop("%(root)s does not answer: its file server is away"),
+    gettext_noop("this server cannot mount NFS: install nfs-common, and a kernel with NFS (%(why)s)"),
+    gettext_noop("%(export)s cannot be mounted: %(why)s"),
 )
 _GPUS = (
     gettext_noop("the driver asks for a reset of this GPU"),

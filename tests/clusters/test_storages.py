@@ -41,9 +41,9 @@ def test_a_storage_is_made_told_with_the_nodes_that_offer_it_and_changed(world: 
     Node.objects.filter(name="gpu03").update(health="lost")
     seen = made(admin, read_only=True, virtual_clusters=["vision"]).headers["ETag"]
     assert admin.get("storages/data") == {
-        "name": "data", "kind": "path", "root": "/mnt/data", "export": "", "read_only": True, "per_user": False,
-        "must_be_mount": True, "jobs": False, "everyone": False, "virtual_clusters": ["vision"], "nodes": ["gpu01"],
-        "missing": ["gpu02"],
+        "name": "data", "kind": "path", "root": "/mnt/data", "export": "", "options": "", "read_only": True,
+        "per_user": False, "must_be_mount": True, "jobs": False, "everyone": False, "virtual_clusters": ["vision"],
+        "nodes": ["gpu01"], "missing": ["gpu02"],
     }  # fmt: skip
     change = {"kind": "nfs", "export": "filer:/data", "virtual_clusters": []}
     assert admin.call("PATCH", "storages/data", change, If_Match=seen).status_code == 200

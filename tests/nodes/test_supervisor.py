@@ -72,6 +72,7 @@ class Node:
     policy: Policy = field(default_factory=Policy)
     layers: LayerRule = field(default_factory=lambda: LayerRule(1 << 30, 600))
     full: bool = False
+    away: set[str] = field(default_factory=set)
     gpus: GpuBackend = field(default_factory=lambda: backend_from("simulated:4xA100-80GB", node="gpu01", held=dict))
 
     @contextmanager
@@ -93,6 +94,7 @@ class Node:
             shells=True,
             layers=self.layers,
             full=lambda: self.full,
+            answers=lambda root: root not in self.away,
             changed=lambda at_once: None,
         )
         supervisor.open()

@@ -68,10 +68,10 @@ def _postgres() -> str | None:
 def _docker() -> str | None:
     if os.geteuid() != 0:
         return "a Docker Engine of the tests' own needs root"
-    wanted = ("dockerd", "containerd", "ip", "busybox", "docker-registry")
+    wanted = ("dockerd", "containerd", "ip", "busybox", "docker-registry", "bindfs")
     absent = [name for name in wanted if not shutil.which(name)]
     return (
-        f"not installed: {', '.join(absent)} (apt-get install docker.io iproute2 busybox-static docker-registry)"
+        f"not installed: {', '.join(absent)} (apt-get install docker.io iproute2 busybox-static docker-registry bindfs)"
         if absent
         else None
     )

@@ -30,9 +30,12 @@ MOST_VCS = 1000
 class StorageChangeBody(Body):
     """What shall be different; what is not named stays."""
 
-    kind = serializers.ChoiceField(KINDS, required=False, help_text="`path`: a folder that each node mounts itself")
+    kind = serializers.ChoiceField(
+        KINDS, required=False, help_text="`path`: a folder that each node mounts itself; `nfs`: agents mount its export"
+    )
     root = Text(max_length=500, required=False, help_text="absolute path on every node that offers it")  # type: ignore[assignment]  # a field, which DRF takes out of the class
     export = Text(max_length=500, allow_blank=True, required=False, help_text="of `nfs`: `server:/export`")
+    options = Text(max_length=300, allow_blank=True, required=False, help_text="of `nfs`: `vers=4.2,nconnect=4`")
     read_only = Truth(required=False)  # type: ignore[assignment]  # a field, which DRF takes out of the class
     per_user = Truth(required=False, help_text="each user sees a folder of their own, and nothing else of it")
     must_be_mount = Truth(required=False, help_text="where nothing is mounted at its root, a node does not offer it")
@@ -53,6 +56,7 @@ class StorageAnswer(Answer):
     kind = serializers.ChoiceField(KINDS, source="storage.kind")
     root = serializers.CharField(source="storage.root")  # type: ignore[assignment]  # a field, which DRF takes out of the class
     export = serializers.CharField(source="storage.export", allow_blank=True)
+    options = serializers.CharField(source="storage.options", allow_blank=True)
     read_only = serializers.BooleanField(source="storage.read_only")  # type: ignore[assignment]  # a field, which DRF takes out of the class
     per_user = serializers.BooleanField(source="storage.per_user")
     must_be_mount = serializers.BooleanField(source="storage.must_be_mount")

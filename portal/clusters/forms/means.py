@@ -33,6 +33,10 @@ class _About(forms.Form):
         label=_("NFS export"), max_length=500, required=False,
         widget=forms.TextInput({**TEXT, "placeholder": "filer:/data"}), help_text=_("Of NFS only."),
     )  # fmt: skip
+    options = forms.CharField(
+        label=_("Mount options"), max_length=300, required=False,
+        widget=forms.TextInput({**TEXT, "placeholder": "vers=4.2,nconnect=4"}), help_text=_("Of NFS only."),
+    )  # fmt: skip
     virtual_clusters = Words(
         label=_("Virtual clusters whose jobs may use it"), names="virtual-clusters",
         help_text=_("Separated by commas."),

@@ -146,6 +146,9 @@ class Node(models.Model):
     port_first = models.PositiveIntegerField(default=20000)
     port_last = models.PositiveIntegerField(default=29999)
     storages = models.JSONField(default=list, blank=True, help_text="Roots that are mounted there")
+    storage_faults = models.JSONField(
+        default=dict, db_default={}, blank=True, help_text="Of storages that it shall have and has not, by root, why"
+    )
     inventory = models.JSONField(default=dict, blank=True, help_text="As last reported, for people")
     strangers = models.JSONField(
         default=dict, db_default={}, blank=True,

@@ -16,6 +16,9 @@ class Storage(models.Model):
     kind = models.CharField(max_length=8, choices=[("path", "path"), ("nfs", "nfs")], default="path")
     root = models.CharField(max_length=500, help_text="path on every node that offers it")
     export = models.CharField(max_length=500, blank=True, help_text="nfs only: server:/export")
+    options = models.CharField(
+        max_length=300, blank=True, default="", db_default="", help_text="nfs only: what to mount it with"
+    )
     read_only = models.BooleanField(default=False)
     per_user = models.BooleanField(default=False, help_text="each user sees only a folder of their own")
     must_be_mount = models.BooleanField(default=True)
@@ -29,3 +32,8 @@ class Storage(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def is_mount(self) -> bool:
+        """Whether it is there only where something is mounted at its root."""
+        return self.must_be_mount or bool(self.export)

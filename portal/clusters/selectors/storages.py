@@ -6,11 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
 from django.utils.translation import gettext
 
+from nodes.protocol import StorageWish
 from portal.accounts.models import User
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.models import Node, Storage
@@ -63,32 +65,82 @@ def storage_to_manage(*, user: User, name: str) -> Storage:
     return found
 
 
-Offered = Mapping[str, Sequence[str]]
-"""Names of nodes, by the folders that they tell, as JSON, which are the same on many."""
+Offered = Mapping[tuple[str, str], Sequence[str]]
+"""Names of nodes, by what they tell, as JSON, which is the same on many: the folders that they offer, and the storages
+that they do not, each with why."""
 
 
 def storages_offered() -> Offered:
     """What healthy nodes tell. One query."""
-    return {text: names.split(",") for text, names in _TOLD()}
+    return {(text, bad): names.split(",") for text, bad, names in _TOLD()}
 
 
 def storages_placed(*, storages: Sequence[Storage], offered: Offered | None = None) -> list[StoragePlaces]:
     """The storages with the nodes that offer them, in the given order; one query for any number, none where
     ``offered`` is at hand."""
     told = storages_offered() if offered is None else offered
-    mounted = [([PurePosixPath(root) for root in json.loads(text)], names) for text, names in told.items()]
+    mounted = [
+        ([PurePosixPath(root) for root in json.loads(text)], json.loads(bad), names)
+        for (text, bad), names in told.items()
+    ]
     placed = []
     for storage in storages:
         there: dict[bool, list[str]] = {True: [], False: []}
-        for roots, names in mounted:
-            there[_offers(roots, storage)] += names
+        for roots, bad, names in mounted:
+            there[_offers(roots, storage) and storage.root not in bad] += names
         placed.append(StoragePlaces(storage, sorted(there[True]), sorted(there[False])))
     return placed
 
 
-def _told() -> QuerySet[Node, tuple[str, str]]:
-    rows = Node.objects.filter(health=NodeHealth.HEALTHY).order_by().values(told=Cast("storages", TextField()))
-    return rows.annotate(names=Joined("name")).values_list("told", "names")
+def _told() -> QuerySet[Node, tuple[str, str, str]]:
+    up = Node.objects.filter(health=NodeHealth.HEALTHY).order_by()
+    rows = up.values(told=Cast("storages", TextField()), bad=Cast("storage_faults", TextField()))
+    return rows.annotate(names=Joined("name")).values_list("told", "bad", "names")
+
+
+def _granted() -> QuerySet[Storage]:
+    """Storages that some job may use."""
+    used = Q(everyone=True) | Q(jobs=True) | Q(vcs__isnull=False)
+    return Storage.objects.filter(used).distinct().order_by("root")
+
+
+_GRANTED = Prepared(_granted)
+
+
+def storage_wishes() -> tuple[StorageWish, ...]:
+    """What every node shall have. One query."""
+    return tuple(
+        StorageWish(
+            name=one.name,
+            root=one.root,
+            export=one.export,
+            options=one.options,
+            read_only=one.read_only,
+            must_be_mount=one.is_mount,
+        )
+        for one in _GRANTED()
+    )
+
+
+class StorageHere(NamedTuple):
+    """A storage, and why a node does not offer it; empty where it does."""
+
+    name: str
+    root: str
+    fault: str
+
+
+def storages_of_node(*, node: Node, user: User) -> list[StorageHere]:
+    """Of the storages that the user may see, what one node says. One query."""
+    roots = [PurePosixPath(root) for root in node.storages]
+    return [
+        StorageHere(one.name, one.root, node.storage_faults.get(one.root, "") or _missing(roots, one))
+        for one in storages_seen(user=user).order_by("name")
+    ]
+
+
+def _missing(roots: Sequence[PurePosixPath], storage: Storage) -> str:
+    return "" if _offers(roots, storage) else gettext("its agent tells no such folder")
 
 
 _TOLD = Prepared(_told)

@@ -82,6 +82,7 @@ def _inventory_take(node: Node, found: Inventory, now: datetime) -> None:
         "port_first": found.port_first,
         "port_last": found.port_last,
         "storages": list(found.storages),
+        "storage_faults": {root: fault[:FAULT] for root, fault in found.storage_faults.items()},
         "inventory": {
             "hostname": found.hostname,
             "engine": found.engine,
@@ -112,6 +113,7 @@ def _there(found: Inventory) -> dict[str, dict[str, int]]:
     return {"there": there} if any(0 < there[name] < promised[name] for name in there) else {}
 
 
+FAULT = 400
 SHARES, NAMED = 6, 200
 """Of what is largest so many are kept, with so much of their names."""
 DISK_STEP = 2

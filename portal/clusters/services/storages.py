@@ -23,10 +23,11 @@ from portal.common.errors import Conflict, Fault, Invalid
 from portal.common.sentences import some_of
 from portal.common.versions import version_check
 
-COLUMNS = ("kind", "root", "export", "read_only", "per_user", "must_be_mount", "jobs", "everyone")
+COLUMNS = ("kind", "root", "export", "options", "read_only", "per_user", "must_be_mount", "jobs", "everyone")
 PLACE = frozenset({"kind", "root", "jobs"})
 """What says where a storage is: not changed under jobs that use it."""
 SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/root", "/run", "/sbin", "/sys", "/usr", "/var/run")
+_OPTIONS = re.compile(r"([a-z_]+(=[A-Za-z0-9._:-]+)?(,[a-z_]+(=[A-Za-z0-9._:-]+)?)*)?")
 _EXPORT = re.compile(r"[A-Za-z0-9.:_\[\]-]+:/[^\x00-\x1f]*")
 
 
@@ -189,6 +190,11 @@ def _faults(storage: Storage) -> Iterator[Fault]:
     yield from _root_faults(storage.root)
     if storage.kind == "nfs" and not _EXPORT.fullmatch(storage.export):
         yield Fault("export", gettext("an NFS storage needs server:/export, such as filer:/data"), "invalid")
+    if storage.kind != "nfs" and storage.options:
+        yield Fault("options", gettext("only an NFS storage has some"), "invalid")
+    if not _OPTIONS.fullmatch(storage.options):
+        message = gettext("options such as vers=4.2,nconnect=4, separated by commas and without spaces")
+        yield Fault("options", message, "invalid")
     if storage.kind != "nfs" and storage.export:
         yield Fault("export", gettext("only an NFS storage has one"), "invalid")
     if storage.jobs and storage.read_only:

@@ -38,6 +38,7 @@ from portal.clusters.selectors import (
     node_tasks,
     node_with_right,
     overview,
+    storages_of_node,
 )
 from portal.clusters.selectors.loads import GpuPlace
 from portal.clusters.services import node_put_back, node_set_intent, topology_take
@@ -140,6 +141,7 @@ def _node_page(request: PageRequest, row: Node, *, status: int = 200, **more: An
         "may_stop_strangers": (
             not all(one.stopped_by for one in strangers) and allowed_everywhere(request.user, Action.NODE_SET_INTENT)
         ),
+        "storages": storages_of_node(node=row, user=request.user),
         "events": node_events(node=row),
         "moves": _moves(row) if allowed_everywhere(request.user, Action.NODE_SET_INTENT) else [],
         "intent_form": IntentForm(),

@@ -49,7 +49,12 @@ def storage_alerts(offered: Offered) -> Iterator[Alert]:
     for one in bad:
         storage = one.storage
         whose = every if storage.everyone or storage.jobs else tuple(sorted(vc.name for vc in storage.vcs.all()))
-        advice = gettext("Mount it at %(root)s there, and allow that folder (BERTH_NODE_MOUNT_ROOTS).")
+        if storage.export:
+            advice = gettext(
+                "See on the nodes' pages why; their agents mount it where BERTH_NODE_NFS_SERVERS allows it."
+            )
+        else:
+            advice = gettext("Mount it at %(root)s there, and allow that folder (BERTH_NODE_MOUNT_ROOTS).")
         yield Alert("storage_missing", _how_bad(one), "storage", storage.name, _where(one),
                     advice % {"root": storage.root}, vcs=whose)  # fmt: skip
 

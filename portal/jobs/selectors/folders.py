@@ -46,6 +46,6 @@ def job_folder(*, job: Job) -> JobFolder:
         source=job_folder_path(storage=storage, user=job.user.username, name=job.name, run=job.run),
         target="",
         read_only=True,
-        must_be_mount=storage.must_be_mount,
+        must_be_mount=storage.is_mount,
     )
     return JobFolder(mount, sorted(nodes, key=lambda node: (node.pk not in ran_on, node.name)))

@@ -26,6 +26,7 @@ from nodes.protocol import (
     SshAccess,
     Stop,
     StopReason,
+    StorageWish,
     encode,
     envelope_seal,
     node_queue,
@@ -33,6 +34,7 @@ from nodes.protocol import (
     spec_digest,
 )
 from portal.clusters.models import Node
+from portal.clusters.selectors import storage_wishes
 from portal.common.bulk import rows_update
 from portal.common.wake import task_send
 from portal.jobs.code.tickets import Ticket, ticket_address
@@ -44,7 +46,7 @@ log = logging.getLogger(__name__)
 
 EXPIRES_S = 15
 NEEDS_SPEC = {Phase.PREPARE, Phase.RUN}
-SENT_TO = ("name", "public_key", "generation", "interface", "storages", "strangers")
+SENT_TO = ("name", "public_key", "generation", "interface", "storages", "storage_faults", "strangers")
 """What a list of orders wants of its node."""
 
 RUN_OF = (
@@ -155,7 +157,8 @@ def desired_lists(
     ssh = ssh_accesses(row.id for _, row in rows if row.ssh and row.phase in NEEDS_SPEC)
     for node_id, row in rows:
         by_node[node_id].append(_order(row, by_id[node_id], specs_known, ssh.get(row.id)))
-    return [(node, _desired(node, by_node[node.pk], answers)) for node in nodes]
+    storages = storage_wishes()
+    return [(node, _desired(node, by_node[node.pk], answers, storages)) for node in nodes]
 
 
 class _Row(NamedTuple):
@@ -175,7 +178,7 @@ class _Row(NamedTuple):
     code: str | None  # SHA-256 of the code that comes with its job
 
 
-def _desired(node: Node, orders: Iterable[Order], answers: int) -> Desired:
+def _desired(node: Node, orders: Iterable[Order], answers: int, storages: tuple[StorageWish, ...]) -> Desired:
     return Desired(
         cluster=settings.CLUSTER_NAME,
         node=node.name,
@@ -183,6 +186,7 @@ def _desired(node: Node, orders: Iterable[Order], answers: int) -> Desired:
         orders=(*orders, *_ends_of_strangers(node)),
         answers=answers,
         node_lost_after_s=settings.NODE_LOST_AFTER_S,
+        storages=storages,
         mirrors=settings.REGISTRY_MIRRORS,
     )
 

@@ -187,7 +187,8 @@ def _job_folder(facts: AttemptFacts, row: TaskAttempt, uid: int, gid: int) -> tu
     """Path in the container, its mounts, and the lease file on the node. Without a shared storage the folder is
     the container's own and a requeued job starts from nothing."""
     storage = facts.job_storage
-    if storage is None or storage.root not in row.node.storages:
+    told = {*row.node.storages, *row.node.storage_faults}  # one that is away now is no reason to begin from nothing
+    if storage is None or storage.root not in told:
         return JOB_DIR, (), None
     job = facts.job
     source = job_folder_path(storage=storage, user=job.user.username, name=job.name, run=job.run)
@@ -197,7 +198,7 @@ def _job_folder(facts: AttemptFacts, row: TaskAttempt, uid: int, gid: int) -> tu
         source=source,
         target=JOB_DIR,
         create=True,
-        must_be_mount=storage.must_be_mount,
+        must_be_mount=storage.is_mount,
     )
     # One lease for each task: where tasks are tried again one by one, a retry must not wait for its running siblings.
     return JOB_DIR, (mount,), f"{source}/.berth/lease.{row.task.role.name}.{row.task.index}"
@@ -232,5 +233,5 @@ def _mount(facts: AttemptFacts, storage: Storage, wanted: StorageMount, profile:
         target=wanted.mount_path,
         read_only=storage.read_only,
         create=own,
-        must_be_mount=storage.must_be_mount,
+        must_be_mount=storage.is_mount,
     )

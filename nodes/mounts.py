@@ -1,0 +1,283 @@
+"""Storages on this node: NFS exports are mounted and taken off again, and each storage is looked at before it is
+offered.
+
+A file server that does not answer hangs whoever looks at its files, also for ``statvfs``. So nothing here touches a
+storage itself: what is mounted is read from the kernel's own list, and every look at files, every mount and unmount
+is a process of its own, with an end to the patience for it.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+import msgspec
+import structlog
+
+from nodes.protocol import StorageWish
+
+log = structlog.get_logger(__name__)
+
+LOOK_EVERY_S = 15.0
+_FORCED = ("nosuid", "nodev")
+_OPTIONS = frozenset(
+    {
+        *(
+            "ro",
+            "vers",
+            "nfsvers",
+            "minorversion",
+            "proto",
+            "port",
+            "mountport",
+            "mountproto",
+            "rsize",
+            "wsize",
+            "timeo",
+        ),
+        *("retrans", "retry", "hard", "soft", "softerr", "nconnect", "max_connect", "sec", "noatime", "nodiratime"),
+        *("relatime", "acregmin", "acregmax", "acdirmin", "acdirmax", "actimeo", "ac", "noac", "lookupcache", "nolock"),
+        *("lock", "local_lock", "rdirplus", "nordirplus", "noresvport", "resvport", "async", "sync", "fsc", "noexec"),
+    }
+)
+"""What a storage may ask for; whatever else a mount could be told (``suid``, ``bind``, ``context``) is refused."""
+_WORD = re.compile(r"[a-z_]+(=[A-Za-z0-9._:-]+)?")
+
+
+class Mounted(NamedTuple):
+    """A line of the kernel's list."""
+
+    place: str
+    kind: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class StorageState:
+    """``roots``: folders that answer, below which storages may lie; ``faults``: of storages that this node shall have
+    and does not offer, by their root, why."""
+
+    roots: tuple[str, ...] = ()
+    faults: Mapping[str, str] = field(default_factory=dict)
+
+
+class StorageKeeper:
+    """``allowed``: folders of the administrator's below which storages may lie; ``own``: the folder below which exports
+    are mounted; ``servers``: shell patterns of the servers from which they may be; ``state``: the file that keeps what
+    shall be there; ``kind``: the file system's type, as ``mount`` takes it."""
+
+    def __init__(
+        self,
+        *,
+        allowed: tuple[str, ...],
+        own: str,
+        servers: tuple[str, ...],
+        state: Path,
+        changed: Callable[[bool], None] = lambda at_once: None,
+        kind: str = "nfs",
+        patience_s: float = 5.0,
+        mount_s: float = 30.0,
+    ) -> None:
+        self._allowed, self._own, self._servers = allowed, own, servers
+        self._path, self._changed, self._kind = state, changed, kind
+        self._patience_s, self._mount_s = patience_s, mount_s
+        self._wishes = _read(state)
+        self._hanging: dict[str, subprocess.Popen[bytes]] = {}
+        self._closed, self._woken, self._looked = threading.Event(), threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="storages", daemon=True)
+        self.state = StorageState()
+
+    def open(self) -> None:
+        """Returns after the first look, unless a file server holds that up."""
+        self._thread.start()
+        self._looked.wait(self._patience_s)
+
+    def close(self) -> None:
+        """Ends the thread; what is mounted stays."""
+        self._closed.set()
+        self._woken.set()
+
+    def want(self, wishes: Iterable[StorageWish]) -> None:
+        """The storages that this node shall have, all of them. Returns at once."""
+        wanted = tuple(sorted(wishes, key=lambda one: one.root))
+        if wanted != self._wishes:
+            self._wishes = wanted
+            self._woken.set()
+
+    def answers(self, root: str) -> bool:
+        """False where the last look at this storage found something wrong."""
+        return root not in self.state.faults
+
+    def look(self) -> StorageState:
+        """Brings about what shall be, and tells what is."""
+        wishes = self._wishes
+        self._keep(wishes)
+        self._take_off({one.root for one in wishes if one.export})
+        faults = {one.root: fault for one in wishes if (fault := self._fault(one))}
+        roots = [root for root in self._allowed if not self._looked_at(root)]
+        mounted = [one.root for one in wishes if one.export and one.root not in faults]
+        self.state = StorageState(tuple(dict.fromkeys([*roots, *mounted])), faults)
+        return self.state
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            self._woken.clear()
+            before = self.state
+            try:
+                if self.look() != before:
+                    self._changed(False)
+            except Exception:
+                log.exception("look at the storages failed")
+            self._looked.set()
+            self._woken.wait(LOOK_EVERY_S)
+
+    # ------------------------------------------------------------ one storage
+
+    def _fault(self, wish: StorageWish) -> str:
+        """Why this node does not offer it; empty where it does."""
+        if wish.export and self._is_own(wish.root):
+            return self._refusal(wish) or self._mounted(wish)
+        if not any(PurePosixPath(wish.root).is_relative_to(root) for root in self._allowed):
+            where = f", and {wish.export} is mounted by it below {self._own} only" if wish.export else ""
+            return f"its agent allows no storage at {wish.root} (BERTH_NODE_MOUNT_ROOTS){where}"
+        if (wish.must_be_mount or wish.export) and _mounted_at(wish.root) is None:
+            return f"nothing is mounted at {wish.root}"
+        return self._looked_at(wish.root)
+
+    def _is_own(self, root: str) -> bool:
+        path = PurePosixPath(root)
+        return ".." not in path.parts and path != PurePosixPath(self._own) and path.is_relative_to(self._own)
+
+    def _refusal(self, wish: StorageWish) -> str:
+        server = wish.export.rpartition(":/")[0]
+        if not any(fnmatchcase(server, pattern) for pattern in self._servers):
+            return f"its agent may mount nothing from {server} (BERTH_NODE_NFS_SERVERS)"
+        bad = [word for word in _words(wish.options) if not _WORD.fullmatch(word) or word.split("=")[0] not in _OPTIONS]
+        return f"the mount option {bad[0]} is not allowed" if bad else ""
+
+    def _mounted(self, wish: StorageWish) -> str:
+        """Mounts it where it is not, and once more where it went stale."""
+        there = _mounted_at(wish.root)
+        if there is not None and there.source.rstrip("/") != wish.export.rstrip("/"):
+            if not there.kind.startswith(self._kind.partition(".")[0]):
+                return f"{there.source} is mounted at {wish.root}"
+            if fault := self._umount(wish.root):
+                return fault
+            there = None
+        if there is not None:
+            fault = self._looked_at(wish.root)
+            if not fault or wish.root in self._hanging:
+                return fault
+            log.warning("a storage is mounted anew", root=wish.root, why=fault)
+            self._umount(wish.root, lazy=True)
+        return self._mount(wish) or self._looked_at(wish.root)
+
+    def _mount(self, wish: StorageWish) -> str:
+        fault = self._process(["mkdir", "-p", wish.root], self._patience_s)
+        if fault:
+            return f"the mount point cannot be made: {fault}"
+        options = ",".join(dict.fromkeys([*_FORCED, *(["ro"] if wish.read_only else []), *_words(wish.options)]))
+        fault = self._process(["mount", "-t", self._kind, "-o", options, wish.export, wish.root], self._mount_s)
+        if not fault:
+            log.info("a storage is mounted", root=wish.root, export=wish.export)
+            return "" if _mounted_at(wish.root) else f"{wish.export} is not mounted though mount said so"
+        if "unknown filesystem type" in fault or "No such device" in fault:
+            return f"this server cannot mount NFS: install nfs-common, and a kernel with NFS ({fault})"
+        return f"{wish.export} cannot be mounted: {fault}"
+
+    def _umount(self, root: str, *, lazy: bool = False) -> str:
+        fault = self._process(["umount", *(["--lazy"] if lazy else []), root], self._mount_s)
+        return f"{root} cannot be unmounted: {fault}" if fault else ""
+
+    def _take_off(self, wanted: set[str]) -> None:
+        """Unmounts what was mounted here and is not wanted any more. What a container has of it stays to the container:
+        its mount is one of its own."""
+        for one in _mounts():
+            mine = self._is_own(one.place) and one.kind.startswith(self._kind.partition(".")[0])
+            if mine and one.place not in wanted:
+                fault = self._umount(one.place) and self._umount(one.place, lazy=True)
+                log.info("a storage is unmounted", root=one.place, fault=fault)
+                if not fault:
+                    self._process(["rmdir", one.place], self._patience_s)
+
+    # ------------------------------------------------------------ what may hang
+
+    def _looked_at(self, root: str) -> str:
+        """Why a folder cannot be used; empty where it answers. One that hangs is not asked again before it answers."""
+        before = self._hanging.get(root)
+        if before is not None:
+            if before.poll() is None:
+                return f"{root} does not answer: its file server is away"
+            del self._hanging[root]
+        process = subprocess.Popen(
+            ["stat", "--file-system", "--format=%T", "--", f"{root}/."],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        try:
+            _, errors = process.communicate(timeout=self._patience_s)
+        except subprocess.TimeoutExpired:
+            process.kill()  # in vain where the kernel waits for the server
+            self._hanging[root] = process
+            return f"{root} does not answer: its file server is away"
+        return "" if process.returncode == 0 else _last_line(errors, f"{root} cannot be read")
+
+    def _process(self, command: list[str], seconds: float) -> str:
+        """What went wrong; empty where nothing did."""
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+        )
+        try:
+            _, errors = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return f"{command[0]} took longer than {seconds:.0f} s: does the server answer?"
+        return "" if process.returncode == 0 else _last_line(errors, f"{command[0]} failed")
+
+    def _keep(self, wishes: tuple[StorageWish, ...]) -> None:
+        """So that a restarted agent offers the same before it hears of the portal."""
+        data = msgspec.json.encode(wishes)
+        try:
+            if not self._path.exists() or self._path.read_bytes() != data:
+                fresh = self._path.with_suffix(".new")
+                fresh.write_bytes(data)
+                fresh.replace(self._path)
+        except OSError as error:
+            log.warning("the list of storages is not kept", error=str(error))
+
+
+def _read(path: Path) -> tuple[StorageWish, ...]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=tuple[StorageWish, ...])
+    except (OSError, msgspec.MsgspecError):
+        return ()
+
+
+def _words(options: str) -> list[str]:
+    return [word.strip() for word in options.split(",") if word.strip()]
+
+
+def _last_line(errors: bytes, otherwise: str) -> str:
+    lines = errors.decode(errors="replace").strip().splitlines()
+    return lines[-1][:300] if lines else otherwise
+
+
+def _mounts() -> list[Mounted]:
+    """What is mounted, in the order in which it was; the kernel's own list, which no server can hang."""
+    lines = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
+    return [Mounted(_plain(place), kind, _plain(source)) for source, place, kind, *_ in lines]
+
+
+def _mounted_at(root: str) -> Mounted | None:
+    """The last thing that was mounted there; None where nothing is."""
+    return next((one for one in reversed(_mounts()) if one.place == root), None)
+
+
+def _plain(text: str) -> str:
+    """Without the octal escapes of spaces and the like."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)

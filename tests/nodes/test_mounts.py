@@ -1,0 +1,199 @@
+"""Storages that the agent mounts. The kernel of a test machine has seldom NFS, and a test brings no file server of its
+own; so what is mounted here is `bindfs`, a file system behind a process: frozen it hangs whoever looks, as a server
+that is away does, and killed it goes stale. The commands, the looks and the unmounting are the agent's own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from nodes.mounts import StorageKeeper, StorageState
+from nodes.protocol import Mount, StorageWish
+from nodes.runtimes.base import Failed
+from nodes.storages import mount_open
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.docker
+
+
+@dataclass
+class Server:
+    """Exports of a made-up file server, and what mounts them below ``own``."""
+
+    folder: Path
+    kept: list[StorageKeeper] = field(default_factory=list)
+
+    @property
+    def own(self) -> Path:
+        return self.folder / "mnt"
+
+    def export(self, name: str) -> Path:
+        path = self.folder / "exports" / name
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def wish(self, name: str = "data", **changes: Any) -> StorageWish:
+        values = {"name": name, "root": str(self.own / name), "export": str(self.export(name)), **changes}
+        return StorageWish(**values)
+
+    def keeper(self, **changes: Any) -> StorageKeeper:
+        values: dict[str, Any] = {
+            "allowed": (), "own": str(self.own), "servers": ("*",), "state": self.folder / "storages.json",
+            "kind": "fuse.bindfs", "patience_s": 1.0, "mount_s": 5.0, **changes,
+        }  # fmt: skip
+        return StorageKeeper(**values)
+
+    def process(self, name: str = "data") -> psutil.Process:
+        """Who serves a mounted one."""
+        place = str(self.own / name)
+        return next(one for one in psutil.process_iter(["cmdline"]) if place in (one.info["cmdline"] or ()))
+
+    def mounts(self) -> list[str]:
+        lines = Path("/proc/self/mounts").read_text().splitlines()
+        return [line.split()[1].rpartition("/")[2] for line in lines if line.split()[1].startswith(str(self.own))]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    made = Server(tmp_path)
+    yield made
+    for name in made.mounts():
+        for process in psutil.process_iter(["cmdline"]):
+            if str(made.own / name) in (process.info["cmdline"] or ()):
+                process.send_signal(signal.SIGCONT)
+        subprocess.run(["umount", "--lazy", made.own / name], check=True)
+
+
+def faults(state: StorageState) -> dict[str, str]:
+    return {Path(root).name: fault for root, fault in state.faults.items()}
+
+
+def test_an_export_is_mounted_offered_and_taken_off_again(server: Server) -> None:
+    (server.export("data") / "hello").write_text("there")
+    keeper = server.keeper()
+    keeper.want([server.wish()])
+    assert keeper.look() == StorageState((str(server.own / "data"),), {})
+    assert (server.own / "data" / "hello").read_text() == "there"
+    lines = Path("/proc/self/mounts").read_text().splitlines()
+    options = next(line.split()[3] for line in lines if line.split()[1] == str(server.own / "data"))
+    assert {"nosuid", "nodev"} <= set(options.split(","))
+    assert keeper.look().faults == {}
+    assert server.mounts() == ["data"], "once"
+
+    again = server.keeper()  # an agent that was restarted offers the same before it hears of the portal
+    assert again.look().roots == (str(server.own / "data"),)
+    keeper.want([server.wish("other", read_only=True)])
+    assert keeper.look() == StorageState((str(server.own / "other"),), {})
+    assert server.mounts() == ["other"]
+    assert not (server.own / "data").exists()
+    with pytest.raises(OSError, match="Read-only"):
+        (server.own / "other" / "x").touch()
+    keeper.want([])
+    assert keeper.look() == StorageState()
+    assert server.mounts() == []
+
+
+def test_a_server_that_hangs_holds_nobody_up_and_comes_back_by_itself(server: Server) -> None:
+    keeper = server.keeper()
+    keeper.want([server.wish(), server.wish("well")])
+    assert keeper.look().faults == {}
+    server.process().suspend()
+    began = time.monotonic()
+    for _ in range(3):
+        state = keeper.look()
+    assert faults(state) == {"data": f"{server.own}/data does not answer: its file server is away"}
+    assert state.roots == (str(server.own / "well"),)
+    assert time.monotonic() - began < 4, "asked once, and not again before it answers"
+    assert not keeper.answers(str(server.own / "data"))
+    server.process().resume()
+    wait_until(lambda: keeper.look().faults == {}, "the server to be back")
+
+
+def test_a_stale_one_is_mounted_anew(server: Server) -> None:
+    keeper = server.keeper()
+    keeper.want([server.wish()])
+    keeper.look()
+    process = server.process()
+    process.kill()
+    process.wait(5)
+    wait_until(lambda: keeper.look().faults == {}, "another mount")
+    assert server.mounts() == ["data"]
+    assert (server.own / "data").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("changes", "limits", "fault"),
+    [
+        ({"export": "filer:/data"}, {"servers": ("other", "nas*")}, "its agent may mount nothing from filer"),
+        ({"options": "vers=4.2,suid"}, {}, "the mount option suid is not allowed"),
+        ({"options": "vers=4.2,context=x y"}, {}, "the mount option context=x y is not allowed"),
+        ({"root": "/mnt/elsewhere"}, {}, "its agent allows no storage at /mnt/elsewhere (BERTH_NODE_MOUNT_ROOTS), and"),
+        ({"export": "/nowhere/at/all"}, {}, "/nowhere/at/all cannot be mounted: "),
+    ],
+)
+def test_what_cannot_be_mounted_says_why(
+    server: Server, changes: dict[str, str], limits: dict[str, Any], fault: str
+) -> None:
+    keeper = server.keeper(**limits)
+    keeper.want([server.wish(**changes)])
+    (told,) = keeper.look().faults.values()
+    assert told.startswith(fault)
+    assert server.mounts() == []
+
+
+def test_nfs_itself_is_mounted_or_says_what_is_missing(server: Server) -> None:
+    keeper = server.keeper(kind="nfs", servers=("127.0.0.1",))
+    keeper.want([server.wish(export="127.0.0.1:/nothing", options="vers=4.2,retry=0,timeo=1,retrans=1,soft")])
+    began = time.monotonic()
+    (told,) = keeper.look().faults.values()
+    assert "127.0.0.1:/nothing cannot be mounted" in told or "cannot mount NFS: install nfs-common" in told
+    assert time.monotonic() - began < 8
+
+
+def test_folders_of_the_administrators_are_looked_at_too(server: Server) -> None:
+    plain = server.folder / "plain"
+    plain.mkdir()
+    keeper = server.keeper(allowed=(str(plain), str(server.folder / "gone")))
+    wishes = [
+        StorageWish(name="plain", root=str(plain)),
+        StorageWish(name="mount", root=f"{plain}/m", must_be_mount=True),
+        StorageWish(name="sub", root=f"{plain}/sub"),
+    ]
+    keeper.want(wishes)
+    state = keeper.look()
+    assert state.roots == (str(plain),)
+    assert faults(state)["m"] == f"nothing is mounted at {plain}/m"
+    assert "No such file" in faults(state)["sub"]
+    assert "plain" not in faults(state)
+
+
+def test_a_users_folder_is_the_users_alone_and_none_is_made_where_nothing_is_mounted(server: Server) -> None:
+    keeper = server.keeper()
+    wish = server.wish()
+    keeper.want([wish])
+    keeper.look()
+    own = Mount(
+        storage="data", root=wish.root, source=f"{wish.root}/alice", target="/data", create=True, must_be_mount=True
+    )
+    with mount_open(own, uid=5000, gid=6000) as folder:
+        facts = os.fstat(folder)
+    assert (facts.st_uid, facts.st_gid, facts.st_mode & 0o7777) == (5000, 6000, 0o700)
+    shutil.rmtree(server.export("data") / "alice")
+    (server.export("data") / "alice").symlink_to("/etc")
+    with pytest.raises(Failed, match="is no plain folder"), mount_open(own, uid=5000, gid=6000):
+        pass
+    (server.export("data") / "alice").unlink()
+    subprocess.run(["umount", wish.root], check=True)
+    with pytest.raises(Failed, match="is not mounted"), mount_open(own, uid=5000, gid=6000):
+        pass
+    assert list(Path(wish.root).iterdir()) == []
