@@ -286,10 +286,10 @@ class Keeper:
 
     def _prepare(self, spec: ContainerSpec, spec_hash: str) -> float:
         """Checks, image, container. Seconds to wait first, 0 when the container is there."""
+        self._storages_check(spec)
         self._world.policy.check(spec)
         if self._world.full():
             raise Failed(Cause.NO_SPACE, "the disk for containers is full: this node takes nothing new")
-        self._storages_check(spec)
         remaining = self._lease_remaining(spec)
         if remaining:
             self._show(Progress(code="lease", message=f"{spec.lease_after} still writes"))

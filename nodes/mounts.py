@@ -155,7 +155,7 @@ class StorageKeeper:
         return ".." not in path.parts and path != PurePosixPath(self._own) and path.is_relative_to(self._own)
 
     def _refusal(self, wish: StorageWish) -> str:
-        server = wish.export.rpartition(":/")[0]
+        server = wish.export.partition(":/")[0]  # as mount reads it
         if not any(fnmatchcase(server, pattern) for pattern in self._servers):
             return f"its agent may mount nothing from {server} (BERTH_NODE_NFS_SERVERS)"
         bad = [word for word in _words(wish.options) if not _WORD.fullmatch(word) or word.split("=")[0] not in _OPTIONS]
@@ -179,11 +179,11 @@ class StorageKeeper:
         return self._mount(wish) or self._looked_at(wish.root)
 
     def _mount(self, wish: StorageWish) -> str:
-        fault = self._process(["mkdir", "-p", wish.root], self._patience_s)
+        fault = self._process(["mkdir", "-p", "--", wish.root], self._patience_s)
         if fault:
             return f"the mount point cannot be made: {fault}"
         options = ",".join(dict.fromkeys([*_FORCED, *(["ro"] if wish.read_only else []), *_words(wish.options)]))
-        fault = self._process(["mount", "-t", self._kind, "-o", options, wish.export, wish.root], self._mount_s)
+        fault = self._process(["mount", "-t", self._kind, "-o", options, "--", wish.export, wish.root], self._mount_s)
         if not fault:
             log.info("a storage is mounted", root=wish.root, export=wish.export)
             return "" if _mounted_at(wish.root) else f"{wish.export} is not mounted though mount said so"
@@ -192,7 +192,7 @@ class StorageKeeper:
         return f"{wish.export} cannot be mounted: {fault}"
 
     def _umount(self, root: str, *, lazy: bool = False) -> str:
-        fault = self._process(["umount", *(["--lazy"] if lazy else []), root], self._mount_s)
+        fault = self._process(["umount", *(["--lazy"] if lazy else []), "--", root], self._mount_s)
         return f"{root} cannot be unmounted: {fault}" if fault else ""
 
     def _take_off(self, wanted: set[str]) -> None:

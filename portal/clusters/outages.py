@@ -15,8 +15,9 @@ from portal.clusters.models import Node
 FOUND_BY_NODE = "the node says: "
 """How the fence begins that a node's own word puts up."""
 
-OUT_CAUSES = NODE_FAULTS - {Cause.NO_SPACE}
-"""Failures at start that speak against the node; of room on its disk it tells itself."""
+OUT_CAUSES = NODE_FAULTS - {Cause.NO_SPACE, Cause.STORAGE_MISSING}
+"""Failures at start that speak against the node. Room on its disk and storages it tells of itself, and a storage that
+some nodes have not is no fault of these."""
 
 SHORT: Mapping[str, str] = {
     "full": gettext_noop("Its disk for containers is full."),
@@ -32,10 +33,6 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     Cause.ENGINE_FAULT: (
         gettext_noop("its container engine failed"),
         gettext_noop("Look at the Docker Engine there (journalctl -u docker)"),
-    ),
-    Cause.STORAGE_MISSING: (
-        gettext_noop("a storage was not mounted"),
-        gettext_noop("See on its page which storages it does not offer, and why"),
     ),
     Cause.PORT_TAKEN: (
         gettext_noop("ports of jobs were in use"),

@@ -136,6 +136,7 @@ def test_what_is_the_jobs_fault_or_long_ago_or_room_on_the_disk_does_not_count(
     for user in people.values():
         fail_one(world, user, Cause.IMAGE_MISSING)
         fail_one(world, user, Cause.NO_SPACE)
+        fail_one(world, user, Cause.STORAGE_MISSING)
     assert row().takes_tasks
     long_ago = timezone.now() - timedelta(hours=1)
     for name in ("bob", "carol"):

@@ -135,6 +135,7 @@ def test_a_stale_one_is_mounted_anew(server: Server) -> None:
     ("changes", "limits", "fault"),
     [
         ({"export": "filer:/data"}, {"servers": ("other", "nas*")}, "its agent may mount nothing from filer"),
+        ({"export": "evil:/a.lab:/b"}, {"servers": ("*.lab",)}, "its agent may mount nothing from evil"),
         ({"options": "vers=4.2,suid"}, {}, "the mount option suid is not allowed"),
         ({"options": "vers=4.2,context=x y"}, {}, "the mount option context=x y is not allowed"),
         ({"root": "/mnt/elsewhere"}, {}, "its agent allows no storage at /mnt/elsewhere (BERTH_NODE_MOUNT_ROOTS), and"),

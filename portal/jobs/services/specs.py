@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from django.conf import settings
 
 from nodes.protocol import Code, ContainerSpec, ImageAuth, Limits, Mount
-from portal.clusters.models import Storage
+from portal.clusters.models import Node, Storage
 from portal.common.sealing import unseal
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
 from portal.jobs.selectors import job_folder_path
@@ -187,8 +187,7 @@ def _job_folder(facts: AttemptFacts, row: TaskAttempt, uid: int, gid: int) -> tu
     """Path in the container, its mounts, and the lease file on the node. Without a shared storage the folder is
     the container's own and a requeued job starts from nothing."""
     storage = facts.job_storage
-    told = {*row.node.storages, *row.node.storage_faults}  # one that is away now is no reason to begin from nothing
-    if storage is None or storage.root not in told:
+    if storage is None or not _has(row.node, storage):
         return JOB_DIR, (), None
     job = facts.job
     source = job_folder_path(storage=storage, user=job.user.username, name=job.name, run=job.run)
@@ -202,6 +201,11 @@ def _job_folder(facts: AttemptFacts, row: TaskAttempt, uid: int, gid: int) -> tu
     )
     # One lease for each task: where tasks are tried again one by one, a retry must not wait for its running siblings.
     return JOB_DIR, (mount,), f"{source}/.berth/lease.{row.task.role.name}.{row.task.index}"
+
+
+def _has(node: Node, storage: Storage) -> bool:
+    """An NFS storage is every node's: that one does not offer it now is no reason to begin from nothing there."""
+    return storage.root in node.storages or (bool(storage.export) and storage.root in node.storage_faults)
 
 
 def _checkpoint(wanted: str | None, mounts: tuple[Mount, ...]) -> str | None:
