@@ -40,7 +40,8 @@ class DockerOutput:
 
     What a container prints while the Engine is away waits in a pipe, which the Engine reads on when it comes back
     (live-restore). Of a container that has ended by then it does not: that much is lost with it, and ``missing`` says
-    so.
+    so. An Engine that is killed, and not stopped, loses also what it has read of the pipe and not yet written; that
+    can be seen by nobody.
     """
 
     def __init__(self, container: str, connect: Callable[[], docker.APIClient]) -> None:
