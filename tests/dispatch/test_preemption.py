@@ -242,6 +242,8 @@ def test_a_victim_whose_tasks_had_all_succeeded_before_they_heard_of_it_is_not_r
     low.refresh_from_db()
     assert (low.state, low.end_reason) == (JobState.SUCCEEDED, EndReason.SUCCEEDED)
     assert low.end_message == "All tasks had succeeded by themselves before they could be preempted."
+    attempt = low.attempts.get()
+    assert (attempt.end_reason, attempt.end_message) == (EndReason.SUCCEEDED, low.end_message)
 
 
 def test_nobody_else_starts_on_what_is_claimed(world: World, teams: Teams) -> None:

@@ -31,6 +31,8 @@ NODE_START_WINDOW = timedelta(seconds=60)
 """A container that ends for its node's fault within this time of its start counts as a failed start."""
 BACKOFF_FIRST, BACKOFF_MOST = timedelta(seconds=5), timedelta(minutes=15)
 
+DONE_BEFORE_PREEMPTED = "All tasks had succeeded by themselves before they could be preempted."
+
 
 def task_attempt_ended(*, row: TaskAttempt, now: datetime) -> None:
     """A container ended, or its node was lost: decide the task, then its attempt. Inside a transaction.
@@ -186,10 +188,13 @@ def _end_failed(attempt: JobAttempt, role: TaskRole, failed: int, now: datetime)
 def attempt_close(*, attempt: JobAttempt, now: datetime) -> None:
     """The last container has ended: the table says what the job becomes."""
     with transaction.atomic():
-        attempt.refresh_from_db(fields=["end_message"])
+        attempt.refresh_from_db(fields=["end_message", "end_reason", "exit_code"])
+        end = {"end_reason": attempt.end_reason, "end_message": attempt.end_message, "exit_code": attempt.exit_code}
+        if _done_before_preempted(attempt):
+            end = {"end_reason": EndReason.SUCCEEDED, "end_message": DONE_BEFORE_PREEMPTED, "exit_code": 0}
         closed = attempt_move(
             attempt, AttemptState.ENDED, now=now, code="attempt_ended",
-            message=f"Attempt {attempt.number} ended: {attempt.end_message}", ended_at=now,
+            message=f"Attempt {attempt.number} ended: {end['end_message']}", ended_at=now, **end,
         )  # fmt: skip
         if closed:
             idle_priority_return(attempt=attempt)
@@ -199,14 +204,19 @@ def attempt_close(*, attempt: JobAttempt, now: datetime) -> None:
             _job_after(job, attempt, now)
 
 
+def _done_before_preempted(attempt: JobAttempt) -> bool:
+    """Its tasks' own ends were on their way when it was chosen: nothing was taken from it."""
+    if attempt.end_reason != EndReason.PREEMPTED:
+        return False
+    return not Task.objects.filter(job=attempt.job_id).exclude(state=TaskState.SUCCEEDED).exists()
+
+
 def _job_after(job: Job, attempt: JobAttempt, now: datetime) -> None:
     step = next_step(job=job, attempt=attempt)
     if step is Next.REQUEUE or step is Next.RETRY:
         _requeue(job, attempt, now, counted=step is Next.RETRY)
         return
     message = attempt.end_message
-    if step is Next.SUCCEED and attempt.end_reason == EndReason.PREEMPTED:
-        message = "All tasks had succeeded by themselves before they could be preempted."
     state, reason = {
         Next.SUCCEED: (JobState.SUCCEEDED, EndReason.SUCCEEDED),
         Next.STOP: (JobState.STOPPED, EndReason.IDLE if attempt.end_reason == EndReason.IDLE else EndReason.STOPPED),
@@ -224,8 +234,6 @@ def next_step(*, job: Job, attempt: JobAttempt) -> Next:
     """The table ``AFTER``, with the job's own retry count and a person's stop taken in."""
     if job.state == JobState.STOPPING and attempt.end_reason != EndReason.SUCCEEDED:
         return Next.STOP
-    if attempt.end_reason == EndReason.PREEMPTED and not job.tasks.exclude(state=TaskState.SUCCEEDED).exists():
-        return Next.SUCCEED
     step = AFTER[attempt.end_reason]
     if isinstance(step, dict):
         step = step[Behaviour(attempt.end_behaviour or Behaviour.UNKNOWN)]
