@@ -26,13 +26,12 @@ log = structlog.get_logger(__name__)
 
 LOOK_EVERY_S = 15.0
 _FORCED = ("nosuid", "nodev")
-_OPTIONS = frozenset(
-    """
-    ro vers nfsvers minorversion proto port mountport mountproto rsize wsize timeo retrans retry hard soft softerr
-    nconnect max_connect sec noatime nodiratime relatime acregmin acregmax acdirmin acdirmax actimeo ac noac lookupcache
-    nolock lock local_lock rdirplus nordirplus noresvport resvport async sync fsc noexec
-    """.split()
-)
+_OPTIONS = frozenset((
+    "ro", "vers", "nfsvers", "minorversion", "proto", "port", "mountport", "mountproto", "rsize", "wsize", "timeo",
+    "retrans", "retry", "hard", "soft", "softerr", "nconnect", "max_connect", "sec", "noatime", "nodiratime",
+    "relatime", "acregmin", "acregmax", "acdirmin", "acdirmax", "actimeo", "ac", "noac", "lookupcache", "nolock",
+    "lock", "local_lock", "rdirplus", "nordirplus", "noresvport", "resvport", "async", "sync", "fsc", "noexec",
+))  # fmt: skip
 """What a storage may ask for; whatever else a mount could be told (``suid``, ``bind``, ``context``) is refused."""
 _WORD = re.compile(r"[a-z_]+(=[A-Za-z0-9._:-]+)?")
 
