@@ -164,6 +164,7 @@ class Storage(Answer, frozen=True, kw_only=True):
     kind: str
     root: str
     export: str
+    options: str
     read_only: bool
     per_user: bool
     must_be_mount: bool

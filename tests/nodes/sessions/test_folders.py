@@ -181,7 +181,7 @@ def test_what_is_not_there_and_a_storage_that_is_not_are_told_apart(job: Path) -
     with pytest.raises(FilesFailed) as missing:
         content(job, b"nothing")
     assert missing.value.fault is SessionFault.MISSING
-    away = Mount(storage="jobs", root=str(job / "no"), source=str(job / "no" / "x"), target="", must_be_mount=True)
+    away = Mount(storage="jobs", root=str(job), source=str(job / "x"), target="", must_be_mount=True)
     with pytest.raises(FilesFailed) as failed, place_open(away, b""):
         pass
     assert failed.value.fault is SessionFault.AWAY
