@@ -44,9 +44,9 @@ def test_the_skus_of_a_virtual_cluster_tell_what_comes_with_a_gpu(world: World, 
 
 def test_many_virtual_clusters_take_no_more_queries_than_few(world: World, pai: Pai) -> None:
     world.node("gpu01")
-    pai.get("virtual-clusters")  # what is asked once and kept
 
     def queries() -> int:
+        pai.get("virtual-clusters")  # what is asked once and kept until the configuration is another
         with CaptureQueriesContext(connection) as captured:
             assert len(pai.get("virtual-clusters")) == VirtualCluster.objects.count()
         return len(captured)
