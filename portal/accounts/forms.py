@@ -173,6 +173,14 @@ class AuditForm(forms.Form):
     )
     older = forms.IntegerField(required=False, min_value=1, max_value=2**62, widget=forms.HiddenInput)
 
+    def clean(self) -> dict[str, Any]:
+        """The first day comes before the last."""
+        typed = super().clean() or self.cleaned_data
+        since, until = typed.get("since"), typed.get("until")
+        if since and until and until < since:
+            self.add_error("until", _("This is before the first day."))
+        return typed
+
     @property
     def chosen(self) -> dict[str, str]:
         """The filters that are set and possible, as they stand in the address."""

@@ -196,6 +196,9 @@ def test_the_audit_log_is_filtered_paged_and_taken_away(world: World, admin: Bro
     assert "since=1999-01-01T00%3A00%3A00Z&until=3000-01-01T00%3A00%3A00Z" in both
     assert Api(person("ada", ClusterRole.AUDITOR)).call("GET", both.removeprefix("/api/v1/")).status_code == 200
     assert admin.get("/audit?since=yesterday").status == 400
+    crossed = admin.get("/audit?since=2026-02-02&until=2026-02-01")
+    assert (crossed.status, "This is before the first day." in crossed.text) == (400, True)
+    assert {"2026-02-02", "2026-02-01"} <= {*crossed.attribute("input", "value")}, "what was typed is kept"
     assert Browser(world.user).get("/audit").status == 404
 
 
