@@ -44,6 +44,11 @@ describe("what a GPU looks like", () => {
     expect(looks.of(gpu(0, 1), node(0))).toMatchObject({ key: "vc:nlp", also: "lent" });
   });
 
+  test("among teams the legend shows a loan as the map does: by the corner, of no team, without a letter", () => {
+    expect(new Looks("vc", dots.vcs).named("lent")).toEqual({ key: "lent", style: "vc-any is-lent", letter: "" });
+    expect(new Looks("right", dots.vcs).named("lent").letter).toBe("L");
+  });
+
   test("the legend shows what the map shows", () => {
     for (const mode of MODES) {
       const looks = new Looks(mode, dots.vcs);

@@ -51,6 +51,11 @@ def test_the_cluster_page_shows_them_over_time_and_the_api_tells_them(world: Wor
     assert Browser(world.user).get("/cluster?days=nonsense").status == 200
     Gpu.objects.update(fault="")
     assert "sick 0 0 0" in Browser(world.user).get("/cluster").text, "what is so now, not five minutes ago"
+    Gpu.objects.filter(index=0).update(fault="hot")
+    week = Browser(world.user).get("/cluster?part=over-time&days=7", hx_request="true")
+    assert "Last Average Peak" in week.text
+    assert "sick 1 0.25 1" in week.text, "what an open page asks for again"
+    assert week.tags[0][1]["data-hx-get"] == "/cluster?part=over-time&days=7"
     assert Api(world.user).names("gpus/history?sku=A100", "sick") == [0, 0, 0, 4]
     since = (world.now - timedelta(hours=3)).isoformat().replace("+00:00", "Z")
     assert Api(world.user).names(f"gpus/history?since={since}", "free") == [4, 4, 0]

@@ -20,7 +20,6 @@ export class Chart {
   #plot: uPlot | undefined;
   #zoomed = false;
   #pointed: number | null = null;
-  #timer = 0;
 
   constructor(figure: HTMLElement) {
     this.#figure = figure;
@@ -30,9 +29,6 @@ export class Chart {
     document.addEventListener("htmx:after:swap", this.#reread);
     figure.addEventListener("click", this.#toggle);
     this.#reread();
-    const every = Number(figure.dataset["chartEvery"] ?? 0);
-    if (figure.dataset["chartSrc"]) void this.#fetch();
-    if (every) this.#timer = window.setInterval(() => void this.#fetch(), every * 1000);
   }
 
   get #size(): { width: number; height: number } {
@@ -48,14 +44,6 @@ export class Chart {
     if (text && text !== this.#text) this.#show(JSON.parse((this.#text = text)) as ChartData);
     else this.#legend();
   };
-
-  async #fetch(): Promise<void> {
-    if (!this.#figure.isConnected) this.#destroy();
-    else if (!document.hidden || !this.#data) {
-      const answer = await fetch(this.#figure.dataset["chartSrc"] as string, { credentials: "same-origin" });
-      if (answer.ok) this.#show((await answer.json()) as ChartData);
-    }
-  }
 
   #show(data: ChartData): void {
     const before = this.#data;
@@ -131,7 +119,6 @@ export class Chart {
   };
 
   #destroy(): void {
-    clearInterval(this.#timer);
     this.#resized.disconnect();
     this.#theme.disconnect();
     document.removeEventListener("htmx:after:swap", this.#reread);

@@ -19,6 +19,8 @@ export interface Drawing {
   label: (spot: Spot) => string;
   /** What is said of a node beside its name. */
   state: (state: string) => string;
+  /** What stands above nodes of no rack, where others have one. */
+  rackless: string;
 }
 
 const DENSE_FROM = 400;
@@ -52,12 +54,13 @@ export class Drawn {
     this.box.classList.toggle("is-dense", nodes.length > DENSE_FROM);
     let list: HTMLElement | undefined;
     let section: string | undefined;
+    const racked = nodes.some((node) => node.section);
     for (const node of nodes) {
       if (!list || node.section !== section) {
         section = node.section;
         const rack = made("div", "map-rack");
         list = made("ul", "map-nodes");
-        rack.append(...(section ? [made("h3", "map-section", section)] : []), list);
+        rack.append(...(racked ? [made("h3", "map-section", section || this.drawing.rackless)] : []), list);
         this.box.append(rack);
       }
       list.append(this.#node(node));

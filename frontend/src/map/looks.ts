@@ -19,6 +19,8 @@ const SICK: Look = { key: "sick", style: "is-sick", letter: "×" };
 const OUT: Look = { key: "out", style: "is-out", letter: "" };
 const HELD: Look = { key: "held", style: "is-held", letter: "Q" };
 const LENT: Look = { key: "lent", style: "is-lent", letter: "L" };
+/** Among teams: their colour says whose it is, the cut corner that it is on loan. */
+const LENT_BY_TEAMS: Look = { key: "lent", style: "vc-any is-lent", letter: "" };
 const UNKNOWN: Look = { key: "unknown", style: "is-unknown", letter: "?" };
 const WELL: Look = { key: "well", style: "is-well", letter: "✓" };
 const LOST: Look = { key: "lost", style: "is-sick", letter: "?" };
@@ -88,6 +90,7 @@ export class Looks {
   /** What stands in the legend under this key. */
   named(key: string): Look {
     if (key.startsWith("vc:")) return this.team(key.slice(3));
+    if (key === LENT.key && this.mode === "vc") return LENT_BY_TEAMS;
     if (key.startsWith("use:")) return { ...use(BANDS[Number(key.slice(4))] ?? 0), letter: "" };
     const closed = { key, style: "is-closed", letter: CLOSED[key] ?? "" };
     return [FREE, SICK, OUT, HELD, LENT, UNKNOWN, WELL, LOST].find((look) => look.key === key) ?? closed;

@@ -28,6 +28,7 @@ export class ClusterMap {
       jobs: root.dataset["mapJobs"] ?? "",
       label: (spot) => this.#words.of(spot),
       state: (state) => this.#words.state(state),
+      rackless: this.#words.word("rackless"),
     });
     keys(box);
     new Tip(root, this.#drawn, this.#words);

@@ -47,29 +47,37 @@ def cluster(request: PageRequest) -> HttpResponse:
     if request.htmx and request.GET.get("part") == "teams":
         return render(request, "clusters/parts/teams.html", {"vcs": _vcs(request)})
     found = overview(user=request.user)
+    if request.htmx and request.GET.get("part") == "over-time":
+        return render(request, "clusters/parts/over_time.html", _over_time(request, found.sums))
     troubled = found.troubled
     context: dict[str, Any] = {
         "sums": [(sku, sum(places.values()), places) for sku, places in found.sums.items()],
         "nodes": len(found.nodes),
         "racks": [(name, "x" * len(list(there))) for name, there in groupby(found.nodes, key=lambda one: one.section)],
+        "racked": any(one.section for one in found.nodes),
         "troubles": troubled[:MOST_TROUBLES],
         "more_troubles": max(0, len(troubled) - MOST_TROUBLES),
         "may_add": allowed_everywhere(request.user, Action.NODE_ADD),
     }
     if request.htmx:
         return render(request, "clusters/parts/cluster.html", context)
-    chart = _over_time(request, found.sums)
-    more = {"vcs": _vcs(request), "kinds": cell_types(), "chart": chart, "spans": SPANS}
+    more = {"vcs": _vcs(request), "kinds": cell_types(), **_over_time(request, found.sums)}
     return render(request, "clusters/cluster.html", {**context, **more})
 
 
 SPANS = {"1": _("a day"), "7": _("a week"), "30": _("30 days")}
 
 
-def _over_time(request: PageRequest, present: Mapping[str, Mapping[Place, int]]) -> Chart:
-    """What GPUs were, in a time that the address names, up to now: it is noted each five minutes, of which a long time
-    shows only some, so that what is ``present`` (by SKU) is not among them."""
-    days = int(request.GET.get("days", "")) if request.GET.get("days") in SPANS else 1
+def _over_time(request: PageRequest, present: Mapping[str, Mapping[Place, int]]) -> dict[str, Any]:
+    """What GPUs were, in a time that the address names."""
+    days = request.GET.get("days", "")
+    days = days if days in SPANS else next(iter(SPANS))
+    return {"chart": _chart(request, int(days), present), "days": days, "spans": SPANS}
+
+
+def _chart(request: PageRequest, days: int, present: Mapping[str, Mapping[Place, int]]) -> Chart:
+    """Up to now: what GPUs are is noted each five minutes, of which a long time shows only some, so that what is
+    ``present`` (by SKU) is not among them."""
     now = timezone.now()
     found = gpu_counts_summed(user=request.user, since=now - timedelta(days=days))
     if found:

@@ -50,6 +50,7 @@ ABOVE: dict[str, tuple[Step, ...]] = {
     "node-new": (CLUSTER, NODES),
     "node-join": (CLUSTER, NODES, NODE),
     "node-remove": (CLUSTER, NODES, NODE),
+    "join-tokens": (CLUSTER, NODES),
     "vc": (TEAMS,),
     "vc-new": (TEAMS,),
     "vc-quota": (TEAMS, TEAM),

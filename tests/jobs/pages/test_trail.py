@@ -21,6 +21,7 @@ WAYS = {
     "/templates/new": ["/submit", "/templates"],
     "/cluster/nodes/gpu01": ["/cluster", "/cluster/nodes"],
     "/cluster/nodes/gpu01/remove": ["/cluster", "/cluster/nodes", "/cluster/nodes/gpu01"],
+    "/join-tokens": ["/cluster", "/cluster/nodes"],
     "/virtual-clusters/vision/quota": ["/virtual-clusters", "/virtual-clusters/vision"],
     "/virtual-clusters/vision/secrets": ["/virtual-clusters", "/virtual-clusters/vision"],
     "/users/alice": ["/users"],
