@@ -16,6 +16,9 @@ from portal.jobs.selectors import Forecast
 
 Numbers = Mapping[str, Any]
 
+PREEMPTING = "preempting"
+"""The reason of a job for which GPUs are being taken back."""
+
 _REASONS: tuple[tuple[str, str], ...] = (
     ("paused", gettext_noop("the job is paused; once it is resumed it waits for its turn")),
     ("dependency", gettext_noop("%(jobs)s jobs must end first, such as %(first)s")),
@@ -103,8 +106,9 @@ def reason_words(*, code: str, numbers: Numbers, message: str) -> str:
 
 def no_start_words(*, forecast: Forecast, vc: str, code: str) -> str:
     """Why there is no estimate of the start of a job of this virtual cluster that waits for the reason ``code``, for
-    its readers; empty where there is one. One query where others' missing time limits are why."""
-    if forecast.start is not None:
+    its readers; empty where there is one, and where GPUs are being taken back for it: its reason says when it starts.
+    One query where others' missing time limits are why."""
+    if forecast.start is not None or code == PREEMPTING:
         return ""
     if code == "bad_nodes":
         return gettext("No estimate of its start: nobody knows when what is out of service comes back.")

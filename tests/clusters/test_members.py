@@ -43,14 +43,15 @@ def test_a_lead_adds_people_and_groups_changes_roles_and_removes(world: World, l
     person("bob")
     Group.objects.create(name="students")
     page = lead.send(f"{VC}/members", form=VC, name="bob", kind="user", role="member")
-    assert "bob is in vision now." in page.text
+    assert "bob is a member of vision now." in page.text
     lead.send(f"{VC}/members", form=VC, name="students", kind="group", role="member")
     page = lead.send(f"{VC}/members", form=VC, name="alice", kind="user", role="lead")
     assert page.status == 400
     assert "alice is in it already, as Member; the role is changed in the list." in page.text
     page = lead.send(f"{VC}/members", form=VC, name="lena", kind="user", role="member")
     assert (page.status, roles(world)["lena"]) == (400, "lead"), "nobody's role is taken by adding them"
-    lead.send(f"{VC}/members", form=VC, name="alice", kind="user", role="lead", change="1")
+    page = lead.send(f"{VC}/members", form=VC, name="alice", kind="user", role="lead", change="1")
+    assert "alice leads vision now." in page.text
     assert roles(world) == {"alice": "lead", "bob": "member", "lena": "lead", "students": "member"}
     row = Membership.objects.get(user__username="bob")
     page = lead.send(f"{VC}/members/{row.pk}/remove", form=VC)

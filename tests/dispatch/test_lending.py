@@ -13,6 +13,7 @@ from portal.jobs.models import Allocation, Claim, Job, TaskAttempt
 from portal.jobs.services import job_stop
 from portal.jobs.states import JobState
 from tests.dispatch.plans import PROD, submitted
+from tests.support.pages import Browser
 from tests.support.world import World
 
 pytestmark = pytest.mark.django_db
@@ -53,6 +54,9 @@ def test_what_a_team_leaves_idle_is_lent_and_taken_back_when_it_is_wanted(world:
     guest = submitted(world, teams["carol"], TWO, name="guest", extras={"berth": AUTO})
     world.settle()
     assert (held(mine), held(guest)) == (["guaranteed"] * 2, ["borrowed"] * 2)
+    browser = Browser(teams["carol"])
+    assert "It holds 2 GPUs on loan, which are taken back, after a warning" in browser.get(f"/jobs/{guest.pk}").text
+    assert "on loan" not in browser.get(f"/jobs/{mine.pk}").text
     owner = submitted(world, teams["alice"], TWO, name="owner")
     world.settle()
     assert states(mine, guest, owner) == [JobState.RUNNING, JobState.WAITING, JobState.RUNNING]

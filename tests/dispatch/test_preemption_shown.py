@@ -68,6 +68,7 @@ def test_the_victims_page_says_who_why_and_until_when_and_then_that_it_waits_aga
     assert why in page.text
     assert "to save and to end, and then waits again in its old place" in page.text
     assert "high#1" not in page.text
+    assert "Preempted (its tasks are still ending)" in page.text
     obey(world)
     page = Browser(teams["carol"]).get(f"/jobs/{low.pk}")
     assert "Waiting" in page.text
@@ -83,6 +84,7 @@ def test_the_preemptors_page_says_whom_it_waits_for(teams: Teams, across: tuple[
     assert f"{words} {deadline:%H:%M:%S} UTC." in page.text
     assert "UTC.." not in page.text
     assert "low#1" not in page.text
+    assert "No estimate" not in page.text, "the reason itself says when it starts"
 
 
 def test_a_page_of_a_job_that_loses_single_tasks_says_so(world: World, teams: Teams) -> None:

@@ -12,6 +12,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from portal.accounts.pages import PageRequest
@@ -42,6 +43,11 @@ from portal.clusters.services import (
 from portal.clusters.states import VcRole
 from portal.common.errors import Invalid, NotFound
 from portal.common.forms import refusal_show
+
+JOINED = {
+    VcRole.MEMBER: gettext_lazy("%(name)s is a member of %(vc)s now."),
+    VcRole.LEAD: gettext_lazy("%(name)s leads %(vc)s now."),
+}
 
 
 @login_required
@@ -136,7 +142,7 @@ def member_add(request: PageRequest, name: str) -> HttpResponse:
             for fault in error.faults:
                 form.add_error(fault.path, fault.message)
         else:
-            messages.success(request, _("%(name)s is in %(vc)s now.") % {"name": typed["name"], "vc": vc.name})
+            messages.success(request, JOINED[VcRole(typed["role"])] % {"name": typed["name"], "vc": vc.name})
             return redirect("vc", name=vc.name)
     return _page(request, vc, member=form, status=400)
 

@@ -39,7 +39,9 @@ class WhatIfAnswer(Shape):
     waiting = WouldWaitAnswer(allow_null=True, help_text="why it would wait; null: it would start now")
     start = StartAnswer(allow_null=True, source="forecast.start", help_text="null: no estimate yet")
     score = ScoreAnswer(allow_null=True, source="forecast.score", help_text="of such estimates; null: too few to tell")
-    no_start = serializers.CharField(allow_blank=True, help_text="why there is no estimate; empty: there is one")
+    no_start = serializers.CharField(
+        allow_blank=True, help_text="why there is no estimate; empty: there is one, or the reason itself says when"
+    )
 
     def to_representation(self, instance: WhatIf) -> dict[str, Any]:
         no_start = no_start_words(forecast=instance.forecast, vc=instance.vc, code=instance.code)

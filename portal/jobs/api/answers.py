@@ -107,7 +107,9 @@ class WaitingAnswer(Shape):
     )
     start = StartAnswer(allow_null=True, help_text="null: no estimate yet")
     score = ScoreAnswer(allow_null=True, help_text="of such estimates; null: too few to tell")
-    no_start = serializers.CharField(allow_blank=True, help_text="why there is no estimate; empty: there is one")
+    no_start = serializers.CharField(
+        allow_blank=True, help_text="why there is no estimate; empty: there is one, or the reason itself says when"
+    )
     since = serializers.DateTimeField(allow_null=True, help_text="when the scheduler last wrote this")
     not_before = serializers.DateTimeField(allow_null=True, help_text="a retry waits until then")
 

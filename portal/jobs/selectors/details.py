@@ -11,7 +11,7 @@ from django.db.models import Count, QuerySet
 from nodes.protocol import ContainerState
 from portal.common.errors import NotFound
 from portal.common.prepared import Among, Prepared, Slot
-from portal.jobs.models import Job, JobAttempt, JobEvent, Task, TaskAttempt, TaskRole
+from portal.jobs.models import Allocation, Job, JobAttempt, JobEvent, Standing, Task, TaskAttempt, TaskRole
 from portal.jobs.selectors.visible import with_task
 
 RUNNING_LISTED = 500
@@ -45,6 +45,18 @@ _ROLES = Prepared(lambda: TaskRole.objects.filter(job_id=Slot("job", int)).selec
 def job_attempts(*, job: Job) -> QuerySet[JobAttempt]:
     """The job's attempts, newest first."""
     return job.attempts.order_by("-id")
+
+
+def job_loan(*, job: Job) -> int:
+    """How many GPUs the job holds on loan now. One query."""
+    return len(_LOANS(job=job.pk, standing=Standing.BORROWED.value))
+
+
+_LOANS = Prepared(
+    lambda: Allocation.objects.filter(
+        task_attempt__task__job_id=Slot("job", int), standing=Slot("standing", str), released_at__isnull=True
+    ).order_by().values_list("pk", flat=True)
+)  # fmt: skip
 
 
 def job_attempt_current(*, job: Job) -> JobAttempt | None:
