@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import ceil
 from statistics import median
 from typing import Any
 
@@ -57,13 +58,14 @@ class Campaign:
             self._tell(time.monotonic() - begun, round_, took, last)
 
     def table(self) -> Iterator[str]:
-        """Lines of the table of kinds: how many, and seconds until the whole was well again."""
-        yield f"{'fault':<52}{'times':>6}{'median s':>10}{'p95 s':>8}{'slowest s':>11}"
+        """Lines of the table of kinds: how many, how many of them alone, and seconds until the whole was well again after
+        these."""
+        yield f"{'fault':<52}{'times':>6}{'alone':>7}{'median s':>10}{'p95 s':>8}{'slowest s':>11}"
         for kind in sorted(self.counts):
             alone = sorted(self.seconds[kind])
-            line = f"{kind:<52}{self.counts[kind]:>6}"
+            line = f"{kind:<52}{self.counts[kind]:>6}{len(alone):>7}"
             if alone:
-                line += f"{median(alone):>10.1f}{alone[int(0.95 * (len(alone) - 1))]:>8.1f}{alone[-1]:>11.1f}"
+                line += f"{median(alone):>10.1f}{alone[ceil(0.95 * len(alone)) - 1]:>8.1f}{alone[-1]:>11.1f}"
             yield line
 
     def _round(self, chance: random.Random) -> list[Fault]:
