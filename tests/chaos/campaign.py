@@ -58,8 +58,7 @@ class Campaign:
             self._tell(time.monotonic() - begun, round_, took, last)
 
     def table(self) -> Iterator[str]:
-        """Lines of the table of kinds: how many, how many of them alone, and seconds until the whole was well again after
-        these."""
+        """Lines of the table of kinds: how many, how many of these alone, seconds until all was well after them."""
         yield f"{'fault':<52}{'times':>6}{'alone':>7}{'median s':>10}{'p95 s':>8}{'slowest s':>11}"
         for kind in sorted(self.counts):
             alone = sorted(self.seconds[kind])
