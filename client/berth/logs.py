@@ -16,7 +16,7 @@ from berth.calls import unreachable
 from berth.errors import BadAnswer
 from berth.model import MARK, LogRecord
 from berth.server import Server
-from berth.sockets import LOST, final_error
+from berth.sockets import LOST, Closable, final_error
 
 PATIENCE_S = 300.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
@@ -111,7 +111,7 @@ class LogFollow:
         following = self._following
         while not following.over:
             try:
-                with connect(following.address, **following.server.socket()) as socket:
+                with connect(following.address, **following.server.socket(), create_connection=Closable) as socket:
                     following.opened()
                     while not following.over:
                         yield from following.take(socket.recv())

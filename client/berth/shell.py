@@ -19,7 +19,7 @@ from websockets.sync.client import ClientConnection, connect
 from berth.calls import unreachable
 from berth.errors import BadAnswer, BerthError, ShellLost
 from berth.server import Server
-from berth.sockets import LOST, final_error
+from berth.sockets import LOST, Closable, final_error
 
 PIECE = 32 * 1024
 START_PATIENCE_S = 30.0
@@ -133,7 +133,9 @@ class Shell:
     def __enter__(self) -> Self:
         talk = self._talk
         try:
-            self._socket = self._open.enter_context(connect(talk.address, **talk.server.socket()))
+            self._socket = self._open.enter_context(
+                connect(talk.address, **talk.server.socket(), create_connection=Closable)
+            )
             self._socket.send(talk.options.start())
             talk.started(self._socket.recv(START_PATIENCE_S))
         except LOST as error:

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
+from contextlib import suppress
 
 from websockets.exceptions import ConnectionClosed, InvalidStatus, InvalidURI, WebSocketException
+from websockets.sync.client import ClientConnection
 
 from berth.errors import BadAnswer, BerthError, Conflict, Misused, NotAllowed, NotFound, NotSignedIn, TlsFailed, TooMany
 
 LOST = (OSError, EOFError, WebSocketException)
 """What ends a connection; websockets' own exceptions and those beneath them."""
 NOT_SIGNED_IN, NOT_ALLOWED, NOT_VISIBLE, IN_THE_WAY, TOO_MANY = 4401, 4403, 4404, 4409, 4429
+
+
+class Closable(ClientConnection):
+    """A connection that can be closed at any time.
+
+    Over TLS its reading thread waits in the socket itself, once anything came that is no data (session tickets come
+    right after the handshake). A socket that is closed does not wake it on Linux, and websockets 17.4 waits for the
+    thread's end after that: for ever, with a server that has gone silent.
+    """
+
+    def close_socket(self) -> None:
+        with suppress(OSError):  # it has never been open, or is not any more
+            self.socket.shutdown(socket.SHUT_RDWR)
+        super().close_socket()
 
 
 def final_error(error: Exception, url: str, what: str) -> BerthError | None:
