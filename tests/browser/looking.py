@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize, expect
 
 from tests.browser.site import Site
+from tests.support.browser import is_error
 from tests.support.fixtures import ARTIFACTS
 from tests.support.stack import Stack
 
@@ -51,7 +52,7 @@ def looking(chromium: Browser, stack: Stack, *, refused: Sequence[str] = ()) -> 
 def _said(said: ConsoleMessage, refused: Sequence[str]) -> list[str]:
     where = said.location.get("url", "")
     expected = said.text.startswith(REFUSED) and urlsplit(where).path in refused
-    return [] if expected or said.type != "error" else [f"{said.text} ({where})"]
+    return [] if expected or not is_error(said) else [f"{said.text} ({where})"]
 
 
 def looked_at(page: Page, name: str, modes: dict[str, dict[str, Any]] = MODES) -> list[str]:
