@@ -32,7 +32,7 @@ FROM_DOCUMENTS = ("common/test_openapi.py", "openpai/test_any_request.py")
 def pytest_configure(config: pytest.Config) -> None:
     # A run that was started in the background of a script ignores Ctrl-C, and so would all that it starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    services = Services()
+    services = Services(forking=True)
     config.stash[SERVICES] = services
     config.add_cleanup(services.close)
     services.fill_environment()

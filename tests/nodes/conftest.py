@@ -40,7 +40,9 @@ def make_portal(services: Services, running_redis: RedisServer, runtime_env: dic
 
     def make() -> PortalSide:
         folder = services.new_folder("agent")
-        portal = PortalSide(running_redis, folder, services.guard, runtime_env, name=f"gpu{next(_numbers)}")
+        portal = PortalSide(
+            running_redis, folder, services.guard, runtime_env, services.agents, name=f"gpu{next(_numbers)}"
+        )
         made.append(portal)
         portal.start()
         return portal

@@ -54,6 +54,7 @@ from nodes.protocol import (
     transport_options,
     verified_batch,
 )
+from tests.support.forks import Forks
 from tests.support.guard import Guard
 from tests.support.processes import Process
 from tests.support.redis_server import RedisServer
@@ -106,6 +107,7 @@ class PortalSide:
     folder: Path
     guard: Guard
     env: dict[str, str]
+    forks: Forks | None
     name: str = "gpu01"
     key: PortalKey = field(default_factory=PortalKey.generate)
     generation: int = 0
@@ -196,7 +198,9 @@ class PortalSide:
             **self.env,
         }
         command = [sys.executable, "-m", "nodes"]
-        return Process(self.name, command, guard=self.guard, log=state / "agent.log", env=env, cwd=HERE)
+        return Process(
+            self.name, command, guard=self.guard, log=state / "agent.log", env=env, cwd=HERE, forks=self.forks
+        )
 
     # ------------------------------------------------------------ down
 

@@ -146,7 +146,9 @@ def agent(small: Small, services: Services, running_redis: RedisServer) -> Itera
     }  # fmt: skip
     with small.engine.client() as client:
         image_made(client, "busybox:latest")
-    portal = PortalSide(running_redis, services.new_folder("disk-agent"), services.guard, env, name="small01")
+    portal = PortalSide(
+        running_redis, services.new_folder("disk-agent"), services.guard, env, services.agents, name="small01"
+    )
     portal.start()
     yield portal
     portal.agent.stop()

@@ -142,7 +142,7 @@ def page(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
     context = chromium.new_context(viewport={"width": 1280, "height": 900}, locale="en-US", reduced_motion="reduce")
     page = context.new_page()
     errors: list[str] = []
-    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on("console", lambda message: errors.append(message.text) if browser.is_error(message) else None)
     page.on("pageerror", lambda error: errors.append(str(error)))
     yield page
     if request.node.stash.get(FAILED, False):

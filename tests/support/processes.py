@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.support.forks import Forked, Forks
 from tests.support.guard import Guard
 from tests.support.waiting import wait_until
 
@@ -26,7 +27,8 @@ def port_answers(port: int) -> bool:
 
 
 class Process:
-    """A process in a group of its own. `log` collects what it prints, over all its starts."""
+    """A process in a group of its own. `log` collects what it prints, over all its starts. One of `forks` where it is
+    given and fits."""
 
     def __init__(
         self,
@@ -37,14 +39,16 @@ class Process:
         log: Path,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
+        forks: Forks | None = None,
     ) -> None:
         self.name = name
         self.command = [str(word) for word in command]
         self.log = log
         self.env = dict(env) if env is not None else None
         self.cwd = cwd
+        self.forks = forks
         self._guard = guard
-        self._popen: subprocess.Popen[bytes] | None = None
+        self._popen: subprocess.Popen[bytes] | Forked | None = None
 
     @property
     def pid(self) -> int:
@@ -58,16 +62,13 @@ class Process:
         """Start it; `more_env` is added to its environment for this start only."""
         assert not self.is_running(), f"{self.name} runs already"
         env = {**(os.environ if self.env is None else self.env), **more_env}
-        with self.log.open("ab") as out:
-            self._popen = subprocess.Popen(
-                self.command,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                env=env,
-                cwd=self.cwd,
-                start_new_session=True,
-            )
+        with self.log.open("ab") as out, Path(os.devnull).open("rb") as nothing:
+            if self.forks and self.forks.fits(env):
+                self._popen = self.forks.start(self.command, env, self.cwd, (nothing, out, out))
+            else:
+                self._popen = subprocess.Popen(
+                    self.command, stdin=nothing, stdout=out, stderr=out, env=env, cwd=self.cwd, start_new_session=True
+                )
         self._guard.add("group", self._popen.pid)
 
     def kill(self) -> None:

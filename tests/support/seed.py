@@ -1,14 +1,15 @@
-"""Prepares a stack's database through the portal's own services; run as `python -m tests.support.seed`.
+"""Prepares a stack's database through the portal's own services; run as `python -m tests.support.seed GIVEN MADE`.
 
-Reads {"nodes": {name: public key}, "jobs_root": path} from standard input. Migrates an empty database, makes the users
-of USERS with a token each, the virtual clusters, the nodes and the storage of job folders, and prints
-{"tokens": {user: secret}, "portal_public_key": text, "redis": {node: address with its account}} as one line.
+Reads {"nodes": {name: public key}, "jobs_root": path} from the file GIVEN. Migrates an empty database, makes the users
+of USERS with a token each, the virtual clusters, the nodes and the storage of job folders, and writes
+{"tokens": {user: secret}, "portal_public_key": text, "redis": {node: address with its account}} to the file MADE.
 Then waits until every node reports, shares the GPUs equally between the virtual clusters, and ends.
 """
 
 import json
 import sys
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import django
@@ -93,9 +94,11 @@ def main() -> None:
     quick_passwords()
     from django.utils import timezone
 
-    given = json.load(sys.stdin)
+    given, made = json.loads(Path(sys.argv[1]).read_bytes()), Path(sys.argv[2])
     prepare()
-    print(json.dumps(people(given, timezone.now())), flush=True)
+    whole = made.with_suffix(".part")
+    whole.write_text(json.dumps(people(given, timezone.now())))
+    whole.rename(made)
     wait_for_nodes(len(given["nodes"]))
     quota(timezone.now())
 

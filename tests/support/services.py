@@ -3,7 +3,7 @@
 import fcntl
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ import pytest
 
 from tests.support import parts
 from tests.support.docker_engine import DockerEngine
+from tests.support.forks import Forks
 from tests.support.guard import Guard
 from tests.support.postgres import PostgresServer
 from tests.support.processes import Process
@@ -31,9 +32,11 @@ class ShowsItsLogs(Protocol):
 
 class Services:
     """One temporary folder with everything in it. Nothing runs until it is started. A `durable` database waits for the
-    disk."""
+    disk. With `forking`, Python processes that a test starts in numbers are forks of one that has imported what they
+    need; else, for figures, each starts by itself."""
 
-    def __init__(self, *, durable: bool = False) -> None:
+    def __init__(self, *, durable: bool = False, forking: bool = False) -> None:
+        self.forking = forking
         self.guard = Guard()
         self.folder = Path(tempfile.mkdtemp(prefix="berth-"))
         self.folder.chmod(0o755)
@@ -82,9 +85,20 @@ class Services:
     def new_redis(self, folder: Path) -> RedisServer:
         return RedisServer(folder / "redis", self.guard)
 
-    def new_process(self, name: str, command: list[str], folder: Path, env: dict[str, str]) -> Process:
+    def new_process(
+        self, name: str, command: list[str], folder: Path, env: dict[str, str], forks: Forks | None = None
+    ) -> Process:
         log = folder / f"{name}.log"
-        return Process(name, command, guard=self.guard, log=log, env=env, cwd=Path(__file__).parents[2])
+        return Process(name, command, guard=self.guard, log=log, env=env, cwd=Path(__file__).parents[2], forks=forks)
+
+    @cached_property
+    def agents(self) -> Forks | None:
+        """What the agents of this run are forks of."""
+        return Forks("agents", self.guard, self.folder / "agents.log") if self.forking else None
+
+    def portal(self, folder: Path, environment: Mapping[str, str]) -> Forks | None:
+        """What the processes of a portal with this environment are forks of."""
+        return Forks("portal", self.guard, folder / "portal.log", environment) if self.forking else None
 
     def close(self) -> None:
         self.guard.close()

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ import httpx
 import psycopg
 
 from nodes.options import key_make
+from tests.support.forks import Forks
 from tests.support.processes import Process, free_port
 from tests.support.services import Services
 from tests.support.waiting import wait_until
@@ -73,6 +75,7 @@ class Stack:
         self.sessions: dict[str, str] = {}  # of who has signed in with a browser: name -> session id
         self.processes: dict[str, Process] = {}
         self._services = services
+        self._forks: Forks | None = None
         services.stacks.append(self)
         self._docker_url = docker_url
         self.environment = {
@@ -92,54 +95,42 @@ class Stack:
         """Everything up, the nodes reporting, each virtual cluster with its quota; ``only`` these processes, if any."""
         self.jobs_root.mkdir()
         self.jobs_root.chmod(0o755)
+        self._forks = self._services.portal(self.folder, self.environment)
         self.redis.start()
-        keys = {agent.name: key_make(self.state_of(agent) / "node.key").public for agent in self.agents}
-        with self._seeding() as seed:
-            assert seed.stdin
-            assert seed.stdout
-            json.dump({"nodes": keys, "jobs_root": str(self.jobs_root)}, seed.stdin)
-            seed.stdin.close()
-            made = json.loads(seed.stdout.readline() or "null")
-            assert made, "the database could not be prepared"
-            self.tokens = made["tokens"]
-            self._make_processes(made["portal_public_key"], made["redis"])
+        seed, made = self._seeding()
+        try:
+            wait_until(lambda: made.exists() or not seed.is_running(), "the database to be prepared", deadline_s=120)
+            assert made.exists(), "the database could not be prepared"
+            told = json.loads(made.read_bytes())
+            self.tokens = told["tokens"]
+            self._make_processes(told["portal_public_key"], told["redis"])
             self.processes = {name: one for name, one in self.processes.items() if not only or name in only}
             for process in self.processes.values():
                 process.start()
-            try:
-                self.wait_ready()
-            except AssertionError as error:
-                for name, tail in self.tails():
-                    error.add_note(f"--- {name}\n{tail}")
-                raise
-            assert seed.wait(120) == 0, "the quotas could not be set"
+            self.wait_ready()
+            assert seed.wait_exit(120) == 0, "the quotas could not be set"
+        except Exception as error:
+            for name, tail in (("seed", seed.tail()), *self.tails()):
+                error.add_note(f"--- {name}\n{tail}")
+            raise
+        finally:
+            seed.kill()
 
-    @contextlib.contextmanager
-    def _seeding(self) -> Iterator[subprocess.Popen[str]]:
-        log = self.folder / "seed.log"
-        command = [sys.executable, "-m", "tests.support.seed"]
-        with log.open("w") as errors:
-            seed = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                env=self.environment,
-                cwd=ROOT,
-                text=True,
-            )
-            try:
-                yield seed
-            except BaseException as error:
-                seed.kill()
-                error.add_note(log.read_text())
-                raise
-            finally:
-                seed.wait()
+    def _seeding(self) -> tuple[Process, Path]:
+        """The process that prepares the database, which has begun, and the file in which it says what it made."""
+        keys = {agent.name: key_make(self.state_of(agent) / "node.key").public for agent in self.agents}
+        given, made = self.folder / "given.json", self.folder / "made.json"
+        given.write_text(json.dumps({"nodes": keys, "jobs_root": str(self.jobs_root)}))
+        command = [sys.executable, "-m", "tests.support.seed", str(given), str(made)]
+        seed = self._services.new_process("seed", command, self.folder, self.environment, self._forks)
+        seed.start()
+        return seed, made
 
     def close(self) -> None:
         for process in self.processes.values():
             process.kill()
+        if self._forks:
+            self._forks.close()
         self.redis.kill()
         self._services.stacks.remove(self)
 
@@ -187,7 +178,7 @@ class Stack:
         state.mkdir()
         (state / "node.key").write_text(f"{key}\n")
         env = self._agent_env(agent, told["BERTH_NODE_PORTAL_PUBLIC_KEY"], told["BERTH_NODE_REDIS_URL"])
-        self._add(agent.name, [sys.executable, "-m", "nodes"], {**env, **told})
+        self._add_agent(agent.name, {**env, **told})
         self.processes[agent.name].start()
         return self.processes[agent.name]
 
@@ -209,17 +200,24 @@ class Stack:
 
     def manage(self, *words: str) -> str:
         """A management command in the stack's environment. Returns what it prints."""
-        command = [sys.executable, "manage.py", *words]
-        done = subprocess.run(command, env=self.environment, cwd=ROOT, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"manage.py {' '.join(words)} failed:\n{done.stdout}{done.stderr}"
-        return done.stdout
+        return self._said([sys.executable, "manage.py", *words])
 
     def script(self, module: str, *words: str) -> str:
         """A module of the tests that prepares something, in the stack's environment. Returns what it prints."""
-        command = [sys.executable, "-m", module, *words]
-        done = subprocess.run(command, env=self.environment, cwd=ROOT, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{module} failed:\n{done.stdout}{done.stderr}"
-        return done.stdout
+        return self._said([sys.executable, "-m", module, *words])
+
+    def _said(self, command: list[str]) -> str:
+        """What a command prints that succeeds."""
+        with TemporaryFile() as nothing, TemporaryFile() as out, TemporaryFile() as errors:
+            if self._forks and self._forks.fits(self.environment):
+                ended = self._forks.start(command, self.environment, ROOT, (nothing, out, errors)).wait()
+            else:
+                ended = subprocess.call(command, stdout=out, stderr=errors, env=self.environment, cwd=ROOT)
+            for file in (out, errors):
+                file.seek(0)
+            said, wrong = (file.read().decode() for file in (out, errors))
+        assert ended == 0, f"{' '.join(command)} failed:\n{said}{wrong}"
+        return said
 
     def sql(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Rows straight from the stack's database: what holds there, whoever answers or does not."""
@@ -242,15 +240,15 @@ class Stack:
         self._add("reports", [*CELERY, "-Q", "reports", "-c", "2", "-n", "reports@berth"])
         self._add("control", [*CELERY, "-Q", "control", "-c", "4", "-n", "control@berth"])
         for agent in self.agents:
-            self._add(
-                agent.name,
-                [sys.executable, "-m", "nodes"],
-                self._agent_env(agent, portal_public_key, redis[agent.name]),
-            )
+            self._add_agent(agent.name, self._agent_env(agent, portal_public_key, redis[agent.name]))
 
     def _add(self, name: str, command: list[str], env: Mapping[str, str] | None = None) -> None:
-        made = self._services.new_process(name, command, self.folder, dict(env or self.environment))
+        made = self._services.new_process(name, command, self.folder, dict(env or self.environment), self._forks)
         self.processes[name] = made
+
+    def _add_agent(self, name: str, env: dict[str, str]) -> None:
+        command, forks = [sys.executable, "-m", "nodes"], self._services.agents
+        self.processes[name] = self._services.new_process(name, command, self.folder, env, forks)
 
     def _ports(self, agent: Agent) -> str:
         return "-".join(str(int(port) + self._services.ports_shift) for port in agent.ports.split("-"))
