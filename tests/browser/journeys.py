@@ -10,7 +10,7 @@ from tests.browser.walking import Alone
 from tests.support.person import Person, job_file
 from tests.support.stack import Stack
 
-LINES = 10_000
+LINES = 5_000  # more than a piece of a log
 COUNT = f'i=0; while [ $i -lt {LINES} ]; do echo "line $i of $BERTH_TASK_RANK"; i=$((i+1)); done'
 TRAINER = "sh -c 'trap \"echo saved; exit 0\" TERM; echo training; while :; do sleep 0.1; done'"
 
