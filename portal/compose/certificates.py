@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -44,7 +44,7 @@ def leaf_make(*, authority: str, authority_key: str, hosts: Sequence[str], now: 
     """A server's certificate for these names and addresses, and its private key, as PEM."""
     signer = x509.load_pem_x509_certificate(authority.encode())
     signing = load_pem_private_key(authority_key.encode(), None)
-    assert isinstance(signing, ec.EllipticCurvePrivateKey)
+    assert isinstance(signing, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey)  # authority_check
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:64])])
     ends = min(LEAF_FOR, signer.not_valid_after_utc - now)
@@ -71,21 +71,37 @@ def leaf_is_good(text: str, *, authority: str, hosts: Sequence[str], now: dateti
 
 def own_certificate_check(folder: Path, *, host: str, now: datetime) -> None:
     """The operator's own ``certificate.pem`` (with its chain) and ``key.pem``. Raises CannotStart."""
-    leaf = _own(folder / "certificate.pem")
-    key = _own_key(folder / "key.pem")
-    if key != leaf.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo):
+    path = folder / "certificate.pem"
+    leaf = _own(path)
+    if _own_key(folder / "key.pem") != _public(leaf):
         raise CannotStart(f"{folder}: key.pem does not belong to the first certificate of certificate.pem.")
-    if leaf.not_valid_after_utc <= now:
-        raise CannotStart(
-            f"{folder}/certificate.pem: expired on {leaf.not_valid_after_utc:%Y-%m-%d}; put a renewed one there."
-        )
-    if leaf.not_valid_before_utc > now:
-        raise CannotStart(
-            f"{folder}/certificate.pem: valid from {leaf.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on; "
-            "is this server's clock right?"
-        )
+    _valid_now(leaf, path, now)
     if not any(_covers(name, host) for name in _names(leaf)):
         raise CannotStart(f"{folder}/certificate.pem: is not for {host}, the name in BERTH_URL.")
+
+
+def authority_check(certificate: Path, key: Path, *, now: datetime) -> None:
+    """Whether the authority that lies there can sign. Raises CannotStart."""
+    authority = _own(certificate)
+    if _own_key(key) != _public(authority):
+        raise CannotStart(f"{key} does not belong to {certificate}: put the two of one authority there.")
+    if not isinstance(authority.public_key(), ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
+        raise CannotStart(f"{certificate}: its key must be of RSA or of elliptic curves (ECDSA).")
+    _valid_now(authority, certificate, now)
+
+
+def _valid_now(certificate: x509.Certificate, path: Path, now: datetime) -> None:
+    if certificate.not_valid_after_utc <= now:
+        raise CannotStart(f"{path}: expired on {certificate.not_valid_after_utc:%Y-%m-%d}; put a renewed one there.")
+    if certificate.not_valid_before_utc > now:
+        raise CannotStart(
+            f"{path}: valid from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on, and this server's clock "
+            f"says {now:%Y-%m-%d %H:%M}: set it right."
+        )
+
+
+def _public(certificate: x509.Certificate) -> bytes:
+    return certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
 def _own(path: Path) -> x509.Certificate:

@@ -13,8 +13,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from portal.compose.address import Address
-from portal.compose.certificates import authority_make, leaf_is_good, leaf_make
-from portal.compose.refusal import CannotStart
+from portal.compose.certificates import authority_check, authority_make, leaf_is_good, leaf_make
+from portal.compose.refusal import CannotStart, cannot_write
 
 DATABASE, REDIS, PROXY = 10011, 10012, 10013
 """Groups of compose.yaml that read what is theirs."""
@@ -35,10 +35,7 @@ def files_make(folder: Path, *, address: Address, certificate: Path, now: dateti
         _write(folder / "Caddyfile", caddyfile(address, certificate), 0o444)
         (folder / "keys").mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise CannotStart(
-            f"{error.filename or folder}: {error.strerror}; BERTH_SECRETS must be a folder of the user 10001: "
-            "run  chown -R 10001:10001  on it."
-        ) from None
+        raise cannot_write(error, folder, "BERTH_SECRETS") from None
 
 
 def data_prepare(folder: Path) -> None:
@@ -47,10 +44,7 @@ def data_prepare(folder: Path) -> None:
     try:
         (folder / "tmp").mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise CannotStart(
-            f"{folder}: {error.strerror}; BERTH_DATA must be a folder of the user 10001: "
-            "run  chown -R 10001:10001  on it."
-        ) from None
+        raise cannot_write(error, folder, "BERTH_DATA") from None
 
 
 def _database(folder: Path) -> None:
@@ -75,6 +69,7 @@ def _authority(folder: Path, address: Address, now: datetime) -> tuple[str, str]
         made, made_key = authority_make(name=address.host, now=now)
         _write(key, made_key, 0o440, PROXY)
         _write(certificate, made, 0o444)
+    authority_check(certificate, key, now=now)
     return certificate.read_text(), key.read_text()
 
 

@@ -14,9 +14,17 @@ import pytest
 from cryptography import x509
 
 from portal.compose.address import Address, address_read
-from portal.compose.certificates import LEAF_ANEW, LEAF_FOR, authority_make, leaf_make, own_certificate_check
+from portal.compose.certificates import (
+    AUTHORITY_FOR,
+    LEAF_ANEW,
+    LEAF_FOR,
+    authority_make,
+    leaf_make,
+    own_certificate_check,
+)
 from portal.compose.files import caddyfile, files_make, redis_conf
 from portal.compose.refusal import CannotStart
+from tests.support.disk import full_disk
 
 NOW = dt.datetime(2026, 3, 2, 9, 0, tzinfo=dt.UTC)
 PLACE = Path("/run/berth-certificate")
@@ -141,6 +149,34 @@ def test_half_an_authority_and_an_empty_password_are_refused(tmp_path: Path, gro
         made(tmp_path)
 
 
+def test_an_authority_that_is_over_anothers_or_none_is_refused_and_one_of_rsa_is_taken(
+    tmp_path: Path, groups: dict[str, int]
+) -> None:
+    made(tmp_path)
+    with pytest.raises(CannotStart, match=r"ca\.crt: expired on 2036-02-28; put a renewed one there"):
+        made(tmp_path, now=NOW + AUTHORITY_FOR)
+    with pytest.raises(CannotStart, match=r"this server's clock says 2026-03-01 09:00: set it right"):
+        made(tmp_path, now=NOW - dt.timedelta(days=1))
+    (tmp_path / "ca.key").chmod(0o600)
+    (tmp_path / "ca.key").write_text(authority_make(name="other", now=NOW)[1])
+    with pytest.raises(CannotStart, match=r"ca\.key does not belong to .*ca\.crt: put the two of one authority there"):
+        made(tmp_path)
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj", "/CN=our own",
+         "-keyout", tmp_path / "ca.key", "-out", tmp_path / "ca.crt"], check=True, capture_output=True,
+    )  # fmt: skip
+    files = made(tmp_path, now=dt.datetime.now(dt.UTC))
+    issuer = x509.load_pem_x509_certificate(files["redis.crt"].encode()).issuer.rfc4514_string()
+    assert issuer == "CN=our own"
+
+
+@pytest.mark.docker  # as root, who may mount
+def test_a_full_disk_is_named_with_its_cure(tmp_path: Path) -> None:
+    with full_disk(tmp_path / "secrets") as folder:
+        with pytest.raises(CannotStart, match=r"secrets.*: no room is left on its disk; make room there, or name ano"):
+            made(folder)
+
+
 def test_a_folder_of_somebody_else_is_named_with_its_cure(tmp_path: Path) -> None:
     with pytest.raises(CannotStart, match=r"chown -R 10001:10001"):
         made(tmp_path / "missing")
@@ -207,7 +243,7 @@ def test_one_for_another_name_is_refused(own: Path, host: str) -> None:
 def test_one_that_is_over_or_not_yet_valid_is_refused(own: Path) -> None:
     with pytest.raises(CannotStart, match=r"expired on 2029-03-01; put a renewed one there"):
         own_certificate_check(own, host="gpu.example.org", now=NOW + LEAF_FOR)
-    with pytest.raises(CannotStart, match="is this server's clock right"):
+    with pytest.raises(CannotStart, match="this server's clock says 2026-03-01 09:00: set it right"):
         own_certificate_check(own, host="gpu.example.org", now=NOW - dt.timedelta(days=1))
 
 
