@@ -6,6 +6,7 @@ import random
 import ssl
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import IO, Any, Generic, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
@@ -211,11 +212,33 @@ def unreachable(url: str, error: BaseException) -> Unreachable:
     """The failed connection as an error with its cause in words."""
     for cause in _chain(error):
         if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError | ssl.SSLZeroReturnError):
-            return TlsFailed(url, getattr(cause, "verify_message", "") or cause.reason or str(cause))
+            return tls_failure(url, cause)
     if isinstance(error, httpx.TimeoutException | TimeoutError):
         return Unreachable(url, "it did not answer in time")
     said = next((str(cause.strerror) for cause in _chain(error) if isinstance(cause, OSError) and cause.strerror), "")
     return Unreachable(url, said or str(error) or type(error).__name__)
+
+
+# OpenSSL's numbers (x509_vfy.h) of what is wrong with a certificate.
+_NOT_YET_VALID, _EXPIRED, _OTHER_NAME = 9, 10, (62, 64)
+
+
+def tls_failure(url: str, error: ssl.SSLError) -> TlsFailed:
+    """What is wrong with the certificate, and what to do about it."""
+    if not isinstance(error, ssl.SSLCertVerificationError):
+        cure = "Is it the port of HTTPS? An address without TLS begins with http://."
+        return TlsFailed(url, f"it does not speak TLS there ({error.reason or error})", cure)
+    clock = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    if error.verify_code == _EXPIRED:
+        cure = f"Tell an administrator to renew it, unless this computer's clock is wrong: it says {clock}."
+        return TlsFailed(url, "its certificate has expired", cure)
+    if error.verify_code == _NOT_YET_VALID:
+        return TlsFailed(url, "its certificate is not valid yet", f"Set this computer's clock right: it says {clock}.")
+    if error.verify_code in _OTHER_NAME:
+        cure = "Write the address with the name that the certificate has."
+        return TlsFailed(url, f"its certificate is for another name ({error.verify_message.rstrip('.')})", cure)
+    cure = "If its certificate comes from an authority of your own, name that by BERTH_CA_FILE."
+    return TlsFailed(url, f"TLS failed ({error.verify_message})", cure)
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

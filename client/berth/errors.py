@@ -41,10 +41,11 @@ class Unreachable(BerthError):
 
 
 class TlsFailed(Unreachable):
-    """The server's certificate could not be trusted, or it speaks no TLS."""
+    """The server's certificate could not be trusted, or it speaks no TLS. ``cure``: a sentence on what to do."""
 
-    def __init__(self, url: str, why: str) -> None:
-        super().__init__(url, f"TLS failed ({why})")
+    def __init__(self, url: str, why: str, cure: str = "") -> None:
+        super().__init__(url, why)
+        self.cure = cure
 
 
 class BadAnswer(BerthError):

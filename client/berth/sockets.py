@@ -9,7 +9,8 @@ from contextlib import suppress
 from websockets.exceptions import ConnectionClosed, InvalidStatus, InvalidURI, WebSocketException
 from websockets.sync.client import ClientConnection
 
-from berth.errors import BadAnswer, BerthError, Conflict, Misused, NotAllowed, NotFound, NotSignedIn, TlsFailed, TooMany
+from berth.calls import tls_failure
+from berth.errors import BadAnswer, BerthError, Conflict, Misused, NotAllowed, NotFound, NotSignedIn, TooMany
 
 LOST = (OSError, EOFError, WebSocketException)
 """What ends a connection; websockets' own exceptions and those beneath them."""
@@ -40,7 +41,7 @@ def final_error(error: Exception, url: str, what: str) -> BerthError | None:
     if isinstance(error, InvalidURI):
         return Misused(str(error))
     if isinstance(error, ssl.SSLCertVerificationError):
-        return TlsFailed(url, error.verify_message)
+        return tls_failure(url, error)
     return None
 
 

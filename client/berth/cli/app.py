@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -85,7 +86,10 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # text files, both
     try:
-        app(prog_name="berth")
+        try:
+            app(prog_name="berth")
+        finally:
+            sys.stdout.flush()  # here, where it can still be said that there is no room for it
     except BerthError as error:
         text, code = told(error)
         print(text, file=sys.stderr)
@@ -93,3 +97,10 @@ def main() -> None:
     except BrokenPipeError:  # whoever read our output has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except OSError as error:  # what is printed into a file, or kept for a moment
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        disk = f"with {error.filename}" if error.filename else "that is printed to"
+        print(f"berth: The disk {disk} is full. Make room there.", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter tries once more at its end
+        sys.exit(74)

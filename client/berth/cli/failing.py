@@ -29,7 +29,6 @@ INTERRUPTED = 130
 ANSWERS: tuple[tuple[type[BerthError], int, str], ...] = (
     (NotValid, NOT_VALID, ""),
     (NotFound, 66, "See `berth ls` for what there is."),
-    (TlsFailed, 69, "If its certificate comes from an authority of your own, name that by BERTH_CA_FILE."),
     (Unreachable, 69, "Is the address right and the server up?"),
     (ShellLost, 69, ""),
     (ServerFault, 70, "Try again later; an administrator finds more in the portal's log."),
@@ -46,6 +45,7 @@ ANSWERS: tuple[tuple[type[BerthError], int, str], ...] = (
 def told(error: BerthError) -> tuple[str, int]:
     """The lines for standard error, and the exit code."""
     code, advice = next((code, advice) for kind, code, advice in ANSWERS if isinstance(error, kind))
+    advice = error.cure if isinstance(error, TlsFailed) else advice
     sentence = clean(str(error))
     lines = [f"berth: {sentence}{'' if sentence.endswith(('.', '?', '!')) else '.'} {advice}".rstrip()]
     if isinstance(error, Problem):
