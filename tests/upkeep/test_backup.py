@@ -1,12 +1,6 @@
 """`manage.py backup` and `restore`, as an operator types them: a made-up cluster goes from database to database."""
 
-import gzip
-import json
-import os
 import shutil
-import subprocess
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
@@ -15,43 +9,11 @@ import pytest
 from portal.upkeep.archive import ArchiveReader
 from tests.support.migrated import postgres_copy, sqlite_copy
 from tests.support.postgres import PostgresServer
-from tests.support.stack import ROOT
+from tests.upkeep.portal import Portal
 
 SMALL = ["--finished", "40", "--waiting", "10", "--running", "4", "--users", "5", "--vcs", "2", "--nodes", "4"]
 NOT_THE_SAME = {"clusters.backup", "clusters.restore", "dispatch.cyclelease"}
 """What a restore notes of itself, and who runs the scheduler."""
-
-
-@dataclass
-class Portal:
-    """An installation that does not run: its data folder and its database."""
-
-    folder: Path
-    database: str
-    cluster: str = "berth"
-
-    def manage(self, *words: str, status: int = 0, **more: str) -> str:
-        """A command's output; `more` is added to its environment."""
-        env = {name: value for name, value in os.environ.items() if not name.startswith("BERTH_")}
-        env |= {"BERTH_DATA_DIR": str(self.folder), "BERTH_CLUSTER": self.cluster, "BERTH_ENGINE": "python", **more}
-        env |= {"BERTH_DATABASE_URL": self.database} if self.database else {}
-        done = subprocess.run(
-            [sys.executable, "manage.py", *words], cwd=ROOT, env=env, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == status, done.stdout + done.stderr
-        return done.stdout + done.stderr
-
-    def rows(self, file: Path) -> dict[str, list[dict[str, object]]]:
-        """What a backup of it holds, by table."""
-        self.manage("backup", str(file))
-        found = {}
-        for name, content in ArchiveReader(file).entries():
-            if name.startswith("database/"):
-                columns, *rows = map(json.loads, gzip.decompress(content.read()).splitlines())
-                found[name.split("/")[1].removesuffix(".jsonl.gz")] = [
-                    dict(zip(columns, row, strict=True)) for row in rows
-                ]
-        return found
 
 
 @pytest.fixture(scope="module")
@@ -143,4 +105,4 @@ def test_what_cannot_be_restored_is_told_in_one_sentence_and_nothing_is_touched(
 
 def test_where_nothing_can_be_written_no_backup_is_claimed(filled: Portal, tmp_path: Path) -> None:
     said = filled.manage("backup", str(tmp_path / "no-such-folder" / "x.tar"), status=1)
-    assert "cannot be written: No such file or directory" in said
+    assert "cannot be written (No such file or directory): name a file" in said
