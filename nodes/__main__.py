@@ -16,16 +16,22 @@ from nodes.app import app_make
 from nodes.check import check
 from nodes.gpus import GpusUnavailable
 from nodes.join import JoinFailed, join
-from nodes.options import OptionInvalid, key_make, key_path_load, options_load
+from nodes.options import OptionInvalid, key_make, key_path_load, options_load, state_dir_load
 from nodes.policy import PolicyInvalid
+from nodes.writing import cannot_write, is_known
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit status: 2 and one sentence for a setting that cannot be used."""
+    """Exit status: 2 and one sentence for a setting that cannot be used, and for a disk."""
     try:
         return _run(argv)
     except (OptionInvalid, PolicyInvalid, GpusUnavailable, JoinFailed) as error:
         print(f"berth-node: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        if not is_known(error):
+            raise
+        print(f"berth-node: {cannot_write(error, state_dir_load([], os.environ))}", file=sys.stderr)
         return 2
 
 
@@ -60,6 +66,7 @@ def _logging(level: str) -> None:
     logging.basicConfig(level=number, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     for chatty in ("celery.worker.strategy", "celery.app.trace"):
         logging.getLogger(chatty).setLevel(max(number, logging.WARNING))  # a list of orders comes every few seconds
+    logging.getLogger("celery.worker.consumer.consumer").addFilter(_said_by_the_reporter)
     warnings.simplefilter("ignore", SecurityWarning)  # about pickle under root; only JSON is accepted here
     structlog.configure(
         processors=[
@@ -71,6 +78,13 @@ def _logging(level: str) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+
+
+def _said_by_the_reporter(record: logging.LogRecord) -> bool:
+    """Celery tells of each try to reach the broker, the first time with a traceback; why, and what to do, stands in
+    the reporter's sentence."""
+    record.exc_info = None
+    return not (isinstance(record.args, tuple) and any(isinstance(one, Exception) for one in record.args))
 
 
 if __name__ == "__main__":

@@ -1,127 +1,26 @@
-"""Why a server cannot be reached, in one sentence that names the cause and its cure."""
+"""Redis as an agent's settings name it, for sentences that say why it cannot be used."""
 
 from __future__ import annotations
 
-import socket
-import ssl
-from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from urllib.parse import urlsplit
+from pathlib import Path
 
-import redis
+from nodes.protocol import Place, connection_fault
+from nodes.writing import NO_ROOM, cannot_write
 
-# OpenSSL's numbers (x509_vfy.h) of what is wrong with a certificate.
-NOT_YET_VALID, EXPIRED = 9, 10
-WRONG_NAME = frozenset({62, 64})
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """``what`` is reached at ``url``; ``setting`` names where that address stands, ``ca`` where the file of its
-    authority is named."""
-
-    what: str
-    url: str
-    setting: str
-    ca: str
-
-    @property
-    def host(self) -> str:
-        return urlsplit(self.url).hostname or "127.0.0.1"
-
-    @property
-    def at(self) -> str:
-        port = urlsplit(self.url).port
-        return f"{self.what} at {self.host}:{port}" if port else f"{self.what} at {self.host}"
+REFUSED = (
+    "know this node's account: the portal puts it in place within seconds; if this stays, the node was removed or has "
+    "a new key: join again"
+)
+FORBIDDEN = "bring agent and portal to one version"
 
 
 def redis_place(url: str) -> Place:
-    """Redis, as an agent's settings name it."""
-    return Place("Redis", url, "BERTH_NODE_REDIS_URL", "BERTH_NODE_REDIS_CA")
+    """Where an agent finds Redis."""
+    return Place("Redis", url, "BERTH_NODE_REDIS_URL", "BERTH_NODE_REDIS_CA", REFUSED, FORBIDDEN)
 
 
-def connection_fault(error: BaseException, place: Place, *, now_ms: int) -> str:
-    """One sentence. Where the cause is not known, what the library says of it."""
-    causes = list(_causes(error))
-    for cause in causes:
-        if words := _certificate(cause, place, now_ms) or _network(cause, place) or _account(cause, place):
-            return words
-    if any(isinstance(cause, redis.TimeoutError) for cause in causes):
-        return _silent(place)
-    if any(isinstance(cause, ConnectionResetError) or "closed by server" in str(cause) for cause in causes):
-        return f"{place.at} closes the connection: it may want TLS; then {place.setting} begins with rediss://."
-    return f"{place.at} cannot be used: {error}."
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and what it came of, innermost first: libraries wrap what the system said."""
-    seen: list[BaseException] = []
-    while error is not None and error not in seen:
-        seen.append(error)
-        error = error.__cause__ or error.__context__ or _wrapped(error)
-    return reversed(seen)
-
-
-def _wrapped(error: BaseException) -> BaseException | None:
-    """requests and urllib3 hold what they wrap in ``args`` or ``reason``."""
-    reason = getattr(error, "reason", None)
-    held = (reason, *error.args)
-    return next((one for one in held if isinstance(one, BaseException) and one is not error), None)
-
-
-def _certificate(cause: BaseException, place: Place, now_ms: int) -> str:
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return _not_trusted(cause, place, now_ms)
-    if isinstance(cause, ssl.SSLError):
-        return f"{place.at} does not speak TLS: correct the port or the beginning of the address in {place.setting}."
-    return ""
-
-
-def _not_trusted(cause: ssl.SSLCertVerificationError, place: Place, now_ms: int) -> str:
-    today = f"{datetime.fromtimestamp(now_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
-    if cause.verify_code == EXPIRED:
-        return f"The certificate of {place.at} has expired: renew it there (or set this clock right: it says {today})."
-    if cause.verify_code == NOT_YET_VALID:
-        return f"The certificate of {place.at} is not valid yet: this server's clock says {today}; set it right."
-    if cause.verify_code in WRONG_NAME:
-        return (
-            f"The certificate of {place.at} is for another name: write the name that it has into {place.setting}, "
-            f"or have one made for {place.host}."
-        )
-    return (
-        f"The certificate of {place.at} is signed by an authority that is not known here "
-        f"({cause.verify_message}): name its file in {place.ca}."
-    )
-
-
-def _network(cause: BaseException, place: Place) -> str:
-    if isinstance(cause, socket.gaierror):
-        return f"There is no server named {place.host}: correct {place.setting}, or this server's DNS."
-    if isinstance(cause, ConnectionRefusedError):
-        return f"Nothing listens where {place.at} should: start it, open its port, or correct {place.setting}."
-    if isinstance(cause, TimeoutError):
-        return _silent(place)
-    if isinstance(cause, OSError) and cause.errno in _NO_WAY:
-        return f"There is no way to {place.at}: look at this server's routes, or correct {place.setting}."
-    return ""
-
-
-def _silent(place: Place) -> str:
-    more = ", or it does not speak TLS" if place.url.startswith("rediss:") else ""
-    return f"{place.at} does not answer: look for a firewall between, or a wrong address in {place.setting}{more}."
-
-
-_NO_WAY = frozenset({101, 113})
-"""ENETUNREACH, EHOSTUNREACH."""
-
-
-def _account(cause: BaseException, place: Place) -> str:
-    if isinstance(cause, redis.exceptions.NoPermissionError):
-        return f"{place.at} does not allow this account to do it ({cause}): bring agent and portal to one version."
-    if isinstance(cause, redis.AuthenticationError):
-        return (
-            f"{place.at} does not know this node's account: the portal puts it in place within seconds; if this stays, "
-            "the node was removed or has a new key: join again."
-        )
-    return ""
+def redis_fault(error: BaseException, url: str, *, now_ms: int) -> str:
+    """Why something did not get to Redis, or from it: there it may be a disk of this server."""
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        return cannot_write(error, Path("the agent's state folder"))
+    return connection_fault(error, redis_place(url), now_ms=now_ms)

@@ -19,9 +19,9 @@ from urllib.parse import urlsplit
 import requests
 
 from nodes.clock import portal_skew_s
-from nodes.connecting import Place, connection_fault
 from nodes.options import SETTINGS_NAME, OptionInvalid, key_make, key_path_load, name_check, state_dir_load
-from nodes.protocol import EnvelopeForged, NodeKey
+from nodes.protocol import EnvelopeForged, NodeKey, Place, connection_fault
+from nodes.writing import cannot_write
 
 CA_NAME = "redis-ca.pem"
 ANSWER_S = 30
@@ -57,7 +57,7 @@ def join(argv: Sequence[str], environ: Mapping[str, str]) -> str:
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
         key = key_make(key_path_load(rest, environ))
     except OSError as error:
-        raise JoinFailed(f"{error.filename} cannot be written: {error.strerror}.") from error
+        raise JoinFailed(cannot_write(error, state)) from error
     name, told = _told(asked, key)
     environment = dict(told["environment"])
     try:
@@ -66,7 +66,7 @@ def join(argv: Sequence[str], environ: Mapping[str, str]) -> str:
             environment["BERTH_NODE_REDIS_CA"] = str(state / CA_NAME)
         _write(state / SETTINGS_NAME, "".join(f"{one}={value}\n" for one, value in environment.items()))
     except OSError as error:
-        raise JoinFailed(f"{error.filename} cannot be written: {error.strerror}.") from error
+        raise JoinFailed(cannot_write(error, state)) from error
     return f"{name} has joined {asked.url}; its settings are in {state / SETTINGS_NAME}. Start the agent now."
 
 

@@ -14,7 +14,7 @@ from celery import Celery
 from kombu import Connection
 
 from nodes.clock import Clock
-from nodes.connecting import connection_fault, redis_place
+from nodes.connecting import redis_fault
 from nodes.protocol import (
     REPORT_TASK,
     REPORTS_QUEUE,
@@ -26,6 +26,7 @@ from nodes.protocol import (
     encode,
     envelope_seal,
 )
+from nodes.saying import Saying
 from nodes.supervisor import View
 
 log = structlog.get_logger(__name__)
@@ -68,7 +69,7 @@ class Reporter:
         self._changed, self._at_once = threading.Event(), threading.Event()
         self._closed = threading.Event()
         self._connection: Connection | None = None
-        self._said = ""
+        self._saying = Saying(clock.monotonic)
         self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
 
     def open(self) -> None:
@@ -127,18 +128,15 @@ class Reporter:
             self._send(self.report())
             self._reported.touch()
         except Exception as error:
-            self._say(
-                connection_fault(error, redis_place(self._app.conf.broker_write_url), now_ms=self._clock.now_ms())
-            )
+            self._say(redis_fault(error, self._app.conf.broker_write_url, now_ms=self._clock.now_ms()))
             self._drop_connection()
             return False
-        self._said = ""
+        if self._saying.over():
+            log.info("reports are sent again")
         return True
 
     def _say(self, why: str) -> None:
-        """Once for each reason: a report is tried again every second."""
-        if why != self._said:
-            self._said = why
+        if self._saying.new(why):
             log.warning("reports are not sent", reason=why)
 
     def _send(self, report: Report) -> None:

@@ -9,7 +9,9 @@ import structlog
 from celery import Celery
 
 from nodes.clock import Clock
+from nodes.inventory import AGENT_VERSION
 from nodes.protocol import DESIRED_TASK, Desired, EnvelopeExpired, EnvelopeRejected, decode, envelope_open
+from nodes.saying import Saying
 
 log = structlog.get_logger(__name__)
 
@@ -18,8 +20,9 @@ def tasks_register(
     app: Celery, *, node: str, portal_public_key: str, clock: Clock, take: Callable[[Desired], None]
 ) -> None:
     """Registers ``node.desired`` on the app: check, decode, ``take``, return."""
+    saying = Saying(clock.monotonic)
 
-    @app.task(name=DESIRED_TASK, ignore_result=True)
+    @app.task(name=DESIRED_TASK, ignore_result=True, shared=False)
     def desired(envelope: str) -> None:
         try:
             body = envelope_open(
@@ -27,12 +30,19 @@ def tasks_register(
             )
             message = decode(body, Desired)
         except (EnvelopeRejected, msgspec.MsgspecError) as error:
-            log.warning("orders refused", reason=_why(error))
+            if saying.new(why := _why(error)):
+                log.warning("orders refused", reason=why)
             return
+        saying.over()
         take(message)
 
 
 def _why(error: Exception) -> str:
     if isinstance(error, EnvelopeExpired):
         return f"{error}: set it right (a time server: timedatectl set-ntp true), or the portal's"
+    if isinstance(error, msgspec.MsgspecError):
+        return (
+            f"they cannot be read by this agent of version {AGENT_VERSION} ({error}): install the agent of the "
+            "portal's release here (berth-node check names it)"
+        )
     return str(error)

@@ -15,7 +15,7 @@ import psutil
 from docker.errors import DockerException
 
 from nodes.check.line import Line, failed, ok, warning
-from nodes.gpus import GpusUnavailable
+from nodes.gpus import GpusUnavailable, cards_there
 from nodes.gpus.nvml import NvmlBackend
 from nodes.inventory import job_address
 from nodes.options import Options
@@ -52,7 +52,7 @@ def _driver(options: Options) -> Iterator[Line]:
         with closing(NvmlBackend()) as backend:
             gpus = backend.inventory()
     except GpusUnavailable as error:
-        if options.gpus == "auto":
+        if options.gpus == "auto" and not cards_there():
             yield warning("driver", f"no NVIDIA driver: GPUs are simulated ({error})", cure)
         else:
             yield failed("driver", f"no NVIDIA driver: {error}", cure)

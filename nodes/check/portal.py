@@ -12,10 +12,10 @@ from redis.retry import Retry
 
 from nodes.check.line import Line, failed, ok, warning
 from nodes.clock import portal_skew_s
-from nodes.connecting import Place, connection_fault, redis_place
+from nodes.connecting import redis_place
 from nodes.inventory import AGENT_VERSION
 from nodes.options import Options
-from nodes.protocol import log_stream, reports_url
+from nodes.protocol import Place, connection_fault, log_stream, release, releases_fit, reports_url
 
 ANSWER_S = 5
 SKEW_WARNING_S, SKEW_FAILED_S = 5, 15
@@ -98,19 +98,15 @@ def _version(answer: requests.Response, url: str) -> Line:
     except (ValueError, KeyError, TypeError):
         return failed("version", f"{url} does not answer as a portal of Berth does", PORTAL_CURE)
     told = f"agent {AGENT_VERSION}, portal {portal}"
-    return ok("version", told) if _release(portal) == _release(AGENT_VERSION) else _apart(told, portal)
+    return ok("version", told) if release(portal) == release(AGENT_VERSION) else _apart(told, portal)
 
 
 def _apart(told: str, portal: str) -> Line:
-    ours, theirs = _release(AGENT_VERSION), _release(portal)
-    cure = f"Install the agent of {portal} here." if theirs > ours else f"Bring the portal up to {AGENT_VERSION}."
-    near = ours[0] == theirs[0] and abs(ours[1] - theirs[1]) <= 1
-    return warning("version", told, cure) if near else failed("version", f"{told}: more than one release apart", cure)
-
-
-def _release(version: str) -> tuple[int, int]:
-    numbers = [int(word) if word.isdigit() else 0 for word in f"{version}.0".split(".")[:2]]
-    return numbers[0], numbers[1]
+    newer = release(portal) > release(AGENT_VERSION)
+    cure = f"Install the agent of {portal} here." if newer else f"Bring the portal up to {AGENT_VERSION}."
+    if releases_fit(AGENT_VERSION, portal):
+        return warning("version", told, cure)
+    return failed("version", f"{told}: more than one release apart", cure)
 
 
 def _now_ms() -> int:

@@ -12,9 +12,11 @@ import structlog
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from nodes.connecting import redis_fault
 from nodes.logs.lane import Lane
 from nodes.logs.spool import Spool
 from nodes.protocol import WAKE_CHANNEL, NodeKey, log_stream, signed_batch
+from nodes.saying import Saying
 
 CHECK_S = 5.0
 """How often a quiet stream is looked after."""
@@ -38,6 +40,7 @@ class Shipper:
         self, *, node: str, key: NodeKey, redis_url: str, window: int, now_ns: Callable[[], int] = time.time_ns
     ) -> None:
         self._node, self._key, self._window, self._now_ns = node, key, window, now_ns
+        self._redis_url = redis_url
         self._lanes: dict[str, Lane] = {}
         self._lock = threading.Lock()
         self._woken, self._closing = threading.Event(), threading.Event()
@@ -98,18 +101,20 @@ class Shipper:
     # ------------------------------------------------------------ the thread
 
     def _run(self) -> None:
-        away, full, pause = AWAY_FIRST_S, FULL_FIRST_S, 0.0
+        away, full, pause, saying = AWAY_FIRST_S, FULL_FIRST_S, 0.0, Saying()
         while not self._closing.wait(PACE_S):
             self._woken.wait(pause)
             self._woken.clear()
             try:
                 moved = self._round()
             except (redis.RedisError, OSError) as error:
-                logger.warning("log_redis_away", error=str(error), retry_s=away)
+                if saying.new(why := redis_fault(error, self._redis_url, now_ms=self._now_ns() // 1_000_000)):
+                    logger.warning("logs are not sent", reason=why)
                 self._forget()
                 self._closing.wait(away)
                 away, pause = min(2 * away, AWAY_LAST_S), 0.0
                 continue
+            saying.over()
             away = AWAY_FIRST_S
             full = FULL_FIRST_S if moved else min(2 * full, FULL_LAST_S)
             pause = 0.0 if moved else full if self._any_waiting() else CHECK_S

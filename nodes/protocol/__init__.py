@@ -2,7 +2,8 @@
 
 This is the only part of ``nodes`` that the portal imports. Four lanes (see ``docs/decisions/node-lanes.md``):
 ``Desired`` down (queue ``node.<name>``), ``Report`` up (queue ``reports``), bytes through Redis streams (one per task
-attempt for its log, two per session), and code down over one signed URL per order.
+attempt for its log, two per session), and code down over one signed URL per order. Beside it: what both sides say
+alike of addresses, and of servers that cannot be reached.
 """
 
 from nodes.protocol.accounts import (
@@ -16,6 +17,7 @@ from nodes.protocol.accounts import (
     url_with_account,
 )
 from nodes.protocol.addresses import AddressInvalid, redis_is_local, redis_secured
+from nodes.protocol.connecting import Place, connection_fault
 from nodes.protocol.envelope import (
     Envelope,
     EnvelopeExpired,
@@ -115,6 +117,7 @@ from nodes.protocol.states import (
     moves_forward,
     reached,
 )
+from nodes.protocol.versions import release, releases_fit
 
 __all__ = [
     "AddressInvalid",
@@ -169,6 +172,7 @@ __all__ = [
     "PackedInvalid",
     "PackedTooLarge",
     "Phase",
+    "Place",
     "PortalKey",
     "Progress",
     "ReadRequest",
@@ -186,6 +190,7 @@ __all__ = [
     "Stop",
     "StorageWish",
     "StopReason",
+    "connection_fault",
     "container_name",
     "decode",
     "encode",
@@ -200,6 +205,8 @@ __all__ = [
     "reached",
     "record_encode",
     "records_decode",
+    "release",
+    "releases_fit",
     "samples_key",
     "secret_make",
     "secret_open",

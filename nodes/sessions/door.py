@@ -13,6 +13,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from nodes.clock import Clock
+from nodes.connecting import redis_fault
 from nodes.policy import Policy
 from nodes.protocol import (
     EnvelopeRejected,
@@ -27,6 +28,7 @@ from nodes.protocol import (
     session_requests,
 )
 from nodes.runtimes.base import Runtime, RuntimeAway
+from nodes.saying import Saying
 from nodes.sessions.files import files_serve
 from nodes.sessions.line import Line, LineClosed
 from nodes.sessions.shells import shell_serve
@@ -64,6 +66,7 @@ class Door:
         self._client = redis.Redis.from_url(
             redis_url, socket_timeout=5, socket_connect_timeout=2, retry=Retry(NoBackoff(), 0)
         )
+        self._redis_url, self._saying = redis_url, Saying(clock.monotonic)
         self._requests = session_requests(node)
         self._last = b"$"
         self._lines: dict[str, tuple[Line, bool]] = {}
@@ -95,7 +98,8 @@ class Door:
             try:
                 self._listen()
             except (redis.RedisError, OSError) as error:
-                log.warning("sessions: Redis does not answer", error=str(error))
+                if self._saying.new(why := redis_fault(error, self._redis_url, now_ms=self._clock.now_ms())):
+                    log.warning("no sessions", reason=why)
                 self._drop_all()
                 self._closing.wait(AWAY_S)
             except Exception:
@@ -112,6 +116,7 @@ class Door:
             by_stream = {line.down.encode(): line for line, _ in self._lines.values()}
             wanted: Any = {self._requests: self._last, **{key: line.last for key, line in by_stream.items()}}
             answer: Any = self._client.xread(wanted, count=AT_ONCE, block=BLOCK_MS)
+            self._saying.over()
             for stream, entries in answer or ():
                 for entry_id, fields in entries:
                     self._entry(by_stream.get(stream), entry_id, fields)

@@ -45,7 +45,7 @@ def options_read() -> Options:
         port=_port(os.environ.get("PORT", "8000")),
         data=Path(os.environ.get("BERTH_DATA_DIR") or REPOSITORY / "data").expanduser().resolve(),
         docker_url=_docker_answers(os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")),
-        gpus=os.environ.get("BERTH_NODE_GPUS", "auto"),
+        gpus=os.environ.get("BERTH_NODE_GPUS", "demo"),
     )
     _folder_check(options.data)
     _port_check(options.bind, options.port)

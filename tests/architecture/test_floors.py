@@ -106,8 +106,8 @@ def test_every_library_that_is_imported_is_asked_for_by_name(folder: str, listin
         assert {normal(owner) for owner in owners[module]} & (wanted | BY_ITS_PARENT), f"{module} is not in {listings}"
 
 
-# Parts of Django, Celery and Docker's client that have a distribution of their own and show through theirs.
-BY_ITS_PARENT = {"amqp", "asgiref", "kombu", "requests", "urllib3"}
+# Parts of Django, Celery, psycopg and Docker's client that have a distribution of their own and show through theirs.
+BY_ITS_PARENT = {"amqp", "asgiref", "kombu", "psycopg-pool", "requests", "urllib3"}
 
 
 def test_every_library_that_the_client_imports_is_asked_for_by_its_package() -> None:

@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 
 from nodes.check.portal import redis_line
 from nodes.clock import SystemClock
-from nodes.connecting import connection_fault, redis_place
+from nodes.connecting import redis_place
 from nodes.options import OptionInvalid, key_make, options_load
 from nodes.protocol import (
     DESIRED_TASK,
@@ -27,6 +27,7 @@ from nodes.protocol import (
     Desired,
     Envelope,
     PortalKey,
+    connection_fault,
     encode,
     envelope_seal,
     redis_secured,

@@ -1,0 +1,15 @@
+"""Releases of agents and portal: those that are one apart understand each other."""
+
+from __future__ import annotations
+
+
+def release(version: str) -> tuple[int, int]:
+    """``0.3.1`` is of the release (0, 3); what is no number counts as 0."""
+    numbers = [int(word) if word.isascii() and word.isdigit() else 0 for word in f"{version}.0".split(".")[:2]]
+    return numbers[0], numbers[1]
+
+
+def releases_fit(one: str, other: str) -> bool:
+    """Whether two versions are of the same release or of neighbours."""
+    ours, theirs = release(one), release(other)
+    return ours[0] == theirs[0] and abs(ours[1] - theirs[1]) <= 1

@@ -1,0 +1,114 @@
+"""An agent, or one of its commands, that cannot start says why in one sentence with its cure, and ends with 2."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from celery import Celery
+from structlog.testing import capture_logs
+
+from nodes.clock import SystemClock
+from nodes.gpus import GpusUnavailable, backend_from
+from nodes.inventory import AGENT_VERSION
+from nodes.options import key_make
+from nodes.protocol import DESIRED_TASK, Envelope, PortalKey, envelope_seal
+from nodes.saying import AGAIN_S, Saying
+from nodes.tasks import tasks_register
+from tests.support.disk import full_disk
+
+ROOT = Path(__file__).parents[2]
+
+
+def said(*words: str, **told: str) -> str:
+    """What `berth-node …` prints that ends with 2."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("BERTH_")}
+    environ = plain | {f"BERTH_{name}": value for name, value in told.items()}
+    done = subprocess.run(
+        [sys.executable, "-m", "nodes", *words], cwd=ROOT, env=environ, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, ""), done.stdout + done.stderr
+    return done.stderr
+
+
+@pytest.mark.docker  # as root, who may mount
+def test_a_full_disk_is_told_by_the_agent_and_by_join(tmp_path: Path) -> None:
+    key_make(tmp_path / "node.key")
+    with full_disk(tmp_path / "state") as state:
+        told = {"NODE_STATE_DIR": str(state), "NODE_KEY_FILE": str(tmp_path / "node.key")}
+        agent = {
+            "NODE_NAME": "gpu01",
+            "NODE_REDIS_URL": "redis://127.0.0.1:1/0",
+            "NODE_PORTAL_PUBLIC_KEY": PortalKey.generate().public,
+            "NODE_RUNTIME": "process",
+            "NODE_GPUS": "simulated:1xA100-80GB",
+        }
+        cure = "cannot be written: no room is left on its disk: make room there, or name a folder on another in "
+        for line in (said(**told, **agent), said("join", "http://127.0.0.1:1", "token", NODE_STATE_DIR=str(state))):
+            assert line.startswith(f"berth-node: {state}"), line
+            assert line.endswith(f"{cure}BERTH_NODE_STATE_DIR.\n")
+            assert line.count("\n") == 1
+
+
+def test_without_a_driver_a_server_with_cards_offers_nothing_and_one_without_says_that_it_simulates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pynvml
+
+    def no_library(name: str) -> None:
+        raise OSError(f"{name}: cannot open shared object file: No such file or directory")
+
+    monkeypatch.setattr(pynvml, "nvmlLib", None)
+    monkeypatch.setattr(pynvml, "CDLL", no_library)  # as on a server without a driver, wherever this is tested
+    cure = "install NVIDIA's driver (nvidia-smi must list the GPUs), or declare simulated ones in BERTH_NODE_GPUS"
+    why = "the NVIDIA driver does not answer: NVML Shared Library Not Found"
+    with pytest.raises(GpusUnavailable) as refused:
+        backend_from("nvml", node="gpu01", held=dict)
+    assert str(refused.value) == f"{why}: {cure}."
+    for number, (vendor, what) in enumerate((("0x10de", "0x030200"), ("0x10de", "0x040300"), ("0x8086", "0x030000"))):
+        device = tmp_path / f"0000:0{number}:00.0"
+        device.mkdir()
+        (device / "vendor").write_text(f"{vendor}\n")
+        (device / "class").write_text(f"{what}\n")
+    with pytest.raises(GpusUnavailable) as refused:
+        backend_from("auto", node="gpu01", held=dict, pci_devices=tmp_path)
+    assert str(refused.value) == f"this server has 1 NVIDIA cards, and {why}: {cure}."
+    for setting, devices in (("demo", tmp_path), ("auto", tmp_path / "none")):
+        with capture_logs() as lines:
+            assert backend_from(setting, node="gpu01", held=dict, pci_devices=devices).simulated
+        assert [(line["log_level"], line["reason"], line["cure"]) for line in lines] == [("warning", why, cure)]
+
+
+def test_orders_that_it_cannot_read_are_told_once_with_the_cure() -> None:
+    key, app = PortalKey.generate(), Celery("old", set_as_current=False)
+    taken: list[object] = []
+    tasks_register(app, node="gpu01", portal_public_key=key.public, clock=SystemClock(), take=taken.append)
+    soon = SystemClock().now_ms() + 15_000
+    body = msgspec.json.encode({"cluster": "berth", "node": "gpu01", "generation": 1, "version": 9}).decode()
+    with capture_logs() as lines:
+        for _ in range(3):
+            app.tasks[DESIRED_TASK](envelope_seal(key, Envelope("portal", "gpu01", "desired", soon, body)))
+    assert taken == []
+    assert [line["reason"] for line in lines] == [
+        f"they cannot be read by this agent of version {AGENT_VERSION} (Object missing required field `orders`): "
+        "install the agent of the portal's release here (berth-node check names it)"
+    ]
+
+
+def test_what_stays_is_said_again_after_a_while_and_what_comes_anew_at_once() -> None:
+    now = [0.0]
+    saying = Saying(lambda: now[0])
+    heard = []
+    for at, why in ((0, "expired 5 s ago"), (1, "expired 6 s ago"), (2, "no server"), (3, "no server")):
+        now[0] = at
+        heard.append(saying.new(why))
+    now[0] = 2 + AGAIN_S
+    heard.append(saying.new("no server"))
+    assert heard == [True, False, True, False, True]
+    assert saying.over()
+    assert not saying.over()
+    assert saying.new("no server")
