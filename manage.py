@@ -6,6 +6,22 @@ import sys
 
 from django.core.management import execute_from_command_line
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """What fails outside the portal is one sentence, and exit status 1."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
-    execute_from_command_line(sys.argv)
+    os.environ.setdefault(
+        "BERTH_DATABASE_POOL", "0"
+    )  # a command has one connection, and knows at once if there is none
+    try:
+        execute_from_command_line(sys.argv)
+    except Exception as error:
+        from portal.common.outages import outage
+
+        if not (words := outage(error)):
+            raise
+        sys.exit(f"berth: {words}")
+
+
+if __name__ == "__main__":
+    main()

@@ -121,7 +121,7 @@ TEMPLATES = [
 
 
 # ---------------------------------------------------------------- database
-DATABASE_POOL = env_int("BERTH_DATABASE_POOL", 20, least=2)
+DATABASE_POOL = env_int("BERTH_DATABASE_POOL", 20)
 DATABASE_PREPARE = env_bool("BERTH_DATABASE_PREPARE", True)
 
 
@@ -148,7 +148,8 @@ def _database(url: str) -> dict[str, object]:
             "PORT": str(parts.port or ""),
             # A pool: under ASGI each request has a thread of its own, which would open a connection of its own.
             "OPTIONS": {
-                "pool": {"min_size": 1, "max_size": DATABASE_POOL, "timeout": 10},
+                "pool": {"min_size": 1, "max_size": DATABASE_POOL, "timeout": 10} if DATABASE_POOL else False,
+                "connect_timeout": 10,
                 "prepare_threshold": 0 if DATABASE_PREPARE else None,
             },
             "CONN_HEALTH_CHECKS": True,
@@ -372,16 +373,20 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"()": "portal.common.logging.line_formatter"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "filters": {"outages": {"()": "portal.common.outage_lines.OutagesOnce"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["outages"]}},
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     "loggers": {
-        name: {"level": level}
-        for name, level in {
-            "django.db.backends": "INFO",
-            "celery.beat": "WARNING",
-            "celery.worker.strategy": "WARNING",
-            "celery.app.trace": "WARNING",
-            "httpx": "WARNING",
-        }.items()
+        "uvicorn": {"handlers": ["stderr"], "propagate": False},
+        **{
+            name: {"level": level}
+            for name, level in {
+                "django.db.backends": "INFO",
+                "celery.beat": "WARNING",
+                "celery.worker.strategy": "WARNING",
+                "celery.app.trace": "WARNING",
+                "httpx": "WARNING",
+            }.items()
+        },
     },
 }

@@ -89,7 +89,7 @@ def first_announce() -> None:
             code = first_code_make(now=timezone.now())
             log.warning("Nobody administers this cluster yet. Open %s/first and give the code %s", settings.URL, code)
     except DatabaseError as error:
-        log.warning("whether there is an administrator is not known: %s", str(error).strip())
+        log.warning("whether there is an administrator is not known: %s", error)
 
 
 def _announce_aside() -> None:

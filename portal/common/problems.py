@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,13 +11,15 @@ from django.conf import settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 from django.views.defaults import page_not_found, server_error
 from rest_framework import exceptions, status
 from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
-from portal.common.errors import Fault, Invalid, Refused, TooLarge
+from portal.common.errors import Fault, Invalid, Refused, TooLarge, Unavailable
+from portal.common.outages import outage
 from portal.common.templatetags.frontend import size
 
 MEDIA_TYPE = "application/problem+json"
@@ -90,10 +93,25 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 
 
 def internal_error(request: HttpRequest) -> HttpResponseBase:
-    """500: a mistake of ours; what happened stands in our log, not in the answer."""
+    """503 where a part is away that the portal needs, 500 for a mistake of ours; what happened stands in our log, not
+    in the answer."""
+    if (error := sys.exception()) is not None and outage(error):
+        return _away(request)
     if request.path.startswith(API_PREFIX):
         return _plain(500, "The portal made a mistake; an administrator finds it in the portal's log.")
     return server_error(request)
+
+
+def _away(request: HttpRequest) -> HttpResponse:
+    if request.path.startswith(API_PREFIX):
+        words = (
+            "A part that the portal needs is away; an administrator finds which in the portal's log. Try again later."
+        )
+        response = _plain(503, words)
+    else:
+        response = HttpResponse(render_to_string("503.html"), status=503)
+    response.headers["Retry-After"] = str(Unavailable.retry_after_s)
+    return response
 
 
 def _plain(status_code: int, detail: str) -> HttpResponse:

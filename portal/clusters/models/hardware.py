@@ -6,6 +6,7 @@ from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import Case, F, Q, Value, When
 
+from portal.clusters.agents import agent_fault
 from portal.clusters.clocks import clock_fault
 from portal.clusters.models.names import CELL_TYPE_LENGTH, NAME
 from portal.clusters.models.teams import VirtualCluster
@@ -176,6 +177,11 @@ class Node(models.Model):
     def clock_fault(self) -> str:
         """What is wrong with its clock; empty where nothing is."""
         return clock_fault(self.clock_skew_ms)
+
+    @property
+    def agent_fault(self) -> str:
+        """What does not fit of its agent's version; empty where it does."""
+        return agent_fault(self.inventory)
 
     @property
     def shut(self) -> bool:

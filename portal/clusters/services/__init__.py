@@ -44,7 +44,7 @@ from portal.clusters.services.quotas import (
     quotas_set_faults,
 )
 from portal.clusters.services.redis_accounts import redis_accounts_apply, redis_address
-from portal.clusters.services.reports import node_report, node_report_late
+from portal.clusters.services.reports import node_report, node_report_late, node_report_unread
 from portal.clusters.services.retiring import node_retire
 from portal.clusters.services.rules import (
     CAPS,
@@ -134,6 +134,7 @@ __all__ = [
     "node_report",
     "node_retire",
     "node_report_late",
+    "node_report_unread",
     "node_set_intent",
     "nodes_lose",
     "quota_change_create",

@@ -10,6 +10,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Greatest
 
 from nodes.protocol import GpuInfo, Inventory, Report
+from portal.clusters.agents import UNREAD
 from portal.clusters.clocks import clock_fault, skew_after
 from portal.clusters.models import Gpu, Node
 from portal.clusters.services.cards import cards_take
@@ -39,6 +40,15 @@ def node_report_late(*, node: Node, report: Report, now: datetime) -> None:
     """Learn from a report that had expired when it came what it says of the node's clock, and nothing else."""
     with transaction.atomic():
         _taken(node, report, now)
+
+
+def node_report_unread(*, node: Node, why: str) -> bool:
+    """A report that the node signed and that is none of this release: kept in mind until one can be read. False: it is
+    known already."""
+    if UNREAD in node.inventory:
+        return False
+    node.inventory = {**node.inventory, UNREAD: why[:FAULT]}
+    return bool(Node.objects.filter(pk=node.pk).exclude(inventory__has_key=UNREAD).update(inventory=node.inventory))
 
 
 def _taken(node: Node, report: Report, now: datetime, **more: datetime) -> bool:

@@ -11,6 +11,7 @@ from django.db.models import Count, Min, Q, QuerySet
 from django.utils.translation import gettext, gettext_noop
 
 from nodes.protocol import FOREIGN_PROCESS
+from portal.clusters.agents import UNREAD, agent_cure, agent_wrong
 from portal.clusters.clocks import LIMIT_MS, clock_cure, clock_wrong
 from portal.clusters.disks import largest_words
 from portal.clusters.health_words import health_words
@@ -77,7 +78,8 @@ def _suspect() -> Q:
     """Nodes of which there may be something to say: few of many."""
     off = Q(clock_skew_ms__gt=LIMIT_MS) | Q(clock_skew_ms__lt=-LIMIT_MS)
     shut = Q(full_since__isnull=False) | Q(out_since__isnull=False) | ~Q(strangers={})
-    return ~Q(health=NodeHealth.HEALTHY) | off | shut | Q(inventory__disk_free_percent__lt=LOW)
+    other = Q(inventory__has_key=UNREAD) | Q(inventory__has_key="agent") & ~Q(inventory__agent=settings.VERSION)
+    return ~Q(health=NodeHealth.HEALTHY) | off | shut | other | Q(inventory__disk_free_percent__lt=LOW)
 
 
 def _those(which: Q) -> QuerySet[Node]:
@@ -130,8 +132,10 @@ def _of_node(node: Node, now: datetime, *, alone: bool) -> Iterator[Alert]:
         advice = gettext("Start its agent with the key that was registered, or remove the node.")
         yield Alert("node_never_came", Severity.WARNING, "node", node.name, gettext("It has never reported."), advice,
                     node.joined_at)  # fmt: skip
-    if node.health == NodeHealth.HEALTHY and node.clock_fault:
+    if node.clock_fault:
         yield Alert("node_clock", Severity.WARNING, "node", node.name, clock_wrong(node.clock_skew_ms), clock_cure())
+    if wrong := agent_wrong(node.inventory):
+        yield Alert("node_version", Severity.WARNING, "node", node.name, wrong, agent_cure(node.inventory))
     if node.out_since:
         yield Alert("node_out", Severity.CRITICAL, "node", node.name, out_why(node), out_cure(node), node.out_since)
     for one in node_strangers(node):

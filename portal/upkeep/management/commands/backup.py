@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
+from portal.common.outages import outage
 from portal.upkeep.backup import BackupRefused, backup_make
 from portal.upkeep.contents import PARTS
 
@@ -30,6 +31,9 @@ class Command(BaseCommand):
         except BackupRefused as refused:
             raise CommandError(str(refused)) from None
         except OSError as error:
-            raise CommandError(f"{error.filename or path} cannot be written: {error.strerror}.") from error
+            words = (
+                f"{error.filename or path} cannot be written ({error.strerror}): name a file that this user may write."
+            )
+            raise CommandError(outage(error) or words) from error
         files = "".join(f", {part}: {count} files" for part, count in made.files.items())
         self.stdout.write(f"{path}: {made.size / 1e6:,.1f} MB; {made.rows:,} rows{files}.")

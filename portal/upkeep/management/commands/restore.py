@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from portal.common.outages import outage
 from portal.upkeep.archive import ArchiveInvalid
 from portal.upkeep.restore import RestoreRefused, restore
 
@@ -34,8 +35,10 @@ class Command(BaseCommand):
         except (RestoreRefused, ArchiveInvalid) as refused:
             raise CommandError(f"Nothing was restored. {refused}") from None
         except OSError as error:
-            where = error.filename or options["file"]
-            raise CommandError(f"Nothing was restored. {where}: {error.strerror}.") from error
+            given = error.filename in (None, str(options["file"]))
+            cure = "name what `manage.py backup` wrote" if given else "let this user write there"
+            words = f"{error.filename or options['file']}: {error.strerror}: {cure}."
+            raise CommandError(f"Nothing was restored. {outage(error) or words}") from error
         files = "".join(f", {part}: {count} files" for part, count in done.parts.items())
         at = f"{done.made_at:%Y-%m-%d %H:%M} UTC"
         self.stdout.write(f"Restored to {at}: {done.rows:,} rows{files}.")

@@ -1,0 +1,43 @@
+"""What fails outside stands in the log of our processes as one sentence: once, and again after a while if it stays."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable
+
+from portal.common.outages import outage
+
+AGAIN_S = 600.0
+_NUMBER = re.compile(r"[0-9]+")
+
+
+class OutagesOnce(logging.Filter):
+    """In the place of a traceback and of what a library says, each of which would come again with every try. Entries
+    about anything else pass as they are."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._monotonic = monotonic
+        self._told: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = _error_of(record)
+        words = outage(error) if error is not None else ""
+        if not words:
+            return True
+        key, now = _NUMBER.sub("", words), self._monotonic()  # it may name the time
+        if now - self._told.get(key, -AGAIN_S) < AGAIN_S:
+            return False
+        self._told = {one: at for one, at in self._told.items() if now - at < AGAIN_S} | {key: now}
+        record.msg, record.args, record.exc_info, record.exc_text = words, None, None, None
+        return True
+
+
+def _error_of(record: logging.LogRecord) -> BaseException | None:
+    """That it was logged with, or that stands in its text."""
+    if record.exc_info and record.exc_info[1] is not None:
+        return record.exc_info[1]
+    values = record.args.values() if isinstance(record.args, dict) else record.args or ()
+    return next((one for one in values if isinstance(one, BaseException)), None)

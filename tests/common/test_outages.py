@@ -1,0 +1,254 @@
+"""What an operator can do wrong to the portal's surroundings ends in one sentence with its cure: in the log, in a
+command's output, on a page."""
+
+from __future__ import annotations
+
+import json
+import logging.handlers
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+import redis
+from django.conf import settings
+from django.db import OperationalError, connection
+from django.http import HttpRequest, HttpResponse
+from django.test import Client, override_settings
+from django.urls import path
+from psycopg_pool import ConnectionPool
+
+from portal.common.outage_lines import AGAIN_S, OutagesOnce
+from portal.common.outages import outage
+from portal.common.problems import internal_error, not_found
+from portal.urls import urlpatterns as real
+from tests.support.disk import full_disk
+from tests.support.postgres import PostgresServer
+from tests.support.processes import free_port
+from tests.support.redis_server import RedisServer
+from tests.support.services import Services
+from tests.support.stack import BIN, CELERY
+from tests.support.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+CLOSED = "postgresql://berth@127.0.0.1:1/berth"
+NOBODY = (
+    "Nothing listens where PostgreSQL at 127.0.0.1:1 should: start it, open its port, or correct BERTH_DATABASE_URL."
+)
+
+handler404, handler500 = not_found, internal_error
+
+
+def away(request: HttpRequest) -> HttpResponse:
+    raise OperationalError from psycopg.OperationalError("connection failed: connection refused")
+
+
+urlpatterns = [*real, path("api/v1/away", away), path("away", away)]
+"""This module as the root of addresses: the portal's own, and two that find no database."""
+
+
+@pytest.fixture
+def database(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Lets the settings name another database: `database(url)`."""
+
+    def named(url: str) -> None:
+        told = psycopg.conninfo.conninfo_to_dict(url)
+        for name, key in (("HOST", "host"), ("PORT", "port")):
+            monkeypatch.setitem(connection.settings_dict, name, str(told.get(key, "")))
+
+    return named
+
+
+def postgres_fault(url: str, **more: Any) -> str:
+    """What is said where Django cannot connect there."""
+    with pytest.raises(psycopg.OperationalError) as caught:
+        psycopg.connect(url, connect_timeout=2, **more)
+    try:
+        raise OperationalError(str(caught.value)) from caught.value
+    except OperationalError as wrapped:
+        return outage(wrapped)
+
+
+def redis_fault(url: str) -> str:
+    with pytest.raises(redis.RedisError) as caught, redis.Redis.from_url(url, socket_timeout=1) as client:
+        client.set("x", "y")
+    return outage(caught.value)
+
+
+# ---------------------------------------------------------------- the database
+
+
+def test_a_database_whose_address_is_wrong_or_where_nobody_listens(database: Any) -> None:
+    database("postgresql://nowhere.invalid:5432/berth")
+    assert postgres_fault("postgresql://nowhere.invalid:5432/berth") == (
+        "There is no server named nowhere.invalid: correct BERTH_DATABASE_URL, or this server's DNS."
+    )
+    database(CLOSED)
+    assert postgres_fault(CLOSED) == NOBODY
+
+
+@pytest.mark.postgres
+def test_a_database_that_does_not_let_the_portal_in(postgres: PostgresServer, database: Any) -> None:
+    database(postgres.url())
+    words = postgres_fault(postgres.url("no_such_database"))
+    assert words == (
+        f'PostgreSQL at 127.0.0.1:{postgres.port} does not let the portal in (FATAL: database "no_such_database" does '
+        "not exist): correct BERTH_DATABASE_URL or BERTH_DATABASE_PASSWORD, or what PostgreSQL allows (pg_hba.conf, "
+        "max_connections)."
+    )
+    assert "(server does not support SSL, but SSL was required)" in postgres_fault(postgres.url(), sslmode="require")
+
+
+@pytest.mark.postgres
+def test_a_pool_that_is_used_up_says_which_setting_to_raise(
+    postgres: PostgresServer, database: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if connection.vendor != "postgresql":
+        monkeypatch.setattr(connection, "get_connection_params", lambda: {"conninfo": postgres.url("postgres")})
+    database(postgres.url())
+    with ConnectionPool(postgres.url("postgres"), min_size=1, max_size=1, timeout=0.1) as pool, pool.connection():
+        with pytest.raises(psycopg.OperationalError) as caught, pool.connection():
+            pass
+        assert outage(caught.value).startswith(
+            f"All {settings.DATABASE_POOL} connections of this process to PostgreSQL"
+        )
+
+
+def test_a_mistake_in_a_query_is_no_outage() -> None:
+    with sqlite3.connect(":memory:") as base, pytest.raises(sqlite3.OperationalError) as caught:
+        base.execute("SELECT * FROM nothing")
+    assert outage(caught.value) == ""
+    assert outage(psycopg.errors.DeadlockDetected()) == ""
+    assert outage(KeyError("x")) == ""
+    handled: Exception = ValueError("our own")
+    handled.__context__ = redis.ConnectionError("while that was handled")
+    assert outage(handled) == ""
+
+
+def test_a_database_file_that_cannot_be_opened_or_is_damaged(tmp_path: Path) -> None:
+    with pytest.raises(sqlite3.OperationalError) as caught:
+        sqlite3.connect(tmp_path / "none" / "berth.sqlite3")
+    assert "cannot be opened to write: give this user its folder" in outage(caught.value)
+    (tmp_path / "berth.sqlite3").write_bytes(b"no database at all" * 100)
+    with sqlite3.connect(tmp_path / "berth.sqlite3") as base, pytest.raises(sqlite3.DatabaseError) as broken:
+        base.execute("SELECT * FROM sqlite_master")
+    assert "put a backup back with manage.py restore" in outage(broken.value)
+
+
+@pytest.mark.docker  # as root, who may mount
+def test_a_full_disk_is_named_with_the_setting_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with full_disk(tmp_path / "data") as data:
+        monkeypatch.setattr(settings, "DATA_DIR", data)
+        with pytest.raises(OSError, match="No space") as caught:
+            (data / "log").write_bytes(b"x" * 5000)
+        assert outage(caught.value) == (
+            f"The disk with {data} (BERTH_DATA_DIR) is full: make room there, or move it to a larger one."
+        )
+        monkeypatch.setitem(connection.settings_dict, "NAME", str(data / "berth.sqlite3"))
+        with sqlite3.connect(data / "berth.sqlite3") as base, pytest.raises(sqlite3.OperationalError) as refused:
+            base.execute("CREATE TABLE x (y)")
+        assert outage(refused.value) == outage(caught.value)
+        told = manage("migrate", BERTH_DATA_DIR=str(data), BERTH_KEYS_DIR=str(tmp_path / "keys"))
+        assert told == f"berth: {outage(caught.value)}\n"
+
+
+# ---------------------------------------------------------------- Redis
+
+
+@pytest.mark.redis
+def test_a_redis_that_is_away_refuses_or_has_no_memory(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "REDIS_URL", "redis://127.0.0.1:1/0")
+    assert redis_fault(settings.REDIS_URL) == (
+        "Nothing listens where Redis at 127.0.0.1:1 should: start it, open its port, or correct BERTH_REDIS_URL."
+    )
+    monkeypatch.setattr(settings, "REDIS_URL", redis_server.url)
+    at = f"Redis at 127.0.0.1:{redis_server.port}"
+    wrong = redis_server.url.replace("redis://", "redis://portal:wrong@")
+    assert redis_fault(wrong) == (f"{at} does not know this account or its password: correct them in BERTH_REDIS_URL.")
+    with redis_server.client() as client:
+        client.config_set("maxmemory", 1)
+    try:
+        assert redis_fault(redis_server.url) == f"{at} has no memory left: raise its maxmemory."
+    finally:
+        with redis_server.client() as client:
+            client.config_set("maxmemory", 0)
+
+
+# ---------------------------------------------------------------- where it is said
+
+
+def test_it_stands_in_the_log_once_and_again_after_a_while() -> None:
+    now = [0.0]
+    handler = logging.handlers.BufferingHandler(100)
+    handler.addFilter(OutagesOnce(monotonic=lambda: now[0]))
+    log = logging.Logger("portal.test")
+    log.addHandler(handler)
+    broken = redis.ConnectionError("Error 111 connecting to 127.0.0.1:1. Connection refused.")
+    broken.__context__ = ConnectionRefusedError(111, "Connection refused")
+    for at in (0.0, 1.0, 2.0, AGAIN_S, AGAIN_S + 1):
+        now[0] = at
+        log.warning("not woken: %s", broken)
+        log.error("Task failed", exc_info=broken)
+    log.error("Task failed", exc_info=KeyError("ours"))
+    said = [(record.getMessage(), record.exc_info) for record in handler.buffer]
+    assert [words.partition(" at ")[0] for words, _ in said] == ["Nothing listens where Redis"] * 2 + ["Task failed"]
+    assert [bool(error) for _, error in said] == [False, False, True], "a mistake of ours keeps its traceback"
+
+
+@pytest.mark.django_db
+@override_settings(ROOT_URLCONF=__name__)
+def test_pages_and_rest_say_that_a_part_is_away_and_not_that_we_made_a_mistake() -> None:
+    client = Client(raise_request_exception=False)
+    answer = client.get("/api/v1/away")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+    assert json.loads(answer.content)["detail"].startswith("A part that the portal needs is away")
+    page = client.get("/away")
+    assert page.status_code == 503
+    assert "A part of Berth is away for the moment" in page.content.decode()
+
+
+def manage(*words: str, **env: str) -> str:
+    """What a command says that ends with status 1."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("BERTH_")}
+    done = subprocess.run(
+        [sys.executable, "manage.py", *words], cwd=ROOT, env=plain | env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_a_command_ends_with_the_sentence(tmp_path: Path) -> None:
+    assert manage("migrate", BERTH_DATA_DIR=str(tmp_path), BERTH_DATABASE_URL=CLOSED) == f"berth: {NOBODY}\n"
+
+
+@pytest.mark.redis
+def test_processes_that_go_on_say_it_once_and_no_traceback(services: Services, running_redis: RedisServer) -> None:
+    """Web and scheduler, whose database nobody serves."""
+    folder, port = services.new_folder("away"), free_port()
+    env = {**os.environ, "BERTH_DATA_DIR": str(folder), "BERTH_DATABASE_URL": CLOSED}
+    commands = {
+        "web": [str(BIN / "uvicorn"), "portal.asgi:application", "--port", str(port)],
+        "scheduler": [*CELERY, "-Q", "scheduler", "-B", "-c", "1", "-n", "scheduler@away"],
+    }
+    processes = {name: services.new_process(name, command, folder, env) for name, command in commands.items()}
+    for process in processes.values():
+        process.start()
+    try:
+        wait_until(lambda: all(NOBODY in one.tail() for one in processes.values()), "the sentence", deadline_s=60)
+        answer = httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=30, trust_env=False)
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+        for process in processes.values():
+            assert process.is_running()
+            told = process.log.read_text()
+            assert told.count(NOBODY) == 1, told
+            assert "Traceback" not in told
+    finally:
+        for process in processes.values():
+            process.kill()
