@@ -8,6 +8,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 
 import structlog
 from celery.exceptions import SecurityWarning
@@ -18,7 +19,7 @@ from nodes.gpus import GpusUnavailable
 from nodes.join import JoinFailed, join
 from nodes.options import OptionInvalid, key_make, key_path_load, options_load, state_dir_load
 from nodes.policy import PolicyInvalid
-from nodes.writing import cannot_write, is_known
+from nodes.writing import NoRoomOnce, cannot_write, is_known
 
 
 def main(argv: Sequence[str]) -> int:
@@ -45,7 +46,7 @@ def _run(argv: Sequence[str]) -> int:
     if list(argv[:1]) == ["check"]:
         return check(argv[1:], os.environ)
     options = options_load(argv, os.environ)
-    _logging(options.log_level)
+    _logging(options.log_level, options.state_dir)
     app = app_make(options)
     worker = app.Worker(
         pool="threads",
@@ -61,7 +62,7 @@ def _run(argv: Sequence[str]) -> int:
     return int(worker.exitcode or 0)
 
 
-def _logging(level: str) -> None:
+def _logging(level: str, state: Path) -> None:
     number = logging.getLevelNamesMapping()[level.upper()]
     logging.basicConfig(level=number, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     for chatty in ("celery.worker.strategy", "celery.app.trace"):
@@ -72,6 +73,7 @@ def _logging(level: str) -> None:
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
+            NoRoomOnce(state),
             structlog.processors.format_exc_info,
             structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
         ],

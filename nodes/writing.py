@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import errno
+import sys
+from collections.abc import MutableMapping
 from pathlib import Path
+from typing import Any
+
+import structlog
+
+from nodes.saying import Saying
 
 _CURES = {
     errno.ENOSPC: "no room is left on its disk: make room there, or name a folder on another in BERTH_NODE_STATE_DIR",
@@ -26,3 +33,21 @@ def cannot_write(error: OSError, folder: Path) -> str:
 def is_known(error: OSError) -> bool:
     """Whether there is a cure for it."""
     return error.errno in _CURES
+
+
+class NoRoomOnce:
+    """A step of structlog: what fails since a disk is full is said once, and again after a while, in place of the
+    traceback of each of the many things that are tried again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._saying = folder, Saying()
+
+    def __call__(self, logger: object, method: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        error = sys.exception() if entry.get("exc_info") is True else None
+        if not (isinstance(error, OSError) and error.errno in NO_ROOM):
+            return entry
+        if not self._saying.new(why := cannot_write(error, self._folder)):
+            raise structlog.DropEvent
+        del entry["exc_info"]
+        entry["reason"] = why
+        return entry

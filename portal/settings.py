@@ -377,7 +377,7 @@ LOGGING = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["outages"]}},
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     "loggers": {
-        "uvicorn": {"handlers": ["stderr"], "propagate": False},
+        "uvicorn.error": {"handlers": ["stderr"], "propagate": False},  # its log of accesses stays as it was told
         **{
             name: {"level": level}
             for name, level in {

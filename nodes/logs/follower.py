@@ -13,6 +13,8 @@ import structlog
 from nodes.logs.base import MAX_PAYLOAD, FrameSource
 from nodes.logs.spool import Spool
 from nodes.protocol import LogRecord
+from nodes.saying import Saying
+from nodes.writing import cannot_write
 
 LAG_FREEZE_NS = 5_000_000_000
 """Age of the record being read beyond which the reader counts as behind."""
@@ -124,13 +126,15 @@ class Follower:
 
     def _until_written(self, write: Callable[[], None]) -> None:
         """Calls ``write`` until the disk takes it; meanwhile the container stands still."""
+        saying = Saying()
         while not self._closing.is_set():
             try:
                 write()
                 break
             except OSError as error:
                 self._stuck = True
-                self._log.error("spool_unwritable", error=str(error))
+                if saying.new(why := cannot_write(error, Path("the log's spool"))):
+                    self._log.error("the container stands still until its log can be written", reason=why)
                 self._freeze()
             self._closing.wait(1.0)
         self._stuck = False

@@ -234,7 +234,7 @@ def test_processes_that_go_on_say_it_once_and_no_traceback(services: Services, r
     folder, port = services.new_folder("away"), free_port()
     env = {**os.environ, "BERTH_DATA_DIR": str(folder), "BERTH_DATABASE_URL": CLOSED}
     commands = {
-        "web": [str(BIN / "uvicorn"), "portal.asgi:application", "--port", str(port)],
+        "web": [str(BIN / "uvicorn"), "portal.asgi:application", "--port", str(port), "--no-access-log"],
         "scheduler": [*CELERY, "-Q", "scheduler", "-B", "-c", "1", "-n", "scheduler@away"],
     }
     processes = {name: services.new_process(name, command, folder, env) for name, command in commands.items()}
@@ -249,6 +249,7 @@ def test_processes_that_go_on_say_it_once_and_no_traceback(services: Services, r
             told = process.log.read_text()
             assert told.count(NOBODY) == 1, told
             assert "Traceback" not in told
+            assert "GET /healthz" not in told, "the log of accesses stays off"
     finally:
         for process in processes.values():
             process.kill()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import pytest
+import structlog
 from celery import Celery
 from structlog.testing import capture_logs
 
@@ -19,6 +22,7 @@ from nodes.options import key_make
 from nodes.protocol import DESIRED_TASK, Envelope, PortalKey, envelope_seal
 from nodes.saying import AGAIN_S, Saying
 from nodes.tasks import tasks_register
+from nodes.writing import NoRoomOnce
 from tests.support.disk import full_disk
 
 ROOT = Path(__file__).parents[2]
@@ -112,3 +116,22 @@ def test_what_stays_is_said_again_after_a_while_and_what_comes_anew_at_once() ->
     assert saying.over()
     assert not saying.over()
     assert saying.new("no server")
+
+
+def test_what_fails_again_and_again_since_a_disk_is_full_is_said_once_without_a_traceback() -> None:
+    once, said = NoRoomOnce(Path("/var/lib/berth-node")), []
+    failures = [OSError(errno.ENOSPC, "No space left"), OSError(errno.ENOSPC, "No space left"), KeyError("ours")]
+    for failure in failures:
+        try:
+            raise failure
+        except Exception:
+            with suppress(structlog.DropEvent):
+                said.append(dict(once(None, "error", {"event": "step failed", "exc_info": True})))
+    assert said == [
+        {
+            "event": "step failed",
+            "reason": "/var/lib/berth-node cannot be written: no room is left on its disk: make room there, or name a "
+            "folder on another in BERTH_NODE_STATE_DIR.",
+        },
+        {"event": "step failed", "exc_info": True},
+    ]
