@@ -42,6 +42,7 @@ DOCUMENTS = (
     Document("openpai", "user/openpai.md", gettext_noop("For users of OpenPAI")),
     Document("scheduling", "scheduling.md", gettext_noop("How scheduling works")),
     Document("operate", "operate.md", gettext_noop("Running a cluster")),
+    Document("troubleshooting", "troubleshooting.md", gettext_noop("When something is wrong")),
     Document("cluster", "cluster.md", gettext_noop("Cells and quotas")),
     Document("webhook", "webhook.md", gettext_noop("Webhook")),
 )

@@ -23,7 +23,9 @@ from portal.env import Grant
 from tests.support.cast import HOST, Api, person
 from tests.support.oidc.provider import CLIENT, SECRET, Provider
 from tests.support.pages import Browser, Page
+from tests.support.played import manage
 from tests.support.processes import free_port
+from tests.support.reader import reader_of
 from tests.support.receiver import Receiver
 from tests.support.services import Services
 
@@ -385,10 +387,10 @@ def test_a_certificate_that_nobody_trusts_is_named(settings: Settings) -> None:
 
 
 def test_a_command_says_what_the_provider_must_know_and_what_the_grants_lack(
-    provider: Provider, settings: Settings, capsys: pytest.CaptureFixture[str]
+    provider: Provider, settings: Settings, tmp_path: Path
 ) -> None:
-    call_command("oidc_check")
-    out = capsys.readouterr().out
+    with reader_of(tmp_path, programs={"manage.py": manage}) as reader:
+        (out,) = reader.section("docs/operate.md", "Sign-in by OpenID Connect").values()
     assert f"redirect URI      {CALLBACK}" in out
     assert "signatures        RS256" in out
     assert "gone              lead:no-such: there is no virtual cluster no-such" in out

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from portal.embedded.processes import commands
-from tests.support.compose import shell_blocks
+from tests.support.documents import blocks, pages
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "compose.yaml").read_text()
@@ -103,11 +103,18 @@ def test_what_a_recipe_copies_is_let_through_and_nothing_private_is(recipe: str)
 
 
 def test_the_commands_of_the_documentation_name_services_that_are_there() -> None:
-    lines = [line for section in ("On servers", "A GPU server", "Every day") for line in shell_blocks(section)]
+    lines = [
+        line
+        for page in pages()
+        for block in blocks(page)
+        if block.language == "sh"
+        for line in block.text.splitlines()
+        if line.startswith("docker compose ")
+    ]
     named = {
         word
         for line in lines
-        for word in re.findall(r"\b(?:logs|exec -T|cp|stop|build|--wait|--no-deps) ([a-z]+)\b", line)
+        for word in re.findall(r"\b(?:logs|exec -T|cp|stop|build|restart|--wait|--no-deps|run -T) ([a-z]+)\b", line)
     }
-    assert lines
+    assert len(lines) > 20
     assert named <= SERVICES.keys()

@@ -28,6 +28,7 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.soak, pytest.mark.docker, pytest.mark.timeout(2400)]
 
 PASSWORD = "correct-horse-battery"
+INSTALL = "docs/install.md"
 TICKS = 'i=0; while [ $i -lt 1200 ]; do echo "tick $i"; i=$((i+1)); sleep 0.1; done'
 SENTENCE = re.compile(r"Open (\S+)/first and give the code (\S+)")
 
@@ -48,7 +49,7 @@ def portal(services: Services, running_docker: DockerEngine) -> Iterator[Portal]
     settings = portal_settings(running_docker)
     project = Project(folder / "portal", running_docker, name="berth-test", settings=settings)
     try:
-        printed = project.section("On servers")
+        printed = project.section(INSTALL, "On servers")
         door = Door(settings["BERTH_URL"], project.folder / "berth-ca.crt")
         yield Portal(project, door, settings, printed["docker compose logs web"])
     finally:
@@ -140,7 +141,7 @@ def joined(portal: Portal, server: Server, api: httpx.Client) -> str:
     """The node's name, once it has joined by the commands of the documentation, and jobs may run there."""
     made = asked(api.post("join-tokens", json={"uses": 1, "hours": 1}))
     server.project.variables = {"URL": portal.settings["BERTH_URL"], "TOKEN": made["secret"], "NAME": "gpu01"}
-    checked = server.project.section("A GPU server")[
+    checked = server.project.section(INSTALL, "A GPU server")[
         "docker compose --profile node exec -T agent python -m nodes check"
     ]
     assert re.search(r"^ok +redis", checked, re.MULTILINE), checked
@@ -252,10 +253,13 @@ def test_a_server_of_another_network_joins_runs_a_job_with_its_code_and_nothing_
     read, offset = live(portal, token, attempt, 0, until="tick 5\n")
     assert read.startswith("99000000 weights.bin\ntick 0\n")
 
-    portal.project.section("Every day")  # a backup, and every container is restarted
+    portal.project.section(INSTALL, "A backup")
+    portal.project.section(INSTALL, "Every day")  # every container is restarted
     wait_answering(portal.door)
+    server.project.section(INSTALL, "Another version of a server's agent")
     server.project.run("docker compose --profile node restart --timeout 5 agent")
     more, offset = live(portal, token, attempt, offset, until=f"tick {last_tick(read) + 50}\n")
+    portal.project.section(INSTALL, "Another version")
     portal.project.run("docker compose down --timeout 10")
     portal.project.run("docker compose up -d --wait")
     wait_answering(portal.door)
@@ -273,6 +277,21 @@ def test_a_server_of_another_network_joins_runs_a_job_with_its_code_and_nothing_
     (agent,) = server.project.containers()
     assert agent["Service"] == "agent"
     wait_until(lambda: server.project.containers()[0]["Health"] == "healthy", "the agent to be well", every_s=1)
+
+
+def test_the_portal_comes_back_from_its_backup(portal: Portal, api: httpx.Client, joined: str) -> None:
+    kept = submit(api, "echo kept")
+    wait_job(api, kept, "succeeded")
+    portal.project.section(INSTALL, "A backup")
+    gone = submit(api, "echo gone")
+    wait_job(api, gone, "succeeded")
+    portal.project.section(INSTALL, "Back from a backup")
+    wait_answering(portal.door)
+    assert asked(api.get(f"jobs/{kept}"))["state"] == "succeeded"
+    assert api.get(f"jobs/{gone}").status_code == httpx.codes.NOT_FOUND
+    wait_until(lambda: node(api)["health"] == "healthy", "the server to report", deadline_s=60)
+    wait_job(api, submit(api, "echo after"), "succeeded")
+    portal.project.section("docs/troubleshooting.md", "What the portal's processes say")
 
 
 def last_tick(text: str) -> int:

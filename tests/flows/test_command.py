@@ -15,10 +15,14 @@ from pathlib import Path
 import pytest
 
 from nodes.runtimes.process import ProcessRuntime
+from tests.support.documents import ROOT
+from tests.support.documents import commands as commands_of_page
 from tests.support.person import Person, alice, job_file
+from tests.support.reader import Reader, reader_of
 from tests.support.seed import PASSWORD
 from tests.support.shell import BERTH, Shell
 from tests.support.stack import Stack
+from tests.support.systemd import a_server
 from tests.support.waiting import wait_until
 
 COUNT = 'i=0; while [ $i -lt 60 ]; do echo "line $i"; i=$((i+1)); sleep 0.1; done'
@@ -169,3 +173,69 @@ def drain(terminal: int, into: bytearray) -> None:
             into += os.read(terminal, 65536)
         except OSError:
             return
+
+
+# ---------------------------------------------------------------- as the pages say
+
+PAGE = "docs/user/command-line.md"
+OPERATE = "docs/operate.md"
+STAY = (
+    'mkdir -p "$BERTH_JOB_DIR/checkpoints"; echo weights > "$BERTH_JOB_DIR/checkpoints/last.pt"',
+    'head -c 5000 /dev/zero > "$BERTH_JOB_DIR/model.pt"; echo staying; sleep 300',
+)
+LABEL = 'import json, sys; print(json.load(sys.stdin)["job"]["label"])'
+NEWEST = f"berth show train --json | .venv/bin/python -c '{LABEL}'"
+
+
+@pytest.fixture
+def reader(user: Person, tmp_path: Path) -> Iterator[Reader]:
+    told = {"BERTH": user.stack.url, "TOKEN": user.stack.tokens["alice"]}
+    with reader_of(tmp_path, told) as made:
+        yield made
+
+
+def test_a_day_goes_as_the_pages_say(user: Person, reader: Reader) -> None:
+    url = {"https://berth.example.org": user.stack.url}
+    reader.section(PAGE, "Signing in", words=url, typed={f"berth login {[*url][0]}": f"alice\n{PASSWORD}\n"})
+    for name, commands in {"train": ("echo trained",), "stay": STAY}.items():
+        (reader.folder / f"{name}.yaml").write_text(job_file(*commands, vc=user.vc))
+    (reader.folder / "train.py").write_text("print('from this folder')\n")
+    small = "--image pytorch/pytorch --cpu 1 --memory 64M"
+    words = {
+        "python train.py --lr 0.1": "echo lr 0.1",
+        "python train.py": "python3 train.py",
+        "--image pytorch/pytorch": small,
+        "train#3": f'"$({NEWEST})"',
+    }
+    staying = "berth submit stay.yaml; until berth logs train | grep -q staying; do sleep 0.2; done"
+    said = reader.section(
+        PAGE, "A day with it",
+        words=words, before={"berth exec train": staying}, typed={"berth exec train": "echo in the task\n"},
+    )  # fmt: skip
+    assert lines([*said.values()][0]) == ["lr 0.1"]
+    assert lines(said["berth submit train.yaml --follow"]) == ["trained"]
+    assert lines(said["berth logs -f train"]) == ["trained"]
+    assert said["berth exec train"].splitlines()[-1] == "in the task"
+    assert (reader.folder / "checkpoints" / "last.pt").read_text() == "weights\n"
+    assert "of 4 GPUs held" in said["berth top"]
+    reader.section("docs/troubleshooting.md", "Look here first")
+    (newest, *_) = user.berth.jobs.list(user="alice", name="train")
+    assert newest.state in ("stopping", "stopped")
+
+    _, again = commands_of_page("docs/user/api.md", "Files")
+    broken = {again: "truncate --size 100 model.pt"}
+    reader.section("docs/user/api.md", "Files", words={"12": str(newest.id)}, before=broken)
+    assert (reader.folder / "model.pt").read_bytes() == bytes(5000)
+
+
+def test_a_server_joins_by_one_line_as_the_page_says(user: Person, reader: Reader) -> None:
+    with user.stack.client("root") as root, a_server(reader, opt=ROOT) as units:
+        made = root.post("/join-tokens", json={"uses": 1, "hours": 1}).json()
+        here = {"/opt/berth": str(ROOT)}
+        words = {**here, "/etc/systemd/system": str(units), "https://berth.example.org": user.stack.url}
+        reader.section(OPERATE, "The line", words={**words, "TOKEN": made["secret"]})
+        wait_until(lambda: root.get("/nodes/joined").json()["health"] == "healthy", "its first report")
+        reader.section("docs/troubleshooting.md", "What a GPU server says", words=here)
+        (said,) = reader.section(OPERATE, "What is wrong on a server", words=here).values()
+        assert re.search(r"^ok +redis", said, re.MULTILINE), said
+        assert re.search(r"^ok +version", said, re.MULTILINE), said

@@ -1,13 +1,19 @@
 """PostgreSQL, a real Docker Engine, two agents as two nodes: everything as on a cluster, but for the GPUs."""
 
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.flows.journeys import Journeys
 from tests.support import images
 from tests.support.docker_engine import DockerEngine
-from tests.support.person import Person, alice
+from tests.support.documents import commands
+from tests.support.person import Person, alice, job_file
+from tests.support.processes import free_port
+from tests.support.reader import reader_of
+from tests.support.ssh_image import ssh_image
 from tests.support.stack import Stack
 
 RENDEZVOUS = """
@@ -77,3 +83,36 @@ class TestOnDocker(Journeys):
         for _ in range(60):
             user.get("/jobs?limit=1")
         assert stack.sql(sessions)[0][0] - before < 30
+
+    def test_ssh_into_its_tasks_goes_as_the_page_says(
+        self, user: Person, running_docker: DockerEngine, tmp_path: Path
+    ) -> None:
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
+        added = user.http.post("/me/ssh-keys", json={"public": (tmp_path / "key.pub").read_text()})
+        assert added.is_success, added.text
+        plugin = {"com.microsoft.pai.runtimeplugin": [{"plugin": "ssh", "parameters": {"jobssh": True}}]}
+        image = ssh_image(running_docker)
+        job = user.submit(job_file("sleep 300", image=image, instances=2, vc=user.vc, name="train", extras=plugin))
+
+        def is_open(task: dict[str, Any]) -> bool:
+            return bool(task["ssh"]) and task["ssh"]["state"] == "open"
+
+        user.wait(job, "running")
+        user.wait_for(job, lambda _: all(map(is_open, user.task_attempts(job))))
+        ssh = user.task_attempts(job)[0]["ssh"]
+        own = f"-F none -i {tmp_path}/key -o StrictHostKeyChecking=accept-new -o LogLevel=ERROR"
+        with reader_of(tmp_path, {"BERTH_URL": user.stack.url, "BERTH_TOKEN": user.stack.tokens["alice"]}) as reader:
+            reader.program("ssh", f'exec /usr/bin/ssh {own} -o UserKnownHostsFile={tmp_path}/known "$@"')
+            words = {
+                "20003": str(ssh["port"]), "berth-3f6c1b2a9d10": ssh["alias"],
+                "root@gpu03": f"{ssh['user']}@{ssh['host']}",
+                "worker/3": "worker/1", "nvidia-smi": "env",
+                "6006": str(free_port()),
+            }  # fmt: skip
+            by_hand, first, _, forwarded, _ = asked = commands("docs/user/ssh.md", "SSH into a job")
+            typed = dict.fromkeys((by_hand, first, forwarded), "echo in $PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX\n")
+            said = reader.section("docs/user/ssh.md", "SSH into a job", words=words, typed=typed)
+        assert [said[one].split()[-1] for one in (by_hand, first, forwarded)] == ["0", "0", "0"]
+        assert "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX=1" in said[asked[2]].split()
+        assert str(ssh["port"]) in said[asked[4]]
+        user.stop(job)

@@ -18,6 +18,8 @@ from portal.accounts.models import AuditEntry, ClusterRole, User
 from portal.clusters.models import Membership, Storage, VirtualCluster
 from tests.support.cast import person
 from tests.support.pages import Browser
+from tests.support.played import manage
+from tests.support.reader import reader_of
 
 pytestmark = pytest.mark.django_db
 ANSWERS: dict[str, Any] = {
@@ -230,12 +232,13 @@ def server() -> Iterator[str]:
     thread.join()
 
 
-def test_a_running_cluster_is_asked(
-    server: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENPAI_TOKEN", "good")
-    run(capsys, "--url", f"{server}/rest-server/", "--apply")
+def test_a_running_cluster_is_asked_as_the_page_says(server: str, tmp_path: Path) -> None:
+    with reader_of(tmp_path, {"PAI": server, "TOKEN": "good"}, {"manage.py": manage}) as reader:
+        words = {"https://pai.example.org": server, "…": "good"}
+        said = [*reader.section("docs/user/openpai.md", "Moving a cluster here", words=words).values()]
+        assert "Nothing was done; --apply does it." in reader.complaint(0)
     assert everything() == COPIED
+    assert "make" not in said[-1], "from files: all of it is there already"
 
 
 def test_what_cannot_be_read_is_said(

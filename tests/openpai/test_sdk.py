@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import yaml
 
 from tests.support import openpai_sdk
 from tests.support.person import Person, alice, job_file
+from tests.support.reader import reader_of
 from tests.support.seed import PASSWORD
 from tests.support.stack import Stack
 
@@ -78,29 +78,26 @@ def test_tokens_are_made_listed_and_revoked(told: dict[str, Any]) -> None:
 # ---------------------------------------------------------------- the command
 
 
-def pai(home: Path, *words: str) -> str:
-    """What ``pai`` prints."""
-    ended: subprocess.CompletedProcess[str] = openpai_sdk.run(
-        "node", str(openpai_sdk.PACKAGE / "lib" / "src" / "cli.js"), *words, home=home
-    )
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout
-
-
-def test_the_pai_command_submits_lists_and_tells_of_jobs(user: Person, tmp_path: Path) -> None:
-    pai(tmp_path, "addc", user.stack.url, "alice", user.stack.tokens["alice"], "-a", "berth")
-    assert "berth" in pai(tmp_path, "listc")
-    file = tmp_path / "job.yaml"
-    file.write_text(job_file("sleep 300", vc="research", name="pai_job"))
-    assert "update job pai_job successfully" in pai(tmp_path, "subj", "berth", str(file))
-    (job,) = [one["id"] for one in user.get("/jobs?name=pai_job")["results"]]
-    user.wait(job, "running")
-    assert "pai_job" in pai(tmp_path, "listj", "berth")
-    told = yaml.safe_load(pai(tmp_path, "getj", "berth", "pai_job"))
+def test_the_pai_command_does_what_the_page_says(user: Person, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(job_file("sleep 300", vc="research", name="pai_job"))
+    words = {
+        "my_job": "pai_job", "https://berth.example.org": user.stack.url, "TOKEN": user.stack.tokens["alice"],
+    }  # fmt: skip
+    runs = f'curl -s -H "Authorization: Bearer {user.stack.tokens["alice"]}" {user.stack.url}/api/v1/jobs?name=pai_job'
+    until = f'until {runs} | grep -q \'"state":"running"\'; do sleep 0.2; done'
+    with reader_of(tmp_path) as reader:
+        command = openpai_sdk.PACKAGE / "lib" / "src" / "cli.js"
+        reader.program("pai", f'exec {openpai_sdk.WITH_NODE} node {command} "$@"')
+        before = {"pai listj berth": until}
+        said = reader.section("docs/user/openpai.md", "Coming from OpenPAI", words=words, before=before)
+    assert "update job pai_job successfully" in said["pai subj berth job.yaml"]
+    assert "pai_job" in said["pai listj berth"]
+    told = yaml.safe_load(said["pai getj berth my_job"])
     (task,) = told["taskRoles"]["worker"]["taskStatuses"]
-    ssh = pai(tmp_path, "ssh", "berth", "pai_job").split()
+    ssh = said["pai ssh berth my_job"].split()
     assert ssh[0] == "ssh"
     assert ssh[ssh.index("-p") + 1] == str(task["containerPorts"]["ssh"])
     assert ssh[-1] == task["containerIp"] == "127.0.0.1"
+    assert '"name": "jobs"' in said["pai lists berth"]
+    (job,) = [one["id"] for one in user.get("/jobs?name=pai_job")["results"]]
     user.stop(job)
-    assert '"name": "jobs"' in pai(tmp_path, "lists", "berth")

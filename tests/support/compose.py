@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import socket
 import ssl
@@ -19,23 +18,13 @@ from websockets.sync.client import ClientConnection, connect
 
 from tests.support import compose_images
 from tests.support.docker_engine import DockerEngine
+from tests.support.documents import ROOT, commands
 from tests.support.processes import free_port
+from tests.support.reader import filled
 from tests.support.waiting import wait_until
 
-ROOT = Path(__file__).parents[2]
 NAME = "berth.test"
 HERE = str(Path(__file__).parent / "compose_image")
-
-
-def shell_blocks(section: str) -> list[str]:
-    """The commands of docs/install.md below this heading and no other, each line one."""
-    text = (ROOT / "docs/install.md").read_text()
-    part = re.split(r"^#+ ", text.split(f"# {section}\n", 1)[1], maxsplit=1, flags=re.MULTILINE)[0]
-    return [
-        line
-        for block in re.findall(r"^```sh\n(.*?)^```", part, re.MULTILINE | re.DOTALL)
-        for line in block.splitlines()
-    ]
 
 
 def sources_copy(target: Path) -> Path:
@@ -51,7 +40,7 @@ def sources_copy(target: Path) -> Path:
 
 
 class Project:
-    """A clone with its `.env`, in which commands are run as docs/install.md has them."""
+    """A clone with its `.env`, in which commands are run as the documentation has them."""
 
     def __init__(self, folder: Path, engine: DockerEngine, *, name: str, settings: Mapping[str, str]) -> None:
         self.folder = sources_copy(folder)
@@ -63,7 +52,7 @@ class Project:
             "COMPOSE_PROJECT_NAME": name,
         }
         self.variables: dict[str, str] = {}
-        """What the reader puts in the place of words in capitals in a section's commands."""
+        """What the reader puts in the place of words of a section's commands."""
         (folder / ".env").write_text("".join(f"{word}={value}\n" for word, value in settings.items()))
 
     def run(self, line: str, *, deadline_s: float = 600) -> str:
@@ -75,12 +64,9 @@ class Project:
         assert done.returncode == 0, f"{line}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
         return done.stdout
 
-    def section(self, heading: str) -> dict[str, str]:
-        """Run the commands of a section of docs/install.md; what each printed."""
-        return {line: self.run(self._filled(line)) for line in shell_blocks(heading)}
-
-    def _filled(self, line: str) -> str:
-        return re.sub(r"\b[A-Z]{3,}\b", lambda found: self.variables.get(found[0], found[0]), line)
+    def section(self, page: str, heading: str) -> dict[str, str]:
+        """Run the commands below a heading of a page; what each printed."""
+        return {line: self.run(filled(line, self.variables)) for line in commands(page, heading)}
 
     def containers(self) -> list[dict[str, Any]]:
         """Of this project, ended ones too."""

@@ -1,0 +1,60 @@
+"""What the page of symptoms quotes is what Berth says: each sentence stands in the sources."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from tests.support.documents import ROOT
+
+PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
+HOLE = "\N{HORIZONTAL ELLIPSIS}"
+SAYING = ("portal", "nodes", "scheduling", "client/berth")
+FILLED = re.compile(r"%\(\w+\)s|%%")
+
+
+def texts_of(tree: ast.AST) -> Iterator[str]:
+    """Every text of a program, with a hole wherever something is filled in."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(one.value) if isinstance(one, ast.Constant) else HOLE for one in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+@cache
+def said() -> str:
+    """All that Berth may say, a text a line."""
+    found = [
+        text.replace("\n", " ")
+        for folder in SAYING
+        for path in (ROOT / folder).rglob("*.py")
+        for text in texts_of(ast.parse(path.read_text()))
+        if " " in text
+    ]
+    filled = (FILLED.sub(lambda hole: "%" if hole[0] == "%%" else HOLE, text) for text in found)
+    return "\n".join(text.replace("`", "") for text in filled)
+
+
+def quoted() -> list[str]:
+    """The sentences of the page's tables, without what stands there for names and numbers at either end."""
+    rows = [line.split("|")[1] for line in PAGE.splitlines() if line.startswith("| ") and "| ---" not in line]
+    return [sentence.strip(f" {HOLE}") for row in rows for sentence in re.findall(r"\*([^*]+)\*", row)]
+
+
+def is_said(sentence: str) -> bool:
+    parts = [re.escape(part) for part in sentence.split(HOLE)]
+    return re.search(f"[^\n]*?{HOLE}[^\n]*?".join(parts), said()) is not None
+
+
+def test_each_sentence_of_the_page_is_one_that_berth_says() -> None:
+    sentences = quoted()
+    assert len(sentences) > 60
+    assert [sentence for sentence in sentences if not is_said(sentence)] == []
+
+
+def test_a_sentence_that_nobody_says_is_found_out() -> None:
+    assert not is_said("Nothing listens where the moon should")
+    assert is_said(f"Nothing listens where {HOLE} should")

@@ -1,0 +1,44 @@
+"""A GPU server with an agent under systemd, which is not there where tests run in a container: what of `systemctl` the
+pages use, for the agent's own unit."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tests.support.reader import Reader
+
+SYSTEMCTL = """
+case "$*" in
+  daemon-reload) exit ;;
+  "enable --now berth-node" | "restart berth-node") ;;
+  *) echo "systemctl $*: not known here" >&2; exit 1 ;;
+esac
+of() {{ sed -n "s,^$1=,,p" {units}/berth-node.service | sed 's,/opt/berth,{opt},g'; }}
+[ -e {units}/pid ] && kill "$(cat {units}/pid)" && tail --pid="$(cat {units}/pid)" -f /dev/null
+cd "$(of WorkingDirectory)" || exit 1
+setsid $(of ExecStart) >>{units}/log 2>&1 &
+echo $! >{units}/pid
+"""
+
+
+@contextmanager
+def a_server(reader: Reader, *, opt: Path) -> Iterator[Path]:
+    """The folder of its units, for a reader whose server is named `joined` and has the agent's files in `opt`; tasks
+    are plain processes there, on two simulated GPUs."""
+    units = reader.folder / "units"
+    units.mkdir()
+    reader.program("systemctl", SYSTEMCTL.format(units=units, opt=opt))
+    settings = {
+        "NAME": "joined", "STATE_DIR": str(reader.folder / "state"), "RUNTIME": "process", "ADDRESS": "127.0.0.1",
+        "INTERFACE": "lo", "GPUS": "simulated:2xA100-80GB", "DISK_CLEAN": "off", "DISK_FULL_PERCENT": "0",
+    }  # fmt: skip
+    reader.environment |= {f"BERTH_NODE_{name}": value for name, value in settings.items()}
+    try:
+        yield units
+    finally:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            os.kill(int((units / "pid").read_text()), signal.SIGKILL)
