@@ -10,7 +10,8 @@ from collections.abc import Callable
 from portal.common.outages import outage
 
 AGAIN_S = 600.0
-_NUMBER = re.compile(r"[0-9]+")
+_VARYING = re.compile(r"'[^']*'|[0-9]+")
+"""Times, and names that others have given."""
 
 
 class OutagesOnce(logging.Filter):
@@ -27,7 +28,7 @@ class OutagesOnce(logging.Filter):
         words = outage(error) if error is not None else ""
         if not words:
             return True
-        key, now = _NUMBER.sub("", words), self._monotonic()  # it may name the time
+        key, now = _VARYING.sub("", words), self._monotonic()
         if now - self._told.get(key, -AGAIN_S) < AGAIN_S:
             return False
         self._told = {one: at for one, at in self._told.items() if now - at < AGAIN_S} | {key: now}

@@ -1,4 +1,4 @@
-"""What outside the portal fails: the database, Redis, a disk. Each in one sentence that names it and the cure."""
+"""What outside the portal fails (the database, Redis, a disk), or its own name: in one sentence, with the cure."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import psycopg
 import redis
 from django.conf import settings
+from django.core.exceptions import DisallowedHost
 from django.db import connection
 from kombu.exceptions import OperationalError as BrokerError
 from psycopg_pool import PoolTimeout
@@ -42,6 +43,8 @@ def outage(error: BaseException) -> str:
             return _postgresql(cause)
         if isinstance(cause, _REDIS):
             return _redis(cause)
+        if isinstance(cause, DisallowedHost):
+            return _other_name(cause)
     return ""
 
 
@@ -62,6 +65,14 @@ def _disk_full(path: object) -> str:
 def _free(folder: Path) -> int:
     """Bytes; where it is not there the question does not arise."""
     return shutil.disk_usage(folder).free if folder.is_dir() else 1 << 62
+
+
+def _other_name(cause: DisallowedHost) -> str:
+    name = str(cause).partition("'")[2].partition("'")[0]
+    return (
+        f"A browser asks for {name!r}, and the portal is at {settings.URL}: correct BERTH_URL, or add the name to "
+        "BERTH_ALLOWED_HOSTS and BERTH_TRUSTED_ORIGINS."
+    )
 
 
 # ---------------------------------------------------------------- the database

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.conf import settings
-from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.core.exceptions import DisallowedHost, PermissionDenied, RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.template.loader import render_to_string
@@ -74,6 +74,8 @@ def handler(error: Exception, context: Mapping[str, Any]) -> Response | None:
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """400 of what could not be read; 413 of a form that is too large for what it is."""
+    if isinstance(exception, DisallowedHost):
+        return _other_name(request)
     too_large = isinstance(exception, RequestDataTooBig)
     status_code = 413 if too_large else 400
     if request.path.startswith(API_PREFIX):
@@ -100,6 +102,13 @@ def internal_error(request: HttpRequest) -> HttpResponseBase:
     if request.path.startswith(API_PREFIX):
         return _plain(500, "The portal made a mistake; an administrator finds it in the portal's log.")
     return server_error(request)
+
+
+def _other_name(request: HttpRequest) -> HttpResponse:
+    """Nothing of what it asks is shown: any name may be in it."""
+    if request.path.startswith(API_PREFIX):
+        return _plain(400, f"This portal is at {settings.URL}, and knows no other name (BERTH_ALLOWED_HOSTS).")
+    return HttpResponse(render_to_string("host.html", {"url": settings.URL}), status=400)
 
 
 def _away(request: HttpRequest) -> HttpResponse:

@@ -214,6 +214,25 @@ def test_pages_and_rest_say_that_a_part_is_away_and_not_that_we_made_a_mistake()
     assert "A part of Berth is away for the moment" in page.content.decode()
 
 
+@pytest.mark.django_db
+def test_who_asks_by_another_name_is_told_the_portals_and_its_log_the_settings(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(settings, "URL", "https://berth.example.org")
+    page = Client().get("/login", headers={"host": "berth.lan"})
+    assert page.status_code == 400
+    assert '<a href="https://berth.example.org">' in page.content.decode()
+    answer = Client().get("/api/v1/jobs", headers={"host": "berth.lan"})
+    assert json.loads(answer.content)["detail"].startswith("This portal is at https://berth.example.org")
+    (record, *_) = (record for record in caplog.records if record.name == "django.security.DisallowedHost")
+    assert OutagesOnce().filter(record)
+    assert (record.getMessage(), record.exc_info) == (
+        "A browser asks for 'berth.lan', and the portal is at https://berth.example.org: correct BERTH_URL, or add the "
+        "name to BERTH_ALLOWED_HOSTS and BERTH_TRUSTED_ORIGINS.",
+        None,
+    )
+
+
 def manage(*words: str, **env: str) -> str:
     """What a command says that ends with status 1."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith("BERTH_")}
