@@ -1,11 +1,12 @@
 """Freezes what a release leaves behind, for tests that bring it up to the present: run in the release's own tree.
 
     git worktree add --detach /tmp/release COMMIT && cp tests/upkeep/freeze.py /tmp/release/tests/
-    cd /tmp/release && python -m tests.freeze /tmp/NAME.tar.xz
+    cd /tmp/release && COMMIT=$(git rev-parse HEAD) python -m tests.freeze /tmp/NAME
 
 It starts the release's whole stack, once on SQLite and once on PostgreSQL, with a node whose tasks are plain processes;
 lets people run jobs to each of their ends, leaves one that runs and one that waits with a secret, and packs for each
-database: the database itself, the portal's keys, its archived logs, and `told.json`, what there is to be found.
+database: the database itself, the keys of portal and node, the archived logs, and `told.json`, what there is to be
+found (NAME.tar.xz). Beside it the sources of portal and agent (NAME.sources.tar.xz), for an upgrade while jobs run.
 """
 
 import json
@@ -46,12 +47,24 @@ def main() -> None:
         }
         for name, url in urls.items():
             freeze(services, url, folder / name)
-        with tarfile.open(target, "w:xz") as tar:
-            for path in sorted(folder.rglob("*")):
-                tar.add(path, str(path.relative_to(folder)), recursive=False, filter=_nobodys)
-        print(f"{target}: {target.stat().st_size / 1e3:.0f} kB")
+        pack(target.with_name(f"{target.name}.tar.xz"), folder, sorted(folder.rglob("*")))
+        pack(target.with_name(f"{target.name}.sources.tar.xz"), ROOT, sources())
     finally:
         services.close()
+
+
+def sources() -> list[Path]:
+    """What runs of portal and agent, but for the pages' files."""
+    listed = ["git", "ls-files", "manage.py", "nodes", "portal", "scheduling"]
+    names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    return [ROOT / name for name in names]
+
+
+def pack(target: Path, folder: Path, paths: list[Path]) -> None:
+    with tarfile.open(target, "w:xz") as tar:
+        for path in paths:
+            tar.add(path, str(path.relative_to(folder)), recursive=False, filter=_nobodys)
+    print(f"{target}: {target.stat().st_size / 1e3:.0f} kB")
 
 
 def freeze(services: Services, url: str, folder: Path) -> None:
@@ -65,8 +78,8 @@ def freeze(services: Services, url: str, folder: Path) -> None:
             stack.processes[name].stop()
         (folder / "told.json").write_text(json.dumps(told, indent=1))
         save_database(url, folder)
-        for part in ("keys", "logs"):
-            subprocess.run(["cp", "-a", str(stack.folder / "data" / part), str(folder / part)], check=True)
+        for part in ("data/keys", "data/logs", "gpu01/node.key"):
+            subprocess.run(["cp", "-a", str(stack.folder / part), str(folder)], check=True)
         for name in ("web", "reports", "control", "scheduler"):
             stack.processes[name].start()
         stack.wait_ready()
