@@ -88,7 +88,7 @@ function series(
     show: !hidden.has(line.name),
     stroke: () => token(colour),
     width: data.kind === "bar" ? 0 : 1.5,
-    points: { show: () => false, size: 5, filter: (plot, index) => alone(plot.data[index] ?? []) },
+    points: { show: () => false, size: 5, filter: (plot, index) => (bars ? [] : alone(plot.data[index] ?? [])) },
     ...(data.kind === "line" && !stacked ? { dash: dashOf(place) } : {}),
     // of a stack each lower area covers the one above it, so it must not let it through
     ...(data.kind === "line" ? {} : { fill: () => (stacked ? token(colour) : `${token(colour)}38`) }),

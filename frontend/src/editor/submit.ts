@@ -69,12 +69,21 @@ export class SubmitPage {
     const problems = verdict?.problems ?? [];
     const valid = verdict !== undefined && problems.length === 0;
     this.#state(verdict === undefined ? "unknown" : valid ? "valid" : "invalid");
-    if (valid) this.#outlook?.ask(this.#editor.text, OUTLOOK_PAUSE_MS);
+    if (valid) this.#ask();
     else this.#tell(undefined, "none");
     this.#editor.show(problems);
     this.#list(problems);
     this.#part("hints")?.replaceChildren(...(verdict?.hints ?? []).map(item));
     this.#fields?.explain(this.#editor.text, problems);
+  }
+
+  /** What the scheduler said of an earlier text stays until it answers. */
+  #ask(): void {
+    const line = this.#part("outlook");
+    if (!line || !this.#outlook) return;
+    if (line.classList.contains("is-none")) line.textContent = line.dataset["asking"] ?? "";
+    line.setAttribute("aria-busy", "true");
+    this.#outlook.ask(this.#editor.text, OUTLOOK_PAUSE_MS);
   }
 
   /** `otherwise`: the sentence where there is no answer. */
