@@ -3,9 +3,9 @@
 import re
 
 import pytest
-from playwright.sync_api import Download, Locator, Page, expect
+from playwright.sync_api import Download, Locator, Page, Route, expect
 
-from tests.browser.looking import NARROW, WIDE
+from tests.browser.looking import DRAWN, NARROW, WIDE
 from tests.browser.site import SLOW_MS, Site
 from tests.browser.walking import Alone
 from tests.support.person import Person
@@ -55,7 +55,7 @@ class LogJourneys(Alone):
             times.click()
             expect(times).to_have_attribute("aria-pressed", pressed)
 
-        page.get_by_role("link", name="All logs").click()
+        self.choose_while_the_page_follows(page, page.get_by_role("link", name="All logs"))
         expect(page.get_by_role("heading", name="All tasks")).to_be_visible()
         site.expect_log("complete")
         expect(page.locator(".log-foot")).to_contain_text(f"{len(PRINTED) * TASKS + TASKS} lines")
@@ -78,6 +78,21 @@ class LogJourneys(Alone):
         )
         assert merged(downloaded(page, "Download as one")) == shown
         self.on_a_phone(site, job)
+
+    def choose_while_the_page_follows(self, page: Page, link: Locator) -> None:
+        """What the page asked for by itself before the choice, and is answered late, does not undo it."""
+        held: list[Route] = []
+        chosen = page.url
+        page.route(chosen, lambda route: held.append(route))
+        with page.expect_request(chosen):
+            page.evaluate("document.getElementById('job').dispatchEvent(new Event('berth:refresh'))")
+        with page.expect_response("**?log=all"):
+            link.click()
+        expect(page.get_by_role("heading", name="All tasks")).to_be_visible()
+        with page.expect_event("requestfinished", lambda request: request.url == chosen):
+            held[0].continue_()
+        page.evaluate(DRAWN)
+        page.unroute(chosen)
 
     def on_a_phone(self, site: Site, job: int) -> None:
         """The log is not behind all the tasks, and where it is out of sight it is gone to."""

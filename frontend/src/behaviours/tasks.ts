@@ -96,10 +96,29 @@ function showLog(): void {
   if (log && log.getBoundingClientRect().top > innerHeight - HEADER_PX) log.scrollIntoView({ block: "start" });
 }
 
+/** How often another log was chosen, and how often when each request was sent. */
+let choices = 0;
+const sent = new WeakMap<object, number>();
+
+/** The page also follows by itself: from now on as this address has it, and what it asked for before is not shown any
+ * more, lest a late answer bring the log back from which one went. */
 function show(address: string): Promise<unknown> {
+  choices += 1;
+  const job = document.getElementById("job");
+  if (job) job.dataset["hxGet"] = address;
   return htmx.ajax("GET", address, { target: "#job", swap: "outerMorph" }) as Promise<unknown>;
 }
 
 addEventListener("popstate", () => {
   if (document.querySelector("[data-tasks]")) void show(location.href.replace(/#.*$/, ""));
+});
+
+document.addEventListener("htmx:before:request", ({ detail: { ctx } }) => {
+  sent.set(ctx, choices);
+  const now = ctx.sourceElement.id === "job" ? ctx.sourceElement.getAttribute("data-hx-get") : null;
+  if (now && choices > 0) ctx.request.action = now; // it may have waited for its turn since before the choice
+});
+document.addEventListener("htmx:before:swap", (event) => {
+  const { ctx } = event.detail;
+  if (ctx.sourceElement.id === "job" && (sent.get(ctx) ?? choices) < choices) event.preventDefault();
 });
