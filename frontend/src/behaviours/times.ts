@@ -12,7 +12,7 @@ const sameYear = new Intl.DateTimeFormat(language, {
   hourCycle: "h23",
 });
 const other = new Intl.DateTimeFormat(language, { dateStyle: "medium" });
-const full = new Intl.DateTimeFormat(language, { dateStyle: "full", timeStyle: "long" });
+const full = new Intl.DateTimeFormat(language, { dateStyle: "full", timeStyle: "long", hourCycle: "h23" });
 const SIZES = [86_400, 3_600, 60, 1];
 const UNITS = SIZES.map((size, place): [string, number] => [units[place] ?? "", size]);
 

@@ -24,7 +24,7 @@ export function clockWords(ms: number): string {
   return day.format(new Date(ms));
 }
 
-const day = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "long" });
+const day = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "long", hourCycle: "h23" });
 
 export function rowElement(line: Line, look: RowLook): HTMLElement {
   const row = document.createElement("div");

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from datetime import UTC
+from datetime import UTC, timedelta
 
 import pytest
 
@@ -40,6 +40,19 @@ def test_a_running_job_shows_its_tasks_with_node_and_gpus_and_opens_a_log(world:
     first = TaskAttempt.objects.get(task__job=job, task__index=0)
     assert page.attribute("section", "data-log-socket") == [f"/ws/logs/{first.pk}"]
     assert page.links["Download"].startswith(f"/api/v1/jobs/{job.pk}/logs?task_attempt={first.pk}")
+
+
+def test_while_the_tasks_of_a_failed_attempt_end_the_page_says_why(world: World, browser: Browser) -> None:
+    job = world.submit(instances=2)
+    world.settle()
+    begun = world.now + timedelta(minutes=3)
+    why = "Task worker/0 failed on gpu01: exit status 3 (an error): see the end of its log."
+    job.attempts.update(state="ending", end_reason="failed", end_message=why, started_at=begun)
+    page = browser.get(f"/jobs/{job.pk}")
+    assert f"{why} Its containers are ending." in page.text
+    assert "Its tasks are running." not in page.text
+    assert "A task failed (its tasks are still ending)" in page.text
+    assert page.html.count(f'datetime="{begun.isoformat()}"') == 1, "when the attempt ran, not when it was made"
 
 
 def test_how_far_an_image_has_come_is_shown_while_it_is_fetched(world: World, browser: Browser) -> None:
