@@ -85,6 +85,9 @@ def test_nodes_that_fall_silent_are_told_before_they_are_lost_and_many_together_
     Node.objects.filter(name="gpu02").update(last_report_at=late)
     (row,) = alerts(admin).values()
     assert (row["code"], row["message"][:12]) == ("nodes_silent", "2 of 3 nodes")
+    lead = person("lead")
+    member_set(vc=world.vc, user=lead, role="lead", now=world.now)
+    assert list(alerts(Api(lead))) == ["nodes_silent nodes"], "it concerns every team"
 
 
 def test_a_faulty_gpu_is_told_since_it_was_with_whose_job_holds_it(world: World, admin: Api) -> None:

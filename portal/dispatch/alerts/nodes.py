@@ -107,7 +107,8 @@ def _silent_together(now: datetime, healthy: int) -> list[Alert]:
         "healthy": healthy,
     }
     advice = gettext("Look at the network, at the broker's address and at the worker that takes reports in.")
-    return [Alert("nodes_silent", Severity.CRITICAL, "cluster", "nodes", message, advice, since)]
+    everybody = tuple(VirtualCluster.objects.order_by("name").values_list("name", flat=True))
+    return [Alert("nodes_silent", Severity.CRITICAL, "cluster", "nodes", message, advice, since, everybody)]
 
 
 def _teams_on(nodes: Sequence[Node]) -> dict[int, tuple[str, ...]]:
