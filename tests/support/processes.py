@@ -7,6 +7,7 @@ import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from tests.support.forks import Forked, Forks
 from tests.support.guard import Guard
@@ -24,6 +25,20 @@ def port_answers(port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
         return True
     return False
+
+
+def finished(
+    command: Sequence[str], env: Mapping[str, str], cwd: Path, forks: Forks | None = None
+) -> subprocess.CompletedProcess[str]:
+    """A command that has run to its end, with what it wrote. One of `forks` where it is given and fits."""
+    with TemporaryFile() as nothing, TemporaryFile() as out, TemporaryFile() as errors:
+        if forks and forks.fits(env):
+            status = forks.start(command, env, cwd, (nothing, out, errors)).wait()
+        else:
+            status = subprocess.call(command, stdin=nothing, stdout=out, stderr=errors, env=env, cwd=cwd)
+        for file in (out, errors):
+            file.seek(0)
+        return subprocess.CompletedProcess(command, status, out.read().decode(), errors.read().decode())
 
 
 class Process:

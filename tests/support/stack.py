@@ -4,12 +4,10 @@ import contextlib
 import json
 import os
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,7 +16,7 @@ import psycopg
 
 from nodes.options import key_make
 from tests.support.forks import Forks
-from tests.support.processes import Process, free_port
+from tests.support.processes import Process, finished, free_port
 from tests.support.services import Services
 from tests.support.waiting import wait_until
 
@@ -208,16 +206,9 @@ class Stack:
 
     def _said(self, command: list[str]) -> str:
         """What a command prints that succeeds."""
-        with TemporaryFile() as nothing, TemporaryFile() as out, TemporaryFile() as errors:
-            if self._forks and self._forks.fits(self.environment):
-                ended = self._forks.start(command, self.environment, ROOT, (nothing, out, errors)).wait()
-            else:
-                ended = subprocess.call(command, stdout=out, stderr=errors, env=self.environment, cwd=ROOT)
-            for file in (out, errors):
-                file.seek(0)
-            said, wrong = (file.read().decode() for file in (out, errors))
-        assert ended == 0, f"{' '.join(command)} failed:\n{said}{wrong}"
-        return said
+        done = finished(command, self.environment, ROOT, self._forks)
+        assert done.returncode == 0, f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}"
+        return done.stdout
 
     def sql(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Rows straight from the stack's database: what holds there, whoever answers or does not."""

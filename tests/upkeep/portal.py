@@ -6,18 +6,23 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from portal.upkeep.archive import ArchiveReader
-from tests.support.stack import ROOT
+from tests.support.forks import ROOT, Forks
+from tests.support.processes import finished
+from tests.support.services import Services
 
 
 @dataclass
 class Portal:
-    """Its data folder and its database; an empty one is the file in the folder."""
+    """Its data folder and its database; an empty one is the file in the folder. With `services`, its commands are forks
+    of one process that has imported what they begin with: not where keys are replaced, which that has read."""
 
     folder: Path
     database: str
+    services: Services | None = None
     cluster: str = "berth"
 
     def manage(self, *words: str, status: int = 0, **more: str) -> str:
@@ -33,10 +38,17 @@ class Portal:
         return done.stdout
 
     def _run(self, command: list[str], more: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        return finished(command, self._env | more, ROOT, None if more else self._forks)
+
+    @cached_property
+    def _forks(self) -> Forks | None:
+        return self.services.portal(self.services.new_folder("upkeep"), self._env) if self.services else None
+
+    @property
+    def _env(self) -> dict[str, str]:
         env = {name: value for name, value in os.environ.items() if not name.startswith("BERTH_")}
-        env |= {"BERTH_DATA_DIR": str(self.folder), "BERTH_CLUSTER": self.cluster, "BERTH_ENGINE": "python", **more}
-        env |= {"BERTH_DATABASE_URL": self.database} if self.database else {}
-        return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+        env |= {"BERTH_DATA_DIR": str(self.folder), "BERTH_CLUSTER": self.cluster, "BERTH_ENGINE": "python"}
+        return env | ({"BERTH_DATABASE_URL": self.database} if self.database else {})
 
     def rows(self, file: Path) -> dict[str, list[dict[str, object]]]:
         """What a backup of it holds, by table."""

@@ -11,6 +11,7 @@ from tests.support.migrated import postgres_copy, sqlite_copy
 from tests.support.played import Call, Done
 from tests.support.postgres import PostgresServer
 from tests.support.reader import reader_of
+from tests.support.services import Services
 from tests.upkeep.portal import Portal
 
 SMALL = ["--finished", "40", "--waiting", "10", "--running", "4", "--users", "5", "--vcs", "2", "--nodes", "4"]
@@ -19,9 +20,9 @@ NOT_THE_SAME = {"clusters.backup", "clusters.restore", "dispatch.cyclelease"}
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Portal:
+def filled(tmp_path_factory: pytest.TempPathFactory, services: Services) -> Portal:
     folder = tmp_path_factory.mktemp("filled")
-    portal = Portal(folder, sqlite_copy(folder / "berth.sqlite3"))
+    portal = Portal(folder, sqlite_copy(folder / "berth.sqlite3"), services)
     portal.manage("fill", *SMALL)
     segment = folder / "logs" / "0a" / "0a-log" / "segment.rec.gz"
     segment.parent.mkdir(parents=True)
