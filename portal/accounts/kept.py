@@ -52,8 +52,10 @@ def from_here(request: HttpRequest) -> bool:
 def page_of(request: HttpRequest) -> str:
     """The page with the form that was sent, as many forms go to an address that shows nothing by itself."""
     sent_by = urlsplit(request.headers.get("Referer", ""))
-    known = sent_by.netloc == request.get_host()
-    return urlunsplit(("", "", sent_by.path, sent_by.query, "")) if known else request.get_full_path()
+    if sent_by.netloc != request.get_host():
+        return request.get_full_path()
+    # Two slashes at the beginning would lead to another site.
+    return urlunsplit(("", "", "/" + sent_by.path.lstrip("/\\"), sent_by.query, ""))
 
 
 def fields_to_keep(request: HttpRequest) -> Fields:

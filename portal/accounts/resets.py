@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import datetime
 
 from django.conf import settings
 from django.contrib.auth.tokens import default_token_generator
 from django.core.mail import EmailMessage, get_connection
+from django.db import transaction
 from django.db.models import Q
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -18,12 +20,16 @@ from django.utils.translation import gettext, gettext_noop
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
 from portal.accounts.services import PasswordsOff, user_set_password
-from portal.common.errors import Conflict, Refused, Unavailable
+from portal.common.errors import Conflict, RateLimited, Refused, Unavailable
 from portal.common.throttles import Rate, RateLimit
 from portal.common.wake import task_send
 
+log = logging.getLogger(__name__)
+
 MAIL_TASK = "control.password_mail"
 ASKED = RateLimit("password-mail", Rate(*settings.LOGIN_RATE))
+WRITTEN = RateLimit("password-mail-to", Rate(10, 3600))
+"""Of one account, whoever asked and from wherever: nobody's mailbox is filled from here."""
 MOST_MAILS = 5
 """Accounts of one address that are written to at once."""
 MOST_TYPED = 254
@@ -53,22 +59,25 @@ def reset_link_make(*, user: User, now: datetime, actor: str) -> str:
     return f"{settings.URL}{reverse('password-new', kwargs={'uid': uid, 'token': token})}"
 
 
-def reset_user(*, uid: str, token: str) -> User:
-    """Whose link it is. Raises LinkOver."""
+def reset_user(*, uid: str, token: str, held: bool = False) -> User:
+    """Whose link it is; with ``held`` their row is kept until the caller's transaction ends. Raises LinkOver."""
     try:
         key = int(urlsafe_base64_decode(uid))
     except ValueError:
         raise LinkOver from None
-    user = User.objects.filter(pk=key, is_active=True).first() if key < 2**63 else None
+    rows = User.objects.select_for_update() if held else User.objects.all()
+    user = rows.filter(pk=key, is_active=True).first() if key < 2**63 else None
     if user is None or not settings.PASSWORDS or not default_token_generator.check_token(user, token):
         raise LinkOver
     return user
 
 
 def reset_password(*, uid: str, token: str, password: str) -> User:
-    """Set the password whose link it is; the link is over by that. Raises LinkOver, django's ValidationError."""
-    user = reset_user(uid=uid, token=token)
-    user_set_password(user=user, password=password)
+    """Set the password whose link it is; the link is over by that, and of two who use it at one moment the second
+    finds it so. Raises LinkOver, django's ValidationError."""
+    with transaction.atomic():
+        user = reset_user(uid=uid, token=token, held=True)
+        user_set_password(user=user, password=password)
     return user
 
 
@@ -85,11 +94,21 @@ def reset_mails_send(*, typed: str, now: datetime) -> int:
     """Write to the accounts with this name or e-mail address that log in by password; how many. Raises SMTPException
     and OSError where the mail server does not take it."""
     found = User.objects.filter(Q(username=typed) | Q(email__iexact=typed), is_active=True).exclude(email="")
-    users = [user for user in found.order_by("pk")[:MOST_MAILS] if user.has_usable_password()]
+    able = [user for user in found.order_by("pk")[:MOST_MAILS] if user.has_usable_password()]
+    users = [user for user in able if _may_be_written_to(user, now)]
     if users and settings.PASSWORDS:
         with get_connection(fail_silently=False) as connection:
             connection.send_messages([_letter(user, now) for user in users])
     return len(users)
+
+
+def _may_be_written_to(user: User, now: datetime) -> bool:
+    try:
+        WRITTEN.take(str(user.pk), now=now)
+    except RateLimited:
+        log.warning("%s asks for a new password again and again: no more letters for a while", user.username)
+        return False
+    return True
 
 
 def _letter(user: User, now: datetime) -> EmailMessage:

@@ -57,20 +57,20 @@ class NewToken:
 def sign_in(*, username: str, password: str, address: str, now: datetime) -> User:
     """The account with this password.
 
-    Counts tries per address and per user name; a success clears both counts. Raises WrongPassword, RateLimited,
-    PasswordsOff.
+    Counts tries per address and per user name. A success clears the count of the name and is none of the address: who
+    has an account has no more tries at others' by it. Raises WrongPassword, RateLimited, PasswordsOff.
     """
     if not settings.PASSWORDS:
         raise PasswordsOff
-    keys = (f"address:{address}", f"user:{username.lower()}")
-    for key in keys:
+    by_address, by_name = f"address:{address}", f"user:{username.lower()}"
+    for key in (by_address, by_name):
         SIGN_INS.take(key, now=now)
     user = authenticate(username=username, password=password)
     if not isinstance(user, User):
         audit_write(Audited.SIGN_IN_REFUSED, actor="", target=username, now=now)
         raise WrongPassword
-    for key in keys:
-        SIGN_INS.clear(key, now=now)
+    SIGN_INS.give_back(by_address, now=now)
+    SIGN_INS.clear(by_name, now=now)
     audit_write(Audited.SIGN_IN, actor=user.username, target=user.username, now=now)
     return user
 

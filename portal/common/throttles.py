@@ -44,6 +44,17 @@ class RateLimit:
         if taken > self.rate.times:
             raise RateLimited(self.rate.seconds - int(now.timestamp()) % self.rate.seconds)
 
+    def give_back(self, key: str, *, now: datetime) -> None:
+        """Takes one that was counted a moment ago for not done."""
+        place = self._place(key, now)
+        try:
+            asked = redis_once().pipeline(transaction=True)
+            asked.decr(place)
+            asked.expire(place, self.rate.seconds)
+            asked.execute()
+        except RedisError:
+            _own.set(place, max(0, _own.get(place, 0) - 1), timeout=self.rate.seconds)
+
     def clear(self, key: str, *, now: datetime) -> None:
         """Forgets what the key has used of this window."""
         place = self._place(key, now)

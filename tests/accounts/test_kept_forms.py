@@ -138,7 +138,11 @@ def test_after_a_log_in_beside_the_page_its_form_is_offered_again_and_sent_by_it
 
 @pytest.mark.parametrize(
     ("headers", "back"),
-    [({}, "/"), ({"Referer": f"http://{HOST}/submit?sample=hello"}, "/submit?sample=hello")],
+    [
+        ({}, "/"),
+        ({"Referer": f"http://{HOST}/submit?sample=hello"}, "/submit?sample=hello"),
+        ({"Referer": f"http://{HOST}//example.org/x"}, "/example.org/x"),
+    ],
 )
 def test_who_discards_it_is_back_on_the_page_with_the_form(
     stale: tuple[Browser, Page], headers: dict[str, str], back: str

@@ -5,16 +5,19 @@ from __future__ import annotations
 import base64
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from threading import Barrier
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connections
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from portal.accounts.models import AuditEntry, User
-from portal.accounts.resets import reset_link_make
+from portal.accounts.resets import LinkOver, reset_link_make, reset_password
 from portal.accounts.services import user_create
 from portal.accounts.tasks import password_mail
 from portal.common.errors import Refused
@@ -92,6 +95,38 @@ def test_the_answer_is_the_same_whether_or_not_there_is_an_account(
 
 def test_asking_is_slowed_down_by_name_and_by_address(alice: User, mail_server: MailServer) -> None:
     assert [ask("alice").status for _ in range(11)] == [200] * 10 + [429]
+
+
+def test_nobodys_mailbox_is_filled_from_here(alice: User, mail_server: MailServer, caplog: Any) -> None:
+    """Asked for by name and by address, from anywhere, again and again."""
+    for number in range(14):
+        password_mail("alice" if number % 2 else "alice@example.org")
+    assert len(mail_server.letters) == 10
+    assert "alice asks for a new password again and again" in caplog.text
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_who_use_one_link_at_one_moment_one_sets_the_password(alice: User) -> None:
+    uid, token = reset_link_make(user=alice, now=timezone.now(), actor="").split("/")[-2:]
+    barrier = Barrier(2)
+
+    def use(password: str) -> bool:
+        try:
+            barrier.wait(10)
+            reset_password(uid=uid, token=token, password=password)
+        except LinkOver:
+            return False
+        finally:
+            connections.close_all()
+        return True
+
+    with ThreadPoolExecutor(2) as pool:
+        done = dict(zip((NEW, OLD + "2"), pool.map(use, (NEW, OLD + "2")), strict=True))
+    assert sorted(done.values()) == [False, True]
+    alice.refresh_from_db()
+    assert [password for password, used in done.items() if used] == [
+        password for password in done if alice.check_password(password)
+    ]
 
 
 def test_while_the_broker_is_away_one_is_told_to_come_again(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from datetime import timedelta
 from typing import Any
@@ -11,7 +12,7 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from portal.accounts.models import ClusterRole, User
-from portal.accounts.services import NameTaken, sign_in, user_create
+from portal.accounts.services import NameTaken, WrongPassword, sign_in, user_create
 from portal.common.errors import RateLimited
 from tests.support.cast import Api
 from tests.support.redis_server import RedisServer
@@ -72,6 +73,19 @@ def test_one_who_signs_in_rightly_is_never_stopped(alice: User) -> None:
     now = timezone.now()
     for _ in range(12):
         assert sign_in(username="alice", password=PASSWORD, address="10.0.0.1", now=now) == alice
+
+
+def test_who_has_an_account_has_no_more_tries_at_those_of_others(alice: User) -> None:
+    """Between two guesses they log in to their own."""
+    user_create(username="mallory", password=PASSWORD)
+    now, refused = timezone.now(), 0
+    for number in range(30):
+        with pytest.raises((WrongPassword, RateLimited)) as tried:
+            sign_in(username=f"user{number}", password="password1", address="10.0.0.1", now=now)
+        refused += tried.type is RateLimited
+        with contextlib.suppress(RateLimited):
+            sign_in(username="mallory", password=PASSWORD, address="10.0.0.1", now=now)
+    assert refused == 20
 
 
 def test_signing_in_works_and_guessing_is_slow_while_redis_is_away(alice: User, redis_server: RedisServer) -> None:

@@ -42,6 +42,16 @@ def test_each_key_and_each_limit_counts_for_itself(request: pytest.FixtureReques
             limit.take(name, now=NOON)
 
 
+def test_what_is_given_back_counts_for_nothing_and_the_rest_stays(request: pytest.FixtureRequest) -> None:
+    TWICE.take(key(request), now=NOON)
+    for _ in range(5):
+        TWICE.take(key(request), now=NOON)
+        TWICE.give_back(key(request), now=NOON)
+    TWICE.take(key(request), now=NOON)
+    with pytest.raises(RateLimited):
+        TWICE.take(key(request), now=NOON)
+
+
 def test_what_is_cleared_counts_from_none(request: pytest.FixtureRequest) -> None:
     for _ in range(5):
         TWICE.take(key(request), now=NOON)
