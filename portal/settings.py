@@ -174,6 +174,7 @@ CHANNEL_LAYERS = {
 CELERY = {
     **CELERY_DEFAULTS,
     "broker_url": REDIS_URL,
+    "broker_transport": "portal.common.lanes:LaneTransport",
     "broker_transport_options": transport_options(),
     "task_default_queue": "control",
     "task_routes": {

@@ -1,34 +1,87 @@
-"""What may come in by a queue. Every node may push to the queue of reports, and what is pushed is a Celery message of
-its making: so the worker of that queue knows tasks of reports only, and no task does what its message asks for besides.
+"""What may come in by a queue. Every node may push to the queue of reports, and what it pushes are bytes of its making
+where Kombu and Celery expect a message of their own: by one that is none a worker would end, and one that is could name
+other tasks, callbacks, and the queue to which it goes back. So of what lies there only a report's words are taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import base64
+import logging
+import uuid
+from datetime import datetime
+from queue import Empty
 from typing import Any
 
-from celery import Task, bootsteps
+import msgspec
+from kombu.transport import redis
 
 from nodes.protocol import REPORTS_QUEUE
 
 REPORT_TASKS = "reports."
 
-
-class PlainTask(Task[Any, Any]):
-    """A task that is all there is in its message: nothing of ours goes on by callbacks, chains or chords, which would
-    let a message order any other task on any other queue."""
-
-    def before_start(self, task_id: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        self.request.update(callbacks=None, errbacks=None, chain=None, chord=None)
+log = logging.getLogger(__name__)
 
 
-class ReportsOnlyStep(bootsteps.StartStopStep):
-    """Leaves a worker that takes reports, and nothing else, no other tasks to run."""
+class _Headers(msgspec.Struct):
+    task: str
+    expires: datetime | None = None
 
-    def include_if(self, parent: Any) -> bool:
-        return set(parent.app.amqp.queues.consume_from) == {REPORTS_QUEUE}
 
-    def start(self, parent: Any) -> None:
-        tasks = parent.app.tasks
-        for name in [name for name in tasks if not name.startswith(REPORT_TASKS)]:
-            tasks.unregister(name)
+class _Pushed(msgspec.Struct):
+    headers: _Headers
+    body: str
+
+
+_BODY = msgspec.json.Decoder(tuple[tuple[str, ...], dict[str, Any], dict[str, Any] | None])
+
+
+def report_message(pushed: object) -> dict[str, Any]:
+    """A Celery message of the portal's own making with the task, its words and its expiry, and nothing else of what was
+    pushed. Raises ValueError for what is no report."""
+    try:
+        found = msgspec.convert(pushed, _Pushed)
+        words, _, _ = _BODY.decode(base64.b64decode(found.body))
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from error
+    if not found.headers.task.startswith(REPORT_TASKS):
+        raise ValueError(f"the task {found.headers.task[:100]!r} is none of reports")
+    expires = found.headers.expires
+    body = msgspec.json.encode((words, {}, {}))
+    return {
+        "body": base64.b64encode(body).decode(),
+        "content-type": "application/json",
+        "content-encoding": "utf-8",
+        "headers": {
+            "lang": "py",
+            "task": found.headers.task,
+            "id": str(uuid.uuid4()),
+            "expires": expires.isoformat() if expires else None,
+        },
+        "properties": {
+            "body_encoding": "base64",
+            "delivery_info": {"exchange": "", "routing_key": REPORTS_QUEUE},
+            "delivery_tag": str(uuid.uuid4()),
+        },
+    }
+
+
+class LaneChannel(redis.Channel):  # type: ignore[misc]  # Kombu has no types
+    """Goes on after what is no message at all."""
+
+    def _brpop_read(self, **options: Any) -> Any:
+        try:
+            return super()._brpop_read(**options)
+        except (Empty, *self.connection_errors, *self.connection.channel_errors):
+            raise
+        except Exception as error:  # whatever a parser says of bytes that anybody may have pushed
+            log.warning("what lay in a queue is no message, and was dropped: %r", error)
+            return True
+
+
+class LaneTransport(redis.Transport):  # type: ignore[misc]
+    """Kombu's own, as the portal's workers use it."""
+
+    Channel = LaneChannel
+
+    def _deliver(self, message: Any, queue: str) -> None:
+        super()._deliver(report_message(message) if queue == REPORTS_QUEUE else message, queue)

@@ -94,6 +94,34 @@ def test_a_report_that_the_node_has_not_signed_is_refused(embedded_stack: Stack,
     assert_all_is_well(user, [job])
 
 
+NO_MESSAGES = (
+    b"no JSON",
+    b"\xff\x00",
+    b"[]",
+    b"{}",
+    b"[" * 100_000,
+    b'{"body": "", "properties": {}}',
+    b'{"body": "", "headers": {"task": []}, "properties": {"delivery_tag": "1", "delivery_info": {}}}',
+    b'{"body": "bm9uZQ==", "headers": {"task": "reports.node_report", "id": "1"}, "properties": {"delivery_tag": [],'
+    b' "body_encoding": "base64", "delivery_info": {"exchange": "", "routing_key": "scheduler"}}}',
+    b'{"__type__": "uuid", "__value__": {}}',
+)
+"""What a node can push onto the queue of reports, to which its account may."""
+
+
+def test_what_is_no_message_ends_no_worker(embedded_stack: Stack, user: Person) -> None:
+    stack = embedded_stack
+    before = stack.processes["reports"].pid
+    with stack.redis.client() as client:
+        client.lpush(REPORTS_QUEUE, *NO_MESSAGES)
+        wait_until(lambda: _told(stack, "reports", "is no message, and was dropped") >= len(NO_MESSAGES), "all dropped")
+        assert client.hlen("berth:portal:unacked") == 0
+    assert stack.processes["reports"].is_running()
+    assert stack.processes["reports"].pid == before
+    job = user.run("true", name="after")
+    user.wait(job, "succeeded")
+
+
 def test_an_order_that_the_portal_has_not_signed_is_refused(embedded_stack: Stack, user: Person) -> None:
     stack = embedded_stack
     with recorded(stack.redis) as recorder:
