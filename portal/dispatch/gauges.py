@@ -90,7 +90,7 @@ class _Gauges(Collector):
         for field, (name, words) in READINGS.items():
             family = GaugeMetricFamily(name, words, labels=["node", "gpu", "uuid"])
             for uuid, node, index in cards:
-                value = getattr(live[uuid].reading, field) if uuid in live else None
+                value = getattr(live[node, uuid].reading, field) if (node, uuid) in live else None
                 if value is not None:
                     family.add_metric([node, str(index), uuid], value)
             yield family

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -9,7 +10,7 @@ from django.utils import timezone
 
 from nodes.protocol import Cause, Exit, Phase, StopReason
 from portal.common.errors import Conflict
-from portal.jobs.models import Allocation, JobEvent
+from portal.jobs.models import Allocation, JobEvent, TaskAttempt
 from portal.jobs.services import job_stop
 from portal.jobs.states import EndReason, JobState
 from tests.support.world import World
@@ -35,6 +36,23 @@ def test_a_failing_task_fails_the_job_and_stops_its_siblings(world: World) -> No
     assert job.exit_code == 3
     ended = JobEvent.objects.get(code="attempt_ended")
     assert ended.message == f"Attempt 1 ended: {job.end_message}"
+
+
+@pytest.mark.parametrize("never_ms", [-62_135_596_800_000, 1, 253_402_300_799_000, 1 << 60])
+def test_a_time_that_cannot_be_is_taken_for_now(world: World, never_ms: int) -> None:
+    """A node says what it likes; pages must be able to show it."""
+    node = world.node("gpu01", gpus=1)
+    job = world.submit()
+    world.settle()
+    (order,) = node.desired().orders
+    node.end(order, Exit(cause=Cause.EXITED, code=0))
+    node.containers[order.attempt] = replace(node.containers[order.attempt], ended_ms=never_ms)
+    assert node.report()
+    row = TaskAttempt.objects.get(task__job=job)
+    assert row.ended_at is not None
+    assert abs(row.ended_at - timezone.now()) < timedelta(minutes=1)
+    job.refresh_from_db()
+    assert job.state == JobState.SUCCEEDED
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,11 @@ import base64
 import json
 import time
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import redis
 from celery import Celery
-from celery.app.trace import trace_task_ret
 from django.utils import timezone
 
 from nodes.protocol import (
@@ -22,8 +20,10 @@ from nodes.protocol import (
     Desired,
     Envelope,
     EnvelopeForged,
+    GpuSample,
     LogRecord,
     PortalKey,
+    Sample,
     encode,
     envelope_seal,
     log_stream,
@@ -35,9 +35,10 @@ from nodes.protocol import (
 )
 from nodes.tasks import tasks_register
 from portal.celery import app as portal_app
-from portal.clusters.models import Node
+from portal.clusters.models import Gpu, Node
+from portal.clusters.selectors import gpu_rows, gpus_live
 from portal.clusters.services import redis_address
-from portal.common.lanes import ReportsOnlyStep
+from portal.common.lanes import LaneTransport, report_message
 from portal.dispatch.reports import report_take
 from portal.jobs.logs.stream import ForgedEntry, LogOf, read_stream
 from tests.support.redis_server import RedisServer
@@ -175,24 +176,61 @@ def test_other_nodes_reports_can_neither_be_taken_nor_removed(thief: Thief, redi
         assert root.lrange("reports", 0, -1) == [b"of gpu02"]
 
 
-def test_what_is_pushed_as_a_report_starts_no_other_task(thief: Thief, redis_server: RedisServer) -> None:
-    callback = {"task": "scheduler.look", "args": [], "kwargs": {}, "options": {"queue": "trap"}, "immutable": True,
-                "subtask_type": None}  # fmt: skip
-    embedded = {"callbacks": [callback], "errbacks": [callback], "chain": [callback], "chord": None}
-    portal_app.loader.import_default_modules()
-    request = {"id": "1", "task": REPORT_TASK, "lang": "py", **embedded}
-    body: Any = (("not an envelope",), {}, embedded)
-    app: Any = portal_app
-    failed, _, _ = trace_task_ret(REPORT_TASK, "1", dict(request), body, None, None, app=app)
-    assert failed == 0
-    with redis_server.client() as root:
-        assert root.exists("trap") == 0
-    worker = SimpleNamespace(app=SimpleNamespace(
-        tasks=portal_app.tasks.__class__(dict(portal_app.tasks)),
-        amqp=SimpleNamespace(queues=SimpleNamespace(consume_from={"reports": None})),
-    ))  # fmt: skip
-    step = ReportsOnlyStep(worker)
-    assert step.include_if(worker)
-    step.start(worker)
-    assert REPORT_TASK in worker.app.tasks
-    assert {name.partition(".")[0] for name in worker.app.tasks} == {"reports"}
+PUSHED: dict[str, Any] = {
+    "no object": [],
+    "nothing": {},
+    "no task": {"headers": {}, "body": "", "properties": {}},
+    "a task of another kind": {"headers": {"task": ["reports.node_report"]}, "body": ""},
+    "a task of another lane": {"headers": {"task": "scheduler.look"}, "body": "W1tdLHt9LHt9XQ=="},
+    "a body that is none": {"headers": {"task": REPORT_TASK}, "body": "%%"},
+    "a body that is not three things": {"headers": {"task": REPORT_TASK}, "body": "W10="},
+    "words that are no text": {"headers": {"task": REPORT_TASK}, "body": "W1sxXSx7fSx7fV0="},
+    "an end that is no time": {"headers": {"task": REPORT_TASK, "expires": "soon"}, "body": "W1tdLHt9LHt9XQ=="},
+}
+
+
+@pytest.mark.parametrize("pushed", PUSHED.values(), ids=list(PUSHED))
+def test_what_is_no_report_is_none(pushed: Any) -> None:
+    with pytest.raises(ValueError, match="."):
+        report_message(pushed)
+
+
+def test_of_what_is_pushed_as_a_report_nothing_but_its_words_is_taken() -> None:
+    callback = {"task": "scheduler.look", "args": [], "kwargs": {}, "options": {"queue": "trap"}}
+    embedded = {"callbacks": [callback], "errbacks": [callback], "chain": [callback], "chord": callback}
+    pushed = json.loads(message(REPORT_TASK, "the envelope", **embedded))
+    pushed["headers"] |= {"eta": "2099-01-01T00:00:00", "retries": 9, "compression": "zlib", "timelimit": [1, 1],
+                          "expires": "2099-01-01T00:00:00+00:00"}  # fmt: skip
+    pushed["properties"] |= {"delivery_info": {"exchange": "", "routing_key": "scheduler"}, "reply_to": "trap"}
+    made = report_message(pushed)
+    assert json.loads(base64.b64decode(made["body"])) == [["the envelope"], {}, {}]
+    assert made["headers"].keys() == {"lang", "task", "id", "expires"}
+    assert made["headers"]["expires"] == "2099-01-01T00:00:00+00:00"
+    assert made["properties"]["delivery_info"] == {"exchange": "", "routing_key": "reports"}
+    assert made["properties"].keys() == {"body_encoding", "delivery_info", "delivery_tag"}
+    assert made["properties"]["delivery_tag"] != pushed["properties"]["delivery_tag"]
+
+
+def test_each_worker_takes_messages_in_by_this_door() -> None:
+    with portal_app.connection_for_read() as connection:
+        assert isinstance(connection.transport, LaneTransport)
+
+
+def test_a_reading_speaks_of_its_own_nodes_gpus_alone(thief: Thief) -> None:
+    gpus = (GpuSample(uuid="GPU-gpu02-0", utilisation=0), GpuSample(uuid="GPU-gpu01-0", utilisation=5))
+    reading = Sample(at_ms=int(time.time() * 1000), gpus=gpus)
+    assert report_take(text=thief.own.report_text(sample=reading), now=timezone.now())
+    live = gpus_live(nodes=["gpu01", "gpu02"])
+    assert ("gpu02", "GPU-gpu02-0") not in live
+    assert live["gpu01", "GPU-gpu01-0"].reading.utilisation == 5
+    ids = list(Gpu.objects.filter(node__name="gpu02").values_list("pk", flat=True))
+    assert [row.live for row in gpu_rows(ids=ids)] == [None] * len(ids)
+
+
+def test_a_reading_of_no_possible_time_hides_nothing_of_others(thief: Thief) -> None:
+    theirs = Sample(at_ms=int(time.time() * 1000), gpus=(GpuSample(uuid="GPU-gpu02-0", utilisation=7),))
+    assert report_take(text=thief.victim.report_text(sample=theirs), now=timezone.now())
+    for at_ms in (1 << 60, -(1 << 62)):
+        never = Sample(at_ms=at_ms, gpus=(GpuSample(uuid="GPU-gpu01-0"),))
+        assert report_take(text=thief.own.report_text(sample=never), now=timezone.now())
+        assert set(gpus_live(nodes=["gpu01", "gpu02"])) == {("gpu02", "GPU-gpu02-0")}

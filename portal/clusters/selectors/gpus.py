@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -74,9 +74,11 @@ def gpu_rows(*, ids: Sequence[int]) -> list[GpuRow]:
     """The GPUs of these ids, in this order. Two queries, and one look into Redis."""
     rows, holders = {gpu.pk: gpu for gpu in _WITH_NODES(gpus=ids)}, gpu_holders(gpus=ids)
     gpus = [rows[one] for one in ids if one in rows]
-    live: Mapping[str, Live] = gpus_live(nodes={gpu.node.name for gpu in gpus})
+    live = gpus_live(nodes={gpu.node.name for gpu in gpus})
     return [
-        GpuRow(gpu, holder, _state(gpu, holder), live.get(gpu.uuid)) for gpu in gpus for holder in [holders.get(gpu.pk)]
+        GpuRow(gpu, holder, _state(gpu, holder), live.get((gpu.node.name, gpu.uuid)))
+        for gpu in gpus
+        for holder in [holders.get(gpu.pk)]
     ]
 
 

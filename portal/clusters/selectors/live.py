@@ -18,16 +18,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A GPU's reading, of which node, and when it was taken."""
+    """A GPU's reading, and when it was taken."""
 
-    node: str
     at: datetime
     reading: GpuSample
 
 
-def gpus_live(*, nodes: Collection[str]) -> dict[str, Live]:
-    """The newest reading of each GPU of these nodes, by its UUID; none of a node that was silent for a minute, and none
-    at all while Redis is away. One request for any number of nodes."""
+def gpus_live(*, nodes: Collection[str]) -> dict[tuple[str, str], Live]:
+    """The newest reading of each GPU of these nodes, by the node that tells it and its UUID; none of a node that was
+    silent for a minute, and none at all while Redis is away. One request for any number of nodes."""
     if not nodes:
         return {}
     try:
@@ -35,18 +34,20 @@ def gpus_live(*, nodes: Collection[str]) -> dict[str, Live]:
     except RedisError as error:
         log.warning("no readings of GPUs: %s", error)
         return {}
-    found = {}
-    for node, text in zip(nodes, kept, strict=True):
-        if isinstance(text, bytes) and (sample := _read(text)):
-            at = datetime.fromtimestamp(sample.at_ms / 1000, UTC)
-            found.update({gpu.uuid: Live(node, at, gpu) for gpu in sample.gpus})
-    return found
+    return {
+        (node, gpu.uuid): Live(at, gpu)
+        for node, text in zip(nodes, kept, strict=True)
+        if isinstance(text, bytes)
+        for at, gpu in _read(text)
+    }
 
 
-def _read(text: bytes) -> Sample | None:
-    """None for what an agent of another release wrote so that it cannot be read."""
+def _read(text: bytes) -> list[tuple[datetime, GpuSample]]:
+    """Nothing where it cannot be read: a node writes what it likes, of another release or of another century."""
     try:
-        return decode(text, Sample)
-    except msgspec.MsgspecError as error:
+        sample = decode(text, Sample)
+        at = datetime.fromtimestamp(sample.at_ms / 1000, UTC)
+    except (msgspec.MsgspecError, ValueError, OverflowError, OSError) as error:
         log.warning("a reading cannot be read: %s", error)
-        return None
+        return []
+    return [(at, gpu) for gpu in sample.gpus]

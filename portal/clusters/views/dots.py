@@ -64,7 +64,8 @@ def dots_written(found: Overview, *, vcs: Iterable[str], sight: JobSight) -> byt
     nodes = [
         NodeDot(
             one.node.name, one.node.state, one.node.why, sections.index(one.section), shapes.index(one.node.shape_id),
-            _sku(one, found.skus), [_gpu(spot, holders, live) for spot in one.gpus],
+            _sku(one, found.skus),
+            [_gpu(spot, holders, live.get((one.node.name, spot.gpu.uuid))) for spot in one.gpus],
         )
         for one in found.nodes
     ]  # fmt: skip
@@ -76,8 +77,7 @@ def _sku(one: NodeSpot, skus: Mapping[int, str]) -> str:
     return skus[one.gpus[0].gpu.cell_type_id] if one.gpus else ""
 
 
-def _gpu(spot: GpuSpot, holders: _Holders, live: Mapping[str, Live]) -> GpuDot:
-    reading = live.get(spot.gpu.uuid)
+def _gpu(spot: GpuSpot, holders: _Holders, reading: Live | None) -> GpuDot:
     use = reading.reading.utilisation if reading else None
     return GpuDot(
         spot.gpu.number, spot.place, holders.place(spot.held), UNKNOWN if use is None else use, spot.fault

@@ -87,7 +87,7 @@ def oidc_callback(request: PageRequest) -> HttpResponse:
         trip = _trip(request)
         person = person_fetch(trip=trip, answer=request.GET.dict(), now=now)
         answer = _tied(request, trip, person) if trip.link else _logged_in(request, trip, person)
-        SIGN_INS.clear(key, now=now)
+        SIGN_INS.give_back(key, now=now)
     except Refused as refusal:
         answer = _refused(request, refusal, trip.next if trip else "")
     answer.delete_cookie(_cookie(request.GET.get("state", "")), path=reverse("oidc-start"))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -67,12 +67,8 @@ def _due(now: datetime) -> datetime | None:
     return folded_to if folded_to + MINUTE + LATE <= now else None
 
 
-@dataclass(slots=True)
-class _Told:
-    """What one node told of a task attempt in a minute."""
-
-    node: str
-    readings: list[tuple[int, TaskReading]] = field(default_factory=list)
+_Told = Mapping[tuple[str, UUID], list[tuple[int, TaskReading]]]
+"""What each node told of each task attempt in a minute, whosever it is."""
 
 
 def _fold(minute: datetime, redis: Redis, records: Records) -> bool:
@@ -92,18 +88,17 @@ def _fold(minute: datetime, redis: Redis, records: Records) -> bool:
     return True
 
 
-def _read(minute: datetime, redis: Redis) -> dict[UUID, _Told]:
-    """What the nodes told in this minute."""
+def _read(minute: datetime, redis: Redis) -> _Told:
     first = int(minute.timestamp() * 1000)
     alive = Node.objects.filter(last_report_at__gte=minute).order_by("name")
     nodes = list(alive.values_list("name", flat=True))
-    found: dict[UUID, _Told] = {}
+    found: dict[tuple[str, UUID], list[tuple[int, TaskReading]]] = defaultdict(list)
     for start in range(0, len(nodes), NODES_AT_ONCE):
         some = nodes[start : start + NODES_AT_ONCE]
         for node, kept in readings(redis=redis, nodes=some, first_ms=first, end_ms=first + 60_000):
             for one in kept:
                 for task in one.tasks:
-                    found.setdefault(task.attempt, _Told(node)).readings.append((one.at_ms, task))
+                    found[node, task.attempt].append((one.at_ms, task))
         readings_expire(redis=redis, nodes=some)
     return found
 
@@ -117,17 +112,17 @@ class _Run:
     points: list[Point]
 
 
-def _runs(told: Mapping[UUID, _Told]) -> list[_Run]:
+def _runs(told: _Told) -> list[_Run]:
     """Only what a node tells of its own task attempts counts. Two queries."""
     columns = ("node__name", "created_at", "released_at", "lost_at")
-    ids = keys_listed(TaskAttempt, told)
+    ids = keys_listed(TaskAttempt, {attempt for _, attempt in told})
     rows = TaskAttempt.objects.filter(pk__in=ids).select_related("node").only(*columns)
     gpus: dict[UUID, list[str]] = defaultdict(list)
     held = Allocation.objects.filter(task_attempt__in=ids).order_by("leaf__uuid")
     for key, uuid in held.values_list("task_attempt", "leaf__uuid"):
         gpus[key].append(uuid)
-    own = [row for row in rows if told[row.pk].node == row.node.name]
-    found = [(row, points_of(told[row.pk].readings, gpus[row.pk], since=row.created_at)) for row in own]
+    own = [(row, of_it) for row in rows if (of_it := told.get((row.node.name, row.pk)))]
+    found = [(row, points_of(of_it, gpus[row.pk], since=row.created_at)) for row, of_it in own]
     return [_Run(row, len(gpus[row.pk]), points) for row, points in found if points]
 
 

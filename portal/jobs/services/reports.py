@@ -108,19 +108,19 @@ def _checkpoint(row: TaskAttempt, report: ContainerReport, now: datetime) -> dat
     if told is None or row.started_at is None:
         return row.checkpoint_at
     last = row.checkpoint_at or row.started_at
-    return _time(told) if _ms(last) < told <= _ms(now) else row.checkpoint_at
+    return _time(told, now) if _ms(last) < told <= _ms(now) else row.checkpoint_at
 
 
 def _times(row: TaskAttempt, report: ContainerReport, now: datetime) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     if report.prepared_ms and row.prepared_at is None:
-        fields["prepared_at"] = _time(report.prepared_ms)
+        fields["prepared_at"] = _time(report.prepared_ms, now)
     if report.started_ms and row.started_at is None:
-        fields["started_at"] = _time(report.started_ms)
+        fields["started_at"] = _time(report.started_ms, now)
     if report.state is ContainerState.TERMINATED:
         end = report.exit
         fields |= {
-            "ended_at": _time(report.ended_ms) if report.ended_ms else now,
+            "ended_at": _time(report.ended_ms, now) if report.ended_ms else now,
             "cause": end.cause if end else Cause.VANISHED,
             "exit_code": end.code if end else None,
             "exit_signal": end.signal if end else None,
@@ -134,8 +134,14 @@ def _ms(moment: datetime) -> int:
     return int(moment.timestamp() * 1000)
 
 
-def _time(unix_ms: int) -> datetime:
-    return datetime.fromtimestamp(unix_ms / 1000, tz=UTC)
+EARLIEST_MS, DAY_MS = 946_684_800_000, 86_400_000
+"""The year 2000, and a day."""
+
+
+def _time(unix_ms: int, now: datetime) -> datetime:
+    """By the node's clock. What cannot be is taken for now: pages cannot even show a time of the year 1, or 100,000."""
+    possible = EARLIEST_MS <= unix_ms <= _ms(now) + DAY_MS
+    return datetime.fromtimestamp(unix_ms / 1000, tz=UTC) if possible else now
 
 
 def _reached(row: TaskAttempt, report: ContainerReport, now: datetime) -> None:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import uuid4
 
 import pytest
 from django.utils import timezone
 
-from nodes.protocol import ContainerReport, ContainerState
+from nodes.protocol import ContainerReport, ContainerState, GpuSample
 from portal.clusters.models import Node
 from portal.dispatch.reports import report_take
 from portal.jobs.logs.stream import streams_client
 from portal.jobs.metrics.record import Records
 from portal.jobs.models import Measured, TaskAttempt, UsageProgress
 from portal.jobs.tasks import fold as control_fold
-from tests.jobs.usage.runs import fold, folded_from, minute_of, sample_of, started, tell
+from tests.jobs.usage.runs import fold, folded_from, gpus_of, minute_of, sample_of, started, tell
 from tests.support.redis_server import RedisServer
+from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World
 
 pytestmark = pytest.mark.django_db
@@ -143,20 +145,34 @@ def test_hours_without_anybody_to_fold_are_left_out(
     assert sums() == (20_000, 16_000, 0)
 
 
+def claims(thief: ScriptedNode, row: TaskAttempt, moment: datetime) -> None:
+    """A node reports another's task as its own, with the other's GPUs, which do nothing."""
+    for key in (str(row.pk), str(uuid4()), "no id"):
+        thief.containers[key] = ContainerReport(
+            attempt=key, state=ContainerState.RUNNING, spec_hash="", generation=0, gpus=gpus_of(str(row.pk))
+        )
+    gpus = tuple(GpuSample(uuid=uuid, utilisation=0, memory_used_mb=0) for uuid in gpus_of(str(row.pk)))
+    text = thief.report_text(sample=replace(sample_of(thief, moment, 0), gpus=gpus))
+    assert report_take(text=text, now=moment)
+
+
 def test_what_a_node_tells_of_others_tasks_counts_for_nobody(
     world: World, row: TaskAttempt, begun: datetime, records: Records
 ) -> None:
-    thief = world.node("gpu02", gpus=1)
-    for key in (str(row.pk), str(uuid4()), "no id"):
-        thief.containers[key] = ContainerReport(
-            attempt=key, state=ContainerState.RUNNING, spec_hash="", generation=0, gpus=("GPU-gpu02-0",)
-        )
-
-    text = thief.report_text(sample=sample_of(thief, begun, 100))
-    assert report_take(text=text, now=begun)
+    claims(world.node("gpu02", gpus=1), row, begun)
     fold(records, begun + 2 * MINUTE)
     assert sums() is None
     assert records.read(str(row.pk)) == []
+
+
+@pytest.mark.parametrize("name", ["gpu00", "gpu02"])
+def test_what_it_tells_beside_what_the_tasks_own_node_tells_counts_for_nobody(
+    world: World, row: TaskAttempt, begun: datetime, records: Records, name: str
+) -> None:
+    tell(world.nodes["gpu01"], begun, 80)
+    claims(world.node(name, gpus=1), row, begun + 10 * SECOND)
+    fold(records, begun + 2 * MINUTE)
+    assert sums() == (20_000, 16_000, 0)
 
 
 def test_readings_that_cannot_be_are_cut_to_what_can(
