@@ -10,9 +10,12 @@ from datetime import datetime
 from uuid import UUID, uuid4
 
 from django.conf import settings
+from django.db import InterfaceError, OperationalError
 from django.db.models import F, Q, QuerySet
 from prometheus_client import Counter
+from redis import ConnectionError as RedisConnectionError
 from redis import Redis
+from redis import TimeoutError as RedisTimeoutError
 
 from portal.clusters.states import NodeHealth
 from portal.jobs.logs.archive import Archive
@@ -34,6 +37,8 @@ LOCK_S = 30
 GAP_S = 60
 DONE_KEEPS_S = 3600
 """How long the stream of a log that is archived whole stays in Redis."""
+
+AWAY = (RedisConnectionError, RedisTimeoutError, OperationalError, InterfaceError)
 
 ARCHIVED = Counter("berth_log_archived_bytes_total", "Bytes of logs that were put into the archive")
 FORGED = Counter("berth_log_forged_entries_total", "Stream entries that the log's node has not signed")
@@ -59,6 +64,17 @@ class Archiver:
             return False
         with self._lock(f"berth:portal:archiver:{row.pk}") as mine:
             return mine and self._step(row)
+
+    def step_alone(self, attempt_id: UUID | str) -> bool:
+        """The same, where what is wrong with one log is logged and keeps no other one back. Raises what all of them
+        would meet: that Redis or the database is away."""
+        try:
+            return self.step(attempt_id)
+        except AWAY:
+            raise
+        except Exception as error:  # the disk, or whatever its node has put into Redis
+            log.error("log of %s cannot be archived: %r", attempt_id, error)
+            return False
 
     def _step(self, row: TaskAttempt) -> bool:
         row.refresh_from_db(fields=["archived_to", "log_complete", "log_end", "lost_at", "state"])
@@ -151,9 +167,6 @@ def archive_sweep(*, now: datetime) -> int:
     one = archiver()
     due = list(logs_due(tick=int(now.timestamp()) // SWEEP_S, every=EVERY_S // SWEEP_S).values_list("pk", flat=True))
     for pk in due:
-        try:
-            while one.step(pk):
-                continue
-        except OSError as error:
-            log.error("log of %s cannot be archived: %s", pk, error)
+        while one.step_alone(pk):
+            continue
     return len(due)

@@ -7,13 +7,15 @@ from functools import cache
 from typing import Any
 
 from django.conf import settings
-from redis import Redis
+from redis import Redis, ResponseError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from nodes.protocol import EnvelopeForged, log_stream, verified_batch
 from portal.jobs.logs.records import Run, is_whole
 
+LONGEST = 1 << 60
+"""Bytes: a log that says it is longer is none."""
 PAGE = 64
 """Entries asked for at once; an entry holds at most one batch of 64 kB or one record."""
 
@@ -32,7 +34,8 @@ class LogOf:
 
 
 class ForgedEntry(Exception):
-    """An entry that the node of this log has not signed, or that holds no records. ``entry`` is its id."""
+    """An entry that the node of this log has not signed, that holds no records, or that is in no stream at all: nodes
+    may put what they like under their own keys. ``entry`` is its id."""
 
     def __init__(self, log: LogOf, entry: str) -> None:
         super().__init__(f"entry {entry} of the log of {log.attempt} is not {log.node}'s")
@@ -54,7 +57,10 @@ def read_stream(redis: Redis, log: LogOf, after: int, limit: int) -> Run:
     """
     run, page = Run(after, b""), 1
     while len(run.data) < limit and run.start <= after:
-        entries: Any = redis.xrange(log.key, min=f"({run.end}-0", count=page)
+        try:
+            entries: Any = redis.xrange(log.key, min=f"({run.end}-0", count=page)
+        except ResponseError as error:
+            raise ForgedEntry(log, str(error)) from error
         for entry_id, fields in entries:
             try:
                 entry = _verified(log, entry_id, fields)
@@ -85,7 +91,7 @@ def _verified(log: LogOf, entry_id: bytes, fields: dict[bytes, bytes]) -> Run:
         start, data = verified_batch(log.public_key, log.attempt, _offset(entry_id), fields)
     except EnvelopeForged as error:
         raise ForgedEntry(log, entry_id.decode()) from error
-    if not data or start < 0 or not is_whole(data):
+    if not data or start < 0 or start + len(data) > LONGEST or not is_whole(data):
         raise ForgedEntry(log, entry_id.decode())
     return Run(start, data)
 

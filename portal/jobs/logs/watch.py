@@ -92,7 +92,7 @@ class WatchStep(bootsteps.StartStopStep):
 
     def start(self, parent: Any) -> None:
         one = archiver()
-        self._watch = ArchiveWatch(one.redis, one.step)
+        self._watch = ArchiveWatch(one.redis, one.step_alone)
         self._watch.start()
 
     def stop(self, parent: Any) -> None:

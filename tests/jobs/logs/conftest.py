@@ -17,6 +17,7 @@ from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from portal.jobs.models import TaskAttempt
+    from tests.support.scripted_node import ScriptedNode
 
 
 class RunningLog:
@@ -30,7 +31,7 @@ class RunningLog:
 
         self.world = World()
         self.node = self.world.node("gpu07")
-        self.row = self._task_attempt()
+        self.row = self.task_attempt(self.node)
         self.source = Printed()
         self.redis = redis.Redis.from_url(url)
         self.log = log_of(self.row)
@@ -40,13 +41,14 @@ class RunningLog:
         self._folder, self._url = folder / "spool", url
         self.pipeline = self.start_agent()
 
-    def _task_attempt(self) -> TaskAttempt:
+    def task_attempt(self, node: ScriptedNode) -> TaskAttempt:
+        """One that runs there."""
         from portal.jobs.models import JobAttempt, Task, TaskAttempt
 
         job, now = self.world.submit(), self.world.now
         attempt = JobAttempt.objects.create(job=job, number=1, created_at=now)
         return TaskAttempt.objects.create(
-            task=Task.objects.get(job=job), job_attempt=attempt, number=1, node=self.node.row, phase=Phase.RUN,
+            task=Task.objects.get(job=job), job_attempt=attempt, number=1, node=node.row, phase=Phase.RUN,
             state=ContainerState.RUNNING, cpu_milli=1000, memory_mb=1024, created_at=now,
         )  # fmt: skip
 

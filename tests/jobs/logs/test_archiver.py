@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
+from pytest_django.fixtures import Settings
 
 from nodes.protocol import STDERR, STDOUT, LogRecord, NodeKey, Phase, record_encode, records_decode, signed_batch
 from tests.nodes.logs.support import line, lines, text_of
@@ -13,6 +14,7 @@ from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
+    from portal.jobs.logs.stream import LogOf
     from tests.jobs.logs.conftest import RunningLog
 
 pytestmark = pytest.mark.django_db
@@ -185,6 +187,48 @@ def test_a_forged_entry_is_dropped_and_counted_and_the_true_log_is_kept(running_
 
     assert running_log.text() == text_of(lines(20))
     assert FORGED._value.get() == before + 1
+
+
+def put_by_its_node(running_log: RunningLog, what: str) -> None:
+    """Instead of the log; the node says that it is complete."""
+    log, data = running_log.log, record_encode(LogRecord(1, STDOUT, b"x"))
+    if what == "another kind of key":
+        running_log.redis.lpush(log.key, "x")
+    else:
+        end = (1 << 64) - 1
+        fields: Any = signed_batch(running_log.node.key, log.attempt, end - len(data), data)
+        running_log.redis.xadd(log.key, fields, id=f"{end}-0")
+    type(running_log.row).objects.filter(pk=running_log.row.pk).update(log_complete=True, log_end=1)
+
+
+def beside(running_log: RunningLog) -> LogOf:
+    """The whole log of another node's task, which is due."""
+    from portal.jobs.logs.archiver import log_of
+
+    node = running_log.world.node("gpu00")
+    row, data = running_log.task_attempt(node), record_encode(LogRecord(1, STDOUT, b"mine\n"))
+    type(row).objects.filter(pk=row.pk).update(log_complete=True, log_end=len(data))
+    log = log_of(row)
+    fields: Any = signed_batch(node.key, log.attempt, 0, data)
+    running_log.redis.xadd(log.key, fields, id=f"{len(data)}-0")
+    return log
+
+
+@pytest.mark.parametrize("what", ["another kind of key", "an offset that no column holds"])
+def test_what_a_node_puts_into_redis_keeps_nobody_elses_log_back(
+    running_log: RunningLog, settings: Settings, what: str
+) -> None:
+    from portal.jobs.logs.archiver import archive_sweep
+
+    settings.LOG_DIR = running_log.archive.folder
+    running_log.pipeline.close()
+    log = beside(running_log)
+    for _ in range(2):  # a gap is accepted when it comes again
+        put_by_its_node(running_log, what)
+        archive_sweep(now=running_log.world.now)
+    assert b"".join(running_log.reader.download(log)) == b"mine\n"
+    assert running_log.archive.end(log.attempt) > 0
+    assert running_log.archive.segments(running_log.attempt) == []
 
 
 def test_a_forged_entry_is_never_shown(running_log: RunningLog) -> None:
