@@ -13,7 +13,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import requests
@@ -26,6 +25,10 @@ from nodes.writing import cannot_write
 CA_NAME = "redis-ca.pem"
 ANSWER_S = 30
 SKEW_MOST_S = 5
+TOLD = tuple(f"BERTH_NODE_{one}" for one in (
+    "NAME", "CLUSTER", "RACK", "REDIS_URL", "REDIS_CA", "PORTAL_URL", "PORTAL_PUBLIC_KEY",
+))  # fmt: skip
+"""What a portal may set here: who is who, and where. What this server allows is its administrator's own."""
 ENVIRONMENT = {
     "url": "BERTH_JOIN_URL",
     "token": "BERTH_JOIN_TOKEN",
@@ -58,11 +61,10 @@ def join(argv: Sequence[str], environ: Mapping[str, str]) -> str:
         key = key_make(key_path_load(rest, environ))
     except OSError as error:
         raise JoinFailed(cannot_write(error, state)) from error
-    name, told = _told(asked, key)
-    environment = dict(told["environment"])
+    name, environment, authority = _told(asked, key)
     try:
-        if told.get("redis_ca"):
-            _write(state / CA_NAME, told["redis_ca"] + "\n")
+        if authority:
+            _write(state / CA_NAME, authority + "\n")
             environment["BERTH_NODE_REDIS_CA"] = str(state / CA_NAME)
         _write(state / SETTINGS_NAME, "".join(f"{one}={value}\n" for one, value in environment.items()))
     except OSError as error:
@@ -109,8 +111,9 @@ def _host_name() -> str:
     return re.sub(r"[^a-z0-9.-]+", "-", socket.gethostname().lower()).strip("-.")[:63]
 
 
-def _told(asked: Asked, key: NodeKey) -> tuple[str, dict[str, Any]]:
-    """This server's name, and what the portal tells it."""
+def _told(asked: Asked, key: NodeKey) -> tuple[str, dict[str, str], str]:
+    """This server's name, its agent's variables, and the authority of Redis's certificate (PEM; empty: the system's),
+    as the portal tells them."""
     answer = _ask(asked, {"token": asked.token, "name": asked.name, "public_key": key.public})
     skew = portal_skew_s(answer.headers.get("Date"), now_ms=int(time.time() * 1000))
     if skew is not None and abs(skew) > SKEW_MOST_S:
@@ -122,9 +125,18 @@ def _told(asked: Asked, key: NodeKey) -> tuple[str, dict[str, Any]]:
         )
     try:
         body = answer.json()
-        return str(body["name"]), json.loads(key.unseal(body["sealed"]))
-    except (ValueError, KeyError, TypeError, EnvelopeForged) as error:
+        told = json.loads(key.unseal(body["sealed"]))
+        return str(body["name"]), _taken(told["environment"]), str(told.get("redis_ca") or "")
+    except (ValueError, KeyError, TypeError, AttributeError, EnvelopeForged) as error:
         raise JoinFailed(f"{asked.url} answers, but not as a portal of Berth does: correct the address.") from error
+
+
+def _taken(environment: Mapping[str, str]) -> dict[str, str]:
+    """Raises ValueError for what is no line of a file."""
+    taken = {one: str(environment[one]) for one in TOLD if one in environment}
+    if not all(value.isprintable() for value in taken.values()):
+        raise ValueError("no line")
+    return taken
 
 
 def _ask(asked: Asked, body: Mapping[str, str]) -> requests.Response:

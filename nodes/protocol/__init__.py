@@ -28,6 +28,7 @@ from nodes.protocol.envelope import (
     envelope_open,
     envelope_seal,
     envelope_sender,
+    public_key_check,
 )
 from nodes.protocol.logs import (
     MARK,
@@ -202,6 +203,7 @@ __all__ = [
     "node_queue",
     "packed_check",
     "packed_read",
+    "public_key_check",
     "reached",
     "record_encode",
     "records_decode",

@@ -139,6 +139,18 @@ def envelope_sender(text: str) -> str:
         raise EnvelopeForged(f"unreadable envelope: {error}") from error
 
 
+def public_key_check(text: str) -> None:
+    """Raises ValueError for what is no node's public key, written as ``NodeKey.public`` writes it, by which signatures
+    can be checked and to which can be sealed."""
+    raw = base64.b64decode(text, validate=True)
+    if base64.b64encode(raw).decode() != text:
+        raise ValueError("not the one way to write it")
+    try:
+        VerifyKey(raw).to_curve25519_public_key()
+    except CryptoError as error:
+        raise ValueError("no point of the curve that keys are on") from error
+
+
 def verify(public: str, data: bytes, signature: bytes) -> None:
     """Raises EnvelopeForged unless ``signature`` is that of ``public`` over ``data``."""
     try:

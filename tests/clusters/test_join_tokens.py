@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import stat
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Barrier, Thread
 from typing import Any
 
 import pytest
 import redis
+from django.db import connections
 from django.test import Client
 from django.utils import timezone
 
 from nodes.__main__ import main
 from nodes.options import options_load
-from nodes.protocol import NodeKey
+from nodes.protocol import NodeKey, PortalKey
 from portal.accounts.models import AuditEntry, ClusterRole
 from portal.clusters.models import JoinToken, Node
 from portal.clusters.services import join_token_create, redis_address
@@ -64,6 +70,47 @@ def test_the_same_server_again_is_the_same_server_and_uses_nothing_up() -> None:
     assert first == again
     assert JoinToken.objects.get().used == 1
     assert Node.objects.count() == 1
+
+
+def test_a_server_that_asks_twice_at_one_moment_is_one_server() -> None:
+    token, key, barrier = made(), NodeKey.generate(), Barrier(2)
+
+    def ask(_: int) -> Any:
+        barrier.wait(10)
+        try:
+            return asked(token, "gpu07", key)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(ask, range(2))
+    assert told(first, key) == told(second, key)
+    assert JoinToken.objects.get().used == 1
+    assert AuditEntry.objects.filter(action="node.add").count() == 1
+
+
+@pytest.mark.parametrize(
+    "public_key",
+    [
+        base64.b64encode(bytes(32)).decode(),  # points of small order: nothing can be sealed to them
+        base64.b64encode(b"\1" + bytes(31)).decode(),
+        base64.b64encode(b"\xff" * 32).decode(),
+        base64.b64encode(bytes(31)).decode(),
+        f"{NodeKey.generate().public}!",  # the same key in other words
+        "é" * 44,
+    ],
+)
+def test_what_is_no_key_joins_nothing(public_key: str) -> None:
+    body = {"token": made(), "name": "gpu07", "public_key": public_key}
+    answer = Client(HTTP_HOST=HOST).post("/api/v1/join", body, content_type="application/json")
+    assert (answer.status_code, answer.json()["errors"][0]["path"]) == (400, "public_key"), answer.content
+    assert Node.objects.count() == JoinToken.objects.get().used == 0
+
+
+def test_a_token_that_does_not_hold_says_nothing_of_names() -> None:
+    assert asked(made(), "gpu07").status_code == 201
+    old = made(now=timezone.now() - timedelta(hours=2))
+    assert [asked(old, name).status_code for name in ("gpu07", "gpu08")] == [403, 403]
 
 
 def test_each_token_that_does_not_hold_says_why() -> None:
@@ -183,6 +230,47 @@ def test_one_line_makes_a_server_a_node_that_can_start(
     assert command(state, portal, token) == 0
     assert before == ((state / "node.key").read_text(), (state / "node.env").read_text())
     assert Node.objects.get().public_key == NodeKey.load(before[0].strip()).public
+
+
+@contextmanager
+def false_portal(environment: dict[str, str]) -> Iterator[str]:
+    """Somebody else who answers at the portal's address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:  # noqa: N802  # its parent's name
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            told = json.dumps({"environment": environment}).encode()
+            self.send_response(201)
+            self.end_headers()
+            sealed = PortalKey.seal_for(asked["public_key"], told)
+            self.wfile.write(json.dumps({"name": asked["name"], "sealed": sealed}).encode())
+
+        def log_message(self, format: str, *args: Any) -> None:
+            return
+
+    served = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=served.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{served.server_port}"
+    served.shutdown()
+    served.server_close()
+    thread.join()
+
+
+def test_a_portal_sets_nothing_of_what_a_server_allows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = {
+        "BERTH_NODE_NAME": "gpu07", "BERTH_NODE_REDIS_URL": "redis://127.0.0.1:1/0",
+        "BERTH_NODE_PORTAL_PUBLIC_KEY": "x", "BERTH_NODE_MOUNT_ROOTS": "/etc", "BERTH_NODE_NFS_SERVERS": "*",
+    }  # fmt: skip
+    with false_portal(told) as url:
+        assert command(tmp_path, url, "x") == 0
+    options = options_load(["--state-dir", str(tmp_path)], {})
+    assert (options.name, options.mount_roots, options.nfs_servers) == ("gpu07", (), ())
+    (tmp_path / "node.env").unlink()
+    with false_portal({**told, "BERTH_NODE_CLUSTER": "berth\nBERTH_NODE_MOUNT_ROOTS=/etc"}) as url:
+        assert command(tmp_path, url, "x") == 2
+    assert "not as a portal of Berth does" in capsys.readouterr().err
+    assert not (tmp_path / "node.env").exists()
 
 
 def test_what_stands_in_the_environment_is_more_than_what_was_told(portal: str, tmp_path: Path) -> None:

@@ -86,14 +86,15 @@ def node_join(*, token: str, name: str, public_key: str, address: str, now: date
     """Registers the server that brings the token. The same server with the same key again: the same answer, and no use
     more. Raises RateLimited, Denied for a token that does not hold, Invalid and Conflict as ``node_register``."""
     TRIES.take(address, now=now)
-    row = JoinToken.objects.filter(digest=_digest(token)).first()
-    if row is None or row.revoked_at is not None:
-        raise Denied(gettext("This join token is not known or was revoked. Ask an administrator for another one."))
-    node = Node.objects.filter(name=name, public_key=public_key).first() if public_key else None
-    if node is None:
-        with transaction.atomic():
-            node = node_register(name=name, public_key=public_key, actor=row.created_by, now=now).node
+    with transaction.atomic():
+        # Held to the end: a server that asks twice at one moment is one server.
+        row = JoinToken.objects.select_for_update().filter(digest=_digest(token)).first()
+        if row is None or row.revoked_at is not None:
+            raise Denied(gettext("This join token is not known or was revoked. Ask an administrator for another one."))
+        node = Node.objects.filter(name=name, public_key=public_key).first() if public_key else None
+        if node is None:
             _use(row, now)
+            node = node_register(name=name, public_key=public_key, actor=row.created_by, now=now).node
             after = {"node": name, "used": row.used + 1, "uses": row.uses}
             audit_write(Audited.JOIN_TOKEN, actor=row.created_by, target=row.prefix, now=now, after=after)
     environment = agent_environment(node=node, secret=True) | ({"BERTH_NODE_RACK": row.rack} if row.rack else {})
@@ -103,15 +104,17 @@ def node_join(*, token: str, name: str, public_key: str, address: str, now: date
 
 
 def _use(token: JoinToken, now: datetime) -> None:
-    free = JoinToken.objects.filter(pk=token.pk, revoked_at__isnull=True, expires_at__gt=now, used__lt=F("uses"))
-    if free.update(used=F("used") + 1):
-        return
+    """Counts one; the row is held."""
     if token.expires_at <= now:
         raise Denied(gettext("This join token has expired. Ask an administrator for another one."))
-    raise Denied(
-        gettext("This join token is used up: %(uses)s servers have joined by it. Ask an administrator for another one.")
-        % {"uses": token.uses}
-    )
+    if token.used >= token.uses:
+        raise Denied(
+            gettext(
+                "This join token is used up: %(uses)s servers have joined by it. Ask an administrator for another one."
+            )
+            % {"uses": token.uses}
+        )
+    JoinToken.objects.filter(pk=token.pk).update(used=F("used") + 1)
 
 
 def join_line(secret: str) -> str:

@@ -8,9 +8,8 @@ from datetime import datetime
 
 from django.db import transaction
 from django.utils.translation import gettext
-from nacl.encoding import Base64Encoder
-from nacl.signing import VerifyKey
 
+from nodes.protocol import public_key_check
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.clusters.models import Node, NodeEvent
@@ -60,8 +59,8 @@ def _joining_faults(name: str, public_key: str) -> Iterator[Fault]:
         )
         yield Fault("name", message, "invalid")
     try:
-        VerifyKey(public_key.encode(), Base64Encoder)
-    except (ValueError, TypeError):
+        public_key_check(public_key)
+    except ValueError:
         yield Fault("public_key", gettext("This is no key; `python -m nodes key` prints it on the server."), "invalid")
 
 
