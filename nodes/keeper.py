@@ -364,6 +364,7 @@ class Keeper:
         if other is not None:
             raise Failed(Cause.DEVICE_FAULT, f"a GPU of this task is still held by {other}")
         self._storages_check(spec)
+        self._world.policy.check(spec)
         mounts_prepare(spec)
         self._save(replace(self._record, gpu_faults=self._world.gpu_faults(spec.gpus)))
         self._move(ContainerState.STARTING)

@@ -33,6 +33,8 @@ _OPTIONS = frozenset((
     "lock", "local_lock", "rdirplus", "nordirplus", "noresvport", "resvport", "async", "sync", "fsc", "noexec",
 ))  # fmt: skip
 """What a storage may ask for; whatever else a mount could be told (``suid``, ``bind``, ``context``) is refused."""
+_SERVER = re.compile(r"[^:,=\[\]\s]+|\[[0-9A-Za-z:.%]+\]")
+"""``mount`` takes what stands before the first colon or comma for the server, but for an address in brackets."""
 _WORD = re.compile(r"[a-z_]+(=[A-Za-z0-9._:-]+)?")
 
 
@@ -141,11 +143,21 @@ class StorageKeeper:
         return ".." not in path.parts and path != PurePosixPath(self._own) and path.is_relative_to(self._own)
 
     def _refusal(self, wish: StorageWish) -> str:
-        server = wish.export.partition(":/")[0]  # as mount reads it
+        server = wish.export.partition(":/")[0]
+        if not _SERVER.fullmatch(server):
+            return f"{wish.export} names no server and folder"
+        if around := self._around(wish.root):
+            return f"it lies inside {around}: whoever writes there could put a link in its place"
         if not any(fnmatchcase(server, pattern) for pattern in self._servers):
             return f"its agent may mount nothing from {server} (BERTH_NODE_NFS_SERVERS)"
         bad = [word for word in _words(wish.options) if not _WORD.fullmatch(word) or word.split("=")[0] not in _OPTIONS]
         return f"the mount option {bad[0]} is not allowed" if bad else ""
+
+    def _around(self, root: str) -> str:
+        """Another storage that is or shall be mounted, in which this one would lie."""
+        others = [one.root for one in self._wishes if one.export] + [one.place for one in _mounts()]
+        mine = [one for one in others if self._is_own(one) and one != root]
+        return next((one for one in mine if PurePosixPath(root).is_relative_to(one)), "")
 
     def _mounted(self, wish: StorageWish) -> str:
         """Mounts it where it is not, and once more where it went stale."""

@@ -12,6 +12,7 @@ Privileged containers and the Docker socket are never allowed, so there is no wo
 
 from __future__ import annotations
 
+import os
 import tomllib
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -56,9 +57,14 @@ class Policy:
                 raise _refused(f"mounts from {mount.root}")
 
     def allows_root(self, root: str) -> bool:
-        """True when ``root`` is one of the mount roots or lies below one."""
+        """True when ``root`` is one of the mount roots or lies below one, also when links are followed: below them are
+        folders of users, who could put a link where an order expects a folder."""
         path = PurePosixPath(root)
-        return ".." not in path.parts and any(path.is_relative_to(allowed) for allowed in self.mount_roots)
+        above = [one for one in self.mount_roots if path.is_relative_to(one)]
+        return ".." not in path.parts and any(
+            PurePosixPath(os.path.realpath(path)) == PurePosixPath(os.path.realpath(one)) / path.relative_to(one)
+            for one in above
+        )
 
 
 def policy_load(path: Path | None, mount_roots: tuple[str, ...] = ()) -> Policy:

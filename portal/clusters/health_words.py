@@ -22,6 +22,8 @@ _SENTENCES = (
         "its agent allows no storage at %(root)s (BERTH_NODE_MOUNT_ROOTS), and %(export)s is mounted by it below "
         "%(own)s only"
     ),
+    gettext_noop("%(export)s names no server and folder"),
+    gettext_noop("it lies inside %(root)s: whoever writes there could put a link in its place"),
     gettext_noop("the mount option %(option)s is not allowed"),
     gettext_noop("nothing is mounted at %(root)s"),
     gettext_noop("%(root)s does not answer: its file server is away"),

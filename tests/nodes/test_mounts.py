@@ -131,11 +131,26 @@ def test_a_stale_one_is_mounted_anew(server: Server) -> None:
     assert (server.own / "data").is_dir()
 
 
+def test_a_storage_inside_another_is_never_mounted_through_a_link(server: Server) -> None:
+    """The folders of an export are its users': one of them could lead anywhere on this server."""
+    target = server.own / "etc"
+    target.mkdir(parents=True)
+    (server.export("data") / "inner").symlink_to(target)
+    keeper = server.keeper()
+    keeper.want([server.wish(), server.wish("inner", root=str(server.own / "data" / "inner"))])
+    inside = f"it lies inside {server.own}/data: whoever writes there could put a link in its place"
+    assert keeper.look().faults == {f"{server.own}/data/inner": inside}
+    assert server.mounts() == ["data"], "nothing in the link's folder"
+
+
 @pytest.mark.parametrize(
     ("changes", "limits", "fault"),
     [
         ({"export": "filer:/data"}, {"servers": ("other", "nas*")}, "its agent may mount nothing from filer"),
         ({"export": "evil:/a.lab:/b"}, {"servers": ("*.lab",)}, "its agent may mount nothing from evil"),
+        ({"export": "evil:x.lab:/b"}, {"servers": ("*.lab",)}, "evil:x.lab:/b names no server and folder"),
+        ({"export": "evil,x.lab:/b"}, {"servers": ("*.lab",)}, "evil,x.lab:/b names no server and folder"),
+        ({"export": "LABEL=x.lab:/b"}, {"servers": ("*.lab",)}, "LABEL=x.lab:/b names no server and folder"),
         ({"options": "vers=4.2,suid"}, {}, "the mount option suid is not allowed"),
         ({"options": "vers=4.2,context=x y"}, {}, "the mount option context=x y is not allowed"),
         ({"root": "/mnt/elsewhere"}, {}, "its agent allows no storage at /mnt/elsewhere (BERTH_NODE_MOUNT_ROOTS), and"),

@@ -45,6 +45,20 @@ def test_what_it_allows_passes(changes: dict[str, Any]) -> None:
     POLICY.check(spec_of("true", **changes))
 
 
+def test_a_link_below_a_root_leads_nowhere(tmp_path: Path) -> None:
+    """Whoever may write below one could put it there, where an administrator has made a storage of a user's folder."""
+    (tmp_path / "disk" / "alice").mkdir(parents=True)
+    (tmp_path / "share").symlink_to(tmp_path / "disk")
+    policy = Policy(mount_roots=(str(tmp_path / "share"),))
+    policy.check(spec_of("true", mounts=mount(f"{tmp_path}/share/alice")))
+    (tmp_path / "disk" / "alice" / "out").symlink_to("/etc")
+    (tmp_path / "disk" / "bob").symlink_to(tmp_path / "disk" / "alice")
+    for root in ("alice/out", "alice/out/ssh", "bob"):
+        with pytest.raises(Failed) as failed:
+            policy.check(spec_of("true", mounts=mount(f"{tmp_path}/share/{root}")))
+        assert failed.value.cause is Cause.REFUSED
+
+
 def test_without_a_file_nothing_is_mounted_and_every_image_runs() -> None:
     policy = policy_load(None)
     policy.check(spec_of("true", image="any/thing", profile="root"))

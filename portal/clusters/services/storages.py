@@ -28,7 +28,7 @@ PLACE = frozenset({"kind", "root", "jobs"})
 """What says where a storage is: not changed under jobs that use it."""
 SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/root", "/run", "/sbin", "/sys", "/usr", "/var/run")
 _OPTIONS = re.compile(r"([a-z_]+(=[A-Za-z0-9._:-]+)?(,[a-z_]+(=[A-Za-z0-9._:-]+)?)*)?")
-_EXPORT = re.compile(r"[A-Za-z0-9.:_\[\]-]+:/[^\x00-\x1f]*")
+_EXPORT = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Za-z:.%]+\]):/[^\x00-\x1f]*")
 
 
 def storage_told(storage: Storage) -> dict[str, Any]:
