@@ -32,7 +32,9 @@ class ArchiveWriter:
         self._sums: dict[str, str] = {}
 
     def __enter__(self) -> Self:
-        self._file = os.fdopen(os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+        # Made anew: in a folder of everybody's, what lies there under this name may be somebody's to read, or a link.
+        self._part.unlink(missing_ok=True)
+        self._file = os.fdopen(os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
         self._tar = tarfile.open(fileobj=self._file, mode="w", format=tarfile.PAX_FORMAT)
         return self
 

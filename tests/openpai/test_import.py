@@ -232,6 +232,49 @@ def server() -> Iterator[str]:
     thread.join()
 
 
+def test_what_another_cluster_says_moves_no_cursor_and_looks_like_no_other_row(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The administrator agrees to what is shown."""
+    name = "x\x1b[1A\x1b[2K\nuser  eve  make\u202e"
+    change(folder, "users", [{"username": name, "grouplist": [name]}])
+    with pytest.raises(CommandError):
+        call_command("import_openpai", str(folder))
+    out = capsys.readouterr().out
+    assert all(one.isprintable() for one in out.replace("\n", ""))
+    assert "x\\u001b[1A\\u001b[2K\\u000auser  eve  make\\u202e" in out
+    assert not [line for line in out.splitlines() if line.startswith("user  eve")]
+
+
+BOMB = "\n".join(["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"] + [
+    f"a{number}: &a{number} [" + ", ".join([f"*a{number - 1}"] * 10) + "]" for number in range(1, 10)
+])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        (
+            "users.json",
+            '[{"username": "eve", "extension": {"k": ["a\\u0000b"]}}]',
+            "users.json: .0..extension.k.0. hol",
+        ),
+        ("users.json", '[{"username": "\\ud800"}]', "holds a character that cannot be kept"),
+        ("users.json", '[{"username": "eve", "extension": {"\\u0000": 1}}]', "holds a character that cannot be kept"),
+        ("users.json", "[" * 100_000, "users.json is no JSON"),
+        ("users.yaml", "[" * 100_000, "users.yaml is no YAML"),
+        ("users.yaml", BOMB, "says more than 1,000,000 things"),
+        ("services-configuration.yaml", "authentication: {group-manager: {grouplist: 7}}", "grouplist is no list"),
+    ],
+)
+def test_what_cannot_be_kept_or_read_to_an_end_is_said(tmp_path: Path, name: str, text: str, said: str) -> None:
+    (tmp_path / name).write_text(text)
+    before = everything()
+    with pytest.raises(CommandError, match=said):
+        call_command("import_openpai", str(tmp_path), "--apply")
+    assert everything() == before
+
+
 def test_a_running_cluster_is_asked_as_the_page_says(server: str, tmp_path: Path) -> None:
     with reader_of(tmp_path, {"PAI": server, "TOKEN": "good"}, {"manage.py": manage}) as reader:
         words = {"https://pai.example.org": server, "…": "good"}

@@ -35,6 +35,19 @@ def test_a_backup_that_was_broken_off_leaves_the_last_one(file: Path) -> None:
     assert [one.name for one in file.parent.iterdir()] == [file.name]
 
 
+def test_what_somebody_laid_under_its_name_is_not_written_to(tmp_path: Path) -> None:
+    """As everybody can in a folder of everybody's: a link, or a file that they may read."""
+    path, elsewhere = tmp_path / "backup.tar", tmp_path / "elsewhere"
+    elsewhere.write_bytes(b"")
+    (tmp_path / ".backup.tar.part").symlink_to(elsewhere)
+    for _ in range(2):
+        with ArchiveWriter(path) as archive:
+            archive.add("keys/sealing.key", b"secret")
+        assert elsewhere.read_bytes() == b""
+        assert path.stat().st_mode & 0o777 == 0o600
+        (tmp_path / ".backup.tar.part").touch(0o666)
+
+
 @pytest.mark.parametrize("part", [0.001, 0.01, 0.3, 0.6, 0.9])
 def test_a_file_that_was_cut_off_is_told_so(file: Path, part: float) -> None:
     whole = file.read_bytes()

@@ -17,6 +17,9 @@ CONFIGURATION = "services-configuration"
 ENDINGS = (".json", ".yaml", ".yml")
 TIMEOUT_S = 30.0
 
+MOST_VALUES, MOST_PATH = 1_000_000, 200
+_BAD = frozenset(map(chr, (0, *range(0xD800, 0xE000))))
+
 Answers = dict[str, Any]
 """By kind what ``GET /api/v2/<kind>`` answers; of storages a list of what ``GET /api/v2/storages/<name>`` answers."""
 
@@ -50,8 +53,8 @@ def _get(client: httpx.Client, path: str) -> Any:
         raise Unreadable(f"{answer.url} answers {answer.status_code}: the token must be one of an administrator.")
     try:
         if answer.status_code == httpx.codes.OK:
-            return answer.json()
-    except ValueError:
+            return _checked(answer.json(), str(answer.url))
+    except (ValueError, RecursionError):
         pass
     raise Unreadable(f"{answer.url} answers {answer.status_code} and no JSON: is it the address of an OpenPAI cluster?")
 
@@ -92,12 +95,31 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 def _read(path: Path) -> Any:
     try:
         text = path.read_text(encoding="utf-8")
-        return json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        return _checked(json.loads(text) if path.suffix == ".json" else yaml.safe_load(text), str(path))
     except OSError as error:
         raise Unreadable(f"{path} cannot be read: {error.strerror}.") from error
-    except (ValueError, yaml.YAMLError) as error:
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
         words = " ".join(str(error).split())[:200]
         raise Unreadable(f"{path} is no {path.suffix[1:].upper()}: {words}.") from error
+
+
+def _checked(found: Any, where: str) -> Any:
+    """The same, once all of it can be kept: a database takes no zero byte and no half of a character, and a file of a
+    kilobyte whose parts stand for one another may say more than a memory holds. Raises Unreadable."""
+    waiting, count = [("", found)], 0
+    while waiting:
+        path, value = waiting.pop()
+        count += 1
+        if count > MOST_VALUES:
+            raise Unreadable(f"{where} says more than {MOST_VALUES:,} things.")
+        if isinstance(value, str) and not _BAD.isdisjoint(value):
+            raise Unreadable(f"{where}: {path.lstrip('.') or 'it'} holds a character that cannot be kept.")
+        if isinstance(value, Mapping):
+            waiting += [(path, key) for key in value]
+            waiting += [(f"{path}.{key}"[:MOST_PATH], one) for key, one in value.items()]
+        elif isinstance(value, list):
+            waiting += [(f"{path}[{number}]"[:MOST_PATH], one) for number, one in enumerate(value)]
+    return found
 
 
 def _of_configuration(path: Path, found: Any) -> Answers:
@@ -105,12 +127,15 @@ def _of_configuration(path: Path, found: Any) -> Answers:
     if not isinstance(found, Mapping):
         raise Unreadable(f"{path} holds no settings of services.")
     manager = _inside(found, "authentication", "group-manager")
-    rows = [manager.get("admin-group"), manager.get("default-group"), *(manager.get("grouplist") or [])]
+    listed = manager.get("grouplist") or []
+    if not isinstance(listed, list):
+        raise Unreadable(f"{path}: group-manager.grouplist is no list.")
+    rows = [manager.get("admin-group"), manager.get("default-group"), *listed]
     scheduler = _inside(found, "hivedscheduler")
     config = scheduler.get("config")
     try:
-        cells = yaml.safe_load(config) if isinstance(config, str) else config
-    except yaml.YAMLError as error:
+        cells = _checked(yaml.safe_load(config), str(path)) if isinstance(config, str) else config
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise Unreadable(f"{path}: hivedscheduler.config is no YAML.") from error
     vcs = _inside(cells if isinstance(cells, Mapping) else {}, "virtualClusters")
     told: Answers = {GROUPS: [row for row in rows if row]} if manager else {}

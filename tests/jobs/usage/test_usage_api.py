@@ -173,9 +173,10 @@ def test_csv_comes_where_it_is_asked_for(world: World, past: None, admin: Api) -
 
 
 def test_a_name_in_a_table_is_never_a_formula() -> None:
-    text = csv_text(["user"], [["=cmd|' /C calc'!A0"], ["-1+1"], ["@x"], ["+x"], ["\tx"], ["plain"], [None], [-1.5]])
+    texts = ["=cmd|' /C calc'!A0", "-1+1", "@x", "+x", "\tx", "\n=x", "plain"]
+    text = csv_text(["user"], [*([one] for one in texts), [None], [-1.5]])
     cells = [row["user"] for row in csv.DictReader(io.StringIO(text))]
-    assert cells == ["'=cmd|' /C calc'!A0", "'-1+1", "'@x", "'+x", "'\tx", "plain", "", "-1.5"]
+    assert cells == ["'=cmd|' /C calc'!A0", "'-1+1", "'@x", "'+x", "'\tx", "'\n=x", "plain", "", "-1.5"]
 
 
 def test_an_administrator_sets_prices_and_each_is_noted(world: World, people: dict[str, User], admin: Api) -> None:

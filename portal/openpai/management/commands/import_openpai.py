@@ -8,6 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
 from django.utils import timezone
 
 from portal.accounts.models import User
@@ -51,6 +52,10 @@ class Command(BaseCommand):
             made = import_apply(plan=plan, administer=administer, now=timezone.now(), actor="")
         except Refused as refusal:
             raise CommandError(f"{refusal.detail} Nothing was done.") from None
+        except DatabaseError as error:
+            raise CommandError(
+                f"The database does not take it ({_plain(str(error).strip())}). Nothing was done."
+            ) from error
         self._links(source, made, everybody=options["links"])
 
     def _source(self, files: list[Path], url: str | None) -> Source:
@@ -64,14 +69,14 @@ class Command(BaseCommand):
                 raise CommandError(f"Put the token of an administrator of OpenPAI into the variable {TOKEN}.")
             return source_read(from_server(url, token))
         except Unreadable as error:
-            raise CommandError(str(error)) from None
+            raise CommandError(_plain(str(error))) from None
 
     def _show(self, plan: Plan) -> None:
         kinds = max((len(row.kind) for row in plan.rows), default=0)
         names = max((len(row.name) for row in plan.rows), default=0)
         for row in plan.rows:
             words = "; ".join(f"{fault.path}: {fault.message}" for fault in row.faults) or row.told
-            self.stdout.write(f"{row.kind:{kinds}}  {row.name:{names}}  {row.what:9}  {words}".rstrip())
+            self.stdout.write(_plain(f"{row.kind:{kinds}}  {row.name:{names}}  {row.what:9}  {words}".rstrip()))
         counts = {what: sum(row.what == what for row in plan.rows) for what in What}
         told = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
         self.stderr.write(told or "There is nothing to bring over.")
@@ -86,3 +91,9 @@ class Command(BaseCommand):
         self.stderr.write("Passwords are not brought over. Each sets their own, once and within a day, here:")
         for user in made:
             self.stdout.write(f"{user.username}  {reset_link_make(user=user, now=timezone.now(), actor='')}")
+
+
+def _plain(text: str) -> str:
+    """What the other cluster says decides here what an administrator agrees to: nothing in it moves the cursor, or
+    begins a line that looks like another row."""
+    return "".join(one if one.isprintable() else f"\\u{ord(one):04x}" for one in text)
