@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import ssl
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
@@ -232,14 +234,22 @@ def key_load(path: Path) -> NodeKey:
 
 
 def key_make(path: Path) -> NodeKey:
-    """The key of the file, made with mode 0600 where there is none."""
+    """The key of the file, made with mode 0600 where there is none: it has its name only once it is whole, and of two
+    that are made at one moment one stays."""
     if path.exists():
         return key_load(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    key = NodeKey.generate()
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(key.secret + "\n")
-    return key
+    handle, fresh = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(NodeKey.generate().secret + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(fresh, path)
+    finally:
+        os.unlink(fresh)
+    return key_load(path)
 
 
 def _flags(argv: Sequence[str]) -> dict[str, str | None]:

@@ -112,6 +112,9 @@ def test_a_first_sign_in_makes_an_account_with_what_its_groups_give(provider: Pr
     ]  # fmt: skip
     assert AuditEntry.objects.latest("pk").after == {"by": provider.issuer}
     assert 11 * 3600 < browser.client.session.get_expiry_age() <= 12 * 3600
+    ends = browser.client.session.get_expiry_date()
+    browser.client.session.save()
+    assert browser.client.session.get_expiry_date() == ends, "whatever the session is used for"
     left = [morsel for name, morsel in browser.client.cookies.items() if name.startswith("sign-in")]
     assert [morsel.value for morsel in left] == [""]
 

@@ -94,6 +94,18 @@ def test_a_key_is_made_once_and_readable_by_its_owner_only(tmp_path: Path) -> No
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_a_key_that_was_not_made_to_the_end_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "node.key"
+    with monkeypatch.context() as disk, pytest.raises(OSError, match="No space"):
+        disk.setattr(os, "fsync", full)
+        key_make(path)
+    assert list(tmp_path.iterdir()) == []
+    assert key_make(path).public == key_load(path).public
+
+
 def test_the_key_command_prints_the_public_half(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

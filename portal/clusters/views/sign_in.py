@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from datetime import timedelta
 
 from django.conf import settings
 from django.contrib import messages
@@ -103,9 +104,11 @@ def _trip(request: PageRequest) -> Trip:
 
 
 def _logged_in(request: PageRequest, trip: Trip, person: Person) -> HttpResponse:
-    login(request, provider_sign_in(person=person, now=timezone.now()), backend=BACKEND)
-    # The groups are asked for again at the next sign-in, which may not be for ever.
-    request.session.set_expiry(settings.OIDC_HOURS * 3600)
+    now = timezone.now()
+    login(request, provider_sign_in(person=person, now=now), backend=BACKEND)
+    # The groups are asked for again at the next sign-in. By a moment, not by a number of seconds: these would begin
+    # anew with each change of the session.
+    request.session.set_expiry(now + timedelta(hours=settings.OIDC_HOURS))
     request.session["by_provider"] = True
     return redirect(trip.next)
 
