@@ -61,14 +61,20 @@ class DockerStore:
         return True
 
     def layers(self) -> dict[str, int]:
+        """With the volumes that images declare, which are folders of the Engine's as the layer is."""
         with answering():
             listed = self._client.containers(size=True, filters={"label": list(self._filters())})
-        return {one["Labels"][LABEL.ATTEMPT]: int(one.get("SizeRw") or 0) for one in listed}
+            taken = _sizes(self._client.df()) if any(_volumes_of(one) for one in listed) else {}
+        return {
+            one["Labels"][LABEL.ATTEMPT]: int(one.get("SizeRw") or 0)
+            + sum(taken.get(name, 0) for name in _volumes_of(one))
+            for one in listed
+        }
 
     def shares(self) -> list[DiskShare]:
         with answering():
             used = self._client.df()
-        volumes = sum(max(0, (one.get("UsageData") or {}).get("Size", 0)) for one in used.get("Volumes") or ())
+        volumes = sum(_sizes(used).values())
         cache = sum(one.get("Size", 0) for one in used.get("BuildCache") or ())
         whole = {"images": used.get("LayersSize") or 0, "volumes": volumes, "build cache": cache}
         found = [DiskShare(what=what, mb=size >> 20) for what, size in whole.items() if size >> 20]
@@ -95,6 +101,16 @@ class DockerStore:
     def _ours(self, one: dict[str, Any]) -> bool:
         labels = one.get("Labels") or {}
         return (labels.get(LABEL.CLUSTER), labels.get(LABEL.NODE)) == self._labels
+
+
+def _sizes(used: dict[str, Any]) -> dict[str, int]:
+    """Bytes of each volume, by its name."""
+    volumes = used.get("Volumes") or ()
+    return {str(one["Name"]): max(0, (one.get("UsageData") or {}).get("Size", 0)) for one in volumes}
+
+
+def _volumes_of(container: dict[str, Any]) -> list[str]:
+    return [str(one["Name"]) for one in container.get("Mounts") or () if one.get("Type") == "volume"]
 
 
 def _name(container: dict[str, Any]) -> str:

@@ -65,23 +65,27 @@ def report_message(pushed: object) -> dict[str, Any]:
     }
 
 
-class LaneChannel(redis.Channel):  # type: ignore[misc]  # Kombu has no types
+_OF_THE_WAY = (Empty, *redis.Transport.connection_errors, *redis.Transport.channel_errors)
+"""What is no fault of a message."""
+
+
+class LaneChannel(redis.Channel):
     """Goes on after what is no message at all."""
 
     def _brpop_read(self, **options: Any) -> Any:
         try:
-            return super()._brpop_read(**options)
-        except (Empty, *self.connection_errors, *self.connection.channel_errors):
+            return super()._brpop_read(**options)  # type: ignore[misc]  # not told by Kombu's types
+        except _OF_THE_WAY:
             raise
         except Exception as error:  # whatever a parser says of bytes that anybody may have pushed
             log.warning("what lay in a queue is no message, and was dropped: %r", error)
             return True
 
 
-class LaneTransport(redis.Transport):  # type: ignore[misc]
+class LaneTransport(redis.Transport):
     """Kombu's own, as the portal's workers use it."""
 
     Channel = LaneChannel
 
-    def _deliver(self, message: Any, queue: str) -> None:
+    def _deliver(self, message: Any, queue: str | None) -> None:
         super()._deliver(report_message(message) if queue == REPORTS_QUEUE else message, queue)

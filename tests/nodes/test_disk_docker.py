@@ -146,6 +146,7 @@ def agent(small: Small, services: Services, running_redis: RedisServer) -> Itera
     }  # fmt: skip
     with small.engine.client() as client:
         image_made(client, "busybox:latest")
+        image_made(client, "scratch:1", volume="/scratch")
     portal = PortalSide(
         running_redis, services.new_folder("disk-agent"), services.guard, env, services.agents, name="small01"
     )
@@ -178,12 +179,13 @@ def test_a_node_with_a_full_disk_takes_nothing_new_and_recovers_by_itself(small:
     agent.clear()
 
 
+GROW = (
+    "mkdir -p /tmp\ndd if=/dev/zero of=/tmp/big bs=1M count=40\nwhile [ ! -e $BERTH_NOTICE_FILE ]; do sleep 0.1; done\n"
+)
+
+
 def test_a_layer_that_grows_too_large_is_warned_of_and_its_container_stopped(small: Small, agent: PortalSide) -> None:
-    grow = (
-        "mkdir -p /tmp\ndd if=/dev/zero of=/tmp/big bs=1M count=40\n"
-        "while [ ! -e $BERTH_NOTICE_FILE ]; do sleep 0.1; done\n"
-    )
-    stopped = agent.run(f"{grow}cat $BERTH_NOTICE_FILE; sleep 60", network="host", profile="root")
+    stopped = agent.run(f"{GROW}cat $BERTH_NOTICE_FILE; sleep 60", network="host", profile="root")
     ended = agent.wait_end(stopped)
     assert ended.exit is not None
     assert ended.exit.cause is Cause.LAYER_FULL
@@ -192,8 +194,20 @@ def test_a_layer_that_grows_too_large_is_warned_of_and_its_container_stopped(sma
     assert "it is stopped in 2 s unless it deletes some" in text
     assert '"reason": "layer_full"' in text
 
-    tidy = agent.run(f"{grow}: > /tmp/big; sleep 3; echo done", network="host", profile="root")
+    tidy = agent.run(f"{GROW}: > /tmp/big; sleep 3; echo done", network="host", profile="root")
     ended = agent.wait_end(tidy)
     assert ended.exit is not None
     assert (ended.exit.cause, ended.exit.code) == (Cause.EXITED, 0)
     agent.clear()
+
+
+def test_a_volume_that_the_image_declares_counts_as_its_containers_layer(small: Small, agent: PortalSide) -> None:
+    script = f"{GROW.replace('/tmp', '/scratch')}sleep 60"
+    stopped = agent.run(script, image="scratch:1", network="host", profile="root")
+    ended = agent.wait_end(stopped)
+    assert ended.exit is not None
+    assert ended.exit.cause is Cause.LAYER_FULL
+    assert "its container wrote 40 MB outside all storages" in ended.exit.message
+    agent.clear()
+    with small.engine.client() as client:
+        assert client.volumes.list() == [], "gone with its container"

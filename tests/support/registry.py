@@ -76,8 +76,8 @@ def image_pushed(
     return str(client.images.get(name).attrs["RepoDigests"][0].partition("@")[2])
 
 
-def image_made(client: docker.DockerClient, name: str, *, megabytes: int = 1) -> str:
-    """The same, of no registry; gives its id."""
+def image_made(client: docker.DockerClient, name: str, *, megabytes: int = 1, volume: str = "") -> str:
+    """The same, of no registry; gives its id. ``volume``: a folder that it declares as one."""
     out, busybox = io.BytesIO(), Path("/bin/busybox").read_bytes()
     with tarfile.open(fileobj=out, mode="w") as archive:
         for path, data in (("bin/busybox", busybox), ("filler", os.urandom(megabytes << 20))):
@@ -89,5 +89,6 @@ def image_made(client: docker.DockerClient, name: str, *, megabytes: int = 1) ->
             link.type, link.linkname = tarfile.SYMTYPE, "busybox"
             archive.addfile(link)
     repository, _, tag = name.rpartition(":")
-    client.api.import_image_from_data(out.getvalue(), repository=repository, tag=tag, changes=["ENV PATH=/bin"])
+    changes = ["ENV PATH=/bin", *([f"VOLUME {volume}"] if volume else [])]
+    client.api.import_image_from_data(out.getvalue(), repository=repository, tag=tag, changes=changes)
     return str(client.images.get(name).id)
