@@ -97,6 +97,29 @@ def test_a_storage_that_cannot_be_is_refused_with_every_fault(admin: Api, case: 
     assert not Storage.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("there", "about", "why"),
+    [
+        ({"root": "/mnt/data"}, {"root": "/mnt/data/alice/sets"}, "inside /mnt/data, the folder of there"),
+        ({"root": "/mnt/data", "jobs": True}, {"root": "/mnt/data/x", "read_only": True}, "inside /mnt/data"),
+        ({"root": "/mnt/data/jobs", "jobs": True}, {"root": "/mnt/data"}, "around /mnt/data/jobs, the folder of there"),
+        ({"root": "/mnt/data"}, {"root": "/mnt/data", "jobs": True}, "job folders need one of their own"),
+        ({"root": "/mnt/data", "read_only": True}, {"root": "/mnt/data/sets"}, ""),
+        ({"root": "/mnt/data/sets"}, {"root": "/mnt/data", "read_only": True}, ""),
+        ({"root": "/mnt/data"}, {"root": "/mnt/data"}, ""),
+        ({"root": "/mnt/data"}, {"root": "/mnt/data2"}, ""),
+    ],
+)  # fmt: skip
+def test_jobs_write_in_none_where_the_folder_of_another_is_found_by_its_name(
+    admin: Api, there: dict[str, Any], about: dict[str, Any], why: str
+) -> None:
+    made(admin, name="there", **there)
+    answer = admin.call("POST", "storages", {**DATA, **about})
+    faults = [(fault["path"], fault["code"], why in fault["message"]) for fault in answer.json().get("errors", ())]
+    assert (answer.status_code, faults) == ((400, [("root", "nested", True)]) if why else (201, []))
+    assert admin.call("PATCH", "storages/there", {"everyone": True}).status_code == 200, "what is there may stay"
+
+
 def test_a_name_is_given_once_and_job_folders_lie_in_one_storage(admin: Api) -> None:
     made(admin, jobs=True)
     made(admin, name="more", root="/mnt/more")

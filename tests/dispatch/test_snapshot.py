@@ -10,14 +10,14 @@ from pytest_django.fixtures import Settings
 
 from nodes.protocol import ContainerState
 from portal.accounts.models import User
-from portal.clusters.models import Gpu
+from portal.clusters.models import Gpu, Storage
 from portal.dispatch.reservations import reservations_read, reservations_write
 from portal.jobs.models import Claim, TaskAttempt
 from portal.jobs.services import job_stop
 from portal.jobs.services.order import Place, job_place
 from scheduling import Borrow, Engine, RunningTask
 from tests.dispatch.plans import PROD, carry_out, engine_job, obey, preempt, read, running, submitted
-from tests.support.scripted_node import DIGEST
+from tests.support.scripted_node import DIGEST, ScriptedNode
 from tests.support.world import World
 
 pytestmark = pytest.mark.django_db
@@ -53,9 +53,6 @@ def test_the_last_checkpoint_of_a_run_reaches_the_engine(world: World, teams: Te
 
 
 def test_the_node_is_told_where_the_checkpoint_file_lies(world: World, teams: Teams) -> None:
-    from portal.clusters.models import Storage
-    from tests.support.scripted_node import ScriptedNode
-
     Storage.objects.create(name="jobs", root="/mnt/jobs", jobs=True, everyone=True, must_be_mount=False)
     Storage.objects.create(name="data", root="/mnt/data", everyone=True, must_be_mount=False)
     node = world.nodes["gpu03"] = ScriptedNode("gpu03", gpus=2, root="/mnt/jobs")
@@ -66,6 +63,18 @@ def test_the_node_is_told_where_the_checkpoint_file_lies(world: World, teams: Te
         extras = {"storages": storages, "berth": {"checkpointFile": name}}
         running(world, teams["alice"], {0: f"gpu03/{number}"}, extras=extras)
         assert node.spec(node.desired().orders[number]).checkpoint == there
+
+
+def test_a_job_that_mounts_where_job_folders_lie_only_reads_there(world: World, teams: Teams) -> None:
+    """Beside its next job's folder it could otherwise put a link, at the moment at which that is mounted."""
+    Storage.objects.create(name="jobs", root="/mnt/jobs", jobs=True, everyone=True, must_be_mount=False)
+    Storage.objects.create(name="data", root="/mnt/data", everyone=True, must_be_mount=False)
+    node = world.nodes["gpu03"] = ScriptedNode("gpu03", gpus=2, root="/mnt/jobs")
+    node.report()
+    storages = [{"name": "jobs", "mountPath": "/all"}, {"name": "data", "mountPath": "/d"}]
+    running(world, teams["alice"], {0: "gpu03/0"}, extras={"storages": storages})
+    spec = node.spec(node.desired().orders[0])
+    assert {one.target: one.read_only for one in spec.mounts} == {spec.job_dir: False, "/all": True, "/d": False}
 
 
 def test_without_a_shared_job_folder_there_is_no_file_to_watch(world: World, teams: Teams) -> None:

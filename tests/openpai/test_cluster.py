@@ -70,7 +70,7 @@ def test_one_sees_the_storages_that_ones_jobs_may_mount(world: World, pai: Pai) 
     found = pai.get("storages/mine")
     assert (found["type"], found["data"]) == ("nfs", {"server": "files", "path": "/export/mine"})
     assert (found["share"], found["readOnly"]) == (False, True)
-    assert pai.get("storages/all")["type"] == "other"
+    assert (pai.get("storages/all")["type"], pai.get("storages/all")["readOnly"]) == ("other", True)
     assert pai.refused("GET", "storages/secret") == (403, "ForbiddenUserError")
     assert pai.refused("GET", "storages/none") == (404, "NoStorageError")
 

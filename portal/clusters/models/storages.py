@@ -34,6 +34,12 @@ class Storage(models.Model):
         return self.name
 
     @property
+    def only_read(self) -> bool:
+        """Whether jobs that mount it may not write there. Who could write beside job folders could put a link where
+        one is about to be mounted."""
+        return self.read_only or self.jobs
+
+    @property
     def is_mount(self) -> bool:
         """Whether it is there only where something is mounted at its root."""
         return self.must_be_mount or bool(self.export)

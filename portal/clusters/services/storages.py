@@ -26,6 +26,8 @@ from portal.common.versions import version_check
 COLUMNS = ("kind", "root", "export", "options", "read_only", "per_user", "must_be_mount", "jobs", "everyone")
 PLACE = frozenset({"kind", "root", "jobs"})
 """What says where a storage is: not changed under jobs that use it."""
+NESTING = frozenset({"root", "jobs", "read_only"})
+"""What says whether jobs could write where another storage's folder is."""
 SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/root", "/run", "/sbin", "/sys", "/usr", "/var/run")
 _OPTIONS = re.compile(r"([a-z_]+(=[A-Za-z0-9._:-]+)?(,[a-z_]+(=[A-Za-z0-9._:-]+)?)*)?")
 _EXPORT = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Za-z:.%]+\]):/[^\x00-\x1f]*")
@@ -41,7 +43,7 @@ def storage_faults(*, name: str, virtual_clusters: Iterable[str], **about: Any) 
     """Every reason why there cannot be such a new storage, for these virtual clusters; ``about``: some of
     ``COLUMNS``."""
     storage = Storage(name=name, **about)
-    faults = [*_faults(storage), *_vc_faults(virtual_clusters)]
+    faults = [*_faults(storage), *_nesting_faults(storage), *_vc_faults(virtual_clusters)]
     if Storage.objects.filter(name=name).exists():
         faults.append(Fault("name", _taken(name), "taken"))
     return [*faults, *_conflict("jobs", partial(_check_jobs_once, storage))]
@@ -54,7 +56,13 @@ def storage_change_faults(
     other storages, or for jobs that use it."""
     row = Storage.objects.get(pk=storage.pk)
     moved = _put(row, changes)
-    faults = [*_faults(row), *_vc_faults(virtual_clusters), *_conflict("jobs", partial(_check_jobs_once, row))]
+    nesting = _nesting_faults(row) if NESTING & changes.keys() else ()
+    faults = [
+        *_faults(row),
+        *nesting,
+        *_vc_faults(virtual_clusters),
+        *_conflict("jobs", partial(_check_jobs_once, row)),
+    ]
     return [*faults, *(_conflict(moved[0], partial(_check_unmoved, storage)) if moved else ())]
 
 
@@ -93,6 +101,8 @@ def storage_create(
     if Storage.objects.filter(name=name).exists():
         raise Conflict(_taken(name))
     _check_jobs_once(storage)
+    if faults := list(_nesting_faults(storage)):
+        raise Invalid(faults)
     with _at_one_moment(), transaction.atomic():
         storage.save(force_insert=True)
         storage.vcs.set(vcs)
@@ -118,7 +128,8 @@ def storage_change(
         before = storage_told(row)
         version_check(before, seen)
         moved = _put(row, changes)
-        if faults := [*_faults(row), *_vc_faults(virtual_clusters or ())]:
+        nesting = _nesting_faults(row) if NESTING & changes.keys() else ()
+        if faults := [*_faults(row), *nesting, *_vc_faults(virtual_clusters or ())]:
             raise Invalid(faults)
         _check_jobs_once(row)
         if moved:
@@ -199,6 +210,23 @@ def _faults(storage: Storage) -> Iterator[Fault]:
         yield Fault("export", gettext("only an NFS storage has one"), "invalid")
     if storage.jobs and storage.read_only:
         yield Fault("read_only", gettext("job folders are written to"), "invalid")
+
+
+def _nesting_faults(storage: Storage) -> Iterator[Fault]:
+    """Jobs write in none where a folder of another is found by its name: they could put a link in its place at the
+    moment at which it is mounted, which then leads anywhere on the server."""
+    root = PurePosixPath(storage.root)
+    for other in Storage.objects.exclude(pk=storage.pk).order_by("name"):
+        place = PurePosixPath(other.root)
+        told = {"other": other.name, "root": other.root}
+        if root == place and (storage.jobs or other.jobs) and not (storage.read_only or other.read_only):
+            yield Fault("root", gettext("the folder of %(other)s; job folders need one of their own") % told, "nested")
+        elif root != place and root.is_relative_to(place) and not other.read_only:
+            words = gettext("inside %(root)s, the folder of %(other)s, where jobs could put a link in its place")
+            yield Fault("root", words % told, "nested")
+        elif root != place and place.is_relative_to(root) and not storage.read_only:
+            words = gettext("around %(root)s, the folder of %(other)s, in whose place jobs could put a link")
+            yield Fault("root", words % told, "nested")
 
 
 def _root_faults(root: str) -> Iterator[Fault]:

@@ -110,7 +110,7 @@ def _grouped(pairs: Iterable[tuple[str, str | None]]) -> list[Offered]:
 
 def _storages(user: User, names: Mapping[int, str]) -> list[Offered]:
     rows = storage_restrict(user=user).prefetch_related("vcs")
-    return [Offered(row.name, _vcs_of(row, names), "read_only" if row.read_only else "") for row in rows]
+    return [Offered(row.name, _vcs_of(row, names), "read_only" if row.only_read else "") for row in rows]
 
 
 def _vcs_of(storage: Storage, names: Mapping[int, str]) -> tuple[str, ...]:

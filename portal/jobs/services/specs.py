@@ -235,7 +235,7 @@ def _mount(facts: AttemptFacts, storage: Storage, wanted: StorageMount, profile:
         root=storage.root,
         source=str(root / facts.job.user.username) if own else str(root),
         target=wanted.mount_path,
-        read_only=storage.read_only,
+        read_only=storage.only_read,
         create=own,
         must_be_mount=storage.is_mount,
     )

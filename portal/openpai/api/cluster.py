@@ -108,7 +108,7 @@ class StorageView(PaiView):
                 **_storage(found),
                 "type": "nfs" if nfs else "other",
                 "data": {"server": server, "path": path} if nfs else {},
-                "readOnly": found.read_only,
+                "readOnly": found.only_read,
                 "secretName": "",
                 "mountOptions": [],
             }
