@@ -65,7 +65,11 @@ def report_message(pushed: object) -> dict[str, Any]:
     }
 
 
-_OF_THE_WAY = (Empty, *redis.Transport.connection_errors, *redis.Transport.channel_errors)
+_OF_THE_WAY: tuple[type[BaseException], ...] = (
+    Empty,
+    *redis.Transport.connection_errors,
+    *redis.Transport.channel_errors,
+)
 """What is no fault of a message."""
 
 
