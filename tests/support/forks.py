@@ -2,7 +2,7 @@
 process has imported what they begin with, and each of them is a fork of it that becomes the command it was asked for.
 Run as `python -m tests.support.forks PREPARATION SOCKET`.
 
-It reads one message for each process, {"module", "words", "environment", "folder"} with the files for standard input,
+It reads one message for each process, {"module", "words", "environment"} with the files for standard input,
 output and errors, and answers with its id; {"of": id} is answered with that process's exit status once it has one.
 What is measured, and what must come as it comes for people (`make demo`), is started the usual way.
 """
@@ -51,17 +51,15 @@ class Forks:
             )  # fmt: skip
         guard.add("group", self._process.pid)
 
-    def fits(self, environment: Mapping[str, str]) -> bool:
-        """Whether a process with this environment finds what it would have imported itself."""
-        return self._environment is None or dict(environment) == self._environment
+    def fits(self, environment: Mapping[str, str], folder: Path | None = None) -> bool:
+        """Whether a process with this environment in this folder finds what it would have imported itself."""
+        return folder in (None, ROOT) and (self._environment is None or dict(environment) == self._environment)
 
-    def start(
-        self, command: Sequence[str], environment: Mapping[str, str], folder: Path | None, files: Sequence[IO[bytes]]
-    ) -> Forked:
+    def start(self, command: Sequence[str], environment: Mapping[str, str], files: Sequence[IO[bytes]]) -> Forked:
         """A process of this command in a session of its own. ``files``: its standard input, output and errors."""
         module, words = _module_of(command)
         other = dict(environment) if self._environment is None else None
-        asked = {"module": module, "words": words, "environment": other, "folder": str(folder or ROOT)}
+        asked = {"module": module, "words": words, "environment": other}
         return Forked(self, self._asked(asked, [file.fileno() for file in files]), command)
 
     def status(self, pid: int) -> int | None:
@@ -206,7 +204,6 @@ def become(asked: dict[str, Any]) -> None:
     if asked["environment"] is not None:
         os.environ.clear()
         os.environ.update(asked["environment"])
-    os.chdir(asked["folder"])
     sys.argv = [asked["module"], *asked["words"]]
 
 

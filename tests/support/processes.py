@@ -32,8 +32,8 @@ def finished(
 ) -> subprocess.CompletedProcess[str]:
     """A command that has run to its end, with what it wrote. One of `forks` where it is given and fits."""
     with TemporaryFile() as nothing, TemporaryFile() as out, TemporaryFile() as errors:
-        if forks and forks.fits(env):
-            status = forks.start(command, env, cwd, (nothing, out, errors)).wait()
+        if forks and forks.fits(env, cwd):
+            status = forks.start(command, env, (nothing, out, errors)).wait()
         else:
             status = subprocess.call(command, stdin=nothing, stdout=out, stderr=errors, env=env, cwd=cwd)
         for file in (out, errors):
@@ -78,8 +78,8 @@ class Process:
         assert not self.is_running(), f"{self.name} runs already"
         env = {**(os.environ if self.env is None else self.env), **more_env}
         with self.log.open("ab") as out, Path(os.devnull).open("rb") as nothing:
-            if self.forks and self.forks.fits(env):
-                self._popen = self.forks.start(self.command, env, self.cwd, (nothing, out, out))
+            if self.forks and self.forks.fits(env, self.cwd):
+                self._popen = self.forks.start(self.command, env, (nothing, out, out))
             else:
                 self._popen = subprocess.Popen(
                     self.command, stdin=nothing, stdout=out, stderr=out, env=env, cwd=self.cwd, start_new_session=True

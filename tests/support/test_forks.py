@@ -63,7 +63,7 @@ def _begun(runs: Process) -> None:
     """Starts it, and waits until it takes signals."""
     runs.log.unlink(missing_ok=True)
     runs.start()
-    wait_until(lambda: "Cannot connect to redis" in runs.tail(), "its first words")
+    wait_until(lambda: "Nothing listens where Redis" in runs.tail(), "it to say that its Redis is away")
 
 
 def _state(pid: int) -> str:
@@ -77,4 +77,5 @@ def test_settings_that_were_read_already_are_for_no_other_environment(services: 
     assert forks.fits(mine)
     assert not forks.fits({**mine, "BERTH_GRACE_PERIOD": "2"})
     assert not forks.fits({})
+    assert not forks.fits(mine, tmp_path), "there may be other sources"
     forks.close()
