@@ -45,7 +45,7 @@ def root(bob: User) -> Browser:
 
 def test_sums_table_and_charts_say_what_was_held_and_used(root: Browser) -> None:
     page = root.get(f"/usage?{MAY}&by=user")
-    assert "14 GPU hours held 75 % really used 0.5 hours idle 4 hours lost to preemption 4 hours on loan" in page.text
+    assert "14 GPU hours held 75 % really used 0.5 hours idle 4 hours of work lost 4 hours on loan" in page.text
     assert "alice 10.0 75 % 0.5 0.0 0.0" in page.text
     assert "bob 4.0 not measured 0.0 4.0 4.0" in page.text
     assert "GPU hours over time" in page.text
