@@ -16,8 +16,8 @@ from celery.exceptions import SecurityWarning
 from nodes.app import app_make
 from nodes.check import check
 from nodes.gpus import GpusUnavailable
-from nodes.join import JoinFailed, join
-from nodes.options import OptionInvalid, key_make, key_path_load, options_load, state_dir_load
+from nodes.join import JoinFailed, join, join_at_start
+from nodes.options import OptionInvalid, OptionMissing, key_make, key_path_load, options_load, state_dir_load
 from nodes.policy import PolicyInvalid
 from nodes.writing import NoRoomOnce, cannot_write, is_known
 
@@ -26,6 +26,9 @@ def main(argv: Sequence[str]) -> int:
     """Exit status: 2 and one sentence for a setting that cannot be used, and for a disk."""
     try:
         return _run(argv)
+    except OptionMissing as error:
+        print(f"berth-node: {error}; berth-node join URL TOKEN sets all that is needed", file=sys.stderr)
+        return 2
     except (OptionInvalid, PolicyInvalid, GpusUnavailable, JoinFailed) as error:
         print(f"berth-node: {error}", file=sys.stderr)
         return 2
@@ -41,10 +44,12 @@ def _run(argv: Sequence[str]) -> int:
         print(key_make(key_path_load(argv[1:], os.environ)).public)
         return 0
     if list(argv[:1]) == ["join"]:
-        print(join(argv[1:], os.environ))
+        print(join(argv[1:], os.environ), "Start the agent now.")
         return 0
     if list(argv[:1]) == ["check"]:
         return check(argv[1:], os.environ)
+    if joined := join_at_start(argv, os.environ):
+        print(f"berth-node: {joined}", file=sys.stderr)
     options = options_load(argv, os.environ)
     _logging(options.log_level, options.state_dir)
     app = app_make(options)

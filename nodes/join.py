@@ -1,5 +1,5 @@
 """``python -m nodes join URL TOKEN``: this server makes a key, registers its public half with a join token, and keeps
-what it is told. A second run is the same server."""
+what it is told. A second run is the same server. An agent that is told where does it at its first start by itself."""
 
 from __future__ import annotations
 
@@ -69,7 +69,16 @@ def join(argv: Sequence[str], environ: Mapping[str, str]) -> str:
         _write(state / SETTINGS_NAME, "".join(f"{one}={value}\n" for one, value in environment.items()))
     except OSError as error:
         raise JoinFailed(cannot_write(error, state)) from error
-    return f"{name} has joined {asked.url}; its settings are in {state / SETTINGS_NAME}. Start the agent now."
+    return f"{name} has joined {asked.url}; its settings are in {state / SETTINGS_NAME}."
+
+
+def join_at_start(argv: Sequence[str], environ: Mapping[str, str]) -> str:
+    """For the agent itself: joins where the variables say how and this server has not, and returns what to say of it,
+    or nothing. Raises JoinFailed, OptionInvalid."""
+    state = state_dir_load(argv, environ)
+    if not environ.get(ENVIRONMENT["url"]) or (state / SETTINGS_NAME).exists():
+        return ""
+    return join(["--state-dir", str(state)], environ)
 
 
 def _asked(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[Asked, list[str]]:

@@ -35,6 +35,10 @@ class OptionInvalid(Exception):
         self.reason = reason
 
 
+class OptionMissing(OptionInvalid):
+    """It has no default and nobody has said it."""
+
+
 def _text(value: str) -> str:
     return value
 
@@ -268,7 +272,7 @@ def _value(name: str, meta: Mapping[str, Any], flag: str | None, environ: Mappin
     text = flag if flag is not None else _from_environment(variable, environ)
     text = meta["default"] if text is None else text
     if text is None:
-        raise OptionInvalid(variable, f"is not set ({meta['help']})")
+        raise OptionMissing(variable, f"is not set ({meta['help']})")
     if text == "" and meta["parse"] is Path:
         return None
     try:

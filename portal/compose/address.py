@@ -50,7 +50,8 @@ def address_read(environ: Mapping[str, str]) -> Address:
     url = environ.get("BERTH_URL", "").strip()
     if not url:
         raise CannotStart(
-            "BERTH_URL is not set: write the portal's address into .env, such as https://gpu.example.org."
+            "BERTH_URL is not set: write the portal's address into .env, such as https://gpu.example.org "
+            "(on a GPU server start the agent alone:  docker compose --profile node up -d agent)."
         )
     host, port = _parts(url)
     https_port = _port(environ, "BERTH_HTTPS_PORT", 443)

@@ -290,6 +290,25 @@ def test_all_of_it_can_come_from_the_environment(portal: str, tmp_path: Path, mo
     assert Node.objects.get().name == "gpu09"
 
 
+def test_an_agent_that_is_told_where_joins_at_its_first_start(
+    portal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a container that is given these variables does. A range of ports that is none ends the start after it."""
+    monkeypatch.setenv("BERTH_JOIN_URL", portal)
+    monkeypatch.setenv("BERTH_NODE_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("BERTH_NODE_NAME", "gpu09")
+    monkeypatch.setenv("BERTH_NODE_PORT_RANGE", "none")
+    assert main([]) == 2
+    assert "BERTH_JOIN_TOKEN is not set" in capsys.readouterr().err
+    monkeypatch.setenv("BERTH_JOIN_TOKEN", made())
+    assert main([]) == 2
+    assert f"berth-node: gpu09 has joined {portal}" in capsys.readouterr().err
+    monkeypatch.setenv("BERTH_JOIN_TOKEN", "berth_join_over")
+    assert main([]) == 2
+    assert capsys.readouterr().err.startswith("berth-node: BERTH_NODE_PORT_RANGE"), "it asks once"
+    assert Node.objects.get().name == "gpu09"
+
+
 def test_each_refusal_is_one_sentence(portal: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     closed = "http://127.0.0.1:1"
     used = made()

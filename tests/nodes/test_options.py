@@ -122,5 +122,6 @@ def test_a_bad_start_is_one_sentence(
         monkeypatch.delenv(name)
     assert main([]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        "berth-node: BERTH_NODE_NAME: is not set (the node's name, as the portal knows it)"
+        "berth-node: BERTH_NODE_NAME: is not set (the node's name, as the portal knows it); "
+        "berth-node join URL TOKEN sets all that is needed"
     ]

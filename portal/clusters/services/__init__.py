@@ -6,6 +6,7 @@ from portal.clusters.services.images import image_rule_add, image_rule_remove
 from portal.clusters.services.join_tokens import (
     NewJoinToken,
     join_line,
+    join_line_in_container,
     join_token_create,
     join_token_revoke,
     node_join,
@@ -80,6 +81,7 @@ from portal.clusters.services.versions import cluster_version
 __all__ = [
     "NewJoinToken",
     "join_line",
+    "join_line_in_container",
     "join_token_create",
     "join_token_revoke",
     "node_join",

@@ -122,6 +122,11 @@ def join_line(secret: str) -> str:
     return f"sudo /opt/berth/nodes/berth-node join {settings.URL} {secret}"
 
 
+def join_line_in_container(secret: str) -> str:
+    """The same by the agent's image, in a clone of the repository."""
+    return f"docker compose --profile node run --rm --no-deps agent join {settings.URL} {secret}"
+
+
 def _digest(secret: str) -> str:
     """256 random bits need no salt."""
     return hashlib.sha256(secret.strip().encode("utf-8", "replace")).hexdigest()

@@ -17,6 +17,7 @@ from portal.clusters.selectors import join_token_get, join_tokens_of
 from portal.clusters.services import (
     NewJoinToken,
     join_line,
+    join_line_in_container,
     join_token_create,
     join_token_revoke,
     redis_is_out_of_reach,
@@ -37,6 +38,7 @@ def join_tokens(request: PageRequest) -> HttpResponse:
         "form": JoinTokenForm() if made else form,
         "made": made,
         "line": join_line(made.secret) if made else "",
+        "line_in_container": join_line_in_container(made.secret) if made else "",
         "tokens": tokens,
         "now": timezone.now(),
         "redis_is_local": redis_is_out_of_reach(),
