@@ -102,7 +102,7 @@ def server(services: Services, running_docker: DockerEngine, portal: Portal, tok
         "BERTH_NODE_STATE_DIR": str(state),
         "BERTH_NODE_MOUNT_ROOTS": str(jobs),
         "BERTH_NODE_GPUS": "simulated:4xA100-80GB",
-        "BERTH_NODE_URL_CA": f"{state}/berth-ca.crt",
+        "BERTH_JOIN_CA": f"{state}/berth-ca.crt",
         "BERTH_DOCKER_SOCKET": running_docker.url.removeprefix("unix://"),
         **build_settings(),
     }
