@@ -76,7 +76,9 @@ def _parts(url: str) -> tuple[str, int]:
     known = _is_number(host) or (len(host) <= 253 and _NAME.fullmatch(host))
     plain = parts.path in ("", "/") and not parts.query and not parts.fragment and "@" not in parts.netloc
     if parts.scheme != "https" or not known or not plain:
-        raise CannotStart(f"BERTH_URL={url!r}: must be https:// and a name, without a path, such as https://gpu.example.org.")
+        raise CannotStart(
+            f"BERTH_URL={url!r}: must be https:// and a name, without a path, such as https://gpu.example.org."
+        )
     return host, port
 
 

@@ -217,6 +217,10 @@ def test_secrets_are_in_no_image_and_in_nobodys_environment(portal: Portal, runn
     assert files.split() == []
     others = portal.project.run("docker compose exec -T proxy sh -c 'cat /run/berth/database-password; true' 2>&1")
     assert "Permission denied" in others
+    (portal.project.folder / "oidc-secret").write_text("of the operator's own")
+    portal.project.section("docs/operate.md", "The compose stack")
+    mine = "cat /run/berth/oidc-secret; stat -c %a /run/berth/oidc-secret"
+    assert portal.project.run(f"docker compose exec -T control sh -c '{mine}'") == "of the operator's own600\n"
 
 
 def test_what_a_client_says_of_itself_is_believed_by_nobody(portal: Portal, api: httpx.Client) -> None:
