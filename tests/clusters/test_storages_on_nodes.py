@@ -11,8 +11,9 @@ from nodes.protocol import StorageWish
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import Node, Storage
 from portal.clusters.services import storage_change, storage_create
-from portal.common.errors import Invalid
+from portal.common.errors import Invalid, Unavailable
 from portal.jobs.models import TaskAttempt
+from portal.jobs.selectors.folders import job_folder
 from tests.support.cast import Api, person
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World
@@ -93,6 +94,20 @@ def test_job_folders_on_a_storage_that_is_away_are_waited_for(node: ScriptedNode
     world.cycle()
     (order,) = node.desired().orders
     assert [mount.storage for mount in node.spec(order).mounts] == ["jobs"]
+
+
+def test_job_folders_may_lie_below_a_folder_that_a_node_tells(node: ScriptedNode) -> None:
+    world: World = node.world  # type: ignore[attr-defined]
+    root = "/mnt/share/jobs"
+    storage_create(name="jobs", root=root, jobs=True, vcs=[], must_be_mount=False, now=world.now, actor="root")
+    admin, job = Api(person("root", ClusterRole.ADMIN)), world.submit()
+    tell(node, "/mnt/share")
+    assert admin.get("storages/jobs")["nodes"] == ["gpu01"]
+    assert job_folder(job=job).nodes == [Node.objects.get()]
+    node.inventory = replace(node.inventory, storage_faults={root: "away"})
+    node.report()
+    with pytest.raises(Unavailable, match="where job folders lie"):
+        job_folder(job=job)
 
 
 @pytest.mark.parametrize("options", ["vers=4.2, ro", "ro,", "-o x", "a=b c"])

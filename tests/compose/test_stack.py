@@ -146,8 +146,10 @@ def joined(portal: Portal, server: Server, api: httpx.Client) -> str:
     ]
     assert re.search(r"^ok +redis", checked, re.MULTILINE), checked
     wait_until(lambda: node(api)["health"] == "healthy", "the server to report", deadline_s=60)
-    storage = {"name": "jobs", "root": str(server.jobs), "jobs": True, "everyone": True, "must_be_mount": False}
+    (server.jobs / "runs").mkdir()
+    storage = {"name": "jobs", "root": f"{server.jobs}/runs", "jobs": True, "everyone": True, "must_be_mount": False}
     asked(api.post("storages", json=storage))
+    wait_until(lambda: asked(api.get("storages/jobs"))["nodes"] == ["gpu01"], "the server to offer it", deadline_s=60)
     asked(api.post("virtual-clusters", json={"name": "lab"}))
     (kind,) = [kind["name"] for kind in api.get("cell-types").json() if kind["gpus"] == 1]
     asked(api.patch("quotas", json={"lines": [{"vc": "lab", "cell_type": kind, "count": 4}]}))

@@ -45,6 +45,7 @@ from portal.clusters.selectors.secrets import Login, registry_logins, secret_val
 from portal.clusters.selectors.shares import SkuShare, SkuTotal, sku_totals, vc_quotas, vc_shares
 from portal.clusters.selectors.storages import (
     storage_get,
+    storage_is_on,
     storage_restrict,
     storage_right,
     storage_to_manage,
@@ -122,6 +123,7 @@ __all__ = [
     "storage_right",
     "storage_to_manage",
     "storage_wishes",
+    "storage_is_on",
     "storages_of_node",
     "storages_offered",
     "storages_placed",

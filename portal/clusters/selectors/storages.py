@@ -122,6 +122,11 @@ def storage_wishes() -> tuple[StorageWish, ...]:
     )
 
 
+def storage_is_on(*, node: Node, storage: Storage) -> bool:
+    """Whether the node offers it, by its last report."""
+    return storage.root not in node.storage_faults and _offers([PurePosixPath(root) for root in node.storages], storage)
+
+
 class StorageHere(NamedTuple):
     """A storage, and why a node does not offer it; empty where it does."""
 
@@ -147,6 +152,6 @@ _TOLD = Prepared(_told)
 
 
 def _offers(roots: Sequence[PurePosixPath], storage: Storage) -> bool:
-    """Nodes tell the folders below which storages may lie; that of the job folders must be one of them."""
+    """Nodes tell the folders below which storages may lie."""
     path = PurePosixPath(storage.root)
-    return path in roots if storage.jobs else any(path.is_relative_to(root) for root in roots)
+    return any(path.is_relative_to(root) for root in roots)

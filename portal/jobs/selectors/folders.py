@@ -9,6 +9,7 @@ from django.utils.translation import gettext
 
 from nodes.protocol import Mount
 from portal.clusters.models import Node, Storage
+from portal.clusters.selectors import storage_is_on
 from portal.clusters.states import NodeHealth
 from portal.common.errors import Absent, Unavailable
 from portal.jobs.models import Job, TaskAttempt
@@ -33,8 +34,9 @@ def job_folder(*, job: Job) -> JobFolder:
     if storage is None:
         raise Absent(gettext("No storage of this cluster is for job folders, so jobs have none."))
     ran_on = set(TaskAttempt.objects.filter(task__job=job).values_list("node", flat=True))
-    up = Node.objects.filter(health=NodeHealth.HEALTHY).only("name", "public_key", "boot", "storages")
-    nodes = [node for node in up if storage.root in node.storages]
+    up = Node.objects.filter(health=NodeHealth.HEALTHY)
+    told = up.only("name", "public_key", "boot", "storages", "storage_faults")
+    nodes = [node for node in told if storage_is_on(node=node, storage=storage)]
     if not nodes:
         raise Unavailable(
             gettext("No node that has the storage %(storage)s, where job folders lie, is up now.")
