@@ -25,7 +25,7 @@ from tests.support.person import job_file
 from tests.support.services import Services
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.soak, pytest.mark.docker, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.soak, pytest.mark.docker, pytest.mark.timeout(4800)]
 
 PASSWORD = "correct-horse-battery"
 INSTALL = "docs/install.md"

@@ -55,7 +55,7 @@ class Project:
         """What the reader puts in the place of words of a section's commands."""
         (folder / ".env").write_text("".join(f"{word}={value}\n" for word, value in settings.items()))
 
-    def run(self, line: str, *, deadline_s: float = 600) -> str:
+    def run(self, line: str, *, deadline_s: float = 1500) -> str:
         """What one line of a shell prints; it must succeed."""
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", line],
