@@ -8,6 +8,7 @@ import json
 import os
 import re
 import socket
+import ssl
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -96,6 +97,8 @@ def _asked(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[Asked, list
     parts = urlsplit(found["url"])
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise JoinFailed(f"{found['url']!r} is no address of a portal, such as https://berth.example.org.")
+    if found["ca"]:
+        _authority_check(found["ca"])
     name = found["name"] or _host_name()
     try:
         name_check(name)
@@ -103,6 +106,13 @@ def _asked(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[Asked, list
         raise JoinFailed(f"{error}; give one with --name.") from error
     rest = ["--state-dir", flags.state_dir] if flags.state_dir else []
     return Asked(found["url"].rstrip("/"), found["token"], name, found["ca"]), rest
+
+
+def _authority_check(path: str) -> None:
+    try:
+        ssl.create_default_context(cafile=path)
+    except (OSError, ssl.SSLError) as error:
+        raise OptionInvalid("BERTH_JOIN_CA", f"{path} is no file of certificates in PEM: {error}") from error
 
 
 def _from(variable: str, environ: Mapping[str, str]) -> str:

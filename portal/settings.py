@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import secrets
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -54,9 +55,9 @@ try:
     )
     SEALING_KEY = env_secret("BERTH_SEALING_KEY") or key_file(KEYS_DIR / "sealing.key", lambda: secrets.token_hex(32))
 except OSError as error:
+    cure = "Make room on its disk." if error.errno == errno.ENOSPC else "Give a folder that this user may write."
     raise BadSetting(
-        f"BERTH_DATA_DIR={str(DATA_DIR)!r}: cannot keep the portal's keys there ({error.strerror}). "
-        "Give a folder that this user may write."
+        f"BERTH_DATA_DIR={str(DATA_DIR)!r}: cannot keep the portal's keys there ({error.strerror}). {cure}"
     ) from None
 
 # ---------------------------------------------------------------- applications

@@ -23,7 +23,9 @@ from psycopg_pool import PoolTimeout
 from nodes.protocol import Place, connection_fault
 
 PROBE_S = 2
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+LITTLE = 1 << 20
+"""Bytes; a disk with less is the one that is full, where the error does not say which."""
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 # PostgreSQL's codes (appendix A) of what is no fault of a query: connection, log-in, no such database, resources, stop.
 _NO_WAY_IN = ("08", "28", "3D", "53", "57P")
 _DISK_FULL = "53100"
@@ -35,7 +37,7 @@ def outage(error: BaseException) -> str:
     of ours while such an error is handled stays a mistake. It may ask the database's server, which takes up to some
     seconds."""
     for cause in _raised_from(error):
-        if isinstance(cause, OSError) and cause.errno in _FULL:
+        if isinstance(cause, OSError) and cause.errno in NO_ROOM:
             return _disk_full(cause.filename)
         if isinstance(cause, sqlite3.Error):
             return _sqlite(cause)
@@ -54,17 +56,18 @@ def _raised_from(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__
 
 
-def _disk_full(path: object) -> str:
+def _disk_full(path: object = None) -> str:
     folders = [(Path(settings.DATA_DIR), "BERTH_DATA_DIR"), (Path(tempfile.gettempdir()), "TMPDIR")]
-    known = [one for one in folders if str(path or "").startswith(str(one[0]))]
-    folder, setting = min(known or folders, key=lambda one: _free(one[0]))
-    where = f"{folder} ({setting})" if known or not path else str(path)
-    return f"The disk with {where} is full: make room there, or move it to a larger one."
+    below = [one for one in folders if str(path or "").startswith(str(one[0]))]
+    full = [one for one in folders if _free(one[0]) < LITTLE]
+    where = [f"with {folder} ({setting})" for folder, setting in below or ([] if path else full)]
+    named = where[0] if where else f"with {path}" if path else "that this process writes to"
+    return f"The disk {named} is full: make room there, or move it to a larger one."
 
 
 def _free(folder: Path) -> int:
     """Bytes; where it is not there the question does not arise."""
-    return shutil.disk_usage(folder).free if folder.is_dir() else 1 << 62
+    return shutil.disk_usage(folder).free if folder.is_dir() else LITTLE
 
 
 def _other_name(cause: DisallowedHost) -> str:

@@ -3,6 +3,7 @@ command's output, on a page."""
 
 from __future__ import annotations
 
+import errno
 import json
 import logging.handlers
 import os
@@ -153,8 +154,14 @@ def test_a_full_disk_is_named_with_the_setting_that_names_it(tmp_path: Path, mon
         with sqlite3.connect(data / "berth.sqlite3") as base, pytest.raises(sqlite3.OperationalError) as refused:
             base.execute("CREATE TABLE x (y)")
         assert outage(refused.value) == outage(caught.value)
+        nameless = OSError(errno.ENOSPC, "No space left on device")  # as of what is written to an open file
+        assert outage(nameless) == outage(caught.value)
+        keys = manage("check", BERTH_DATA_DIR=str(data))
+        assert keys.endswith("cannot keep the portal's keys there (No space left on device). Make room on its disk.\n")
         told = manage("migrate", BERTH_DATA_DIR=str(data), BERTH_KEYS_DIR=str(tmp_path / "keys"))
         assert told == f"berth: {outage(caught.value)}\n"
+        monkeypatch.setattr(settings, "DATA_DIR", tmp_path)
+        assert outage(nameless).startswith("The disk that this process writes to is full: make room there")
 
 
 # ---------------------------------------------------------------- Redis

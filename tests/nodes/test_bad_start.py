@@ -58,6 +58,11 @@ def test_a_full_disk_is_told_by_the_agent_and_by_join(tmp_path: Path) -> None:
             assert line.count("\n") == 1
 
 
+def test_an_authority_that_is_none_is_told_before_anything_is_asked(tmp_path: Path) -> None:
+    line = said("join", "https://127.0.0.1:1", "token", "--ca", str(tmp_path / "none.pem"), "--name", "gpu01")
+    assert line.startswith(f"berth-node: BERTH_JOIN_CA: {tmp_path}/none.pem is no file of certificates in PEM: ")
+
+
 def test_without_a_driver_a_server_with_cards_offers_nothing_and_one_without_says_that_it_simulates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from portal.upkeep.archive import ArchiveReader
+from tests.support.disk import full_disk
 from tests.support.migrated import postgres_copy, sqlite_copy
 from tests.support.played import Call, Done
 from tests.support.postgres import PostgresServer
@@ -124,3 +125,11 @@ def test_what_cannot_be_restored_is_told_in_one_sentence_and_nothing_is_touched(
 def test_where_nothing_can_be_written_no_backup_is_claimed(filled: Portal, tmp_path: Path) -> None:
     said = filled.manage("backup", str(tmp_path / "no-such-folder" / "x.tar"), status=1)
     assert "cannot be written (No such file or directory): name a file" in said
+
+
+@pytest.mark.docker  # as root, who may mount
+def test_a_full_disk_is_the_backups_own(filled: Portal, tmp_path: Path) -> None:
+    with full_disk(tmp_path / "full") as full:
+        said = filled.manage("backup", str(full / "x.tar"), status=1)
+    assert "cannot be written (No space left on device): make room, or name a file on another disk.\n" in said
+    assert str(full) in said

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from portal.common.outages import outage
+from portal.common.outages import NO_ROOM
 from portal.upkeep.backup import BackupRefused, backup_make
 from portal.upkeep.contents import PARTS
 
@@ -31,9 +31,8 @@ class Command(BaseCommand):
         except BackupRefused as refused:
             raise CommandError(str(refused)) from None
         except OSError as error:
-            words = (
-                f"{error.filename or path} cannot be written ({error.strerror}): name a file that this user may write."
-            )
-            raise CommandError(outage(error) or words) from error
+            full = error.errno in NO_ROOM
+            cure = "make room, or name a file on another disk" if full else "name a file that this user may write"
+            raise CommandError(f"{error.filename or path} cannot be written ({error.strerror}): {cure}.") from error
         files = "".join(f", {part}: {count} files" for part, count in made.files.items())
         self.stdout.write(f"{path}: {made.size / 1e6:,.1f} MB; {made.rows:,} rows{files}.")
