@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from berth.cli.job_page import start_lines
 from portal.dispatch.estimates import run_times, scores, starts_estimate
 from portal.dispatch.models import StartEstimate
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
@@ -109,6 +110,8 @@ def test_without_limits_and_with_too_few_runs_there_is_no_estimate_yet(world: Wo
         forecast=others, vc="speech", code="fragmented"
     )
     assert "out of service" in no_start_words(forecast=forecast, vc="vision", code="bad_nodes")
+    assert no_start_words(forecast=forecast, vc="vision", code="preempting") == "", "the reason itself says when"
+    assert list(start_lines(None, None, "")) == [], "nor does the command say that nobody knows"
 
 
 def test_an_estimate_that_says_the_same_again_is_no_new_one(world: World) -> None:

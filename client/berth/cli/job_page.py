@@ -86,9 +86,10 @@ def _rivals(job: JobDetail) -> str:
 
 
 def start_lines(start: Start | None, score: Score | None, no_start: str) -> Iterator[str]:
-    """The estimate of a start, with its record, or why there is none."""
+    """The estimate of a start, with its record, or why there is none; nothing where the reason itself says when."""
     if start is None:
-        yield no_start or "There is no estimate of its start yet."
+        if no_start:
+            yield no_start
         return
     yield f"It starts about {when(start.p50)}, by {when(start.p90)} nine times in ten."
     if score is not None and score.count:
