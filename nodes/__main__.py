@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from nodes.gpus import GpusUnavailable
 from nodes.join import JoinFailed, join, join_at_start
 from nodes.options import OptionInvalid, OptionMissing, key_make, key_path_load, options_load, state_dir_load
 from nodes.policy import PolicyInvalid
+from nodes.runtimes.docker_socket import socket_watch
 from nodes.writing import NoRoomOnce, cannot_write, is_known
 
 
@@ -63,6 +65,8 @@ def _run(argv: Sequence[str]) -> int:
         without_mingle=True,
         without_heartbeat=True,
     )
+    if options.runtime == "docker":
+        socket_watch(options.docker_url, gone=lambda: os.kill(os.getpid(), signal.SIGTERM))
     worker.start()
     return int(worker.exitcode or 0)
 
