@@ -89,7 +89,7 @@ def _tell_sign_in(password: str | None) -> None:
     if password:
         say(f"The administrator is admin, the password {password} (shown this once).")
     else:
-        say("The administrator is admin; a new password: .venv/bin/python manage.py changepassword admin")
+        say("The administrator is admin; a new password: .venv/bin/python manage.py reset_password --ask admin")
 
 
 def _exit_code(code: int, guide: Guide, log_path: Path) -> int:
