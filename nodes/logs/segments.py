@@ -54,7 +54,6 @@ class Segments:
 
     def begin(self, first: int) -> None:
         """Starts a new last segment at offset ``first``; the one before is on the disk when this returns."""
-        self.close()
         self._firsts.append(first)
         self._open(0)
 
@@ -113,6 +112,7 @@ class Segments:
             self._fd = -1
 
     def _open(self, size: int) -> None:
+        self.close()
         self._fd = os.open(self.path(self.last), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.ftruncate(self._fd, size)
         self._written = size

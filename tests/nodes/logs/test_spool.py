@@ -105,6 +105,24 @@ def test_a_closed_spool_gives_the_same_bytes_and_position_when_opened_again(tmp_
     assert position.payload_bytes == {STDOUT: 210, STDERR: 4}
 
 
+def test_of_a_spool_that_is_closed_or_removed_no_file_stays_open(tmp_path: Path) -> None:
+    def held() -> list[str]:
+        there = (os.readlink(file) for file in Path("/proc/self/fd").iterdir() if file.is_symlink())
+        return [name for name in there if name.startswith(str(tmp_path))]
+
+    for number in range(3):
+        spool = Spool(tmp_path / f"spool-{number}", segment=500)
+        for record in lines(30):
+            spool.append(record)
+        assert len(held()) == 1
+        spool.close()
+        assert not held()
+        again = Spool(tmp_path / f"spool-{number}", segment=500)
+        assert len(held()) == 1
+        again.remove()
+        assert not held()
+
+
 def test_bytes_that_are_no_record_are_cut_off_when_it_opens(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "a", boot="one")
     spool.append(line(1, "whole\n"))
