@@ -18,8 +18,8 @@ from tests.support.person import OVER
 CLEARED_WITHIN_S = 180
 OUTSIDE = "from outside"
 """In the cause of a task that not Berth has stopped: Docker does, when it is stopped as a container starts."""
-SHELLS_WORD = "Terminated"
-"""What the task's own shell says as its last word when it is stopped."""
+LAST_WORDS = ("Terminated", "[WARN  tini (1)] Child was dead when forwarding signal")
+"""What the task's own shells and its container's first process say when they are stopped."""
 TRUE_CAUSES = frozenset({"node_lost", "node_fault", "preempted", "start_failed"})
 """Why an attempt may have ended before its own end, in this load."""
 
@@ -191,7 +191,9 @@ class Verdict:
 def _printed(records: Iterable[tuple[int, int, str]]) -> list[str]:
     """What a task printed, line by line."""
     lines = "".join(text for _, stream, text in records if stream != MARK).splitlines()
-    return lines[:-1] if lines[-1:] == [SHELLS_WORD] else lines
+    while lines and lines[-1] in LAST_WORDS:
+        lines.pop()
+    return lines
 
 
 def _after(ask: Callable[[], list[tuple[object, ...]] | list[str]]) -> list:  # type: ignore[type-arg]
