@@ -112,8 +112,9 @@ def test_a_pool_that_is_used_up_says_which_setting_to_raise(
     if connection.vendor != "postgresql":
         monkeypatch.setattr(connection, "get_connection_params", lambda: {"conninfo": postgres.url("postgres")})
     database(postgres.url())
-    with ConnectionPool(postgres.url("postgres"), min_size=1, max_size=1, timeout=0.1) as pool, pool.connection():
-        with pytest.raises(psycopg.OperationalError) as caught, pool.connection():
+    with ConnectionPool(postgres.url("postgres"), min_size=1, max_size=1, timeout=0.1) as pool:
+        pool.wait(30)
+        with pool.connection(), pytest.raises(psycopg.OperationalError) as caught, pool.connection():
             pass
         assert outage(caught.value).startswith(
             f"All {settings.DATABASE_POOL} connections of this process to PostgreSQL"

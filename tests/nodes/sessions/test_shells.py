@@ -15,6 +15,7 @@ from redis import Redis
 from nodes.protocol import (
     CHUNK,
     WINDOW,
+    ContainerState,
     FrameKind,
     Phase,
     PortalKey,
@@ -58,7 +59,7 @@ def test_a_program_begins_where_the_code_of_the_task_lies(portal: PortalSide, re
     spec = spec_of("trap 'exit 0' TERM; echo ready; while :; do sleep 0.1; done", code=code)
     portal.addresses[spec.attempt] = server.url(code)
     attempt = portal.order(spec, Phase.RUN)
-    portal.wait(attempt, lambda container: container.log_end > 0)
+    portal.wait_state(attempt, ContainerState.RUNNING)
     server.close()
     caller = shell(portal, redis, attempt, "cat", "train.py", tty=False)
     assert caller.ended().code == 0
