@@ -109,8 +109,7 @@ def test_a_database_that_does_not_let_the_portal_in(postgres: PostgresServer, da
 def test_a_pool_that_is_used_up_says_which_setting_to_raise(
     postgres: PostgresServer, database: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if connection.vendor != "postgresql":
-        monkeypatch.setattr(connection, "get_connection_params", lambda: {"conninfo": postgres.url("postgres")})
+    monkeypatch.setattr(connection, "get_connection_params", lambda: {"conninfo": postgres.url("postgres")})
     database(postgres.url())
     with ConnectionPool(postgres.url("postgres"), min_size=1, max_size=1, timeout=0.1) as pool:
         pool.wait(30)
