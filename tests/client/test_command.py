@@ -267,7 +267,7 @@ def test_a_server_that_is_away_is_said_in_a_sentence(tmp_path: object, shell: Sh
 
 def test_a_server_without_tls_and_one_that_is_no_berth_are_told_apart(url: str, shell: Shell) -> None:
     shell.url = url.replace("http", "https")
-    assert "TLS failed" in shell.berth("ls", code=69)
+    assert "it does not speak TLS there" in shell.berth("ls", code=69)
     shell.url = f"{url}/elsewhere"
     assert "is the address right?" in shell.berth("ls", code=70)
 
