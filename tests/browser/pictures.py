@@ -190,7 +190,7 @@ def ready(page: Page, name: str) -> None:
         for label, text in SUBMITTED.items():
             page.get_by_label(label, exact=True).fill(text)
         expect(page.get_by_text("This file is valid.")).to_be_visible()
-        expect(page.get_by_text("It would")).to_be_visible()
+        expect(page.locator("[data-job-outlook]")).to_contain_text("It would ")  # the answer, not the question
     expect(page.locator(".skeleton, .htmx-request")).to_have_count(0)
     page.evaluate("document.fonts.ready")
 
