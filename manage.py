@@ -10,9 +10,8 @@ from django.core.management import execute_from_command_line
 def main() -> None:
     """What fails outside the portal is one sentence, and exit status 1."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
-    os.environ.setdefault(
-        "BERTH_DATABASE_POOL", "0"
-    )  # a command has one connection, and knows at once if there is none
+    # A command has one connection, and knows at once if there is none.
+    os.environ.setdefault("BERTH_DATABASE_POOL", "0")
     try:
         execute_from_command_line(sys.argv)
     except Exception as error:
