@@ -7,6 +7,8 @@ import errno
 import json
 import logging.handlers
 import os
+import re
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -18,12 +20,16 @@ import psycopg
 import pytest
 import redis
 from django.conf import settings
-from django.db import OperationalError, connection
+from django.db import DatabaseError, OperationalError, connection
+from django.db.migrations import Migration, RunSQL
+from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.recorder import MigrationRecorder
 from django.http import HttpRequest, HttpResponse
 from django.test import Client, override_settings
 from django.urls import path
 from psycopg_pool import ConnectionPool
 
+from portal.common import database_faults
 from portal.common.outage_lines import AGAIN_S, OutagesOnce
 from portal.common.outages import outage
 from portal.common.problems import internal_error, not_found
@@ -139,6 +145,56 @@ def test_a_database_file_that_cannot_be_opened_or_is_damaged(tmp_path: Path) -> 
     with sqlite3.connect(tmp_path / "berth.sqlite3") as base, pytest.raises(sqlite3.DatabaseError) as broken:
         base.execute("SELECT * FROM sqlite_master")
     assert "put a backup back with manage.py restore" in outage(broken.value)
+
+
+def test_an_unreached_server_is_asked_once_and_not_for_each_entry_of_the_log(
+    database: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_faults, "ASKED_AGAIN_S", 1e9)
+    port = free_port()
+    url = f"postgresql://berth@127.0.0.1:{port}/berth"
+    database(url)
+    words = postgres_fault(url)
+    assert words.startswith("Nothing listens where PostgreSQL")
+    with socket.create_server(("127.0.0.1", port)) as server:
+        server.settimeout(0.2)
+        assert outage(psycopg.OperationalError("connection failed: refused")) == words
+        with pytest.raises(TimeoutError):
+            server.accept()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_database_without_some_migrations_or_of_a_newer_release(tmp_path: Path) -> None:
+    def fault() -> str:
+        with pytest.raises(DatabaseError) as caught, connection.cursor() as cursor:
+            cursor.execute("SELECT x FROM none_of_ours")
+        database_faults._migrations_apart.cache_clear()
+        return outage(caught.value)
+
+    told = manage("usage_rebuild", "2026-11-01", BERTH_DATA_DIR=str(tmp_path))
+    assert re.fullmatch(
+        r"berth: The database is not that of this release: (\d+) of \1 migrations have not run, such as \w+\.\w+\. "
+        r"Run manage\.py migrate\.\n",
+        told,
+    )
+    assert fault() == "", "every migration has run: a mistake of ours"
+    migrations = MigrationRecorder(connection)
+    migrations.record_unapplied("jobs", "0001_initial")
+    try:
+        assert " 1 of " in (words := fault())
+        assert "such as jobs.0001_initial" in words
+        executor, ours = MigrationExecutor(connection), Migration("9999_broken", "jobs")
+        ours.operations = [RunSQL("SELECT x FROM none_of_ours")]
+        with pytest.raises(DatabaseError) as caught:
+            executor.apply_migration(executor.loader.project_state(), ours)
+        assert outage(caught.value) == "", "a mistake in a migration, which migrate would not cure"
+    finally:
+        migrations.record_applied("jobs", "0001_initial")
+    migrations.record_applied("jobs", "9999_of_tomorrow")
+    try:
+        assert fault().startswith("The database is that of a newer release, which brought jobs.9999_of_tomorrow: start")
+    finally:
+        migrations.record_unapplied("jobs", "9999_of_tomorrow")
 
 
 @pytest.mark.docker  # as root, who may mount

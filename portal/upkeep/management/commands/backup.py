@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from portal.common.outages import NO_ROOM
+from portal.common.full_disks import NO_ROOM
 from portal.upkeep.backup import BackupRefused, backup_make
 from portal.upkeep.contents import PARTS
 

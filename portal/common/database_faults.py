@@ -1,0 +1,160 @@
+"""Why the database cannot be used, or is not that of this release: in one sentence, with the cure."""
+
+from __future__ import annotations
+
+import socket
+import sqlite3
+import time
+import traceback
+from contextlib import closing
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import psycopg
+from django.conf import settings
+from django.db import connection
+from django.db.migrations import executor
+from django.db.migrations.loader import MigrationLoader
+from psycopg_pool import PoolTimeout
+
+from nodes.protocol import Place, connection_fault
+from portal.common.full_disks import disk_full
+
+PROBE_S = 2
+ASKED_AGAIN_S = 10
+"""An outage is noted with each entry of the log; what is asked to tell it is asked so often at most."""
+# PostgreSQL's codes (appendix A) of what is no fault of a query: connection, log-in, no such database, resources, stop.
+_NO_WAY_IN = ("08", "28", "3D", "53", "57P")
+_DISK_FULL = "53100"
+_STARTS_OR_STOPS = ("system is ", "terminating connection", "closed the connection")
+_NOT_THERE = ("no such table", "no such column", "has no column named")
+"""How SQLite says what PostgreSQL has errors for."""
+_APPLIED = "SELECT app, name FROM django_migrations"
+_ANY_SQLITE = "SELECT 1 FROM sqlite_master WHERE name = 'django_migrations'"
+_ANY_POSTGRESQL = "SELECT to_regclass('django_migrations')"
+
+
+def sqlite_fault(cause: sqlite3.Error, raised: BaseException) -> str:
+    """``raised``: what came of it. Empty for a mistake of ours."""
+    name, file = getattr(cause, "sqlite_errorname", ""), Path(connection.settings_dict["NAME"])
+    if name == "SQLITE_FULL":
+        return disk_full(file)
+    if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")):
+        return (
+            f"The database {file} cannot be opened to write: give this user its folder and its files, or name another "
+            "place in BERTH_DATABASE_URL or BERTH_DATA_DIR."
+        )
+    if name.startswith("SQLITE_IOERR"):
+        return f"The disk with the database {file} fails ({cause}): make room there, and look at the kernel's log."
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        return f"The database {file} is damaged ({cause}): put a backup back with manage.py restore FILE --replace."
+    if any(words in str(cause) for words in _NOT_THERE):
+        return _of_another_release(raised)
+    return ""
+
+
+def postgresql_fault(cause: psycopg.Error, raised: BaseException) -> str:
+    """``raised``: what came of it. Empty for a mistake of ours. It may ask PostgreSQL, which takes up to some
+    seconds."""
+    if cause.sqlstate == _DISK_FULL:
+        return f"The disk of {_place().at} is full: make room there."
+    if isinstance(cause, PoolTimeout):
+        return _pool_empty(_now())
+    if isinstance(cause, psycopg.errors.UndefinedTable | psycopg.errors.UndefinedColumn):
+        return _of_another_release(raised)
+    broken = cause.sqlstate is None and isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError)
+    if broken or (cause.sqlstate or "").startswith(_NO_WAY_IN):
+        return _unreached() or _not_let_in(cause)
+    return ""
+
+
+def _now() -> int:
+    """The same for so long as an answer is kept: a key to it."""
+    return int(time.monotonic() / ASKED_AGAIN_S)
+
+
+def _place() -> Place:
+    told = connection.settings_dict
+    host = f"[{told['HOST']}]" if ":" in told["HOST"] else told["HOST"]
+    return Place("PostgreSQL", f"postgresql://{host}:{told['PORT'] or 5432}", "BERTH_DATABASE_URL", "PGSSLROOTCERT")
+
+
+def _unreached() -> str:
+    """Why its server cannot be reached; empty where it can. Asked anew, since libpq tells it in words alone."""
+    host = connection.settings_dict["HOST"]
+    return "" if not host or host.startswith("/") else _asked(host, _place(), _now())
+
+
+@lru_cache(maxsize=4)
+def _asked(host: str, place: Place, _at: int) -> str:
+    try:
+        socket.create_connection((host, urlsplit(place.url).port), timeout=PROBE_S).close()
+    except OSError as error:
+        return connection_fault(error, place, now_ms=int(time.time() * 1000))
+    return ""
+
+
+@lru_cache(maxsize=1)
+def _pool_empty(_at: int) -> str:
+    """No connection came within the pool's patience: none can be made, or all are in use."""
+    try:
+        psycopg.connect(**{**connection.get_connection_params(), "connect_timeout": PROBE_S}).close()
+    except psycopg.Error as error:
+        return _unreached() or _not_let_in(error)
+    return (
+        f"All {settings.DATABASE_POOL} connections of this process to {_place().at} were in use for too long: raise "
+        "BERTH_DATABASE_POOL (and PostgreSQL's max_connections), or start more processes."
+    )
+
+
+def _not_let_in(cause: psycopg.Error) -> str:
+    said = " ".join(str(cause).rpartition(" failed: ")[2].split())
+    at = _place().at
+    if any(words in said for words in _STARTS_OR_STOPS):
+        return f"{at} stops, starts or was restarted ({said}): the portal goes on by itself once it is up."
+    return (
+        f"{at} does not let the portal in ({said}): correct BERTH_DATABASE_URL or BERTH_DATABASE_PASSWORD, or what "
+        "PostgreSQL allows (pg_hba.conf, max_connections)."
+    )
+
+
+# ---------------------------------------------------------------- its tables
+
+
+def _of_another_release(raised: BaseException) -> str:
+    """A table or column that is not there: one of a migration that has not run, or else a mistake of ours; and within
+    a migration always a mistake of ours."""
+    modules = (frame.f_globals.get("__name__") for frame, _ in traceback.walk_tb(raised.__traceback__))
+    return "" if executor.__name__ in modules else _migrations_apart(str(connection.settings_dict["NAME"]), _now())
+
+
+@lru_cache(maxsize=4)
+def _migrations_apart(_database: str, _at: int) -> str:
+    try:
+        applied = _applied()
+    except (psycopg.Error, sqlite3.Error):
+        return ""
+    ours = set(MigrationLoader(None).disk_migrations)
+    if missing := sorted(ours - applied):
+        return (
+            f"The database is not that of this release: {len(missing)} of {len(ours)} migrations have not run, such "
+            f"as {'.'.join(missing[-1])}. Run manage.py migrate."
+        )
+    if foreign := sorted(applied - ours):
+        return (
+            f"The database is that of a newer release, which brought {'.'.join(foreign[-1])}: start that release, or "
+            "put back a backup of this one with manage.py restore FILE --replace."
+        )
+    return ""
+
+
+def _applied() -> set[tuple[str, str]]:
+    """On a connection of its own: the one on which the error came may be in a transaction that has failed."""
+    if connection.vendor == "sqlite":
+        with closing(sqlite3.connect(f"file:{quote(str(connection.settings_dict['NAME']))}?mode=ro", uri=True)) as own:
+            return set(own.execute(_APPLIED)) if own.execute(_ANY_SQLITE).fetchone() else set()
+    parameters = {**connection.get_connection_params(), "connect_timeout": PROBE_S}
+    with psycopg.connect(**parameters) as own:
+        (there,) = own.execute(_ANY_POSTGRESQL).fetchone() or (None,)
+        return {(str(app), str(name)) for app, name in own.execute(_APPLIED)} if there else set()
