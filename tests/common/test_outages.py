@@ -48,6 +48,11 @@ NOBODY = (
     "Nothing listens where PostgreSQL at 127.0.0.1:1 should: start it, open its port, or correct BERTH_DATABASE_URL."
 )
 
+
+class Broken(Migration):
+    operations = [RunSQL("SELECT x FROM none_of_ours")]
+
+
 handler404, handler500 = not_found, internal_error
 
 
@@ -183,10 +188,9 @@ def test_a_database_without_some_migrations_or_of_a_newer_release(tmp_path: Path
     try:
         assert " 1 of " in (words := fault())
         assert "such as jobs.0001_initial" in words
-        executor, ours = MigrationExecutor(connection), Migration("9999_broken", "jobs")
-        ours.operations = [RunSQL("SELECT x FROM none_of_ours")]
+        executor = MigrationExecutor(connection)
         with pytest.raises(DatabaseError) as caught:
-            executor.apply_migration(executor.loader.project_state(), ours)
+            executor.apply_migration(executor.loader.project_state(), Broken("9999_broken", "jobs"))
         assert outage(caught.value) == "", "a mistake in a migration, which migrate would not cure"
     finally:
         migrations.record_applied("jobs", "0001_initial")
