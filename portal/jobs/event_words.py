@@ -45,6 +45,7 @@ _EVENTS = (
     gettext_noop("Its time limit of %(seconds)s s was reached."),
     gettext_noop("Its time limit is reached at %(time)s UTC: then it is stopped."),
     gettext_noop("Preempted by %(job)s, %(why)s."),
+    gettext_noop("%(gpus)s of %(jobs)s is taken back for it by %(time)s UTC."),
     gettext_noop("%(gpus)s of %(jobs)s are taken back for it by %(time)s UTC."),
     gettext_noop("Its %(gpus)s are inside the quota of %(vc)s from now on."),
     gettext_noop("Its %(gpus)s are on loan from now on and may be taken back: %(why)s."),

@@ -37,7 +37,7 @@ def test_each_preemptor_and_each_victim_is_told_its_own(world: World, teams: Tea
     assert preempted(found) == 3
     for low, high, _ in found:
         told = Job.objects.get(pk=high.pk)
-        assert told.waiting_message.startswith(f"1 GPU of {low.label} are taken back for it by ")
+        assert told.waiting_message.startswith(f"1 GPU of {low.label} is taken back for it by ")
         assert low.attempts.get().end_message.startswith(f"Preempted by {high.label}, ")
         assert high.claims.get().victim == low
 

@@ -145,4 +145,6 @@ def preempting_words(*, job: Job, told: Sequence[Preemption]) -> str:
     """Whom the job waits for, and until when, for its own readers. The victims come with job, user and VC."""
     names = jobs_named([one.victim.job for one in told], to=job)
     until = max(one.deadline for one in told)
-    return f"{gpus_named(sum(one.gpus for one in told))} of {names} are taken back for it by {until:%H:%M:%S} UTC"
+    gpus = sum(one.gpus for one in told)
+    verb = "is" if gpus == 1 else "are"
+    return f"{gpus_named(gpus)} of {names} {verb} taken back for it by {until:%H:%M:%S} UTC"
