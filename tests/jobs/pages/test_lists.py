@@ -45,6 +45,9 @@ def test_home_of_a_newcomer_says_what_to_do_next(db: None) -> None:
     assert "You have not submitted a job yet." in page.text
     assert "You are in no virtual cluster. Ask the lead of your team" in page.text
     assert "No GPU has been reported yet." in page.text
+    root = Browser(person("root", ClusterRole.ADMIN)).get("/")
+    assert "Ask the lead" not in root.text
+    assert root.links["Virtual clusters"] == "/virtual-clusters", "who may add anybody needs to ask nobody"
 
 
 def test_the_list_shows_what_passes_its_filters(world: World, browser: Browser, subtests: pytest.Subtests) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from portal.accounts.models import ClusterRole
 from portal.clusters.models import SecretKind, Storage
 from portal.clusters.services import image_rule_add, member_set, secret_set, vc_create
 from portal.common.throttles import Rate, RateLimit
@@ -86,6 +87,8 @@ def test_a_job_is_submitted_again_from_its_page(world: World, browser: Browser) 
 def test_somebody_without_a_virtual_cluster_is_told_whom_to_ask(db: None) -> None:
     page = Browser(person("new")).get("/submit")
     assert "You are in no virtual cluster" in page.text
+    root = Browser(person("root", ClusterRole.ADMIN)).get("/submit")
+    assert root.links["Add yourself to one, or make one"] == "/virtual-clusters"
 
 
 def test_the_first_file_is_for_a_virtual_cluster_that_owns_gpus(world: World, browser: Browser) -> None:
