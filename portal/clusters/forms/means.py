@@ -22,8 +22,8 @@ class _About(forms.Form):
     """What can be said of every storage."""
 
     kind = forms.ChoiceField(
-        label=_("Kind"), widget=forms.Select(SELECT),
-        choices=[("path", _("A folder that each server mounts itself")), ("nfs", _("NFS"))],
+        label=_("Kind"), widget=forms.Select(SELECT), choices=[("path", _("Folder on each server")), ("nfs", _("NFS"))],
+        help_text=_("The agents mount NFS; a folder is there already."),
     )  # fmt: skip
     root = forms.CharField(
         label=_("Folder"), max_length=500, widget=forms.TextInput({**TEXT, "placeholder": "/mnt/data"}),
