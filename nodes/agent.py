@@ -45,7 +45,7 @@ class Agent:
         self._gpus = backend_from(options.gpus, node=options.name, held=self._held)
         self._runtime = _runtime(options, self._gpus)
         self._logs = _logs(options, key)
-        self._code = CodeStore(options.state_dir / "code", options.code_cache_gb << 30)
+        self._code = CodeStore(options.state_dir / "code", options.code_cache_gb << 30, options.portal_ca)
         machine = _machine(options, self._gpus)
         inventory = InventoryReader(
             runtime=self._runtime,

@@ -41,10 +41,12 @@ class CodeAway(Exception):
 
 
 class CodeStore:
-    """Archives under ``folder``, at most about ``limit`` bytes of them: the one unused for longest goes first."""
+    """Archives under ``folder``, at most about ``limit`` bytes of them: the one unused for longest goes first.
+    ``authority``: file of the one that signed the portal's certificate, where it is none of the system's."""
 
-    def __init__(self, folder: Path, limit: int) -> None:
+    def __init__(self, folder: Path, limit: int, authority: Path | None = None) -> None:
         self._folder, self._limit = folder, limit
+        self._trusted = str(authority) if authority else True
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._session = requests.Session()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -133,7 +135,9 @@ class CodeStore:
     ) -> int:
         """Appends what comes to ``part``; how many bytes are there then."""
         headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
-        with self._session.get(url, headers=headers, stream=True, timeout=_TIMEOUTS_S, allow_redirects=False) as answer:
+        with self._session.get(
+            url, headers=headers, stream=True, timeout=_TIMEOUTS_S, allow_redirects=False, verify=self._trusted
+        ) as answer:
             have = _kept(answer, have)
             with part.open("ab") as file:
                 file.truncate(have)

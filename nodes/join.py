@@ -8,7 +8,6 @@ import json
 import os
 import re
 import socket
-import ssl
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -19,11 +18,20 @@ from urllib.parse import urlsplit
 import requests
 
 from nodes.clock import portal_skew_s
-from nodes.options import SETTINGS_NAME, OptionInvalid, key_make, key_path_load, name_check, state_dir_load
+from nodes.options import (
+    SETTINGS_NAME,
+    OptionInvalid,
+    authority_check,
+    key_make,
+    key_path_load,
+    name_check,
+    state_dir_load,
+)
 from nodes.protocol import EnvelopeForged, NodeKey, Place, connection_fault
 from nodes.writing import cannot_write
 
 CA_NAME = "redis-ca.pem"
+PORTAL_CA_NAME = "portal-ca.pem"
 ANSWER_S = 30
 SKEW_MOST_S = 5
 TOLD = tuple(f"BERTH_NODE_{one}" for one in (
@@ -67,6 +75,9 @@ def join(argv: Sequence[str], environ: Mapping[str, str]) -> str:
         if authority:
             _write(state / CA_NAME, authority + "\n")
             environment["BERTH_NODE_REDIS_CA"] = str(state / CA_NAME)
+        if asked.ca:
+            _write(state / PORTAL_CA_NAME, Path(asked.ca).read_text())
+            environment["BERTH_NODE_PORTAL_CA"] = str(state / PORTAL_CA_NAME)
         _write(state / SETTINGS_NAME, "".join(f"{one}={value}\n" for one, value in environment.items()))
     except OSError as error:
         raise JoinFailed(cannot_write(error, state)) from error
@@ -98,7 +109,7 @@ def _asked(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[Asked, list
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise JoinFailed(f"{found['url']!r} is no address of a portal, such as https://berth.example.org.")
     if found["ca"]:
-        _authority_check(found["ca"])
+        authority_check("BERTH_JOIN_CA", Path(found["ca"]))
     name = found["name"] or _host_name()
     try:
         name_check(name)
@@ -106,13 +117,6 @@ def _asked(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[Asked, list
         raise JoinFailed(f"{error}; give one with --name.") from error
     rest = ["--state-dir", flags.state_dir] if flags.state_dir else []
     return Asked(found["url"].rstrip("/"), found["token"], name, found["ca"]), rest
-
-
-def _authority_check(path: str) -> None:
-    try:
-        ssl.create_default_context(cafile=path)
-    except (OSError, ssl.SSLError) as error:
-        raise OptionInvalid("BERTH_JOIN_CA", f"{path} is no file of certificates in PEM: {error}") from error
 
 
 def _from(variable: str, environ: Mapping[str, str]) -> str:

@@ -151,6 +151,7 @@ class Options:
     state_dir: Path = _option(Path, "/var/lib/berth-node", "folder of the agent's own state")
     key_file: Path | None = _option(Path, "", "the node's private key; default: node.key in the state folder")
     portal_url: str = _option(_text, "", "the portal's address; `berth-node check` compares clocks and versions there")
+    portal_ca: Path | None = _option(Path, "", "file of the authority (PEM) that signed the portal's certificate")
     portal_public_key: str = _option(_text, None, "the portal's public key (base64)")
     runtime: str = _option(_choice("docker", "process"), "docker", "docker, or process (not isolated)")
     docker_url: str = _option(_text, "unix:///var/run/docker.sock", "the local Docker Engine's socket")
@@ -193,6 +194,8 @@ def options_load(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
     flags = _flags(argv)
     environ = {**_settings_file(state_dir_load(argv, environ) / SETTINGS_NAME), **environ}
     values = {one.name: _value(one.name, one.metadata, flags[one.name], environ) for one in fields(Options)}
+    for one in ("portal_ca", "redis_ca"):
+        authority_check(f"BERTH_NODE_{one.upper()}", values[one])
     values["redis_url"] = _redis_secured(values["redis_url"], values["redis_ca"])
     options = Options(**values)
     if options.runtime == "process" and not redis_is_local(options.redis_url):
@@ -291,12 +294,17 @@ def _from_environment(variable: str, environ: Mapping[str, str]) -> str | None:
         raise OptionInvalid(f"{variable}_FILE", f"{path} cannot be read: {error.strerror}") from error
 
 
+def authority_check(name: str, path: Path | None) -> None:
+    """Raises OptionInvalid where the file that this variable names holds no certificates."""
+    if path is None:
+        return
+    try:
+        ssl.create_default_context(cafile=path)
+    except (OSError, ssl.SSLError) as error:
+        raise OptionInvalid(name, f"{path} is no file of certificates in PEM: {error}") from error
+
+
 def _redis_secured(url: str, ca: Path | None) -> str:
-    if ca is not None:
-        try:
-            ssl.create_default_context(cafile=ca)
-        except (OSError, ssl.SSLError) as error:
-            raise OptionInvalid("BERTH_NODE_REDIS_CA", f"{ca} is no file of certificates in PEM: {error}") from error
     try:
         return redis_secured(url, str(ca or ""))
     except AddressInvalid as error:

@@ -70,9 +70,10 @@ def _portal(options: Options) -> Iterator[Line]:
     if not options.portal_url:
         yield warning("clock", "not compared: the portal's address is not known here", PORTAL_CURE)
         return
-    place = Place("the portal", options.portal_url, "BERTH_NODE_PORTAL_URL", "REQUESTS_CA_BUNDLE")
+    place = Place("the portal", options.portal_url, "BERTH_NODE_PORTAL_URL", "BERTH_NODE_PORTAL_CA")
+    trusted = str(options.portal_ca) if options.portal_ca else True
     try:
-        answer = requests.get(f"{options.portal_url.rstrip('/')}/healthz", timeout=ANSWER_S)
+        answer = requests.get(f"{options.portal_url.rstrip('/')}/healthz", timeout=ANSWER_S, verify=trusted)
     except (requests.RequestException, OSError) as error:
         told, _, cure = connection_fault(error, place, now_ms=_now_ms()).partition(": ")
         yield failed("portal", told, cure[:1].upper() + cure[1:])

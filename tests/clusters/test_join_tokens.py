@@ -21,6 +21,7 @@ from django.test import Client
 from django.utils import timezone
 
 from nodes.__main__ import main
+from nodes.check.portal import portal_lines
 from nodes.options import options_load
 from nodes.protocol import NodeKey, PortalKey
 from portal.accounts.models import AuditEntry, ClusterRole
@@ -30,6 +31,7 @@ from portal.common.errors import Invalid
 from tests.support.cast import HOST, Api, person
 from tests.support.live_web import live_web
 from tests.support.pages import Browser
+from tests.support.tls import Authority
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -230,6 +232,22 @@ def test_one_line_makes_a_server_a_node_that_can_start(
     assert command(state, portal, token) == 0
     assert before == ((state / "node.key").read_text(), (state / "node.env").read_text())
     assert Node.objects.get().public_key == NodeKey.load(before[0].strip()).public
+
+
+def test_the_authority_of_the_portals_certificate_is_kept_for_the_agent(tmp_path: Path) -> None:
+    authority, state = Authority(tmp_path), tmp_path / "state"
+    files = authority.sign("portal")
+    with live_web(ssl_certfile=files.certificate, ssl_keyfile=files.key) as web:
+        url = f"https://{web.host}"
+        assert command(state, url, made()) == 2, "signed by nobody who is known"
+        assert command(state, url, made(), "--ca", str(authority.ca)) == 0
+        known = authority.ca.read_text()
+        authority.ca.unlink()
+        options = options_load(["--state-dir", str(state), "--portal-url", url], {})
+        assert options.portal_ca == state / "portal-ca.pem"
+        assert options.portal_ca.read_text() == known
+        verdicts = {line.name: line.verdict for line in portal_lines(options)}
+        assert (verdicts["clock"], verdicts["version"]) == ("ok", "ok")
 
 
 @contextmanager

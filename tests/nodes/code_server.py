@@ -1,15 +1,17 @@
-"""What agents fetch code from: archives over real HTTP, whole, in parts, cut off, damaged, or not at all."""
+"""What agents fetch code from: archives over real HTTP or HTTPS, whole, in parts, cut off, damaged, or not at all."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import re
+import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from nodes.protocol import Bounds, Code, packed_check
+from tests.support.tls import Files
 
 
 class CodeServer:
@@ -17,7 +19,7 @@ class CodeServer:
     which a connection breaks; ``damage``: another byte in the middle; ``resumes``: takes a request for a rest. `asked`
     notes where each request begins."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: Files | None = None) -> None:
         self.archives: dict[str, bytes] = {}
         self.asked: list[int] = []
         self.status = 0
@@ -25,6 +27,11 @@ class CodeServer:
         self.damage = False
         self.resumes = True
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._scheme = "https" if tls else "http"
+        if tls:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            context.load_cert_chain(tls.certificate, tls.key)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
 
@@ -36,7 +43,7 @@ class CodeServer:
         return Code(sha256=sha256, size=len(archive), unpacked=holds.unpacked, entries=holds.entries)
 
     def url(self, code: Code) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/node/code/{code.sha256}"
+        return f"{self._scheme}://127.0.0.1:{self._server.server_address[1]}/node/code/{code.sha256}"
 
     def close(self) -> None:
         self._server.shutdown()

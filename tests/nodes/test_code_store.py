@@ -14,6 +14,7 @@ from nodes.protocol import Cause, Code, Progress
 from nodes.runtimes.base import Cancelled, Failed
 from tests.nodes.code_server import CodeServer
 from tests.support.archives import packed
+from tests.support.tls import Authority
 
 NOISE = packed({"noise": os.urandom(600_000)})
 
@@ -28,9 +29,9 @@ def server() -> Iterator[CodeServer]:
 class Node:
     """Who fetches: `heard` is what is told of it meanwhile."""
 
-    def __init__(self, folder: Path, server: CodeServer, limit: int = 1 << 30) -> None:
+    def __init__(self, folder: Path, server: CodeServer, limit: int = 1 << 30, authority: Path | None = None) -> None:
         self.folder, self.server = folder, server
-        self.store = CodeStore(folder, limit)
+        self.store = CodeStore(folder, limit, authority)
         self.heard: list[Progress] = []
         self.stopped = False
 
@@ -105,6 +106,20 @@ def test_a_portal_that_is_not_there_is_away(node: Node, server: CodeServer) -> N
         )
     with pytest.raises(CodeAway, match="waits for the address"):
         node.store.open(code, address=lambda: None, progress=node.heard.append, cancelled=lambda: False)
+
+
+def test_a_portal_is_known_by_the_authority_of_its_certificate_and_no_other(tmp_path: Path) -> None:
+    own = Authority(tmp_path, "own")
+    server = CodeServer(own.sign("portal"))
+    try:
+        code = server.add(NOISE)
+        for authority in (None, Authority(tmp_path, "other").ca):
+            with pytest.raises(CodeAway, match="cannot be reached"):
+                Node(tmp_path / "code", server, authority=authority).fetch(code)
+        assert server.asked == []
+        assert Node(tmp_path / "code", server, authority=own.ca).fetch(code) == NOISE
+    finally:
+        server.close()
 
 
 def test_code_that_arrives_damaged_is_fetched_some_times_and_never_given(node: Node, server: CodeServer) -> None:
