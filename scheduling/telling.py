@@ -9,6 +9,7 @@ from scheduling.deciding import NodeIds
 from scheduling.decisions import Code, Reason, Wait
 from scheduling.health import doomed_in
 from scheduling.jobs import Job
+from scheduling.no_room import Fits, no_room
 from scheduling.shapes import Choice, Pool, Shape, Unit, needs_of
 from scheduling.state import Late, Line, State, Trial
 
@@ -203,7 +204,7 @@ def room_missing(state: State, job: Job, choices: tuple[Choice, ...], nodes: Nod
             preferred = desk.preferred(job, unit, allowed)
             parts = unit.parts if not job.opportunistic else tuple(part.modestly() for part in unit.parts)
             fits = _fits(state, job, alone, nodes) if unit.pools and not job.opportunistic else None
-            found = explain.no_room(desk.ledger, parts, preferred, allowed, owner=not job.opportunistic, fits=fits)
+            found = no_room(desk.ledger, parts, preferred, allowed, owner=not job.opportunistic, fits=fits)
             if found.code == Code.BAD_NODES and not job.opportunistic:
                 found = _with_doomed(state, job, unit, found)
             reasons.append(found)
@@ -222,7 +223,7 @@ def _cells_missing(state: State, job: Job, unit: Unit) -> Reason | None:
     return _quota_missing(state, job, unit, {})
 
 
-def _fits(state: State, job: Job, choice: Choice, nodes: NodeIds) -> explain.Fits:
+def _fits(state: State, job: Job, choice: Choice, nodes: NodeIds) -> Fits:
     """What-ifs by the engine's own placement: a free cell may lie where no other may be split."""
 
     def fits(served: bool) -> bool:

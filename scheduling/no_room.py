@@ -1,0 +1,235 @@
+"""Why tasks that no quota and no order holds back find no place: fragmented, bad nodes, or CPU and memory."""
+
+from collections.abc import Callable
+
+from scheduling.cells import NodeState
+from scheduling.decisions import Code, Reason
+from scheduling.explain import verb_is
+from scheduling.ledger import Ledger
+from scheduling.resources import Demand, Room
+from scheduling.search import UNLIMITED, Bins, Group, find, holes
+from scheduling.topology import bits
+
+
+class WhatIf(Bins):
+    """The nodes as they would be for a job if some obstacles were gone.
+
+    `owner`: what is on loan counts as free, as it does for a guaranteed job; `served`: every node open and every
+    GPU healthy; `roomy`: CPU and memory without end.
+    """
+
+    limited = True
+
+    def __init__(self, ledger: Ledger, allowed: int, *, owner: bool, served: bool, roomy: bool) -> None:
+        self._ledger, self._roomy = ledger, roomy
+        self._allowed = allowed if served else allowed & ledger.open_nodes
+        self._owner = owner
+        groups = []
+        for (shape, _, lent, busy, blocked), members in ledger.groups.items():
+            sizes = ledger.shapes[shape].sizes
+            held = busy & ~lent if owner else busy
+            for number in bits(members & self._allowed):
+                away = ledger.claimed[number] if served else blocked
+                groups.append(Group(sizes, ledger.full[number] & ~held & ~away, 1 << number))
+        super().__init__(groups)
+
+    def free(self, number: int) -> int:
+        """Free GPUs of a node."""
+        return next((group.count for group in self.groups if group.members == 1 << number), 0)
+
+    def room(self, number: int, free: int) -> Room:
+        """What the node has left; to an owner also what borrowers use."""
+        if self._roomy:
+            return Room(free, UNLIMITED, UNLIMITED, 0, 0)
+        ledger = self._ledger
+        cpu, memory = ledger.cpu[number], ledger.memory[number]
+        for placement in ledger.tasks[number].values() if self._owner and ledger.lent[number] else ():
+            if ledger.borrows(number, placement):
+                cpu, memory = cpu + placement.cpu_milli, memory + placement.memory_mb
+        return Room(free, cpu, memory, *ledger.layout.reserves[number])
+
+    def takes(self, demand: Demand) -> int:
+        """Nodes of the kind that the demand names."""
+        layout = self._ledger.layout
+        if demand.gpus:
+            return self._allowed & layout.nodes_of_type.get(demand.cell_type, 0)
+        return self._allowed if demand.node_sku is None else self._allowed & layout.nodes_of_sku.get(demand.node_sku, 0)
+
+    def gpus(self, demand: Demand) -> int:
+        """Free GPUs of the demand's kind."""
+        nodes = self.takes(demand)
+        return sum(group.count for group in self.groups if group.members & nodes)
+
+
+Fits = Callable[[bool], bool]
+"""Whether the job found a place where CPU and memory are no matter, with every GPU in service (True) or as it is."""
+
+
+def no_room(
+    ledger: Ledger, parts: tuple[Demand, ...], preferred: int, allowed: int, *, owner: bool, fits: Fits | None = None
+) -> Reason:
+    """Why tasks that no quota and no order holds back find no place.
+
+    `allowed` are the nodes the job names, `preferred` those of them that it does not avoid. What-ifs, in
+    turn: every GPU in service and CPU and memory no matter (still no place: fragmented); CPU and memory no
+    matter (no place: bad nodes); else CPU or memory. `fits` answers them for tasks that lie in cells.
+    """
+    served = WhatIf(ledger, allowed, owner=owner, served=True, roomy=True)
+    now = WhatIf(ledger, preferred, owner=owner, served=False, roomy=False)
+    roomy = WhatIf(ledger, preferred, owner=owner, served=False, roomy=True)
+    if not (fits(True) if fits else find(served, parts) is not None):
+        return _fragmented(ledger, _culprits(served, parts), now)
+    if not (fits(False) if fits else find(roomy, parts) is not None):
+        return _bad_nodes(ledger, _culprits(roomy, parts), served, roomy, preferred)
+    return _resources(ledger, parts, now)
+
+
+def _culprits(bins: Bins, parts: tuple[Demand, ...]) -> tuple[Demand, ...]:
+    """The demands of the first cell type for which there is no place; all where only together they have none."""
+    for cell_type in sorted({demand.cell_type for demand in parts}, reverse=True):
+        alike = tuple(demand for demand in parts if demand.cell_type == cell_type)
+        if find(bins, alike) is None:
+            return alike
+    return parts
+
+
+def _fragmented(ledger: Ledger, parts: tuple[Demand, ...], now: WhatIf) -> Reason:
+    demand = parts[0]
+    hole, where = _largest_hole(ledger, now, demand)
+    free = now.gpus(demand)
+    numbers: dict[str, int | str] = {
+        "sku": demand.cell_type, "tasks": sum(part.count for part in parts), "needed": demand.gpus,
+        "needed_in_all": sum(part.gpus * part.count for part in parts), "largest": hole, "node": where,
+        "free": free,
+    }  # fmt: skip
+    if not demand.gpus:
+        return Reason(Code.FRAGMENTED, numbers, "no node of the kind that this job asks for has room for it")
+    if numbers["tasks"] == 1:
+        there = f"the most that one node has free is {hole} ({where})" if hole else "no GPU of this kind is free"
+        return Reason(Code.FRAGMENTED, numbers, f"it needs {_gpus(demand)} on one node; {there}")
+    there = f"{free} {verb_is(free)} free, at most {hole} of them on one node ({where})" if hole else "none is free"
+    tasks = " and ".join(_tasks(part) for part in parts if part.gpus)
+    return Reason(Code.FRAGMENTED, numbers, f"it needs {tasks} at once; {there}")
+
+
+def _bad_nodes(ledger: Ledger, parts: tuple[Demand, ...], served: WhatIf, roomy: WhatIf, preferred: int) -> Reason:
+    demand = parts[0]
+    free = roomy.gpus(demand)
+    out = served.gpus(demand) - free
+    faults = _faults(ledger, served.takes(demand), preferred)
+    needed = sum(part.gpus * part.count for part in parts if part.cell_type == demand.cell_type)
+    listed = ", ".join(faults[:5]) + (f" and {len(faults) - 5} more" if len(faults) > 5 else "")
+    numbers: dict[str, int | str] = {
+        "sku": demand.cell_type, "needed": needed, "free": free, "unusable": out,
+        "nodes": len(faults), "where": listed,
+    }  # fmt: skip
+    if not demand.gpus:
+        return Reason(Code.BAD_NODES, numbers, f"no node that this job may run on can be used now: {listed}")
+    unused = f"{out} more cannot be used now: {listed}"
+    sentence = f"it needs {needed} {demand.cell_type}; {free} {verb_is(free)} free, and {unused}"
+    return Reason(Code.BAD_NODES, numbers, sentence)
+
+
+def _faults(ledger: Ledger, nodes: int, preferred: int) -> list[str]:
+    """What keeps each of these nodes from giving all its GPUs, in words."""
+    found = []
+    for number in bits(nodes):
+        node = ledger.layout.nodes[number]
+        sick = sum(not leaf.healthy for leaf in node.leaves)
+        if node.state != NodeState.OPEN:
+            found.append(f"{node.id} ({node.state})")
+        elif not preferred >> number & 1:
+            found.append(f"{node.id} (failed this job before)")
+        elif sick:
+            found.append(f"{node.id} ({sick} faulty GPU{'s' if sick > 1 else ''})")
+    return found
+
+
+def _resources(ledger: Ledger, parts: tuple[Demand, ...], now: WhatIf) -> Reason:
+    alone = [demand for demand in parts if find(now, (demand,)) is None]
+    demand = alone[0] if alone else max(parts, key=lambda part: (part.cpu_milli, part.memory_mb))
+    here = [group for group in now.groups if group.members & now.takes(demand)]
+    rooms = {}
+    for group in [one for one in here if one.count >= demand.gpus] or here:
+        number = group.members.bit_length() - 1
+        rooms[number] = now.room(number, group.count)
+    best = max(rooms, key=lambda one: (_headroom(rooms[one], demand), -one))
+    cpu, memory = _free_for(rooms[best], demand) if alone else _free_for_all(rooms[best], parts)
+    kept_cpu, kept_memory = max(0, rooms[best].cpu_milli) - cpu, max(0, rooms[best].memory_mb) - memory
+    node = ledger.layout.nodes[best].id
+    numbers: dict[str, int | str] = {
+        "cpu_milli": demand.cpu_milli, "memory_mb": demand.memory_mb, "tasks": demand.count, "node": node,
+        "free_cpu_milli": cpu, "free_memory_mb": memory,
+    }  # fmt: skip
+    each = f"{demand.count} tasks of " if demand.count > 1 else ""
+    needs = f"it needs {each}{_amounts(demand.cpu_milli, demand.memory_mb)}"
+    needs += f" with {_gpus(demand)}" if demand.gpus else ""
+    if not alone:
+        all_cpu = sum(part.cpu_milli * part.count for part in parts)
+        all_memory = sum(part.memory_mb * part.count for part in parts)
+        numbers |= {"all_cpu_milli": all_cpu, "all_memory_mb": all_memory}
+        needs = f"each of its tasks would fit, but not all together, which need {_amounts(all_cpu, all_memory)}"
+    sentence = f"{needs}; the node with the most room, {node}, has {_cpu(cpu)} and {_memory(memory)} free"
+    if kept_cpu or kept_memory:
+        numbers |= {"kept_cpu_milli": kept_cpu, "kept_memory_mb": kept_memory}
+        kept = _amounts(kept_cpu, kept_memory)
+        sentence = f"{sentence} for it; {kept} more are kept there for jobs that use its idle GPUs"
+    return Reason(Code.RESOURCES, numbers, sentence)
+
+
+def _free_for(room: Room, demand: Demand) -> tuple[int, int]:
+    """CPU and memory that a task of this demand may use of a node with this room."""
+    return _beside(room, room.gpus - demand.gpus if demand.modest else 0)
+
+
+def _free_for_all(room: Room, parts: tuple[Demand, ...]) -> tuple[int, int]:
+    """CPU and memory that all these tasks may use of it together."""
+    idle = max(0, room.gpus - sum(part.gpus * part.count for part in parts))
+    return _beside(room, idle if any(part.modest for part in parts) else 0)
+
+
+def _beside(room: Room, idle: int) -> tuple[int, int]:
+    """CPU and memory beside the reserve of so many GPUs that stay idle."""
+    return (
+        max(0, room.cpu_milli - room.reserve_cpu_milli * idle),
+        max(0, room.memory_mb - room.reserve_memory_mb * idle),
+    )
+
+
+def _headroom(room: Room, demand: Demand) -> tuple[int, int]:
+    """How near the node comes to one task: the scarcer of CPU and memory, in thousandths, then their sum."""
+    cpu, memory = _free_for(room, demand)
+    by_cpu = 1000 * cpu // demand.cpu_milli if demand.cpu_milli else 1_000_000
+    by_memory = 1000 * memory // demand.memory_mb if demand.memory_mb else 1_000_000
+    return (min(by_cpu, by_memory), by_cpu + by_memory)
+
+
+def _largest_hole(ledger: Ledger, now: WhatIf, demand: Demand) -> tuple[int, str]:
+    """Size of the largest hole and the first node that has it; (0, "") when there is none."""
+    nodes = now.takes(demand)
+    found = [(-leaves, number) for leaves, number in holes(now.groups) if leaves and nodes >> number & 1]
+    if not found:
+        return 0, ""
+    leaves, number = min(found)
+    return -leaves, ledger.layout.nodes[number].id
+
+
+def _tasks(demand: Demand) -> str:
+    return f"1 task with {_gpus(demand)}" if demand.count == 1 else f"{demand.count} tasks with {_gpus(demand)} each"
+
+
+def _gpus(demand: Demand) -> str:
+    return f"{demand.gpus} {demand.cell_type}"
+
+
+def _amounts(cpu_milli: int, memory_mb: int) -> str:
+    cpu = [_cpu(cpu_milli)] if cpu_milli else []
+    return " and ".join([*cpu, *([_memory(memory_mb)] if memory_mb else [])])
+
+
+def _cpu(milli: int) -> str:
+    return f"{milli / 1000:g} CPU"
+
+
+def _memory(megabytes: int) -> str:
+    return f"{round(megabytes / 1024, 1):g} GB" if megabytes >= 1024 else f"{megabytes} MB"
