@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -19,77 +16,12 @@ from portal.accounts.models import AuditEntry, ClusterRole, Identity, User
 from portal.accounts.services import user_create
 from portal.clusters.models import Membership
 from portal.clusters.services import member_set, vc_create
-from portal.env import Grant
+from tests.clusters.signing_in import CALLBACK, arrive, begin, eve, rights, sign_in, time_now
 from tests.support.cast import HOST, Api, person
 from tests.support.oidc.provider import CLIENT, SECRET, Provider
-from tests.support.pages import Browser, Page
-from tests.support.played import manage
-from tests.support.processes import free_port
-from tests.support.reader import reader_of
-from tests.support.receiver import Receiver
-from tests.support.services import Services
+from tests.support.pages import Browser
 
 pytestmark = pytest.mark.django_db
-CALLBACK = "http://127.0.0.1:8000/login/oidc/callback"
-GRANTS = {
-    "gpu-admins": (Grant("admin"),),
-    "gpu-audit": (Grant("auditor"),),
-    "vision-leads": (Grant("lead", "vision"),),
-    "vision": (Grant("member", "vision"), Grant("group", "seeing")),
-    "gone": (Grant("lead", "no-such"), Grant("group", "no-such")),
-}
-
-
-@pytest.fixture(scope="module")
-def running(services: Services) -> Iterator[Provider]:
-    users: dict[str, dict[str, Any]] = {name: {} for name in ("eve", "mallory")}
-    with closing(Provider(services, redirect=CALLBACK, users=users)) as made:
-        made.start()
-        yield made
-
-
-@pytest.fixture
-def provider(running: Provider, settings: Settings) -> Provider:
-    settings.OIDC_ISSUER, settings.OIDC_CLIENT_ID, settings.OIDC_CLIENT_SECRET = running.issuer, CLIENT, SECRET
-    settings.OIDC_NAME, settings.OIDC_GRANTS = "Example", GRANTS
-    running.tell(users={"eve": eve("vision")}, lie={})
-    vc_create(name="vision", now=time_now())
-    Group.objects.create(name="seeing")
-    return running
-
-
-def time_now() -> Any:
-    from django.utils import timezone
-
-    return timezone.now()
-
-
-def eve(*groups: str, **more: Any) -> dict[str, Any]:
-    return {"preferred_username": "eve@example.org", "email": "eve@example.org", "groups": list(groups), **more}
-
-
-def begin(browser: Browser, path: str = "/login/oidc") -> str:
-    """The provider's address to which the portal leads."""
-    answer = browser.client.get(path)
-    assert answer.status_code == 302, answer.content.decode()
-    return str(answer.headers["Location"])
-
-
-def sign_in(provider: Provider, browser: Browser | None = None, name: str = "eve", path: str = "/login/oidc") -> Page:
-    """The whole way, to the page at its end."""
-    browser = browser or Browser()
-    return arrive(browser, provider.approve(begin(browser, path), name))
-
-
-def arrive(browser: Browser, address: str) -> Page:
-    return Page(browser.client.get(address, follow=True))  # type: ignore[arg-type]
-
-
-def rights() -> tuple[str, list[str], dict[str, str]]:
-    """Of eve: the role in the cluster, the groups, the roles in virtual clusters."""
-    user = User.objects.get(username="eve")
-    held = Membership.objects.filter(user=user).values_list("vc__name", "role")
-    return user.role, sorted(group.name for group in user.groups.all()), dict(held)
 
 
 # ---------------------------------------------------------------- who gets in
@@ -355,88 +287,6 @@ def test_an_answer_of_any_shape_is_refused_in_words(provider: Provider, query: s
 def test_unfinished_sign_ins_are_slowed_down(provider: Provider) -> None:
     statuses = [Browser().get("/login/oidc/callback?state=x").status for _ in range(11)]
     assert statuses == [400] * 10 + [429]
-
-
-# ---------------------------------------------------------------- what the administrator must mend
-
-
-def test_a_wrong_secret_is_named(provider: Provider, settings: Settings) -> None:
-    settings.OIDC_CLIENT_SECRET = "expired"
-    page = sign_in(provider)
-    assert (page.status, "does not accept BERTH_OIDC_CLIENT_ID and BERTH_OIDC_CLIENT_SECRET" in page.text) == (
-        502,
-        True,
-    )
-
-
-def test_a_wrong_issuer_is_named(provider: Provider, settings: Settings) -> None:
-    for issuer, said in {
-        f"{provider.issuer}/": f"calls itself {provider.issuer}, and BERTH_OIDC_ISSUER is {provider.issuer}/",
-        provider.url: "answers 404 and no description of a sign-in provider",
-        f"http://127.0.0.1:{free_port()}": "does not answer at http://127.0.0.1:",
-    }.items():
-        settings.OIDC_ISSUER = issuer
-        page = Browser().get("/login/oidc")
-        assert (page.status, said in page.text) == (502, True), page.text
-
-
-def test_a_certificate_that_nobody_trusts_is_named(settings: Settings) -> None:
-    with closing(Receiver(certificate=Path("tests/notices/hook.example.org.pem"))) as other:
-        settings.OIDC_ISSUER, settings.OIDC_CLIENT_ID = f"https://127.0.0.1:{other.port}", CLIENT
-        page = Browser().get("/login/oidc")
-    assert page.status == 502
-    assert f"The certificate of the sign-in provider at https://127.0.0.1:{other.port}/" in page.text
-    assert "is not accepted (self-signed certificate" in page.text
-
-
-def test_a_command_says_what_the_provider_must_know_and_what_the_grants_lack(
-    provider: Provider, settings: Settings, tmp_path: Path
-) -> None:
-    with reader_of(tmp_path, programs={"manage.py": manage}) as reader:
-        (out,) = reader.section("docs/operate.md", "Sign-in by OpenID Connect").values()
-    assert f"redirect URI      {CALLBACK}" in out
-    assert "signatures        RS256" in out
-    assert "gone              lead:no-such: there is no virtual cluster no-such" in out
-    assert "gone              group:no-such: there is no group no-such" in out
-    assert "vision            member:vision\n" in out
-    settings.OIDC_ISSUER = f"{provider.issuer}/"
-    with pytest.raises(CommandError, match="to the last character"):
-        call_command("oidc_check")
-    settings.OIDC_ISSUER = ""
-    with pytest.raises(CommandError, match="BERTH_OIDC_ISSUER and BERTH_OIDC_CLIENT_ID are not set"):
-        call_command("oidc_check")
-
-
-def test_without_a_provider_there_is_no_button_and_no_page(db: None) -> None:
-    assert "Log in with" not in Browser().get("/login").text
-    for path in ("/login/oidc", "/login/oidc/callback"):
-        assert Browser().get(path).status == 404
-
-
-# ---------------------------------------------------------------- passwords
-
-
-def test_without_passwords_only_the_provider_lets_in(provider: Provider, settings: Settings) -> None:
-    user_create(username="alice", password="correct-horse-battery")
-    settings.PASSWORDS = False
-    page = Browser().get("/login")
-    assert "password" not in page.attribute("input", "name")
-    refused = Browser().send("/login", username="alice", password="correct-horse-battery")
-    assert (refused.status, "Nobody logs in by password here" in refused.text) == (403, True)
-    asked = {"username": "alice", "password": "correct-horse-battery"}
-    assert Api().call("POST", "login", asked).status_code == 403
-    browser = Browser()
-    assert "eve" in sign_in(provider, browser).text
-    assert "Change the password" not in browser.get("/profile").text
-    assert browser.send("/profile/password", "/profile", old="a", new="b").status == 403
-
-
-def test_logging_out_says_that_the_provider_is_another_matter(provider: Provider) -> None:
-    browser = Browser()
-    sign_in(provider, browser)
-    assert "At Example you are still logged in" in browser.send("/logout", "/profile").text
-    plain = Browser(person("alice"))
-    assert "still logged in" not in plain.send("/logout", "/profile").text
 
 
 # ---------------------------------------------------------------- what was typed

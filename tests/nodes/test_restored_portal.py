@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nodes.protocol import Cause, ContainerState, Exit, Phase
-from tests.nodes.test_supervisor import SPECS, Node, desired, in_state, order, shown, wait_for
+from tests.nodes.supervised import SPECS, Node, desired, in_state, order, shown, wait_for
 from tests.support.waiting import wait_until
 
 SPEC = SPECS[0]

@@ -1,0 +1,138 @@
+"""A supervisor as tests have it: over many lives of an agent, with a runtime in memory and a clock to be put on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from nodes.clock import SystemClock
+from nodes.code import CodeStore
+from nodes.gpus import GpuBackend, backend_from
+from nodes.gpus.simulated import SimulatedBackend
+from nodes.journal import Journal
+from nodes.layers import LayerRule
+from nodes.logs import LogPipeline
+from nodes.machine import Machine
+from nodes.policy import Policy
+from nodes.protocol import (
+    ContainerReport,
+    ContainerSpec,
+    ContainerState,
+    Desired,
+    GpuInfo,
+    NodeKey,
+    Order,
+    Phase,
+    PortalKey,
+    Stop,
+    StopReason,
+    encode,
+    spec_digest,
+)
+from nodes.supervisor import Supervisor
+from tests.nodes.memory_runtime import MemoryRuntime
+from tests.nodes.portal_side import spec_of
+from tests.support.waiting import wait_until
+
+KEY = NodeKey.generate()
+NO_REDIS = "redis://127.0.0.1:1/0"
+NOW = Stop(reason=StopReason.USER, grace_s=0)
+SPECS = [spec_of("true", attempt=f"a-{number}") for number in range(3)]
+
+
+@dataclass
+class ShiftedClock(SystemClock):
+    """The machine's clock, which a test may put forward."""
+
+    ahead_s: float = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead_s
+
+
+@dataclass
+class Node:
+    """The state folder and the runtime of one node; each `life` is one start of its agent."""
+
+    folder: Path
+    runtime: MemoryRuntime = field(default_factory=MemoryRuntime)
+    clock: ShiftedClock = field(default_factory=ShiftedClock)
+    policy: Policy = field(default_factory=Policy)
+    layers: LayerRule = field(default_factory=lambda: LayerRule(1 << 30, 600))
+    full: bool = False
+    away: set[str] = field(default_factory=set)
+    gpus: GpuBackend = field(default_factory=lambda: backend_from("simulated:4xA100-80GB", node="gpu01", held=dict))
+
+    @contextmanager
+    def life(self) -> Iterator[Supervisor]:
+        logs = LogPipeline(folder=self.folder / "logs", node="gpu01", key=KEY, redis_url=NO_REDIS)
+        supervisor = Supervisor(
+            cluster="berth",
+            node="gpu01",
+            key=KEY,
+            runtime=self.runtime,
+            logs=logs,
+            gpus=self.gpus,
+            journal=Journal(self.folder / "attempts"),
+            code=CodeStore(self.folder / "code", 1 << 30),
+            policy=self.policy,
+            machine=Machine(),
+            clock=self.clock,
+            lease_still_s=0,
+            shells=True,
+            layers=self.layers,
+            full=lambda: self.full,
+            answers=lambda root: root not in self.away,
+            changed=lambda at_once: None,
+        )
+        supervisor.open()
+        try:
+            yield supervisor
+        finally:
+            supervisor.close()
+            logs.close()
+
+
+class SickBackend(SimulatedBackend):
+    """Declared GPUs of which the first says what is wrong with it."""
+
+    fault = ""
+
+    def inventory(self) -> tuple[GpuInfo, ...]:
+        first, *others = super().inventory()
+        return (replace(first, fault=self.fault, healthy=not self.fault), *others)
+
+
+def order(spec: ContainerSpec, phase: Phase, stop: Stop | None = NOW) -> Order:
+    sealed = PortalKey.seal_for(KEY.public, encode(spec))
+    return Order(
+        attempt=spec.attempt,
+        phase=phase,
+        spec_hash=spec_digest(encode(spec)),
+        since=1,
+        spec=sealed,
+        stop=stop,
+        archived=0,
+    )
+
+
+def desired(generation: int, *orders: Order) -> Desired:
+    return Desired(cluster="berth", node="gpu01", generation=generation, orders=orders)
+
+
+def shown(supervisor: Supervisor, attempt: str) -> ContainerReport | None:
+    return next((c for c in supervisor.view().containers if c.attempt == attempt), None)
+
+
+def wait_for(supervisor: Supervisor, spec: ContainerSpec, what: Callable[[ContainerReport], object]) -> ContainerReport:
+    def answer() -> ContainerReport | None:
+        report = shown(supervisor, spec.attempt)
+        return report if report is not None and what(report) else None
+
+    return wait_until(answer, spec.attempt, every_s=0.005)
+
+
+def in_state(state: ContainerState) -> Callable[[ContainerReport], bool]:
+    return lambda report: report.state is state
