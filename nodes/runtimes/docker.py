@@ -33,6 +33,7 @@ from nodes.runtimes.docker_faults import answering, engine_errors, failure_of, l
 from nodes.runtimes.docker_images import ImageFinder
 from nodes.runtimes.docker_logs import DockerOutput
 from nodes.runtimes.docker_shell import DockerShell, exec_end, left_behind
+from nodes.runtimes.docker_socket import engine_age_s
 from nodes.runtimes.docker_ssh import ssh_start
 from nodes.ssh import KEYS_NAME, OPEN_WITHIN_S
 from nodes.workspace import workspace_remove
@@ -231,7 +232,7 @@ class DockerRuntime:
         self._equipped.discard(attempt)
 
     def source(self, attempt: str) -> DockerOutput:
-        return DockerOutput(container_name(attempt), lambda: self._connect(None))
+        return DockerOutput(container_name(attempt), lambda: self._connect(None), lambda: engine_age_s(self._url))
 
     # ------------------------------------------------------------ shells
 

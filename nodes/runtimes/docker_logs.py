@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -32,7 +33,8 @@ _STAMP = 30
 
 
 class DockerOutput:
-    """A ``FrameSource`` over one container. ``connect`` makes a client of its own, for the read blocks for days.
+    """A ``FrameSource`` over one container. ``connect`` makes a client of its own, for the read blocks for days;
+    ``engine_age_s`` tells for how long the Engine has run.
 
     A log that cannot have been rotated yet is read from its start, and the bytes that were taken of each stream are
     passed over. A longer one is resumed at the newest record that was taken in: Docker's file keeps its order, so
@@ -40,12 +42,16 @@ class DockerOutput:
 
     What a container prints while the Engine is away waits in a pipe, which the Engine reads on when it comes back
     (live-restore). Of a container that has ended by then it does not: that much is lost with it, and ``missing`` says
-    so. An Engine that is killed, and not stopped, loses also what it has read of the pipe and not yet written; that
-    can be seen by nobody.
+    so: where the Engine's process is younger than the end, whoever else was away meanwhile; where no such process can
+    be seen from here, where a read of the running container broke off. An Engine that is killed, and not stopped,
+    loses also what it has read of the pipe and not yet written; that can be seen by nobody.
     """
 
-    def __init__(self, container: str, connect: Callable[[], docker.APIClient]) -> None:
+    def __init__(
+        self, container: str, connect: Callable[[], docker.APIClient], engine_age_s: Callable[[], float | None]
+    ) -> None:
         self._container = container
+        self._engine_age_s = engine_age_s
         self._connect = connect
         self._closed = threading.Event()
         self._response: requests.Response | None = None
@@ -59,8 +65,10 @@ class DockerOutput:
         try:
             fresh = True
             while fresh and not self._closed.is_set():
-                self._running = fresh = _is_running(client, self._container)
-                self._ended_unseen |= self._cut and not self._running
+                state = client.inspect_container(self._container)["State"]
+                self._running = fresh = bool(state["Running"])
+                if not self._running and not self._ended_unseen:
+                    self._ended_unseen = self._is_younger_than(client, state["FinishedAt"])
                 self._cut = False
                 for record in self._read(client, after):
                     fresh, after = True, position_after(after, (record,))
@@ -99,6 +107,14 @@ class DockerOutput:
                 yield from fresh(_records(response), after)
         finally:
             response.close()
+
+    def _is_younger_than(self, client: docker.APIClient, ended: str) -> bool:
+        """Whether the Engine was started after this moment, both by its own clock."""
+        age_s = self._engine_age_s()
+        if age_s is None:
+            return self._cut
+        since_s = _unix_s(client.info()["SystemTime"]) - _unix_s(ended)
+        return since_s > age_s
 
     def _call(self, act: Callable[[docker.APIClient], Any]) -> None:
         """Pause and unpause: an answer that it is so already, or that it has ended, is as good."""
@@ -193,5 +209,6 @@ def records_behind(records: Iterator[LogRecord], after: Position) -> Iterator[Lo
     yield from waiting
 
 
-def _is_running(client: docker.APIClient, container: str) -> bool:
-    return bool(client.inspect_container(container)["State"]["Running"])
+def _unix_s(text: str) -> float:
+    """Of a container that never ended: long ago. Docker writes nine digits or fewer; six can be read."""
+    return datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", text)).timestamp()

@@ -1,19 +1,28 @@
-"""The Engine's socket as an agent in a container has it: the very file that was there when the container started.
+"""The Engine at its socket: how long it has run, and whether an agent in a container still reaches it.
 
-An Engine that makes its socket anew at its own restart (without systemd's ``docker.socket``) is out of reach for such a
-container for good, also where containers outlive that restart. Started once more, it gets the new file.
+Such an agent has the very file that was there when its container started. An Engine that makes its socket anew at its
+own restart (without systemd's ``docker.socket``) is out of its reach for good, also where containers outlive that
+restart. Started once more, it gets the new file.
 """
 
 from __future__ import annotations
 
 import os
+import socket
+import struct
 import threading
+import time
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
+import psutil
 import structlog
 
 log = structlog.get_logger(__name__)
+
+ENGINE = "dockerd"
+_PEER = struct.Struct("3i")
+"""Process, user and group at the other end (unix(7), SO_PEERCRED)."""
 
 
 def socket_is_gone(path: str) -> bool:
@@ -38,3 +47,27 @@ def socket_watch(url: str, *, gone: Callable[[], None], every_s: float = 5.0) ->
     thread = threading.Thread(target=run, name="docker-socket", daemon=True)
     thread.start()
     return thread
+
+
+def engine_age_s(url: str) -> float | None:
+    """How long the Engine at this address has run; None where its process cannot be seen from here, as in a container
+    with processes of its own. Behind a socket of systemd's it is the youngest of this machine."""
+    listening = _listening(urlsplit(url).path)
+    ages = {one.pid: _age_s(one) for one in psutil.process_iter(["name", "create_time"]) if one.info["name"] == ENGINE}
+    return ages.get(listening, min(ages.values(), default=None))
+
+
+def _listening(path: str) -> int:
+    """The process that made this socket; 0 where it is none of those seen from here."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(path)
+            asked = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+        except OSError:
+            return 0
+    return int(_PEER.unpack(asked)[0])
+
+
+def _age_s(process: psutil.Process) -> float:
+    """By a clock that nobody sets."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - float(process.info["create_time"] - psutil.boot_time())

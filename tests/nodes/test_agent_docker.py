@@ -264,8 +264,9 @@ def test_a_task_runs_on_while_its_engine_is_dead_and_its_lines_follow(portal: Po
     assert shown[-1] == 200
 
 
+@pytest.mark.parametrize("agent", ["watches", "is killed too"])
 def test_a_log_says_that_its_end_may_be_missing_where_the_engine_was_away_when_the_task_ended(
-    portal: PortalSide, engine: DockerEngine
+    portal: PortalSide, engine: DockerEngine, agent: str
 ) -> None:
     """Docker reads what such a container printed meanwhile no more, when it comes back."""
     folder, mounts = portal.shared()
@@ -273,14 +274,32 @@ def test_a_log_says_that_its_end_may_be_missing_where_the_engine_was_away_when_t
     script = f"echo first; until [ -e {there}/go ]; do sleep 0.1; done; echo last; touch {there}/over; exit 3"
     attempt = portal.run(script, mounts=mounts)
     portal.wait(attempt, lambda c: c.log_end > 0)
+    if agent == "is killed too":
+        portal.agent.kill()
     engine.kill()
     (folder / "go").touch()
     wait_until((folder / "over").exists, "the task's last command")
     engine.start()
+    if agent == "is killed too":
+        portal.start()
     ended = portal.wait_end(attempt, deadline_s=60)
     assert ended.exit is not None
     assert (ended.exit.cause, ended.exit.code) == (Cause.EXITED, 3)
     assert portal.text(attempt).splitlines() == ["first", ENDED_UNSEEN]
+
+
+def test_a_log_is_whole_where_only_the_agent_was_away_when_the_task_ended(portal: PortalSide) -> None:
+    folder, mounts = portal.shared()
+    there = mounts[0].target
+    script = f"echo first; until [ -e {there}/go ]; do sleep 0.1; done; echo last; touch {there}/over"
+    attempt = portal.run(script, mounts=mounts)
+    portal.wait(attempt, lambda c: c.log_end > 0)
+    portal.agent.kill()
+    (folder / "go").touch()
+    wait_until((folder / "over").exists, "the task's last command")
+    portal.start()
+    portal.wait_end(attempt, deadline_s=60)
+    assert portal.text(attempt).splitlines() == ["first", "last"]
 
 
 def test_an_order_waits_for_an_engine_that_is_away(portal: PortalSide, engine: DockerEngine) -> None:
