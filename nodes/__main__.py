@@ -21,7 +21,11 @@ from nodes.join import JoinFailed, join, join_at_start
 from nodes.options import OptionInvalid, OptionMissing, key_make, key_path_load, options_load, state_dir_load
 from nodes.policy import PolicyInvalid
 from nodes.runtimes.docker_socket import socket_watch
+from nodes.settings_files import server_settings
 from nodes.writing import NoRoomOnce, cannot_write, is_known
+
+BY_HAND = ("key", "join", "check")
+"""Commands of people, at whose terminal the settings are not that systemd gives to the agent."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -42,6 +46,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(argv: Sequence[str]) -> int:
+    if argv and argv[0] in BY_HAND:
+        os.environ.update(server_settings(os.environ))
     if list(argv[:1]) == ["key"]:
         print(key_make(key_path_load(argv[1:], os.environ)).public)
         return 0

@@ -1,9 +1,8 @@
 """Storages on this node: NFS exports are mounted and taken off again, and each storage is looked at before it is
 offered.
 
-A file server that does not answer hangs whoever looks at its files, also for ``statvfs``. So nothing here touches a
-storage itself: what is mounted is read from the kernel's own list, and every look at files, every mount and unmount
-is a process of its own, with an end to the patience for it.
+Nothing here touches a storage itself (``nodes.looks``): what is mounted is read from the kernel's own list, and every
+look at files, every mount and unmount is a process of its own, with an end to the patience for it.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
 import msgspec
 import structlog
 
+from nodes.looks import Looks, last_line, mounted_at, mounts
 from nodes.protocol import StorageWish
 
 log = structlog.get_logger(__name__)
@@ -36,14 +35,6 @@ _OPTIONS = frozenset((
 _SERVER = re.compile(r"[^:,=\[\]\s]+|\[[0-9A-Za-z:.%]+\]")
 """``mount`` takes what stands before the first colon or comma for the server, but for an address in brackets."""
 _WORD = re.compile(r"[a-z_]+(=[A-Za-z0-9._:-]+)?")
-
-
-class Mounted(NamedTuple):
-    """A line of the kernel's list."""
-
-    place: str
-    kind: str
-    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +67,7 @@ class StorageKeeper:
         self._path, self._changed, self._kind = state, changed, kind
         self._patience_s, self._mount_s = patience_s, mount_s
         self._wishes = _read(state)
-        self._hanging: dict[str, subprocess.Popen[bytes]] = {}
+        self._looks = Looks(patience_s)
         self._closed, self._woken, self._looked = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="storages", daemon=True)
         self.state = StorageState()
@@ -108,7 +99,7 @@ class StorageKeeper:
         self._keep(wishes)
         self._take_off({one.root for one in wishes if one.export})
         faults = {one.root: fault for one in wishes if (fault := self._fault(one))}
-        roots = [root for root in self._allowed if not self._looked_at(root)]
+        roots = [root for root in self._allowed if not self._looks.fault(root)]
         mounted = [one.root for one in wishes if one.export and one.root not in faults]
         self.state = StorageState(tuple(dict.fromkeys([*roots, *mounted])), faults)
         return self.state
@@ -134,9 +125,9 @@ class StorageKeeper:
         if not any(PurePosixPath(wish.root).is_relative_to(root) for root in self._allowed):
             where = f", and {wish.export} is mounted by it below {self._own} only" if wish.export else ""
             return f"its agent allows no storage at {wish.root} (BERTH_NODE_MOUNT_ROOTS){where}"
-        if (wish.must_be_mount or wish.export) and _mounted_at(wish.root) is None:
+        if (wish.must_be_mount or wish.export) and mounted_at(wish.root) is None:
             return f"nothing is mounted at {wish.root}"
-        return self._looked_at(wish.root)
+        return self._looks.fault(wish.root)
 
     def _is_own(self, root: str) -> bool:
         path = PurePosixPath(root)
@@ -155,13 +146,13 @@ class StorageKeeper:
 
     def _around(self, root: str) -> str:
         """Another storage that is or shall be mounted, in which this one would lie."""
-        others = [one.root for one in self._wishes if one.export] + [one.place for one in _mounts()]
+        others = [one.root for one in self._wishes if one.export] + [one.place for one in mounts()]
         mine = [one for one in others if self._is_own(one) and one != root]
         return next((one for one in mine if PurePosixPath(root).is_relative_to(one)), "")
 
     def _mounted(self, wish: StorageWish) -> str:
         """Mounts it where it is not, and once more where it went stale."""
-        there = _mounted_at(wish.root)
+        there = mounted_at(wish.root)
         if there is not None and there.source.rstrip("/") != wish.export.rstrip("/"):
             if not there.kind.startswith(self._kind.partition(".")[0]):
                 return f"{there.source} is mounted at {wish.root}"
@@ -169,12 +160,12 @@ class StorageKeeper:
                 return fault
             there = None
         if there is not None:
-            fault = self._looked_at(wish.root)
-            if not fault or wish.root in self._hanging:
+            fault = self._looks.fault(wish.root)
+            if not fault or self._looks.hangs(wish.root):
                 return fault
             log.warning("a storage is mounted anew", root=wish.root, why=fault)
             self._umount(wish.root, lazy=True)
-        return self._mount(wish) or self._looked_at(wish.root)
+        return self._mount(wish) or self._looks.fault(wish.root)
 
     def _mount(self, wish: StorageWish) -> str:
         fault = self._process(["mkdir", "-p", "--", wish.root], self._patience_s)
@@ -184,7 +175,7 @@ class StorageKeeper:
         fault = self._process(["mount", "-t", self._kind, "-o", options, "--", wish.export, wish.root], self._mount_s)
         if not fault:
             log.info("a storage is mounted", root=wish.root, export=wish.export)
-            return "" if _mounted_at(wish.root) else f"{wish.export} is not mounted though mount said so"
+            return "" if mounted_at(wish.root) else f"{wish.export} is not mounted though mount said so"
         if "unknown filesystem type" in fault or "No such device" in fault:
             return f"this server cannot mount NFS: install nfs-common, and a kernel with NFS ({fault})"
         return f"{wish.export} cannot be mounted: {fault}"
@@ -196,34 +187,13 @@ class StorageKeeper:
     def _take_off(self, wanted: set[str]) -> None:
         """Unmounts what was mounted here and is not wanted any more. What a container has of it stays to the container:
         its mount is one of its own."""
-        for one in _mounts():
+        for one in mounts():
             mine = self._is_own(one.place) and one.kind.startswith(self._kind.partition(".")[0])
             if mine and one.place not in wanted:
                 fault = self._umount(one.place) and self._umount(one.place, lazy=True)
                 log.info("a storage is unmounted", root=one.place, fault=fault)
                 if not fault:
                     self._process(["rmdir", one.place], self._patience_s)
-
-    # ------------------------------------------------------------ what may hang
-
-    def _looked_at(self, root: str) -> str:
-        """Why a folder cannot be used; empty where it answers. One that hangs is not asked again before it answers."""
-        before = self._hanging.get(root)
-        if before is not None:
-            if before.poll() is None:
-                return f"{root} does not answer: its file server is away"
-            del self._hanging[root]
-        process = subprocess.Popen(
-            ["stat", "--file-system", "--format=%T", "--", f"{root}/."],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
-        )  # fmt: skip
-        try:
-            _, errors = process.communicate(timeout=self._patience_s)
-        except subprocess.TimeoutExpired:
-            process.kill()  # in vain where the kernel waits for the server
-            self._hanging[root] = process
-            return f"{root} does not answer: its file server is away"
-        return "" if process.returncode == 0 else _last_line(errors, f"{root} cannot be read")
 
     def _process(self, command: list[str], seconds: float) -> str:
         """What went wrong; empty where nothing did."""
@@ -235,7 +205,7 @@ class StorageKeeper:
         except subprocess.TimeoutExpired:
             process.kill()
             return f"{command[0]} took longer than {seconds:.0f} s: does the server answer?"
-        return "" if process.returncode == 0 else _last_line(errors, f"{command[0]} failed")
+        return "" if process.returncode == 0 else last_line(errors, f"{command[0]} failed")
 
     def _keep(self, wishes: tuple[StorageWish, ...]) -> None:
         """So that a restarted agent offers the same before it hears of the portal."""
@@ -258,24 +228,3 @@ def _read(path: Path) -> tuple[StorageWish, ...]:
 
 def _words(options: str) -> list[str]:
     return [word.strip() for word in options.split(",") if word.strip()]
-
-
-def _last_line(errors: bytes, otherwise: str) -> str:
-    lines = errors.decode(errors="replace").strip().splitlines()
-    return lines[-1][:300] if lines else otherwise
-
-
-def _mounts() -> list[Mounted]:
-    """What is mounted, in the order in which it was; the kernel's own list, which no server can hang."""
-    lines = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
-    return [Mounted(_plain(place), kind, _plain(source)) for source, place, kind, *_ in lines]
-
-
-def _mounted_at(root: str) -> Mounted | None:
-    """The last thing that was mounted there; None where nothing is."""
-    return next((one for one in reversed(_mounts()) if one.place == root), None)
-
-
-def _plain(text: str) -> str:
-    """Without the octal escapes of spaces and the like."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)

@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from nodes.protocol import AddressInvalid, NodeKey, redis_is_local, redis_secured
+from nodes.settings_files import beneath, settings_read
 
 KEY_NAME = "node.key"
 SETTINGS_NAME = "node.env"
@@ -192,7 +193,7 @@ def options_load(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
     """Options from flags, variables, and what the server was told when it joined, in this order. Raises OptionInvalid
     for the first bad one."""
     flags = _flags(argv)
-    environ = {**_settings_file(state_dir_load(argv, environ) / SETTINGS_NAME), **environ}
+    environ = {**beneath(_settings_file(state_dir_load(argv, environ) / SETTINGS_NAME), environ), **environ}
     values = {one.name: _value(one.name, one.metadata, flags[one.name], environ) for one in fields(Options)}
     for one in ("portal_ca", "redis_ca"):
         authority_check(f"BERTH_NODE_{one.upper()}", values[one])
@@ -224,12 +225,12 @@ def name_check(name: str) -> str:
 
 def _settings_file(path: Path) -> dict[str, str]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        told = settings_read(path)
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise OptionInvalid("BERTH_NODE_STATE_DIR", f"{path} cannot be read: {error.strerror}") from error
-    return {name: value for name, _, value in (line.partition("=") for line in lines) if name.startswith("BERTH_NODE_")}
+    return {name: value for name, value in told.items() if name.startswith("BERTH_NODE_")}
 
 
 def key_load(path: Path) -> NodeKey:

@@ -7,10 +7,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
-from nodes.check.line import Line, Verdict, failed, ok
+from nodes.check.line import Line, Verdict, failed, ok, warning
 from nodes.check.machine import key_line, machine_lines
 from nodes.check.portal import portal_lines
-from nodes.options import OptionInvalid, options_load
+from nodes.options import SETTINGS_NAME, OptionInvalid, options_load, state_dir_load
+from nodes.settings_files import is_closed, server_file
 
 UNSET = {
     "BERTH_NODE_NAME": "unnamed",
@@ -41,6 +42,7 @@ def check(argv: Sequence[str], environ: Mapping[str, str]) -> int:
 
 def check_lines(argv: Sequence[str], environ: Mapping[str, str]) -> Iterator[Line]:
     """What concerns the server alone also where it has not joined."""
+    yield _files(argv, environ)
     try:
         options = options_load(argv, environ)
     except OptionInvalid as invalid:
@@ -51,6 +53,16 @@ def check_lines(argv: Sequence[str], environ: Mapping[str, str]) -> Iterator[Lin
     yield key_line(options)
     yield from machine_lines(options)
     yield from portal_lines(options)
+
+
+def _files(argv: Sequence[str], environ: Mapping[str, str]) -> Line:
+    """Where settings are read from, beside the environment."""
+    files = server_file(environ), state_dir_load(argv, environ) / SETTINGS_NAME
+    closed = [str(path) for path in files if is_closed(path)]
+    if closed:
+        return warning("files", f"not read: {', '.join(closed)}", "Run it as root: sudo berth-node check")
+    read = [str(path) for path in files if path.exists()]
+    return ok("files", ", ".join(read) if read else f"neither {files[0]} nor {files[1]} is there")
 
 
 def _shown(line: Line) -> str:

@@ -1,8 +1,7 @@
-"""What of the server itself an agent needs: GPUs, Docker, cgroups, disk, address, ports, storages."""
+"""What of the server itself an agent needs: GPUs, Docker, cgroups, address, ports, key."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
@@ -15,13 +14,12 @@ import psutil
 from docker.errors import DockerException
 
 from nodes.check.line import Line, failed, ok, warning
+from nodes.check.room import disk_lines, storage_lines
 from nodes.gpus import GpusUnavailable, cards_there
 from nodes.gpus.nvml import NvmlBackend
 from nodes.inventory import job_address
 from nodes.options import Options
 
-DISK_WARNING, DISK_FAILED = 15, 5
-"""Percent that are free, below which images go and below which nothing new is taken."""
 ANSWER_S = 10
 TOOLKIT_CURE = "Install NVIDIA's container toolkit, then: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
 _LOCAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -29,60 +27,59 @@ _LOCAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 def machine_lines(options: Options) -> Iterator[Line]:
     """In the order in which they are best put right."""
-    has_gpus = False
-    for line in _driver(options):
-        has_gpus = line.verdict == "ok" and not options.gpus.startswith("simulated")
-        yield line
+    driver, has_gpus = driver_line(options)
+    yield driver
+    info: Mapping[str, Any] = {}
     if options.runtime == "docker":
-        yield from _docker(options, has_gpus)
+        try:
+            info = _engine(options)
+        except (DockerException, OSError) as error:
+            yield failed(
+                "docker", f"no Engine answers at {options.docker_url} ({error})",
+                "Start Docker (systemctl start docker); the agent must be allowed to open that socket.",
+            )  # fmt: skip
+        else:
+            yield from engine_lines(info, has_gpus=has_gpus)
     else:
         yield warning("docker", "tasks run as plain processes, not isolated", "Set BERTH_NODE_RUNTIME=docker.")
-        yield _disk(str(options.state_dir if options.state_dir.exists() else "/"))
+    yield from disk_lines(options, str(info.get("DockerRootDir") or ""))
     yield _address(options)
     yield _ports(options)
-    yield from _storages(options)
+    yield from storage_lines(options)
 
 
-def _driver(options: Options) -> Iterator[Line]:
+def driver_line(options: Options) -> tuple[Line, bool]:
+    """And whether there are GPUs to be given to containers."""
     if options.gpus.startswith("simulated"):
-        yield ok("driver", f"not needed: {options.gpus}")
-        return
+        return ok("driver", f"not needed: {options.gpus}"), False
     cure = "Install NVIDIA's driver (nvidia-smi must list the GPUs), or declare simulated ones in BERTH_NODE_GPUS."
     try:
         with closing(NvmlBackend()) as backend:
             gpus = backend.inventory()
     except GpusUnavailable as error:
         if options.gpus == "auto" and not cards_there():
-            yield warning("driver", f"no NVIDIA driver: GPUs are simulated ({error})", cure)
-        else:
-            yield failed("driver", f"no NVIDIA driver: {error}", cure)
-        return
+            return warning("driver", f"no NVIDIA driver: GPUs are simulated ({error})", cure), False
+        return failed("driver", f"no NVIDIA driver: {error}", cure), False
     if not gpus:
-        yield failed("driver", "the driver lists no GPUs", cure)
-        return
-    sick = [str(gpu.index) for gpu in gpus if not gpu.healthy]
+        return failed("driver", "the driver lists no GPUs", cure), False
+    sick = [f"GPU {gpu.index}: {gpu.fault}" for gpu in gpus if not gpu.healthy]
     if sick:
-        yield warning("driver", f"{gpus[0].driver}; not healthy: GPU {', '.join(sick)}", "Look at nvidia-smi -q.")
-    else:
-        yield ok("driver", f"{gpus[0].driver}, {len(gpus)} x {gpus[0].model}")
+        return warning("driver", f"{gpus[0].driver}; not healthy: {'; '.join(sick)}", "Look at nvidia-smi -q."), True
+    return ok("driver", f"{gpus[0].driver}, {len(gpus)} x {gpus[0].model}"), True
 
 
-def _docker(options: Options, has_gpus: bool) -> Iterator[Line]:
-    try:
-        with closing(docker.DockerClient(base_url=options.docker_url, version="auto", timeout=ANSWER_S)) as client:
-            info: Mapping[str, Any] = client.info()
-    except (DockerException, OSError) as error:
-        yield failed(
-            "docker", f"no Engine answers at {options.docker_url} ({error})",
-            "Start Docker (systemctl start docker); the agent must be allowed to open that socket.",
-        )  # fmt: skip
-        return
+def _engine(options: Options) -> Mapping[str, Any]:
+    with closing(docker.DockerClient(base_url=options.docker_url, version="auto", timeout=ANSWER_S)) as client:
+        told: Mapping[str, Any] = client.info()
+    return told
+
+
+def engine_lines(info: Mapping[str, Any], *, has_gpus: bool) -> Iterator[Line]:
+    """What an Engine tells of itself (``docker info``)."""
     yield ok("docker", f"{info.get('ServerVersion', '?')}")
     if has_gpus:
         yield from _toolkit(info)
     yield from _engine_settings(info)
-    root = str(info.get("DockerRootDir") or "/")
-    yield _disk(root if os.path.isdir(root) else "/")
 
 
 def _toolkit(info: Mapping[str, Any]) -> Iterator[Line]:
@@ -107,17 +104,6 @@ def _engine_settings(info: Mapping[str, Any]) -> Iterator[Line]:
     else:
         cure = 'Put {"live-restore": true} into /etc/docker/daemon.json, then: systemctl reload docker'
         yield warning("live-restore", "off: a restart of Docker ends every task", cure)
-
-
-def _disk(path: str) -> Line:
-    usage = shutil.disk_usage(path)
-    percent = 100 * usage.free // usage.total
-    told = f"{percent} % of {usage.total >> 30} GB free at {path}"
-    if percent < DISK_FAILED:
-        return failed("disk", told, "Make room: docker system prune, or a larger disk; below 5 % nothing new starts.")
-    if percent < DISK_WARNING:
-        return warning("disk", told, "Make room: docker system prune, or a larger disk.")
-    return ok("disk", told)
 
 
 def _address(options: Options) -> Line:
@@ -146,18 +132,6 @@ def _ports(options: Options) -> Line:
         cure = f"Move BERTH_NODE_PORT_RANGE out of {low}-{high}, from which the kernel takes ports for connections."
         return warning("ports", f"{told} overlaps the kernel's own", cure)
     return ok("ports", told)
-
-
-def _storages(options: Options) -> Iterator[Line]:
-    for root in options.mount_roots:
-        name = f"storage {root}"
-        if not os.path.isdir(root):
-            yield failed(name, "is not there", "Mount it (/etc/fstab), or take it out of BERTH_NODE_MOUNT_ROOTS.")
-        elif not os.path.ismount(root):
-            cure = "If it shall be a mount: mount it. A folder of this server's own is nobody else's."
-            yield warning(name, "is a folder of this server, no mount", cure)
-        else:
-            yield ok(name, "mounted")
 
 
 def key_line(options: Options) -> Line:

@@ -237,5 +237,7 @@ def test_a_server_joins_by_one_line_as_the_page_says(user: Person, reader: Reade
         wait_until(lambda: root.get("/nodes/joined").json()["health"] == "healthy", "its first report")
         reader.section("docs/troubleshooting.md", "What a GPU server says", words=here)
         (said,) = reader.section(OPERATE, "What is wrong on a server", words=here).values()
+        read = f"{reader.folder}/berth-node.env, {reader.folder}/state/node.env"
+        assert re.search(rf"^ok +files +{read}$", said, re.MULTILINE), said
         assert re.search(r"^ok +redis", said, re.MULTILINE), said
         assert re.search(r"^ok +version", said, re.MULTILINE), said

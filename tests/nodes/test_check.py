@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -12,15 +15,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
+import psutil
 import pytest
 
 from nodes.__main__ import main
 from nodes.check import check_lines
 from nodes.check.line import Line, Verdict
-from nodes.check.machine import machine_lines
+from nodes.check.machine import engine_lines, machine_lines
 from nodes.check.portal import redis_line
+from nodes.check.room import disk_lines, storage_lines
 from nodes.inventory import AGENT_VERSION
-from nodes.options import key_make, options_load
+from nodes.options import Options, key_make, options_load
 from nodes.protocol import (
     PortalKey,
     node_account,
@@ -29,6 +34,8 @@ from nodes.protocol import (
     reports_account_rules,
     url_with_account,
 )
+from nodes.settings_files import server_settings
+from tests.support.disk import full_disk
 from tests.support.docker_engine import DockerEngine
 from tests.support.redis_server import RedisServer
 
@@ -172,6 +179,160 @@ def test_the_command_tells_it_to_people_and_programs(
     assert {"name": "settings", "verdict": "ok", "text": "node gpu01 of cluster berth", "cure": ""} in lines
 
 
+def test_the_servers_own_settings_are_read_by_a_command_that_somebody_types(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    """As systemd gives them to the agent; what the environment says is more."""
+    file = tmp_path / "berth-node.env"
+    shown = {**environ, "BERTH_NODE_CLUSTER": "lab"}
+    file.write_text("# of this server\n\n" + "".join(f'{name}="{value}"\n' for name, value in shown.items()))
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("BERTH_")}
+    said = subprocess.run(
+        [sys.executable, "-m", "nodes", "check", "--json"],
+        env={**plain, "BERTH_NODE_SETTINGS": str(file), "BERTH_NODE_CLUSTER": "other"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    lines = {line["name"]: line for line in json.loads(said.stdout)}
+    assert lines["settings"]["text"] == "node gpu01 of cluster other"
+    assert lines["files"]["text"] == str(file)
+    assert lines["docker"]["text"].startswith(f"no Engine answers at unix://{tmp_path}/no.sock")
+
+
+def test_the_files_that_settings_are_read_from_are_told(environ: dict[str, str], tmp_path: Path) -> None:
+    named = environ | {"BERTH_NODE_SETTINGS": str(tmp_path / "server.env")}
+    line = found(named)["files"]
+    assert line.text == f"neither {tmp_path}/server.env nor {tmp_path}/node.env is there"
+    (tmp_path / "node.env").write_text("BERTH_NODE_RACK=3\n")
+    assert found(named)["files"].text == f"{tmp_path}/node.env"
+
+
+def test_a_setting_of_a_file_gives_way_to_the_same_one_as_a_secret_file(tmp_path: Path) -> None:
+    (tmp_path / "server.env").write_text("BERTH_NODE_REDIS_URL=redis://127.0.0.1/1\n ;no\nBERTH_NODE_RACK = 3\n")
+    environ = {"BERTH_NODE_SETTINGS": str(tmp_path / "server.env"), "BERTH_NODE_REDIS_URL_FILE": "/run/url"}
+    assert server_settings(environ) == {"BERTH_NODE_RACK": "3"}
+    assert server_settings({"BERTH_NODE_SETTINGS": str(tmp_path / "none")}) == {}
+
+
+INFO: dict[str, Any] = {
+    "ServerVersion": "28.2", "Runtimes": {"runc": {}, "nvidia": {}}, "CgroupVersion": "2", "CgroupDriver": "systemd",
+    "DiscoveredDevices": [{"ID": "nvidia.com/gpu=GPU-1"}, {"ID": "nvidia.com/gpu=all"}], "LiveRestoreEnabled": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "verdict", "words"),
+    [
+        ("toolkit", {"Runtimes": {"runc": {}}}, Verdict.FAILED, "is missing -> Install NVIDIA's container toolkit"),
+        ("cdi", {"DiscoveredDevices": None}, Verdict.WARNING, "-> Install NVIDIA's container toolkit"),
+        ("cdi", {"DiscoveredDevices": [{"ID": "other.com/x=0"}]}, Verdict.WARNING, "the older way"),
+        ("cgroup", {"CgroupVersion": "1"}, Verdict.WARNING, "version 1, driver systemd -> Start the kernel with"),
+        (
+            "live-restore",
+            {"LiveRestoreEnabled": False},
+            Verdict.WARNING,
+            'ends every task -> Put {"live-restore": true}',
+        ),
+    ],
+)
+def test_what_an_engine_lacks_is_told_with_its_cure(
+    name: str, told: dict[str, Any], verdict: Verdict, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    well = {line.name: line for line in engine_lines(INFO, has_gpus=True)}
+    assert {line.verdict for line in well.values()} == {Verdict.OK}
+    assert well["cdi"].text == "2 devices"
+    lines = {line.name: line for line in engine_lines({**INFO, **told}, has_gpus=True)}
+    assert (lines[name].verdict, words in f"{lines[name].text} -> {lines[name].cure}") == (verdict, True), lines[name]
+    assert [one for one in lines if lines[one] != well[one]] == [name]
+    assert {"toolkit", "cdi"} & {line.name for line in engine_lines(INFO, has_gpus=False)} == set()
+
+
+def test_a_toolkit_that_docker_does_not_name_is_found_by_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "nvidia-ctk").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert Line("toolkit", Verdict.OK, "there") in [*engine_lines({**INFO, "Runtimes": {}}, has_gpus=True)]
+
+
+def room(environ: dict[str, str], docker_root: Path, **changes: str) -> dict[str, Line]:
+    return {line.name: line for line in disk_lines(options(environ, **changes), str(docker_root))}
+
+
+def options(environ: dict[str, str], **changes: str) -> Options:
+    return options_load([], environ | {f"BERTH_NODE_{name.upper()}": value for name, value in changes.items()})
+
+
+def test_disks_are_judged_by_the_servers_own_percentages(environ: dict[str, str], tmp_path: Path) -> None:
+    (line,) = room(environ, tmp_path, disk_clean_percent="0", disk_full_percent="0").values()
+    assert (line.name, line.verdict) == ("disk", Verdict.OK), "one disk for both is told once"
+    (line,) = room(environ, tmp_path, disk_clean_percent="100", disk_full_percent="0").values()
+    assert (line.verdict, "docker system prune" in line.cure) == (Verdict.WARNING, True)
+    (line,) = room(environ, tmp_path, disk_clean_percent="0", disk_full_percent="100").values()
+    assert (line.verdict, line.cure.endswith("Below 100 % nothing new starts.")) == (Verdict.FAILED, True)
+
+
+@pytest.mark.docker
+def test_the_disk_with_the_logs_is_looked_at_beside_dockers(environ: dict[str, str], tmp_path: Path) -> None:
+    with full_disk(tmp_path / "state") as state:
+        lines = room(environ, tmp_path, state_dir=f"{state}/berth-node", disk_clean_percent="0")
+    assert lines["disk"].text.endswith(f"free at {tmp_path}")
+    assert lines["state disk"] == Line(
+        "state disk", Verdict.FAILED, f"0 % of 0 GB free at {state}",
+        "Make room: logs that wait for the portal are kept there. Below 5 % writing stands still when it is full.",
+    )  # fmt: skip
+
+
+@pytest.mark.docker
+def test_a_file_server_that_is_away_holds_the_check_up_for_its_patience_only(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    """Mounted by `bindfs`, whose process is frozen: who looks at it hangs, as with NFS."""
+    own = tmp_path / "mnt"
+    for name in ("data", "well"):
+        (tmp_path / name).mkdir()
+        (own / name).mkdir(parents=True)
+        subprocess.run(["bindfs", tmp_path / name, own / name], check=True)
+    served = next(one for one in psutil.process_iter(["cmdline"]) if str(own / "data") in (one.info["cmdline"] or ()))
+    there = options(environ, mount_roots=str(own / "data"), nfs_servers="filer,10.1.0.*", nfs_root=str(own))
+    (tmp_path / "mount.nfs").touch(mode=0o755)
+    served.suspend()
+    began = time.monotonic()
+    try:
+        lines = [*storage_lines(there, helpers=str(tmp_path), patience_s=0.5)]
+    finally:
+        served.resume()
+        for name in ("data", "well"):
+            subprocess.run(["umount", "--lazy", own / name], check=True)
+    assert time.monotonic() - began < 5
+    away = Line(
+        f"storage {own}/data", Verdict.FAILED, "does not answer: its file server is away",
+        f"Bring its file server back, or give it up: umount --lazy {own}/data",
+    )  # fmt: skip
+    assert lines == [
+        away, Line("nfs", Verdict.OK, f"from filer, 10.1.0.*, below {own}"), away,
+        Line(f"storage {own}/well", Verdict.OK, f"{tmp_path}/well answers"),
+    ]  # fmt: skip
+
+
+def test_a_server_that_shall_mount_nfs_and_cannot_is_told(environ: dict[str, str], tmp_path: Path) -> None:
+    (line,) = storage_lines(options(environ, nfs_servers="filer"), helpers=str(tmp_path))
+    assert (line.name, line.verdict) == ("nfs", Verdict.FAILED)
+    assert line.cure.startswith("Install nfs-common")
+    assert [*storage_lines(options(environ), helpers=str(tmp_path))] == []
+
+
+def test_a_policy_that_cannot_be_obeyed_is_told_and_a_good_ones_storages_are_looked_at(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text('mount_roots = ["/proc"]')
+    assert [line.name for line in storage_lines(options(environ, policy_file=str(policy)))] == ["storage /proc"]
+    policy.write_text('mounts = ["/proc"]')
+    (line,) = storage_lines(options(environ, policy_file=str(policy)))
+    assert (line.name, line.verdict, line.text) == ("policy", Verdict.FAILED, f"{policy} has unknown words: mounts")
+
+
 @pytest.mark.redis
 def test_redis_is_tried_by_both_of_the_nodes_accounts(redis_server: RedisServer) -> None:
     url = url_with_account(redis_server.url, account=node_account("gpu01"), password="right")
@@ -188,12 +349,12 @@ def test_redis_is_tried_by_both_of_the_nodes_accounts(redis_server: RedisServer)
 
 @pytest.mark.docker
 def test_a_real_engine_is_looked_at(environ: dict[str, str], docker_engine: DockerEngine) -> None:
-    options = options_load([], {**environ, "BERTH_NODE_DOCKER_URL": docker_engine.url})
-    lines = {line.name: line for line in machine_lines(options)}
+    there = options(environ, docker_url=docker_engine.url)
+    lines = {line.name: line for line in machine_lines(there)}
     assert lines["docker"].verdict is Verdict.OK
     assert lines["cgroup"].text.startswith("version ")
     assert lines["live-restore"].verdict is Verdict.OK
     assert lines["disk"].text.endswith(f"free at {docker_engine.folder}/data")
-    without = {line.name for line in machine_lines(replace(options, runtime="process"))}
+    without = {line.name for line in machine_lines(replace(there, runtime="process"))}
     assert {"docker", "disk"} <= without
     assert "cgroup" not in without

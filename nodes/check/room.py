@@ -1,0 +1,90 @@
+"""Where tasks and their logs are written: the disks of Docker and of the agent's own folder, storages, NFS."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from nodes.check.line import Line, failed, ok, warning
+from nodes.disk import free_percent
+from nodes.looks import AWAY, Looks, mounted_at, mounts
+from nodes.options import Options
+from nodes.policy import PolicyInvalid, policy_load
+
+PATIENCE_S = 5.0
+HELPERS = "/sbin:/usr/sbin"
+"""Where `mount` looks for what can mount NFS."""
+
+
+def disk_lines(options: Options, docker_root: str) -> Iterator[Line]:
+    """``docker_root``: where the Engine keeps images and containers; empty where there is none. A disk that both are on
+    is told once."""
+    state = _nearest(options.state_dir)
+    if not docker_root:
+        yield _disk(options, "disk", state, "Make room: the state folder's disk keeps the logs that wait.")
+        return
+    containers = docker_root if os.path.isdir(docker_root) else "/"
+    same = os.stat(containers).st_dev == os.stat(state).st_dev
+    yield _disk(options, "disk", containers, "Make room: docker system prune, or a larger disk.")
+    if not same:
+        yield _disk(options, "state disk", state, "Make room: logs that wait for the portal are kept there.", own=True)
+
+
+def _disk(options: Options, name: str, path: str, cure: str, *, own: bool = False) -> Line:
+    """``own``: no containers are there, so that its being full stops logs and not the start of tasks."""
+    percent = free_percent(path)
+    told = f"{percent:.0f} % of {shutil.disk_usage(path).total >> 30} GB free at {path}"
+    if percent < options.disk_full_percent:
+        follows = "writing stands still when it is full" if own else "nothing new starts"
+        return failed(name, told, f"{cure} Below {options.disk_full_percent:g} % {follows}.")
+    return warning(name, told, cure) if percent < options.disk_clean_percent else ok(name, told)
+
+
+def _nearest(folder: Path) -> str:
+    """It, or the folder in which it will be made."""
+    return str(next((one for one in (folder, *folder.parents) if one.is_dir()), Path("/")))
+
+
+def storage_lines(options: Options, helpers: str = HELPERS, patience_s: float = PATIENCE_S) -> Iterator[Line]:
+    """None of these waits for a file server that does not answer."""
+    looks = Looks(patience_s)
+    try:
+        roots = policy_load(options.policy_file, options.mount_roots).mount_roots
+    except PolicyInvalid as invalid:
+        yield failed("policy", invalid.reason, "Correct it: the agent does not start with such a policy.")
+        roots = options.mount_roots
+    for root in roots:
+        yield _storage(looks, root)
+    if not options.nfs_servers:
+        return
+    if shutil.which("mount.nfs", path=helpers) is None:
+        cure = "Install nfs-common (nfs-utils where it is called so), or take BERTH_NODE_NFS_SERVERS away."
+        yield failed("nfs", "this server cannot mount NFS: mount.nfs is missing", cure)
+    else:
+        yield ok("nfs", f"from {', '.join(options.nfs_servers)}, below {options.nfs_root}")
+    for one in mounts():
+        if PurePosixPath(one.place).is_relative_to(options.nfs_root):
+            yield _answering(looks, one.place) or ok(f"storage {one.place}", f"{one.source} answers")
+
+
+def _storage(looks: Looks, root: str) -> Line:
+    if line := _answering(looks, root):
+        return line
+    if mounted_at(root.rstrip("/")) is None:
+        cure = "If it shall be a mount: mount it. A folder of this server's own is nobody else's."
+        return warning(f"storage {root}", "is a folder of this server, no mount", cure)
+    return ok(f"storage {root}", "mounted")
+
+
+def _answering(looks: Looks, root: str) -> Line | None:
+    """None where it does."""
+    fault = looks.fault(root)
+    if fault.endswith(AWAY):
+        return failed(f"storage {root}", AWAY, f"Bring its file server back, or give it up: umount --lazy {root}")
+    if fault:
+        told = "is not there" if fault.endswith("No such file or directory") else fault
+        cure = "Mount it (/etc/fstab), or take it out of BERTH_NODE_MOUNT_ROOTS."
+        return failed(f"storage {root}", told, cure)
+    return None
