@@ -49,7 +49,7 @@ class NvmlBackend:
         self._lock = threading.Lock()
         self._known: dict[str, GpuInfo] = {}
         self._open = True
-        self._xids = XidWatch(self._handles().values())
+        self._xids = XidWatch()
         self.inventory()  # one that is lost later is known by then
 
     def inventory(self) -> tuple[GpuInfo, ...]:
@@ -82,6 +82,7 @@ class NvmlBackend:
             uuid = _ask(pynvml.nvmlDeviceGetUUID, handle) if handle is not None else None
             if uuid is not None:
                 found[uuid] = handle
+        self._xids.watch(found)
         return found
 
     def _count(self) -> int:
@@ -90,6 +91,8 @@ class NvmlBackend:
         if count is None and self._open:
             _ask(pynvml.nvmlInit)
             count = _ask(pynvml.nvmlDeviceGetCount)
+            if count is not None:
+                self._xids.renew()
         return count or 0
 
     def _described(self, handles: dict[str, Any]) -> dict[str, GpuInfo]:

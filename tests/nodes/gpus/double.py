@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import mmap
 import os
 import subprocess
 from collections.abc import Iterator
@@ -20,8 +21,8 @@ SOURCES = Path(__file__).parents[4] / "shared" / "gpu" / "doubles"
 def build(folder: Path) -> Path:
     """The shared library in ``folder``."""
     library = folder / "libnvidia-ml.so.1"
-    source = SOURCES / "fakenvml.c"
-    subprocess.run(["gcc", "-shared", "-fPIC", "-w", "-O1", "-o", library, source], check=True)
+    source = Path(__file__).with_name("double.c")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-w", "-O1", "-I", SOURCES, "-o", library, source], check=True)
     return library
 
 
@@ -35,6 +36,16 @@ def layout() -> ModuleType:
     return module
 
 
+class Faults(ctypes.Structure):
+    """As in double.c. ``set``, ``wait``, ``registering``: NVML's error that these calls answer with, 0: none; ``waits``
+    counts how often events were waited for."""
+
+    _fields_ = (
+        ("loaded", ctypes.c_uint), ("missing", ctypes.c_uint), ("set", ctypes.c_uint), ("wait", ctypes.c_uint),
+        ("waits", ctypes.c_uint), ("registering", ctypes.c_uint * 16),
+    )  # fmt: skip
+
+
 class Machine:
     """The GPUs of a made-up machine; the double sees every change at once."""
 
@@ -42,10 +53,14 @@ class Machine:
         self._layout = layout()
         self._path = path
         self.state: Any = None
+        self.faults = _mapped(path.with_name(f"{path.name}.faults"))
         self.reset()
 
     def reset(self) -> None:
-        """Two healthy, idle H200."""
+        """Two healthy, idle H200, and a driver that answers."""
+        loaded = self.faults.loaded
+        ctypes.memset(ctypes.addressof(self.faults), 0, ctypes.sizeof(self.faults))
+        self.faults.loaded = loaded
         if not self._path.exists():
             self._layout.create(self._path, n=2)
         fresh = self._path.with_suffix(".fresh")
@@ -61,8 +76,22 @@ class Machine:
         gpu.proc[gpu.nproc].pid, gpu.proc[gpu.nproc].used = pid, mebibytes << 20
         gpu.nproc += 1
 
+    def no_driver(self) -> None:
+        """As after `rmmod nvidia`."""
+        self.faults.missing = 1
+
+    def load_driver(self) -> None:
+        """Another one than before: it knows of nobody who asked that."""
+        self.faults.missing, self.faults.loaded = 0, self.faults.loaded + 1
+
     def raise_xid(self, index: int, xid: int) -> None:
         self._layout.raise_xid(self.state, index, xid)
+
+
+def _mapped(path: Path) -> Faults:
+    path.write_bytes(bytes(ctypes.sizeof(Faults)))
+    with path.open("r+b") as file:
+        return Faults.from_buffer(mmap.mmap(file.fileno(), ctypes.sizeof(Faults)))
 
 
 @contextmanager

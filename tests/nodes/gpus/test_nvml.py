@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from nodes.gpus import GpusUnavailable, backend_from
+from nodes.check.line import Line, Verdict
+from nodes.check.machine import driver_line
+from nodes.gpus import GpusUnavailable, backend_from, cards_there
 from nodes.gpus.groups import groups_of
 from nodes.gpus.health import Signs, Xid, fault_of
 from nodes.gpus.nvml import NvmlBackend
+from nodes.options import options_load
 from nodes.protocol import GpuProcess
 from tests.nodes.gpus.double import Machine
 from tests.support.waiting import wait_until
@@ -118,16 +122,30 @@ def test_under_mig_the_load_is_unknown_and_the_rest_is_read(backend: NvmlBackend
     assert reading.power_w == 76
 
 
-def test_without_a_driver_the_reason_is_one_sentence(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    import pynvml
-
-    def no_driver() -> None:
-        raise pynvml.NVMLError(pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
-
-    monkeypatch.setattr(pynvml, "nvmlInit", no_driver)
+def test_without_a_driver_the_reason_is_one_sentence(machine: Machine) -> None:
+    machine.no_driver()
     with pytest.raises(GpusUnavailable, match="the NVIDIA driver does not answer: Driver Not Loaded"):
         backend_from("nvml", node="gpu07", held=dict)
-    assert backend_from("auto", node="gpu07", held=dict).simulated
+    assert backend_from("demo", node="gpu07", held=dict).simulated
+
+
+def test_the_check_of_a_server_tells_its_driver_and_names_the_gpus_that_are_not_well(machine: Machine) -> None:
+    """`berth-node check`; a server with a sick GPU is asked for the container toolkit all the same."""
+    told = {"NAME": "gpu07", "REDIS_URL": "redis://127.0.0.1/0", "PORTAL_PUBLIC_KEY": "none", "GPUS": "nvml"}
+    options = options_load([], {f"BERTH_NODE_{name}": value for name, value in told.items()})
+    assert driver_line(options) == (Line("driver", Verdict.OK, "580.159.04, 2 x NVIDIA H200"), True)
+    machine.gpu(1).ecc_uncorr = 3
+    line, there = driver_line(options)
+    assert (line.verdict, line.cure, there) == (Verdict.WARNING, "Look at nvidia-smi -q.", True)
+    assert line.text == ("580.159.04; not healthy: GPU 1: 3 uncorrectable memory errors since the driver was loaded")
+    machine.state.ngpu = 0
+    assert driver_line(options)[0].text == "the driver lists no GPUs"
+    machine.no_driver()
+    line, there = driver_line(options)
+    assert (line.verdict, there) == (Verdict.FAILED, False)
+    assert line.text == "no NVIDIA driver: the NVIDIA driver does not answer: Driver Not Loaded"
+    line, there = driver_line(replace(options, gpus="auto"))
+    assert (line.verdict, there) == (Verdict.WARNING if not cards_there() else Verdict.FAILED, False)
 
 
 def test_auto_takes_the_machines_gpus_where_it_has_some(machine: Machine) -> None:
