@@ -128,18 +128,19 @@ class Verdict:
     def _of_logs(self, one: Sent) -> Iterator[str]:
         kind = KINDS[one.kind]
         rows = self.plant.stack.sql(
-            """SELECT t.id, a.end_reason, t.lost_at IS NOT NULL, t.started_at IS NOT NULL FROM jobs_taskattempt t
-               JOIN jobs_jobattempt a ON a.id = t.job_attempt_id WHERE a.job_id = %s""",
+            """SELECT t.id, a.end_reason, a.end_message, t.lost_at IS NOT NULL, t.started_at IS NOT NULL
+               FROM jobs_taskattempt t JOIN jobs_jobattempt a ON a.id = t.job_attempt_id WHERE a.job_id = %s""",
             one.id,
         )
-        for attempt, reason, lost, started in rows:
+        for attempt, reason, message, lost, started in rows:
+            own = reason == kind.ends != "stopped" and OUTSIDE not in message
             records = self._records(one, str(attempt))
             lines = _printed(records)
             whole = [f"line {number}" for number in range(kind.lines)]
             if lines != whole[: len(lines)]:
                 wrong = next(n for n, line in enumerate(lines) if n >= len(whole) or line != whole[n])
                 yield f"log of {attempt}: line {wrong} is {lines[wrong]!r} after {lines[max(0, wrong - 1)]!r}"
-            elif len(lines) == len(whole) or kind.ends == "stopped" or reason != kind.ends or lost or not started:
+            elif len(lines) == len(whole) or not own or lost or not started:
                 continue
             elif not any(stream == MARK and ENDED_UNSEEN in text for _, stream, text in records):
                 yield f"log of {attempt}: {len(lines)} of {len(whole)} lines"
