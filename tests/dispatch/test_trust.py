@@ -17,11 +17,16 @@ from nodes.protocol import (
     DESIRED_TASK,
     REPORT_TASK,
     STDOUT,
+    Cause,
+    ContainerReport,
+    ContainerState,
     Desired,
     Envelope,
     EnvelopeForged,
+    Exit,
     GpuSample,
     LogRecord,
+    Phase,
     PortalKey,
     Sample,
     encode,
@@ -41,8 +46,10 @@ from portal.clusters.services import redis_address
 from portal.common.lanes import LaneTransport, report_message
 from portal.dispatch.reports import report_take
 from portal.jobs.logs.stream import ForgedEntry, LogOf, read_stream
+from portal.jobs.models import TaskAttempt
 from tests.support.redis_server import RedisServer
 from tests.support.scripted_node import ScriptedNode
+from tests.support.world import World
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -123,6 +130,46 @@ def test_reports_of_another_node_are_refused(thief: Thief, caplog: pytest.LogCap
     assert "it speaks for gpu02" in caplog.text
     assert Node.objects.values(*columns).get(name="gpu02") == before
     assert thief.victim.report()
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        pytest.param({"state": ContainerState.TERMINATED, "exit": Exit(cause=Cause.EXITED, code=0)}, id="has ended"),
+        pytest.param({"state": ContainerState.RUNNING, "log_end": 1 << 40}, id="has another log"),
+    ],
+)
+def test_a_container_of_another_node_cannot_be_reported_as_ones_own(world: World, claims: dict[str, Any]) -> None:
+    """The reports are the thief's own and signed with its key; what they list is another server's."""
+    thief, victim = world.node("gpu01", gpus=1), world.node("gpu02", gpus=2)
+    job = world.submit(gpu=2)
+    world.settle()
+    (order,) = victim.desired().orders
+    before = TaskAttempt.objects.values().get(pk=order.attempt)
+    assert before["state"] == ContainerState.RUNNING
+    thief.generation = victim.generation + 1000
+    thief.containers[order.attempt] = ContainerReport(
+        attempt=order.attempt, spec_hash=order.spec_hash, generation=1 << 60, gpus=("GPU-gpu02-0", "GPU-gpu02-1"),
+        log_complete=True, **claims,
+    )  # fmt: skip
+    assert thief.report()
+    world.cycle()
+    assert TaskAttempt.objects.values().get(pk=order.attempt) == before
+    job.refresh_from_db()
+    assert (job.state, job.retries) == ("running", 0)
+    assert set(Gpu.objects.filter(node__name="gpu02").values_list("fault", flat=True)) == {""}
+    assert [*thief.row.strangers] == [order.attempt]
+    assert thief.desired().orders == ()
+
+    del thief.containers[order.attempt]
+    victim.finish()
+    assert [one.phase for one in victim.desired().orders] == [Phase.REMOVE]
+    assert thief.report(), "a list that does not name what is to be removed, and an answer to the newest orders"
+    assert TaskAttempt.objects.get(pk=order.attempt).removed_at is None
+    world.settle()
+    assert TaskAttempt.objects.get(pk=order.attempt).removed_at
+    job.refresh_from_db()
+    assert job.state == "succeeded"
 
 
 def test_log_batches_of_another_node_are_refused(thief: Thief, redis_server: RedisServer) -> None:
