@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from portal.embedded.options import REPOSITORY, SIMULATED, CannotStart, Options, jobs_let_through, options_read
+from portal.embedded.options import ADMIN, REPOSITORY, SIMULATED, CannotStart, Options, jobs_let_through, options_read
 from portal.embedded.redis import BundledRedis
 
 READY_S = 120.0
@@ -71,7 +71,7 @@ def _stack(options: Options, *, sample: bool) -> int:
     node = _node(options, settings.PORTAL_KEY.public)
     seeded = seed(node_name=node.name, node_key=node.key, jobs_folder=options.data / "jobs", now=timezone.now())
     redis_accounts_apply()
-    _tell_sign_in(seeded.password)
+    _tell_sign_in(seeded.password, options)
     log_path = options.data / "stack.log"
     with log_path.open("a", buffering=1, encoding="utf-8") as log:
         told = node.environment(options, settings.PORTAL_KEY.public)
@@ -85,11 +85,11 @@ def _stack(options: Options, *, sample: bool) -> int:
     return _exit_code(code, guide, log_path)
 
 
-def _tell_sign_in(password: str | None) -> None:
+def _tell_sign_in(password: str | None, options: Options) -> None:
     if password:
-        say(f"The administrator is admin, the password {password} (shown this once).")
+        say(f"The administrator is {ADMIN}, the password {password} (shown this once).")
     else:
-        say("The administrator is admin; a new password: .venv/bin/python manage.py reset_password --ask admin")
+        say(f"The administrator is {ADMIN}; a new password: {options.new_password}")
 
 
 def _exit_code(code: int, guide: Guide, log_path: Path) -> int:
@@ -174,8 +174,8 @@ class Guide:
         if self._sample:
             self._run_sample()
         say(f"The portal stays up at {options.url} — Ctrl-C stops it; jobs that run go on.")
-        if options.bind == "127.0.0.1":
-            say(f"From another machine: ssh -L {options.port}:127.0.0.1:{options.port} {socket.gethostname()}")
+        if options.tunnel:
+            say(f"From another machine: {options.tunnel}")
 
     def _tell_hardware(self) -> None:
         from portal.clusters.models import Node
@@ -203,7 +203,6 @@ class Guide:
         from portal.accounts.models import Scope, User
         from portal.accounts.services import token_create, token_revoke
         from portal.embedded.sample import SampleJob
-        from portal.embedded.seed import ADMIN
 
         admin = User.objects.get(username=ADMIN)
         token = token_create(user=admin, name="make demo", scope=Scope.SUBMIT, now=timezone.now(), expires_at=None)

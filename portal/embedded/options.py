@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+DATA = REPOSITORY / "data"
+"""Where everything is kept unless BERTH_DATA_DIR says otherwise."""
+ADMIN = "admin"
 OLDEST_PYTHON = (3, 11)
 SIMULATED = {"BERTH_NODE_SIMULATED_CPUS": "32", "BERTH_NODE_SIMULATED_MEMORY_GB": "256"}
 """What this machine promises jobs beside simulated GPUs, at least: enough for each sample of the gallery."""
@@ -31,8 +37,28 @@ class Options:
     @property
     def url(self) -> str:
         """The portal's address as this machine reaches it."""
-        host = "127.0.0.1" if self.bind in {"0.0.0.0", "::"} else self.bind
+        host = "127.0.0.1" if self.bind in {"0.0.0.0", "::"} else self._host
         return os.environ.get("BERTH_URL", f"http://{host}:{self.port}")
+
+    @property
+    def tunnel(self) -> str:
+        """The command that leads another machine's browser here; empty where the portal answers other machines."""
+        loopback = self.bind == "localhost"
+        with suppress(ValueError):
+            loopback = ip_address(self.bind).is_loopback
+        if not loopback:
+            return ""
+        return f"ssh -L {self.port}:{self._host}:{self.port} {socket.gethostname()}"
+
+    @property
+    def new_password(self) -> str:
+        """The command that asks for the administrator's new password."""
+        elsewhere = "" if self.data == DATA else f"BERTH_DATA_DIR={shlex.quote(str(self.data))} "
+        return f"{elsewhere}.venv/bin/python manage.py reset_password --ask {ADMIN}"
+
+    @property
+    def _host(self) -> str:
+        return f"[{self.bind}]" if ":" in self.bind else self.bind
 
 
 def options_read() -> Options:
@@ -43,7 +69,7 @@ def options_read() -> Options:
     options = Options(
         bind=os.environ.get("BIND", "127.0.0.1"),
         port=_port(os.environ.get("PORT", "8000")),
-        data=Path(os.environ.get("BERTH_DATA_DIR") or REPOSITORY / "data").expanduser().resolve(),
+        data=Path(os.environ.get("BERTH_DATA_DIR") or DATA).expanduser().resolve(),
         docker_url=_docker_answers(os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")),
         gpus=os.environ.get("BERTH_NODE_GPUS", "demo"),
     )

@@ -11,8 +11,8 @@ from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import CellType, Gpu, Node, QuotaLine, Storage, VirtualCluster
 from portal.clusters.services import member_set, node_add, quota_set, vc_create
 from portal.clusters.states import NodeHealth, VcRole
+from portal.embedded.options import ADMIN
 
-ADMIN = "admin"
 SAMPLE_VCS = {"research": "A sample team", "production": "Another sample team"}
 
 

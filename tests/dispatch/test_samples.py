@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from portal.accounts.models import User
 from portal.clusters.models import QuotaLine
-from portal.embedded.options import SIMULATED
-from portal.embedded.seed import ADMIN, SAMPLE_VCS, quotas_share, seed
+from portal.embedded.options import ADMIN, SIMULATED
+from portal.embedded.seed import SAMPLE_VCS, quotas_share, seed
 from portal.jobs.samples import samples
 from portal.jobs.services import job_submit
 from portal.jobs.states import JobState

@@ -16,7 +16,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from portal.embedded.options import SIMULATED, jobs_let_through
+from portal.embedded.options import DATA, SIMULATED, Options, jobs_let_through
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,6 +57,8 @@ def test_the_demo_shows_the_job_from_its_first_line_to_its_end_and_finds_its_dat
             wait_until(lambda out=out: "stays up" in out.read_text(), "the end of the sample job", deadline_s=150)  # type: ignore[misc]
             with urlopen(f"http://127.0.0.1:{port}/healthz") as answer:
                 assert answer.status == 200
+            if out == second:
+                password_set(out.read_text())
         assert process.returncode == 0
     lines = first.read_text().splitlines()
     for worker in (0, 1):
@@ -71,6 +73,42 @@ def test_the_demo_shows_the_job_from_its_first_line_to_its_end_and_finds_its_dat
     again = second.read_text()
     assert "job admin/hello#2 succeeded" in again
     assert "shown this once" not in again
+    for told in (lines, again.splitlines()):
+        (tunnel,) = (line for line in told if line.startswith("From another machine: "))
+        assert tunnel == f"From another machine: ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}"
+
+
+def password_set(told: str) -> None:
+    """Types the command that a later start names, as it stands there, in a terminal that knows nothing of the demo."""
+    found = re.search(r"^The administrator is admin; a new password: (.+)$", told, re.MULTILINE)
+    assert found, told
+    plain, typed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}, "correct horse battery\n" * 2
+    done = subprocess.run(
+        ["sh", "-c", found[1]], cwd=ROOT, env=plain, input=typed, capture_output=True, text=True, check=False,
+        start_new_session=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "The password of admin is changed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("bind", "url", "way"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:80", "80:127.0.0.1:80"),
+        ("localhost", "http://localhost:80", "80:localhost:80"),
+        ("::1", "http://[::1]:80", "80:[::1]:80"),
+        ("0.0.0.0", "http://127.0.0.1:80", ""),
+        ("::", "http://127.0.0.1:80", ""),
+        ("192.0.2.7", "http://192.0.2.7:80", ""),
+        ("2001:db8::7", "http://[2001:db8::7]:80", ""),
+        ("gpu.example.org", "http://gpu.example.org:80", ""),
+    ],
+)
+def test_the_way_by_ssh_is_told_where_other_machines_get_no_answer(bind: str, url: str, way: str) -> None:
+    options = Options(bind=bind, port=80, data=DATA, docker_url=None, gpus="demo")
+    assert options.url == url
+    assert options.tunnel == (f"ssh -L {way} {socket.gethostname()}" if way else "")
+    assert options.new_password == ".venv/bin/python manage.py reset_password --ask admin"
 
 
 def refusal(data: Path, port: int, *command: str) -> str:
