@@ -48,8 +48,14 @@ def connection_fault(error: BaseException, place: Place, *, now_ms: int) -> str:
     if any(isinstance(cause, redis.TimeoutError) for cause in causes):
         return _silent(place)
     if any(isinstance(cause, ConnectionResetError) or "closed by server" in str(cause) for cause in causes):
-        return f"{place.at} closes the connection: it may want TLS; then {place.setting} begins with rediss://."
+        return f"{place.at} closed the connection: {_closed(place)}."
     return f"{place.at} cannot be used ({error}): look at its own log, and at {place.setting}."
+
+
+def _closed(place: Place) -> str:
+    if place.url.startswith("rediss:"):
+        return "it ended, or has begun anew; if it stays so, look at its own log"
+    return f"it ended or has begun anew, or it wants TLS; then {place.setting} begins with rediss://"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

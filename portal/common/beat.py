@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import structlog
-from celery.beat import Scheduler
+from celery.beat import Scheduler, SchedulingError
 
 log = structlog.get_logger(__name__)
 
@@ -34,6 +34,13 @@ class SteadyScheduler(Scheduler):
             self._begin_anew()
         self._ahead = ahead
         return float(super().tick(*args, **kwargs))
+
+    def apply_async(self, *args: Any, **kwargs: Any) -> Any:
+        """What could not be sent is told with what it came of: where that is an outage, the log says so."""
+        try:
+            return super().apply_async(*args, **kwargs)
+        except SchedulingError as error:
+            raise error from error.__context__
 
     def _begin_anew(self) -> None:
         for entry in self.schedule.values():

@@ -12,6 +12,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from django.http import HttpRequest, HttpResponse
 from django.test import Client, override_settings
 from django.urls import path
 from psycopg_pool import ConnectionPool
+from websockets.exceptions import WebSocketException
 
 from portal.common import database_faults
 from portal.common.outage_lines import AGAIN_S, OutagesOnce
@@ -35,11 +37,13 @@ from portal.common.outages import outage
 from portal.common.problems import internal_error, not_found
 from portal.urls import urlpatterns as real
 from tests.support.disk import full_disk
+from tests.support.migrated import sqlite_copy
+from tests.support.person import Person
 from tests.support.postgres import PostgresServer
 from tests.support.processes import free_port
 from tests.support.redis_server import RedisServer
 from tests.support.services import Services
-from tests.support.stack import BIN, CELERY
+from tests.support.stack import BIN, CELERY, Stack
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -339,3 +343,34 @@ def test_processes_that_go_on_say_it_once_and_no_traceback(services: Services, r
     finally:
         for process in processes.values():
             process.kill()
+
+
+@pytest.mark.redis
+def test_a_redis_that_goes_away_is_said_once_by_each_process_and_keeps_nobody_from_changes(services: Services) -> None:
+    """Web and scheduler with everything, until Redis ends; and after its return."""
+    url = sqlite_copy(services.new_folder("without") / "berth.sqlite3")
+    with closing(Stack(services, database_url=url, agents=())) as stack:
+        stack.start("web", "scheduler")
+        stack.redis.kill()
+        sentence = (
+            f"Nothing listens where Redis at 127.0.0.1:{stack.redis.port} should: start it, open its port, or correct "
+            "BERTH_REDIS_URL."
+        )
+        root = stack.client("root")
+        for number in range(3):
+            assert root.post("/virtual-clusters", json={"name": f"team{number}"}).status_code == 201
+            told = root.post(f"/virtual-clusters/team{number}/members", json={"name": "alice", "role": "member"})
+            assert told.is_success, told.text
+        with pytest.raises(WebSocketException), Person(stack, "root", "").socket("/ws/events") as socket:
+            socket.recv(timeout=30)
+        processes = [stack.processes[name] for name in ("web", "scheduler")]
+        wait_until(lambda: all(sentence in one.log.read_text() for one in processes), "the sentence")
+        assert stack.answers()
+        for process in processes:
+            assert process.is_running()
+            told_by = process.log.read_text()
+            assert told_by.count(sentence) == 1, told_by
+            assert "Traceback" not in told_by, told_by
+        (before,) = stack.sql("SELECT until FROM dispatch_cyclelease")
+        stack.redis.start()
+        wait_until(lambda: stack.sql("SELECT until FROM dispatch_cyclelease") != [before], "a scheduling cycle")

@@ -107,7 +107,7 @@ def test_tls_where_there_is_none_and_none_where_there_is(
     start: Start, authority: Authority, redis_server: RedisServer
 ) -> None:
     server = start(authority.sign("plain"))
-    assert "it may want TLS; then BERTH_NODE_REDIS_URL begins with rediss://" in said(
+    assert "or it wants TLS; then BERTH_NODE_REDIS_URL begins with rediss://" in said(
         f"redis://127.0.0.1:{server.port}/0"
     )
     speaks = redis_secured(redis_server.url.replace("redis://", "rediss://"), str(authority.ca))

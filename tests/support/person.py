@@ -22,12 +22,12 @@ MOST_S = 0.3
 
 
 class Person:
-    """`vc` is where this person's jobs go."""
+    """`vc` is where this person's jobs go; `url` the web process that is asked, if not the stack's first."""
 
-    def __init__(self, stack: Stack, name: str, vc: str) -> None:
-        self.stack, self.name, self.vc = stack, name, vc
-        self.http = stack.client(name)
-        self.berth = Client(stack.url, stack.tokens[name], trust_env=False)
+    def __init__(self, stack: Stack, name: str, vc: str, *, url: str = "") -> None:
+        self.stack, self.name, self.vc, self.url = stack, name, vc, url or stack.url
+        self.http = stack.client(name, url=self.url)
+        self.berth = Client(self.url, stack.tokens[name], trust_env=False)
 
     # ------------------------------------------------------------ jobs
 
@@ -112,7 +112,7 @@ class Person:
 
     @contextmanager
     def socket(self, path: str) -> Iterator[ClientConnection]:
-        url = f"{self.stack.url.replace('http', 'ws', 1)}{path}"
+        url = f"{self.url.replace('http', 'ws', 1)}{path}"
         headers = {"Authorization": f"Bearer {self.stack.tokens[self.name]}"}
         with connect(url, additional_headers=headers, proxy=None, max_size=2**24) as socket:
             yield socket
@@ -143,8 +143,8 @@ class Person:
         return dict(answer.json())
 
 
-def alice(stack: Stack) -> Person:
-    return Person(stack, "alice", "research")
+def alice(stack: Stack, *, url: str = "") -> Person:
+    return Person(stack, "alice", "research", url=url)
 
 
 def carol(stack: Stack) -> Person:

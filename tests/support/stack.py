@@ -24,6 +24,8 @@ ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 CELERY = [str(BIN / "celery"), "-A", "portal", "worker", "--pool", "threads", "--loglevel", "INFO"]
 CELERY += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+WORKERS = {"scheduler": ["-B", "-c", "1"], "reports": ["-c", "2"], "control": ["-c", "4"]}
+"""Queue, which is the process's name, and how it is served."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,12 +191,23 @@ class Stack:
         wait_until(lambda: _healthy(url), "the other web process", deadline_s=60)
         return url
 
+    def double(self) -> str:
+        """A second one of each process of the portal, `web2` and so on, with the very same settings. Returns the second
+        web process's address."""
+        port = free_port()
+        self._add_portal("2", port)
+        for name in ("web", *WORKERS):
+            self.processes[f"{name}2"].start()
+        url = f"http://127.0.0.1:{port}"
+        wait_until(lambda: _healthy(url), "the second web process", deadline_s=60)
+        return url
+
     # ------------------------------------------------------------ ways in
 
-    def client(self, user: str) -> httpx.Client:
-        """REST as this user. Paths are below /api/v1."""
+    def client(self, user: str, *, url: str = "") -> httpx.Client:
+        """REST as this user, of the first web process or the one at `url`. Paths are below /api/v1."""
         headers = {"Authorization": f"Bearer {self.tokens[user]}"}
-        return httpx.Client(base_url=f"{self.url}/api/v1", headers=headers, timeout=30, trust_env=False)
+        return httpx.Client(base_url=f"{url or self.url}/api/v1", headers=headers, timeout=30, trust_env=False)
 
     def manage(self, *words: str) -> str:
         """A management command in the stack's environment. Returns what it prints."""
@@ -225,13 +238,16 @@ class Stack:
         return self.folder / agent.name
 
     def _make_processes(self, portal_public_key: str, redis: Mapping[str, str]) -> None:
-        uvicorn = [str(BIN / "uvicorn"), "portal.asgi:application", "--port", str(self.port), "--no-access-log"]
-        self._add("web", uvicorn)
-        self._add("scheduler", [*CELERY, "-Q", "scheduler", "-B", "-c", "1", "-n", "scheduler@berth"])
-        self._add("reports", [*CELERY, "-Q", "reports", "-c", "2", "-n", "reports@berth"])
-        self._add("control", [*CELERY, "-Q", "control", "-c", "4", "-n", "control@berth"])
+        self._add_portal("", self.port)
         for agent in self.agents:
             self._add_agent(agent.name, self._agent_env(agent, portal_public_key, redis[agent.name]))
+
+    def _add_portal(self, which: str, port: int) -> None:
+        """One process of each kind; `which` is the end of their names."""
+        uvicorn = [str(BIN / "uvicorn"), "portal.asgi:application", "--port", str(port), "--no-access-log"]
+        self._add(f"web{which}", uvicorn)
+        for name, more in WORKERS.items():
+            self._add(f"{name}{which}", [*CELERY, "-Q", name, *more, "-n", f"{name}{which}@berth"])
 
     def _add(self, name: str, command: list[str], env: Mapping[str, str] | None = None) -> None:
         made = self._services.new_process(name, command, self.folder, dict(env or self.environment), self._forks)
