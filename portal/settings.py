@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import secrets
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from nodes.protocol import CELERY_DEFAULTS, REPORTS_QUEUE, ContainerState, PortalKey, transport_options
 from portal.common.keys import key_file
@@ -152,8 +152,13 @@ def _database(url: str) -> dict[str, object]:
                 "pool": {"min_size": 1, "max_size": DATABASE_POOL, "timeout": 10} if DATABASE_POOL else False,
                 "connect_timeout": 10,
                 "prepare_threshold": 0 if DATABASE_PREPARE else None,
+                # A server whose machine vanished, as at a failover, would be waited for a quarter of an hour or two.
+                **{"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000},
+                **dict(parse_qsl(parts.query)),
             },
             "CONN_HEALTH_CHECKS": True,
+            # A pooler hands the connection on between two pieces of what is read by a cursor outside a transaction.
+            "DISABLE_SERVER_SIDE_CURSORS": not DATABASE_PREPARE,
         }
     raise BadSetting(f"BERTH_DATABASE_URL: {parts.scheme!r} is not sqlite:///… or postgresql://….")
 
@@ -222,7 +227,7 @@ FIRST_TO_PAY = env_word("BERTH_FIRST_TO_PAY", "share", ("share", "loss"))
 BACKFILL = env_bool("BERTH_BACKFILL", True)
 GPU_RESERVE_PERCENT = env_int("BERTH_GPU_RESERVE", 50)
 ESTIMATE_SECONDS = env_int("BERTH_ESTIMATE_SECONDS", 10, least=1)
-LEASE_SECONDS = env_int("BERTH_SCHEDULER_LEASE", 10, least=2)
+LEASE_SECONDS = env_int("BERTH_SCHEDULER_LEASE", 8, least=2)
 SOCKETS_PER_USER = env_int("BERTH_SOCKETS_PER_USER", 100, least=10)
 DOWNLOADS_PER_USER = env_int("BERTH_DOWNLOADS_PER_USER", 8, least=1)
 DOWNLOAD_HOURS = env_int("BERTH_DOWNLOAD_HOURS", 12, least=1)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ from portal.clusters.services import nodes_lose, quota_changes_apply
 from portal.common.failpoint import failpoint, failpoint_statements
 from portal.common.wake import scheduler_flag_clear
 from portal.dispatch.apply import Applied, apply
-from portal.dispatch.lease import lease_release, lease_take
+from portal.dispatch.lease import holder_own, lease_release, lease_take
 from portal.dispatch.snapshot import load
 from portal.jobs.outlook import queue_keep
 from portal.jobs.services import jobs_reconcile
@@ -39,8 +37,6 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 CYCLE_SECONDS = Histogram("berth_scheduler_cycle_seconds", "Duration of a scheduling cycle", buckets=SECONDS)
 STEP_SECONDS = Histogram("berth_scheduler_step_seconds", "Duration of its steps", ["step"], buckets=SECONDS)
 DECIDED = Counter("berth_scheduler_decisions_total", "Decisions carried out, or skipped as overtaken", ["what"])
-
-HOLDER = f"{socket.gethostname()}:{os.getpid()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +77,10 @@ def _tells(waiting: int) -> bool:
     return True
 
 
-def cycle_run(*, now: datetime, holder: str = HOLDER) -> Cycle | None:
-    """One cycle, or None while another scheduler holds the lease. Killed at any point, nothing is lost."""
+def cycle_run(*, now: datetime, holder: str = "") -> Cycle | None:
+    """One cycle of ``holder``, which is this process where it is empty, or None while another scheduler holds the
+    lease. Killed at any point, nothing is lost."""
+    holder = holder or holder_own()
     # 1. One scheduler works at a time; correctness does not rest on it.
     if not lease_take(holder=holder, now=now, seconds=settings.LEASE_SECONDS):
         return None

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+import socket
 from datetime import datetime, timedelta
+from functools import cache
 
 from django.db.models import Q
 
 from portal.dispatch.models import CycleLease
+
+
+@cache
+def holder_own() -> str:
+    """This process among all schedulers: on several machines, and in containers, where each is process 1, under host
+    names that may be the same."""
+    return f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(8)}"
 
 
 def lease_take(*, holder: str, now: datetime, seconds: int) -> bool:

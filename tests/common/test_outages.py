@@ -109,7 +109,7 @@ def test_a_database_whose_address_is_wrong_or_where_nobody_listens(database: Any
 
 
 @pytest.mark.postgres
-def test_a_database_that_does_not_let_the_portal_in(postgres: PostgresServer, database: Any) -> None:
+def test_a_database_that_does_not_let_the_portal_in(postgres: PostgresServer, database: Any, tmp_path: Path) -> None:
     database(postgres.url())
     words = postgres_fault(postgres.url("no_such_database"))
     assert words == (
@@ -117,7 +117,10 @@ def test_a_database_that_does_not_let_the_portal_in(postgres: PostgresServer, da
         "not exist): correct BERTH_DATABASE_URL or BERTH_DATABASE_PASSWORD, or what PostgreSQL allows (pg_hba.conf, "
         "max_connections)."
     )
-    assert "(server does not support SSL, but SSL was required)" in postgres_fault(postgres.url(), sslmode="require")
+    without_tls = "(server does not support SSL, but SSL was required)"
+    assert without_tls in postgres_fault(postgres.url(), sslmode="require")
+    asks_for_tls = f"{postgres.url()}?sslmode=require"
+    assert without_tls in manage("migrate", BERTH_DATA_DIR=str(tmp_path), BERTH_DATABASE_URL=asks_for_tls)
 
 
 @pytest.mark.postgres

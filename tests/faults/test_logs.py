@@ -1,72 +1,16 @@
 """A log while every process on its way is killed: each line reaches browser and archive once, and in order."""
 
-import contextlib
-import json
-import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-from websockets.exceptions import WebSocketException
 
-from nodes.protocol import MARK
 from tests.support.person import Person, alice
 from tests.support.stack import Stack
 from tests.support.waiting import wait_until
+from tests.support.watching import Browser
 
 MORE = 60
 """Lines that must come after each fault."""
-
-
-class Browser:
-    """Watches a log and comes back with its last offset whenever the line is cut."""
-
-    def __init__(self, user: Person, task_attempt: str) -> None:
-        self.rows: list[tuple[int, str]] = []
-        self.ended = False
-        self.broken: str | None = None
-        self._user, self._attempt, self._offset = user, task_attempt, 0
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    @property
-    def text(self) -> str:
-        """Everything, with Berth's own lines."""
-        return "".join(text for _, text in self.rows)
-
-    @property
-    def printed(self) -> str:
-        """What the job printed."""
-        return "".join(text for stream, text in self.rows if stream != MARK)
-
-    @property
-    def lines(self) -> int:
-        return self.printed.count("\n")
-
-    def close(self) -> None:
-        self._closing.set()
-        self._thread.join(30)
-
-    def _run(self) -> None:
-        while not (self._closing.is_set() or self.ended or self.broken):
-            with contextlib.suppress(WebSocketException, OSError):
-                self._watch()
-            self._closing.wait(0.2)
-
-    def _watch(self) -> None:
-        with self._user.log_socket(self._attempt, self._offset) as socket:
-            while not (self._closing.is_set() or self.ended or self.broken):
-                with contextlib.suppress(TimeoutError):
-                    self._take(json.loads(socket.recv(timeout=1)))
-
-    def _take(self, message: dict[str, object]) -> None:
-        if message["type"] == "end":
-            self.ended = True
-        elif message["type"] == "records":
-            if message["from"] != self._offset:
-                self.broken = f"a message from {message['from']} after one to {self._offset}"
-            self.rows += [(stream, text) for _, stream, text in message["records"]]  # type: ignore[attr-defined]
-            self._offset = int(str(message["to"]))
 
 
 @pytest.fixture
@@ -99,7 +43,7 @@ def test_whatever_is_killed_every_line_comes_once_and_in_order(embedded_stack: S
     )
     user.wait(job, "running")
     (task,) = user.task_attempts(job)
-    browser = Browser(user, task["id"])
+    browser = Browser(task["id"], user)
     try:
         wait_until(lambda: browser.lines > MORE, "the first lines")
         for fault, happen in FAULTS.items():
