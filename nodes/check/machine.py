@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,7 @@ from nodes.options import Options
 
 ANSWER_S = 10
 TOOLKIT_CURE = "Install NVIDIA's container toolkit, then: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
+ONCE_IT_RUNS = "Once the agent runs: docker compose --profile node exec -T agent python -m nodes check"
 _LOCAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
@@ -48,8 +50,8 @@ def machine_lines(options: Options) -> Iterator[Line]:
     yield from storage_lines(options)
 
 
-def driver_line(options: Options) -> tuple[Line, bool]:
-    """And whether there are GPUs to be given to containers."""
+def driver_line(options: Options, *, root: Path = Path("/")) -> tuple[Line, bool]:
+    """And whether there are GPUs to be given to containers. ``root``: where this container's or server's files lie."""
     if options.gpus.startswith("simulated"):
         return ok("driver", f"not needed: {options.gpus}"), False
     cure = "Install NVIDIA's driver (nvidia-smi must list the GPUs), or declare simulated ones in BERTH_NODE_GPUS."
@@ -57,6 +59,9 @@ def driver_line(options: Options) -> tuple[Line, bool]:
         with closing(NvmlBackend()) as backend:
             gpus = backend.inventory()
     except GpusUnavailable as error:
+        if version := _unseen_driver(root):
+            told = f"{version} by what the kernel says; this container was given no GPUs to look at"
+            return warning("driver", told, ONCE_IT_RUNS), True
         if options.gpus == "auto" and not cards_there():
             return warning("driver", f"no NVIDIA driver: GPUs are simulated ({error})", cure), False
         return failed("driver", f"no NVIDIA driver: {error}", cure), False
@@ -66,6 +71,16 @@ def driver_line(options: Options) -> tuple[Line, bool]:
     if sick:
         return warning("driver", f"{gpus[0].driver}; not healthy: {'; '.join(sick)}", "Look at nvidia-smi -q."), True
     return ok("driver", f"{gpus[0].driver}, {len(gpus)} x {gpus[0].model}"), True
+
+
+def _unseen_driver(root: Path) -> str:
+    """The version of the driver that is loaded, in a container without GPUs; empty: in none, or there is no driver."""
+    try:
+        told = (root / "proc/driver/nvidia/version").read_text() if (root / ".dockerenv").exists() else ""
+    except OSError:
+        return ""
+    found = re.search(r"\s(\d+(\.\d+)+)\s", told)
+    return found[1] if found else ""
 
 
 def _engine(options: Options) -> Mapping[str, Any]:

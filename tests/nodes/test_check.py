@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import psutil
+import pynvml
 import pytest
 
 from nodes.__main__ import main
 from nodes.check import check_lines
 from nodes.check.line import Line, Verdict
-from nodes.check.machine import engine_lines, machine_lines
+from nodes.check.machine import driver_line, engine_lines, machine_lines
 from nodes.check.portal import redis_line
 from nodes.check.room import disk_lines, storage_lines
 from nodes.inventory import AGENT_VERSION
@@ -157,6 +158,28 @@ def test_a_key_that_others_read_a_missing_one_and_a_missing_driver(environ: dict
     lines = found(environ, gpus="nvml", address="192.0.2.1")
     assert lines["key"].cure.startswith("Run berth-node join URL TOKEN")
     assert lines["address"].cure == "Correct BERTH_NODE_ADDRESS."
+
+
+def test_in_a_container_without_gpus_the_kernel_tells_of_the_driver(
+    environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the toolkit is missing no container with GPUs starts, and the driver is not what is wrong."""
+    options = replace(options_load([], environ), gpus="nvml")
+    version = tmp_path / "proc" / "driver" / "nvidia" / "version"
+    version.parent.mkdir(parents=True)
+    version.write_text("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\nGCC\n")
+
+    def no_library() -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+
+    monkeypatch.setattr(pynvml, "nvmlInit", no_library)
+    assert driver_line(options, root=tmp_path)[0].verdict is Verdict.FAILED, "on the server itself it would be"
+    (tmp_path / ".dockerenv").touch()
+    line, has_gpus = driver_line(options, root=tmp_path)
+    assert (line.verdict, line.text.split()[0], has_gpus) == (Verdict.WARNING, "580.65.06", True)
+    assert [one.verdict for one in engine_lines({}, has_gpus=has_gpus) if one.name == "toolkit"] == [Verdict.FAILED]
+    version.unlink()
+    assert driver_line(options, root=tmp_path)[0].verdict is Verdict.FAILED
 
 
 def test_ports_in_use_are_named(environ: dict[str, str], portal: str) -> None:
