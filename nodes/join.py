@@ -4,18 +4,22 @@ what it is told. A second run is the same server. An agent that is told where do
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import re
 import socket
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import requests
+from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
 from nodes.clock import portal_skew_s
 from nodes.options import (
@@ -32,6 +36,8 @@ from nodes.writing import cannot_write
 
 CA_NAME = "redis-ca.pem"
 PORTAL_CA_NAME = "portal-ca.pem"
+AUTHORITY_MOST = 100_000
+"""Bytes of an authority's file."""
 ANSWER_S = 30
 SKEW_MOST_S = 5
 TOLD = tuple(f"BERTH_NODE_{one}" for one in (
@@ -43,6 +49,7 @@ ENVIRONMENT = {
     "token": "BERTH_JOIN_TOKEN",
     "name": "BERTH_NODE_NAME",
     "ca": "BERTH_JOIN_CA",
+    "ca_sha256": "BERTH_JOIN_CA_SHA256",
 }
 
 
@@ -53,12 +60,13 @@ class JoinFailed(Exception):
 @dataclass(frozen=True, slots=True)
 class Asked:
     """The portal's address, the join token, this server's name, and the file of the authority of the portal's
-    certificate (empty: the system's)."""
+    certificate (empty: the system's), or the SHA-256 (hex) of the file in which the portal tells it."""
 
     url: str
     token: str
     name: str
     ca: str
+    ca_sha256: str
 
 
 def join(argv: Sequence[str], environ: Mapping[str, str]) -> str:
@@ -70,6 +78,11 @@ def join(argv: Sequence[str], environ: Mapping[str, str]) -> str:
         key = key_make(key_path_load(rest, environ))
     except OSError as error:
         raise JoinFailed(cannot_write(error, state)) from error
+    with _known(asked, state) as asked:
+        return _join(asked, state, key)
+
+
+def _join(asked: Asked, state: Path, key: NodeKey) -> str:
     name, environment, authority = _told(asked, key)
     try:
         if authority:
@@ -99,6 +112,10 @@ def _asked(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[Asked, list
     parser.add_argument("token", nargs="?", help="a join token (BERTH_JOIN_TOKEN, or a file: BERTH_JOIN_TOKEN_FILE)")
     parser.add_argument("--name", help="this server's name; default: its host name (BERTH_NODE_NAME)")
     parser.add_argument("--ca", help="file of the authority (PEM) of the portal's certificate (BERTH_JOIN_CA)")
+    parser.add_argument(
+        "--ca-sha256", metavar="HEX",
+        help="in its place: the SHA-256 of that authority's file; it is fetched from the portal (BERTH_JOIN_CA_SHA256)",
+    )  # fmt: skip
     parser.add_argument("--state-dir", help="folder of the agent's own state (BERTH_NODE_STATE_DIR)")
     flags = parser.parse_args(list(argv))
     found = {one: getattr(flags, one) or _from(variable, environ) for one, variable in ENVIRONMENT.items()}
@@ -110,13 +127,15 @@ def _asked(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[Asked, list
         raise JoinFailed(f"{found['url']!r} is no address of a portal, such as https://berth.example.org.")
     if found["ca"]:
         authority_check("BERTH_JOIN_CA", Path(found["ca"]))
+    if found["ca_sha256"] and not re.fullmatch(r"[0-9a-f]{64}", found["ca_sha256"]):
+        raise OptionInvalid("BERTH_JOIN_CA_SHA256", "must be the 64 digits that stand in the join line")
     name = found["name"] or _host_name()
     try:
         name_check(name)
     except ValueError as error:
         raise JoinFailed(f"{error}; give one with --name.") from error
     rest = ["--state-dir", flags.state_dir] if flags.state_dir else []
-    return Asked(found["url"].rstrip("/"), found["token"], name, found["ca"]), rest
+    return Asked(found["url"].rstrip("/"), found["token"], name, found["ca"], found["ca_sha256"]), rest
 
 
 def _from(variable: str, environ: Mapping[str, str]) -> str:
@@ -132,6 +151,45 @@ def _from(variable: str, environ: Mapping[str, str]) -> str:
 def _host_name() -> str:
     """As far as it can be a node's name."""
     return re.sub(r"[^a-z0-9.-]+", "-", socket.gethostname().lower()).strip("-.")[:63]
+
+
+@contextmanager
+def _known(asked: Asked, state: Path) -> Iterator[Asked]:
+    """With the file of the authority that the digest names. Raises JoinFailed."""
+    if asked.ca or not asked.ca_sha256:
+        yield asked
+        return
+    text, path = _authority(asked), state / f".{PORTAL_CA_NAME}.fetched"
+    try:
+        _write(path, text)
+    except OSError as error:
+        raise JoinFailed(cannot_write(error, state)) from error
+    try:
+        authority_check("BERTH_JOIN_CA_SHA256", path)
+        yield replace(asked, ca=str(path))
+    finally:
+        path.unlink()
+
+
+def _authority(asked: Asked) -> str:
+    """Fetched from whoever answers there, and taken only where it is the one that the line names: nothing is told to
+    anybody before. Raises JoinFailed."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InsecureRequestWarning)
+            answer = requests.get(
+                f"{asked.url}/authority.crt", timeout=ANSWER_S, allow_redirects=False, stream=True,
+                verify=False,  # noqa: S501  # the digest is the check
+            )  # fmt: skip
+            text: bytes = answer.raw.read(AUTHORITY_MOST, decode_content=True)
+    except (requests.RequestException, HTTPError, OSError) as error:
+        raise JoinFailed(connection_fault(error, _place(asked), now_ms=int(time.time() * 1000))) from error
+    if hashlib.sha256(text).hexdigest() != asked.ca_sha256:
+        raise JoinFailed(
+            f"{asked.url} has another authority than the join line names: copy the line anew from the portal's page; "
+            "if that is no help, somebody else answers there."
+        )
+    return text.decode("ascii", errors="replace")
 
 
 def _told(asked: Asked, key: NodeKey) -> tuple[str, dict[str, str], str]:
@@ -163,16 +221,19 @@ def _taken(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _ask(asked: Asked, body: Mapping[str, str]) -> requests.Response:
-    place = Place("the portal", asked.url, "the address", "BERTH_JOIN_CA")
     try:
         answer = requests.post(
             f"{asked.url}/api/v1/join", json=body, timeout=ANSWER_S, allow_redirects=False, verify=asked.ca or True
         )
     except (requests.RequestException, OSError) as error:
-        raise JoinFailed(connection_fault(error, place, now_ms=int(time.time() * 1000))) from error
+        raise JoinFailed(connection_fault(error, _place(asked), now_ms=int(time.time() * 1000))) from error
     if answer.status_code == 201:
         return answer
     raise JoinFailed(_refusal(answer, asked))
+
+
+def _place(asked: Asked) -> Place:
+    return Place("the portal", asked.url, "the address", "BERTH_JOIN_CA")
 
 
 def _refusal(answer: requests.Response, asked: Asked) -> str:

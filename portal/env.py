@@ -111,12 +111,15 @@ def env_redis(name: str, default: str, *, ca: str, password: bool) -> str:
     return secured
 
 
-def env_authority(name: str) -> str:
-    """A file with certificates of authorities (PEM) that can be read; empty: not set."""
+def env_authority(name: str, *, maybe: bool = False) -> str:
+    """A file with certificates of authorities (PEM) that can be read; empty: not set, or, where it ``maybe`` has none,
+    an empty file."""
     path = os.environ.get(name, "")
     if not path:
         return ""
     try:
+        if maybe and Path(path).stat().st_size == 0:
+            return ""
         ssl.create_default_context(cafile=path)
     except (OSError, ssl.SSLError) as error:
         raise BadSetting(f"{name}={path!r}: must be a file of certificates in PEM ({error}).") from None

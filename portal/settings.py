@@ -170,6 +170,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 REDIS_CA = env_authority("BERTH_REDIS_CA")
 REDIS_URL = env_redis("BERTH_REDIS_URL", "redis://127.0.0.1:6379/0", ca=REDIS_CA, password=True)
 REDIS_NODES_URL = env_redis("BERTH_REDIS_NODES_URL", REDIS_URL, ca=REDIS_CA, password=False)
+PORTAL_CA = env_authority("BERTH_PORTAL_CA", maybe=True)
 REDIS_ACCOUNTS = env_bool("BERTH_REDIS_ACCOUNTS", True)
 CHANNEL_LAYERS = {
     "default": {

@@ -12,6 +12,7 @@ urlpatterns = [
     path("cluster/map", views.cluster_dots, name="cluster-dots"),
     path("cluster/nodes", views.node_list, name="nodes"),
     path("new-node", views.node_new, name="node-new"),
+    path("authority.crt", views.authority, name="authority"),
     path("join-tokens", views.join_tokens, name="join-tokens"),
     path("join-tokens/<int:token_id>/revoke", views.join_token_end, name="join-token-revoke"),
     path("cluster/nodes/<name:name>", views.node, name="node"),

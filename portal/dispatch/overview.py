@@ -74,6 +74,8 @@ GROUPS: tuple[tuple[Any, tuple[_Row, ...]], ...] = (
             ("BERTH_REDIS_URL", _("the broker, live logs and samples"), lambda: _place(settings.REDIS_URL)),
             ("BERTH_REDIS_NODES_URL", _("where nodes reach it"), lambda: _place(settings.REDIS_NODES_URL)),
             ("BERTH_REDIS_CA", _("file of the authority of its certificate; empty: the system's"), _set("REDIS_CA")),
+            ("BERTH_PORTAL_CA", _("file of the authority of the portal's own certificate; empty: the system's"),
+             _set("PORTAL_CA")),
             ("BERTH_REDIS_ACCOUNTS", _("each node has an account of its own there"), _set("REDIS_ACCOUNTS")),
             ("BERTH_ALLOWED_HOSTS", _("names that the portal answers to"), _set("ALLOWED_HOSTS")),
             ("BERTH_TRUSTED_ORIGINS", _("origins that may post and open websockets"), _set("CSRF_TRUSTED_ORIGINS")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -248,6 +249,47 @@ def test_the_authority_of_the_portals_certificate_is_kept_for_the_agent(tmp_path
         assert options.portal_ca.read_text() == known
         verdicts = {line.name: line.verdict for line in portal_lines(options)}
         assert (verdicts["clock"], verdicts["version"]) == ("ok", "ok")
+
+
+def test_the_line_carries_the_digest_of_the_portals_authority_and_the_server_takes_no_other(
+    tmp_path: Path, settings: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    authority, state = Authority(tmp_path), tmp_path / "state"
+    files = authority.sign("portal")
+    settings.PORTAL_CA = str(authority.ca)
+    root = person("root", ClusterRole.ADMIN)
+    page = Browser(root).send("/join-tokens", uses="2", hours="24", labels="")
+    (digest,) = set(re.findall(r"--ca-sha256 (\S+)", page.html))
+    assert page.html.count(f"--ca-sha256 {digest}") == 2, "for both ways"
+    line = Api(root).call("POST", "join-tokens", {"uses": 1}).json()["line"]
+    assert line.endswith(f" --ca-sha256 {digest}")
+    with live_web(ssl_certfile=files.certificate, ssl_keyfile=files.key) as web:
+        url = f"https://{web.host}"
+        assert command(state, url, made(), "--ca-sha256", "0" * 64) == 2
+        assert "has another authority than the join line names" in capsys.readouterr().err
+        assert not Node.objects.exists(), "the token has gone to nobody"
+        assert command(state, url, made(), "--ca-sha256", digest) == 0
+    options = options_load(["--state-dir", str(state)], {})
+    assert options.portal_ca
+    assert options.portal_ca.read_text() == authority.ca.read_text()
+    assert sorted(path.name for path in state.iterdir()) == ["node.env", "node.key", "portal-ca.pem"]
+    with live_web() as plain:
+        assert command(state, f"https://{plain.host}", made(), "--ca-sha256", digest) == 2
+    assert "does not speak TLS" in capsys.readouterr().err
+    assert command(state, url, made(), "--ca-sha256", "no") == 2
+    assert "BERTH_JOIN_CA_SHA256" in capsys.readouterr().err
+
+
+def test_the_authority_is_told_to_whoever_asks_and_only_where_there_is_one(tmp_path: Path, settings: Any) -> None:
+    client = Client(HTTP_HOST=HOST)
+    none = client.get("/authority.crt")
+    assert (none.status_code, none.headers["Content-Type"]) == (404, "text/plain; charset=utf-8")
+    root = Api(person("root", ClusterRole.ADMIN))
+    assert "--ca-sha256" not in root.call("POST", "join-tokens", {"uses": 1}).json()["line"]
+    settings.PORTAL_CA = str(Authority(tmp_path).ca)
+    told = client.get("/authority.crt")
+    assert (told.status_code, told.headers["Content-Type"]) == (200, "application/x-pem-file")
+    assert told.content.decode() == Path(settings.PORTAL_CA).read_text()
 
 
 @contextmanager

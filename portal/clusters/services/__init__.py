@@ -16,6 +16,7 @@ from portal.clusters.services.joining import (
     agent_environment,
     node_new_key,
     node_register,
+    portal_authority,
     redis_authority,
     redis_is_out_of_reach,
 )
@@ -126,6 +127,7 @@ __all__ = [
     "node_register",
     "redis_accounts_apply",
     "redis_address",
+    "portal_authority",
     "redis_authority",
     "redis_is_out_of_reach",
     "node_event",

@@ -20,7 +20,7 @@ from nodes.protocol import PortalKey
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.clusters.models import JoinToken, Node
-from portal.clusters.services.joining import agent_environment, node_register, redis_authority
+from portal.clusters.services.joining import agent_environment, node_register, portal_authority, redis_authority
 from portal.common.errors import Denied, Fault, Invalid
 from portal.common.throttles import Rate, RateLimit
 
@@ -119,12 +119,19 @@ def _use(token: JoinToken, now: datetime) -> None:
 
 def join_line(secret: str) -> str:
     """What is run on the server."""
-    return f"sudo /opt/berth/nodes/berth-node join {settings.URL} {secret}"
+    return f"sudo /opt/berth/nodes/berth-node join {_words(secret)}"
 
 
 def join_line_in_container(secret: str) -> str:
     """The same by the agent's image, in a clone of the repository."""
-    return f"docker compose --profile node run --rm --no-deps agent join {settings.URL} {secret}"
+    return f"docker compose run --rm --build berth-node join {_words(secret)}"
+
+
+def _words(secret: str) -> str:
+    """With the digest of the portal's authority, where it has one: the server fetches it, and takes no other."""
+    authority = portal_authority()
+    known = f" --ca-sha256 {hashlib.sha256(authority.encode()).hexdigest()}" if authority else ""
+    return f"{settings.URL} {secret}{known}"
 
 
 def _digest(secret: str) -> str:

@@ -106,6 +106,11 @@ def redis_authority() -> str:
     return Path(settings.REDIS_CA).read_text(encoding="ascii", errors="replace").strip()
 
 
+def portal_authority() -> str:
+    """The certificates (PEM) by which servers know the portal itself; empty: the system's own authorities."""
+    return Path(settings.PORTAL_CA).read_text(encoding="ascii", errors="replace") if settings.PORTAL_CA else ""
+
+
 def redis_is_out_of_reach() -> bool:
     """Whether the address of the portal's Redis leads nowhere from another server."""
     return redis_is_local(settings.REDIS_NODES_URL)

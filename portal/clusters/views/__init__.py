@@ -8,7 +8,7 @@ from portal.clusters.views.groups import (
     group_page,
     groups,
 )
-from portal.clusters.views.join_tokens import join_token_end, join_tokens
+from portal.clusters.views.join_tokens import authority, join_token_end, join_tokens
 from portal.clusters.views.joining import node_join, node_new
 from portal.clusters.views.map import cluster, cluster_dots
 from portal.clusters.views.means import image_end, images, skus
@@ -30,6 +30,7 @@ from portal.clusters.views.teams import (
 from portal.clusters.views.vcs import vc_end, vc_new, vcs
 
 __all__ = [
+    "authority",
     "names",
     "node_back",
     "oidc_callback",

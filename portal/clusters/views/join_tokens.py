@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from portal.accounts.pages import PageRequest
 from portal.clusters.forms import JoinTokenForm
@@ -20,6 +20,7 @@ from portal.clusters.services import (
     join_line_in_container,
     join_token_create,
     join_token_revoke,
+    portal_authority,
     redis_is_out_of_reach,
 )
 from portal.common.errors import Refused
@@ -63,3 +64,14 @@ def join_token_end(request: PageRequest, token_id: int) -> HttpResponse:
     join_token_revoke(token=token, actor=request.user.username, now=timezone.now())
     messages.success(request, _("The token is revoked; servers that have joined stay."))
     return redirect("join-tokens")
+
+
+@require_safe
+def authority(request: HttpRequest) -> HttpResponse:
+    """The authority of the portal's own certificate (PEM), for servers that join and browsers that do not know it: no
+    secret. Who fetches it must compare its digest. 404 where the system's authorities do."""
+    text = portal_authority()
+    if not text:
+        words = "The certificate of this portal is of an authority that systems know.\n"
+        return HttpResponse(words, status=404, content_type="text/plain; charset=utf-8")
+    return HttpResponse(text, content_type="application/x-pem-file")
