@@ -15,7 +15,7 @@ django.setup()
 
 from django.conf import settings  # noqa: E402  settings must be set up before anything of ours is imported
 
-from portal.common.measuring import MeasuresStep  # noqa: E402
+from portal.common.measuring import ConsumingStep, MeasuresStep  # noqa: E402
 from portal.jobs.logs.watch import WatchStep  # noqa: E402
 
 app = Celery("berth")
@@ -23,3 +23,4 @@ app.conf.update(settings.CELERY)
 app.autodiscover_tasks(["portal.accounts", "portal.clusters", "portal.jobs", "portal.dispatch", "portal.notices"])
 app.steps["worker"].add(WatchStep)
 app.steps["worker"].add(MeasuresStep)
+app.steps["consumer"].add(ConsumingStep)

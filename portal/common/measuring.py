@@ -1,13 +1,34 @@
-"""What a worker counts of itself, for Prometheus: at ``/metrics`` of a port of its own, where one was named."""
+"""What a worker counts of itself, for Prometheus, and whether it takes tasks in: at ``/metrics`` and ``/healthz`` of a
+port of its own, where one was named."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
+from threading import Event
 from typing import Any
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from celery import bootsteps
 from django.conf import settings
 from prometheus_client import start_http_server
+from redis import RedisError
+
+from portal.common.wake import redis_once
+
+_consuming = Event()
+
+
+class ConsumingStep(bootsteps.StartStopStep):
+    """With the worker's connection to Redis: stopped where it is lost, started again where it is back."""
+
+    requires = ("celery.worker.consumer.tasks:Tasks",)
+
+    def start(self, parent: Any) -> None:
+        _consuming.set()
+
+    def stop(self, parent: Any) -> None:
+        _consuming.clear()
 
 
 class MeasuresStep(bootsteps.StartStopStep):
@@ -21,6 +42,9 @@ class MeasuresStep(bootsteps.StartStopStep):
         except OSError as error:
             where = f"{settings.METRICS_BIND}:{settings.METRICS_PORT}"
             sys.exit(f"berth: BERTH_METRICS_PORT: cannot listen on {where}: {error.strerror}.")
+        measures = self._server.get_app()
+        assert measures is not None  # set by start_http_server
+        self._server.set_app(_with_health(measures))
 
     def stop(self, parent: Any) -> None:
         if settings.METRICS_PORT:
@@ -28,3 +52,22 @@ class MeasuresStep(bootsteps.StartStopStep):
             self._thread.join()
 
     terminate = stop
+
+
+def _with_health(measures: WSGIApplication) -> WSGIApplication:
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if environ["PATH_INFO"] != "/healthz":
+            return measures(environ, start_response)
+        well = _takes_tasks()
+        start_response("200 OK" if well else "503 Service Unavailable", [("Content-Type", "text/plain")])
+        return [b"ok\n" if well else b"no tasks: Redis is away\n"]
+
+    return answer
+
+
+def _takes_tasks() -> bool:
+    """Whether the worker has its queue, and Redis answers: it may be cut off without having noticed yet."""
+    try:
+        return _consuming.is_set() and bool(redis_once().ping())
+    except RedisError:
+        return False

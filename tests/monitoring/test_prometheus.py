@@ -40,6 +40,7 @@ class Monitored:
     stack: Stack
     url: str
     receiver: Receiver
+    ports: dict[str, int]
 
     def ask(self, path: str, **query: str) -> Any:
         answer = httpx.get(f"{self.url}/api/v1/{path}", params=query, timeout=10, trust_env=False)
@@ -71,7 +72,7 @@ def monitored(services: Services) -> Iterator[Monitored]:
         ]
         for process in processes:
             process.start()
-        made = Monitored(stack, f"http://127.0.0.1:{prometheus}", receiver)
+        made = Monitored(stack, f"http://127.0.0.1:{prometheus}", receiver, ports)
         wait_until(lambda: _ready(made.url), "Prometheus", deadline_s=60)
         yield made
         for process in processes:
@@ -202,3 +203,20 @@ def test_figures_are_for_administrators_and_auditors(monitored: Monitored) -> No
 
     tokens = monitored.stack.tokens
     assert [asked(one) for one in (tokens["root"], tokens["alice"], "berth_wrong", "")] == [200, 403, 401, 401]
+
+
+def test_a_worker_without_redis_is_not_well_and_comes_back_by_itself(monitored: Monitored) -> None:
+    """As health checks of containers ask."""
+
+    def health() -> set[int]:
+        try:
+            asked = [httpx.get(f"http://127.0.0.1:{one}/healthz", trust_env=False) for one in monitored.ports.values()]
+        except httpx.TransportError:
+            return set()
+        return {answer.status_code for answer in asked}
+
+    wait_until(lambda: health() == {200}, "the workers to be well")
+    monitored.stack.redis.kill()
+    assert health() == {503}
+    monitored.stack.redis.start()
+    wait_until(lambda: health() == {200}, "the workers to be well again", deadline_s=60)
