@@ -31,6 +31,9 @@ def files_make(folder: Path, *, address: Address, certificate: Path, now: dateti
         password = _redis(folder, address)
         authority = _authority(folder, address, now)
         _redis_certificate(folder, authority, address, now)
+        # By which servers know the portal; empty: by what their systems know.
+        portal_authority = authority[0] if address.certificate == "internal" else ""
+        _write(folder / "portal-ca.crt", portal_authority, 0o444)
         _write(folder / "redis.conf", redis_conf(password), 0o440, REDIS)
         _write(folder / "Caddyfile", caddyfile(address, certificate), 0o444)
         (folder / "keys").mkdir(mode=0o700, exist_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "compose.yaml").read_text()
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(TEXT)["services"]
 ONCE = {"setup", "migrate"}
+COMMANDS = {"berth-node"}
 RECIPES = ["portal/Dockerfile", "nodes/Dockerfile"]
 
 
@@ -26,7 +28,7 @@ def test_every_variable_of_the_stack_is_documented() -> None:
     assert len(used) > 15
 
 
-@pytest.mark.parametrize("name", sorted(SERVICES.keys() - ONCE))
+@pytest.mark.parametrize("name", sorted(SERVICES.keys() - ONCE - COMMANDS))
 def test_what_stays_up_has_a_health_check_and_starts_again(name: str) -> None:
     service = SERVICES[name]
     assert service["restart"] == "unless-stopped"
@@ -39,7 +41,7 @@ def test_nobody_but_the_agent_is_root_or_has_rights_to_spare(name: str) -> None:
     service = SERVICES[name]
     assert "no-new-privileges:true" in service["security_opt"]
     assert "privileged" not in service
-    if name == "agent":
+    if name in {"agent", "berth-node"}:
         assert (service["user"], service["pid"], service["cgroup"], service["network_mode"]) == (
             "0:0", "host", "host", "host",
         )  # fmt: skip
@@ -56,8 +58,46 @@ def test_the_agent_sees_each_folder_at_the_path_that_it_has_outside() -> None:
     assert all(folders)
 
 
+def test_the_commands_of_the_agent_have_all_that_it_has_but_gpus() -> None:
+    agent, commands_of = dict(SERVICES["agent"]), SERVICES["berth-node"]
+    assert agent.pop("deploy")["resources"]["reservations"]["devices"]
+    own = {"profiles", "restart", "healthcheck"}
+    assert {name: one for name, one in commands_of.items() if name not in own} == {
+        name: one for name, one in agent.items() if name not in own
+    }
+
+
+def test_who_reads_what_the_first_step_writes_is_started_again_with_it() -> None:
+    """Redis and Caddy have it from files, at their start alone; nothing of their own changes with it."""
+    readers = {
+        name
+        for name, service in SERVICES.items()
+        if any(file in " ".join(map(str, service.get("command", ()))) for file in ("Caddyfile", "redis.conf"))
+    }
+    assert readers == {"proxy", "redis"}
+    for name in readers:
+        assert SERVICES[name]["depends_on"]["setup"] == {
+            "condition": "service_completed_successfully", "restart": True,
+        }  # fmt: skip
+
+
+def test_there_is_room_for_many_web_processes_beside_the_proxy() -> None:
+    def default(name: str) -> str:
+        found = re.search(rf"{name}:-([^}}]+)}}", TEXT)
+        assert found
+        return found[1]
+
+    network, given = IPv4Network(default("BERTH_EDGE_SUBNET")), IPv4Network(default("BERTH_EDGE_RANGE"))
+    assert given.num_addresses > 100
+    assert given.subnet_of(network)
+    proxy = IPv4Address(default("BERTH_PROXY_ADDRESS"))
+    assert proxy in network
+    assert proxy not in given
+
+
 def test_only_the_proxy_and_redis_are_reached_from_outside() -> None:
-    assert {name for name, service in SERVICES.items() if "ports" in service} == {"proxy", "redis"}
+    assert {name for name, service in SERVICES.items() if "ports" in service} == {"proxy", "redis", "prometheus"}
+    assert SERVICES["prometheus"]["ports"] == ["127.0.0.1:${BERTH_PROMETHEUS_PORT:-9090}:9090"]
     assert SERVICES["redis"]["ports"] == ["${BERTH_REDIS_PORT:-6380}:6379"]
     assert SERVICES["proxy"]["networks"].keys() == {"edge"}
     assert {name for name, service in SERVICES.items() if "edge" in service.get("networks", [])} == {"proxy", "web"}
@@ -111,10 +151,7 @@ def test_the_commands_of_the_documentation_name_services_that_are_there() -> Non
         for line in block.text.splitlines()
         if line.startswith("docker compose ")
     ]
-    named = {
-        word
-        for line in lines
-        for word in re.findall(r"\b(?:logs|exec -T|cp|stop|build|restart|--wait|--no-deps|run -T) ([a-z]+)\b", line)
-    }
+    before = "logs|exec -T|cp|stop|build|restart|--wait|--no-deps|run -T|--rm|--build"
+    named = {word for line in lines for word in re.findall(rf"\b(?:{before}) ([a-z][a-z-]+)\b", line)}
     assert len(lines) > 20
     assert named <= SERVICES.keys()

@@ -100,7 +100,7 @@ def test_secrets_are_made_once_and_each_service_reads_its_own(tmp_path: Path, gr
     assert first["database-password"] != first["redis-password"]
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
     public = {name for name, mode in modes.items() if mode & 0o004}
-    assert public == {"Caddyfile", "ca.crt", "redis.crt"}
+    assert public == {"Caddyfile", "ca.crt", "portal-ca.crt", "redis.crt"}
     assert not any(mode & 0o022 for mode in modes.values())
     assert groups == {
         "database-password": 10011, "redis-password": 10012, "redis.conf": 10012, "redis.key": 10012, "ca.key": 10013,
@@ -116,6 +116,14 @@ def test_another_address_keeps_secrets_and_authority_and_changes_what_follows(
     changed = {name for name in first if first[name] != other[name]}
     assert changed == {"Caddyfile", "redis-nodes-url", "redis.crt", "redis.key"}
     assert other["redis-nodes-url"] == "rediss://berth.lan:6380/0\n"
+
+
+def test_the_portal_tells_servers_its_authority_where_it_is_the_stacks_own(
+    tmp_path: Path, groups: dict[str, int]
+) -> None:
+    own = made(tmp_path)
+    assert own["portal-ca.crt"] == own["ca.crt"]
+    assert made(tmp_path, url="https://gpu.example.org")["portal-ca.crt"] == ""
 
 
 def test_what_an_operator_has_put_there_is_used(tmp_path: Path, groups: dict[str, int]) -> None:

@@ -8,19 +8,25 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import socket
+import ssl
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
-import yaml
 
 from nodes.protocol import MARK
+from portal.compose.certificates import authority_make, leaf_make
 from tests.support.archives import packed
 from tests.support.compose import NAME, Door, Project, build_settings, portal_settings, wait_answering
 from tests.support.docker_engine import DockerEngine
+from tests.support.documents import commands
 from tests.support.person import job_file
 from tests.support.services import Services
 from tests.support.waiting import wait_until
@@ -87,41 +93,47 @@ class Server(NamedTuple):
     jobs: Path
 
 
-@pytest.fixture(scope="module")
-def server(services: Services, running_docker: DockerEngine, portal: Portal, token: str) -> Iterator[Server]:
-    """It knows the portal's name and authority, and a join token; nothing else."""
-    folder = services.new_folder("gpu-server")
+@contextmanager
+def new_server(
+    services: Services, engine: DockerEngine, name: str, told: Mapping[str, str] | None = None
+) -> Iterator[Server]:
+    """One that knows the portal's name, and what it is told in its settings; nothing else."""
+    folder = services.new_folder(f"server-{name}")
     state, jobs = folder / "state", folder / "jobs"
     state.mkdir()
     jobs.mkdir()
     # As every folder is on a server with systemd: mounts that come later are handed on into the agent's container.
     subprocess.run(["mount", "--bind", jobs, jobs], check=True)
     subprocess.run(["mount", "--make-shared", jobs], check=True)
-    (state / "berth-ca.crt").write_bytes(portal.door.authority.read_bytes())
     settings = {
         "BERTH_NODE_STATE_DIR": str(state),
         "BERTH_NODE_MOUNT_ROOTS": str(jobs),
         "BERTH_NODE_GPUS": "simulated:4xA100-80GB",
-        "BERTH_JOIN_CA": f"{state}/berth-ca.crt",
-        "BERTH_DOCKER_SOCKET": running_docker.url.removeprefix("unix://"),
+        "BERTH_DOCKER_SOCKET": engine.url.removeprefix("unix://"),
         **build_settings(),
+        **(told or {}),
     }
-    project = Project(folder / "clone", running_docker, name="berth-gpu", settings=settings)
-    with running_docker.client() as client:
-        site = client.networks.create("berth-site", driver="bridge")
+    project = Project(folder / "clone", engine, name=f"berth-{name}", settings=settings)
+    with engine.client() as client:
+        site = client.networks.create(f"berth-site-{name}", driver="bridge")
         site.reload()
         gateway = site.attrs["IPAM"]["Config"][0]["Gateway"]
         # In the place of the server's own network: another one, from which the portal is somewhere else.
-        override = {
-            "services": {"agent": {"network_mode": "berth-site", "extra_hosts": [f"{NAME}:{gateway}"]}},
-        }
-        (project.folder / "compose.override.yaml").write_text(yaml.safe_dump(override))
+        away = {"network_mode": site.name, "extra_hosts": [f"{NAME}:{gateway}"]}
+        override = {"services": {"agent": away, "berth-node": away}}
+        (project.folder / "compose.override.yaml").write_text(json.dumps(override))  # which is YAML, too
         try:
             yield Server(project, state, jobs)
         finally:
             project.run("docker compose --profile node down --timeout 5")
             site.remove()
             subprocess.run(["umount", "--lazy", jobs], check=True)
+
+
+@pytest.fixture(scope="module")
+def server(services: Services, running_docker: DockerEngine, portal: Portal) -> Iterator[Server]:
+    with new_server(services, running_docker, "gpu01") as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -139,8 +151,7 @@ def asked(answer: httpx.Response) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def joined(portal: Portal, server: Server, api: httpx.Client) -> str:
     """The node's name, once it has joined by the commands of the documentation, and jobs may run there."""
-    made = asked(api.post("join-tokens", json={"uses": 1, "hours": 1}))
-    server.project.variables = {"URL": portal.settings["BERTH_URL"], "TOKEN": made["secret"], "NAME": "gpu01"}
+    server.project.variables = {"URL": portal.settings["BERTH_URL"], "TOKEN": told_by_the_page(api), "NAME": "gpu01"}
     checked = server.project.section(INSTALL, "A GPU server")[
         "docker compose --profile node exec -T agent python -m nodes check"
     ]
@@ -156,8 +167,15 @@ def joined(portal: Portal, server: Server, api: httpx.Client) -> str:
     return "gpu01"
 
 
-def node(api: httpx.Client) -> dict[str, Any]:
-    return asked(api.get("nodes/gpu01"))
+def told_by_the_page(api: httpx.Client) -> str:
+    """The line's words behind the portal's address: a token, and the digest of the portal's authority."""
+    line = str(asked(api.post("join-tokens", json={"uses": 1, "hours": 1}))["line"])
+    assert re.fullmatch(r".* berth_join_\S+ --ca-sha256 [0-9a-f]{64}", line), line
+    return line.split(maxsplit=4)[4]
+
+
+def node(api: httpx.Client, name: str = "gpu01") -> dict[str, Any]:
+    return asked(api.get(f"nodes/{name}"))
 
 
 def submit(api: httpx.Client, *commands: str, **changes: Any) -> int:
@@ -245,6 +263,70 @@ def test_what_a_client_says_of_itself_is_believed_by_nobody(portal: Portal, api:
     assert not any(address.startswith("192.0.2.") for address in addresses)
 
 
+def test_without_settings_the_first_step_says_what_is_missing(portal: Portal) -> None:
+    settings = portal.project.folder / ".env"
+    settings.rename(aside := settings.with_suffix(".aside"))
+    try:
+        said = portal.project.run("! docker compose run --rm --no-deps setup 2>&1")
+    finally:
+        aside.rename(settings)
+    assert "berth: BERTH_URL is not set: write the portal's address into .env" in said
+
+
+def test_a_worker_that_is_cut_off_from_redis_is_not_well(portal: Portal, running_docker: DockerEngine) -> None:
+    well = "docker compose exec -T control healthy 9100 /healthz"
+    portal.project.run(well)
+    with running_docker.client() as client:
+        (inner,) = client.networks.list(names=["berth-test_inner"])
+        (control,) = client.containers.list(filters={"label": "com.docker.compose.service=control"})
+        inner.disconnect(control)
+        portal.project.run(f"! {well}")
+        inner.connect(control, aliases=["control"])
+
+    def is_well() -> bool:
+        return portal.project.run(f"{well} && echo yes || true").endswith("yes\n")
+
+    wait_until(is_well, "the worker to be back", deadline_s=90, every_s=1)
+
+
+def test_prometheus_reads_the_figures_of_every_process_however_many_there_are(portal: Portal, token: str) -> None:
+    (portal.project.folder / "berth-token").write_text(token)
+    portal.project.section("docs/operate.md", "Prometheus in the compose stack")
+    portal.project.section("docs/operate.md", "More processes")
+    url = f"http://127.0.0.1:{portal.settings['BERTH_PROMETHEUS_PORT']}/api/v1/query"
+
+    def value(query: str) -> dict[str, int]:
+        answer = httpx.get(url, params={"query": query}, timeout=10, trust_env=False)
+        found = asked(answer)["data"]["result"]
+        return {one["metric"].get("process", "web"): round(float(one["value"][1])) for one in found}
+
+    wanted = {"web": 1, "scheduler": 2, "reports": 1, "control": 2}
+    wait_until(lambda: value("sum by (process) (up)") == wanted, "every process to be read", deadline_s=120, every_s=1)
+    assert value('sum(berth_nodes{health="lost"})').keys() <= {"web"}
+    cycles = wait_until(lambda: value("sum by (process) (berth_scheduler_cycle_seconds_count)"), "cycles", every_s=1)
+    assert cycles["scheduler"] > 0
+    portal.project.run("docker compose --profile monitoring rm --stop --force prometheus")
+    portal.project.run("docker compose up -d --wait")
+
+
+def test_what_is_wrong_is_said_where_no_container_with_gpus_starts(server: Server) -> None:
+    """Docker's own words for a server without NVIDIA's toolkit; that of the tests knows the driver's name alone."""
+    override = server.project.folder / "compose.override.yaml"
+    before = override.read_text()
+    changed = json.loads(before)
+    device = [{"driver": "none", "count": "all", "capabilities": ["gpu"]}]
+    changed["services"]["agent"]["deploy"] = {"resources": {"reservations": {"devices": device}}}
+    override.write_text(json.dumps(changed).replace('"devices":', '"devices": !override'))
+    refused = server.project.run("! docker compose --profile node up -d agent 2>&1")
+    assert 'could not select device driver "none"' in refused
+    (check,) = [line for line in commands(INSTALL, "A GPU server") if line.endswith("berth-node check")]
+    said = server.project.run(f"{check} || test $? = 1")
+    assert re.search(r"^failed +settings .*BERTH_NODE_NAME", said, re.MULTILINE), said
+    assert re.search(r"^ok +docker", said, re.MULTILINE), said
+    override.write_text(before)
+    server.project.run("docker compose --profile node down --timeout 5")
+
+
 def test_a_server_of_another_network_joins_runs_a_job_with_its_code_and_nothing_is_lost_by_restarts(
     portal: Portal, server: Server, api: httpx.Client, token: str, joined: str
 ) -> None:
@@ -265,7 +347,12 @@ def test_a_server_of_another_network_joins_runs_a_job_with_its_code_and_nothing_
     server.project.section(INSTALL, "Another version of a server's agent")
     server.project.run("docker compose --profile node restart --timeout 5 agent")
     more, offset = live(portal, token, attempt, offset, until=f"tick {last_tick(read) + 50}\n")
+    release_change(portal.project)
     portal.project.section(INSTALL, "Another version")
+    assert "x-release: next" in portal.door.curl("/login", "--include"), "the proxy has the release's settings"
+    told = "redis-cli --tls --cacert /run/berth/ca.crt --user portal config get maxclients"
+    redis = f"docker compose exec -T redis sh -c 'REDISCLI_AUTH=$(cat /run/berth/redis-password) {told}'"
+    assert portal.project.run(redis).split() == ["maxclients", "4321"], "and Redis"
     portal.project.run("docker compose down --timeout 10")
     portal.project.run("docker compose up -d --wait")
     wait_answering(portal.door)
@@ -285,6 +372,17 @@ def test_a_server_of_another_network_joins_runs_a_job_with_its_code_and_nothing_
     wait_until(lambda: server.project.containers()[0]["Health"] == "healthy", "the agent to be well", every_s=1)
 
 
+def release_change(project: Project) -> None:
+    """As a release with other settings for the proxy and Redis."""
+    path = project.folder / "portal" / "compose" / "files.py"
+    text = path.read_text()
+    for there, then in (("{tls}\treverse_proxy", "{tls}\theader X-Release next\n\treverse_proxy"),
+                        ("appendonly no\n", "appendonly no\nmaxclients 4321\n")):  # fmt: skip
+        assert text.count(there) == 1
+        text = text.replace(there, then)
+    path.write_text(text)
+
+
 def test_the_portal_comes_back_from_its_backup(portal: Portal, api: httpx.Client, joined: str) -> None:
     kept = submit(api, "echo kept")
     wait_job(api, kept, "succeeded")
@@ -300,19 +398,89 @@ def test_the_portal_comes_back_from_its_backup(portal: Portal, api: httpx.Client
     portal.project.section("docs/troubleshooting.md", "What the portal's processes say")
 
 
+def test_a_server_joins_by_its_settings_alone(
+    services: Services, running_docker: DockerEngine, portal: Portal, api: httpx.Client, joined: str
+) -> None:
+    secret, _, digest = told_by_the_page(api).split()
+    told = {
+        "BERTH_JOIN_URL": portal.settings["BERTH_URL"], "BERTH_JOIN_TOKEN": secret, "BERTH_JOIN_CA_SHA256": digest,
+        "BERTH_NODE_NAME": "gpu02",
+    }  # fmt: skip
+    with new_server(services, running_docker, "gpu02", told) as server:
+        server.project.section("docs/operate.md", "A server joins by its settings")
+        wait_until(lambda: node(api, "gpu02")["health"] == "healthy", "the server to report", deadline_s=60)
+
+
+def test_another_address_and_another_certificate_reach_proxy_and_redis(portal: Portal, tmp_path: Path) -> None:
+    """An IP address, with the stack's own authority; then the name, with an operator's own certificate."""
+    port, redis_port = (int(portal.settings[f"BERTH_{name}_PORT"]) for name in ("HTTPS", "REDIS"))
+    portal.project.settings_change(BERTH_URL=f"https://127.0.0.2:{port}")
+    portal.project.run("docker compose up -d --wait")
+    known = portal.door.authority
+    assert httpx.get(f"https://127.0.0.2:{port}/healthz", verify=context(known), trust_env=False).is_success
+    assert ("IP Address", "127.0.0.2") in served("127.0.0.2", redis_port, known)
+
+    folder = tmp_path / "certificate"
+    folder.mkdir(mode=0o755)
+    tmp_path.chmod(0o755)
+    authority, key = authority_make(name="the house", now=datetime.now(UTC))
+    (tmp_path / "house.crt").write_text(authority)
+    certificate_put(folder, authority, key, NAME, "first.test")
+    portal.project.settings_change(
+        BERTH_URL=f"https://{NAME}:{port}", BERTH_CERTIFICATE="files", BERTH_CERTIFICATE_DIR=str(folder)
+    )
+    portal.project.run("docker compose up -d --wait")
+    house = Door(portal.settings["BERTH_URL"], tmp_path / "house.crt")
+    assert " 200" in house.curl("/healthz", "--include").splitlines()[0]
+    assert ("DNS", "first.test") in served(NAME, port, house.authority)
+    assert ("DNS", NAME) in served(NAME, redis_port, known)
+    certificate_put(folder, authority, key, NAME, "second.test")
+    portal.project.run("docker compose restart proxy")
+    wait_answering(house)
+    assert ("DNS", "second.test") in served(NAME, port, house.authority)
+
+
+def context(authority: Path) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=authority)
+
+
+def served(name: str, port: int, authority: Path) -> tuple[tuple[str, str], ...]:
+    """The names in the certificate that is shown at this port, once it was found to be good for this one."""
+    where = name if name[0].isdigit() else "127.0.0.1"
+    with (
+        socket.create_connection((where, port), timeout=30) as plain,
+        context(authority).wrap_socket(plain, server_hostname=name) as secured,
+    ):
+        return tuple((secured.getpeercert() or {})["subjectAltName"])  # type: ignore[arg-type]
+
+
+def certificate_put(folder: Path, authority: str, key: str, *hosts: str) -> None:
+    """As docs/install.md says: the proxy may read the key."""
+    leaf, leaf_key = leaf_make(authority=authority, authority_key=key, hosts=hosts, now=datetime.now(UTC))
+    (folder / "certificate.pem").write_text(leaf)
+    (folder / "key.pem").write_text(leaf_key)
+    shutil.chown(folder / "key.pem", group=10013)
+    (folder / "key.pem").chmod(0o640)
+
+
 def last_tick(text: str) -> int:
     return int(re.findall(r"^tick (\d+)\n", text, re.MULTILINE)[-1])
 
 
 def live(portal: Portal, token: str, attempt: str, offset: int, *, until: str | None) -> tuple[str, int]:
-    """What the log's websocket sends from an offset on, until it has sent this, or all; and the offset behind it."""
+    """What the log's websocket sends from an offset on, until it has sent this, or all; and the offset behind it. What
+    was read before is passed over, as the pages do."""
     text = ""
     with portal.door.socket(f"/ws/logs/{attempt}?offset={offset}", token) as socket:
         while True:
             message = json.loads(socket.recv(timeout=120))
             if message["type"] == "end":
                 return text, offset
-            assert message["from"] == offset
+            if message["from"] != offset:  # Redis has lost what was not archived, and the server sends it again
+                assert message["from"] < offset, "nothing is left out"
+                if message["to"] > offset:
+                    socket.send(json.dumps({"type": "seek", "offset": offset}))
+                continue
             offset = message["to"]
             text += "".join(piece for _, stream, piece in message["records"] if stream != MARK)
             if until is not None and until in text:

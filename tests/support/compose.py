@@ -53,7 +53,14 @@ class Project:
         }
         self.variables: dict[str, str] = {}
         """What the reader puts in the place of words of a section's commands."""
-        (folder / ".env").write_text("".join(f"{word}={value}\n" for word, value in settings.items()))
+        self._settings = dict(settings)
+        self.settings_change()
+
+    def settings_change(self, **changes: str) -> None:
+        """Write `.env` anew with these."""
+        self._settings |= changes
+        text = "".join(f"{word}={value}\n" for word, value in self._settings.items())
+        (self.folder / ".env").write_text(text)
 
     def run(self, line: str, *, deadline_s: float = 1500) -> str:
         """What one line of a shell prints; it must succeed."""
@@ -138,11 +145,13 @@ def portal_settings(engine: DockerEngine) -> dict[str, str]:
     ]
     legacy = {**os.environ, "DOCKER_HOST": engine.url, "DOCKER_BUILDKIT": "0"}
     subprocess.run(build, check=True, capture_output=True, env=legacy)
+    compose_images.prometheus_image(legacy)
     return {
         "BERTH_URL": f"https://{NAME}:{https}",
         "BERTH_HTTPS_PORT": str(https),
         "BERTH_HTTP_PORT": str(free_port()),
         "BERTH_REDIS_PORT": str(free_port()),
+        "BERTH_PROMETHEUS_PORT": str(free_port()),
         "BERTH_EDGE_SUBNET": f"10.199.{third}.0/28",
         "BERTH_EDGE_RANGE": f"10.199.{third}.8/29",
         "BERTH_PROXY_ADDRESS": f"10.199.{third}.2",
@@ -158,6 +167,7 @@ def build_settings() -> dict[str, str]:
         "BERTH_POSTGRES_IMAGE": compose_images.POSTGRES,
         "BERTH_REDIS_IMAGE": compose_images.DEBIAN,
         "BERTH_CADDY_IMAGE": compose_images.DEBIAN,
+        "BERTH_PROMETHEUS_IMAGE": compose_images.PROMETHEUS,
     }
 
 

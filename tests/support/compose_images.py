@@ -7,6 +7,7 @@ import shutil
 import ssl
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.support import images
@@ -14,6 +15,7 @@ from tests.support.docker_engine import DockerEngine
 
 DEBIAN = "berth-test/debian:12"
 POSTGRES = "berth-test/postgres:15"
+PROMETHEUS = "berth-test/prometheus:2"
 MIRROR = "http://deb.debian.org/debian"
 PACKAGES = "python3,python3-venv,ca-certificates,postgresql,redis-server,caddy,wget"
 AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
@@ -34,6 +36,20 @@ def debian_image(engine: DockerEngine) -> str:
         name, tag = DEBIAN.split(":")
         client.api.import_image_from_file(str(path), repository=name, tag=tag, changes=told)
     return DEBIAN
+
+
+def prometheus_image(environment: Mapping[str, str]) -> None:
+    """This machine's own, Debian's too, to be used as the official image is. Raises CalledProcessError, OSError."""
+    recipe = (
+        f"FROM {DEBIAN}\nCOPY prometheus /usr/local/bin/\n"
+        'RUN install -d -o 65534 -g 65534 /prometheus\nENTRYPOINT ["prometheus"]\n'
+    )
+    with tempfile.TemporaryDirectory(prefix="berth-prometheus-") as folder:
+        Path(folder, "Dockerfile").write_text(recipe)
+        shutil.copy(shutil.which("prometheus") or "prometheus", folder)
+        subprocess.run(
+            ["docker", "build", "-q", "-t", PROMETHEUS, folder], check=True, capture_output=True, env=environment
+        )
 
 
 def _bootstrap(target: Path) -> None:
