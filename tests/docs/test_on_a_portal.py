@@ -9,19 +9,17 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from django.conf import settings
 from django.utils import timezone
 
 from portal.accounts.models import AuditEntry, ClusterRole, Scope, User
 from portal.accounts.services import token_create
-from portal.clusters.models import CellType, ImageRule, Node, Storage, StoredSecret
+from portal.clusters.models import CellType, ImageRule, Storage, StoredSecret
 from portal.clusters.services import member_set, quota_set, vc_create
 from portal.jobs.models import IdleExemption, Job
 from tests.clusters.test_replay import case_file
 from tests.clusters.test_simulate import CLUSTER, TRACE
 from tests.jobs.idle.scenes import Scene
 from tests.support.cast import person
-from tests.support.documents import ROOT
 from tests.support.reader import Reader
 
 if TYPE_CHECKING:
@@ -151,15 +149,6 @@ def test_accounts_are_helped_by_hand(reader: Reader, world: World, monkeypatch: 
     said = reader.section(OPERATE, "A lost password", typed={asked: "battery-staple-horse\n" * 2})
     assert "/password/new/" in said["manage.py reset_password alice"]
     assert User.objects.get(username="alice").check_password("battery-staple-horse")
-
-
-def test_a_server_is_registered_by_its_key(reader: Reader) -> None:
-    reader.environment["BERTH_NODE_STATE_DIR"] = str(reader.folder / "state")
-    key = f"$(cat {reader.folder}/.notes/0.out)"
-    said = reader.section(OPERATE, "A server joins by hand", words={"/opt/berth": str(ROOT), "KEY": key})
-    public, _, portal = (text.strip() for text in said.values())
-    assert Node.objects.get(name="gpu01").public_key == public
-    assert portal == settings.PORTAL_KEY.public
 
 
 def test_what_a_portal_of_many_should_not_lack_is_asked(reader: Reader) -> None:

@@ -190,7 +190,7 @@ NEWEST = f"berth show train --json | .venv/bin/python -c '{LABEL}'"
 @pytest.fixture
 def reader(user: Person, tmp_path: Path) -> Iterator[Reader]:
     told = {"BERTH": user.stack.url, "TOKEN": user.stack.tokens["alice"]}
-    with reader_of(tmp_path, told) as made:
+    with reader_of(tmp_path, told, {"manage.py": lambda call: (0, user.stack.manage(*call.words), "")}) as made:
         yield made
 
 
@@ -241,3 +241,20 @@ def test_a_server_joins_by_one_line_as_the_page_says(user: Person, reader: Reade
         assert re.search(rf"^ok +files +{read}$", said, re.MULTILINE), said
         assert re.search(r"^ok +redis", said, re.MULTILINE), said
         assert re.search(r"^ok +version", said, re.MULTILINE), said
+
+
+def test_a_server_joins_by_hand_as_the_page_says(user: Person, reader: Reader) -> None:
+    with user.stack.client("root") as root, a_server(reader, opt=ROOT, name="by-hand") as units:
+        file, own = reader.folder / "berth-node.env", reader.folder / "own.env"
+        own.write_text(file.read_text())
+        here = {"/etc/berth-node.env": str(file), "/var/lib/berth-node": str(reader.folder / "state")}
+        elsewhere = "; ".join(f"s,{there},{path}," for there, path in here.items())
+        reader.section(
+            OPERATE, "A server joins by hand",
+            words={
+                "/opt/berth": str(ROOT), "/etc/systemd/system": str(units), "gpu01": "by-hand",
+                "KEY": f"$(cat {reader.folder}/.notes/0.out)",
+            },
+            instead={"sudo sh gpu01.sh": f"sed -i '{elsewhere}' gpu01.sh && sudo sh gpu01.sh && cat {own} >> {file}"},
+        )  # fmt: skip
+        wait_until(lambda: root.get("/nodes/by-hand").json()["health"] == "healthy", "its first report")

@@ -32,15 +32,15 @@ echo $! >{units}/pid
 
 
 @contextmanager
-def a_server(reader: Reader, *, opt: Path) -> Iterator[Path]:
-    """The folder of its units, for a reader whose server is named `joined` and has the agent's files in `opt`; tasks
-    are plain processes there, on two simulated GPUs. The agent has these settings from the server's own file, as the
+def a_server(reader: Reader, *, opt: Path, name: str = "joined") -> Iterator[Path]:
+    """The folder of its units, for a reader whose server has this name and the agent's files in `opt`; tasks are plain
+    processes there, on two simulated GPUs. The agent has these settings from the server's own file, as the
     unit says, and nothing of the reader's environment; the reader's `berth-node` finds that file by itself."""
     units, file = reader.folder / "units", reader.folder / "berth-node.env"
     units.mkdir()
     reader.program("systemctl", SYSTEMCTL.format(units=units, opt=opt, settings=file))
     settings = {
-        "NAME": "joined", "STATE_DIR": str(reader.folder / "state"), "RUNTIME": "process", "ADDRESS": "127.0.0.1",
+        "NAME": name, "STATE_DIR": str(reader.folder / "state"), "RUNTIME": "process", "ADDRESS": "127.0.0.1",
         "INTERFACE": "lo", "GPUS": "simulated:2xA100-80GB", "DISK_CLEAN": "off", "DISK_FULL_PERCENT": "0",
     }  # fmt: skip
     file.write_text("".join(f"BERTH_NODE_{name}={value}\n" for name, value in settings.items()))

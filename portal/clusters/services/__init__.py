@@ -14,6 +14,7 @@ from portal.clusters.services.join_tokens import (
 from portal.clusters.services.joining import (
     Joining,
     agent_environment,
+    agent_lines,
     node_new_key,
     node_register,
     portal_authority,
@@ -122,6 +123,7 @@ __all__ = [
     "membership_set",
     "Joining",
     "agent_environment",
+    "agent_lines",
     "node_add",
     "node_new_key",
     "node_register",

@@ -4,6 +4,7 @@ registers it and kept nowhere. docs/decisions/joining.md says why so."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -79,7 +80,8 @@ def _tasks_known(node: Node) -> bool:
     ).exists()  # fmt: skip
 
 
-REDIS_CA_FILE = "/var/lib/berth-node/redis-ca.pem"
+STATE_DIR = "/var/lib/berth-node"
+REDIS_CA_FILE = f"{STATE_DIR}/redis-ca.pem"
 """Where the lines that are shown put the authority of Redis's certificate."""
 
 
@@ -97,6 +99,20 @@ def agent_environment(*, node: Node, secret: bool) -> dict[str, str]:
         "BERTH_NODE_PORTAL_URL": settings.URL,
         "BERTH_NODE_PORTAL_PUBLIC_KEY": settings.PORTAL_KEY.public,
     }
+
+
+def agent_lines(environment: Mapping[str, str], *, key: str = "") -> str:
+    """What is typed on the server, so that its agent finds key, authority and settings; no ``key``: it has its own."""
+    made = f"sudo install -d -m 0700 {STATE_DIR}\n"
+    lines = f"{made}{_file(f'{STATE_DIR}/node.key', key, private=True)}" if key else ""
+    if "BERTH_NODE_REDIS_CA" in environment:
+        lines += f"{made}{_file(REDIS_CA_FILE, redis_authority(), private=False)}"
+    settings_of = "\n".join(f"{name}={value}" for name, value in environment.items())
+    return lines + _file("/etc/berth-node.env", settings_of, private=True)
+
+
+def _file(path: str, text: str, *, private: bool) -> str:
+    return f"sudo sh -c '{'umask 077; ' if private else ''}cat > {path}' <<'END'\n{text}\nEND\n"
 
 
 def redis_authority() -> str:

@@ -16,9 +16,9 @@ from portal.clusters.models import Node
 from portal.clusters.selectors import node_add_right, node_arrived, node_get
 from portal.clusters.services import (
     agent_environment,
+    agent_lines,
     node_new_key,
     node_register,
-    redis_authority,
     redis_is_out_of_reach,
 )
 from portal.clusters.services.joining import PASSWORD
@@ -71,11 +71,10 @@ def _page(
         "key": key,
         "registered": registered,
         "refused": refused,
-        "environment": environment,
+        "lines": agent_lines(environment, key=key),
         "password_left_out": f":{PASSWORD}@" in environment["BERTH_NODE_REDIS_URL"],
         "own_account": settings.REDIS_ACCOUNTS,
         "redis_is_local": redis_is_out_of_reach(),
-        "redis_ca": redis_authority(),
     }
     return render(request, "clusters/node_join.html", context, status=status)
 

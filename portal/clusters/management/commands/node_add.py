@@ -1,4 +1,4 @@
-"""``manage.py node_add NAME --public-key KEY``: let a server join."""
+"""``manage.py node_add NAME --public-key KEY``: let a server join, and say what is typed there."""
 
 from __future__ import annotations
 
@@ -7,20 +7,32 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from portal.clusters.services import node_add
+from portal.clusters.services import agent_environment, agent_lines, node_register, redis_is_out_of_reach
+from portal.clusters.services.joining import PASSWORD
 from portal.common.errors import Refused
 
 
 class Command(BaseCommand):
-    help = "Register a GPU server by the public key that `python -m nodes key` printed there."
+    help = (
+        "Register a GPU server by the public key that `berth-node key` printed there. Prints the lines that write its "
+        "settings there, with the password of its account in Redis; again by the same key, the same."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="the agent's BERTH_NODE_NAME")
         parser.add_argument("--public-key", required=True)
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if not options["public_key"]:
+            raise CommandError("--public-key is empty; `berth-node key` prints it on the server.")
         try:
-            node = node_add(name=options["name"], public_key=options["public_key"], now=timezone.now())
+            made = node_register(name=options["name"], public_key=options["public_key"], actor="", now=timezone.now())
         except Refused as refusal:
             raise CommandError(refusal.detail) from None
-        self.stdout.write(f"Node {node.name} may report now.")
+        environment = agent_environment(node=made.node, secret=True)
+        self.stderr.write(f"Node {made.node.name} may report now. These lines, typed on it, write its settings:")
+        self.stdout.write(agent_lines(environment).rstrip())
+        if f":{PASSWORD}@" in environment["BERTH_NODE_REDIS_URL"]:
+            self.stderr.write(f"Put the password of the portal's Redis where {PASSWORD} stands.")
+        if redis_is_out_of_reach():
+            self.stderr.write("The portal's Redis listens on this machine only: no other reaches it by that address.")
