@@ -178,6 +178,13 @@ def anchors(page: Path) -> set[str]:
     }
 
 
+def test_the_table_of_commands_has_all_that_make_help_lists() -> None:
+    listed = set(re.findall(r"^([a-z][a-z-]*):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    told = set(re.findall(r"^\| `make ([a-z-]+)` \|", (ROOT / "docs/install.md").read_text(), re.MULTILINE))
+    assert len(listed) > 10
+    assert told == listed
+
+
 def test_every_link_between_the_pages_leads_somewhere() -> None:
     files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *ROOT.glob("docs/**/*.md")]
     lost = []
