@@ -15,7 +15,11 @@ sys.setswitchinterval(0.0005)
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 django.setup(set_prefix=False)
 
-from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402  Django must be set up first
+from portal.common.checks import settings_stop  # noqa: E402  Django must be set up first
+
+settings_stop()
+
+from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
 from django.urls import path  # noqa: E402
 

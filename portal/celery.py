@@ -8,16 +8,18 @@ import django
 from celery import Celery
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
-# Celery would run Django's checks and throw away what they say. They load every page and all of the REST API: a second
-# of work at each start, and memory, in processes that answer no request.
+# Celery would run all of Django's checks and throw away what they say. They load every page and all of the REST API: a
+# second of work at each start, and memory, in processes that answer no request. Those of our own settings run below.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 django.setup()
 
 from django.conf import settings  # noqa: E402  settings must be set up before anything of ours is imported
 
+from portal.common.checks import settings_stop  # noqa: E402
 from portal.common.measuring import ConsumingStep, MeasuresStep  # noqa: E402
 from portal.jobs.logs.watch import WatchStep  # noqa: E402
 
+settings_stop()
 app = Celery("berth")
 app.conf.update(settings.CELERY)
 app.autodiscover_tasks(["portal.accounts", "portal.clusters", "portal.jobs", "portal.dispatch", "portal.notices"])

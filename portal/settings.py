@@ -5,27 +5,40 @@ from __future__ import annotations
 import errno
 import secrets
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import quote, urlsplit
 
 from nodes.protocol import CELERY_DEFAULTS, REPORTS_QUEUE, ContainerState, PortalKey, transport_options
-from portal.common.keys import key_file
 from portal.common.priorities import PRIORITY_CLASSES
 from portal.env import (
+    HUNDRED_YEARS_D,
     BadSetting,
     env_authority,
+    env_bind,
     env_bool,
+    env_database,
+    env_filled,
     env_grants,
+    env_hosts,
     env_int,
+    env_issuer,
+    env_key,
+    env_level,
     env_list,
     env_mail,
     env_mirrors,
+    env_name,
     env_networks,
+    env_origins,
     env_path,
     env_rate,
     env_redis,
     env_secret,
     env_str,
+    env_time_zone,
+    env_url,
     env_word,
+    secret_hex,
+    secret_text,
 )
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -41,24 +54,34 @@ METRICS_DIR = DATA_DIR / "metrics"
 
 # ---------------------------------------------------------------- who we are
 DEBUG = env_bool("BERTH_DEBUG", False)
-CLUSTER_NAME = env_str("BERTH_CLUSTER", "berth")
-URL = env_str("BERTH_URL", "http://127.0.0.1:8000").rstrip("/")
+CLUSTER_NAME = env_name("BERTH_CLUSTER", "berth")
+URL = env_url("BERTH_URL", "http://127.0.0.1:8000")
 _url = urlsplit(URL)
-if _url.scheme not in {"http", "https"} or not _url.hostname:
-    raise BadSetting(f"BERTH_URL={URL!r}: must be the portal's address, such as https://berth.example.org.")
 HTTPS = _url.scheme == "https"
+_host = f"[{_url.hostname}]" if ":" in (_url.hostname or "") else _url.hostname or ""
 
 try:
-    SECRET_KEY = env_secret("BERTH_SECRET_KEY") or key_file(KEYS_DIR / "django.key", lambda: secrets.token_urlsafe(50))
-    PORTAL_KEY = PortalKey.load(
-        env_secret("BERTH_PORTAL_KEY") or key_file(KEYS_DIR / "portal.key", lambda: PortalKey.generate().secret)
+    SECRET_KEY = env_key(
+        "BERTH_SECRET_KEY", KEYS_DIR / "django.key", lambda: secrets.token_urlsafe(50), secret_text, "a text"
     )
-    SEALING_KEY = env_secret("BERTH_SEALING_KEY") or key_file(KEYS_DIR / "sealing.key", lambda: secrets.token_hex(32))
+    PORTAL_KEY = env_key(
+        "BERTH_PORTAL_KEY",
+        KEYS_DIR / "portal.key",
+        lambda: PortalKey.generate().secret,
+        PortalKey.load,
+        "32 bytes in base64",
+    )
+    SEALING_KEY = env_key(
+        "BERTH_SEALING_KEY",
+        KEYS_DIR / "sealing.key",
+        lambda: secrets.token_hex(32),
+        secret_hex,
+        "64 hexadecimal digits",
+    )
 except OSError as error:
     cure = "Make room on its disk." if error.errno == errno.ENOSPC else "Give a folder that this user may write."
-    raise BadSetting(
-        f"BERTH_DATA_DIR={str(DATA_DIR)!r}: cannot keep the portal's keys there ({error.strerror}). {cure}"
-    ) from None
+    named = f"BERTH_DATA_DIR={str(DATA_DIR)!r}" if KEYS_DIR.parent == DATA_DIR else f"BERTH_KEYS_DIR={str(KEYS_DIR)!r}"
+    raise BadSetting(f"{named}: cannot keep the portal's keys there ({error.strerror}). {cure}") from None
 
 # ---------------------------------------------------------------- applications
 INSTALLED_APPS = [
@@ -120,50 +143,22 @@ TEMPLATES = [
     }
 ]
 
-
 # ---------------------------------------------------------------- database
-DATABASE_POOL = env_int("BERTH_DATABASE_POOL", 20)
+DATABASE_POOL = env_int("BERTH_DATABASE_POOL", 20, most=10_000)
 DATABASE_PREPARE = env_bool("BERTH_DATABASE_PREPARE", True)
-
-
-def _database(url: str) -> dict[str, object]:
-    parts = urlsplit(url)
-    if parts.scheme == "sqlite":
-        return {
-            "ENGINE": "django.db.backends.sqlite3",
-            "NAME": unquote(parts.path[1:]) or ":memory:",
-            # IMMEDIATE: two writers wait for each other instead of failing on the upgrade of a read lock.
-            "OPTIONS": {
-                "transaction_mode": "IMMEDIATE",
-                "timeout": 20,
-                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
-            },
-        }
-    if parts.scheme in {"postgres", "postgresql"}:
-        return {
-            "ENGINE": "django.db.backends.postgresql",
-            "NAME": unquote(parts.path.lstrip("/")),
-            "USER": unquote(parts.username or ""),
-            "PASSWORD": unquote(parts.password or "") or env_secret("BERTH_DATABASE_PASSWORD") or "",
-            "HOST": unquote(parts.hostname or ""),
-            "PORT": str(parts.port or ""),
-            # A pool: under ASGI each request has a thread of its own, which would open a connection of its own.
-            "OPTIONS": {
-                "pool": {"min_size": 1, "max_size": DATABASE_POOL, "timeout": 10} if DATABASE_POOL else False,
-                "connect_timeout": 10,
-                "prepare_threshold": 0 if DATABASE_PREPARE else None,
-                # A server whose machine vanished, as at a failover, would be waited for a quarter of an hour or two.
-                **{"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000},
-                **dict(parse_qsl(parts.query)),
-            },
-            "CONN_HEALTH_CHECKS": True,
-            # A pooler hands the connection on between two pieces of what is read by a cursor outside a transaction.
-            "DISABLE_SERVER_SIDE_CURSORS": not DATABASE_PREPARE,
-        }
-    raise BadSetting(f"BERTH_DATABASE_URL: {parts.scheme!r} is not sqlite:///… or postgresql://….")
-
-
-DATABASES = {"default": _database(env_secret("BERTH_DATABASE_URL") or f"sqlite:///{DATA_DIR / 'berth.sqlite3'}")}
+DATABASES = {
+    "default": env_database(
+        "BERTH_DATABASE_URL", "BERTH_DATABASE_PASSWORD", f"sqlite:///{quote(str(DATA_DIR / 'berth.sqlite3'))}"
+    )
+}
+if DATABASES["default"]["ENGINE"].endswith("postgresql"):
+    DATABASES["default"]["OPTIONS"] |= {
+        # A pool: under ASGI each request has a thread of its own, which would open a connection of its own.
+        "pool": {"min_size": 1, "max_size": DATABASE_POOL, "timeout": 10} if DATABASE_POOL else False,
+        "prepare_threshold": 0 if DATABASE_PREPARE else None,
+    }
+    # A pooler hands the connection on between two pieces of what is read by a cursor outside a transaction.
+    DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = not DATABASE_PREPARE
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # ---------------------------------------------------------------- Redis: broker, channel layer, log streams
@@ -216,26 +211,26 @@ NODE_OUT_USERS = env_int("BERTH_NODE_OUT_USERS", 3)
 NODE_OUT_WINDOW_S = env_int("BERTH_NODE_OUT_WINDOW", 1800, least=60)
 NODE_TRIAL_AFTER_S = env_int("BERTH_NODE_TRIAL_AFTER", 1800, least=10)
 GANG_PREPARE_TIMEOUT_S = env_int("BERTH_GANG_PREPARE_TIMEOUT", 1800, least=10)
-METRICS_PORT = env_int("BERTH_METRICS_PORT", 0)
-METRICS_BIND = env_str("BERTH_METRICS_BIND", "127.0.0.1")
-BACKUP_DAYS = env_int("BERTH_BACKUP_DAYS", 7)
+METRICS_PORT = env_int("BERTH_METRICS_PORT", 0, most=65_535)
+METRICS_BIND = env_bind("BERTH_METRICS_BIND", "127.0.0.1")
+BACKUP_DAYS = env_int("BERTH_BACKUP_DAYS", 7, most=HUNDRED_YEARS_D)
 DEFAULT_GRACE_S = env_int("BERTH_GRACE_PERIOD", 30)
 MAX_GRACE_S = env_int("BERTH_GRACE_PERIOD_MAX", 600)
 MAX_MIN_RUN_S = env_int("BERTH_MIN_RUN_TIME_MAX", 3600)
-FAIR_SHARE_HALF_LIFE_H = env_int("BERTH_FAIR_SHARE_HALF_LIFE", 168, least=1)
+FAIR_SHARE_HALF_LIFE_H = env_int("BERTH_FAIR_SHARE_HALF_LIFE", 168, least=1, most=HUNDRED_YEARS_D)
 UNSAVED_WORK_CAP_S = env_int("BERTH_UNSAVED_WORK_CAP", 14_400)
 FIRST_TO_PAY = env_word("BERTH_FIRST_TO_PAY", "share", ("share", "loss"))
 BACKFILL = env_bool("BERTH_BACKFILL", True)
-GPU_RESERVE_PERCENT = env_int("BERTH_GPU_RESERVE", 50)
+GPU_RESERVE_PERCENT = env_int("BERTH_GPU_RESERVE", 50, most=100)
 ESTIMATE_SECONDS = env_int("BERTH_ESTIMATE_SECONDS", 10, least=1)
 LEASE_SECONDS = env_int("BERTH_SCHEDULER_LEASE", 8, least=2)
 SOCKETS_PER_USER = env_int("BERTH_SOCKETS_PER_USER", 100, least=10)
 DOWNLOADS_PER_USER = env_int("BERTH_DOWNLOADS_PER_USER", 8, least=1)
-DOWNLOAD_HOURS = env_int("BERTH_DOWNLOAD_HOURS", 12, least=1)
+DOWNLOAD_HOURS = env_int("BERTH_DOWNLOAD_HOURS", 12, least=1, most=HUNDRED_YEARS_D)
 SHELL_IDLE_S = env_int("BERTH_SHELL_IDLE", 3600, least=10)
-LOG_RETENTION_DAYS = env_int("BERTH_LOG_RETENTION_DAYS", 90, least=1)
-IDLE_PERCENT = env_int("BERTH_IDLE_PERCENT", 5)
-IDLE_START_MINUTES = env_int("BERTH_IDLE_START_MINUTES", 10)
+LOG_RETENTION_DAYS = env_int("BERTH_LOG_RETENTION_DAYS", 90, least=1, most=HUNDRED_YEARS_D)
+IDLE_PERCENT = env_int("BERTH_IDLE_PERCENT", 5, most=100)
+IDLE_START_MINUTES = env_int("BERTH_IDLE_START_MINUTES", 10, most=1_000_000)
 CURRENCY = env_str("BERTH_CURRENCY", "")
 USAGE_KEPT_S = env_int("BERTH_USAGE_KEPT", 120)
 MAX_JOB_FILE_BYTES = 1_000_000
@@ -245,7 +240,7 @@ CODE_MAX_BYTES = env_int("BERTH_CODE_MAX_MB", 100, least=1) << 20
 CODE_UNPACKED_MAX_BYTES = env_int("BERTH_CODE_UNPACKED_MAX_MB", 1000, least=1) << 20
 CODE_MAX_ENTRIES = env_int("BERTH_CODE_MAX_FILES", 20_000, least=1)
 CODE_USER_BYTES = env_int("BERTH_CODE_USER_GB", 10, least=1) << 30
-CODE_KEPT_DAYS = env_int("BERTH_CODE_KEPT_DAYS", 7, least=1)
+CODE_KEPT_DAYS = env_int("BERTH_CODE_KEPT_DAYS", 7, least=1, most=HUNDRED_YEARS_D)
 CODE_RATE = env_rate("BERTH_CODE_RATE", "600/hour")
 
 # ---------------------------------------------------------------- notices
@@ -258,7 +253,7 @@ EMAIL_TIMEOUT = 10
 EMAIL_FROM = env_str("BERTH_EMAIL_FROM", "")
 MAILS_PER_MINUTE = env_int("BERTH_EMAIL_PER_MINUTE", 5, least=1)
 WEBHOOK_ALLOW = env_networks("BERTH_WEBHOOK_ALLOW")
-NOTICE_DAYS = env_int("BERTH_NOTICE_DAYS", 30, least=1)
+NOTICE_DAYS = env_int("BERTH_NOTICE_DAYS", 30, least=1, most=HUNDRED_YEARS_D)
 
 # ---------------------------------------------------------------- people
 AUTH_USER_MODEL = "accounts.User"
@@ -270,16 +265,16 @@ LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
 PASSWORD_RESET_TIMEOUT = 86_400
-OIDC_ISSUER = env_str("BERTH_OIDC_ISSUER", "").strip()
+OIDC_ISSUER = env_issuer("BERTH_OIDC_ISSUER")
 OIDC_CLIENT_ID = env_str("BERTH_OIDC_CLIENT_ID", "").strip()
 OIDC_CLIENT_SECRET = env_secret("BERTH_OIDC_CLIENT_SECRET") or ""
 OIDC_NAME = env_str("BERTH_OIDC_NAME", "")
 OIDC_SCOPES = env_list("BERTH_OIDC_SCOPES", ["openid", "profile", "email"])
-OIDC_USER_CLAIM = env_str("BERTH_OIDC_USER_CLAIM", "preferred_username")
-OIDC_GROUPS_CLAIM = env_str("BERTH_OIDC_GROUPS_CLAIM", "groups")
+OIDC_USER_CLAIM = env_filled("BERTH_OIDC_USER_CLAIM", "preferred_username")
+OIDC_GROUPS_CLAIM = env_filled("BERTH_OIDC_GROUPS_CLAIM", "groups")
 OIDC_GRANTS = env_grants("BERTH_OIDC_ROLES")
 OIDC_ACCOUNTS = env_word("BERTH_OIDC_ACCOUNTS", "mapped", ("none", "mapped", "all"))
-OIDC_HOURS = env_int("BERTH_OIDC_HOURS", 12, least=1)
+OIDC_HOURS = env_int("BERTH_OIDC_HOURS", 12, least=1, most=HUNDRED_YEARS_D)
 OIDC_CLOCK_SKEW_S = env_int("BERTH_OIDC_CLOCK_SKEW", 60)
 PASSWORDS = env_bool("BERTH_PASSWORDS", True)
 LOGIN_RATE = env_rate("BERTH_LOGIN_RATE", "10/min")
@@ -290,7 +285,7 @@ LOG_SEARCH_RATE = env_rate("BERTH_LOG_SEARCH_RATE", "240/min")
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("zh-hans", "中文")]
 LOCALE_PATHS = [BASE_DIR / "portal" / "locale"]
-TIME_ZONE = env_str("BERTH_TIME_ZONE", "UTC")
+TIME_ZONE = env_time_zone("BERTH_TIME_ZONE", "UTC")
 USE_TZ = True
 
 # ---------------------------------------------------------------- pages
@@ -310,8 +305,8 @@ WHITENOISE_MANIFEST_STRICT = False
 WHITENOISE_IMMUTABLE_FILE_TEST = r"/assets/.+-[\w-]{8}\.\w+$"  # Vite's names carry a hash of the content
 
 # ---------------------------------------------------------------- security
-ALLOWED_HOSTS = env_list("BERTH_ALLOWED_HOSTS", [_url.hostname, "127.0.0.1", "localhost", "[::1]"])
-CSRF_TRUSTED_ORIGINS = env_list("BERTH_TRUSTED_ORIGINS", [URL])
+ALLOWED_HOSTS = env_hosts("BERTH_ALLOWED_HOSTS", [_host, "127.0.0.1", "localhost", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env_origins("BERTH_TRUSTED_ORIGINS", [URL])
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_FAILURE_VIEW = "portal.accounts.views.stale.csrf_failure"
@@ -376,7 +371,7 @@ SPECTACULAR_SETTINGS = {
 }
 
 # ---------------------------------------------------------------- our own log
-LOG_LEVEL = env_str("BERTH_LOG_LEVEL", "INFO")
+LOG_LEVEL = env_level("BERTH_LOG_LEVEL", "INFO")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

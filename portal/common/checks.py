@@ -1,4 +1,5 @@
-"""Settings that cannot work together, as Django system checks. Each has an id and says what to change."""
+"""Settings that cannot work together, as Django system checks. Each has an id and says what to change; with an error
+among them no process of the portal starts."""
 
 from __future__ import annotations
 
@@ -21,6 +22,14 @@ from portal.common.wake import redis_once
 def settings_fit(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """The portal's own settings against each other."""
     return [*_grace(), *_debug(), *_data(), *_mail(), *_sign_in()]
+
+
+def settings_stop() -> None:
+    """Ends a process that begins with settings that cannot work together, with a sentence for each. It asks nobody and
+    loads nothing, in contrast to all of Django's checks."""
+    errors = [one for one in settings_fit(None) if one.is_serious()]
+    if errors:
+        raise SystemExit("\n".join(f"berth: {one.msg} {one.hint} ({one.id})" for one in errors))
 
 
 @register(Tags.security, deploy=True)
@@ -66,7 +75,7 @@ def _no_accounts() -> CheckMessage:
     return Error(
         "BERTH_REDIS_ACCOUNTS is on, and Redis lets the portal make no accounts (ACL SETUSER).",
         hint="Allow the portal's account +acl, or set BERTH_REDIS_ACCOUNTS=0: all nodes then share one account.",
-        id="berth.E004",
+        id="berth.E008",
     )
 
 
@@ -99,7 +108,7 @@ def _mail() -> list[CheckMessage]:
     if not settings.EMAIL_ON:
         return []
     try:
-        validate_email(parseaddr(settings.EMAIL_FROM)[1])
+        validate_email("" if "\n" in settings.EMAIL_FROM else parseaddr(settings.EMAIL_FROM)[1])
     except ValidationError:
         return [
             Error(
@@ -128,6 +137,14 @@ def _sign_in() -> list[CheckMessage]:
                 f"BERTH_OIDC_ISSUER ({settings.OIDC_ISSUER}) is not https: who listens on the way signs in as anybody.",
                 hint="Give the provider's https address.",
                 id="berth.E005",
+            )
+        )
+    if settings.OIDC_ISSUER and "openid" not in settings.OIDC_SCOPES:
+        told.append(
+            Error(
+                f"BERTH_OIDC_SCOPES ({','.join(settings.OIDC_SCOPES)}) does not ask for openid: nobody is signed in.",
+                hint="Add openid to it, or unset it.",
+                id="berth.E007",
             )
         )
     if not settings.PASSWORDS and not settings.OIDC_ISSUER:

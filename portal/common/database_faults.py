@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sqlite3
+import ssl
+import struct
 import time
 import traceback
 from contextlib import closing
@@ -27,6 +30,10 @@ ASKED_AGAIN_S = 10
 # PostgreSQL's codes (appendix A) of what is no fault of a query: connection, log-in, no such database, resources, stop.
 _NO_WAY_IN = ("08", "28", "3D", "53", "57P")
 _DISK_FULL = "53100"
+_WANTS_TLS = struct.pack("!ii", 8, 80877103)
+"""PostgreSQL's SSLRequest, answered by an S before TLS begins."""
+_AUTHORITIES = Path("~/.postgresql/root.crt")
+"""Where libpq looks for them, if nothing else is said."""
 _STARTS_OR_STOPS = ("system is ", "terminating connection", "closed the connection")
 _NOT_THERE = ("no such table", "no such column", "has no column named")
 """How SQLite says what PostgreSQL has errors for."""
@@ -74,24 +81,72 @@ def _now() -> int:
     return int(time.monotonic() / ASKED_AGAIN_S)
 
 
+def _places() -> list[Place]:
+    """One for each server that the address names."""
+    hosts = connection.settings_dict["HOST"].split(",")
+    ports = str(connection.settings_dict["PORT"]).split(",")
+    ports = ports if len(ports) == len(hosts) else ports * len(hosts)
+    setting, authority = "BERTH_DATABASE_URL", "sslrootcert of BERTH_DATABASE_URL"
+    return [
+        Place("PostgreSQL", f"postgresql://{f'[{host}]' if ':' in host else host}:{port or 5432}", setting, authority)
+        for host, port in zip(hosts, ports, strict=True)
+    ]
+
+
 def _place() -> Place:
-    told = connection.settings_dict
-    host = f"[{told['HOST']}]" if ":" in told["HOST"] else told["HOST"]
-    return Place("PostgreSQL", f"postgresql://{host}:{told['PORT'] or 5432}", "BERTH_DATABASE_URL", "PGSSLROOTCERT")
+    """The first of them; of what is told of all."""
+    return _places()[0]
 
 
 def _unreached() -> str:
-    """Why its server cannot be reached; empty where it can. Asked anew, since libpq tells it in words alone."""
+    """Why none of its servers can be reached; empty where one can. Asked anew, since libpq tells it in words alone."""
     host = connection.settings_dict["HOST"]
-    return "" if not host or host.startswith("/") else _asked(host, _place(), _now())
+    if not host or host.startswith("/"):
+        return ""
+    told = [_asked(place, _now()) for place in _places()]
+    return "" if "" in told else " ".join(told)
 
 
-@lru_cache(maxsize=4)
-def _asked(host: str, place: Place, _at: int) -> str:
+@lru_cache(maxsize=8)
+def _asked(place: Place, _at: int) -> str:
     try:
-        socket.create_connection((host, urlsplit(place.url).port), timeout=PROBE_S).close()
-    except OSError as error:
+        _dialled(place).close()
+    except (OSError, UnicodeError) as error:
         return connection_fault(error, place, now_ms=int(time.time() * 1000))
+    return ""
+
+
+def _dialled(place: Place) -> socket.socket:
+    return socket.create_connection((place.host, urlsplit(place.url).port), timeout=PROBE_S)
+
+
+# ---------------------------------------------------------------- its certificate
+
+
+def _not_trusted() -> str:
+    """What is wrong with the certificate of the first of its servers whose is not taken; empty where none is found."""
+    told = connection.settings_dict["OPTIONS"]
+    authority = str(told.get("sslrootcert") or os.environ.get("PGSSLROOTCERT") or _AUTHORITIES.expanduser())
+    named = told.get("sslmode", os.environ.get("PGSSLMODE")) == "verify-full"
+    return next(filter(None, (_certificate_asked(place, authority, named, _now()) for place in _places())), "")
+
+
+@lru_cache(maxsize=8)
+def _certificate_asked(place: Place, authority: str, named: bool, _at: int) -> str:
+    """libpq says of a certificate only that it is not verified; OpenSSL, asked by Python, also why. ``named``: its name
+    is looked at, too."""
+    try:
+        context = ssl.create_default_context(cafile=None if authority == "system" else authority)
+        context.check_hostname = named
+        with _dialled(place) as plain:
+            plain.sendall(_WANTS_TLS)
+            if plain.recv(1) != b"S":
+                return ""
+            context.wrap_socket(plain, server_hostname=place.host).close()
+    except ssl.SSLError as error:
+        return connection_fault(error, place, now_ms=int(time.time() * 1000))
+    except OSError:
+        return ""
     return ""
 
 
@@ -111,6 +166,8 @@ def _pool_empty(_at: int) -> str:
 def _not_let_in(cause: psycopg.Error) -> str:
     said = " ".join(str(cause).rpartition(" failed: ")[2].split())
     at = _place().at
+    if ("certificate" in said or "SSL error" in said) and (words := _not_trusted()):
+        return words
     if any(words in said for words in _STARTS_OR_STOPS):
         return f"{at} stops, starts or was restarted ({said}): the portal goes on by itself once it is up."
     return (

@@ -62,9 +62,11 @@ def _stack(options: Options, *, sample: bool) -> int:
 
     from portal.clusters.models import Node
     from portal.clusters.services import redis_accounts_apply, redis_address
+    from portal.common.checks import settings_stop
     from portal.embedded.processes import Processes, commands
     from portal.embedded.seed import seed
 
+    settings_stop()
     say("Preparing the database and the pages …")
     call_command("migrate", verbosity=0, interactive=False)
     call_command("collectstatic", verbosity=0, interactive=False)

@@ -170,7 +170,7 @@ def test_a_redis_that_takes_no_accounts_is_told_of_and_stops_nothing(
     try:
         assert not redis_accounts_apply()
         assert "does not allow this account to do it" in caplog.text
-        assert [one.id for one in redis_keeps_nodes_apart(None)] == ["berth.E004"]
+        assert [one.id for one in redis_keeps_nodes_apart(None)] == ["berth.E008"]
         settings.REDIS_ACCOUNTS = False
         assert redis_keeps_nodes_apart(None) == []
         assert redis_accounts_apply()

@@ -13,6 +13,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +45,11 @@ from tests.support.processes import free_port
 from tests.support.redis_server import RedisServer
 from tests.support.services import Services
 from tests.support.stack import BIN, CELERY, Stack
+from tests.support.tls import Authority
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
+HOUR = timedelta(hours=1)
 CLOSED = "postgresql://berth@127.0.0.1:1/berth"
 NOBODY = (
     "Nothing listens where PostgreSQL at 127.0.0.1:1 should: start it, open its port, or correct BERTH_DATABASE_URL."
@@ -75,7 +78,8 @@ def database(monkeypatch: pytest.MonkeyPatch) -> Any:
     def named(url: str) -> None:
         told = psycopg.conninfo.conninfo_to_dict(url)
         for name, key in (("HOST", "host"), ("PORT", "port")):
-            monkeypatch.setitem(connection.settings_dict, name, str(told.get(key, "")))
+            monkeypatch.setitem(connection.settings_dict, name, str(told.pop(key, "")))
+        monkeypatch.setitem(connection.settings_dict, "OPTIONS", told)
 
     return named
 
@@ -121,6 +125,45 @@ def test_a_database_that_does_not_let_the_portal_in(postgres: PostgresServer, da
     assert without_tls in postgres_fault(postgres.url(), sslmode="require")
     asks_for_tls = f"{postgres.url()}?sslmode=require"
     assert without_tls in manage("migrate", BERTH_DATA_DIR=str(tmp_path), BERTH_DATABASE_URL=asks_for_tls)
+
+
+@pytest.mark.postgres
+def test_a_certificate_of_the_database_that_is_not_taken_says_why(
+    postgres: PostgresServer, database: Any, tmp_path: Path
+) -> None:
+    ours, foreign = Authority(tmp_path / "ours"), Authority(tmp_path / "foreign")
+    url = f"{postgres.url('postgres')}?sslmode=verify-full&sslrootcert={ours.ca}"
+    database(url)
+    at, now = f"The certificate of PostgreSQL at 127.0.0.1:{postgres.port}", "[0-9-]{10} [0-9:]{5} UTC"
+    shown = {
+        f"{at} has expired: renew it there \\(or set this clock right: it says {now}\\)": ours.sign("old", ends=-HOUR),
+        f"{at} is not valid yet: this server's clock says {now}; set it right": ours.sign("early", begins=HOUR),
+        f"{at} is for another name: write the name that it has into BERTH_DATABASE_URL, or have one made for 127.0.0.1":
+            ours.sign("other", host="db.example.org"),
+        f"{at} is signed by an authority that is not known here .*: name its file in sslrootcert of BERTH_DATABASE_URL":
+            foreign.sign("foreign"),
+    }  # fmt: skip
+    try:
+        for words, files in shown.items():
+            postgres.speak_tls(files)
+            database_faults._certificate_asked.cache_clear()
+            assert re.fullmatch(words + r"\.", told := postgres_fault(url)), told
+        postgres.speak_tls(ours.sign("good"))
+        psycopg.connect(url).close()
+    finally:
+        postgres.speak_tls(None)
+
+
+@pytest.mark.postgres
+def test_of_several_servers_one_that_answers_is_enough(postgres: PostgresServer, database: Any) -> None:
+    database("postgresql://berth@127.0.0.1:1,nowhere.invalid:5432/berth")
+    assert postgres_fault(CLOSED) == (
+        f"{NOBODY} There is no server named nowhere.invalid: correct BERTH_DATABASE_URL, or this server's DNS."
+    )
+    url = f"postgresql://berth@127.0.0.1:1,127.0.0.1:{postgres.port}/no_such_database"
+    database(url)
+    assert 'does not let the portal in (FATAL: database "no_such_database" does not exist)' in postgres_fault(url)
+    psycopg.connect(url.replace("no_such_database", "postgres")).close()
 
 
 @pytest.mark.postgres

@@ -11,6 +11,7 @@ from psycopg import sql
 
 from tests.support.guard import Guard
 from tests.support.processes import Process, free_port
+from tests.support.tls import Files
 from tests.support.waiting import wait_until
 
 USER = "berth"
@@ -67,6 +68,30 @@ class PostgresServer:
     def restart(self) -> None:
         self.kill()
         self.start()
+
+    def speak_tls(self, files: Files | None) -> None:
+        """Show this certificate to whoever connects from now on; None: speak no TLS, as at first."""
+        told: dict[str, str] = {"ssl": "off"}
+        if files:
+            for path in (files.certificate, files.key):
+                shown = self.folder / path.name
+                shutil.copy(path, shown)
+                if os.geteuid() == 0:
+                    shutil.chown(shown, "postgres", "postgres")
+                shown.chmod(0o600)
+            told = {"ssl_cert_file": f"{self.folder / files.certificate.name}",
+                    "ssl_key_file": f"{self.folder / files.key.name}", "ssl": "on"}  # fmt: skip
+        with self._connect() as connection:
+            for name, value in told.items():
+                connection.execute(sql.SQL("ALTER SYSTEM SET {} = {}").format(sql.Identifier(name), sql.Literal(value)))
+            connection.execute("SELECT pg_reload_conf()")
+        wait_until(lambda: self._shown() == told.get("ssl_cert_file", ""), "PostgreSQL to read its certificate")
+
+    def _shown(self) -> str:
+        """The certificate's file, as new connections find it."""
+        with self._connect() as connection:
+            (on,), (name,) = (connection.execute(f"SHOW {one}").fetchone() or ("",) for one in ("ssl", "ssl_cert_file"))
+        return str(name) if on == "on" else ""
 
     def create_database(self, name: str, *, like: str = "template1") -> str:
         """A new database, empty or a copy. Returns its URL."""
