@@ -17,6 +17,7 @@ from django.conf import settings  # noqa: E402  settings must be set up before a
 
 from portal.common.checks import settings_stop  # noqa: E402
 from portal.common.measuring import ConsumingStep, MeasuresStep  # noqa: E402
+from portal.dispatch.alerts.watch import AlertsStep  # noqa: E402
 from portal.jobs.logs.watch import WatchStep  # noqa: E402
 
 settings_stop()
@@ -24,5 +25,6 @@ app = Celery("berth")
 app.conf.update(settings.CELERY)
 app.autodiscover_tasks(["portal.accounts", "portal.clusters", "portal.jobs", "portal.dispatch", "portal.notices"])
 app.steps["worker"].add(WatchStep)
+app.steps["worker"].add(AlertsStep)
 app.steps["worker"].add(MeasuresStep)
 app.steps["consumer"].add(ConsumingStep)

@@ -120,6 +120,8 @@ REST: list[URLPattern | URLResolver] = [
     path("webhook/test", notices.TestView.as_view()),
     path("webhook/deliveries", notices.DeliveriesView.as_view()),
     path("alerts", dispatch.AlertsView.as_view()),
+    path("alert-silences", dispatch.AlertSilencesView.as_view()),
+    path("alert-silences/<int:silence_id>", dispatch.AlertSilenceView.as_view()),
     path("settings", dispatch.SettingsView.as_view()),
     path("estimates", dispatch.EstimatesView.as_view()),
     path("openapi.json", DocumentView.as_view(), name="openapi"),

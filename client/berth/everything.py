@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Literal
 from urllib.parse import quote
@@ -12,6 +12,7 @@ from berth.calls import LONG, Call, Listing, get, given, nothing, send, text
 from berth.endpoint import Resource, WayT_co, endpoint, rows
 from berth.model import (
     Alert,
+    AlertSilence,
     LeafGpu,
     Me,
     NewToken,
@@ -23,6 +24,7 @@ from berth.model import (
 
 Scope = Literal["read", "submit", "admin"]
 Alerts = list[Alert]
+AlertSilences = list[AlertSilence]
 Skus = list[Sku]
 
 
@@ -70,6 +72,22 @@ class Everything(Resource[WayT_co]):
     def alerts(self) -> Call[Alerts]:
         """What is wrong now, the worst first, each with what to do. Leads read what concerns their virtual clusters."""
         return get("alerts", Alerts)
+
+    @endpoint
+    def alert_silences(self) -> Call[AlertSilences]:
+        """The silences that hold, the first to end first."""
+        return get("alert-silences", AlertSilences)
+
+    @endpoint
+    def silence_alert(self, key: str, *, reason: str, until: datetime) -> Call[AlertSilence]:
+        """Nobody is told of this alert until then. For administrators."""
+        body = {"key": key, "reason": reason, "until": until.isoformat()}
+        return send("POST", "alert-silences", AlertSilence, body)
+
+    @endpoint
+    def end_alert_silence(self, silence_id: int) -> Call[None]:
+        """End a silence early. For administrators."""
+        return Call("DELETE", f"alert-silences/{silence_id}", nothing)
 
     @rows
     def gpus(

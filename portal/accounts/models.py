@@ -213,6 +213,7 @@ class Audited(models.TextChoices):
     FILES_READ = "files.read", _("Read another's files")
     SHELL = "job.shell", _("Opened a shell in a job")
     NOTICES = "notices", _("Chose what to be told of by e-mail")
+    ALERT_SILENCE = "alert.silence", _("Silenced an alert, or no longer")
     WEBHOOK = "webhook", _("Set, tested or removed the webhook")
 
 

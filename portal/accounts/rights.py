@@ -61,6 +61,7 @@ class Action(StrEnum):
     TEMPLATE_READ = "template.read"  # a VC's job templates; one's own and everybody's are read by whoever they are for
     TEMPLATE_WRITE = "template.write"  # a VC's
     ALERT_READ = "alert.read"  # what is wrong now; of leads: what concerns their VCs
+    ALERT_SILENCE = "alert.silence"  # for all who are told of it
     TEMPLATE_PUBLISH = "template.publish"  # write everybody's
     SETTINGS_READ = "settings.read"  # how the portal was set up; never a secret
     IDLE_READ = "idle.read"  # what becomes of a VC's idle jobs; the cluster's policy is everybody's
@@ -110,6 +111,7 @@ ALLOWED: Mapping[Action, frozenset[Relation]] = {
     Action.TEMPLATE_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.MEMBER}),
     Action.TEMPLATE_WRITE: frozenset({R.ADMIN, R.LEAD}),
     Action.ALERT_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD}),
+    Action.ALERT_SILENCE: frozenset({R.ADMIN}),
     Action.TEMPLATE_PUBLISH: frozenset({R.ADMIN}),
     Action.SETTINGS_READ: frozenset({R.ADMIN, R.AUDITOR}),
     Action.IDLE_READ: frozenset({R.ADMIN, R.AUDITOR, R.LEAD, R.MEMBER}),

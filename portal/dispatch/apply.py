@@ -57,6 +57,12 @@ class Applied:
     skipped: int = 0
     reasons: int = 0
 
+    @property
+    def well(self) -> bool:
+        """Whether something of it was carried out, or there was nothing to do. Now and then a decision is overtaken; a
+        scheduler all of whose decisions are, always, stands still."""
+        return not self.skipped or any((self.started, self.preempted, self.promoted, self.demoted))
+
 
 def apply(*, plan: scheduling.Plan, loaded: Loaded, now: datetime) -> Applied:
     """Carry the plan out, in the order that it is made for."""

@@ -84,11 +84,14 @@ def cycle_run(*, now: datetime, holder: str = "") -> Cycle | None:
     # 1. One scheduler works at a time; correctness does not rest on it.
     if not lease_take(holder=holder, now=now, seconds=settings.LEASE_SECONDS):
         return None
+    well = False
     try:
         with paused():
-            return _cycle(now)
+            cycle = _cycle(now)
+        well = cycle.applied.well
+        return cycle
     finally:
-        lease_release(holder=holder, now=now)
+        lease_release(holder=holder, now=now, well=well)
 
 
 def _cycle(now: datetime) -> Cycle:

@@ -1,14 +1,16 @@
-"""What an administrator types to change a virtual cluster's quota."""
+"""What an administrator types to change a virtual cluster's quota or the cluster, or to silence an alert."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import yaml
 from django import forms
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 
 from portal.clusters.models import VirtualCluster
 from portal.clusters.selectors import Kind
@@ -121,6 +123,30 @@ class QuotaForm(SeenForm):
             return changed
         level = [name for name in changed if self._types[name] == short]
         return level or [name for name in changed if self._skus[self._types[name]] == self._skus[short]] or changed
+
+
+def _lengths() -> list[tuple[int, Any]]:
+    """Of silences, in hours."""
+    hours = [
+        (hours, ngettext("%(number)s hour", "%(number)s hours", hours) % {"number": hours}) for hours in (1, 4, 12)
+    ]
+    days = [
+        (24 * days, ngettext("%(number)s day", "%(number)s days", days) % {"number": days}) for days in (1, 3, 7, 30)
+    ]
+    return hours + days
+
+
+class SilenceForm(forms.Form):
+    """Why an alert is silenced, and for how long."""
+
+    reason = forms.CharField(
+        label=_("Reason"), max_length=500, widget=forms.TextInput({**_TEXT, "autocomplete": "off"}),
+        help_text=_("For whoever reads the alert; it stands in the audit log."),
+    )  # fmt: skip
+    hours = forms.TypedChoiceField(
+        label=_("For"), choices=_lengths, initial=24, coerce=lambda hours: timedelta(hours=int(hours)),
+        widget=forms.Select({"class": "form-select"}),
+    )  # fmt: skip
 
 
 class _Plain(yaml.SafeLoader):

@@ -28,6 +28,7 @@ def lease_take(*, holder: str, now: datetime, seconds: int) -> bool:
     return bool(taken)
 
 
-def lease_release(*, holder: str, now: datetime) -> None:
-    """Give it back at the end of a cycle, so that another scheduler may go on at once."""
-    CycleLease.objects.filter(id=1, holder=holder).update(until=now)
+def lease_release(*, holder: str, now: datetime, well: bool) -> None:
+    """Give it back at the end of a cycle, so that another scheduler may go on at once. ``well``: the cycle came to its
+    end and could do what it decided."""
+    CycleLease.objects.filter(id=1, holder=holder).update(until=now, **({"well_at": now} if well else {}))

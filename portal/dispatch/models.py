@@ -1,10 +1,14 @@
-"""The lease of the scheduling cycle, what one plan leaves for the next, and what was thought of starts."""
+"""The lease of the scheduling cycle, what one plan leaves for the next, what was thought of starts, and what of
+alerts was told."""
 
 from __future__ import annotations
 
 from django.db import models
 
 from portal.jobs.models import Job
+
+KEY_LENGTH = 500
+"""Of an alert: its code, its kind, and the longest name that there is, a job's."""
 
 
 class StartEstimate(models.Model):
@@ -33,6 +37,7 @@ class CycleLease(models.Model):
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     holder = models.CharField(max_length=100, blank=True)
     until = models.DateTimeField()
+    well_at = models.DateTimeField(null=True, blank=True, help_text="the last cycle that could do what it decided")
 
     class Meta:
         constraints = [models.CheckConstraint(condition=models.Q(id=1), name="one_lease")]
@@ -54,3 +59,35 @@ class Reservations(models.Model):
 
     def __str__(self) -> str:
         return f"{self.jobs} ({self.version})"
+
+
+class AlertWatch(models.Model):
+    """One row: when alerts were looked at last, which those are that lasted, and which of them were told
+    (``telling.Entry`` by the alert's key). Alerts themselves are worked out anew each time."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    looked_at = models.DateTimeField()
+    known = models.JSONField(default=dict)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=models.Q(id=1), name="one_alert_watch")]
+
+    def __str__(self) -> str:
+        return f"{len(self.known)} at {self.looked_at}"
+
+
+class AlertSilence(models.Model):
+    """That an administrator wants no word of an alert until then, by the alert's key."""
+
+    key = models.CharField(max_length=KEY_LENGTH, unique=True)
+    name = models.CharField(max_length=255, help_text="what the alert was of, as it was shown")
+    reason = models.CharField(max_length=500)
+    author = models.CharField(max_length=64)
+    created_at = models.DateTimeField()
+    until = models.DateTimeField()
+
+    class Meta:
+        ordering = ["until", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.key} until {self.until}"

@@ -11,11 +11,20 @@ _TEXT = {"class": "form-control"}
 
 
 class ChoiceForm(forms.Form):
-    """The changes of one's jobs that are told by e-mail."""
+    """The changes of one's jobs that are told by e-mail; of administrators also whether alerts are."""
 
     kinds = forms.MultipleChoiceField(
         label=_("Write to me when a job of mine"), choices=JobNotice.choices, required=False,
         widget=forms.CheckboxSelectMultiple({"class": "form-check-input"}),
+    )  # fmt: skip
+
+
+class AdminChoiceForm(ChoiceForm):
+    """The same for administrators."""
+
+    alerts = forms.BooleanField(
+        label=_("Write to me when an alert begins and when it is over"), required=False,
+        widget=forms.CheckboxInput({"class": "form-check-input"}),
     )  # fmt: skip
 
 

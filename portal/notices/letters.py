@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -13,6 +15,7 @@ from django.core.mail import EmailMultiAlternatives
 from django.template.loader import render_to_string
 from django.utils import translation
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from portal.accounts.models import User
 from portal.notices.models import Notice
@@ -32,16 +35,48 @@ def letter(*, key: UUID, user: User, notices: Sequence[Notice]) -> EmailMultiAlt
 
 def _letter(key: UUID, user: User, notices: Sequence[Notice]) -> EmailMultiAlternatives:
     context = {
-        "cluster_name": settings.CLUSTER_NAME,
-        "url": settings.URL,
-        "user": user,
         "notices": [_line(one) for one in notices[:MOST_LISTED]],
         "more": max(len(notices) - MOST_LISTED, 0),
         "sums": _sums(notices),
     }
+    return _message(key, user, _subject(notices), "notices/mail", context)
+
+
+def alerts_letter(*, key: UUID, user: User, alerts: Sequence[Mapping[str, Any]]) -> EmailMultiAlternatives:
+    """The same of alerts that began or are over, which are in the user's language already."""
+    begun = [one for one in alerts if one["begun"]]
+    over = [one for one in alerts if not one["begun"]]
+    context = {
+        "begun": [_alert(one) for one in begun[:MOST_LISTED]],
+        "over": [_alert(one) for one in over[:MOST_LISTED]],
+        "more": max(len(begun) - MOST_LISTED, 0) + max(len(over) - MOST_LISTED, 0),
+    }
+    with translation.override(user.language or settings.LANGUAGE_CODE):
+        return _message(key, user, _alerts_subject(begun, over), "notices/alerts_mail", context)
+
+
+def _alert(one: Mapping[str, Any]) -> dict[str, object]:
+    times = {name: datetime.fromisoformat(one[name]) for name in ("since", "at")}
+    return {**one, **times, "name": _clean(one["name"]), "message": _clean(one["message"])}
+
+
+def _alerts_subject(begun: Sequence[Mapping[str, Any]], over: Sequence[Mapping[str, Any]]) -> str:
+    if len(begun) + len(over) == 1:
+        (one,) = [*begun, *over]
+        words = _("Alert: %(name)s: %(message)s") if begun else _("Over: %(name)s: %(message)s")
+        return _line_of(words % {"name": one["name"], "message": one["message"]})
+    new = ngettext("%(count)s new alert", "%(count)s new alerts", len(begun)) % {"count": len(begun)}
+    old = ngettext("%(count)s alert over", "%(count)s alerts over", len(over)) % {"count": len(over)}
+    sums = ", ".join([*([new] if begun else []), *([old] if over else [])])
+    names = ", ".join(dict.fromkeys(str(one["name"]) for one in [*begun, *over]))
+    return _line_of(f"{sums}: {names}")
+
+
+def _message(key: UUID, user: User, subject: str, template: str, context: Mapping[str, Any]) -> EmailMultiAlternatives:
+    context = {"cluster_name": settings.CLUSTER_NAME, "url": settings.URL, "user": user, **context}
     message = EmailMultiAlternatives(
-        subject=_subject(notices),
-        body=render_to_string("notices/mail.txt", context),
+        subject=subject,
+        body=render_to_string(f"{template}.txt", context),
         from_email=settings.EMAIL_FROM,
         to=[user.email],
         headers={
@@ -49,7 +84,7 @@ def _letter(key: UUID, user: User, notices: Sequence[Notice]) -> EmailMultiAlter
             "Auto-Submitted": "auto-generated",
         },
     )
-    message.attach_alternative(render_to_string("notices/mail.html", context), "text/html")
+    message.attach_alternative(render_to_string(f"{template}.html", context), "text/html")
     return message
 
 
@@ -75,6 +110,10 @@ def _subject(notices: Sequence[Notice]) -> str:
         text = f"{one.job.label} {JobNotice(one.kind).label}: {one.message}"
     else:
         text = _("%(count)s changes of your jobs: %(sums)s") % {"count": len(notices), "sums": _sums(notices)}
+    return _line_of(text)
+
+
+def _line_of(text: str) -> str:
     line = f"[{settings.CLUSTER_NAME}] {_clean(text)}"
     return line if len(line) <= MOST_SUBJECT else f"{line[: MOST_SUBJECT - 1]}…"
 

@@ -13,10 +13,12 @@ from portal.notices.states import DELIVERED, JobNotice, SendingState
 
 
 class NoticeChoice(models.Model):
-    """What a user wants to be told of by e-mail, of every job of theirs."""
+    """What a user wants to be told of by e-mail: of every job of theirs, and, while they administer the cluster, of
+    its alerts."""
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notice_choice")
     kinds = models.JSONField(default=list, help_text="of JobNotice")
+    alerts = models.BooleanField(default=True, db_default=True, help_text="unless an administrator chose otherwise")
 
     def __str__(self) -> str:
         return f"{self.user_id}: {', '.join(self.kinds)}"
@@ -72,9 +74,10 @@ class Sending(models.Model):
 
 
 class Mail(Sending):
-    """One message to one user, of one notice or of several together."""
+    """One message to one user: of one notice or of several together, or of ``alerts`` that began or are over."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mails")
+    alerts = models.JSONField(null=True, blank=True, help_text="in the user's language; null: it has notices")
 
     class Meta(Sending.Meta):
         indexes = [*Sending.Meta.indexes, models.Index(fields=["user", "created_at"], name="mail_of_user")]

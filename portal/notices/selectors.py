@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
-from django.db.models import Count, QuerySet
+from django.conf import settings
+from django.db.models import Count, Q, QuerySet
 from django.utils.translation import gettext
 
 from portal.accounts.models import User
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import Denied, NotFound
-from portal.notices.models import Delivery, Mail, NoticeChoice, Webhook
+from portal.notices.models import Delivery, Mail, NoticeChoice, Sending, Webhook
+from portal.notices.states import GIVE_UP_AFTER, SendingState
 
 
-def notice_kinds(*, user: User) -> list[str]:
-    """What the user is told of, of every job."""
-    choice = NoticeChoice.objects.filter(user=user).first()
-    return list(choice.kinds) if choice else []
+def notice_choice(*, user: User) -> NoticeChoice:
+    """What the user is told of; not stored where nothing was chosen yet."""
+    return NoticeChoice.objects.filter(user=user).first() or NoticeChoice(user=user)
 
 
 def mails_latest(*, user: User) -> Sequence[Mail]:
-    """The user's last ten mails, each with the number of its ``notice_count``."""
-    return list(Mail.objects.filter(user=user).annotate(notice_count=Count("notices")).order_by("-id")[:10])
+    """The user's last ten mails, each with the number of what it tells of (``notice_count``)."""
+    mails = list(Mail.objects.filter(user=user).annotate(notice_count=Count("notices")).order_by("-id")[:10])
+    for mail in mails:
+        mail.notice_count += len(mail.alerts or ())
+    return mails
 
 
 def webhook_right(*, user: User, action: Action) -> None:
@@ -45,3 +51,37 @@ def deliveries(*, user: User) -> QuerySet[Delivery]:
     """What was and will be sent to the webhook, newest first. Raises Denied."""
     webhook_right(user=user, action=Action.WEBHOOK_READ)
     return Delivery.objects.order_by("-id")
+
+
+FAILING = timedelta(minutes=15)
+"""Tried for so long without anything taken: four or five attempts. A receiver or a mail server that restarts, or lets
+strangers wait (greylisting), is back before."""
+
+
+class Failing(NamedTuple):
+    """That nothing is taken: since when the first of what fails waits, and the last that was said of it."""
+
+    since: datetime
+    error: str
+
+
+def webhook_failing(*, now: datetime) -> Failing | None:
+    """Where there is a webhook that takes nothing, though it was tried. At most three queries."""
+    hook = Webhook.objects.only("changed_at").first()
+    return _failing(Delivery, max(now - GIVE_UP_AFTER, hook.changed_at), now) if hook else None
+
+
+def mails_failing(*, now: datetime) -> Failing | None:
+    """Where no mail is taken, though some were tried. At most two queries."""
+    return _failing(Mail, now - GIVE_UP_AFTER, now) if settings.EMAIL_ON else None
+
+
+def _failing(model: type[Sending], given_up_after: datetime, now: datetime) -> Failing | None:
+    """What waits after an attempt, or was given up since then, and is older than what was taken last."""
+    tried = Q(state=SendingState.WAITING, attempts__gt=0)
+    tried |= Q(state=SendingState.GIVEN_UP, ended_at__gt=given_up_after, attempts__gt=1)
+    first = model._default_manager.filter(tried, created_at__lt=now - FAILING).order_by("id").first()
+    if first is None:
+        return None
+    taken = model._default_manager.filter(state=SendingState.SENT, ended_at__gt=max(now - FAILING, first.created_at))
+    return None if taken.exists() else Failing(first.created_at, first.error)

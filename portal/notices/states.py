@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
@@ -57,6 +58,8 @@ class Told(models.TextChoices):
     NODE_INTENT = "node.intent", _("A node was opened, cordoned or drained")
     QUOTA_AT_RISK = "quota.at_risk", _("Quota could not be had now, since hardware is bad")
     QUOTA_SAFE = "quota.safe", _("Quota can be had again")
+    ALERT_BEGUN = "alert.begun", _("An alert has begun")
+    ALERT_OVER = "alert.over", _("An alert is over")
 
 
 OF_NODE_EVENTS: Mapping[str, Told] = {
@@ -81,6 +84,10 @@ PING, LEFT_OUT = "ping", "left_out"
 """What a webhook is sent whatever was chosen: on request, and when its backlog was full."""
 
 DELIVERED = [*Told.choices, (PING, "A test"), (LEFT_OUT, "Deliveries were left out while too many waited")]
+
+
+GIVE_UP_AFTER = timedelta(days=1)
+"""For so long something is tried to be sent."""
 
 
 class SendingState(models.TextChoices):

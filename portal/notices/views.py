@@ -16,8 +16,8 @@ from django.views.decorators.http import require_http_methods, require_POST
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import Invalid, NotFound
-from portal.notices.forms import ChoiceForm, WebhookForm
-from portal.notices.selectors import deliveries, mails_latest, notice_kinds, webhook_get, webhook_right
+from portal.notices.forms import AdminChoiceForm, ChoiceForm, WebhookForm
+from portal.notices.selectors import deliveries, mails_latest, notice_choice, webhook_get, webhook_right
 from portal.notices.services import notice_choice_set, secret_make, webhook_delete, webhook_set, webhook_test
 
 
@@ -26,9 +26,14 @@ from portal.notices.services import notice_choice_set, secret_make, webhook_dele
 def notices(request: PageRequest) -> HttpResponse:
     """Chooses what is told by e-mail; below, the last mails."""
     user = request.user
-    form = ChoiceForm(request.POST if request.method == "POST" else None, initial={"kinds": notice_kinds(user=user)})
+    choice = notice_choice(user=user)
+    asked = AdminChoiceForm if user.is_cluster_admin else ChoiceForm
+    form = asked(
+        request.POST if request.method == "POST" else None, initial={"kinds": choice.kinds, "alerts": choice.alerts}
+    )
     if form.is_valid():
-        notice_choice_set(user=user, kinds=form.cleaned_data["kinds"], now=timezone.now())
+        typed = form.cleaned_data
+        notice_choice_set(user=user, kinds=typed["kinds"], alerts=typed.get("alerts"), now=timezone.now())
         messages.success(request, _("Your choice is saved."))
         return redirect("notices")
     context = {"form": form, "sending": settings.EMAIL_ON, "mails": mails_latest(user=user)}

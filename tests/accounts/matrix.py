@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from tests.support.world import job_file
 
@@ -48,6 +49,7 @@ RIGHTS = {
     "template.publish": "admin",
     "settings.read": "admin auditor",
     "alert.read": "admin auditor lead",
+    "alert.silence": "admin",
     "idle.read": "admin auditor lead member",
     "idle.set": "admin",
     "idle.exempt": "admin lead",
@@ -76,6 +78,9 @@ class Case:
 
 STRANGER = "5c2d2f6e-0d7c-4a54-9a0f-0f3c9f3c7a11"
 """A task attempt that gpu01 runs and the portal does not know."""
+SILENCED = "storage_missing:storage:data"
+"""An alert of the scene that is silenced."""
+TOMORROW = datetime.now(UTC) + timedelta(days=1)
 NO_NODE = (503,)
 """May, but no node of the scene has the storage of job folders."""
 LINE = {"vc": "vision", "cell_type": "A100", "count": 1}
@@ -187,6 +192,15 @@ CASES = {
     "group_remove": Case("group.manage", "DELETE", "groups/spares", sees="group.read"),
     "setting_list": Case("settings.read", "GET", "settings", None, 404),
     "alert_list": Case("alert.read", "GET", "alerts"),
+    "alert_silence_list": Case("alert.read", "GET", "alert-silences"),
+    "alert_silence_set": Case(
+        "alert.silence",
+        "POST",
+        "alert-silences",
+        {"key": f"container_unknown:node:gpu01/{STRANGER}", "reason": "r", "until": TOMORROW.isoformat()},
+        403,
+    ),
+    "alert_silence_end": Case("alert.silence", "DELETE", "alert-silences/{silence}", None, 403),
     "job_idle": Case("job.read", "GET", "jobs/{running}/idle"),
     "job_idle_extend": Case("idle.extend", "POST", "jobs/{running}/idle/extend"),
     "idle_policy": Case("vc.read", "GET", "idle-policy"),

@@ -20,7 +20,7 @@ from portal.accounts.services import user_create
 from portal.clusters.models import Membership
 from portal.clusters.services import member_set
 from portal.jobs.models import Job
-from tests.accounts.matrix import CASES
+from tests.accounts.matrix import CASES, SILENCED, STRANGER, TOMORROW
 from tests.accounts.test_rights import body_of, in_an_order_that_works, kept, kind_of, path_of, scene
 from tests.support.cast import HOST, Api, person
 from tests.support.world import World
@@ -65,6 +65,11 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str, Any, Any]] = {
     "virtual_cluster_idle_policy_set": ("idle.policy", "vision", {"percent": 5}, {"percent": 9}),
     "idle_exemption_add": ("idle.exemption", "vision", None, {"user": "alice", "reason": "r"}),
     "idle_exemption_remove": ("idle.exemption", "vision", {"pattern": "n*", "reason": "r"}, None),
+    "alert_silence_set": (
+        "alert.silence", f"container_unknown:node:gpu01/{STRANGER}", None,
+        {"reason": "r", "until": TOMORROW.isoformat()},
+    ),
+    "alert_silence_end": ("alert.silence", SILENCED, {"reason": "r", "until": TOMORROW.isoformat()}, None),
     "storage_change": ("storage", "data", {"per_user": False}, {"per_user": True}),
     "firm_right_set": ("vc.firm_right", "alice", None, {"gpus": 1, "last_day": "2999-01-01"}),
 }  # fmt: skip

@@ -24,10 +24,11 @@ from portal.clusters.services import (
     storage_create,
     vc_create,
 )
+from portal.dispatch.models import AlertSilence
 from portal.jobs.models import IdleExemption, IdlePolicy, IdleWarning, Job, JobTemplate
 from portal.jobs.services import code_upload, idle_exemption_add, template_create
 from portal.notices.services import webhook_set
-from tests.accounts.matrix import CASES, OWN_AFFAIRS, PEOPLE, RIGHTS, SAME_AS, STRANGER, Case
+from tests.accounts.matrix import CASES, OWN_AFFAIRS, PEOPLE, RIGHTS, SAME_AS, SILENCED, STRANGER, TOMORROW, Case
 from tests.support.archives import HELLO, packed
 from tests.support.cast import HOST, Api, cast_of, person
 from tests.support.kept import Kept, kept_scene
@@ -52,6 +53,7 @@ class Scene:
     template: JobTemplate
     exemption: IdleExemption
     join_token: JoinToken
+    silence: AlertSilence
 
 
 def build() -> Scene:
@@ -93,7 +95,10 @@ def build() -> Scene:
         vc=world.vc, user=None, job=None, pattern="n*", reason="r", until=None, now=world.now, actor="root"
     )
     token = join_token_create(uses=3, hours=1, labels="rack=3", actor="root", now=world.now).token
-    return Scene(people, running, waiting, change, extra, code.name, rule, template, exemption, token)
+    silence = AlertSilence.objects.create(
+        key=SILENCED, name="data", reason="r", author="root", created_at=world.now, until=TOMORROW
+    )
+    return Scene(people, running, waiting, change, extra, code.name, rule, template, exemption, token, silence)
 
 
 kept = kept_scene(build)
@@ -146,7 +151,7 @@ def in_an_order_that_works() -> list[str]:
 def path_of(case: Case, scene: Scene) -> str:
     return case.path.format(
         job=scene.waiting.pk, running=scene.running.pk, change=scene.change.pk, extra=scene.extra.pk,
-        rule=scene.rule.pk, exemption=scene.exemption.pk, join_token=scene.join_token.pk,
+        rule=scene.rule.pk, exemption=scene.exemption.pk, silence=scene.silence.pk, join_token=scene.join_token.pk,
         template=scene.template.pk,
         secret="stored", registry="stored.example.org", code=scene.code,
     )  # fmt: skip
@@ -183,6 +188,7 @@ LISTS: dict[str, Callable[[dict[str, object], Scene], bool]] = {
     "user_list": rows_with("username", "spare"),
     "group_list": rows_with("name", "spares"),
     "storage_list": rows_with("name", "data"),
+    "alert_silence_list": lambda answer, scene: SILENCED in [row["key"] for row in cast("list[Any]", answer)],
     "alert_list": lambda answer, scene: "data" in [row["name"] for row in cast("list[Any]", answer)],
     "template_list": rows_with("vc", "vision"),
     "image_list": rows_with("vc", "vision"),

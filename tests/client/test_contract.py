@@ -44,6 +44,8 @@ ANSWERS: dict[tuple[str, str], Any] = {
     ("nodes/{name}", "patch"): model.Node,
     ("nodes/{name}", "delete"): model.NodeRemoved,
     ("alerts", "get"): list[model.Alert],
+    ("alert-silences", "get"): list[model.AlertSilence],
+    ("alert-silences", "post"): model.AlertSilence,
     ("templates", "get"): model.Page[model.Template],
     ("templates", "post"): model.TemplateDetail,
     ("templates/{template_id}", "get"): model.TemplateDetail,

@@ -14,6 +14,7 @@ from portal.accounts.services import user_create
 from portal.clusters.models import CellType, Gpu, Node, Storage, VirtualCluster
 from portal.clusters.services import lane_pulse, member_set, quota_set, vc_create
 from portal.clusters.services.history import gpus_count
+from portal.dispatch.alerts import alerts_look
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.records import Run
 from portal.jobs.metrics.record import Records
@@ -146,6 +147,7 @@ class Scene:
         told = {"gpus": ["GPU-gpu03-0"], "seen_at": self.clock.now.isoformat()}
         Node.objects.filter(name="gpu03").update(strangers={STRANGER: told})
         lane_pulse(now=self.clock.now)
+        alerts_look(now=self.clock.now)
         gpus_count(now=self.clock.now)
         folder = self.root / "alice" / "resnet50-1"
         for name, content in FILES.items():

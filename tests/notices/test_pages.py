@@ -11,7 +11,7 @@ from pytest_django.fixtures import Settings
 from portal.accounts.models import AuditEntry, ClusterRole
 from portal.common.sealing import unseal
 from portal.notices.models import Delivery, Webhook
-from portal.notices.selectors import notice_kinds
+from portal.notices.selectors import notice_choice
 from portal.notices.services.webhook import secret_bytes
 from tests.notices.telling import SECRET, choose, ended_jobs, hook, hook_round, mail_round
 from tests.support.cast import Api, person
@@ -28,10 +28,15 @@ def test_a_choice_is_made_on_the_page_and_in_the_api_alike(world: World) -> None
     assert browser.get("/profile").links["Notices"] == "/profile/notices"
     page = browser.send("/profile/notices", kinds=["failed", "preempted"])
     assert page.status == 200
-    assert api.get("me/notices") == {"kinds": ["failed", "preempted"], "email": "alice@example.org", "sending": False}
+    assert api.get("me/notices") == {
+        "kinds": ["failed", "preempted"],
+        "alerts": True,
+        "email": "alice@example.org",
+        "sending": False,
+    }
     answer = api.call("PUT", "me/notices", {"kinds": ["warned", "running", "warned"]})
     assert answer.json()["kinds"] == ["running", "warned"]
-    assert notice_kinds(user=world.user) == ["running", "warned"]
+    assert notice_choice(user=world.user).kinds == ["running", "warned"]
     (first, second) = AuditEntry.objects.filter(action="notices").order_by("id")
     assert (first.before, first.after) == ({"kinds": []}, {"kinds": ["failed", "preempted"]})
     assert second.after == {"kinds": ["running", "warned"]}

@@ -14,6 +14,7 @@ from portal.clusters.models import CellType, Gpu, VirtualCluster
 from portal.clusters.services import lane_pulse, member_set, quota_set, vc_create
 from portal.dispatch.apply import Applied
 from portal.dispatch.cycle import Cycle, cycle_run
+from portal.dispatch.models import AlertWatch
 from portal.jobs.models import Job
 from portal.jobs.services import job_submit
 from tests.support.scripted_node import ScriptedNode
@@ -29,6 +30,7 @@ class World:
         member_set(vc=self.vc, user=self.user, role="member", now=self.now)
         self.nodes: dict[str, ScriptedNode] = {}
         lane_pulse(now=self.now)
+        AlertWatch.objects.create(looked_at=self.now)
 
     def node(self, name: str, **shape: Any) -> ScriptedNode:
         """A node that has joined and reported; its GPUs go to the team."""

@@ -11,7 +11,7 @@ from berth.administration import Role
 from berth.cli.jobs import AsJson, session
 from berth.cli.screen import say, show, show_json, table, when
 from berth.errors import Misused
-from berth.model import User
+from berth.model import Alert, User
 
 users = typer.Typer(no_args_is_help=True, help="Accounts; changing them is for administrators.")
 UserName = Annotated[str, typer.Argument(metavar="USER", help="The user name.")]
@@ -86,6 +86,13 @@ def user_enable(ctx: typer.Context, user: UserName, as_json: AsJson = False) -> 
     _set_active(ctx, user, True, as_json)
 
 
+def _alert_words(alert: Alert) -> str:
+    words = f"{alert.message} {alert.advice}"
+    if (silence := alert.silence) is not None:
+        words += f" (silenced by {silence.author} until {when(silence.until)}: {silence.reason})"
+    return words
+
+
 def alerts(ctx: typer.Context, as_json: AsJson = False) -> None:
     """Show what is wrong now and what to do, the worst first. For administrators; leads see what concerns them."""
     with session(ctx).client() as client:
@@ -97,7 +104,7 @@ def alerts(ctx: typer.Context, as_json: AsJson = False) -> None:
         say("- nothing that you may see is wrong")
         return
     rows = (
-        (one.severity, f"{one.kind} {one.name}", when(one.since) if one.since else "", f"{one.message} {one.advice}")
+        (one.severity, f"{one.kind} {one.name}", when(one.since) if one.since else "", _alert_words(one))
         for one in found
     )
     show(table(("SEVERITY", "OF", "SINCE", "*WHAT AND WHAT TO DO"), rows))

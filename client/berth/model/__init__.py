@@ -23,6 +23,7 @@ from berth.model.base import (
 )
 from berth.model.cluster import (
     Alert,
+    AlertSilence,
     Doomed,
     FirmRight,
     Gpu,
@@ -88,6 +89,7 @@ from berth.model.usage import (
 
 __all__ = [
     "Alert",
+    "AlertSilence",
     "Answer",
     "Attempt",
     "Code",

@@ -126,9 +126,23 @@ class ImageRule(Answer, frozen=True, kw_only=True):
     created_at: datetime
 
 
-class Alert(Answer, frozen=True, kw_only=True):
-    """Something that is wrong now. ``severity``: critical, warning or info; ``kind`` and ``name`` say of what."""
+class AlertSilence(Answer, frozen=True, kw_only=True):
+    """That nobody is told of an alert until then, by its ``key``."""
 
+    id: int
+    key: str
+    name: str
+    reason: str
+    author: str
+    created_at: datetime
+    until: datetime
+
+
+class Alert(Answer, frozen=True, kw_only=True):
+    """Something that is wrong now. ``severity``: critical, warning or info; ``kind`` and ``name`` say of what; ``key``
+    is what it is silenced by; ``silence``: None while it is told."""
+
+    key: str
     code: str
     severity: str
     kind: str
@@ -137,6 +151,7 @@ class Alert(Answer, frozen=True, kw_only=True):
     advice: str
     since: datetime | None
     virtual_clusters: list[str]
+    silence: AlertSilence | None
 
 
 class Template(Answer, frozen=True, kw_only=True):

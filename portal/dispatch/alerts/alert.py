@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from portal.dispatch.models import KEY_LENGTH, AlertSilence
+
 
 class Severity(StrEnum):
     """How bad it is."""
@@ -21,7 +23,8 @@ SEVERITIES = tuple(Severity)
 @dataclass(frozen=True, slots=True)
 class Alert:
     """Something that is wrong now. ``kind`` and ``name`` say of what; ``since`` is None where no row tells. ``vcs``:
-    the virtual clusters that it concerns by name, whose leads read it too."""
+    the virtual clusters that it concerns by name, whose leads read it too. ``ref`` stands for the name in the key where
+    the name is not the alert's alone, or is worded. ``silence``: that it is not told; None where nobody asked."""
 
     code: str
     severity: Severity
@@ -31,6 +34,13 @@ class Alert:
     advice: str
     since: datetime | None = None
     vcs: tuple[str, ...] = ()
+    ref: str = ""
+    silence: AlertSilence | None = None
+
+    @property
+    def key(self) -> str:
+        """What it is known by from one look to the next, in every language."""
+        return f"{self.code}:{self.kind}:{self.ref or self.name}"[:KEY_LENGTH]
 
     @property
     def node(self) -> str:
@@ -38,6 +48,6 @@ class Alert:
         return self.name.partition("/")[0] if self.kind in {"node", "gpu"} else ""
 
     @property
-    def rank(self) -> tuple[int, str, str]:
-        """The worst first."""
-        return SEVERITIES.index(self.severity), self.code, self.name
+    def rank(self) -> tuple[bool, int, str, str]:
+        """The worst first, those that are silenced last."""
+        return self.silence is not None, SEVERITIES.index(self.severity), self.code, self.name

@@ -143,7 +143,8 @@ def _of_node(node: Node, now: datetime, *, alone: bool) -> Iterator[Alert]:
         message = gettext("It runs the container of a task attempt that this portal does not know: %(attempt)s.")
         advice = gettext("See on the node's page whether it is wanted, and have it stopped there where it is not.")
         told = message % {"attempt": one.attempt}
-        yield Alert("container_unknown", Severity.WARNING, "node", node.name, told, advice, one.seen_at)
+        yield Alert("container_unknown", Severity.WARNING, "node", node.name, told, advice, one.seen_at,
+                    ref=f"{node.name}/{one.attempt}")  # fmt: skip
     free = node.inventory.get("disk_free_percent")
     if node.health == NodeHealth.HEALTHY and isinstance(free, int) and (free < LOW or node.full_since):
         advice = gettext("Remove images that nobody uses (docker image prune -a), and look for large logs.")
@@ -162,7 +163,8 @@ def closed_alerts() -> Iterator[Alert]:
         whose = tuple(vc.name for vc in teams if not one.sku or quotas[vc.pk].get(one.sku))
         severity = Severity.WARNING if one.sku else Severity.CRITICAL
         name, message = one.sku or gettext("all servers"), f"{one.what} {one.why}{gettext('.')}"
-        yield Alert(SERVERS_CLOSED, severity, "cluster", name, message, gettext(OPEN), vcs=whose)
+        yield Alert(SERVERS_CLOSED, severity, "cluster", name, message, gettext(OPEN), vcs=whose,
+                    ref=one.sku or "*")  # fmt: skip
 
 
 def _gpu_alerts() -> Iterator[Alert]:

@@ -1,8 +1,7 @@
-"""What is wrong with quotas, storages, containers and the portal itself."""
+"""What is wrong with quotas, storages, containers, and the portal's backups."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
@@ -13,18 +12,15 @@ from django.utils.translation import gettext, ngettext
 from nodes.protocol import Cause
 from portal.accounts.models import User
 from portal.clusters.doomed import doomed_everywhere
-from portal.clusters.models import Backup, ReportsLane, Storage, VirtualCluster
+from portal.clusters.models import Backup, Storage, VirtualCluster
 from portal.clusters.selectors import storages_placed
 from portal.clusters.selectors.storages import Offered, StoragePlaces
 from portal.common.prepared import Prepared
 from portal.common.sentences import some_of
 from portal.dispatch.alerts.alert import Alert, Severity
-from portal.dispatch.alerts.nodes import LOW, VERY_LOW
-from portal.dispatch.models import CycleLease
 from portal.jobs.models import TaskAttempt
 from portal.jobs.selectors import idle_warnings, with_task
 
-STANDS_STILL = timedelta(seconds=30)
 NAMED = 5
 
 
@@ -86,7 +82,7 @@ def container_alerts() -> Iterator[Alert]:
             "Its processes hang in the kernel, mostly on a lost file server or GPU: bring that back, or reboot."
         )
         yield Alert("container_unkillable", Severity.CRITICAL, "node", row.node.name, message, advice, row.ended_at,
-                    (job.vc.name,))  # fmt: skip
+                    (job.vc.name,), ref=str(row.pk))  # fmt: skip
 
 
 def _unkillable() -> QuerySet[TaskAttempt]:
@@ -96,8 +92,6 @@ def _unkillable() -> QuerySet[TaskAttempt]:
 
 _UNKILLABLE = Prepared(_unkillable)
 _IDLE = Prepared(idle_warnings)
-_LEASE = Prepared(lambda: CycleLease.objects.order_by()[:1])
-_LANE = Prepared(lambda: ReportsLane.objects.order_by()[:1])
 _BACKUP = Prepared(lambda: Backup.objects.order_by("-made_at")[:1])
 _OLDEST = Prepared(lambda: User.objects.order_by("pk")[:1])
 
@@ -131,26 +125,3 @@ def backup_alerts(now: datetime) -> Iterator[Alert]:
         )
         advice = gettext("Have `manage.py backup FILE` run each night, and keep the file on another machine.")
         yield Alert("backup_old", Severity.WARNING, "portal", "backup", f"{message}.", advice, since)
-
-
-def portal_alerts(now: datetime) -> Iterator[Alert]:
-    """Parts of the portal that stand still, and its disk. Two queries."""
-    lease, lane = _LEASE.first(), _LANE.first()
-    if lease is None or now - lease.until > STANDS_STILL:
-        advice = gettext(
-            "Start it (celery -A portal worker -Q scheduler -B), and see that it reaches database and Redis."
-        )
-        message, since = gettext("No scheduler works: nothing starts."), lease.until if lease else None
-        yield Alert("scheduler_stopped", Severity.CRITICAL, "portal", "scheduler", message, advice, since)
-    if lane is None or now - lane.last_pulse_at > STANDS_STILL:
-        advice = gettext("Start a worker for them (celery -A portal worker -Q reports), and see that it reaches Redis.")
-        message, since = gettext("Nodes' reports are not taken in."), lane.last_pulse_at if lane else None
-        yield Alert("reports_stopped", Severity.CRITICAL, "portal", "reports", message, advice, since)
-    disk = shutil.disk_usage(settings.DATA_DIR)
-    free = 100 * disk.free // disk.total
-    if free < LOW:
-        severity = Severity.CRITICAL if free < VERY_LOW else Severity.WARNING
-        message = gettext("%(free)s %% of the disk with %(folder)s are free.")
-        advice = gettext("Give it room: logs, keys and, with SQLite, the database lie there.")
-        yield Alert("disk_low", severity, "portal", gettext("data folder"),
-                    message % {"free": free, "folder": settings.DATA_DIR}, advice)  # fmt: skip

@@ -1,6 +1,6 @@
 """REST: what the scheduler says; the cluster's configuration and quotas, and what a change would do to running jobs."""
 
-from portal.dispatch.api.alerts import AlertsView
+from portal.dispatch.api.alerts import AlertSilencesView, AlertSilenceView, AlertsView
 from portal.dispatch.api.cluster import ClusterView
 from portal.dispatch.api.estimates import EstimatesView
 from portal.dispatch.api.metrics import MetricsView
@@ -9,6 +9,8 @@ from portal.dispatch.api.quotas import QuotaChangesView, QuotaChangeView, Quotas
 from portal.dispatch.api.settings import SettingsView
 
 __all__ = [
+    "AlertSilenceView",
+    "AlertSilencesView",
     "AlertsView",
     "ClusterView",
     "EstimatesView",

@@ -9,11 +9,35 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.accounts.rest import ApiView
-from portal.common.serializers import Answer
-from portal.dispatch.alerts import SEVERITIES, alerts_seen
+from portal.common.serializers import Answer, Body, Text
+from portal.dispatch.alerts import (
+    LONGEST,
+    SEVERITIES,
+    alerts_seen,
+    silence_end,
+    silence_get,
+    silence_right,
+    silence_set,
+    silences_seen,
+)
+from portal.dispatch.models import KEY_LENGTH
+
+KEY = "by which it is known from one look to the next, and silenced, such as `node_lost:node:gpu01`"
+REASON = "why, for whoever reads the alert"
+
+
+class SilenceAnswer(Answer):
+    id = serializers.IntegerField()
+    key = serializers.CharField(help_text="of the alert")
+    name = serializers.CharField(help_text="of what the alert is")
+    reason = serializers.CharField()
+    author = serializers.CharField()
+    created_at = serializers.DateTimeField()
+    until = serializers.DateTimeField(help_text="when it ends by itself")
 
 
 class AlertAnswer(Answer):
+    key = serializers.CharField(help_text=KEY)
     code = serializers.CharField(help_text="for programs, such as `node_lost`")
     severity = serializers.ChoiceField([(str(one), str(one)) for one in SEVERITIES])
     kind = serializers.CharField(help_text="of what: `node`, `gpu`, `storage`, `vc`, `job`, `portal`, `cluster`")
@@ -24,6 +48,13 @@ class AlertAnswer(Answer):
     virtual_clusters = serializers.ListField(
         source="vcs", child=serializers.CharField(), help_text="that it concerns; their leads read it too"
     )
+    silence = SilenceAnswer(allow_null=True, help_text="null: it is told")
+
+
+class SilenceBody(Body):
+    key = Text(max_length=KEY_LENGTH, help_text=f"of an alert that there is: {KEY}")
+    reason = Text(max_length=500, help_text=REASON)
+    until = serializers.DateTimeField(help_text=f"when it ends by itself, within {LONGEST.days} days")
 
 
 class AlertsView(ApiView):
@@ -36,6 +67,39 @@ class AlertsView(ApiView):
         responses=AlertAnswer(many=True),
     )
     def get(self, request: Request) -> Response:
-        """The worst first, each with what to do. Worked out when it is asked for: what is over is not there any more.
+        """The worst first, those that are silenced last, each with what to do. Worked out when it is asked for: what is
+        over is not there any more.
         Administrators and auditors see all, leads what concerns their virtual clusters, others nothing."""
         return self.listed(alerts_seen(user=self.user, now=timezone.now()), AlertAnswer)
+
+
+class AlertSilencesView(ApiView):
+    """Alerts of which nobody is told for a while."""
+
+    pagination_class = None
+
+    @extend_schema(operation_id="alert_silence_list", responses=SilenceAnswer(many=True))
+    def get(self, request: Request) -> Response:
+        """Those that hold, the first to end first. Administrators and auditors see all, leads those of alerts that they
+        read."""
+        return self.listed(silences_seen(user=self.user, now=timezone.now()), SilenceAnswer)
+
+    @extend_schema(operation_id="alert_silence_set", request=SilenceBody, responses={201: SilenceAnswer})
+    def post(self, request: Request) -> Response:
+        """Silences an alert, in place of an earlier silence of it: until its end neither mail nor webhook tells of it,
+        and lists show it as silenced. What is still wrong then is told anew. For administrators."""
+        silence_right(user=self.user)
+        made = silence_set(**self.body(SilenceBody), actor=self.user.username, now=timezone.now())
+        return Response(SilenceAnswer(made).data, status=201)
+
+
+class AlertSilenceView(ApiView):
+    """One of them."""
+
+    @extend_schema(operation_id="alert_silence_end", responses={204: None})
+    def delete(self, request: Request, silence_id: int) -> Response:
+        """Ends it early. For administrators."""
+        now = timezone.now()
+        row = silence_get(user=self.user, silence_id=silence_id, now=now)
+        silence_end(silence=row, actor=self.user.username, now=now)
+        return Response(status=204)

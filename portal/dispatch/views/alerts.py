@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.views.decorators.http import require_safe
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from portal.accounts.pages import PageRequest
-from portal.accounts.rights import Action
+from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.selectors import others_right, servers_closed
-from portal.dispatch.alerts import SERVERS_CLOSED, alerts_seen
+from portal.dispatch.alerts import (
+    SERVERS_CLOSED,
+    alert_to_silence,
+    alerts_seen,
+    silence_end,
+    silence_get,
+    silence_set,
+    silences_seen,
+)
+from portal.dispatch.forms import SilenceForm
 from portal.dispatch.overview import settings_shown
 
 BRIEF = 3
@@ -24,7 +35,15 @@ BRIEF = 3
 def alerts(request: PageRequest) -> HttpResponse:
     """What is wrong now, the worst first, each with what to do."""
     others_right(user=request.user, action=Action.ALERT_READ)
-    context = {"alerts": alerts_seen(user=request.user, now=timezone.now())}
+    user, now = request.user, timezone.now()
+    found = alerts_seen(user=user, now=now)
+    there = {one.key for one in found}
+    context = {
+        "alerts": found,
+        # Silenced, and not there now: they may come back.
+        "silences": [one for one in silences_seen(user=user, now=now) if one.key not in there],
+        "may_silence": allowed_everywhere(user, Action.ALERT_SILENCE),
+    }
     return render(request, "dispatch/parts/alerts.html" if request.htmx else "dispatch/alerts.html", context)
 
 
@@ -32,10 +51,40 @@ def alerts(request: PageRequest) -> HttpResponse:
 @require_safe
 def alerts_brief(request: PageRequest) -> HttpResponse:
     """The worst that concern the reader, as a part of the home page, which says itself that no server takes new jobs;
-    empty for who may read none."""
-    found = [one for one in alerts_seen(user=request.user, now=timezone.now()) if one.code != SERVERS_CLOSED]
+    none that is silenced; empty for who may read none."""
+    seen = alerts_seen(user=request.user, now=timezone.now())
+    found = [one for one in seen if one.code != SERVERS_CLOSED and one.silence is None]
     shown = {"alerts": found[:BRIEF], "more": len(found) - BRIEF, "closed": not found and bool(servers_closed())}
     return render(request, "dispatch/parts/alerts_brief.html", shown)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def alert_silence(request: PageRequest) -> HttpResponse:
+    """Silences an alert: it is shown beside the form that asks why and for how long."""
+    now = timezone.now()
+    typed = request.POST if request.method == "POST" else None
+    alert = alert_to_silence(user=request.user, key=(typed or request.GET).get("key", ""), now=now)
+    form = SilenceForm(typed)
+    if form.is_valid():
+        until = now + form.cleaned_data["hours"]
+        reason = form.cleaned_data["reason"]
+        silence_set(key=alert.key, reason=reason, until=until, actor=request.user.username, now=now)
+        messages.success(request, _("%(name)s is silenced.") % {"name": alert.name})
+        return redirect("alerts")
+    context = {"alert": alert, "form": form}
+    return render(request, "dispatch/alert_silence.html", context, status=400 if form.errors else 200)
+
+
+@login_required
+@require_POST
+def alert_silence_end(request: PageRequest, silence_id: int) -> HttpResponse:
+    """Ends a silence early."""
+    now = timezone.now()
+    silence = silence_get(user=request.user, silence_id=silence_id, now=now)
+    silence_end(silence=silence, actor=request.user.username, now=now)
+    messages.success(request, _("%(name)s is told again.") % {"name": silence.name})
+    return redirect("alerts")
 
 
 @login_required

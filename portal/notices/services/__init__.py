@@ -1,5 +1,7 @@
 """Deciding who is told of what, sending it, and what people and the administrator choose."""
 
+from portal.notices.services.alerts import alerts_tell
+from portal.notices.services.bodies import AlertChange, AlertWords
 from portal.notices.services.choices import notice_choice_set
 from portal.notices.services.deliveries import delivery_send_next
 from portal.notices.services.gather import notices_gather
@@ -9,6 +11,9 @@ from portal.notices.services.upkeep import notices_expire
 from portal.notices.services.webhook import secret_make, webhook_delete, webhook_set, webhook_test
 
 __all__ = [
+    "AlertChange",
+    "AlertWords",
+    "alerts_tell",
     "delivery_send_next",
     "lane_leave",
     "lane_take",

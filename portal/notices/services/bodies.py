@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -18,8 +19,31 @@ VERSION = 1
 """Of the shape; it grows when something that was there is not any more, or means something else."""
 
 
+class AlertWords(NamedTuple):
+    """An alert in one language."""
+
+    name: str
+    message: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlertChange:
+    """That an alert has begun, or is over. ``said`` has its words in each language of the portal; ``since``: when it
+    began, as far as is known; ``at``: when this came about."""
+
+    begun: bool
+    key: str
+    code: str
+    severity: str
+    kind: str
+    since: datetime
+    at: datetime
+    said: Mapping[str, AlertWords]
+
+
 class Telling(NamedTuple):
-    """Something to be delivered; ``subject`` names the job, the node or the virtual cluster."""
+    """Something to be delivered; ``subject`` names the job, the node, the virtual cluster, or what an alert is of."""
 
     kind: str
     subject: str
@@ -52,6 +76,22 @@ def quota_telling(vc: str, cells: Sequence[DoomedCells], now: datetime) -> Telli
     message = f"Of {vc}'s quota cannot be had now: {some}." if cells else f"All of {vc}'s quota can be had again."
     kind = Told.QUOTA_AT_RISK if cells else Told.QUOTA_SAFE
     return _telling(kind, vc, now, virtual_cluster=vc, doomed=doomed, message=message)
+
+
+def alert_telling(change: AlertChange) -> Telling:
+    """That an alert has begun or is over, in the words for programs."""
+    name, message, advice = change.said[settings.LANGUAGE_CODE]
+    told = {
+        "key": change.key,
+        "code": change.code,
+        "severity": change.severity,
+        "kind": change.kind,
+        "name": name,
+        "since": change.since.isoformat(),
+        "url": f"{settings.URL}/alerts",
+    }
+    kind = Told.ALERT_BEGUN if change.begun else Told.ALERT_OVER
+    return _telling(kind, name, change.at, alert=told, message=message, advice=advice)
 
 
 def ping_telling(now: datetime, actor: str) -> Telling:

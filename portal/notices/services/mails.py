@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from smtplib import SMTPDataError, SMTPException, SMTPRecipientsRefused
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.core.mail import get_connection
+from django.core.mail import EmailMultiAlternatives, get_connection
 from django.core.validators import validate_email
 from django.db import transaction
 from django.db.models import Count
 
 from portal.accounts.models import User
 from portal.common.failpoint import failpoint
-from portal.notices.letters import letter
+from portal.notices.letters import alerts_letter, letter
 from portal.notices.models import Lane, Mail, Notice
 from portal.notices.services.sending import (
     claim_next,
@@ -66,11 +65,13 @@ def mail_send_next(*, now: datetime) -> bool:
     if refusal := _unreachable(user):
         sending_refused(row, error=refusal, now=now)
         return True
+    if row.alerts:
+        return _send(row, alerts_letter(key=row.key, user=user, alerts=row.alerts), now)
     notices = list(row.notices.select_related("job__user").defer("job__spec", "job__config", "job__secrets_sealed"))
     if not notices:
         sending_refused(row, error="The jobs that it was about are deleted.", now=now)
         return True
-    return _send(row, user, notices, now)
+    return _send(row, letter(key=row.key, user=user, notices=notices), now)
 
 
 def _unreachable(user: User) -> str:
@@ -83,11 +84,11 @@ def _unreachable(user: User) -> str:
     return ""
 
 
-def _send(row: Mail, user: User, notices: Sequence[Notice], now: datetime) -> bool:
+def _send(row: Mail, message: EmailMultiAlternatives, now: datetime) -> bool:
     try:
         # A connection each: what one mail does to it must not be the next one's fault.
         with get_connection(fail_silently=False) as connection:
-            connection.send_messages([letter(key=row.key, user=user, notices=notices)])
+            connection.send_messages([message])
     except (SMTPRecipientsRefused, SMTPDataError) as error:
         _refused(row, error, now)
         return True

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from django.db.models import F
 
 from portal.notices.models import Lane, Sending
-from portal.notices.states import SendingState
+from portal.notices.states import GIVE_UP_AFTER, SendingState
 
 Row = TypeVar("Row", bound=Sending)
 
@@ -21,7 +21,6 @@ CLAIM = timedelta(seconds=120)
 """Longer than any one attempt takes: SMTP has eight steps of 10 s."""
 FIRST_WAIT, LONGEST_WAIT = timedelta(seconds=5), timedelta(hours=3)
 LANE_LONGEST_WAIT = timedelta(minutes=5)
-GIVE_UP_AFTER = timedelta(days=1)
 MOST_ERROR = 500
 
 

@@ -1,0 +1,75 @@
+"""What is wrong with the parts of the portal that run, and with its disk."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.utils.translation import gettext
+
+from portal.clusters.models import ReportsLane
+from portal.common.prepared import Prepared
+from portal.dispatch.alerts.alert import Alert, Severity
+from portal.dispatch.alerts.nodes import LOW, VERY_LOW
+from portal.dispatch.models import AlertWatch, CycleLease
+from portal.jobs.models import Job
+from portal.jobs.states import JobState
+
+STANDS_STILL = timedelta(seconds=30)
+CONTROL_STOPPED = timedelta(minutes=1)
+"""Without a look at the alerts, of which there is one each 15 s."""
+STANDING = timedelta(minutes=5)
+"""Without a cycle that came to its end and could do what it decided. Cycles follow each other by the second, and the
+longest that was measured took some seconds; a restart of the scheduler or of its database takes less than a minute. A
+queue that waits for a full cluster does not stand: its cycles find nothing that they could do, and end well."""
+
+_LEASE = Prepared(lambda: CycleLease.objects.order_by()[:1])
+_LANE = Prepared(lambda: ReportsLane.objects.order_by()[:1])
+_WATCH = Prepared(lambda: AlertWatch.objects.order_by().only("looked_at")[:1])
+
+
+def portal_alerts(now: datetime) -> Iterator[Alert]:
+    """Parts of the portal that stand still, and its disk. Three queries, and one more where cycles fail."""
+    yield from _stopped(now)
+    yield from _disk()
+
+
+def _stopped(now: datetime) -> Iterator[Alert]:
+    lease, lane, watch = _LEASE.first(), _LANE.first(), _WATCH.first()
+    if lease is None or now - lease.until > STANDS_STILL:
+        advice = gettext(
+            "Start it (celery -A portal worker -Q scheduler -B), and see that it reaches database and Redis."
+        )
+        message, since = gettext("No scheduler works: nothing starts."), lease.until if lease else None
+        yield Alert("scheduler_stopped", Severity.CRITICAL, "portal", "scheduler", message, advice, since)
+    elif lease.well_at and now - lease.well_at > STANDING and _waits():
+        message = gettext("Jobs wait, and for %(minutes)s minutes no cycle of the scheduler could do its work.")
+        advice = gettext("The scheduler's log says what each cycle fails of; nothing starts until it does not.")
+        minutes = {"minutes": int((now - lease.well_at).total_seconds() // 60)}
+        yield Alert("queue_standing", Severity.CRITICAL, "portal", "queue", message % minutes, advice, lease.well_at)
+    if lane is None or now - lane.last_pulse_at > STANDS_STILL:
+        advice = gettext("Start a worker for them (celery -A portal worker -Q reports), and see that it reaches Redis.")
+        message, since = gettext("Nodes' reports are not taken in."), lane.last_pulse_at if lane else None
+        yield Alert("reports_stopped", Severity.CRITICAL, "portal", "reports", message, advice, since)
+    if watch is None or now - watch.looked_at > CONTROL_STOPPED:
+        advice = gettext("Start one (celery -A portal worker -Q control), and see that it reaches the database.")
+        message = gettext("No control worker works: logs are not archived, and neither mail nor webhook is sent.")
+        since = watch.looked_at if watch else None
+        yield Alert("control_stopped", Severity.CRITICAL, "portal", "control", message, advice, since)
+
+
+def _waits() -> bool:
+    return Job.objects.filter(state=JobState.WAITING, paused=False).exists()
+
+
+def _disk() -> Iterator[Alert]:
+    disk = shutil.disk_usage(settings.DATA_DIR)
+    free = 100 * disk.free // disk.total
+    if free < LOW:
+        severity = Severity.CRITICAL if free < VERY_LOW else Severity.WARNING
+        message = gettext("%(free)s %% of the disk with %(folder)s are free.")
+        advice = gettext("Give it room: logs, keys and, with SQLite, the database lie there.")
+        yield Alert("disk_low", severity, "portal", gettext("data folder"),
+                    message % {"free": free, "folder": settings.DATA_DIR}, advice, ref="data")  # fmt: skip

@@ -1,0 +1,161 @@
+"""Alerts are told: to administrators by mail, and to the webhook, when they have begun and when they are over.
+
+What is wrong is worked out anew at each look. Kept from one look to the next is only what lasts, and which of it was
+told (``AlertWatch.known``). What a look finds out, what it tells and what it keeps is one transaction: who is killed
+before its end has told nobody, and the next look tells it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, TypedDict
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+from django.utils import translation
+
+from portal.dispatch.alerts.alert import SEVERITIES, Alert, Severity
+from portal.dispatch.alerts.every import alerts_all
+from portal.dispatch.alerts.silences import silences_expire, silences_holding
+from portal.dispatch.models import AlertWatch
+from portal.notices.services import AlertChange, AlertWords, alerts_tell
+
+LOOK_S = 15.0
+"""A look each so many seconds, by whichever worker is first."""
+LEAST_PAUSE = timedelta(seconds=LOOK_S * 0.6)
+BEGUN_AFTER = timedelta(minutes=1)
+"""What is over sooner is not told. A server is silent for half a minute before it is lost (BERTH_NODE_LOST_AFTER), a
+restarted part of the portal is back within seconds: neither is a mail."""
+OVER_AFTER = timedelta(minutes=5)
+"""What comes back sooner was never over: a fault that comes and goes is told once."""
+TOLD = frozenset({Severity.CRITICAL, Severity.WARNING})
+"""Information is read on the page; whom it concerns is told otherwise."""
+CLOCK_BACK = timedelta(minutes=1)
+
+Words = Mapping[str, AlertWords]
+
+
+class Entry(TypedDict, total=False):
+    """Of an alert that lasts: since when it is ``seen``; once it was told, since when it was wrong as it was told
+    (``since``), of what it is and what was ``said``; ``gone``: since when it is not there any more. Moments as in ISO
+    8601."""
+
+    seen: str
+    since: str
+    code: str
+    severity: str
+    kind: str
+    said: dict[str, list[str]]
+    gone: str
+
+
+Known = Mapping[str, Entry]
+
+
+class Judged(NamedTuple):
+    """What a look makes of what it finds: what lasts, and the keys of what is to be told."""
+
+    lasting: dict[str, Entry]
+    begun: list[str]
+    over: list[str]
+
+
+def alerts_look(*, now: datetime) -> bool:
+    """Look at the alerts, and tell what has begun and what is over; False while another looks, or has just looked."""
+    if not _claim(now):
+        return False
+    silences_expire(now=now)
+    found = _found(now)
+    known: Known = AlertWatch.objects.get(id=1).known
+    judged = judge(found.keys(), known, {one.key for one in silences_holding(now=now)}, now)
+    said = _said(judged.begun, found, now)
+    changes = [_begun(found[key], said[key], judged.lasting[key], now) for key in judged.begun]
+    for key, change in zip(judged.begun, changes, strict=True):
+        judged.lasting[key] = _told(change, judged.lasting[key])
+    changes += [_over(key, known[key]) for key in judged.over]
+    if judged.lasting == known:
+        return True
+    with transaction.atomic():
+        # Only the last who looked: what another found meanwhile is newer.
+        if AlertWatch.objects.filter(id=1, looked_at=now).update(known=judged.lasting) and changes:
+            alerts_tell(changes=sorted(changes, key=_rank), now=now)
+    return True
+
+
+def _claim(now: datetime) -> bool:
+    """The look that is due is the caller's; a clock that was set back holds it up no longer than a moment."""
+    AlertWatch.objects.get_or_create(id=1, defaults={"looked_at": now - LEAST_PAUSE})
+    due = Q(looked_at__lte=now - LEAST_PAUSE) | Q(looked_at__gt=now + CLOCK_BACK)
+    return bool(AlertWatch.objects.filter(due, id=1).update(looked_at=now))
+
+
+def _found(now: datetime) -> dict[str, Alert]:
+    with translation.override(settings.LANGUAGE_CODE):
+        return {one.key: one for one in alerts_all(now=now) if one.severity in TOLD}
+
+
+def judge(found: Collection[str], known: Known, silenced: Collection[str], now: datetime) -> Judged:
+    """By keys alone. What is silenced is as if it were not there, and is told anew if it is when the silence ends."""
+    judged = Judged({}, [], [])
+    for key in found:
+        if key in silenced:
+            continue
+        entry = known.get(key, Entry(seen=now.isoformat()))
+        judged.lasting[key] = entry = _without_gone(entry)
+        if "said" not in entry and now - datetime.fromisoformat(entry["seen"]) >= BEGUN_AFTER:
+            judged.begun.append(key)
+    for key, entry in known.items():
+        if key in found or key in silenced or "said" not in entry:
+            continue
+        gone = entry.get("gone") or now.isoformat()
+        if now - datetime.fromisoformat(gone) >= OVER_AFTER:
+            judged.over.append(key)
+        else:
+            judged.lasting[key] = {**entry, "gone": gone}
+    return judged
+
+
+def _without_gone(entry: Entry) -> Entry:
+    kept = entry.copy()
+    kept.pop("gone", None)
+    return kept
+
+
+def _said(keys: Iterable[str], found: Mapping[str, Alert], now: datetime) -> dict[str, dict[str, AlertWords]]:
+    """What each of these says in every language of the portal. Where nothing is to be told, nothing is asked."""
+    said = {key: {settings.LANGUAGE_CODE: _words(found[key])} for key in keys}
+    for language, _name in settings.LANGUAGES:
+        if said and language != settings.LANGUAGE_CODE:
+            with translation.override(language):
+                there = {one.key: _words(one) for one in alerts_all(now=now)}
+            for key, words in said.items():
+                words[language] = there.get(key, words[settings.LANGUAGE_CODE])
+    return said
+
+
+def _words(alert: Alert) -> AlertWords:
+    return AlertWords(alert.name, alert.message, alert.advice)
+
+
+def _begun(alert: Alert, said: Words, entry: Entry, now: datetime) -> AlertChange:
+    since = alert.since or datetime.fromisoformat(entry["seen"])
+    return AlertChange(True, alert.key, alert.code, str(alert.severity), alert.kind, since, now, said)
+
+
+def _told(change: AlertChange, entry: Entry) -> Entry:
+    """What is kept of it, to tell its end."""
+    said = {language: list(words) for language, words in change.said.items()}
+    return Entry(seen=entry["seen"], since=change.since.isoformat(), code=change.code, severity=change.severity,
+                 kind=change.kind, said=said)  # fmt: skip
+
+
+def _over(key: str, entry: Entry) -> AlertChange:
+    said = {language: AlertWords(*words) for language, words in entry["said"].items()}
+    since, gone = datetime.fromisoformat(entry["since"]), datetime.fromisoformat(entry["gone"])
+    return AlertChange(False, key, entry["code"], entry["severity"], entry["kind"], since, gone, said)
+
+
+def _rank(change: AlertChange) -> tuple[Any, ...]:
+    return not change.begun, SEVERITIES.index(Severity(change.severity)), change.key

@@ -1,0 +1,361 @@
+"""Alerts are told: to administrators by mail and to the webhook, once, when they have lasted and when they are over."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import datetime, timedelta
+from email.message import EmailMessage
+from ipaddress import ip_network
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+from pytest_django.fixtures import Settings
+
+from portal.accounts.models import ClusterRole, User
+from portal.clusters.models import Backup, Node, ReportsLane
+from portal.dispatch.alerts import alerts_look, silence_set
+from portal.dispatch.models import AlertWatch, CycleLease
+from portal.notices.models import Delivery, Mail
+from tests.notices.telling import hook, hook_round, mail_round
+from tests.support.cast import Api, person
+from tests.support.mail_server import MailServer
+from tests.support.pages import Browser
+from tests.support.receiver import Receiver
+from tests.support.world import World
+
+pytestmark = pytest.mark.django_db
+STEP = timedelta(seconds=15)
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def world(settings: Settings) -> World:
+    """Two nodes, and nothing wrong but what a test makes wrong."""
+    settings.BACKUP_DAYS = 0
+    made = World()
+    for name in ("gpu01", "gpu02"):
+        made.node(name, gpus=1)
+    made.settle()
+    AlertWatch.objects.all().delete()
+    return made
+
+
+@pytest.fixture
+def root(world: World) -> User:
+    user = person("root", ClusterRole.ADMIN)
+    user.email = "root@example.org"
+    user.save()
+    return user
+
+
+@pytest.fixture
+def mail_server(settings: Settings) -> Iterator[MailServer]:
+    with closing(MailServer()) as server:
+        settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+        settings.EMAIL_ON, settings.EMAIL_FROM = True, "Berth <berth@example.org>"
+        settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", server.port
+        yield server
+
+
+@pytest.fixture
+def receiver(settings: Settings) -> Iterator[Receiver]:
+    settings.WEBHOOK_ALLOW = [ip_network("127.0.0.1")]
+    with closing(Receiver()) as receiver:
+        yield receiver
+
+
+def lost(*names: str, health: str = "lost") -> None:
+    Node.objects.filter(name__in=names).update(
+        health=health, health_reason="No report since noon." * (health == "lost")
+    )
+
+
+def looks(start: datetime, lasting: timedelta) -> datetime:
+    """Looks each 15 s for so long, while scheduler and reports go on; when it ended."""
+    now = start
+    while now <= start + lasting:
+        Node.objects.update(last_report_at=now)
+        CycleLease.objects.update(until=now, well_at=now)
+        ReportsLane.objects.update(last_pulse_at=now)
+        assert alerts_look(now=now)
+        now += STEP
+    return now
+
+
+def subjects(server: MailServer) -> list[str]:
+    return [str(letter["Subject"]).strip() for letter in server.letters]
+
+
+def words_of(letter: EmailMessage, kind: str = "plain") -> str:
+    part = letter.get_body([kind])
+    assert part is not None
+    return str(part.get_content())
+
+
+def told(receiver: Receiver) -> list[tuple[str, str]]:
+    return [(json.loads(one.body)["type"], json.loads(one.body)["data"]["alert"]["name"]) for one in receiver.received]
+
+
+def test_an_alert_that_lasts_is_told_once_and_its_end_too(
+    world: World, root: User, mail_server: MailServer, receiver: Receiver
+) -> None:
+    hook(receiver.url, "alert.begun", "alert.over")
+    lost("gpu01")
+    now = looks(world.now, MINUTE - STEP)
+    mail_round(now)
+    assert mail_server.letters == [], "it may be over in a moment"
+    now = looks(now, 3 * MINUTE)
+    mail_round(now)
+    hook_round(now)
+    assert subjects(mail_server) == ["[berth] Alert: gpu01: No report since noon."]
+    (letter,) = mail_server.letters
+    assert letter["To"] == "root@example.org"
+    for kind in ("plain", "html"):
+        text = words_of(letter, kind)
+        for words in ("critical gpu01", "No report since noon.", "systemctl status berth-node", "/alerts"):
+            assert words in text, kind
+    assert told(receiver) == [("alert.begun", "gpu01")]
+    alert = json.loads(receiver.received[0].body)["data"]["alert"]
+    assert (alert["key"], alert["code"], alert["severity"]) == ("node_lost:node:gpu01", "node_lost", "critical")
+    lost("gpu01", health="healthy")
+    now = looks(now, 4 * MINUTE)
+    lost("gpu01")
+    now = looks(now, 2 * MINUTE)
+    lost("gpu01", health="healthy")
+    now = looks(now, 6 * MINUTE)
+    mail_round(now)
+    hook_round(now)
+    assert subjects(mail_server)[1:] == ["[berth] Over: gpu01: No report since noon."], "what comes back was not over"
+    assert told(receiver)[1:] == [("alert.over", "gpu01")]
+    assert AlertWatch.objects.get().known == {}
+
+
+def test_what_is_over_within_a_minute_and_what_is_only_information_is_not_told(
+    world: World, root: User, mail_server: MailServer
+) -> None:
+    now = world.now
+    for _ in range(4):
+        lost("gpu01")
+        now = looks(now, MINUTE - 2 * STEP)
+        lost("gpu01", health="healthy")
+        now = looks(now, STEP)
+    mail_round(now)
+    assert mail_server.letters == []
+
+
+def test_many_at_once_are_one_mail(world: World, root: User, mail_server: MailServer) -> None:
+    names = [f"many{number:02}" for number in range(20)]
+    Node.objects.bulk_create(Node(name=name, health="lost", joined_at=world.now) for name in names)
+    now = looks(world.now, 2 * MINUTE)
+    mail_round(now)
+    (subject,) = subjects(mail_server)
+    assert subject.startswith("[berth] 20 new alerts: many00, many01,")
+    text = words_of(mail_server.letters[0])
+    assert all(name in text for name in names)
+
+
+def test_only_administrators_are_told_who_want_to_be_in_their_own_language(
+    world: World, root: User, mail_server: MailServer
+) -> None:
+    people: dict[str, dict[str, Any]] = {
+        "wang": {"language": "zh-hans"}, "gone": {"is_active": False}, "deaf": {}, "auditor": {"role": "auditor"},
+        "nowhere": {"email": ""},
+    }  # fmt: skip
+    for name, changes in people.items():
+        one = person(name, ClusterRole.ADMIN)
+        User.objects.filter(pk=one.pk).update(**{"email": f"{name}@example.org", **changes})
+    deaf = Api(User.objects.get(username="deaf"))
+    assert deaf.get("me/notices")["alerts"] is True
+    assert deaf.call("PUT", "me/notices", {"kinds": ["failed"], "alerts": False}).json()["alerts"] is False
+    assert deaf.call("PUT", "me/notices", {"kinds": []}).json()["alerts"] is False, "left out: as it was"
+    lost("gpu01")
+    now = looks(world.now, 2 * MINUTE)
+    mail_round(now)
+    assert {letter["To"] for letter in mail_server.letters} == {"root@example.org", "wang@example.org"}
+    (chinese,) = [letter for letter in mail_server.letters if letter["To"] == "wang@example.org"]
+    assert "告警" in str(chinese["Subject"])
+    assert "systemctl" in words_of(chinese)
+
+
+def test_an_administrator_chooses_on_the_page_and_others_are_not_asked(world: World, root: User) -> None:
+    page = Browser(root).get("/profile/notices")
+    assert any(tag.get("name") == "alerts" and "checked" in tag for _kind, tag in page.tags)
+    Browser(root).send("/profile/notices", kinds="failed")
+    assert Api(root).get("me/notices")["alerts"] is False
+    page = Browser(world.user).get("/profile/notices")
+    assert not any(tag.get("name") == "alerts" for _kind, tag in page.tags)
+
+
+def test_a_mail_server_that_is_away_loses_nothing(world: World, root: User, settings: Settings) -> None:
+    with closing(MailServer()) as server:
+        port = server.port
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_ON, settings.EMAIL_FROM = True, "Berth <berth@example.org>"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", port
+    lost("gpu01")
+    now = looks(world.now, 2 * MINUTE)
+    mail_round(now)
+    mail = Mail.objects.get()
+    assert (mail.state, mail.attempts) == ("waiting", 1)
+    with closing(MailServer()) as server:
+        settings.EMAIL_PORT = server.port
+        mail_round(now + timedelta(minutes=10))
+        assert subjects(server) == ["[berth] Alert: gpu01: No report since noon."]
+    page = Browser(root).get("/profile/notices")
+    assert "Sent" in page.text
+
+
+def test_a_silenced_alert_is_not_told_and_is_told_when_the_silence_is_over(
+    world: World, root: User, mail_server: MailServer
+) -> None:
+    lost("gpu01")
+    until = world.now + timedelta(hours=1)
+    silence_set(key="node_lost:node:gpu01", reason="new fan", until=until, actor="root", now=world.now)
+    now = looks(world.now, 10 * MINUTE)
+    mail_round(now)
+    assert mail_server.letters == []
+    now = looks(until, 2 * MINUTE)
+    mail_round(now)
+    assert subjects(mail_server) == ["[berth] Alert: gpu01: No report since noon."]
+    silence_set(key="node_lost:node:gpu01", reason="again", until=now + timedelta(hours=1), actor="root", now=now)
+    lost("gpu01", health="healthy")
+    now = looks(now, 10 * MINUTE)
+    mail_round(now)
+    assert len(mail_server.letters) == 1, "nor is its end"
+
+
+def test_a_look_that_was_just_made_is_not_made_again(world: World) -> None:
+    now = world.now + MINUTE
+    assert alerts_look(now=now)
+    assert not alerts_look(now=now)
+    assert not alerts_look(now=now + timedelta(seconds=5))
+    assert alerts_look(now=now - timedelta(hours=1)), "a clock that was set back does not stop it"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_several_workers_that_look_at_once_tell_once(
+    world: World, root: User, mail_server: MailServer, receiver: Receiver
+) -> None:
+    hook(receiver.url, "alert.begun")
+    lost("gpu01")
+    now = looks(world.now, MINUTE - STEP)
+    start = threading.Barrier(4)
+    made: list[bool] = []
+
+    def look() -> None:
+        try:
+            start.wait(10)
+            made.append(alerts_look(now=now))
+        finally:
+            connection.close()
+
+    workers = [threading.Thread(target=look) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(30)
+    assert sorted(made) == [False, False, False, True]
+    assert (Mail.objects.count(), Delivery.objects.filter(kind="alert.begun").count()) == (1, 1)
+
+
+class Killed(BaseException):
+    """What a process that is killed does to its transaction."""
+
+
+def killed_at_the_mail(execute: Any, sql: str, *rest: Any) -> Any:
+    if sql.startswith('INSERT INTO "notices_mail"'):
+        raise Killed
+    return execute(sql, *rest)
+
+
+def test_who_is_killed_before_it_is_written_has_told_nobody_and_the_next_look_tells_it(
+    world: World, root: User, mail_server: MailServer, receiver: Receiver
+) -> None:
+    hook(receiver.url, "alert.begun")
+    lost("gpu01")
+    now = looks(world.now, MINUTE - STEP)
+    with pytest.raises(Killed), connection.execute_wrapper(killed_at_the_mail):
+        alerts_look(now=now)
+    now = looks(now + STEP, MINUTE)
+    mail_round(now)
+    hook_round(now)
+    assert (len(mail_server.letters), len(receiver.received)) == (1, 1)
+
+
+def codes(api: Api) -> dict[str, Any]:
+    AlertWatch.objects.get_or_create(defaults={"looked_at": timezone.now()})
+    return {row["code"]: row for row in api.get("alerts") if row["name"] != "data folder"}
+
+
+def test_an_old_backup_is_told_and_that_there_never_was_one(world: World, root: User, settings: Settings) -> None:
+    settings.BACKUP_DAYS = 7
+    api = Api(root)
+    assert codes(api) == {}, "the portal itself is younger"
+    User.objects.update(date_joined=timezone.now() - timedelta(days=8))
+    assert codes(api)["backup_old"]["message"] == "No backup was ever made."
+    Backup.objects.create(made_at=timezone.now() - timedelta(days=9), size=1)
+    row = codes(api)["backup_old"]
+    assert (row["severity"], row["message"]) == ("warning", "The last backup is of 9 days ago.")
+    Backup.objects.create(made_at=timezone.now() - timedelta(days=6), size=1)
+    assert codes(api) == {}
+    Backup.objects.all().delete()
+    settings.BACKUP_DAYS = 0
+    assert codes(api) == {}, "switched off"
+
+
+def test_a_queue_stands_when_cycles_fail_and_not_when_the_cluster_is_full(
+    world: World, root: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = Api(root)
+    for _ in range(3):
+        world.submit(name="more")
+    world.settle()
+    long_ago = timezone.now() - timedelta(minutes=6)
+    assert CycleLease.objects.filter(well_at__gt=long_ago).exists(), "a job waits, and nothing can be done for it"
+    CycleLease.objects.update(well_at=long_ago)
+    row = codes(api)["queue_standing"]
+    assert (row["severity"], row["name"], "for 6 minutes" in row["message"]) == ("critical", "queue", True)
+    monkeypatch.setattr("portal.dispatch.cycle.load", lambda **_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        world.cycle()
+    assert "queue_standing" in codes(api), "a cycle that fails is none"
+    monkeypatch.undo()
+    world.cycle()
+    assert codes(api) == {}
+    CycleLease.objects.update(well_at=long_ago)
+    for job in api.get("jobs?state=waiting")["results"]:
+        api.call("POST", f"jobs/{job['id']}/pause")
+    assert codes(api) == {}, "nobody waits for it"
+
+
+def test_control_workers_that_do_not_look_any_more_are_told(world: World, root: User) -> None:
+    AlertWatch.objects.create(looked_at=timezone.now() - timedelta(minutes=2))
+    row = codes(Api(root))["control_stopped"]
+    assert (row["severity"], row["kind"], row["name"]) == ("critical", "portal", "control")
+
+
+def test_a_webhook_and_a_mail_server_that_take_nothing_are_told(
+    world: World, root: User, receiver: Receiver, settings: Settings
+) -> None:
+    api = Api(root)
+    hook(receiver.url)
+    old = {"created_at": timezone.now() - timedelta(minutes=20), "claimed_until": world.now, "next_try_at": world.now}
+    Delivery.objects.create(kind="ping", body="{}", **old)
+    assert codes(api) == {}, "it was not tried yet"
+    Delivery.objects.update(attempts=4, error="Answered 503.")
+    row = codes(api)["webhook_failing"]
+    assert (row["severity"], row["message"]) == (
+        "warning", "The webhook has taken nothing for 20 minutes. Last attempt: Answered 503.",
+    )  # fmt: skip
+    Delivery.objects.create(kind="ping", body="{}", state="sent", ended_at=timezone.now(), **old)
+    assert codes(api) == {}, "it takes others"
+    Delivery.objects.filter(state="sent").delete()
+    Mail.objects.create(user=root, attempts=4, error="refused", **old)
+    assert set(codes(api)) == {"webhook_failing"}, "no mail is sent at all"
+    settings.EMAIL_ON = True
+    assert set(codes(api)) == {"webhook_failing", "mail_failing"}
