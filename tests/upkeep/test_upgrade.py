@@ -117,3 +117,25 @@ def test_jobs_run_on_and_agents_of_the_release_before_are_served(installation: I
         assert len(user.attempts(job)) == 1
     for name in installation.portal:
         assert "Traceback" not in installation.processes[name].log.read_text(), name
+
+
+@pytest.mark.parametrize("installation", ["sqlite"], indirect=True)
+def test_an_agent_of_the_next_release_serves_the_portal_of_this_one(installation: Installation) -> None:
+    """Servers whose agents were brought up first: they adopt what runs, and run and stop what the portal wants."""
+    installation.run(installation.sources, *installation.portal, "gpu01")
+    user = alice(installation)
+    adopted = submitted(user, "adopted", SHORT)
+    installation.processes["gpu01"].stop(60)
+    installation.run(ROOT, "gpu01")
+    later, stopped = submitted(user, "later", SHORT), submitted(user, "stopped", LONG)
+    assert user.http.post(f"/jobs/{stopped}/stop", json={}).is_success
+    for job, state in ((adopted, "succeeded"), (later, "succeeded"), (stopped, "stopped")):
+        wait_until(lambda job=job, state=state: user.http.get(f"/jobs/{job}").json()["state"] == state,  # type: ignore[misc]
+                   f"job {job} to be {state}", deadline_s=180)  # fmt: skip
+        if state == "succeeded":
+            assert user.log_lines(job) == counted(SHORT)
+        assert len(user.attempts(job)) == 1
+    for name in installation.portal:
+        said = installation.processes[name].log.read_text()
+        assert "Traceback" not in said, name
+        assert "cannot be read" not in said, name
