@@ -34,6 +34,12 @@ _WANTS_TLS = struct.pack("!ii", 8, 80877103)
 """PostgreSQL's SSLRequest, answered by an S before TLS begins."""
 _AUTHORITIES = Path("~/.postgresql/root.crt")
 """Where libpq looks for them, if nothing else is said."""
+_POOLED = (
+    psycopg.errors.InvalidSqlStatementName,
+    psycopg.errors.DuplicatePreparedStatement,
+    psycopg.errors.InvalidCursorName,
+)
+"""What was prepared on a connection is not there the next time, or somebody else's is."""
 _STARTS_OR_STOPS = ("system is ", "terminating connection", "closed the connection")
 _NOT_THERE = ("no such table", "no such column", "has no column named")
 """How SQLite says what PostgreSQL has errors for."""
@@ -68,6 +74,11 @@ def postgresql_fault(cause: psycopg.Error, raised: BaseException) -> str:
         return f"The disk of {_place().at} is full: make room there."
     if isinstance(cause, PoolTimeout):
         return _pool_empty(_now())
+    if isinstance(cause, _POOLED):
+        return (
+            f"{_place().at} is a pooler that hands connections on between transactions: set BERTH_DATABASE_PREPARE=0 "
+            "for every process."
+        )
     if isinstance(cause, psycopg.errors.UndefinedTable | psycopg.errors.UndefinedColumn):
         return _of_another_release(raised)
     broken = cause.sqlstate is None and isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError)

@@ -181,6 +181,26 @@ def test_a_pool_that_is_used_up_says_which_setting_to_raise(
         )
 
 
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    "statements",
+    [["EXECUTE kept_elsewhere"], ["PREPARE kept AS SELECT 1"] * 2, ["FETCH 1 FROM kept_elsewhere"]],
+    ids=["lost", "another's", "cursor"],
+)
+def test_a_pooler_that_hands_connections_on_says_which_setting_to_switch_off(
+    postgres: PostgresServer, database: Any, statements: list[str]
+) -> None:
+    """What PostgreSQL says where one statement of a process comes over another connection than the last."""
+    database(postgres.url())
+    with psycopg.connect(postgres.url("postgres"), autocommit=True) as base:
+        *before, last = statements
+        for one in before:
+            base.execute(one.encode())
+        with pytest.raises(psycopg.Error) as caught:
+            base.execute(last.encode())
+    assert outage(caught.value).endswith("between transactions: set BERTH_DATABASE_PREPARE=0 for every process.")
+
+
 def test_a_mistake_in_a_query_is_no_outage() -> None:
     with sqlite3.connect(":memory:") as base, pytest.raises(sqlite3.OperationalError) as caught:
         base.execute("SELECT * FROM nothing")
