@@ -2,7 +2,7 @@
 for longer than the other one takes to go on."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 
 import psycopg
@@ -68,14 +68,28 @@ def taken_over_after(stack: Stack) -> float:
     return took
 
 
-def test_one_of_each_is_killed_and_the_other_goes_on(stack: Stack) -> None:
+def both_read_on(readers: Sequence[Browser], when: str) -> None:
+    wanted = [one.lines + MORE for one in readers]
+    wait_until(
+        lambda: all(one.lines > most for one, most in zip(readers, wanted, strict=True)), f"both to read on {when}"
+    )
+
+
+@pytest.mark.parametrize(
+    "rounds",
+    [
+        pytest.param(1, id="once"),
+        pytest.param(8, id="again and again", marks=[pytest.mark.soak, pytest.mark.timeout(1200)]),
+    ],
+)
+def test_one_of_each_is_killed_and_the_other_goes_on(stack: Stack, rounds: int) -> None:
     second = stack.double()
     one, two = alice(stack), alice(stack, url=second)
     stop = stack.jobs_root / "stop"
     watched = two.run(f"i=0; while [ ! -e {stop} ]; do echo line $i; sleep 0.1; i=$((i+1)); done", name="watched")
     one.wait(watched, "running")
     (task,) = one.task_attempts(watched)
-    first_reader, second_reader = Browser(task["id"], one, two), Browser(task["id"], two)
+    readers = first_reader, second_reader = Browser(task["id"], one, two), Browser(task["id"], two)
     jobs: list[int] = []
 
     def load(*people: Person) -> None:
@@ -83,17 +97,17 @@ def test_one_of_each_is_killed_and_the_other_goes_on(stack: Stack) -> None:
 
     try:
         load(one, two, one, two)
-        wait_until(lambda: min(first_reader.lines, second_reader.lines) > MORE, "both to read")
-        took = taken_over_after(stack)
-        assert took < PROMISED_S + POLL_S, f"the other scheduler took over after {took:.1f} s"
-        for name in ("reports", "control", "web"):
-            stack.kill9(name)
-            load(two, two)
-            before = first_reader.lines, second_reader.lines
-            wait_until(
-                lambda before=before: first_reader.lines > before[0] + MORE and second_reader.lines > before[1] + MORE,  # type: ignore[misc]
-                f"lines after the end of {name}",
-            )
+        both_read_on(readers, "at all")
+        for number in range(rounds):
+            took = taken_over_after(stack)
+            assert took < PROMISED_S + POLL_S, f"the other scheduler took over after {took:.1f} s"
+            which = "2" if number % 2 else ""
+            for name in (f"reports{which}", f"control{which}", "web"):
+                stack.kill9(name)
+                load(two, two)
+                both_read_on(readers, f"after the end of {name}")
+                if number < rounds - 1:
+                    stack.restart(name)
         for job in jobs:
             two.wait(job, "succeeded")
         stop.touch()
