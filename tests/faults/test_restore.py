@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.invariants import assert_log, counted, counting
+from tests.support.docker_engine import DockerEngine
+from tests.support.invariants import assert_log, assert_no_orphan, counted, counting
 from tests.support.migrated import sqlite_copy
 from tests.support.person import alice, carol
 from tests.support.postgres import PostgresServer
@@ -20,17 +21,25 @@ PORTAL = ("web", "scheduler", "reports", "control")
 GPUS = 4
 
 
-@pytest.fixture
-def stack(services: Services) -> Iterator[Stack]:
-    agents = [Agent(name="here", runtime="process", gpus=f"simulated:{GPUS}xA100-80GB")]
-    made = Stack(services, database_url=sqlite_copy(services.new_folder("restored") / "berth.sqlite3"), agents=agents)
+@pytest.fixture(params=["process", pytest.param("docker", marks=[pytest.mark.soak, pytest.mark.docker])])
+def stack(request: pytest.FixtureRequest, services: Services) -> Iterator[Stack]:
+    engine: DockerEngine | None = request.getfixturevalue("running_docker") if request.param == "docker" else None
+    agents = [Agent(name="here", runtime=request.param, gpus=f"simulated:{GPUS}xA100-80GB")]
+    url = sqlite_copy(services.new_folder("restored") / "berth.sqlite3")
+    made = Stack(services, database_url=url, docker_url=engine.url if engine else "", agents=agents)
     with closing(made):
         made.start()
         yield made
+        if engine:
+            assert_no_orphan(engine, ["here"])
 
 
-def until(file: Path) -> tuple[str, ...]:
-    return (f"while [ ! -e {file} ]; do sleep 0.2; done", "echo over")
+UNTIL = ('while [ ! -e "$BERTH_JOB_DIR/over" ]; do sleep 0.2; done', "echo over")
+
+
+def let_end(stack: Stack, name: str) -> None:
+    """A job of Alice's that waits for it."""
+    (stack.jobs_root / "alice" / f"{name}-1" / "over").touch()
 
 
 def destroy(stack: Stack) -> None:
@@ -45,13 +54,12 @@ def destroy(stack: Stack) -> None:
 def test_jobs_run_on_end_as_they_ended_and_what_nobody_knows_is_fenced(
     stack: Stack, postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    go, finish = stack.jobs_root / "go", stack.jobs_root / "finish"  # where tasks can look
     user, root = alice(stack), stack.client("root")
     done = user.run("echo done", name="done")
     user.wait(done, "succeeded")
     wait_until(lambda: user.log_lines(done) == ["done"], "its log")
-    onward = user.run(*counting(0.2), *until(finish), name="onward")
-    ends = user.run(*until(go), name="ends")
+    onward = user.run(*counting(0.2), *UNTIL, name="onward")
+    ends = user.run(*UNTIL, name="ends")
     for job in (onward, ends):
         user.wait(job, "running")
     waits = user.run("echo at last", name="waits", gpu=2)
@@ -59,7 +67,7 @@ def test_jobs_run_on_end_as_they_ended_and_what_nobody_knows_is_fenced(
     assert "keys: 3 files" in stack.manage("backup", str(file))
     assert file.stat().st_mode & 0o777 == 0o600
 
-    go.touch()
+    let_end(stack, "ends")
     user.wait(ends, "succeeded")
     unknown = carol(stack).run("sleep 600", name="unknown")
     carol(stack).wait(unknown, "running")
@@ -74,7 +82,7 @@ def test_jobs_run_on_end_as_they_ended_and_what_nobody_knows_is_fenced(
     stack.wait_ready()
     user = alice(stack)
     assert user.wait(ends, "succeeded")["retries"] == 0
-    finish.touch()
+    let_end(stack, "onward")
     assert user.wait(onward, "succeeded")["retries"] == 0
     assert_log(user, onward, [*counted(), "over"])
     assert user.log_lines(done) == ["done"]
