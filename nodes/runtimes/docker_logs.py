@@ -27,6 +27,9 @@ NEVER_ROTATED_BYTES = 8 << 20
 
 ENDED_UNSEEN = "The container engine was away when this task ended: what it printed last may be missing."
 
+READS_AGAIN_S = 30.0
+"""An Engine that starts with many containers, on a machine that does much else, reads all their pipes again by then."""
+
 _HEADER = 8
 _STAMP = 30
 """``2026-11-21T00:07:57.123456789Z``: Docker writes all nine digits."""
@@ -42,9 +45,10 @@ class DockerOutput:
 
     What a container prints while the Engine is away waits in a pipe, which the Engine reads on when it comes back
     (live-restore). Of a container that has ended by then it does not: that much is lost with it, and ``missing`` says
-    so: where the Engine's process is younger than the end, whoever else was away meanwhile; where no such process can
-    be seen from here, where a read of the running container broke off. An Engine that is killed, and not stopped,
-    loses also what it has read of the pipe and not yet written; that can be seen by nobody.
+    so: where the Engine's process is younger than the container and the end came before it read on, whoever else was
+    away meanwhile; where no such process can be seen from here, where a read of the running container broke off. An
+    Engine that is killed, and not stopped, loses also what it has read of the pipe and not yet written; that can be
+    seen by nobody.
     """
 
     def __init__(
@@ -68,7 +72,7 @@ class DockerOutput:
                 state = client.inspect_container(self._container)["State"]
                 self._running = fresh = bool(state["Running"])
                 if not self._running and not self._ended_unseen:
-                    self._ended_unseen = self._is_younger_than(client, state["FinishedAt"])
+                    self._ended_unseen = self._may_be_cut(client, state)
                 self._cut = False
                 for record in self._read(client, after):
                     fresh, after = True, position_after(after, (record,))
@@ -108,13 +112,13 @@ class DockerOutput:
         finally:
             response.close()
 
-    def _is_younger_than(self, client: docker.APIClient, ended: str) -> bool:
-        """Whether the Engine was started after this moment, both by its own clock."""
+    def _may_be_cut(self, client: docker.APIClient, state: dict[str, Any]) -> bool:
+        """Whether the Engine that read the container's pipe was gone at its end, all by the Engine's own clock."""
         age_s = self._engine_age_s()
         if age_s is None:
             return self._cut
-        since_s = _unix_s(client.info()["SystemTime"]) - _unix_s(ended)
-        return since_s > age_s
+        engine_s = _unix_s(client.info()["SystemTime"]) - age_s
+        return _unix_s(state["StartedAt"]) < engine_s and _unix_s(state["FinishedAt"]) < engine_s + READS_AGAIN_S
 
     def _call(self, act: Callable[[docker.APIClient], Any]) -> None:
         """Pause and unpause: an answer that it is so already, or that it has ended, is as good."""
