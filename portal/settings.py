@@ -191,6 +191,7 @@ CELERY = {
         "estimates": {"task": "control.estimate_starts", "schedule": 30.0, "options": {"expires": 30}},
         "old_code": {"task": "control.code_expire", "schedule": 600.0, "options": {"expires": 600}},
         "old_logs": {"task": "control.logs_expire", "schedule": 60.0, "options": {"expires": 60}},
+        "log_quotas": {"task": "control.logs_give_way", "schedule": 300.0, "options": {"expires": 300}},
         "samples": {"task": "control.samples_fold", "schedule": 20.0, "options": {"expires": 20}},
         "idle": {"task": "control.idle_judge", "schedule": 20.0, "options": {"expires": 20}},
         "accounts": {"task": "control.redis_accounts", "schedule": 5.0, "options": {"expires": 5}},
@@ -229,6 +230,7 @@ DOWNLOADS_PER_USER = env_int("BERTH_DOWNLOADS_PER_USER", 8, least=1)
 DOWNLOAD_HOURS = env_int("BERTH_DOWNLOAD_HOURS", 12, least=1, most=HUNDRED_YEARS_D)
 SHELL_IDLE_S = env_int("BERTH_SHELL_IDLE", 3600, least=10)
 LOG_RETENTION_DAYS = env_int("BERTH_LOG_RETENTION_DAYS", 90, least=1, most=HUNDRED_YEARS_D)
+LOG_QUOTA_GB = env_int("BERTH_LOG_QUOTA_GB", 100, most=1_000_000)
 IDLE_PERCENT = env_int("BERTH_IDLE_PERCENT", 5, most=100)
 IDLE_START_MINUTES = env_int("BERTH_IDLE_START_MINUTES", 10, most=1_000_000)
 CURRENCY = env_str("BERTH_CURRENCY", "")

@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.archiver import archive_sweep
+from portal.jobs.logs.quota import logs_give_way
 from portal.jobs.logs.retention import logs_expire
 from portal.jobs.logs.stream import streams_client
 from portal.jobs.metrics.folding import samples_fold
@@ -26,6 +27,12 @@ def expire() -> None:
     """Delete old logs: one part of the archive each minute, all of it each five hours."""
     now = timezone.now()
     logs_expire(archive=Archive(settings.LOG_DIR), now=now, part=int(now.timestamp()) // 60)
+
+
+@shared_task(name="control.logs_give_way")
+def give_way() -> None:
+    """Delete the logs that virtual clusters have no room for."""
+    logs_give_way(archive=Archive(settings.LOG_DIR), now=timezone.now())
 
 
 @shared_task(name="control.code_expire")

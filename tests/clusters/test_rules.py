@@ -40,6 +40,7 @@ RULES: dict[str, Any] = {
     "default_borrow": "auto",
     "member_class": "test",
     "lead_class": "prod",
+    "log_quota_gb": 20,
     "loan_limits": [{"sku": "A100", "max_borrow": 4, "max_lend": None}],
 }
 

@@ -12,9 +12,10 @@ import pytest
 from django.utils import timezone
 
 from nodes.protocol import FOREIGN_PROCESS, ContainerReport, ContainerState
-from portal.accounts.models import ClusterRole
+from portal.accounts.models import ClusterRole, User
 from portal.clusters.doomed import DoomedCells, doomed_keep
-from portal.clusters.models import Gpu, Node, ReportsLane, VirtualCluster
+from portal.clusters.models import Gpu, KeptLogs, Node, ReportsLane, VirtualCluster
+from portal.clusters.selectors.kept_logs import GB
 from portal.clusters.services import member_set, storage_create, vc_create
 from portal.dispatch.models import CycleLease
 from portal.jobs.models import TaskAttempt
@@ -49,6 +50,23 @@ def alerts(api: Api) -> dict[str, dict[str, Any]]:
 
 def test_where_nothing_is_wrong_there_is_none(admin: Api) -> None:
     assert alerts(admin) == {}
+
+
+def test_logs_that_have_soon_no_room_are_told_to_who_leads_the_virtual_cluster(world: World, admin: Api) -> None:
+    lead = Api(person("leo"))
+    member_set(vc=world.vc, user=User.objects.get(username="leo"), role="lead", now=world.now)
+    vc = VirtualCluster.objects.get(pk=world.vc.pk)
+    vc.log_quota_gb = 10
+    vc.save()
+    kept = KeptLogs.objects.create(vc=vc, over=9 * GB - 1, live=10 * GB, counted_at=world.now)
+    assert alerts(admin) == {}
+    KeptLogs.objects.update(over=9 * GB)
+    (row,) = alerts(lead).values()
+    assert (row["code"], row["severity"], row["virtual_clusters"]) == ("log_quota", "info", [vc.name])
+    assert "have 9 GB of logs, of 10 GB that are kept" in row["message"]
+    KeptLogs.objects.filter(pk=kept.pk).update(live=11 * GB)
+    (row,) = alerts(lead).values()
+    assert (row["severity"], "Its live jobs have written 11 GB" in row["message"]) == ("warning", True)
 
 
 def test_a_lost_node_is_told_since_its_last_report_with_whose_tasks_were_there(world: World, admin: Api) -> None:

@@ -144,6 +144,7 @@ def _rules(vc: VirtualClusterDetail) -> tuple[Table, str, Table]:
         "highest class of leads": vc.lead_class,
         "GPUs of one user": vc.user_gpus,
         "GPUs of prod and above": vc.class_gpus,
+        "GB of logs kept": vc.log_quota_gb,
     }
     named = (row for row in rules.items() if row[1] is not None)
     return table(("CELLS", "CHAIN", ">COUNT", ">GPUS"), quota), "", table(("RULE", ""), named)

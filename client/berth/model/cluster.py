@@ -76,6 +76,7 @@ class VirtualClusterDetail(VirtualCluster, frozen=True, kw_only=True):
     default_borrow: str
     member_class: str
     lead_class: str
+    log_quota_gb: int | None = None
     doomed: list[Doomed]
     loan_limits: list[LoanLimit]
     firm_rights: list[FirmRight]

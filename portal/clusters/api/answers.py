@@ -177,6 +177,10 @@ class VirtualClusterDetailAnswer(VirtualClusterAnswer):
     default_borrow = serializers.ChoiceField(Borrow.choices, help_text="for jobs that say nothing about it")
     member_class = serializers.ChoiceField(CLASSES, help_text="highest priority class of members")
     lead_class = serializers.ChoiceField(CLASSES, help_text="highest priority class of leads")
+    log_quota_gb = serializers.IntegerField(
+        allow_null=True,
+        help_text="GB of logs that are kept of its jobs that are over; 0: all; null: as BERTH_LOG_QUOTA_GB says",
+    )
     doomed = DoomedAnswer(many=True, help_text="cells of the quota that would have to sit on bad hardware now")
     loan_limits = LoanLimitAnswer(many=True)
     firm_rights = FirmRightAnswer(many=True)

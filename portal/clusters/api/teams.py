@@ -71,6 +71,7 @@ class RulesBody(Body):
     default_borrow = serializers.ChoiceField(Borrow.choices, required=False)
     member_class = serializers.ChoiceField(CLASSES, required=False)
     lead_class = serializers.ChoiceField(CLASSES, required=False)
+    log_quota_gb = Whole(min_value=0, max_value=MOST, allow_null=True, required=False)
     loan_limits = serializers.ListField(child=LoanLimitBody(), required=False, max_length=100)
 
 

@@ -22,7 +22,7 @@ _CLASSES = [(name, _(priority_name(number))) for name, number in PRIORITY_CLASSE
 MOST = 1_000_000
 
 
-def _gpus(label: Any, help_text: Any) -> forms.IntegerField:
+def _number(label: Any, help_text: Any) -> forms.IntegerField:
     return forms.IntegerField(
         label=label, help_text=help_text, required=False, min_value=0, max_value=MOST, widget=forms.NumberInput(_TEXT)
     )
@@ -78,7 +78,7 @@ class IntentForm(forms.Form):
 class RulesForm(forms.Form):
     """The rules of a virtual cluster; ``every``: not only those that a lead may change."""
 
-    user_gpus = _gpus(_("GPUs one user may hold"), _("Guaranteed jobs together; empty: no limit."))
+    user_gpus = _number(_("GPUs one user may hold"), _("Guaranteed jobs together; empty: no limit."))
     user_factor = forms.FloatField(
         label=_("Part of the quota one user may hold"),
         help_text=_("0.5 is half of it; empty: no limit."),
@@ -97,13 +97,17 @@ class RulesForm(forms.Form):
         label=_("Highest class of members"), choices=_CLASSES, widget=forms.Select(_SELECT)
     )
     lead_class = forms.ChoiceField(label=_("Highest class of leads"), choices=_CLASSES, widget=forms.Select(_SELECT))
-    class_gpus = _gpus(_("GPUs of Production and Critical"), _("All such jobs together; empty: no limit."))
+    class_gpus = _number(_("GPUs of Production and Critical"), _("All such jobs together; empty: no limit."))
     weight = forms.IntegerField(
         label=_("Weight"),
         help_text=_("Its share of idle GPUs beside others'."),
         min_value=1,
         max_value=MOST,
         widget=forms.NumberInput(_TEXT),
+    )
+    log_quota_gb = _number(
+        _("GB of logs that are kept"),
+        _("Of jobs that are over; the longest ended give way. 0: all; empty: as is usual in this portal."),
     )
     description = forms.CharField(
         label=_("Description"), required=False, max_length=1000, widget=forms.TextInput(_TEXT)
@@ -126,7 +130,7 @@ class LoanForm(forms.Form):
         for sku in self.skus:
             limit = now.get(sku.pk)
             for name, label in _LOANS.items():
-                field = self.fields[f"{name}-{sku.pk}"] = _gpus(label % {"sku": sku.name}, _("Empty: no limit."))
+                field = self.fields[f"{name}-{sku.pk}"] = _number(label % {"sku": sku.name}, _("Empty: no limit."))
                 field.initial = getattr(limit, name, None)
 
     @property

@@ -20,7 +20,7 @@ from portal.clusters.models.quotas import ClusterVersion, FirmRight, LoanLimit, 
 from portal.clusters.models.secrets import SecretKind, StoredSecret
 from portal.clusters.models.storages import Storage
 from portal.clusters.models.teams import Membership, VcEvent, VirtualCluster
-from portal.clusters.models.upkeep import Backup, Restore
+from portal.clusters.models.upkeep import Backup, KeptLogs, Restore
 
 __all__ = [
     "JoinToken",
@@ -32,6 +32,7 @@ __all__ = [
     "Gpu",
     "GpuCount",
     "ImageRule",
+    "KeptLogs",
     "LoanLimit",
     "Membership",
     "Node",

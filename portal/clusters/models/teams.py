@@ -30,6 +30,7 @@ class VirtualCluster(models.Model):
     ``weight``: its share of idle capacity beside other teams'. ``user_factor`` times the quota, and ``user_gpus`` GPUs
     of all kinds together, are what one user's guaranteed jobs may hold; ``class_gpus`` what all jobs of class ``prod``
     and above may hold together. ``member_class``, ``lead_class``: the highest priority class of those roles.
+    ``log_quota_gb``: GB of logs that are kept of its jobs that are over; 0: all, none: as ``BERTH_LOG_QUOTA_GB`` says.
     """
 
     name = models.CharField(max_length=64, validators=[NAME])
@@ -43,6 +44,7 @@ class VirtualCluster(models.Model):
     default_borrow = models.CharField(max_length=5, choices=Borrow.choices, default=Borrow.NEVER)
     member_class = models.CharField(max_length=4, choices=CLASSES, default="prod")
     lead_class = models.CharField(max_length=4, choices=CLASSES, default="crit")
+    log_quota_gb = models.PositiveIntegerField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     removed_at = models.DateTimeField(null=True, blank=True)
 

@@ -20,6 +20,7 @@ from portal.clusters.selectors.hardware import GivenUp
 from portal.clusters.selectors.history import gpu_counts, gpu_counts_summed
 from portal.clusters.selectors.holders import Held, Holder, gpu_holders, gpus_held
 from portal.clusters.selectors.images import ImagePatterns, image_right, image_rule_to_remove, image_rules
+from portal.clusters.selectors.kept_logs import LogRoom, log_limit, log_room, vc_log_room
 from portal.clusters.selectors.live import Live, gpus_live
 from portal.clusters.selectors.loads import GpuPlace, NodeLoad, node_loads
 from portal.clusters.selectors.node_page import Drain, NodeTask, node_arrived, node_drain, node_events, node_tasks
@@ -83,6 +84,10 @@ from portal.clusters.selectors.visible import (
 )
 
 __all__ = [
+    "LogRoom",
+    "log_limit",
+    "log_room",
+    "vc_log_room",
     "join_token_get",
     "join_tokens_of",
     "Stranger",

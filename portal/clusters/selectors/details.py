@@ -24,7 +24,8 @@ from portal.clusters.selectors.quotas import LineKey, Lines, QuotaBook, leaves_b
 from portal.clusters.states import VcRole
 from portal.common.prepared import Prepared, Slot
 
-_RULES = ("weight", "user_factor", "user_gpus", "class_gpus", "default_borrow", "member_class", "lead_class")
+_RULES = ("weight", "user_factor", "user_gpus", "class_gpus", "default_borrow", "member_class", "lead_class",
+          "log_quota_gb")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from portal.common.wake import scheduler_wake
 
 CAPS = frozenset({"user_factor", "user_gpus", "default_borrow"})
 """What a lead may change; everything else is an administrator's."""
-RULES = (*sorted(CAPS), "description", "weight", "class_gpus", "member_class", "lead_class")
+RULES = (*sorted(CAPS), "description", "weight", "class_gpus", "member_class", "lead_class", "log_quota_gb")
 WORDS = {
     "user_gpus": "GPUs one user may hold",
     "user_factor": "part of the quota one user may hold",
@@ -33,6 +33,7 @@ WORDS = {
     "class_gpus": "GPUs of Production and Critical jobs",
     "member_class": "highest class of members",
     "lead_class": "highest class of leads",
+    "log_quota_gb": "GB of logs that are kept",
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.conf import settings
 from django.http import HttpResponseBase
 from django.utils import timezone
@@ -19,7 +21,7 @@ from portal.common.serializers import Body
 from portal.common.streaming import DOWNLOADS, Download
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.archiver import log_of
-from portal.jobs.logs.ending import log_lost_with, lost_line
+from portal.jobs.logs.ending import last_line
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.stream import streams_client
 from portal.jobs.logs.together import NamedLog, file_name, merged_text, zipped
@@ -68,16 +70,17 @@ class AllLogsView(ApiView):
         runs = runs_together(job=job, attempt=attempt, chosen=wanted.get("log", ()))
         if not runs:
             raise NotFound("log of job", job_id)
-        logs_read(user=self.user, job=job, now=timezone.now())
-        answer = _streamed([_named(run) for run in runs], wanted["format"], self.user)
+        now = timezone.now()
+        logs_read(user=self.user, job=job, now=now)
+        answer = _streamed([_named(run, now) for run in runs], wanted["format"], self.user)
         ending = "zip" if wanted["format"] == "zip" else "log"
         answer["Content-Disposition"] = f'attachment; filename="{file_name(job.name, job.run)}.{ending}"'
         return answer
 
 
-def _named(run: TaskAttempt) -> NamedLog:
+def _named(run: TaskAttempt, now: datetime) -> NamedLog:
     file = file_name(f"{run.task.role.name}-{run.task.index}", run.number, "log")
-    return NamedLog(run_name(run), file, log_of(run), lost_line(log_lost_with(run)))
+    return NamedLog(run_name(run), file, log_of(run), last_line(run, now=now))
 
 
 def _streamed(logs: list[NamedLog], wanted: str, user: User) -> Download:

@@ -308,4 +308,9 @@ class LogAnswer(Shape):
     lost_with = serializers.CharField(
         allow_blank=True, help_text="the server that is gone with the rest of the log; empty: nothing is missing"
     )
+    deleted_at = serializers.DateTimeField(allow_null=True, help_text="when the log was deleted; null: it is kept")
+    deleted_because = serializers.CharField(
+        allow_blank=True,
+        help_text="`quota`: its virtual cluster has no room for more logs; `age`: it was old; empty: it is kept",
+    )
     records = serializers.ListField(child=RecordField(), help_text="[time in ms, stream 1|2|3, text]; not lines")

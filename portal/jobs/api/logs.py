@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -21,7 +22,7 @@ from portal.jobs.api.answers import LogAnswer
 from portal.jobs.api.chosen import ChosenTask, chosen_task
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.archiver import log_of
-from portal.jobs.logs.ending import log_lost_with, lost_line
+from portal.jobs.logs.ending import last_line, log_gone, log_lost_with
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.stream import streams_client
 from portal.jobs.logs.text import TextDecoder, text_rows
@@ -60,13 +61,14 @@ class LogsView(ApiView):
         query.is_valid(raise_exception=True)
         wanted = query.validated_data
         row = chosen_task(user=self.user, job_id=job_id, wanted=wanted)
-        log_read(user=self.user, attempt=row, now=timezone.now())
+        now = timezone.now()
+        log_read(user=self.user, attempt=row, now=now)
         reader = LogReader(Archive(settings.LOG_DIR), streams_client())
         try:
             if wanted["format"] == "text":
-                text = reader.download(log_of(row), lost_line(log_lost_with(row)))
+                text = reader.download(log_of(row), last_line(row, now=now))
                 return Download(text, seat=DOWNLOADS.take(self.user.pk), content_type=TEXT, ahead=True)
-            return Response(_records(reader, row, wanted["offset"], wanted["limit"]))
+            return Response(_records(reader, row, wanted["offset"], wanted["limit"], now))
         except RedisError:
             raise Unavailable("The newest part of the log cannot be reached now.") from None
 
@@ -74,14 +76,16 @@ class LogsView(ApiView):
 TEXT = "text/plain; charset=utf-8"
 
 
-def _records(reader: LogReader, row: TaskAttempt, offset: int, limit: int) -> dict[str, Any]:
-    run, lost = reader.read(log_of(row), offset, limit), log_lost_with(row)
-    whole = row.log_complete and run.end >= row.log_end
+def _records(reader: LogReader, row: TaskAttempt, offset: int, limit: int, now: datetime) -> dict[str, Any]:
+    run, lost, gone = reader.read(log_of(row), offset, limit), log_lost_with(row), log_gone(row.task.job, now=now)
+    whole = (row.log_complete and run.end >= row.log_end) or (gone is not None and not run.data)
     return {
         "task_attempt": str(row.pk),
         "offset": run.start,
         "next_offset": run.end,
         "complete": whole or (bool(lost) and run.end >= reader.end(log_of(row))),
         "lost_with": lost,
+        "deleted_at": gone.at if gone else None,
+        "deleted_because": gone.because if gone else "",
         "records": text_rows(run, TextDecoder()),
     }

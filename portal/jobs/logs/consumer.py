@@ -32,7 +32,7 @@ from redis import RedisError
 from portal.accounts.websockets import CLOSED_NOT_VISIBLE, SignedInConsumer
 from portal.common.errors import NotFound
 from portal.jobs.logs.archiver import archiver, log_of
-from portal.jobs.logs.ending import log_lost_with
+from portal.jobs.logs.ending import log_gone, log_lost_with
 from portal.jobs.logs.hub import Hub, LogEnd
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.stream import LogOf
@@ -210,13 +210,16 @@ def _hub() -> Hub:
 
 @database_sync_to_async
 def _ended(source: LogOf) -> LogEnd:
-    row = TaskAttempt.objects.select_related("node").only(*_STANDING).get(pk=source.attempt)
+    row = TaskAttempt.objects.select_related("node", "task__job").only(*_STANDING).get(pk=source.attempt)
+    if log_gone(row.task.job, now=timezone.now()):
+        return LogEnd(complete=True, offset=0, state=row.state)
     return LogEnd(complete=row.log_complete, offset=row.log_end, state=row.state, lost=log_lost_with(row))
 
 
 _STANDING = (
     *("log_complete", "log_end", "archived_to", "state", "lost_at"),
     *("node__name", "node__health", "node__removed_at"),
+    *("task__job__ended_at", "task__job__logs_dropped_at"),
 )
 
 

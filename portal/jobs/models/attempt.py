@@ -117,6 +117,13 @@ class TaskAttempt(models.Model):
                 condition=Q(released_at__isnull=True, cause=str(Cause.UNKILLABLE)),
                 name="task_attempt_unkillable",
             ),
+            # The rows are wide: a million of them are gigabytes, of which the quota of logs wants two columns.
+            models.Index(
+                fields=["job_attempt"],
+                include=["archived_to"],
+                condition=Q(removed_at__isnull=False, archived_to__gt=0),
+                name="task_attempt_log",
+            ),
         ]
 
     def __str__(self) -> str:

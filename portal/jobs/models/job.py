@@ -47,6 +47,9 @@ class Job(models.Model):
     end_reason = models.CharField(max_length=16, choices=EndReason.choices, blank=True)
     end_message = models.TextField(blank=True, help_text="the cause in words")
     exit_code = models.IntegerField(null=True, blank=True)
+    logs_dropped_at = models.DateTimeField(
+        null=True, blank=True, help_text="its logs were deleted early, since its virtual cluster kept too many"
+    )
     retries = models.PositiveIntegerField(default=0, help_text="attempts after the first")
     retries_counted = models.PositiveIntegerField(default=0, help_text="of these, those its retry count pays for")
     avoid_nodes = models.JSONField(default=list, blank=True, help_text="names of nodes that were at fault")
@@ -77,6 +80,12 @@ class Job(models.Model):
             models.Index(fields=["name", "id"], name="job_by_name"),
             models.Index(fields=["ended_at", "id"], condition=Q(ended_at__isnull=False), name="job_by_end"),
             models.Index(fields=["priority", "id"], name="job_by_priority"),
+            # Of those that are over, so that what runs does not write it: what the quota of logs is counted from.
+            models.Index(
+                fields=["vc", "ended_at", "id"],
+                condition=Q(ended_at__isnull=False, logs_dropped_at__isnull=True),
+                name="job_with_logs",
+            ),
             models.Index(fields=["code"], condition=Q(code__isnull=False), name="job_by_code"),
         ]
 

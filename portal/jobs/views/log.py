@@ -10,9 +10,12 @@ from urllib.parse import urlencode
 from uuid import UUID
 from zlib import crc32
 
+from django.conf import settings
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from portal.common.errors import NotFound
+from portal.jobs.logs.ending import log_gone
 from portal.jobs.models import Task, TaskAttempt, TaskRole
 from portal.jobs.selectors import LOGS_TOGETHER, RoleState, job_roles, run_name, runs_together, task_attempt_visible
 from portal.jobs.selectors.pages import TasksPage, tasks_found
@@ -90,6 +93,8 @@ def log_section(frame: Frame) -> dict[str, Any]:
         "tasks": tasks,
         "attempt": attempt,
         "shown": shown,
+        "gone": log_gone(frame.job, now=timezone.now()),
+        "log_days": settings.LOG_RETENTION_DAYS,
         "together": LOGS_TOGETHER,
         "started": len(tasks.newest_runs),
         "ports": ports_shown(job=frame.job, runs=_named_runs(tasks)),
