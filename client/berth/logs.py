@@ -25,12 +25,13 @@ SETTLED_S = 5.0
 
 
 class _Message(msgspec.Struct):
-    """``records`` up to the offset ``to``; or ``end``, which names the node that is gone with the rest; or ``skipped``,
-    after which the server reads on by itself."""
+    """``records`` up to the offset ``to``; or ``end``, which names the node that is gone with the rest, or says that
+    the log was deleted; or ``skipped``, after which the server reads on by itself."""
 
     type: str
     to: int = 0
     lost: str | None = None
+    deleted: str | None = None
     records: list[tuple[int, int, str]] = []
 
 
@@ -70,6 +71,8 @@ class Following:
         if self.over and message.lost:
             text = f"… the rest of this log was lost with node {message.lost}\n"
             return [LogRecord(time.time_ns() // 1_000_000, MARK, text)]
+        if self.over and message.deleted:
+            return [LogRecord(time.time_ns() // 1_000_000, MARK, message.deleted)]
         if message.type != "records":
             return []
         self._next = message.to

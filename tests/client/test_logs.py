@@ -102,6 +102,26 @@ async def test_the_async_client_follows_through_a_cut_as_well(
     assert "".join(text) == text_of(lines(500))
 
 
+def test_a_log_that_was_deleted_says_so_in_place_of_lines(
+    running_log: RunningLog, url: str, token: str, shell: Shell
+) -> None:
+    from portal.jobs.models import Job
+
+    printed(running_log, 5)
+    ended(running_log)
+    running_log.archive_all()
+    running_log.redis.flushall()
+    running_log.archive.remove(running_log.attempt)
+    job = running_log.row.task.job_id
+    Job.objects.filter(pk=job).update(logs_dropped_at=running_log.world.now)
+    at = f"{running_log.world.now:%Y-%m-%d %H:%M}"
+    with Client(url, token, trust_env=False) as berth:
+        (said,) = berth.follow(running_log.attempt)
+        text = "".join(berth.log_text(job, running_log.attempt))
+    assert said.text == text == f"… this log was deleted at {at} UTC: its virtual cluster has no room for more logs\n"
+    assert "was deleted at" in shell.start("logs", str(job), "--tail").communicate(timeout=60)[1]
+
+
 def test_who_has_no_token_or_no_right_is_not_tried_again(running_log: RunningLog, url: str) -> None:
     from tests.support.cast import person
 

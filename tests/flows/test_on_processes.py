@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from uuid import UUID
 
 import pytest
 
@@ -42,6 +43,25 @@ class TestOnProcesses(Journeys):
         assert len(utilisation.mean) == len(curves.times)
         held = [row.gpu_hours for row in user.berth.usage(by=["user"]).rows if row.user == user.name]
         assert held[0] > 0
+
+    def test_logs_of_the_job_that_ended_first_give_way_to_those_of_the_next(
+        self, user: Person, embedded_stack: Stack
+    ) -> None:
+        jobs = [user.run(f"echo {word}") for word in ("first", "second")]
+        for job in jobs:
+            user.wait(job, "succeeded")
+        gone = "SELECT count(*) FROM jobs_taskattempt WHERE removed_at IS NULL"
+        wait_until(lambda: embedded_stack.sql(gone) == [(0,)], "the containers to be gone")
+        runs = [user.task_attempts(job)[0]["id"] for job in jobs]
+        for run in runs:  # as if each had written 2 GB
+            embedded_stack.sql("UPDATE jobs_taskattempt SET archived_to = %s WHERE id = %s", 2 << 30, UUID(run).hex)
+        with embedded_stack.client("root") as root:
+            rules = f"/virtual-clusters/{user.vc}"
+            assert root.patch(rules, json={"log_quota_gb": 3}).is_success
+            embedded_stack.manage("shell", "-c", "from portal.jobs.tasks import give_way; give_way()")
+            assert root.patch(rules, json={"log_quota_gb": None}).is_success
+        assert "its virtual cluster has no room for more logs" in user.log_text(jobs[0], runs[0])
+        assert "second" in user.log_text(jobs[1], runs[1])
 
 
 @pytest.fixture

@@ -9,13 +9,14 @@ import typer
 
 from berth.cli.follow import Stream, screen
 from berth.cli.jobs import AsJson, JobName, Raw, followed, session
-from berth.cli.screen import say, show_json_line
+from berth.cli.screen import say, show_json_line, when
 from berth.cli.target import TaskName, job_id, newest_attempt
 from berth.client import Client
 from berth.model import LogRecord, TaskAttempt
 
 TAIL = 64 * 1024
 """Bytes before the end where a log's tail begins, as the portal has it."""
+_WHY = {"quota": "its virtual cluster has no room for more logs", "age": "it was old"}
 
 
 def logs(
@@ -74,3 +75,5 @@ def _print(client: Client, job: int, attempt: TaskAttempt, *, raw: bool, tail: b
                 output.take(record)
         offset = piece.next_offset
     output.end()
+    if piece.deleted_at:
+        say(f"- this log was deleted at {when(piece.deleted_at)}: {_WHY[piece.deleted_because]}")

@@ -322,7 +322,7 @@ class LogSlice(Answer, frozen=True, kw_only=True):
     next_offset: int
     complete: bool
     lost_with: str = ""
-    deleted_at: str | None = None
+    deleted_at: datetime | None = None
     deleted_because: str = ""
     records: list[tuple[int, int, str]]
 

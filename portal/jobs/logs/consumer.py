@@ -4,7 +4,7 @@ To the browser: ``{"type": "records", "from": o, "to": o2, "records": [[time in 
 3 Berth's own), text], …]}``, ``{"type": "end", "offset": o, "state": …, "lost": null}`` once nothing is added any more,
 and ``{"type": "skipped", "offset": o}`` to one too slow for the live feed, which then reads on by itself from ``o``.
 ``lost`` names the server that is gone with the rest; should it come back, ``records``, ``{"type": "open"}`` or another
-``end`` follow.
+``end`` follow. Of a log that was deleted ``end`` has ``deleted``: a line that says so, and why.
 From the browser: ``{"type": "seek", "offset": n}``. Each ``to`` is a good ``offset`` to come back with.
 
 Of several logs (``?attempt=N`` those of the job's attempt, tasks that start later included, ``?log=<task attempt>``
@@ -32,7 +32,7 @@ from redis import RedisError
 from portal.accounts.websockets import CLOSED_NOT_VISIBLE, SignedInConsumer
 from portal.common.errors import NotFound
 from portal.jobs.logs.archiver import archiver, log_of
-from portal.jobs.logs.ending import log_gone, log_lost_with
+from portal.jobs.logs.ending import gone_line, log_gone, log_lost_with
 from portal.jobs.logs.hub import Hub, LogEnd
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.stream import LogOf
@@ -211,8 +211,8 @@ def _hub() -> Hub:
 @database_sync_to_async
 def _ended(source: LogOf) -> LogEnd:
     row = TaskAttempt.objects.select_related("node", "task__job").only(*_STANDING).get(pk=source.attempt)
-    if log_gone(row.task.job, now=timezone.now()):
-        return LogEnd(complete=True, offset=0, state=row.state)
+    if gone := log_gone(row.task.job, now=timezone.now()):
+        return LogEnd(complete=True, offset=0, state=row.state, deleted=gone_line(gone))
     return LogEnd(complete=row.log_complete, offset=row.log_end, state=row.state, lost=log_lost_with(row))
 
 

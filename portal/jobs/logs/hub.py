@@ -52,16 +52,19 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class LogEnd:
     """How a log stands: ``complete`` once nothing is added any more, ``offset`` its end then; ``state`` is the task
-    attempt's; ``lost``: the server that is gone with what it has not sent, should there be such."""
+    attempt's; ``lost``: the server that is gone with what it has not sent, should there be such; ``deleted``: what is
+    said in place of a log that was deleted."""
 
     complete: bool
     offset: int
     state: str
     lost: str = ""
+    deleted: str = ""
 
     @property
     def message(self) -> str:
-        return json.dumps({"type": "end", "offset": self.offset, "state": self.state, "lost": self.lost or None})
+        told = {"type": "end", "offset": self.offset, "state": self.state, "lost": self.lost or None}
+        return json.dumps(told | ({"deleted": self.deleted} if self.deleted else {}))
 
 
 @dataclass(frozen=True, slots=True)
