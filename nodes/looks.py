@@ -63,9 +63,9 @@ def mounted_at(root: str) -> Mounted | None:
 
 
 def last_line(errors: bytes, otherwise: str) -> str:
-    """What a command complained of last."""
-    lines = errors.decode(errors="replace").strip().splitlines()
-    return lines[-1][:300] if lines else otherwise
+    """What a command complained of last, but for the way to the kernel's log that `mount` adds."""
+    lines = [line for line in errors.decode(errors="replace").strip().splitlines() if "dmesg(1)" not in line]
+    return lines[-1].strip()[:300] if lines else otherwise
 
 
 def _plain(text: str) -> str:

@@ -14,8 +14,11 @@ import yaml
 from django.contrib.auth.models import Group
 from django.core.management import CommandError, call_command
 
+from nodes.mounts import StorageKeeper
+from nodes.options import options_load
 from portal.accounts.models import AuditEntry, ClusterRole, User
 from portal.clusters.models import Membership, Storage, VirtualCluster
+from portal.clusters.selectors import storage_wishes
 from tests.support.cast import person
 from tests.support.pages import Browser
 from tests.support.played import manage
@@ -91,7 +94,7 @@ COPIED = (
         ("vision", "sam", None, "member"), ("vision", None, "seeing", "member"),
     ])),
     [("boss", "boss@example.org", "admin"), ("eve", "eve@example.org", "user"), ("sam", "", "user")],
-    [("data", "nfs", "10.0.0.4:/data", "/mnt/data", True, True, ["default", "vision"])],
+    [("data", "nfs", "10.0.0.4:/data", "/mnt/berth/data", True, True, ["default", "vision"])],
 )  # fmt: skip
 
 
@@ -107,7 +110,7 @@ def test_it_says_what_it_would_do_and_does_nothing(folder: Path, capsys: pytest.
         ("user", "boss"): "make administrator, virtual clusters default",
         ("user", "eve"): "make virtual clusters default, groups seeing",
         ("user", "sam"): "make virtual clusters default vision",
-        ("storage", "data"): "make 10.0.0.4:/data at /mnt/data, for default vision",
+        ("storage", "data"): "make 10.0.0.4:/data at /mnt/berth/data, for default vision",
         ("storage", "share"): "leave out it is samba: mount it on the servers yourself, and add it as a path",
     }
     assert "7 make, 3 leave out" in printed
@@ -129,6 +132,44 @@ def test_it_brings_everything_over_once(folder: Path, capsys: pytest.CaptureFixt
     assert (everything(), AuditEntry.objects.count()) == (COPIED, written)
     _, printed = run(capsys, str(folder), "--apply", "--links")
     assert sorted(line.split()[0] for line in printed.splitlines() if "/password/new/" in line) == ["boss", "sam"]
+
+
+@pytest.mark.parametrize(
+    ("root", "told"),
+    [
+        ("", ["BERTH_NODE_NFS_SERVERS=10.0.0.4"]),
+        ("{own}/nfs/", ["BERTH_NODE_NFS_SERVERS=10.0.0.4", "BERTH_NODE_NFS_ROOT={own}/nfs"]),
+        ("/mnt", ["BERTH_NODE_MOUNT_ROOTS=/mnt"]),
+    ],
+)
+def test_what_servers_must_be_told_for_its_storages_is_printed(
+    folder: Path, capsys: pytest.CaptureFixture[str], root: str, told: list[str]
+) -> None:
+    words = ["--storage-root", root.format(own=folder)] if root else []
+    _, printed = run(capsys, str(folder), *words)
+    lines = [line for line in printed.splitlines() if line.startswith("BERTH_NODE_")]
+    assert lines == [line.format(own=folder) for line in told]
+    _, printed = run(capsys, str(folder), "--apply", *words)
+    _, printed = run(capsys, str(folder), *words)
+    assert "BERTH_NODE_" not in printed, "all of it is there"
+
+
+def test_a_server_that_was_told_so_mounts_them(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The agent's own reading of these lines, and its keeper of storages, with a kind that no kernel knows: it comes
+    as far as `mount`."""
+    _, printed = run(capsys, str(folder), "--apply", "--storage-root", f"{folder}/nfs")
+    lines = dict(line.split("=", 1) for line in printed.splitlines() if line.startswith("BERTH_NODE_"))
+    least = {"NAME": "gpu01", "REDIS_URL": "redis://127.0.0.1/0", "PORTAL_PUBLIC_KEY": "key"}
+    faults = []
+    for told in ({}, lines):
+        options = options_load([], {**{f"BERTH_NODE_{name}": value for name, value in least.items()}, **told})
+        keeper = StorageKeeper(
+            allowed=(), own=options.nfs_root, servers=options.nfs_servers, state=folder / "state.json", kind="nokind",
+        )  # fmt: skip
+        keeper.want(storage_wishes())
+        faults += keeper.look().faults.values()
+    assert faults[0].startswith(f"its agent allows no storage at {folder}/nfs/data (BERTH_NODE_MOUNT_ROOTS)")
+    assert faults[1].startswith("10.0.0.4:/data cannot be mounted: mount: "), "it was let to try"
 
 
 def test_what_is_there_stays_and_gets_what_it_lacks(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

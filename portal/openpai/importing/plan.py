@@ -60,7 +60,7 @@ class Plan:
 
 
 def plan_make(*, source: Source, root: str) -> Plan:
-    """Judge everything, and store nothing. ``root``: where nodes mount storages, such as ``/mnt``."""
+    """Judge everything, and store nothing. ``root``: where nodes mount storages, such as ``/mnt/berth``."""
     shapes = [Row(fault.path.partition("[")[0], fault.path, What.WRONG, faults=[fault]) for fault in source.faults]
     vcs = list(_vc_rows(source))
     known = {row.name for row in vcs if row.what != What.WRONG}

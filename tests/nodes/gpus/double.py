@@ -51,7 +51,7 @@ class Machine:
 
     def __init__(self, path: Path) -> None:
         self._layout = layout()
-        self._path = path
+        self.path = path
         self.state: Any = None
         self.faults = _mapped(path.with_name(f"{path.name}.faults"))
         self.reset()
@@ -61,12 +61,12 @@ class Machine:
         loaded = self.faults.loaded
         ctypes.memset(ctypes.addressof(self.faults), 0, ctypes.sizeof(self.faults))
         self.faults.loaded = loaded
-        if not self._path.exists():
-            self._layout.create(self._path, n=2)
-        fresh = self._path.with_suffix(".fresh")
+        if not self.path.exists():
+            self._layout.create(self.path, n=2)
+        fresh = self.path.with_suffix(".fresh")
         self._layout.create(fresh, n=2)
-        self._path.open("r+b").write(fresh.read_bytes())
-        self.state = self._layout.attach(self._path)
+        self.path.open("r+b").write(fresh.read_bytes())
+        self.state = self._layout.attach(self.path)
 
     def gpu(self, index: int) -> Any:
         return self.state.gpu[index]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from glob import escape
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from django.conf import settings
@@ -14,10 +15,22 @@ from django.utils import timezone
 from portal.accounts.models import User
 from portal.accounts.resets import reset_link_make
 from portal.common.errors import Refused
-from portal.openpai.importing import Plan, Source, Unreadable, What, from_files, from_server, plan_make, source_read
+from portal.openpai.importing import (
+    Place,
+    Plan,
+    Source,
+    Unreadable,
+    What,
+    from_files,
+    from_server,
+    plan_make,
+    source_read,
+)
 from portal.openpai.services.importing import import_apply
 
 TOKEN = "OPENPAI_TOKEN"  # noqa: S105  # the variable's name
+NFS_ROOT = "/mnt/berth"
+"""Where agents mount, unless they are told otherwise."""
 
 
 class Command(BaseCommand):
@@ -29,7 +42,10 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("files", nargs="*", type=Path, help="saved answers, or folders with them")
         parser.add_argument("--url", help="address of the OpenPAI cluster, such as https://pai.example.org")
-        parser.add_argument("--storage-root", default="/mnt", help="where servers mount storages; default: /mnt")
+        parser.add_argument(
+            "--storage-root", default=NFS_ROOT,
+            help=f"the servers' BERTH_NODE_NFS_ROOT, below which their agents mount storages; default: {NFS_ROOT}",
+        )  # fmt: skip
         parser.add_argument("--apply", action="store_true", help="do it, all or nothing")
         parser.add_argument("--leave-out-wrong", action="store_true", help="do it without the rows that cannot be")
         parser.add_argument(
@@ -80,6 +96,24 @@ class Command(BaseCommand):
         counts = {what: sum(row.what == what for row in plan.rows) for what in What}
         told = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
         self.stderr.write(told or "There is nothing to bring over.")
+        self._show_servers(plan)
+
+    def _show_servers(self, plan: Plan) -> None:
+        """What the agents must allow, so that they mount these storages."""
+        places = [row.thing for row in plan.rows if row.what == What.MAKE and isinstance(row.thing, Place)]
+        if not places:
+            return
+        root = plan.root.rstrip("/")
+        if len(PurePosixPath(root).parts) < 3:  # such as /mnt itself: no agent takes it for its own
+            told = [f"BERTH_NODE_MOUNT_ROOTS={root or '/'}"]
+            self.stderr.write("Mount these storages on each server (/etc/fstab); in its /etc/berth-node.env belongs:")
+        else:
+            servers = sorted({escape(place.export.partition(":/")[0]) for place in places})
+            told = [f"BERTH_NODE_NFS_SERVERS={','.join(servers)}"]
+            told += [f"BERTH_NODE_NFS_ROOT={root}"] if root != NFS_ROOT else []
+            self.stderr.write("Servers with nfs-common mount these storages where /etc/berth-node.env says:")
+        for line in told:
+            self.stderr.write(_plain(line))
 
     def _links(self, source: Source, made: list[User], *, everybody: bool) -> None:
         """Passwords cannot be brought over: OpenPAI gives out none. Each account gets a link instead."""
