@@ -160,7 +160,7 @@ def test_a_server_that_was_told_so_mounts_them(folder: Path, capsys: pytest.Capt
     _, printed = run(capsys, str(folder), "--apply", "--storage-root", f"{folder}/nfs")
     lines = dict(line.split("=", 1) for line in printed.splitlines() if line.startswith("BERTH_NODE_"))
     least = {"NAME": "gpu01", "REDIS_URL": "redis://127.0.0.1/0", "PORTAL_PUBLIC_KEY": "key"}
-    faults = []
+    faults: list[str] = []
     for told in ({}, lines):
         options = options_load([], {**{f"BERTH_NODE_{name}": value for name, value in least.items()}, **told})
         keeper = StorageKeeper(
