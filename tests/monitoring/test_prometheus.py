@@ -124,9 +124,8 @@ def test_every_process_is_scraped_and_what_boards_and_rules_ask_for_is_there(
     monitored: Monitored, tmp_path: Path
 ) -> None:
     user = alice(monitored.stack)
-    queries = [*_queries()]
     wait_until(lambda: monitored.value("count(up == 1)") == 4, "every process to be scraped")
-    empty = _unanswered(monitored, queries)
+    empty = [one for one in _queries() if not one.answered(monitored)]
     # The first job makes its virtual cluster's histogram, the second one adds to it.
     for count in (1, 2):
         user.wait(user.run("echo hello", name=f"watched{count}"), "succeeded")
@@ -134,7 +133,9 @@ def test_every_process_is_scraped_and_what_boards_and_rules_ask_for_is_there(
     wait_until(lambda: monitored.value('sum(berth_gpus{place="free"})') == 4, "its GPUs to be free again")
     assert (monitored.value('berth_reports_total{result="taken"}') or 0) > 0
     monitored.stack.manage("backup", str(tmp_path / "berth.tar"), "--without", "logs")
-    wait_until(lambda: not _unanswered(monitored, empty), "what boards ask for")
+    cordon(monitored)  # so that there is an alert
+    for one in empty:
+        wait_until(partial(one.answered, monitored), f"an answer to {one.text}")
     assert monitored.ask("label/node/values") == ["here"], "what the board of servers offers to choose from"
 
 
@@ -145,11 +146,17 @@ def test_rules_are_told_of_what_they_are_made_for_and_not_before(monitored: Moni
     told = yaml.safe_load(CASES.read_text())["tests"]
     rules = {rule["alert"] for rule in _rules()}
     assert {case["alertname"] for one in told for case in one["alert_rule_test"] if case["exp_alerts"]} == rules
+    cordon(monitored)
     for series in {series["series"] for one in told for series in one["input_series"]} - FOREIGN:
         name, labels = series.split("{")
         wanted = {*re.findall(r"(\w+)=", labels)}
         found = wait_until(partial(monitored.ask, "series", **{"match[]": name}), series)
         assert any(wanted <= one.keys() for one in found), f"{series}: the portal's have {found}"
+
+
+def cordon(monitored: Monitored) -> None:
+    done = monitored.stack.client("root").patch("/nodes/here", json={"intent": "cordoned", "reason": "fans"})
+    assert done.status_code == 200, done.text
 
 
 @dataclass
@@ -168,10 +175,6 @@ class Query:
         return bool(drawn) and not missing
 
 
-def _unanswered(monitored: Monitored, queries: list[Query]) -> list[Query]:
-    return [one for one in queries if not one.answered(monitored)]
-
-
 def _queries() -> Iterator[Query]:
     for path in sorted(GRAFANA.glob("*.json")):
         for panel in json.loads(path.read_text())["panels"]:
@@ -185,8 +188,7 @@ def _rules() -> Iterator[dict[str, Any]]:
 
 
 def test_what_is_wrong_arrives_where_alertmanager_sends_it(monitored: Monitored) -> None:
-    root = monitored.stack.client("root")
-    assert root.patch("/nodes/here", json={"intent": "cordoned", "reason": "fans"}).status_code == 200
+    cordon(monitored)
 
     def told() -> list[dict[str, str]]:
         return [one["labels"] for request in monitored.receiver.received for one in request.document["alerts"]]
