@@ -123,6 +123,23 @@ def send_long(page: Page, length: int, fields: int = 1) -> None:
     )
 
 
+def looked_at_a_silence(site: Site) -> list[str]:
+    """What is wrong with the page that silences an alert of the server, and with the page of alerts then; the silence
+    is ended."""
+    page = site.page
+    site.open("/alerts")
+    page.get_by_role("link", name="Silence here", exact=True).first.click(timeout=SLOW_MS)
+    faults = looked_at(page, "alert-silence")
+    page.get_by_label("Reason").fill("known, it belongs to the drill")
+    page.get_by_role("button", name="Silence it").click()
+    silenced = page.get_by_text("known, it belongs to the drill")
+    expect(silenced).to_be_visible()
+    faults += looked_at(page, "alerts-silenced")
+    page.get_by_role("button", name="End the silence of here").click()
+    expect(silenced).to_have_count(0)
+    return faults
+
+
 def looked_at_a_stranger(site: Site, attempt: str) -> list[str]:
     """What is wrong with a server's page that tells of a container the portal does not know; then it is stopped."""
     page, asked = site.page, list[str]()

@@ -76,6 +76,7 @@ IN_OTHER_TESTS = {
     "oidc-start": "by who signs in by a provider",
     "oidc-callback": "by who signs in by a provider",
     "vc-quota": "with what a change would do",
+    "alert-silence": "of an alert that there is",
     "api-docs": "with what was tried there",
     "job-queue": "in the journey of a lead",
 }

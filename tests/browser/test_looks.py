@@ -121,6 +121,7 @@ def test_every_page_of_administrators_fits_and_can_be_read(
         for name, path in ADMINISTRATION.items():
             site.open(path)
             faults += looked_at(site.page, name)
+        faults += between.looked_at_a_silence(site)
         faults += between.looked_at_a_stranger(site, stranger)
         site.open("/idle")
         site.page.get_by_role("button", name="See whom it would warn").click()

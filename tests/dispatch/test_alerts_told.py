@@ -19,6 +19,7 @@ from pytest_django.fixtures import Settings
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Backup, Node, ReportsLane
 from portal.dispatch.alerts import alerts_look, silence_set
+from portal.dispatch.alerts.watch import AlertThread
 from portal.dispatch.models import AlertWatch, CycleLease
 from portal.notices.models import Delivery, Mail
 from tests.notices.telling import hook, hook_round, mail_round
@@ -26,6 +27,7 @@ from tests.support.cast import Api, person
 from tests.support.mail_server import MailServer
 from tests.support.pages import Browser
 from tests.support.receiver import Receiver
+from tests.support.waiting import wait_until
 from tests.support.world import World
 
 pytestmark = pytest.mark.django_db
@@ -261,6 +263,22 @@ def test_several_workers_that_look_at_once_tell_once(
         worker.join(30)
     assert sorted(made) == [False, False, False, True]
     assert (Mail.objects.count(), Delivery.objects.filter(kind="alert.begun").count()) == (1, 1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_control_worker_looks_by_itself_and_sends_what_it_tells(world: World, receiver: Receiver) -> None:
+    hook(receiver.url, "alert.begun")
+    lost("gpu01")
+    seen = (timezone.now() - 2 * MINUTE).isoformat()
+    long_ago = timezone.now() - timedelta(hours=1)
+    AlertWatch.objects.create(looked_at=long_ago, known={"node_lost:node:gpu01": {"seen": seen}})
+    thread = AlertThread(pause_s=0.05)
+    thread.start()
+    try:
+        wait_until(lambda: bool(receiver.received), "the delivery", deadline_s=30)
+    finally:
+        thread.close()
+    assert told(receiver) == [("alert.begun", "gpu01")]
 
 
 class Killed(BaseException):
