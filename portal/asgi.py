@@ -25,6 +25,7 @@ from django.urls import path  # noqa: E402
 
 from portal.accounts.first import started  # noqa: E402
 from portal.accounts.websockets import SignedIn  # noqa: E402
+from portal.clusters.data_folder import folder_first  # noqa: E402
 from portal.common.bodies import BodyLimit  # noqa: E402
 from portal.common.handler import InOneThread  # noqa: E402
 from portal.jobs.consumers import EventsConsumer  # noqa: E402
@@ -50,4 +51,6 @@ def body_limit(path: str) -> int:
 
 
 http = BodyLimit(InOneThread(), body_limit)
-application = ProtocolTypeRouter({"http": http, "websocket": SignedIn(URLRouter(routes)), "lifespan": started})
+application = ProtocolTypeRouter(
+    {"http": http, "websocket": SignedIn(URLRouter(routes)), "lifespan": folder_first(started)}
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from secrets import token_hex
 from typing import TypeVar
 
 from portal.env.values import BadSetting, env_secret
@@ -50,8 +51,9 @@ def key_file(path: Path, make: Callable[[], str]) -> str:
     except FileNotFoundError:
         pass
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    # Not by the process's number: in containers that share the folder they are alike.
+    fresh = path.with_name(f".{path.name}.{token_hex(8)}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(make() + "\n")
         file.flush()

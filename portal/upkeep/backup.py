@@ -16,7 +16,7 @@ from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
 
-from portal.clusters.services import backup_note
+from portal.clusters.services import backup_note, data_folder_fault
 from portal.upkeep.archive import ArchiveWriter
 from portal.upkeep.contents import FORMAT, MANIFEST, PARTS, Manifest, table_entry
 from portal.upkeep.tables import rows_write, tables
@@ -49,6 +49,8 @@ def backup_make(
     executor = MigrationExecutor(connection)
     if executor.migration_plan(executor.loader.graph.leaf_nodes()):
         raise BackupRefused("The database is not that of this version of Berth: run `manage.py migrate` first.")
+    if fault := data_folder_fault():
+        raise BackupRefused(fault)
     parts = [part for part in PARTS if part not in without]
     manifest = Manifest(
         format=FORMAT,

@@ -25,7 +25,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from portal.accounts.models import User
-from portal.clusters.services import restore_note
+from portal.clusters.services import data_folder_take, restore_note
 from portal.dispatch.models import CycleLease
 from portal.env import env_secret
 from portal.jobs.models import Job, TaskAttempt
@@ -291,6 +291,7 @@ def _settle(manifest: Manifest) -> None:
     CycleLease.objects.all().delete()
     # What was archived since is not known; what the nodes still hold, they tell.
     TaskAttempt.objects.filter(removed_at__isnull=True).update(log_end=F("archived_to"))
+    data_folder_take()
     restore_note(made_at=manifest.made_at, now=timezone.now())
     newest = Job.objects.order_by("-pk").values_list("pk", flat=True).first()
     if newest is not None:

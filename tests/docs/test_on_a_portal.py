@@ -156,6 +156,11 @@ def test_what_a_portal_of_many_should_not_lack_is_asked(reader: Reader) -> None:
     assert "berth" in reader.complaint(0)
 
 
+def test_the_data_folder_is_taken(reader: Reader) -> None:
+    said = reader.section(OPERATE, "The data folder")
+    assert [text.endswith("is the data folder of this database.\n") for text in said.values()] == [True, True]
+
+
 def test_a_large_cluster_is_made_and_a_smaller_one(reader: Reader) -> None:
     few, smaller = "--waiting 10 --running 4 --users 5 --vcs 2 --nodes 4", "manage.py fill --finished 20000 --days 30"
     reader.section(

@@ -38,14 +38,14 @@ class Portal:
         return done.stdout
 
     def _run(self, command: list[str], more: dict[str, str]) -> subprocess.CompletedProcess[str]:
-        return finished(command, self._env | more, ROOT, None if more else self._forks)
+        return finished(command, self.environment | more, ROOT, None if more else self._forks)
 
     @cached_property
     def _forks(self) -> Forks | None:
-        return self.services.portal(self.services.new_folder("upkeep"), self._env) if self.services else None
+        return self.services.portal(self.services.new_folder("upkeep"), self.environment) if self.services else None
 
     @property
-    def _env(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         env = {name: value for name, value in os.environ.items() if not name.startswith("BERTH_")}
         env |= {"BERTH_DATA_DIR": str(self.folder), "BERTH_CLUSTER": self.cluster, "BERTH_ENGINE": "python"}
         return env | ({"BERTH_DATABASE_URL": self.database} if self.database else {})

@@ -16,8 +16,8 @@ from tests.support.services import Services
 from tests.upkeep.portal import Portal
 
 SMALL = ["--finished", "40", "--waiting", "10", "--running", "4", "--users", "5", "--vcs", "2", "--nodes", "4"]
-NOT_THE_SAME = {"clusters.backup", "clusters.restore", "dispatch.cyclelease"}
-"""What a restore notes of itself, and who runs the scheduler."""
+NOT_THE_SAME = {"clusters.backup", "clusters.datafolder", "clusters.restore", "dispatch.cyclelease"}
+"""What a restore notes of itself, whose data folder is the database's, and who runs the scheduler."""
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,9 @@ def test_each_row_comes_back_from_sqlite_to_postgresql_and_to_sqlite_again(
         said = portal.manage("restore", str(file), "--replace")
         assert "rows, keys: 3 files, logs: 1 files." in said
         file = tmp_path / f"{number}.tar"
-        assert settled(portal.rows(file)) == before
+        after = portal.rows(file)
+        assert settled(after) == before
+        assert after["clusters.datafolder"] == [{"id": 1, "mark": (portal.folder / "folder.id").read_text().strip()}]
         keys = [sorted((one.folder / "keys").iterdir()) for one in (filled, portal)]
         assert [one.read_text() for one in keys[0]] == [one.read_text() for one in keys[1]]
         assert [one.name for one in (portal.folder / "logs" / "0a" / "0a-log").iterdir()] == ["segment.rec.gz"]

@@ -20,13 +20,14 @@ from portal.clusters.models.quotas import ClusterVersion, FirmRight, LoanLimit, 
 from portal.clusters.models.secrets import SecretKind, StoredSecret
 from portal.clusters.models.storages import Storage
 from portal.clusters.models.teams import Membership, VcEvent, VirtualCluster
-from portal.clusters.models.upkeep import Backup, KeptLogs, Restore
+from portal.clusters.models.upkeep import Backup, DataFolder, KeptLogs, Restore
 
 __all__ = [
     "JoinToken",
     "Backup",
     "CellType",
     "ClusterVersion",
+    "DataFolder",
     "FirmRight",
     "BAD_GPU",
     "Gpu",

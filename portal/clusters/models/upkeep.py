@@ -1,4 +1,5 @@
-"""When the portal was backed up, when it was restored, and what the logs that it keeps take."""
+"""When the portal was backed up, when it was restored, what the logs that it keeps take, and which data folder is the
+database's."""
 
 from __future__ import annotations
 
@@ -40,3 +41,12 @@ class KeptLogs(models.Model):
 
     def __str__(self) -> str:
         return f"{self.vc_id}: {self.over} bytes and {self.live} of live jobs"
+
+
+class DataFolder(models.Model):
+    """The one row: what the file ``folder.id`` holds in the folder that all processes of the portal share."""
+
+    mark = models.CharField(max_length=64)
+
+    def __str__(self) -> str:
+        return self.mark

@@ -1,6 +1,7 @@
 """Writing nodes and virtual clusters: joining, reports, topology, silence, intents, rules, quotas."""
 
 from portal.clusters.services.configuration import configuration_export, configuration_import, configuration_read
+from portal.clusters.services.data_folder import FolderApart, data_folder_fault, data_folder_settle, data_folder_take
 from portal.clusters.services.fences import node_put_back
 from portal.clusters.services.images import image_rule_add, image_rule_remove
 from portal.clusters.services.join_tokens import (
@@ -81,6 +82,10 @@ from portal.clusters.services.upkeep import backup_note, restore_note
 from portal.clusters.services.versions import cluster_version
 
 __all__ = [
+    "FolderApart",
+    "data_folder_fault",
+    "data_folder_settle",
+    "data_folder_take",
     "NewJoinToken",
     "join_line",
     "join_line_in_container",
