@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from threading import Thread
 from typing import Any
 
@@ -23,7 +23,9 @@ AGAIN_S = 5.0
 """Between two tries while the database does not answer."""
 
 Message = MutableMapping[str, Any]
-Lifespan = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
+Lifespan = Callable[
+    [Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Coroutine[Any, Any, None]
+]
 
 
 def folder_fault_at_start() -> str:
