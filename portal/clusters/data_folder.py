@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 AGAIN_S = 5.0
 """Between two tries while the database does not answer."""
+PATIENCE_S = 2.0
+"""Of a web process that begins, before it serves."""
 
 Message = MutableMapping[str, Any]
 Lifespan = Callable[
@@ -59,9 +61,7 @@ def _asked_until_answered() -> None:
             continue
         finally:
             connections.close_all()
-    if fault:
-        log.critical("berth: %s", fault)
-        os.kill(os.getpid(), signal.SIGTERM)
+    _end(fault)
 
 
 class FolderStep(bootsteps.StartStopStep):
@@ -73,15 +73,26 @@ class FolderStep(bootsteps.StartStopStep):
 
 
 def folder_first(started: Lifespan) -> Lifespan:
-    """ASGI's lifespan of a web process, which serves nothing where its folder is not the database's."""
+    """ASGI's lifespan of a web process, which serves nothing where its folder is not the database's. For a database
+    that does not answer it waits no longer than that: it serves, and ends when it knows."""
 
     async def first(
         scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
     ) -> None:
-        if fault := await asyncio.to_thread(folder_fault_at_start):
+        asking = asyncio.create_task(asyncio.to_thread(folder_fault_at_start))
+        known, _ = await asyncio.wait({asking}, timeout=PATIENCE_S)
+        if not known:
+            asking.add_done_callback(lambda told: _end(told.result()))
+        elif fault := asking.result():
             await receive()
             await send({"type": "lifespan.startup.failed", "message": f"berth: {fault}"})
             return
         await started(scope, receive, send)
 
     return first
+
+
+def _end(fault: str) -> None:
+    if fault:
+        log.critical("berth: %s", fault)
+        os.kill(os.getpid(), signal.SIGTERM)

@@ -384,6 +384,11 @@ def test_a_command_ends_with_the_sentence(tmp_path: Path) -> None:
     assert manage("migrate", BERTH_DATA_DIR=str(tmp_path), BERTH_DATABASE_URL=CLOSED) == f"berth: {NOBODY}\n"
 
 
+def listens(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
 @pytest.mark.redis
 def test_processes_that_go_on_say_it_once_and_no_traceback(services: Services, running_redis: RedisServer) -> None:
     """Web and scheduler, whose database nobody serves."""
@@ -398,6 +403,7 @@ def test_processes_that_go_on_say_it_once_and_no_traceback(services: Services, r
         process.start()
     try:
         wait_until(lambda: all(NOBODY in one.tail() for one in processes.values()), "the sentence", deadline_s=60)
+        wait_until(lambda: listens(port), "the web process to serve all the same")
         answer = httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=30, trust_env=False)
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
         for process in processes.values():
