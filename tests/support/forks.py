@@ -52,7 +52,10 @@ class Forks:
         guard.add("group", self._process.pid)
 
     def fits(self, environment: Mapping[str, str], folder: Path | None = None) -> bool:
-        """Whether a process with this environment in this folder finds what it would have imported itself."""
+        """Whether a process with this environment in this folder finds what it would have imported itself, and the same
+        libraries: the loader asks for their folders only when a program begins."""
+        if environment.get("LD_LIBRARY_PATH") != os.environ.get("LD_LIBRARY_PATH"):
+            return False
         return folder in (None, ROOT) and (self._environment is None or dict(environment) == self._environment)
 
     def start(self, command: Sequence[str], environment: Mapping[str, str], files: Sequence[IO[bytes]]) -> Forked:
