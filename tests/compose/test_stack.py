@@ -24,7 +24,7 @@ import pytest
 from nodes.protocol import MARK
 from portal.compose.certificates import authority_make, leaf_make
 from tests.support.archives import packed
-from tests.support.compose import NAME, Door, Project, build_settings, portal_settings, wait_answering
+from tests.support.compose import NAME, Door, Project, build_settings, edge_settings, portal_settings, wait_answering
 from tests.support.docker_engine import DockerEngine
 from tests.support.documents import commands
 from tests.support.person import job_file
@@ -109,6 +109,7 @@ def new_server(
         "BERTH_NODE_STATE_DIR": str(state),
         "BERTH_NODE_MOUNT_ROOTS": str(jobs),
         "BERTH_NODE_GPUS": "simulated:4xA100-80GB",
+        **edge_settings(200 - int(name.removeprefix("gpu")) - 1),  # nobody is in it, and yet compose makes it
         "BERTH_DOCKER_SOCKET": engine.url.removeprefix("unix://"),
         **build_settings(),
         **(told or {}),

@@ -131,7 +131,7 @@ def _by_name(request: httpx.Request) -> None:
 
 def portal_settings(engine: DockerEngine) -> dict[str, str]:
     """`.env` of a portal on this Engine: free ports, local images, a network that no other run has."""
-    https, third = free_port(), os.getpid() % 250
+    https = free_port()
     compose_images.debian_image(engine)
     build = [
         "docker",
@@ -152,11 +152,17 @@ def portal_settings(engine: DockerEngine) -> dict[str, str]:
         "BERTH_HTTP_PORT": str(free_port()),
         "BERTH_REDIS_PORT": str(free_port()),
         "BERTH_PROMETHEUS_PORT": str(free_port()),
-        "BERTH_EDGE_SUBNET": f"10.199.{third}.0/28",
-        "BERTH_EDGE_RANGE": f"10.199.{third}.8/29",
-        "BERTH_PROXY_ADDRESS": f"10.199.{third}.2",
+        **edge_settings(199),
         **build_settings(),
     }
+
+
+def edge_settings(second: int) -> dict[str, str]:
+    """A network of its own for each stack of a run that one Engine has: ``second`` is the address's second number."""
+    net = f"10.{second}.{os.getpid() % 250}"
+    return {
+        "BERTH_EDGE_SUBNET": f"{net}.0/28", "BERTH_EDGE_RANGE": f"{net}.8/29", "BERTH_PROXY_ADDRESS": f"{net}.2",
+    }  # fmt: skip
 
 
 def build_settings() -> dict[str, str]:
