@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -84,3 +87,26 @@ def test_a_node_is_sent_its_list_once_however_many_transactions_of_a_cycle_chang
     sent = redis_once().llen(node_queue("gpu01"))
     queries_to_start(jobs, 0)
     assert redis_once().llen(node_queue("gpu01")) == sent + 1
+
+
+def test_a_task_that_is_placed_while_a_list_is_made_comes_with_the_next_one(world: World) -> None:
+    node, jobs = world.node("gpu01", gpus=8), jobs_of(world, 2)
+    late = [1]
+
+    def place(number: int) -> None:
+        loaded = read()
+        assert carry_out(loaded, starts=[start(loaded, jobs[number], {0: f"gpu01/{number}"})]).started == 1
+
+    def placing(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+        """Just before the tasks of the list are read, after their specs were stored; its own list is not made yet."""
+        if late and "ORDER BY" in sql and '"jobs_taskattempt"."spec_sealed"' in sql:
+            place(number := late.pop())
+            TaskAttempt.objects.filter(job_attempt__job=jobs[number]).update(spec_hash="", spec_sealed="")
+        return execute(sql, params, many, context)
+
+    place(0)
+    with connection.execute_wrapper(placing):
+        (first,) = node.desired().orders
+    assert not late
+    assert node.spec(first).attempt == first.attempt
+    assert [node.spec(order).attempt == order.attempt for order in node.desired().orders] == [True, True]

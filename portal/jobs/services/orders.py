@@ -156,6 +156,8 @@ def desired_lists(
     ]
     ssh = ssh_accesses(row.id for _, row in rows if row.ssh and row.phase in NEEDS_SPEC)
     for node_id, row in rows:
+        if row.phase in NEEDS_SPEC and not row.spec_hash:
+            continue  # it was committed since the specs were stored: its own list follows
         by_node[node_id].append(_order(row, by_id[node_id], specs_known, ssh.get(row.id)))
     storages = storage_wishes()
     return [(node, _desired(node, by_node[node.pk], answers, storages)) for node in nodes]
