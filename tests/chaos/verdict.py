@@ -18,8 +18,8 @@ from tests.support.person import OVER
 CLEARED_WITHIN_S = 180
 OUTSIDE = "from outside"
 """In the cause of a task that not Berth has stopped: Docker does, when it is stopped as a container starts."""
-LAST_WORDS = ("Terminated", "[WARN  tini (1)] Child was dead when forwarding signal")
-"""What the task's own shells and its container's first process say when they are stopped."""
+OF_A_STOP = ("Terminated", "[WARN  tini (1)] Child was dead when forwarding signal")
+"""What the task's own shells and its container's first process say when they are stopped; not always at the end."""
 TRUE_CAUSES = frozenset({"node_lost", "node_fault", "preempted", "start_failed"})
 """Why an attempt may have ended before its own end, in this load."""
 
@@ -190,11 +190,9 @@ class Verdict:
 
 
 def _printed(records: Iterable[tuple[int, int, str]]) -> list[str]:
-    """What a task printed, line by line."""
+    """What a task printed, line by line, without what its shells and its first process say of a stop."""
     lines = "".join(text for _, stream, text in records if stream != MARK).splitlines()
-    while lines and lines[-1] in LAST_WORDS:
-        lines.pop()
-    return lines
+    return [line for line in lines if line not in OF_A_STOP]
 
 
 def _after(ask: Callable[[], list[tuple[object, ...]] | list[str]]) -> list:  # type: ignore[type-arg]
