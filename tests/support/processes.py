@@ -64,6 +64,8 @@ class Process:
         self.forks = forks
         self._guard = guard
         self._popen: subprocess.Popen[bytes] | Forked | None = None
+        self._swept = False
+        """Whether what it left in its group is ended too."""
 
     @property
     def pid(self) -> int:
@@ -84,13 +86,14 @@ class Process:
                 self._popen = subprocess.Popen(
                     self.command, stdin=nothing, stdout=out, stderr=out, env=env, cwd=self.cwd, start_new_session=True
                 )
+        self._swept = False
         self._guard.add("group", self._popen.pid)
 
     def kill(self) -> None:
         """SIGKILL to it and all its children, and wait until it is gone."""
+        if self.is_running():
+            os.killpg(self.pid, signal.SIGKILL)
         if self._popen:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._popen.pid, signal.SIGKILL)
             self._gone()
 
     def stop(self, deadline_s: float = 20.0) -> int:
@@ -126,5 +129,10 @@ class Process:
     def _gone(self) -> int:
         assert self._popen
         status = self._popen.wait()
-        self._guard.forget("group", self._popen.pid)
+        if not self._swept:
+            # At once and never again: soon the number is another process's.
+            self._swept = True
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._popen.pid, signal.SIGKILL)
+            self._guard.forget("group", self._popen.pid)
         return status

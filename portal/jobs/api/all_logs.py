@@ -25,7 +25,7 @@ from portal.jobs.logs.ending import last_line
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.stream import streams_client
 from portal.jobs.logs.together import NamedLog, file_name, merged_text, zipped
-from portal.jobs.models import TaskAttempt
+from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.selectors import LOGS_TOGETHER, job_attempt_current, job_get, run_name, runs_together
 from portal.jobs.services import logs_read
 
@@ -72,15 +72,15 @@ class AllLogsView(ApiView):
             raise NotFound("log of job", job_id)
         now = timezone.now()
         logs_read(user=self.user, job=job, now=now)
-        answer = _streamed([_named(run, now) for run in runs], wanted["format"], self.user)
+        answer = _streamed([_named(run, job, now) for run in runs], wanted["format"], self.user)
         ending = "zip" if wanted["format"] == "zip" else "log"
         answer["Content-Disposition"] = f'attachment; filename="{file_name(job.name, job.run)}.{ending}"'
         return answer
 
 
-def _named(run: TaskAttempt, now: datetime) -> NamedLog:
+def _named(run: TaskAttempt, job: Job, now: datetime) -> NamedLog:
     file = file_name(f"{run.task.role.name}-{run.task.index}", run.number, "log")
-    return NamedLog(run_name(run), file, log_of(run), last_line(run, now=now))
+    return NamedLog(run_name(run), file, log_of(run), last_line(run, job, now=now))
 
 
 def _streamed(logs: list[NamedLog], wanted: str, user: User) -> Download:

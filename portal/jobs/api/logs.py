@@ -66,7 +66,7 @@ class LogsView(ApiView):
         reader = LogReader(Archive(settings.LOG_DIR), streams_client())
         try:
             if wanted["format"] == "text":
-                text = reader.download(log_of(row), last_line(row, now=now))
+                text = reader.download(log_of(row), last_line(row, row.task.job, now=now))
                 return Download(text, seat=DOWNLOADS.take(self.user.pk), content_type=TEXT, ahead=True)
             return Response(_records(reader, row, wanted["offset"], wanted["limit"], now))
         except RedisError:

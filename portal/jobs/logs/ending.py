@@ -50,9 +50,9 @@ def gone_line(gone: LogGone) -> str:
     return f"… this log was deleted at {gone.at:%Y-%m-%d %H:%M} UTC: {why}\n"
 
 
-def last_line(row: TaskAttempt, *, now: datetime) -> str:
-    """What a downloaded text says behind the log, of what is missing. Needs the node and the job loaded."""
-    gone = log_gone(row.task.job, now=now)
+def last_line(row: TaskAttempt, job: Job, *, now: datetime) -> str:
+    """What a downloaded text says behind the log, of what is missing. Needs the node loaded."""
+    gone = log_gone(job, now=now)
     return gone_line(gone) if gone else lost_line(log_lost_with(row))
 
 
