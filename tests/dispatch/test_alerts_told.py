@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime, timedelta
 from email.message import EmailMessage
-from ipaddress import ip_network
 from typing import Any
 
 import pytest
@@ -53,22 +51,6 @@ def root(world: World) -> User:
     user.email = "root@example.org"
     user.save()
     return user
-
-
-@pytest.fixture
-def mail_server(settings: Settings) -> Iterator[MailServer]:
-    with closing(MailServer()) as server:
-        settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-        settings.EMAIL_ON, settings.EMAIL_FROM = True, "Berth <berth@example.org>"
-        settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", server.port
-        yield server
-
-
-@pytest.fixture
-def receiver(settings: Settings) -> Iterator[Receiver]:
-    settings.WEBHOOK_ALLOW = [ip_network("127.0.0.1")]
-    with closing(Receiver()) as receiver:
-        yield receiver
 
 
 def lost(*names: str, health: str = "lost") -> None:

@@ -3,15 +3,19 @@
 import time
 from collections.abc import Generator, Iterator
 from contextlib import closing
+from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page
+from pytest_django.fixtures import Settings
 
 from tests.support import browser, images, parts
 from tests.support.docker_engine import DockerEngine
+from tests.support.mail_server import MailServer
 from tests.support.migrated import postgres_copy, sqlite_copy
 from tests.support.postgres import PostgresServer
+from tests.support.receiver import Receiver
 from tests.support.redis_server import RedisServer
 from tests.support.report import Report
 from tests.support.services import SERVICES, Services
@@ -162,3 +166,21 @@ def pytest_runtest_makereport(
         tails = [tail for stack in item.config.stash[SERVICES].stacks for tail in stack.tails()]
         report.sections += [(f"the end of {name}'s output", text) for name, text in tails]
     return report
+
+
+@pytest.fixture
+def mail_server(settings: Settings) -> Iterator[MailServer]:
+    """Where the portal sends its mail."""
+    with closing(MailServer()) as server:
+        settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+        settings.EMAIL_ON, settings.EMAIL_FROM = True, "Berth <berth@example.org>"
+        settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", server.port
+        yield server
+
+
+@pytest.fixture
+def receiver(settings: Settings) -> Iterator[Receiver]:
+    """Where a webhook may point: loopback, which the settings allow for it."""
+    settings.WEBHOOK_ALLOW = [ip_network("127.0.0.1")]
+    with closing(Receiver()) as receiver:
+        yield receiver
