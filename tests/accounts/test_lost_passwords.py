@@ -21,7 +21,6 @@ from portal.accounts.resets import LinkOver, reset_link_make, reset_password
 from portal.accounts.services import user_create
 from portal.accounts.tasks import password_mail
 from portal.common.errors import Refused
-from tests.notices.conftest import mail_server as mail_server
 from tests.support.mail_server import MailServer
 from tests.support.pages import Browser, Page
 from tests.support.redis_server import RedisServer
