@@ -8,12 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import socket
-import ssl
-import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,10 +16,19 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from nodes.protocol import MARK
-from portal.compose.certificates import authority_make, leaf_make
+from portal.compose.certificates import authority_make
 from tests.support.archives import packed
-from tests.support.compose import NAME, Door, Project, build_settings, edge_settings, portal_settings, wait_answering
+from tests.support.compose import (
+    NAME,
+    Door,
+    Project,
+    certificate_put,
+    names_shown,
+    portal_settings,
+    trusting,
+    wait_answering,
+)
+from tests.support.compose_server import Server, new_server
 from tests.support.docker_engine import DockerEngine
 from tests.support.documents import commands
 from tests.support.person import job_file
@@ -83,52 +87,6 @@ def csrf(browser: httpx.Client) -> str:
     page = browser.get("/first")
     assert page.is_success
     return str(browser.cookies["csrftoken"])
-
-
-class Server(NamedTuple):
-    """A GPU server on a network of its own, with the folders that its agent has."""
-
-    project: Project
-    state: Path
-    jobs: Path
-
-
-@contextmanager
-def new_server(
-    services: Services, engine: DockerEngine, name: str, told: Mapping[str, str] | None = None
-) -> Iterator[Server]:
-    """One that knows the portal's name, and what it is told in its settings; nothing else."""
-    folder = services.new_folder(f"server-{name}")
-    state, jobs = folder / "state", folder / "jobs"
-    state.mkdir()
-    jobs.mkdir()
-    # As every folder is on a server with systemd: mounts that come later are handed on into the agent's container.
-    subprocess.run(["mount", "--bind", jobs, jobs], check=True)
-    subprocess.run(["mount", "--make-shared", jobs], check=True)
-    settings = {
-        "BERTH_NODE_STATE_DIR": str(state),
-        "BERTH_NODE_MOUNT_ROOTS": str(jobs),
-        "BERTH_NODE_GPUS": "simulated:4xA100-80GB",
-        **edge_settings(200 - int(name.removeprefix("gpu")) - 1),  # nobody is in it, and yet compose makes it
-        "BERTH_DOCKER_SOCKET": engine.url.removeprefix("unix://"),
-        **build_settings(),
-        **(told or {}),
-    }
-    project = Project(folder / "clone", engine, name=f"berth-{name}", settings=settings)
-    with engine.client() as client:
-        site = client.networks.create(f"berth-site-{name}", driver="bridge")
-        site.reload()
-        gateway = site.attrs["IPAM"]["Config"][0]["Gateway"]
-        # In the place of the server's own network: another one, from which the portal is somewhere else.
-        away = {"network_mode": site.name, "extra_hosts": [f"{NAME}:{gateway}"]}
-        override = {"services": {"agent": away, "berth-node": away}}
-        (project.folder / "compose.override.yaml").write_text(json.dumps(override))  # which is YAML, too
-        try:
-            yield Server(project, state, jobs)
-        finally:
-            project.run("docker compose --profile node down --timeout 5")
-            site.remove()
-            subprocess.run(["umount", "--lazy", jobs], check=True)
 
 
 @pytest.fixture(scope="module")
@@ -339,7 +297,7 @@ def test_a_server_of_another_network_joins_runs_a_job_with_its_code_and_nothing_
     long = submit(api, "wc -c weights.bin", TICKS, "sha256sum weights.bin", gpu=1, berth={"code": code["id"]})
     wait_job(api, long, "running")
     attempt = attempt_of(api, long)
-    read, offset = live(portal, token, attempt, 0, until="tick 5\n")
+    read, offset = portal.door.log(token, attempt, 0, until="tick 5\n")
     assert read.startswith("99000000 weights.bin\ntick 0\n")
 
     portal.project.section(INSTALL, "A backup")
@@ -347,7 +305,7 @@ def test_a_server_of_another_network_joins_runs_a_job_with_its_code_and_nothing_
     wait_answering(portal.door)
     server.project.section(INSTALL, "Another version of a server's agent")
     server.project.run("docker compose --profile node restart --timeout 5 agent")
-    more, offset = live(portal, token, attempt, offset, until=f"tick {last_tick(read) + 50}\n")
+    more, offset = portal.door.log(token, attempt, offset, until=f"tick {last_tick(read) + 50}\n")
     release_change(portal.project)
     portal.project.section(INSTALL, "Another version")
     assert "x-release: next" in portal.door.curl("/login", "--include"), "the proxy has the release's settings"
@@ -359,7 +317,7 @@ def test_a_server_of_another_network_joins_runs_a_job_with_its_code_and_nothing_
     wait_answering(portal.door)
 
     wait_job(api, long, "succeeded")
-    rest, _ = live(portal, token, attempt, offset, until=None)
+    rest, _ = portal.door.log(token, attempt, offset, until=None)
     lines = (read + more + rest).splitlines()
     assert lines[1:-1] == [f"tick {number}" for number in range(1200)]
     assert len(lines[-1].split()[0]) == 64
@@ -418,8 +376,8 @@ def test_another_address_and_another_certificate_reach_proxy_and_redis(portal: P
     portal.project.settings_change(BERTH_URL=f"https://127.0.0.2:{port}")
     portal.project.run("docker compose up -d --wait")
     known = portal.door.authority
-    assert httpx.get(f"https://127.0.0.2:{port}/healthz", verify=context(known), trust_env=False).is_success
-    assert ("IP Address", "127.0.0.2") in served("127.0.0.2", redis_port, known)
+    assert httpx.get(f"https://127.0.0.2:{port}/healthz", verify=trusting(known), trust_env=False).is_success
+    assert ("IP Address", "127.0.0.2") in names_shown("127.0.0.2", redis_port, known)
 
     folder = tmp_path / "certificate"
     folder.mkdir(mode=0o755)
@@ -433,56 +391,13 @@ def test_another_address_and_another_certificate_reach_proxy_and_redis(portal: P
     portal.project.run("docker compose up -d --wait")
     house = Door(portal.settings["BERTH_URL"], tmp_path / "house.crt")
     assert " 200" in house.curl("/healthz", "--include").splitlines()[0]
-    assert ("DNS", "first.test") in served(NAME, port, house.authority)
-    assert ("DNS", NAME) in served(NAME, redis_port, known)
+    assert ("DNS", "first.test") in names_shown(NAME, port, house.authority)
+    assert ("DNS", NAME) in names_shown(NAME, redis_port, known)
     certificate_put(folder, authority, key, NAME, "second.test")
     portal.project.run("docker compose restart proxy")
     wait_answering(house)
-    assert ("DNS", "second.test") in served(NAME, port, house.authority)
-
-
-def context(authority: Path) -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=authority)
-
-
-def served(name: str, port: int, authority: Path) -> tuple[tuple[str, str], ...]:
-    """The names in the certificate that is shown at this port, once it was found to be good for this one."""
-    where = name if name[0].isdigit() else "127.0.0.1"
-    with (
-        socket.create_connection((where, port), timeout=30) as plain,
-        context(authority).wrap_socket(plain, server_hostname=name) as secured,
-    ):
-        return tuple((secured.getpeercert() or {})["subjectAltName"])  # type: ignore[arg-type]
-
-
-def certificate_put(folder: Path, authority: str, key: str, *hosts: str) -> None:
-    """As docs/install.md says: the proxy may read the key."""
-    leaf, leaf_key = leaf_make(authority=authority, authority_key=key, hosts=hosts, now=datetime.now(UTC))
-    (folder / "certificate.pem").write_text(leaf)
-    (folder / "key.pem").write_text(leaf_key)
-    shutil.chown(folder / "key.pem", group=10013)
-    (folder / "key.pem").chmod(0o640)
+    assert ("DNS", "second.test") in names_shown(NAME, port, house.authority)
 
 
 def last_tick(text: str) -> int:
     return int(re.findall(r"^tick (\d+)\n", text, re.MULTILINE)[-1])
-
-
-def live(portal: Portal, token: str, attempt: str, offset: int, *, until: str | None) -> tuple[str, int]:
-    """What the log's websocket sends from an offset on, until it has sent this, or all; and the offset behind it. What
-    was read before is passed over, and what is on its way when it asks for its place again, as the pages do; whoever
-    calls compares all lines."""
-    text = ""
-    with portal.door.socket(f"/ws/logs/{attempt}?offset={offset}", token) as socket:
-        while True:
-            message = json.loads(socket.recv(timeout=120))
-            if message["type"] == "end":
-                return text, offset
-            if message["from"] != offset:  # Redis had lost what was not archived, and the node sends it again
-                if message["to"] > offset:
-                    socket.send(json.dumps({"type": "seek", "offset": offset}))
-                continue
-            offset = message["to"]
-            text += "".join(piece for _, stream, piece in message["records"] if stream != MARK)
-            if until is not None and until in text:
-                return text, offset

@@ -1,4 +1,4 @@
-"""The compose stack on an Engine of the tests' own, from a clean copy of the sources; and a GPU server beside it."""
+"""The compose stack on an Engine of the tests' own, from a clean copy of the sources, and the way into its portal."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import ssl
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
 from websockets.sync.client import ClientConnection, connect
 
+from nodes.protocol import MARK
+from portal.compose.certificates import leaf_make
 from tests.support import compose_images
 from tests.support.docker_engine import DockerEngine
 from tests.support.documents import ROOT, commands
@@ -86,7 +89,7 @@ class Door:
     def __init__(self, url: str, authority: Path) -> None:
         self.url = url
         self.authority = authority
-        self._context = ssl.create_default_context(cafile=authority)
+        self._context = trusting(authority)
         self._port = httpx.URL(url).port or 443
 
     def client(self, token: str = "") -> httpx.Client:
@@ -107,6 +110,27 @@ class Door:
             additional_headers={"Authorization": f"Bearer {token}"},
         ) as opened:  # fmt: skip
             yield opened
+
+    def log(self, token: str, attempt: str, offset: int, *, until: str | None) -> tuple[str, int]:
+        """What the log's websocket sends from an offset on, until it has sent this, or all; and the offset behind it.
+
+        What was read before is passed over, and what is on its way when it asks for its place again, as the pages do;
+        whoever calls compares all lines.
+        """
+        text = ""
+        with self.socket(f"/ws/logs/{attempt}?offset={offset}", token) as opened:
+            while True:
+                message = json.loads(opened.recv(timeout=120))
+                if message["type"] == "end":
+                    return text, offset
+                if message["from"] != offset:  # Redis had lost what was not archived, and the node sends it again
+                    if message["to"] > offset:
+                        opened.send(json.dumps({"type": "seek", "offset": offset}))
+                    continue
+                offset = message["to"]
+                text += "".join(piece for _, stream, piece in message["records"] if stream != MARK)
+                if until is not None and until in text:
+                    return text, offset
 
     def curl(self, path: str, *words: str) -> str:
         """As somebody at a terminal would ask."""
@@ -188,3 +212,26 @@ def wait_answering(door: Door) -> None:
             return False
 
     wait_until(answers, "the portal behind its proxy", deadline_s=180, every_s=0.5)
+
+
+def trusting(authority: Path) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=authority)
+
+
+def names_shown(name: str, port: int, authority: Path) -> tuple[tuple[str, str], ...]:
+    """The names in the certificate that is shown at this port, once it was found to be good for this one."""
+    where = name if name[0].isdigit() else "127.0.0.1"
+    with (
+        socket.create_connection((where, port), timeout=30) as plain,
+        trusting(authority).wrap_socket(plain, server_hostname=name) as secured,
+    ):
+        return tuple((secured.getpeercert() or {})["subjectAltName"])  # type: ignore[arg-type]
+
+
+def certificate_put(folder: Path, authority: str, key: str, *hosts: str) -> None:
+    """As docs/install.md says: the proxy may read the key."""
+    leaf, leaf_key = leaf_make(authority=authority, authority_key=key, hosts=hosts, now=datetime.now(UTC))
+    (folder / "certificate.pem").write_text(leaf)
+    (folder / "key.pem").write_text(leaf_key)
+    shutil.chown(folder / "key.pem", group=10013)
+    (folder / "key.pem").chmod(0o640)
