@@ -77,7 +77,7 @@ def running(services: Services) -> Iterator[tuple[Stack, str]]:
 def main() -> None:
     with closing(Services()) as services, running(services) as (stack, image):
         person = Person(stack, "alice", "research")
-        for rate in (10, 1_000, 10_000):
+        for rate in (10, 1_000, 10_000, 50_000):
             print(flow(person, image, rate), "(goal: p95 < 250 ms at 1 MB/s)", flush=True)
         print(f"load of the machine at the end: {os.getloadavg()[0]:.1f}")
 
