@@ -112,25 +112,16 @@ class Door:
             yield opened
 
     def log(self, token: str, attempt: str, offset: int, *, until: str | None) -> tuple[str, int]:
-        """What the log's websocket sends from an offset on, until it has sent this, or all; and the offset behind it.
-
-        What was read before is passed over, and what is on its way when it asks for its place again, as the pages do;
-        whoever calls compares all lines.
-        """
+        """What the log's websocket sends from an offset on until it has sent this, or all; and the offset behind it."""
         text = ""
         with self.socket(f"/ws/logs/{attempt}?offset={offset}", token) as opened:
-            while True:
-                message = json.loads(opened.recv(timeout=120))
-                if message["type"] == "end":
-                    return text, offset
-                if message["from"] != offset:  # Redis had lost what was not archived, and the node sends it again
-                    if message["to"] > offset:
-                        opened.send(json.dumps({"type": "seek", "offset": offset}))
-                    continue
+            while (message := json.loads(opened.recv(timeout=120)))["type"] != "end":
+                assert message["from"] == offset, "nothing is left out and nothing comes twice"
                 offset = message["to"]
                 text += "".join(piece for _, stream, piece in message["records"] if stream != MARK)
                 if until is not None and until in text:
-                    return text, offset
+                    break
+        return text, offset
 
     def curl(self, path: str, *words: str) -> str:
         """As somebody at a terminal would ask."""

@@ -22,7 +22,9 @@ log = logging.getLogger(__name__)
 class Viewer:
     """Sends a log from ``offset`` on (None: from ``tail`` bytes before its end) until it is cancelled.
 
-    ``send`` takes one JSON text and may wait: history is read no faster than it is taken.
+    ``send`` takes one JSON text and may wait: history is read no faster than it is taken. Of what ends before
+    ``offset`` nothing is sent, also where the log begins before it for a while: Redis has lost what whoever comes back
+    has read, and its node sends it again.
     """
 
     def __init__(
@@ -37,7 +39,7 @@ class Viewer:
         self._tail_size = tail
         self._wanted: int | None = offset
         self._tail = offset is None
-        self._offset, self._decoder = 0, TextDecoder()
+        self._offset, self._from, self._decoder = 0, 0, TextDecoder()
         self._seat: Seat | None = None
 
     def seek(self, offset: int) -> None:
@@ -62,6 +64,7 @@ class Viewer:
         while self._wanted is not None:
             wanted = self._wanted
             self._offset, self._decoder = await self._hub.boundary(self._source, wanted), TextDecoder()
+            self._from = wanted
             if self._wanted == wanted:
                 self._wanted = None
 
@@ -80,13 +83,18 @@ class Viewer:
             await asyncio.sleep(NEAR_S)
 
     async def _send_history(self, limit: int) -> bool:
-        """One message of history; False when there is none."""
+        """One message of history, or none of what is not wanted; False when there is no more."""
         run = await self._hub.read(self._source, self._offset, limit)
         if not run.data:
             return False
-        text = records_message(run, self._decoder, expected=self._offset)
+        new = run.after(self._from) if self._offset < self._from else run
+        text = None
+        if new.data:
+            expected = max(self._offset, min(self._from, new.start))
+            text = records_message(new, self._decoder, expected=expected)
         self._offset = run.end
-        await self._send(text)
+        if text is not None:
+            await self._send(text)
         return True
 
     async def _watch(self, feed: Feed, seat: Seat) -> None:
@@ -105,6 +113,9 @@ class Viewer:
         piece = await seat.pieces.get()
         if isinstance(piece, LogEnd):
             await self._send(piece.message)
+        elif piece is not None and self._offset < self._from < piece.end:
+            self._wanted = self._from  # it is one message for all: history can be cut
         elif piece is not None:
-            await self._send(piece.text)
+            if self._offset >= self._from:
+                await self._send(piece.text)
             self._offset, self._decoder = piece.end, piece.decoder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -79,6 +80,31 @@ def test_coming_back_with_the_last_offset_gives_no_gap_and_no_double(running_log
         seen += read_until(listener, 46_000) if offset < 46_000 else []
 
     assert text_in(seen) == text_of(lines(2000))
+
+
+@pytest.mark.parametrize("had", [100, 500])
+def test_coming_back_when_redis_has_lost_what_was_read_gives_no_line_twice(
+    running_log: RunningLog, web: LiveWeb, had: int
+) -> None:
+    """Nothing of it is archived yet: the node sends all of it again, while somebody else watches from the beginning."""
+    running_log.source.print(*lines(500))
+    running_log.sent(11_500)
+    running_log.pipeline.close()
+    running_log.redis.delete(running_log.log.key)
+    address, known = f"/ws/logs/{running_log.attempt}", credentials(running_log)
+    with (
+        web.socket(f"{address}?offset=0", **known) as newcomer,
+        web.socket(f"{address}?offset={23 * had}", **known) as listener,
+    ):
+        time.sleep(1)  # both stand where nothing is
+        running_log.source.closed = False
+        running_log.start_agent()
+        running_log.source.print(*lines(500, first=500))
+        everything, rest = read_until(newcomer, 23_000), read_until(listener, 23_000)
+
+    assert text_in(everything) == text_of(lines(1000))
+    assert text_in(rest) == text_of(lines(1000 - had, first=had))
+    assert rest[0]["from"] == 23 * had
 
 
 def test_it_opens_at_the_tail_and_seeks_on_request(running_log: RunningLog, web: LiveWeb) -> None:
