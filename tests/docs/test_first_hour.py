@@ -39,6 +39,8 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> str:
 def reader(tmp_path: Path) -> Iterator[Reader]:
     caches = {"UV_CACHE_DIR": f"{Path.home()}/.cache/uv", "npm_config_cache": f"{Path.home()}/.npm"}
     with reader_of(tmp_path, {**caches, "DOCKER_HOST": "unix:///nonexistent.sock"}) as made:
+        for name in ("npm", "uv"):  # what they install goes into the clone
+            (made.bin / name).unlink()
         yield made
 
 
