@@ -104,6 +104,7 @@ class Agent:
             runtime=self._runtime,
             policy=policy,
             shells=options.shells,
+            lease_still_s=options.lease_still_s,
             clock=clock,
         )
         self._reporter = Reporter(

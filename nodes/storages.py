@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from nodes.protocol import Cause, ContainerSpec, Mount
 from nodes.runtimes.base import Failed
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 USER_FOLDER_MODE = 0o700
 """Of folders that are made for a user: nobody else on the storage sees into them."""
 LEASE_FOLDER_MODE = 0o755
@@ -77,7 +77,7 @@ def mount_open(mount: Mount, *, uid: int, gid: int) -> Iterator[int]:
     """The folder ``mount.source`` as a descriptor. Missing folders are made when the mount says so."""
     steps = _steps_below(mount)
     try:
-        folder = os.open(Path(mount.root).resolve(strict=True), _FOLDER)
+        folder = os.open(Path(mount.root).resolve(strict=True), FOLDER)
     except OSError as error:
         raise Failed(Cause.STORAGE_MISSING, f"storage {mount.storage}: {error.strerror} at {mount.root}") from error
     with contextlib.ExitStack() as stack:
@@ -114,10 +114,10 @@ def _folder_of(root: str, path: str) -> Iterator[tuple[int, str]]:
     """(the folder of ``path``, opened step by step from ``root``; the last step's name). Raises OSError."""
     *steps, name = PurePosixPath(path).relative_to(root).parts
     with contextlib.ExitStack() as stack:
-        folder = os.open(Path(root).resolve(strict=True), _FOLDER)
+        folder = os.open(Path(root).resolve(strict=True), FOLDER)
         stack.callback(os.close, folder)
         for step in steps:
-            folder = os.open(step, _FOLDER, dir_fd=folder)
+            folder = os.open(step, FOLDER, dir_fd=folder)
             stack.callback(os.close, folder)
         yield folder, name
 
@@ -134,7 +134,7 @@ def _enter(folder: int, step: str, mount: Mount, uid: int, gid: int) -> int:
     if mount.create and not mount.read_only:
         _make(folder, step, USER_FOLDER_MODE, uid, gid)
     try:
-        return os.open(step, _FOLDER, dir_fd=folder)
+        return os.open(step, FOLDER, dir_fd=folder)
     except FileNotFoundError as error:
         raise FolderGone(Cause.STORAGE_MISSING, f"storage {mount.storage} has no folder {mount.source}") from error
     except OSError as error:
@@ -163,7 +163,7 @@ def _lease_folder(folder: int, lease: tuple[Mount, PurePosixPath], spec: Contain
         for step in path.parts[:-1]:
             _make(folder, step, LEASE_FOLDER_MODE, spec.uid, spec.gid)
             try:
-                folder = os.open(step, _FOLDER, dir_fd=folder)
+                folder = os.open(step, FOLDER, dir_fd=folder)
             except OSError as error:
                 raise Failed(Cause.REFUSED, f"{step} in {mount.source} is no plain folder") from error
             stack.callback(os.close, folder)
@@ -174,9 +174,19 @@ def lease_reading(root: str, path: str) -> tuple[int, bytes] | None:
     with contextlib.ExitStack() as stack:
         try:
             folder, name = stack.enter_context(_folder_of(root, path))
-            file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
         except OSError:
             return None
-        stack.callback(os.close, file)
+        return lease_at(folder, name)
+
+
+def lease_at(folder: int, name: str) -> tuple[int, bytes] | None:
+    """The same of a lease in a folder that is open."""
+    try:
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return None
+    try:
         facts = os.fstat(file)
         return (facts.st_mtime_ns, os.read(file, 256)) if stat.S_ISREG(facts.st_mode) else None
+    finally:
+        os.close(file)

@@ -192,6 +192,7 @@ CELERY = {
         "old_code": {"task": "control.code_expire", "schedule": 600.0, "options": {"expires": 600}},
         "old_logs": {"task": "control.logs_expire", "schedule": 60.0, "options": {"expires": 60}},
         "log_quotas": {"task": "control.logs_give_way", "schedule": 300.0, "options": {"expires": 300}},
+        "old_folders": {"task": "control.folders_expire", "schedule": 60.0, "options": {"expires": 60}},
         "samples": {"task": "control.samples_fold", "schedule": 20.0, "options": {"expires": 20}},
         "idle": {"task": "control.idle_judge", "schedule": 20.0, "options": {"expires": 20}},
         "accounts": {"task": "control.redis_accounts", "schedule": 5.0, "options": {"expires": 5}},
@@ -231,6 +232,7 @@ DOWNLOAD_HOURS = env_int("BERTH_DOWNLOAD_HOURS", 12, least=1, most=HUNDRED_YEARS
 SHELL_IDLE_S = env_int("BERTH_SHELL_IDLE", 3600, least=10)
 LOG_RETENTION_DAYS = env_int("BERTH_LOG_RETENTION_DAYS", 90, least=1, most=HUNDRED_YEARS_D)
 LOG_QUOTA_GB = env_int("BERTH_LOG_QUOTA_GB", 100, most=1_000_000)
+JOB_FOLDER_DAYS = env_int("BERTH_JOB_FOLDER_DAYS", 30, most=HUNDRED_YEARS_D)
 IDLE_PERCENT = env_int("BERTH_IDLE_PERCENT", 5, most=100)
 IDLE_START_MINUTES = env_int("BERTH_IDLE_START_MINUTES", 10, most=1_000_000)
 CURRENCY = env_str("BERTH_CURRENCY", "")

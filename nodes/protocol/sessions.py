@@ -90,8 +90,18 @@ class ReadRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRequest:
+    """A job's folder, the mount's source, to be deleted for good; asked again until it is. The answer's kind is
+    ``going`` or ``gone``. ``unwritten_s``: so long its leases must not have been written, as the times of the files and
+    the node's clock say, whatever the portal takes for the job's end."""
+
+    mount: Mount
+    unwritten_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRequest:
-    """Exactly one of ``shell``, ``listing`` and ``reading`` is asked for.
+    """Exactly one of ``shell``, ``listing``, ``reading`` and ``deleting`` is asked for.
 
     ``boot`` is that of the agent that shall answer: one started since then refuses, since it does not know what its
     forerunner has answered already. ``silence_s``: after so long without a frame a side takes the other for gone.
@@ -104,6 +114,7 @@ class SessionRequest:
     shell: ShellRequest | None = None
     listing: ListRequest | None = None
     reading: ReadRequest | None = None
+    deleting: DeleteRequest | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

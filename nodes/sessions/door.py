@@ -31,6 +31,7 @@ from nodes.runtimes.base import Runtime, RuntimeAway
 from nodes.saying import Saying
 from nodes.sessions.files import files_serve
 from nodes.sessions.line import Line, LineClosed
+from nodes.sessions.removals import Removals
 from nodes.sessions.shells import shell_serve
 
 BLOCK_MS = 500
@@ -46,7 +47,8 @@ log = structlog.get_logger(__name__)
 
 
 class Door:
-    """Opens sessions. ``boot`` numbers this start of the agent, ``shells`` is how many may be open at once."""
+    """Opens sessions. ``boot`` numbers this start of the agent, ``shells`` is how many may be open at once, and
+    ``lease_still_s`` how long the leases of a folder that shall be deleted must not change."""
 
     def __init__(
         self,
@@ -59,6 +61,7 @@ class Door:
         runtime: Runtime,
         policy: Policy,
         shells: int,
+        lease_still_s: float,
         clock: Clock,
     ) -> None:
         self._node, self._key, self._portal, self._boot = node, key, portal_public_key, boot
@@ -66,6 +69,7 @@ class Door:
         self._client = redis.Redis.from_url(
             redis_url, socket_timeout=5, socket_connect_timeout=2, retry=Retry(NoBackoff(), 0)
         )
+        self._removals = Removals(roots=policy.mount_roots, still_s=lease_still_s)
         self._redis_url, self._saying = redis_url, Saying(clock.monotonic)
         self._requests = session_requests(node)
         self._last = b"$"
@@ -90,6 +94,7 @@ class Door:
         deadline = self._clock.monotonic() + CLOSE_WITHIN_S
         for thread in self._threads:
             thread.join(max(0.0, deadline - self._clock.monotonic()))
+        self._removals.close()
 
     # ------------------------------------------------------------ the thread
 
@@ -185,6 +190,8 @@ class Door:
                 self._serve_shell(line, request.shell)
             elif (asked := request.listing or request.reading) is not None:
                 files_serve(line, asked, self._policy)
+            elif request.deleting is not None:
+                self._removals.serve(line, request.deleting)
         except Exception:
             log.exception("a session failed", session=request.session)
         finally:

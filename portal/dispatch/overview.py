@@ -146,6 +146,8 @@ GROUPS: tuple[tuple[Any, tuple[_Row, ...]], ...] = (
             ("BERTH_LOG_RETENTION_DAYS", _("days for which logs are kept"), _set("LOG_RETENTION_DAYS")),
             ("BERTH_LOG_QUOTA_GB", _("GB of logs that are kept of a virtual cluster that has no rule of its own"),
              _set("LOG_QUOTA_GB")),
+            ("BERTH_JOB_FOLDER_DAYS", _("days for which a job's folder is kept after its end; 0: Berth deletes none"),
+             _set("JOB_FOLDER_DAYS")),
             ("BERTH_IDLE_PERCENT", _("percent of utilisation below which a GPU counts as idle"), _set("IDLE_PERCENT")),
             ("BERTH_IDLE_START_MINUTES", _("first minutes of a task that count as work for the idle policy"),
              _set("IDLE_START_MINUTES")),

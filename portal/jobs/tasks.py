@@ -14,6 +14,7 @@ from portal.jobs.logs.stream import streams_client
 from portal.jobs.metrics.folding import samples_fold
 from portal.jobs.metrics.record import Records
 from portal.jobs.services import code_expire, idle_judge, usage_open_days_keep, usage_roll
+from portal.jobs.sessions.deleting import folders_expire
 
 
 @shared_task(name="control.archive_sweep")
@@ -33,6 +34,12 @@ def expire() -> None:
 def give_way() -> None:
     """Delete the logs that virtual clusters have no room for."""
     logs_give_way(archive=Archive(settings.LOG_DIR), now=timezone.now())
+
+
+@shared_task(name="control.folders_expire")
+def expire_folders() -> None:
+    """Have the folders of jobs deleted that ended long ago."""
+    folders_expire(now=timezone.now())
 
 
 @shared_task(name="control.code_expire")

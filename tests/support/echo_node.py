@@ -99,6 +99,7 @@ def echo_door(
         runtime=cast(Runtime, cast(Any, runtime)),
         policy=Policy(mount_roots=(str(root),) if root else ()),
         shells=4,
+        lease_still_s=0.1,
         clock=SystemClock(),
     )
     door.open()

@@ -122,13 +122,23 @@ class CodeLimits(Answer, frozen=True, kw_only=True):
     entries: int
 
 
+class Folder(Answer, frozen=True, kw_only=True):
+    """What becomes of a job's folder. ``kept_until``: when it is deleted, None where that is not known or never;
+    ``fault``: why it is still there though its time is over."""
+
+    kept_until: datetime | None
+    deleted_at: datetime | None
+    fault: str
+
+
 class JobDetail(Job, frozen=True, kw_only=True):
-    """A job from near; ``attempt`` is its newest."""
+    """A job from near; ``attempt`` is its newest. ``folder`` is None of a server that does not tell."""
 
     waiting: Waiting | None
     roles: list[Role]
     attempt: Attempt | None
     code: Code | None
+    folder: Folder | None = None
 
 
 class Moved(Answer, frozen=True, kw_only=True):

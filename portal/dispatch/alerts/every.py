@@ -6,6 +6,7 @@ from datetime import datetime
 
 from portal.clusters.selectors import storages_offered
 from portal.dispatch.alerts.alert import Alert
+from portal.dispatch.alerts.folders import folder_alerts
 from portal.dispatch.alerts.logs import log_alerts
 from portal.dispatch.alerts.nodes import closed_alerts, node_alerts
 from portal.dispatch.alerts.others import (
@@ -24,5 +25,6 @@ def alerts_all(*, now: datetime) -> list[Alert]:
     offered = storages_offered()
     stored = [*quota_alerts(), *storage_alerts(offered), *container_alerts(), *idle_alerts(), *log_alerts()]
     healthy = [name for names in offered.values() for name in names]
+    stored += folder_alerts()
     portal = [*portal_alerts(now), *backup_alerts(now), *sender_alerts(now)]
     return [*closed_alerts(), *node_alerts(healthy, now), *stored, *portal]

@@ -151,6 +151,16 @@ class CodeAnswer(Answer):
     used_at = serializers.DateTimeField(help_text="last uploaded or named by a new job")
 
 
+class FolderAnswer(Shape):
+    """What becomes of a job's folder."""
+
+    kept_until = serializers.DateTimeField(
+        allow_null=True, help_text="when it is deleted; null: the job is not over, it is deleted, or Berth deletes none"
+    )
+    deleted_at = serializers.DateTimeField(allow_null=True, help_text="null: it is there, or there never was one")
+    fault = serializers.CharField(allow_blank=True, help_text="why it is still there though its time is over")
+
+
 class JobDetailAnswer(JobAnswer):
     """A job from near."""
 
@@ -160,6 +170,7 @@ class JobDetailAnswer(JobAnswer):
     roles = RoleAnswer(many=True)
     attempt = AttemptAnswer(allow_null=True, help_text="the newest")
     code = CodeAnswer(allow_null=True, help_text="the folder of code that comes with it")
+    folder = FolderAnswer(help_text="`$BERTH_JOB_DIR`, and how long it is kept")
 
 
 class GpuHeldAnswer(Shape):

@@ -24,6 +24,7 @@ from portal.jobs.api.answers import (
     AttemptAnswer,
     CodeAnswer,
     EventAnswer,
+    FolderAnswer,
     JobAnswer,
     JobDetailAnswer,
     MovedAnswer,
@@ -48,6 +49,7 @@ from portal.jobs.models import Job
 from portal.jobs.problem_words import problem_words
 from portal.jobs.selectors import (
     events_read,
+    folder_fate,
     job_attempt_current,
     job_attempts,
     job_forecast,
@@ -132,6 +134,7 @@ def job_detail(job: Job) -> dict[str, Any]:
         "roles": RoleAnswer(job_roles(job=job), many=True).data,
         "attempt": AttemptAnswer(attempt).data if attempt else None,
         "code": CodeAnswer(job.code).data if job.code else None,
+        "folder": FolderAnswer(folder_fate(job=job, now=timezone.now())).data,
     }
 
 

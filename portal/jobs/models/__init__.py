@@ -2,6 +2,7 @@
 
 from portal.jobs.models.attempt import JobAttempt, JobEvent, TaskAttempt
 from portal.jobs.models.code import CodeFolder, CodeUpload
+from portal.jobs.models.folder import KeptFolder
 from portal.jobs.models.holding import Allocation, Claim, Demotion, Preemption, Standing, Usage, UsageMark
 from portal.jobs.models.idle import GpuActivity, IdleExemption, IdlePolicy, IdleWarning
 from portal.jobs.models.job import Job, Task, TaskRole
@@ -27,6 +28,7 @@ __all__ = [
     "Job",
     "JobAttempt",
     "JobEvent",
+    "KeptFolder",
     "Measured",
     "Preemption",
     "Standing",

@@ -16,7 +16,17 @@ from portal.jobs.selectors.details import (
     tasks_running,
 )
 from portal.jobs.selectors.facts import cluster_facts
-from portal.jobs.selectors.folders import JobFolder, job_folder, job_folder_path
+from portal.jobs.selectors.folders import (
+    FAILED_FOR_DAYS,
+    FolderFate,
+    JobFolder,
+    folder_fate,
+    folder_of,
+    folders_due,
+    job_folder,
+    job_folder_path,
+    nobody_up,
+)
 from portal.jobs.selectors.idle import idle_mark, idle_warning_of, idle_warnings
 from portal.jobs.selectors.kinds import Kinds, kinds_wanted
 from portal.jobs.selectors.lists import job_listed, jobs_listed, jobs_sized, jobs_tagged, saved_views
@@ -71,6 +81,7 @@ from portal.jobs.selectors.visible import (
 )
 
 __all__ = [
+    "FAILED_FOR_DAYS",
     "TemplateHomes",
     "template_homes",
     "Choices",
@@ -114,8 +125,13 @@ __all__ = [
     "job_attempt_current",
     "job_attempts",
     "job_events",
+    "FolderFate",
+    "folder_fate",
+    "folder_of",
+    "folders_due",
     "job_folder",
     "job_folder_path",
+    "nobody_up",
     "job_forecast",
     "job_get",
     "job_listed",

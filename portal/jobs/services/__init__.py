@@ -5,6 +5,7 @@ from portal.jobs.services.attempts import attempt_end, attempt_run_when_prepared
 from portal.jobs.services.bulk import Done, jobs_stop, jobs_tag
 from portal.jobs.services.claims import claims_release
 from portal.jobs.services.code import code_expire, code_forget, code_upload
+from portal.jobs.services.folders import folder_going, folder_gone, folder_stays
 from portal.jobs.services.forgetting import node_tasks_forget
 from portal.jobs.services.holding import job_demote, job_move_cells, job_promote
 from portal.jobs.services.idle import Left, idle_extend, idle_judge, idle_left
@@ -79,6 +80,9 @@ __all__ = [
     "attempts_start",
     "claims_release",
     "code_expire",
+    "folder_going",
+    "folder_gone",
+    "folder_stays",
     "code_forget",
     "code_read",
     "code_upload",

@@ -38,8 +38,9 @@ from portal.clusters.selectors import storage_wishes
 from portal.common.bulk import rows_update
 from portal.common.wake import task_send
 from portal.jobs.code.tickets import Ticket, ticket_address
-from portal.jobs.models import Allocation, JobAttempt, TaskAttempt
-from portal.jobs.services.specs import HeldGpu, attempts_facts, container_spec
+from portal.jobs.models import Allocation, JobAttempt, KeptFolder, TaskAttempt
+from portal.jobs.selectors import folder_of
+from portal.jobs.services.specs import AttemptFacts, HeldGpu, attempts_facts, container_spec, folder_given
 from portal.jobs.services.ssh import ssh_accesses
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ RUN_OF = (
     "number", "job__name", "job__run", "job__spec", "job__secrets_sealed", "job__vc__default_profile",
     *(f"job__user__{name}" for name in ("username", "uid", "gid", "extra_gids")),
     *(f"job__code__{name}" for name in ("sha256", "size", "unpacked", "entries")),
+    *(f"job__kept_folder__{name}" for name in ("storage", "path")),
 )  # fmt: skip
 """What a spec wants of its job attempt; whole rows of job, user and virtual cluster are large."""
 
@@ -234,8 +236,9 @@ def _specs_store(wanted: QuerySet[TaskAttempt], nodes: Mapping[int, Node]) -> No
     if not rows:
         return
     running = JobAttempt.objects.filter(pk__in={row.job_attempt_id for row in rows})
-    attempts = running.select_related("job__user", "job__vc", "job__code").only(*RUN_OF).in_bulk()
+    attempts = running.select_related("job__user", "job__vc", "job__code", "job__kept_folder").only(*RUN_OF).in_bulk()
     facts, gpus = attempts_facts([*attempts.values()]), _gpus([row.pk for row in rows])
+    _folders_store([(facts[row.job_attempt_id], nodes[row.node_id]) for row in rows])
     new = []
     for row in rows:
         row.node = nodes[row.node_id]
@@ -243,6 +246,17 @@ def _specs_store(wanted: QuerySet[TaskAttempt], nodes: Mapping[int, Node]) -> No
         new.append((row.pk, spec_digest(encoded), PortalKey.seal_for(row.node.public_key, encoded)))
     # Who was there first with one of them wins: what is sent is read again.
     rows_update(TaskAttempt, ("spec_hash", "spec_sealed"), new, only={"spec_hash": ""})
+
+
+def _folders_store(given: Iterable[tuple[AttemptFacts, Node]]) -> None:
+    """Where the folders are that jobs are given now for the first time: worked out from later settings, one could be
+    another's. No query where there is none."""
+    paths = {
+        facts.job.pk: KeptFolder(job=facts.job, storage=facts.job_storage, path=path)
+        for facts, node in given
+        if folder_of(facts.job) is None and (path := folder_given(facts, node)) is not None
+    }
+    KeptFolder.objects.bulk_create(paths.values(), ignore_conflicts=True)
 
 
 def _gpus(attempts: Collection[UUID]) -> dict[UUID, list[HeldGpu]]:

@@ -186,11 +186,9 @@ def _auth(role: TaskRoleSpec, secrets: Mapping[str, Any]) -> ImageAuth | None:
 def _job_folder(facts: AttemptFacts, row: TaskAttempt, uid: int, gid: int) -> tuple[str, tuple[Mount, ...], str | None]:
     """Path in the container, its mounts, and the lease file on the node. Without a shared storage the folder is
     the container's own and a requeued job starts from nothing."""
-    storage = facts.job_storage
-    if storage is None or not _has(row.node, storage):
+    storage, source = facts.job_storage, folder_given(facts, row.node)
+    if storage is None or source is None:
         return JOB_DIR, (), None
-    job = facts.job
-    source = job_folder_path(storage=storage, user=job.user.username, name=job.name, run=job.run)
     mount = Mount(
         storage=storage.name,
         root=storage.root,
@@ -201,6 +199,14 @@ def _job_folder(facts: AttemptFacts, row: TaskAttempt, uid: int, gid: int) -> tu
     )
     # One lease for each task: where tasks are tried again one by one, a retry must not wait for its running siblings.
     return JOB_DIR, (mount,), f"{source}/.berth/lease.{row.task.role.name}.{row.task.index}"
+
+
+def folder_given(facts: AttemptFacts, node: Node) -> str | None:
+    """Where the job's folder lies on the node; None where the folder is the container's own."""
+    storage = facts.job_storage
+    if storage is None or not _has(node, storage):
+        return None
+    return job_folder_path(storage=storage, job=facts.job)
 
 
 def _has(node: Node, storage: Storage) -> bool:

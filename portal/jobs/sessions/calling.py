@@ -13,6 +13,7 @@ from django.utils.translation import gettext
 from nodes.protocol import (
     REQUESTS_KEPT,
     STREAM_TTL_S,
+    DeleteRequest,
     Envelope,
     Frame,
     FrameKind,
@@ -83,13 +84,14 @@ def session_call(
     shell: ShellRequest | None = None,
     listing: ListRequest | None = None,
     reading: ReadRequest | None = None,
+    deleting: DeleteRequest | None = None,
 ) -> Called:
-    """A request to one node for a shell, a list or a file. Nothing is sent yet."""
+    """A request to one node for a shell, a list, a file or a deletion. Nothing is sent yet."""
     secret, sealed = secret_make(node.public_key)
     session = str(uuid.uuid4())
     request = SessionRequest(
         session=session, boot=node.boot, secret=sealed, silence_s=silence_s,
-        shell=shell, listing=listing, reading=reading,
+        shell=shell, listing=listing, reading=reading, deleting=deleting,
     )  # fmt: skip
     expires = int(time.time() * 1000) + EXPIRES_S * 1000
     envelope = Envelope("portal", node.name, "session", expires, encode(request).decode())

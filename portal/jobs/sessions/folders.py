@@ -17,6 +17,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from nodes.protocol import (
+    DeleteRequest,
     FolderListing,
     Frame,
     FrameKind,
@@ -69,7 +70,7 @@ class FolderSession:
     """One request about files, answered by one node. Open it, read its pieces, and close it. ``until``: when it is
     given up (of ``time.monotonic``)."""
 
-    def __init__(self, node: Node, asked: ListRequest | ReadRequest, until: float = math.inf) -> None:
+    def __init__(self, node: Node, asked: ListRequest | ReadRequest | DeleteRequest, until: float = math.inf) -> None:
         self.node, self.until = node, until
         self._call = _call(node, asked)
         self._redis = Redis.from_url(
@@ -174,7 +175,9 @@ class Answered:
     there: SessionAnswer
 
 
-def _call(node: Node, asked: ListRequest | ReadRequest) -> Called:
+def _call(node: Node, asked: ListRequest | ReadRequest | DeleteRequest) -> Called:
+    if isinstance(asked, DeleteRequest):
+        return session_call(node=node, silence_s=PATIENCE_S, deleting=asked)
     if isinstance(asked, ListRequest):
         return session_call(node=node, silence_s=PATIENCE_S, listing=asked)
     return session_call(node=node, silence_s=PATIENCE_S, reading=asked)

@@ -20,7 +20,7 @@ from nodes.protocol import FileEntry, FolderListing, ListRequest, Mount, ReadReq
 from portal.accounts.pages import PageRequest
 from portal.common.errors import Absent, Conflict, NotFound, Refused, TooManyAtOnce, Unavailable
 from portal.jobs.models import Job
-from portal.jobs.selectors import JobFolder
+from portal.jobs.selectors import JobFolder, folder_fate
 from portal.jobs.sessions.calling import SessionFailed
 from portal.jobs.sessions.downloads import NEVER_SHOWN, download, folder_open
 from portal.jobs.sessions.folders import WAITING, Answered, folder_ask
@@ -69,7 +69,8 @@ def files_shown(request: PageRequest, job: Job) -> dict[str, Any]:
         path, after = path_bytes(text), path_bytes(request.GET.get("after", ""))
     except ValueError as error:
         return {"steps": [], "trouble": _("There is no such path."), "why": str(error)}
-    place: dict[str, Any] = {"steps": _steps(path), "path": _query(path)}
+    fate = folder_fate(job=job, now=timezone.now())
+    place: dict[str, Any] = {"steps": _steps(path), "path": _query(path), "fate": fate}
     try:
         return {**place, **_looked(request, job, path, after)}
     except (Absent, Conflict, TooManyAtOnce, Unavailable) as refused:

@@ -1,0 +1,55 @@
+"""Asks nodes to delete job folders whose time is over."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+
+from django.conf import settings
+
+from nodes.protocol import DeleteRequest, SessionFault
+from portal.jobs.selectors import JobFolder, folders_due, nobody_up
+from portal.jobs.services import folder_going, folder_gone, folder_stays
+from portal.jobs.sessions.calling import SessionFailed
+from portal.jobs.sessions.folders import FolderSession
+
+AT_ONCE = 100
+WITHIN_S = 30.0
+DAY_S = 86_400
+GONE = "gone"
+
+
+def folders_expire(*, now: datetime) -> int:
+    """Asks one node of each folder that is due, and writes down what it says. Any number of processes may do it at
+    once. Returns how many folders are known to be gone by it."""
+    gone, busy, until = 0, set[int](), time.monotonic() + WITHIN_S
+    for row, folder in folders_due(now=now, limit=AT_ONCE):
+        if not folder.nodes:
+            folder_stays(folder=row, why=nobody_up(folder), now=now)
+            continue
+        node = next((node for node in folder.nodes if node.pk not in busy), None)
+        if node is None or time.monotonic() > until:
+            continue  # they have enough to do, or this has taken long enough: the next time
+        try:
+            said = _ask(FolderSession(node, _request(folder), until))
+        except SessionFailed as failed:
+            if failed.fault is SessionFault.BUSY:
+                busy.add(node.pk)
+            else:
+                folder_stays(folder=row, why=failed.message, now=now)
+        else:
+            if said == GONE:
+                gone += folder_gone(folder=row, now=now)
+            else:
+                folder_going(folder=row, now=now)
+    return gone
+
+
+def _request(folder: JobFolder) -> DeleteRequest:
+    return DeleteRequest(mount=folder.mount, unwritten_s=settings.JOB_FOLDER_DAYS * DAY_S)
+
+
+def _ask(session: FolderSession) -> str:
+    """What the node says. Raises SessionFailed."""
+    with session:
+        return session.open().kind
