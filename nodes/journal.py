@@ -14,11 +14,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
+import structlog
 
 from nodes.protocol import Cause, ContainerReport, ContainerState, Exit, Phase, SshServer, StopReason, moves_forward
+from nodes.writing import NO_ROOM, cannot_write
 
 TOMBSTONE_MS = 3_600_000
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,13 +153,22 @@ class Journal:
 
 
 def boot_next(path: Path, now_ms: int) -> int:
-    """A number that grows with every start of the agent, also when the clock was set back."""
+    """A number that grows with every start of the agent, also when the clock was set back.
+
+    A full disk keeps no agent from starting that has started before: its containers run on, and are watched. Its number
+    is then the clock's alone, and not kept. Raises OSError.
+    """
     try:
         last = int(path.read_text())
     except (FileNotFoundError, ValueError):
         last = 0
     boot = max(last + 1, now_ms)
     fresh = path.with_suffix(".new")
-    fresh.write_text(str(boot))
-    fresh.replace(path)
+    try:
+        fresh.write_text(str(boot))
+        fresh.replace(path)
+    except OSError as error:
+        if error.errno not in NO_ROOM or not 0 < last < now_ms:
+            raise
+        log.warning("the number of this start is not kept", reason=cannot_write(error, path))
     return boot

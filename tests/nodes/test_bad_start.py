@@ -23,9 +23,18 @@ from nodes.protocol import DESIRED_TASK, Envelope, PortalKey, envelope_seal
 from nodes.saying import AGAIN_S, Saying
 from nodes.tasks import tasks_register
 from nodes.writing import NoRoomOnce
-from tests.support.disk import full_disk
+from tests.support.disk import fill, full_disk
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
+NO_ROOM = "no room is left on its disk"
+AGENT = {
+    "NODE_NAME": "gpu01",
+    "NODE_REDIS_URL": "redis://127.0.0.1:1/0",
+    "NODE_PORTAL_PUBLIC_KEY": PortalKey.generate().public,
+    "NODE_RUNTIME": "process",
+    "NODE_GPUS": "simulated:1xA100-80GB",
+}
 
 
 def said(*words: str, **told: str) -> str:
@@ -44,18 +53,44 @@ def test_a_full_disk_is_told_by_the_agent_and_by_join(tmp_path: Path) -> None:
     key_make(tmp_path / "node.key")
     with full_disk(tmp_path / "state") as state:
         told = {"NODE_STATE_DIR": str(state), "NODE_KEY_FILE": str(tmp_path / "node.key")}
-        agent = {
-            "NODE_NAME": "gpu01",
-            "NODE_REDIS_URL": "redis://127.0.0.1:1/0",
-            "NODE_PORTAL_PUBLIC_KEY": PortalKey.generate().public,
-            "NODE_RUNTIME": "process",
-            "NODE_GPUS": "simulated:1xA100-80GB",
-        }
-        cure = "cannot be written: no room is left on its disk: make room there, or name a folder on another in "
-        for line in (said(**told, **agent), said("join", "http://127.0.0.1:1", "token", NODE_STATE_DIR=str(state))):
+        cure = f"cannot be written: {NO_ROOM}: make room there, or name a folder on another in "
+        for line in (said(**told, **AGENT), said("join", "http://127.0.0.1:1", "token", NODE_STATE_DIR=str(state))):
             assert line.startswith(f"berth-node: {state}"), line
             assert line.endswith(f"{cure}BERTH_NODE_STATE_DIR.\n")
             assert line.count("\n") == 1
+
+
+@pytest.mark.docker  # as root, who may mount
+def test_a_full_disk_keeps_no_agent_from_starting_that_has_started_before(tmp_path: Path) -> None:
+    """Its containers run on, and somebody must watch them."""
+    key_make(tmp_path / "node.key")
+    away = "Nothing listens where Redis at 127.0.0.1:1 should"
+    with full_disk(tmp_path / "state") as state:
+        environ = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("BERTH_")},
+            "BERTH_NODE_STATE_DIR": str(state),
+            "BERTH_NODE_KEY_FILE": str(tmp_path / "node.key"),
+            **{f"BERTH_{name}": value for name, value in AGENT.items()},
+        }
+        (state / "ballast").unlink()
+        assert NO_ROOM not in started_until(away, environ, tmp_path / "first.log")
+        fill(state)
+        told = started_until(away, environ, tmp_path / "second.log")
+    assert told.count(NO_ROOM) == 1, told
+    assert "Traceback" not in told
+
+
+def started_until(said: str, environ: dict[str, str], log: Path) -> str:
+    """What an agent says until it has said this, and is ended."""
+    with log.open("w") as file:
+        agent = subprocess.Popen([sys.executable, "-m", "nodes"], cwd=ROOT, env=environ, stdout=file, stderr=file)
+    try:
+        wait_until(lambda: agent.poll() is not None or said in log.read_text(), said, deadline_s=60)
+        assert agent.poll() is None, log.read_text()
+    finally:
+        agent.terminate()
+        agent.wait(20)
+    return log.read_text()
 
 
 def test_an_authority_that_is_none_is_told_before_anything_is_asked(tmp_path: Path) -> None:
