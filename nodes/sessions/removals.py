@@ -15,7 +15,8 @@ from nodes.removal import KEPT, Removal
 from nodes.sessions.folders import FilesFailed
 from nodes.sessions.line import Line, LineClosed
 
-AT_ONCE = 8
+AT_ONCE = 16
+"""Most of the time they wait, to see that nobody writes."""
 REMEMBERED = 256
 GONE, GOING = "gone", "going"
 

@@ -10,7 +10,8 @@ from django.db.models import F, QuerySet
 
 from portal.jobs.models import KeptFolder
 
-AGAIN = timedelta(minutes=2)
+AGAIN = timedelta(minutes=4)
+"""A little less than the time from one round to the next."""
 FIRST, LONGEST = timedelta(hours=1), timedelta(days=1)
 
 log = logging.getLogger(__name__)
