@@ -1,7 +1,10 @@
 """SQLite, one node, jobs as plain processes: the stack that `make demo` starts."""
 
+import os
+import time
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -13,6 +16,22 @@ from tests.support.person import Person, alice
 from tests.support.receiver import Receiver
 from tests.support.stack import Stack
 from tests.support.waiting import wait_until
+
+STILL_THERE = "SELECT count(*) FROM jobs_taskattempt WHERE removed_at IS NULL"
+MONTH_S = 31 * 86_400
+EXPIRE = """
+from time import sleep
+from datetime import timedelta
+from django.utils.timezone import now
+from portal.jobs.models import KeptFolder
+from portal.jobs.tasks import expire_folders
+untold = KeptFolder.objects.filter(job__ended_at__lt=now() - timedelta(days=30), deleted_at=None, failures=0)
+while untold.exists():
+    untold.update(next_at=None)
+    expire_folders()
+    sleep(0.1)
+"""
+"""As the control worker does it round after round, until each folder is gone or why it is not is known."""
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +69,7 @@ class TestOnProcesses(Journeys):
         jobs = [user.run(f"echo {word}") for word in ("first", "second")]
         for job in jobs:
             user.wait(job, "succeeded")
-        gone = "SELECT count(*) FROM jobs_taskattempt WHERE removed_at IS NULL"
-        wait_until(lambda: embedded_stack.sql(gone) == [(0,)], "the containers to be gone")
+        wait_until(lambda: embedded_stack.sql(STILL_THERE) == [(0,)], "the containers to be gone")
         runs = [user.task_attempts(job)[0]["id"] for job in jobs]
         for run in runs:  # as if each had written 2 GB
             embedded_stack.sql("UPDATE jobs_taskattempt SET archived_to = %s WHERE id = %s", 2 << 30, UUID(run).hex)
@@ -62,6 +80,25 @@ class TestOnProcesses(Journeys):
             assert root.patch(rules, json={"log_quota_gb": None}).is_success
         assert "its virtual cluster has no room for more logs" in user.log_text(jobs[0], runs[0])
         assert "second" in user.log_text(jobs[1], runs[1])
+
+    def test_the_folder_of_a_job_that_ended_long_ago_is_deleted(self, user: Person, embedded_stack: Stack) -> None:
+        job, other = (user.run('echo weights >"$BERTH_JOB_DIR/model.pt"', name=name) for name in ("old", "new"))
+        for one in (job, other):
+            user.wait(one, "succeeded")
+        wait_until(lambda: embedded_stack.sql(STILL_THERE) == [(0,)], "the containers to be gone")
+        folders = embedded_stack.jobs_root / user.name
+        for path in (*(folders / "old-1" / ".berth").iterdir(), folders / "old-1" / ".berth"):
+            os.utime(path, (time.time() - MONTH_S,) * 2)
+        long_ago = datetime.now(UTC).replace(tzinfo=None) - timedelta(seconds=MONTH_S)
+        embedded_stack.sql("UPDATE jobs_job SET ended_at = %s WHERE id IN (%s, %s)", long_ago, job, other)
+        embedded_stack.manage("shell", "-c", EXPIRE)
+        gone, kept = (user.berth.jobs.get(one).folder for one in (job, other))
+        assert [path.name for path in folders.iterdir() if path.name.startswith(("old", "new"))] == ["new-1"]
+        assert (folders / "new-1" / "model.pt").read_text() == "weights\n"
+        assert gone is not None
+        assert gone.deleted_at is not None
+        assert kept is not None
+        assert "not long enough ago" in kept.fault
 
 
 @pytest.fixture

@@ -124,8 +124,9 @@ def stack(services: Services, postgres: PostgresServer, running_docker: DockerEn
 
 @pytest.fixture(scope="module")
 def embedded_stack(services: Services) -> Iterator[Stack]:
-    """The whole of Berth as `make demo` runs it: SQLite, one node with the process runtime."""
-    agents = [Agent(name="here", runtime="process")]
+    """The whole of Berth as `make demo` runs it: SQLite, one node with the process runtime; for the leases of job
+    folders it waits a second alone."""
+    agents = [Agent(name="here", runtime="process", env=(("BERTH_NODE_LEASE_STILL_S", "1"),))]
     made = Stack(services, database_url=sqlite_copy(services.new_folder("sqlite") / "berth.sqlite3"), agents=agents)
     with closing(made):
         made.start()

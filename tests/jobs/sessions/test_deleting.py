@@ -202,11 +202,15 @@ def test_however_many_are_due_it_takes_as_many_queries(cluster: Running, django_
 
 
 def test_a_due_folder_is_deleted_by_a_node_and_nothing_else_is(running: Running) -> None:
+    from portal.jobs.tasks import expire_folders
+
     (running.folder / "out").mkdir()
     (running.folder / "out" / "model.pt").write_text("weights")
     other = running.folder.parent / "train-99"
     lease(other_folder(other), timezone.now() - timedelta(days=99))
     ended(running)
+    expire_folders()
+    assert kept(running).next_at is not None
     until_gone(running)
     row = kept(running)
     assert (row.deleted_at is not None, row.failures, row.fault) == (True, 0, "")
