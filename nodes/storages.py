@@ -72,6 +72,13 @@ def lease_target(spec: ContainerSpec) -> str | None:
     return None if place is None else str(PurePosixPath(place[0].target) / place[1])
 
 
+def own_job_folder(spec: ContainerSpec) -> str | None:
+    """``$BERTH_JOB_DIR`` where no storage lies there: a folder of the task's own, which goes with it."""
+    if spec.job_dir is None or any(PurePosixPath(spec.job_dir).is_relative_to(mount.target) for mount in spec.mounts):
+        return None
+    return spec.job_dir
+
+
 @contextlib.contextmanager
 def mount_open(mount: Mount, *, uid: int, gid: int) -> Iterator[int]:
     """The folder ``mount.source`` as a descriptor. Missing folders are made when the mount says so."""

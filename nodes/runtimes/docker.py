@@ -36,6 +36,7 @@ from nodes.runtimes.docker_shell import DockerShell, exec_end, left_behind
 from nodes.runtimes.docker_socket import engine_age_s
 from nodes.runtimes.docker_ssh import ssh_start
 from nodes.ssh import KEYS_NAME, OPEN_WITHIN_S
+from nodes.storages import own_job_folder
 from nodes.workspace import workspace_remove
 
 log = structlog.get_logger(__name__)
@@ -306,8 +307,8 @@ class DockerRuntime:
         return details if ours else None
 
     def _equip(self, spec: ContainerSpec) -> None:
-        """Gives a created container its user, once; also one that an earlier agent left half made."""
-        if spec.profile != "user" or spec.attempt in self._equipped:
+        """Gives a created container its user and folders, once; also one that an earlier agent left half made."""
+        if spec.attempt in self._equipped or (spec.profile != "user" and own_job_folder(spec) is None):
             return
         with engine_errors():
             details = self._inspect(spec.attempt)

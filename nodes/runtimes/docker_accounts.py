@@ -1,4 +1,5 @@
-"""The user inside a container of profile ``user``: an entry in passwd and group, a writable home and workdir.
+"""The user inside a container of profile ``user``: an entry in passwd and group, a writable home and workdir; and a
+folder for the job where no storage has one.
 
 They go into the container's own layer before it starts, merged with what the image has; nothing of it lies on the
 node, and an image without these files gets them.
@@ -9,6 +10,7 @@ from __future__ import annotations
 import io
 import tarfile
 from collections import OrderedDict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -17,6 +19,7 @@ from docker.errors import NotFound
 
 from nodes.container import home_of, user_name
 from nodes.protocol import ContainerSpec
+from nodes.storages import own_job_folder
 
 _LARGEST = 1 << 20
 _CACHED = 64
@@ -39,7 +42,12 @@ class AccountFiles:
         self._have: OrderedDict[tuple[str, str, bool], ImageAccounts] = OrderedDict()
 
     def put(self, spec: ContainerSpec, container: str, image: str) -> None:
-        """Writes the entries into a created container; ``image`` is the image's id. Raises APIError."""
+        """Writes the entries into a created container; ``image`` is the image's id. Root has them already, and gets the
+        job's folder alone. Raises APIError."""
+        if spec.profile != "user":
+            if (folder := own_job_folder(spec)) is not None:
+                self._client.put_archive(container, "/", _archive({}, [folder], 0, 0))
+            return
         key = (image, spec.workdir, spec.code is not None)
         if key not in self._have:
             self._have[key] = self._read(container, spec)
@@ -104,19 +112,30 @@ class _Stream(io.RawIOBase):
 def account_archive(spec: ContainerSpec, have: ImageAccounts) -> bytes:
     """A tar archive of what the user needs, to be unpacked at ``/``."""
     name = user_name(spec)
+    files = {
+        "etc/passwd": f"{name}:x:{spec.uid}:{spec.gid}::{home_of(spec)}:/bin/sh\n{have.passwd}",
+        "etc/group": f"{name}:x:{spec.gid}:\n{have.group}",
+    }
+    return _archive(files, _own_folders(spec, have), spec.uid, spec.gid)
+
+
+def _archive(files: Mapping[str, str], folders: Iterable[str], uid: int, gid: int) -> bytes:
+    """Files of /etc, and folders of their own for this user."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as archive:
-        _folder(archive, "etc", 0, 0, 0o755)
-        _file(archive, "etc/passwd", f"{name}:x:{spec.uid}:{spec.gid}::{home_of(spec)}:/bin/sh\n{have.passwd}")
-        _file(archive, "etc/group", f"{name}:x:{spec.gid}:\n{have.group}")
-        for folder in _own_folders(spec, have):
-            _folder(archive, folder.lstrip("/"), spec.uid, spec.gid, 0o755)
+        if files:
+            _folder(archive, "etc", 0, 0, 0o755)
+        for name, text in files.items():
+            _file(archive, name, text)
+        for folder in folders:
+            _folder(archive, folder.lstrip("/"), uid, gid, 0o755)
     return out.getvalue()
 
 
 def _own_folders(spec: ContainerSpec, have: ImageAccounts) -> list[str]:
-    """Home and workdir, unless a storage or the job's code lies there or the image filled the workdir."""
-    wanted = [home_of(spec)]
+    """Home, workdir and the job's folder, unless a storage or the job's code lies there or the image filled the
+    workdir."""
+    wanted = [home_of(spec), *filter(None, [own_job_folder(spec)])]
     if have.workdir_is_empty and PurePosixPath(spec.workdir) != PurePosixPath("/"):
         wanted.append(spec.workdir)
     targets = [PurePosixPath(mount.target) for mount in spec.mounts]

@@ -31,7 +31,7 @@ from nodes.runtimes.process_output import ProcessOutput
 from nodes.runtimes.process_shell import ProcessShell
 from nodes.runtimes.process_watch import ProcessWatch
 from nodes.script import script_command, script_environment
-from nodes.storages import lease_place
+from nodes.storages import lease_place, own_job_folder
 from nodes.workspace import workspace_remove
 
 ISOLATION = "process (not isolated)"
@@ -233,12 +233,15 @@ class ProcessRuntime:
         raise Failed(Cause.ENGINE_FAULT, "the wrapper of the process did not start")
 
     def _home(self, spec: ContainerSpec) -> Path:
-        home = self._homes / spec.attempt
-        home.mkdir(exist_ok=True, mode=0o700)
+        return self._folder_for(spec, self._homes / spec.attempt)
+
+    def _folder_for(self, spec: ContainerSpec, folder: Path) -> Path:
+        """Made for the task's user."""
+        folder.mkdir(exist_ok=True, mode=0o700)
         owner = _owner(spec)
         if owner:
-            os.chown(home, owner["uid"], owner["gid"])
-        return home
+            os.chown(folder, owner["uid"], owner["gid"])
+        return folder
 
     def _workspace(self, attempt: str) -> Path:
         """Where the code of the job lies, if some comes with it."""
@@ -251,6 +254,8 @@ class ProcessRuntime:
     def _environment(self, spec: ContainerSpec, home: Path) -> dict[str, str]:
         """The spec's variables, with paths inside mounts and the job's code replaced by the node's own."""
         places = {mount.target: mount.source for mount in spec.mounts}
+        if (own := own_job_folder(spec)) is not None:
+            places[own] = str(self._folder_for(spec, home / "job"))
         if spec.code:
             places[spec.workdir] = str(self._workspace(spec.attempt))
         env = {name: on_node(places, value) for name, value in spec.env.items() if not name.startswith("NVIDIA_")}

@@ -11,6 +11,8 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+import pytest
+
 from nodes.protocol import (
     Cause,
     ContainerState,
@@ -242,6 +244,15 @@ def test_a_job_folder_is_made_for_the_tasks_user(portal: PortalSide) -> None:
     portal.wait_end(portal.run('echo result > "$BERTH_JOB_DIR/out"', mounts=mounts, job_dir="/job"))
     assert (job / "out").read_text() == "result\n"
     assert (job / "out").stat().st_uid == 5000
+
+
+@pytest.mark.parametrize("profile", ["user", "root"])
+def test_without_a_storage_for_it_the_job_folder_is_the_tasks_own(portal: PortalSide, profile: str) -> None:
+    attempt = portal.run('cd "$BERTH_JOB_DIR" && echo result > out && cat out', job_dir="/job", profile=profile)
+    ended = portal.wait_end(attempt)
+    assert portal.text(attempt).splitlines()[-1] == "result"
+    assert ended.exit is not None
+    assert ended.exit.code == 0
 
 
 def test_the_time_of_the_last_checkpoint_is_told_with_the_task(portal: PortalSide) -> None:
