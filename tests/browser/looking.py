@@ -32,6 +32,13 @@ SCROLLING_ALONE: dict[str, Any] = {"runOnly": {"type": "rule", "values": ["scrol
 ASKED = {"light": EVERYTHING, "dark": COLOURS_ALONE, "narrow": SCROLLING_ALONE}
 DRAWN = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 """Until the browser has drawn the page in its new shape."""
+CROOKED = """() => [...document.querySelectorAll('.tag')].filter(tag => tag.checkVisibility()).flatMap(tag => {
+  const words = document.createRange();
+  words.selectNodeContents(tag);
+  const [inner, outer] = [words.getBoundingClientRect(), tag.getBoundingClientRect()];
+  const off = (inner.top + inner.bottom - outer.top - outer.bottom) / 2;
+  return Math.abs(off) > 1.5 ? [`${tag.textContent} stands ${off} px from the middle of its tag`] : [];
+})"""
 REFUSED = "Failed to load resource"
 """What a browser says of every page that is answered with 400 or more."""
 
@@ -74,6 +81,7 @@ def look(page: Page, name: str, asked: dict[str, Any] = EVERYTHING) -> list[str]
     """What is wrong with the page. Keeps a picture of it if there is anything, or if BERTH_TEST_PICTURES is set."""
     sticks_out = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     faults = [f"{name}: {sticks_out} px too wide"] if sticks_out > 0 else []
+    faults += [f"{name}: {fault}" for fault in page.evaluate(CROOKED)]
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE.read_text())
     found = page.evaluate("asked => axe.run({resultTypes: ['violations'], ...asked})", asked)

@@ -44,6 +44,15 @@ def test_it_shows_what_runs_there_and_what_gpus_show_now(world: World) -> None:
     assert "worker/0 vision running" in page.text
 
 
+def test_on_a_phone_a_gpu_that_nobody_holds_is_not_said_to_be_held(world: World) -> None:
+    world.submit(gpu=2)
+    world.settle()
+    Node.objects.update(health="lost")
+    page = Browser(world.user).get(PATH)
+    assert page.text.count("not usable") == 2
+    assert page.attribute("td", "data-title").count("Held by") == 2, "the labels there, of the two that are held"
+
+
 def test_of_another_teams_task_one_sees_whose_it_is_and_not_which(world: World) -> None:
     world.submit(gpu=2)
     world.settle()

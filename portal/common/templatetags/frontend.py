@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta
+from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 
 from django import template
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from django.template.defaultfilters import floatformat
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -127,6 +129,22 @@ def size(count: int) -> str:
 
 
 _UNITS = ("B", "KB", "MB", "GB", "TB")
+
+
+@register.filter
+def amount(count: float | Decimal | None, digits: str = "-1g") -> str:
+    """A number of GPU hours, or a price, with so many ``digits`` as in ``floatformat``, below 0.1 with two that count:
+    ``1,234``, ``0.5``, ``0.02``; what is less than a thousandth says so."""
+    much = abs(float(count or 0))
+    if much >= LEAST_ROUND or not count:
+        return floatformat(count, digits)
+    if much < LEAST_SHOWN:
+        return f"< {floatformat(LEAST_SHOWN, 3)}"
+    words = f"{count:.2g}"
+    return floatformat(words, len(words.partition(".")[2]))
+
+
+LEAST_ROUND, LEAST_SHOWN = 0.1, 0.001
 
 
 @register.filter

@@ -53,6 +53,15 @@ def test_sums_table_and_charts_say_what_was_held_and_used(root: Browser) -> None
     assert "alice 3 1 6 bob 0 0 4" in page.text, "who held most: used, not used, not measured"
 
 
+def test_a_minute_is_not_shown_as_nothing(world: World) -> None:
+    world.node("gpu01", gpus=1)
+    run(world, "05-03 10:00", "05-03 10:01", gpus=1)
+    rolled_from("05-01")
+    text = Browser(person("root", ClusterRole.ADMIN)).get(f"/usage?{MAY}&by=user").text
+    assert "0.017 GPU hours held" in text
+    assert "alice 0.017" in text
+
+
 def test_a_price_is_told_where_there_is_one(root: Browser, world: World) -> None:
     assert "Price" not in root.get(f"/usage?{MAY}").text
     sku_set_price(name="A100", price=Decimal("2.5"), now=world.now, actor="root")
