@@ -14,6 +14,7 @@ from portal.common.wake import redis_once
 log = logging.getLogger(__name__)
 
 KEY = "berth:portal:doomed"
+CLOSED_KEY = "berth:portal:doomed:closed"
 KEPT_S = 60
 
 
@@ -25,10 +26,14 @@ class DoomedCells(msgspec.Struct, frozen=True):
     cells: int
 
 
-def doomed_keep(found: Mapping[str, list[DoomedCells]]) -> None:
-    """Keep the doomed cells by the virtual cluster's name. Without effect while Redis is away."""
+def doomed_keep(
+    found: Mapping[str, list[DoomedCells]], *, closed: Mapping[str, list[DoomedCells]] | None = None
+) -> None:
+    """Keep the doomed cells by the virtual cluster's name; ``closed``: those that could not be had beside them, since
+    nodes are drained or cordoned. Without effect while Redis is away."""
     try:
         redis_once().set(KEY, msgspec.msgpack.encode(dict(found)), ex=KEPT_S)
+        redis_once().set(CLOSED_KEY, msgspec.msgpack.encode(dict(closed or {})), ex=KEPT_S)
     except RedisError as error:
         log.warning("doomed cells not kept, the next ones will be: %s", error)
 
@@ -40,8 +45,17 @@ def doomed_read(vc: str) -> list[DoomedCells]:
 
 def doomed_everywhere() -> dict[str, list[DoomedCells]] | None:
     """Those of all virtual clusters that have some; None when nobody found out of late."""
+    return _read(KEY)
+
+
+def closed_everywhere() -> dict[str, list[DoomedCells]] | None:
+    """What of all virtual clusters' quotas is closed with nodes; None when nobody found out of late."""
+    return _read(CLOSED_KEY)
+
+
+def _read(key: str) -> dict[str, list[DoomedCells]] | None:
     try:
-        kept = redis_once().get(KEY)
+        kept = redis_once().get(key)
     except RedisError:
         return None
     return msgspec.msgpack.decode(kept, type=dict[str, list[DoomedCells]]) if isinstance(kept, bytes) else None

@@ -1,8 +1,10 @@
-"""Which quota could not be had now, since hardware is bad."""
+"""Which quota could not be had now, since hardware is bad, or since nodes are drained or cordoned."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from portal.clusters.doomed import DoomedCells, doomed_keep
@@ -10,16 +12,36 @@ from portal.dispatch.snapshot import load
 from scheduling import NodeState
 from scheduling.cells import Cluster
 from scheduling.health import doomed
+from scheduling.snapshot import Snapshot
+
+Cells = tuple[str, str, str]
+"""Virtual cluster, chain and cell type."""
+CLOSED = frozenset({NodeState.CORDONED, NodeState.DRAINING})
 
 
 def doomed_find(*, now: datetime) -> int:
-    """Find the doomed cells and keep them for the pages; how many there are."""
+    """Find the doomed cells, and those that are closed beside them, and keep them for the pages; how many are
+    doomed."""
     snapshot = load(now=now).snapshot
-    found: dict[str, list[DoomedCells]] = defaultdict(list)
-    for one in doomed(snapshot) if _some_bad(snapshot.cluster) else ():
-        found[one.vc].append(DoomedCells(one.chain, one.cell_type, one.cells))
-    doomed_keep(found)
-    return sum(cells.cells for own in found.values() for cells in own)
+    found = _doomed(snapshot)
+    # As if closed nodes were down: what is doomed then, and is not now, is closed.
+    nodes = snapshot.cluster.nodes
+    shut = tuple(replace(node, state=NodeState.DOWN) if node.state in CLOSED else node for node in nodes)
+    closed = _doomed(replace(snapshot, cluster=replace(snapshot.cluster, nodes=shut))) - found if shut != nodes else {}
+    doomed_keep(_by_vc(found), closed=_by_vc(closed))
+    return found.total()
+
+
+def _doomed(snapshot: Snapshot) -> Counter[Cells]:
+    some = doomed(snapshot) if _some_bad(snapshot.cluster) else ()
+    return Counter({(one.vc, one.chain, one.cell_type): one.cells for one in some})
+
+
+def _by_vc(found: Mapping[Cells, int]) -> dict[str, list[DoomedCells]]:
+    kept: dict[str, list[DoomedCells]] = defaultdict(list)
+    for (vc, chain, cell_type), cells in found.items():
+        kept[vc].append(DoomedCells(chain, cell_type, cells))
+    return kept
 
 
 def _some_bad(cluster: Cluster) -> bool:

@@ -37,7 +37,7 @@ def estimate() -> None:
 
 @shared_task(name="control.find_doomed")
 def find_doomed() -> None:
-    """Find quota that could not be had now, since hardware is bad."""
+    """Find quota that could not be had now, since hardware is bad or nodes are closed."""
     doomed_find(now=timezone.now())
 
 

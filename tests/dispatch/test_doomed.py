@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from django.utils import timezone
 
+from portal.accounts.models import ClusterRole
 from portal.clusters.models import CellType, Gpu, Node
-from portal.clusters.services import quota_set
+from portal.clusters.services import member_set, quota_set
 from portal.dispatch.doomed import doomed_find
-from tests.support.cast import Api
+from tests.support.cast import Api, person
 from tests.support.pages import Browser
 from tests.support.world import World
 
@@ -55,3 +56,21 @@ def test_what_another_cell_can_stand_in_for_is_not_doomed(world: World) -> None:
     quota_set(vc=world.vc, cell_type=CellType.objects.get(name="A100-node4"), count=1, now=world.now)
     Gpu.objects.filter(node__name="gpu01", index=0).update(fault="fell off the bus")
     assert told(world) == []
+
+
+def test_quota_behind_closed_nodes_is_an_information_and_dooms_nothing(world: World) -> None:
+    lead, root = person("lead"), person("root", ClusterRole.ADMIN)
+    member_set(vc=world.vc, user=lead, role="lead", now=world.now)
+    Node.objects.filter(name="gpu01").update(intent="draining")
+    assert told(world) == []
+    for reader in (lead, root):
+        (row,) = [one for one in Api(reader).get("alerts") if one["kind"] == "vc"]
+        assert (row["code"], row["severity"], row["name"]) == ("quota_closed", "info", "vision")
+        assert "1 x A100-node4 of it could not be had now" in row["message"]
+    Gpu.objects.filter(node__name="gpu02", index=0).update(fault="fell off the bus")
+    assert told(world) == [("A100-node4", 1)]
+    codes = [one["code"] for one in Api(lead).get("alerts") if one["kind"] == "vc"]
+    assert sorted(codes) == ["quota_at_risk", "quota_closed"], "each for its own cell"
+    Node.objects.update(intent="open")
+    told(world)
+    assert [one["code"] for one in Api(lead).get("alerts") if one["kind"] == "vc"] == ["quota_at_risk"]

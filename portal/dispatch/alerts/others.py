@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -11,7 +11,7 @@ from django.utils.translation import gettext, ngettext
 
 from nodes.protocol import Cause
 from portal.accounts.models import User
-from portal.clusters.doomed import doomed_everywhere
+from portal.clusters.doomed import DoomedCells, closed_everywhere, doomed_everywhere
 from portal.clusters.models import Backup, Storage, VirtualCluster
 from portal.clusters.selectors import storages_placed
 from portal.clusters.selectors.storages import Offered, StoragePlaces
@@ -27,12 +27,22 @@ NAMED = 5
 def quota_alerts() -> Iterator[Alert]:
     """Quota that could not be had now."""
     for vc, cells in sorted((doomed_everywhere() or {}).items()):
-        told = ", ".join(f"{one.cells} x {one.cell_type}" for one in cells)
+        told = _cells(cells)
         message = gettext(
             "Quota at risk: %(told)s of it would have to sit on bad hardware if they were wanted now."
         ) % {"told": told}
         advice = gettext("Repair or uncordon nodes, or change the quotas.")
         yield Alert("quota_at_risk", Severity.WARNING, "vc", vc, message, advice, vcs=(vc,))
+    for vc, cells in sorted((closed_everywhere() or {}).items()):
+        message = gettext("Quota closed: %(told)s of it could not be had now, since nodes are drained or cordoned.") % {
+            "told": _cells(cells)
+        }
+        advice = gettext("Open the nodes again when their work is done: what waits for them starts by itself then.")
+        yield Alert("quota_closed", Severity.INFO, "vc", vc, message, advice, vcs=(vc,))
+
+
+def _cells(cells: Iterable[DoomedCells]) -> str:
+    return ", ".join(f"{one.cells} x {one.cell_type}" for one in cells)
 
 
 def storage_alerts(offered: Offered) -> Iterator[Alert]:
