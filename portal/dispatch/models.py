@@ -77,10 +77,14 @@ class AlertWatch(models.Model):
 
 
 class AlertSilence(models.Model):
-    """That an administrator wants no word of an alert until then, by the alert's key."""
+    """That an administrator wants no word of an alert until then, by the alert's key, unless it is worse than it was.
+    One without a severity of its own, of a portal that knew none, holds for all."""
 
     key = models.CharField(max_length=KEY_LENGTH, unique=True)
     name = models.CharField(max_length=255, help_text="what the alert was of, as it was shown")
+    severity = models.CharField(
+        max_length=10, default="critical", db_default="critical", help_text="the worst of it that is not told"
+    )
     reason = models.CharField(max_length=500)
     author = models.CharField(max_length=64)
     created_at = models.DateTimeField()

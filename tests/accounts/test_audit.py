@@ -67,9 +67,11 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str, Any, Any]] = {
     "idle_exemption_remove": ("idle.exemption", "vision", {"pattern": "n*", "reason": "r"}, None),
     "alert_silence_set": (
         "alert.silence", f"container_unknown:node:gpu01/{STRANGER}", None,
-        {"reason": "r", "until": TOMORROW.isoformat()},
+        {"reason": "r", "severity": "warning", "until": TOMORROW.isoformat()},
     ),
-    "alert_silence_end": ("alert.silence", SILENCED, {"reason": "r", "until": TOMORROW.isoformat()}, None),
+    "alert_silence_end": (
+        "alert.silence", SILENCED, {"reason": "r", "severity": "critical", "until": TOMORROW.isoformat()}, None,
+    ),
     "storage_change": ("storage", "data", {"per_user": False}, {"per_user": True}),
     "firm_right_set": ("vc.firm_right", "alice", None, {"gpus": 1, "last_day": "2999-01-01"}),
 }  # fmt: skip

@@ -128,11 +128,12 @@ class ImageRule(Answer, frozen=True, kw_only=True):
 
 
 class AlertSilence(Answer, frozen=True, kw_only=True):
-    """That nobody is told of an alert until then, by its ``key``."""
+    """That nobody is told of an alert until then, by its ``key``, unless it is worse than ``severity``."""
 
     id: int
     key: str
     name: str
+    severity: str
     reason: str
     author: str
     created_at: datetime

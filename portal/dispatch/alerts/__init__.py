@@ -55,9 +55,9 @@ def alerts_seen(*, user: User, now: datetime) -> list[Alert]:
 
 
 def silences_seen(*, user: User, now: datetime) -> Sequence[AlertSilence]:
-    """The silences that hold, the first to end first: all for those who read all alerts, for others those of the alerts
-    that they read."""
+    """The silences that are not over, the first to end first, also of what is worse now than it was silenced: all for
+    those who read all alerts, for others those of the alerts that they read."""
     if allowed_everywhere(user, Action.ALERT_READ):
         return silences_holding(now=now)
-    seen = [one.silence for one in alerts_seen(user=user, now=now) if one.silence]
-    return sorted(seen, key=lambda one: (one.until, one.pk))
+    read = {one.key for one in alerts_seen(user=user, now=now)}
+    return [one for one in silences_holding(now=now) if one.key in read]

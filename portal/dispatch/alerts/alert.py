@@ -16,6 +16,9 @@ class Severity(StrEnum):
     WARNING = "warning"  # something is lost until somebody acts
     INFO = "info"
 
+    def worse_than(self, other: Severity) -> bool:
+        return SEVERITIES.index(self) < SEVERITIES.index(other)
+
 
 SEVERITIES = tuple(Severity)
 

@@ -17,7 +17,7 @@ from portal.accounts.models import Audited, User
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import Denied, Fault, Invalid, NotFound
 from portal.common.prepared import Prepared, Slot
-from portal.dispatch.alerts.alert import Alert
+from portal.dispatch.alerts.alert import Alert, Severity
 from portal.dispatch.alerts.every import alerts_all
 from portal.dispatch.models import AlertSilence
 
@@ -33,9 +33,14 @@ def silences_holding(*, now: datetime) -> Sequence[AlertSilence]:
 
 
 def silenced(alerts: Iterable[Alert], silences: Iterable[AlertSilence]) -> list[Alert]:
-    """The alerts, each with the silence that holds for it."""
+    """The alerts, each with the silence that holds for it: none for what is worse than it was silenced."""
     by_key = {one.key: one for one in silences}
-    return [replace(one, silence=by_key.get(one.key)) for one in alerts]
+    return [replace(one, silence=covering(by_key.get(one.key), one.severity)) for one in alerts]
+
+
+def covering(silence: AlertSilence | None, severity: Severity) -> AlertSilence | None:
+    """The silence, unless something so bad is worse than what was silenced."""
+    return None if silence is None or severity.worse_than(Severity(silence.severity)) else silence
 
 
 def silence_right(*, user: User) -> None:
@@ -68,7 +73,8 @@ def silence_get(*, user: User, silence_id: int, now: datetime) -> AlertSilence:
 
 def silence_set(*, key: str, reason: str, until: datetime, actor: str, now: datetime) -> AlertSilence:
     """Silence an alert that there is now until then, in place of an earlier silence of it: it is shown as silenced,
-    and told neither when it begins nor when it is over. Raises Invalid, NotFound."""
+    and told neither when it begins nor when it is over, unless it gets worse than it is now. Raises Invalid,
+    NotFound."""
     if until <= now:
         raise Invalid([Fault("until", gettext("This is past."), "past")])
     if until > now + LONGEST:
@@ -79,7 +85,8 @@ def silence_set(*, key: str, reason: str, until: datetime, actor: str, now: date
     with transaction.atomic():
         known = AlertSilence.objects.select_for_update().filter(key=key).first()
         before = _told(known) if known and known.until > now else None
-        values = {"name": alert.name[:255], "reason": reason, "until": until, "author": actor, "created_at": now}
+        values = {"name": alert.name[:255], "severity": str(alert.severity), "reason": reason, "until": until,
+                  "author": actor, "created_at": now}  # fmt: skip
         row, _made = AlertSilence.objects.update_or_create(key=key, defaults=values)
         was, became = changes_of(before or {}, _told(row))
         if became:
@@ -100,4 +107,4 @@ def silences_expire(*, now: datetime) -> None:
 
 
 def _told(row: AlertSilence) -> dict[str, Any]:
-    return {"reason": row.reason, "until": row.until.isoformat()}
+    return {"reason": row.reason, "severity": row.severity, "until": row.until.isoformat()}

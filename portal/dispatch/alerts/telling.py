@@ -7,7 +7,7 @@ before its end has told nobody, and the next look tells it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypedDict
 
@@ -18,8 +18,8 @@ from django.utils import translation
 
 from portal.dispatch.alerts.alert import SEVERITIES, Alert, Severity
 from portal.dispatch.alerts.every import alerts_all
-from portal.dispatch.alerts.silences import silences_expire, silences_holding
-from portal.dispatch.models import AlertWatch
+from portal.dispatch.alerts.silences import covering, silences_expire, silences_holding
+from portal.dispatch.models import AlertSilence, AlertWatch
 from portal.notices.services import AlertChange, AlertWords, alerts_tell
 
 LOOK_S = 15.0
@@ -39,8 +39,8 @@ Words = Mapping[str, AlertWords]
 
 class Entry(TypedDict, total=False):
     """Of an alert that lasts: since when it is ``seen``; once it was told, since when it was wrong as it was told
-    (``since``), of what it is and what was ``said``; ``gone``: since when it is not there any more. Moments as in ISO
-    8601."""
+    (``since``), of what it is and what was ``said``; ``gone``: since when it is not there any more; ``worse``,
+    ``milder``: since when it is so than its ``severity``, as which it was told. Moments as in ISO 8601."""
 
     seen: str
     since: str
@@ -49,6 +49,8 @@ class Entry(TypedDict, total=False):
     kind: str
     said: dict[str, list[str]]
     gone: str
+    worse: str
+    milder: str
 
 
 Known = Mapping[str, Entry]
@@ -69,7 +71,7 @@ def alerts_look(*, now: datetime) -> bool:
     silences_expire(now=now)
     found = _found(now)
     known: Known = AlertWatch.objects.get(id=1).known
-    judged = judge(found.keys(), known, {one.key for one in silences_holding(now=now)}, now)
+    judged = judge(found, known, {one.key: one for one in silences_holding(now=now)}, now)
     said = _said(judged.begun, found, now)
     changes = [_begun(found[key], said[key], judged.lasting[key], now) for key in judged.begun]
     for key, change in zip(judged.begun, changes, strict=True):
@@ -96,31 +98,47 @@ def _found(now: datetime) -> dict[str, Alert]:
         return {one.key: one for one in alerts_all(now=now) if one.severity in TOLD}
 
 
-def judge(found: Collection[str], known: Known, silenced: Collection[str], now: datetime) -> Judged:
-    """By keys alone. What is silenced is as if it were not there, and is told anew if it is when the silence ends."""
+def judge(found: Mapping[str, Alert], known: Known, silences: Mapping[str, AlertSilence], now: datetime) -> Judged:
+    """By keys and severities alone. What is silenced is as if it were not there, and is told anew if it is when the
+    silence ends, or when it gets worse than it was silenced."""
+    there = {key: one.severity for key, one in found.items() if not covering(silences.get(key), one.severity)}
     judged = Judged({}, [], [])
-    for key in found:
-        if key in silenced:
-            continue
-        entry = known.get(key, Entry(seen=now.isoformat()))
-        judged.lasting[key] = entry = _without_gone(entry)
-        if "said" not in entry and now - datetime.fromisoformat(entry["seen"]) >= BEGUN_AFTER:
+    for key, severity in there.items():
+        entry = judged.lasting[key] = _going_on(known.get(key, Entry(seen=now.isoformat())), severity, now)
+        if _lasted(entry.get("worse") if "said" in entry else entry["seen"], BEGUN_AFTER, now):
             judged.begun.append(key)
     for key, entry in known.items():
-        if key in found or key in silenced or "said" not in entry:
+        if key in there or "said" not in entry or covering(silences.get(key), Severity(entry["severity"])):
             continue
         gone = entry.get("gone") or now.isoformat()
-        if now - datetime.fromisoformat(gone) >= OVER_AFTER:
+        if _lasted(gone, OVER_AFTER, now):
             judged.over.append(key)
         else:
             judged.lasting[key] = {**entry, "gone": gone}
     return judged
 
 
-def _without_gone(entry: Entry) -> Entry:
-    kept = entry.copy()
-    kept.pop("gone", None)
-    return kept
+def _going_on(known: Entry, severity: Severity, now: datetime) -> Entry:
+    """What is known of an alert that is there. What was told is told anew once it is worse; once it has been milder for
+    as long as it takes to be over, it counts as told so, and a relapse is worse again."""
+    entry = known.copy()
+    entry.pop("gone", None)
+    entry.pop("worse", None)
+    entry.pop("milder", None)
+    if "said" not in entry or severity == entry["severity"]:
+        return entry
+    if severity.worse_than(Severity(entry["severity"])):
+        entry["worse"] = known.get("worse") or now.isoformat()
+        return entry
+    entry["milder"] = known.get("milder") or now.isoformat()
+    if _lasted(entry["milder"], OVER_AFTER, now):
+        entry["severity"] = str(severity)
+        del entry["milder"]
+    return entry
+
+
+def _lasted(since: str | None, long: timedelta, now: datetime) -> bool:
+    return since is not None and now - datetime.fromisoformat(since) >= long
 
 
 def _said(keys: Iterable[str], found: Mapping[str, Alert], now: datetime) -> dict[str, dict[str, AlertWords]]:

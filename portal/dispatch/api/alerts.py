@@ -23,6 +23,7 @@ from portal.dispatch.alerts import (
 from portal.dispatch.models import KEY_LENGTH
 
 KEY = "by which it is known from one look to the next, and silenced, such as `node_lost:node:gpu01`"
+LEVELS = [(str(one), str(one)) for one in SEVERITIES]
 REASON = "why, for whoever reads the alert"
 
 
@@ -30,6 +31,9 @@ class SilenceAnswer(Answer):
     id = serializers.IntegerField()
     key = serializers.CharField(help_text="of the alert")
     name = serializers.CharField(help_text="of what the alert is")
+    severity = serializers.ChoiceField(
+        LEVELS, help_text="of the alert when it was silenced: while it is worse, it is told all the same"
+    )
     reason = serializers.CharField()
     author = serializers.CharField()
     created_at = serializers.DateTimeField()
@@ -39,7 +43,7 @@ class SilenceAnswer(Answer):
 class AlertAnswer(Answer):
     key = serializers.CharField(help_text=KEY)
     code = serializers.CharField(help_text="for programs, such as `node_lost`")
-    severity = serializers.ChoiceField([(str(one), str(one)) for one in SEVERITIES])
+    severity = serializers.ChoiceField(LEVELS)
     kind = serializers.CharField(help_text="of what: `node`, `gpu`, `storage`, `vc`, `job`, `portal`, `cluster`")
     name = serializers.CharField(help_text="of which")
     message = serializers.CharField(help_text="what is wrong")
@@ -80,14 +84,15 @@ class AlertSilencesView(ApiView):
 
     @extend_schema(operation_id="alert_silence_list", responses=SilenceAnswer(many=True))
     def get(self, request: Request) -> Response:
-        """Those that hold, the first to end first. Administrators and auditors see all, leads those of alerts that they
-        read."""
+        """Those that are not over, the first to end first. Administrators and auditors see all, leads those of alerts
+        that they read."""
         return self.listed(silences_seen(user=self.user, now=timezone.now()), SilenceAnswer)
 
     @extend_schema(operation_id="alert_silence_set", request=SilenceBody, responses={201: SilenceAnswer})
     def post(self, request: Request) -> Response:
         """Silences an alert, in place of an earlier silence of it: until its end neither mail nor webhook tells of it,
-        and lists show it as silenced. What is still wrong then is told anew. For administrators."""
+        and lists show it as silenced. What is still wrong then is told anew, and at once what gets worse than it is
+        now. For administrators."""
         silence_right(user=self.user)
         made = silence_set(**self.body(SilenceBody), actor=self.user.username, now=timezone.now())
         return Response(SilenceAnswer(made).data, status=201)

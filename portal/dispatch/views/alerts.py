@@ -37,11 +37,11 @@ def alerts(request: PageRequest) -> HttpResponse:
     others_right(user=request.user, action=Action.ALERT_READ)
     user, now = request.user, timezone.now()
     found = alerts_seen(user=user, now=now)
-    there = {one.key for one in found}
+    shown = {one.silence.pk for one in found if one.silence}
     context = {
         "alerts": found,
-        # Silenced, and not there now: they may come back.
-        "silences": [one for one in silences_seen(user=user, now=now) if one.key not in there],
+        # Of what is not there now, or is worse: it may come back, or get better.
+        "silences": [one for one in silences_seen(user=user, now=now) if one.pk not in shown],
         "may_silence": allowed_everywhere(user, Action.ALERT_SILENCE),
     }
     return render(request, "dispatch/parts/alerts.html" if request.htmx else "dispatch/alerts.html", context)
