@@ -17,14 +17,18 @@ def exit_of(found: Found, stopping: Stopping | None) -> Exit:
     """The exit of an ended container. Out of memory only when it failed *and* the kernel killed; ours when a stop
     was recorded before the end."""
     ending = found.ending
-    if ending is None or ending.code is None:
+    if ending is None:
         return Exit(cause=Cause.VANISHED, message="the container ended and nobody saw how")
-    code, number = ending.code, _signal_of(ending.code)
+    code, number = ending.code, None if ending.code is None else _signal_of(ending.code)
     if stopping is not None and stopping.term_at is not None and not _ended_before(found, stopping):
         return Exit(
             cause=stopping.cause, code=code, signal=number, stop_reason=stopping.reason, message=stopping.words,
             oom_seen=ending.oom,
         )  # fmt: skip
+    if code is None and ending.error:
+        return Exit(cause=Cause.ENGINE_FAULT, message=ending.error)
+    if code is None:
+        return Exit(cause=Cause.VANISHED, message="the container ended and nobody saw how")
     if code != 0 and ending.oom:
         return Exit(cause=Cause.OOM, code=code, signal=number, message="it used more memory than its limit")
     if number is not None:

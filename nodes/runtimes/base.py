@@ -47,7 +47,8 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How the runtime saw a container end. ``code`` is 128 + signal for a killed one, None when nobody knows."""
+    """How the runtime saw a container end. ``code`` is 128 + signal for a killed one, None when nobody knows: ``error``
+    says why then, where the runtime does."""
 
     code: int | None
     oom: bool = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -17,6 +16,7 @@ from nodes.logs import Position
 from nodes.logs.sidecar import position_after
 from nodes.protocol import LogRecord
 from nodes.runtimes.base import RuntimeAway, records_beyond
+from nodes.runtimes.docker_ends import ended_unread, engine_began_s
 from nodes.runtimes.docker_faults import engine_errors
 
 CROSSING_NS = 1_000_000_000
@@ -27,8 +27,6 @@ NEVER_ROTATED_BYTES = 8 << 20
 
 ENDED_UNSEEN = "The container engine was away when this task ended: what it printed last may be missing."
 
-READS_AGAIN_S = 30.0
-"""An Engine that starts with many containers, on a machine that does much else, reads all their pipes again by then."""
 
 _HEADER = 8
 _STAMP = 30
@@ -114,11 +112,8 @@ class DockerOutput:
 
     def _may_be_cut(self, client: docker.APIClient, state: dict[str, Any]) -> bool:
         """Whether the Engine that read the container's pipe was gone at its end, all by the Engine's own clock."""
-        age_s = self._engine_age_s()
-        if age_s is None:
-            return self._cut
-        engine_s = _unix_s(client.info()["SystemTime"]) - age_s
-        return _unix_s(state["StartedAt"]) < engine_s and _unix_s(state["FinishedAt"]) < engine_s + READS_AGAIN_S
+        began_s = engine_began_s(client, self._engine_age_s())
+        return self._cut if began_s is None else ended_unread(state, began_s)
 
     def _call(self, act: Callable[[docker.APIClient], Any]) -> None:
         """Pause and unpause: an answer that it is so already, or that it has ended, is as good."""
@@ -211,8 +206,3 @@ def records_behind(records: Iterator[LogRecord], after: Position) -> Iterator[Lo
                 yield from waiting
                 waiting = []
     yield from waiting
-
-
-def _unix_s(text: str) -> float:
-    """Of a container that never ended: long ago. Docker writes nine digits or fewer; six can be read."""
-    return datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", text)).timestamp()

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from nodes.protocol import Cause, ContainerState, ImageAuth, Limits, Phase, StopReason, container_name
+from nodes.runtimes.docker_ends import STATUS_LOST
 from nodes.runtimes.docker_logs import ENDED_UNSEEN
 from tests.nodes.portal_side import PortalSide, spec_of
 from tests.support.docker_engine import DockerEngine
@@ -286,6 +287,28 @@ def test_a_log_says_that_its_end_may_be_missing_where_the_engine_was_away_when_t
     assert ended.exit is not None
     assert (ended.exit.cause, ended.exit.code) == (Cause.EXITED, 3)
     assert portal.text(attempt).splitlines() == ["first", ENDED_UNSEEN]
+
+
+def test_an_exit_status_that_the_engine_has_lost_is_not_the_programs(portal: PortalSide, engine: DockerEngine) -> None:
+    folder, mounts = portal.shared()
+    there = mounts[0].target
+    attempt = portal.run(f"echo first; until [ -e {there}/go ]; do sleep 0.1; done", mounts=mounts)
+    portal.wait(attempt, lambda c: c.log_end > 0)
+    with engine.client() as client:
+        container = client.containers.get(container_name(attempt))
+    engine.kill()
+    (folder / "go").touch()
+    engine.forget_end(str(container.id))
+    engine.start()
+    ended = portal.wait_end(attempt, deadline_s=60)
+    assert ended.exit is not None
+    assert (ended.exit.cause, ended.exit.code, ended.exit.message) == (Cause.ENGINE_FAULT, None, STATUS_LOST)
+
+
+def test_a_program_that_ends_with_255_has_failed_by_itself(portal: PortalSide) -> None:
+    ended = portal.wait_end(portal.run("exit 255"))
+    assert ended.exit is not None
+    assert (ended.exit.cause, ended.exit.code) == (Cause.EXITED, 255)
 
 
 def test_a_log_is_whole_where_only_the_agent_was_away_when_the_task_ended(portal: PortalSide) -> None:

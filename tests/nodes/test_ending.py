@@ -16,8 +16,8 @@ OURS = Stopping(
 NOT_YET_SENT = Stopping(reason=StopReason.USER, message="", grace_s=30, asked_ms=ASKED)
 
 
-def ended(code: int | None, *, oom: bool = False, ended_ms: int = ASKED + 500) -> Found:
-    ending = Ending(code=code, oom=oom)
+def ended(code: int | None, *, oom: bool = False, error: str = "", ended_ms: int = ASKED + 500) -> Found:
+    ending = Ending(code=code, oom=oom, error=error)
     return Found(attempt="a", container="c", spec_hash="h", status=Status.ENDED, ended_ms=ended_ms, ending=ending)
 
 
@@ -40,6 +40,8 @@ def ended(code: int | None, *, oom: bool = False, ended_ms: int = ASKED + 500) -
         (ended(1, ended_ms=ASKED - 1), OURS, Cause.EXITED, None),
         (ended(1), NOT_YET_SENT, Cause.EXITED, None),
         (ended(None), None, Cause.VANISHED, None),
+        (ended(None), OURS, Cause.STOPPED, None),
+        (ended(None, error="its status is lost"), None, Cause.ENGINE_FAULT, None),
     ],
     ids=[
         "it ended well",
@@ -58,6 +60,8 @@ def ended(code: int | None, *, oom: bool = False, ended_ms: int = ASKED + 500) -
         "it ended by itself before the stop",
         "it ended by itself before our signal",
         "nobody saw the end",
+        "our stop, and nobody saw the end",
+        "the runtime says why nobody saw the end",
     ],
 )
 def test_an_end_has_one_cause(found: Found, stopping: Stopping | None, cause: Cause, signal: int | None) -> None:
