@@ -10,14 +10,16 @@ from itertools import pairwise
 from pathlib import Path
 
 from nodes.protocol import LABEL, MARK
+from nodes.runtimes.docker_ends import STATUS_LOST
 from nodes.runtimes.docker_logs import ENDED_UNSEEN
 from tests.chaos.load import KINDS, Load, Sent
 from tests.chaos.plant import NODES, Plant
 from tests.support.person import OVER
 
 CLEARED_WITHIN_S = 180
-OUTSIDE = "from outside"
-"""In the cause of a task that not Berth has stopped: Docker does, when it is stopped as a container starts."""
+OUTSIDE = ("from outside", STATUS_LOST)
+"""In the cause of a task that not Berth has stopped: Docker does, when it is stopped as a container starts; and of one
+whose exit status it has lost."""
 OF_A_STOP = ("Terminated", "[WARN  tini (1)] Child was dead when forwarding signal")
 """What the task's own shells and its container's first process say when they are stopped; not always at the end."""
 TRUE_CAUSES = frozenset({"node_lost", "node_fault", "preempted", "start_failed"})
@@ -105,7 +107,7 @@ class Verdict:
         if [row[0] for row in attempts] != list(range(1, len(attempts) + 1)):
             yield f"its attempts are numbered {[row[0] for row in attempts]}"
         own = "stopped" if kind.ends == "stopped" else kind.ends
-        causes = [row[2] for row in attempts if OUTSIDE not in row[3]]
+        causes = [row[2] for row in attempts if not _from_outside(row[3])]
         if bad := [cause for cause in causes if cause not in TRUE_CAUSES | {own}]:
             yield f"attempts ended as {bad}"
         if kind.ends != "stopped" and causes.count(own) != kind.attempts:
@@ -133,7 +135,7 @@ class Verdict:
             one.id,
         )
         for attempt, reason, message, lost, started in rows:
-            own = reason == kind.ends != "stopped" and OUTSIDE not in message
+            own = reason == kind.ends != "stopped" and not _from_outside(message)
             records = self._records(one, str(attempt))
             lines = _printed(records)
             whole = [f"line {number}" for number in range(kind.lines)]
@@ -208,3 +210,7 @@ def _notes(folder: Path) -> Iterator[Alive]:
         times = [float(word) for word in file.read_text().split()]
         if times:
             yield Alive(file.name.removeprefix("alive-"), min(times), max(times))
+
+
+def _from_outside(message: str) -> bool:
+    return any(words in message for words in OUTSIDE)
