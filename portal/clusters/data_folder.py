@@ -1,4 +1,5 @@
-"""At the start of web and workers: no process goes on with a data folder that is not the database's."""
+"""At the start of web and workers: no process goes on with a data folder that is not the database's, and each holds its
+own against a restore."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from typing import Any
 from celery import bootsteps
 from django.db import DatabaseError, connections
 
-from portal.clusters.services import FolderApart, data_folder_settle
+from portal.clusters.services import FolderApart, data_folder_hold, data_folder_settle
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ def folder_fault_at_start() -> str:
 def _asked() -> str:
     try:
         data_folder_settle()
+        data_folder_hold()
     except FolderApart as apart:
         return str(apart)
     return ""

@@ -54,7 +54,7 @@ def redis_keeps_nodes_apart(app_configs: Sequence[AppConfig] | None, **kwargs: A
     except ResponseError:
         return [_no_accounts()] if settings.REDIS_ACCOUNTS else []
     except RedisError as error:
-        return [Warning(f"BERTH_REDIS_URL: Redis does not answer ({error}).", id="berth.W002")]
+        return [Warning(f"BERTH_REDIS_URL: Redis does not answer ({error}).", hint=_bundled_redis(), id="berth.W002")]
     default = next((line for line in map(_text, told) if line.startswith("user default ")), "")
     if "on" not in default.split() or "nopass" not in default.split():
         return []
@@ -65,6 +65,12 @@ def redis_keeps_nodes_apart(app_configs: Sequence[AppConfig] | None, **kwargs: A
             id="berth.W003",
         )
     ]
+
+
+def _bundled_redis() -> str | None:
+    """Where the embedded stack says the address of its own Redis, if this is its data folder."""
+    url = settings.DATA_DIR / "redis" / "url"
+    return f"Beside make demo or make run: set BERTH_REDIS_URL_FILE={url}." if url.exists() else None
 
 
 def _text(line: bytes | str) -> str:

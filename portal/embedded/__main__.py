@@ -34,7 +34,7 @@ def main() -> int:
     arguments = parser.parse_args()
     options = options_read()
     os.umask(UMASK)  # what the portal keeps is nobody else's, also where jobs get through its folder
-    redis = BundledRedis(options.data / "redis")
+    redis = BundledRedis(options.data / "redis", said=say)
     redis.start()
     try:
         _environment(options, redis.url)
@@ -73,6 +73,8 @@ def _stack(options: Options, *, sample: bool) -> int:
     node = _node(options, settings.PORTAL_KEY.public)
     seeded = seed(node_name=node.name, node_key=node.key, jobs_folder=options.data / "jobs", now=timezone.now())
     redis_accounts_apply()
+    if seeded.new_key:
+        say(f"Node {node.name} has a new key: {node.state} has none of this database's. Tasks that ran there are lost.")
     _tell_sign_in(seeded.password, options)
     log_path = options.data / "stack.log"
     with log_path.open("a", buffering=1, encoding="utf-8") as log:

@@ -9,19 +9,22 @@ from pathlib import Path
 
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import CellType, Gpu, Node, QuotaLine, Storage, VirtualCluster
-from portal.clusters.services import member_set, node_add, quota_set, vc_create
+from portal.clusters.services import member_set, node_add, node_key_lost, quota_set, vc_create
 from portal.clusters.states import NodeHealth, VcRole
 from portal.embedded.options import ADMIN
+from portal.jobs.services import node_tasks_lose
 
 SAMPLE_VCS = {"research": "A sample team", "production": "Another sample team"}
 
 
 @dataclass(frozen=True, slots=True)
 class Seeded:
-    """``password`` is set when the administrator was made just now; it is shown once and kept nowhere."""
+    """``password`` is set when the administrator was made just now; it is shown once and kept nowhere. ``new_key``:
+    this machine's node had another key, which its state folder has not."""
 
     admin: User
     password: str | None
+    new_key: bool
 
 
 def seed(*, node_name: str, node_key: str, jobs_folder: Path, now: datetime) -> Seeded:
@@ -33,7 +36,7 @@ def seed(*, node_name: str, node_key: str, jobs_folder: Path, now: datetime) -> 
         admin = User.objects.create_user(
             ADMIN, password=password, role=ClusterRole.ADMIN, is_staff=True, is_superuser=True, uid=1000, gid=1000
         )
-    node_add(name=node_name, public_key=node_key, now=now)
+    new_key = _node_own(name=node_name, public_key=node_key, now=now)
     jobs_folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     Storage.objects.get_or_create(
         name="jobs", defaults={"root": str(jobs_folder), "jobs": True, "must_be_mount": False}
@@ -42,7 +45,21 @@ def seed(*, node_name: str, node_key: str, jobs_folder: Path, now: datetime) -> 
         if not VirtualCluster.objects.filter(name=name).exists():
             vc = vc_create(name=name, description=description, now=now)
             member_set(vc=vc, user=admin, role=VcRole.LEAD, now=now)
-    return Seeded(admin, password)
+    return Seeded(admin, password, new_key)
+
+
+def _node_own(*, name: str, public_key: str, now: datetime) -> bool:
+    """This machine's node has the key that lies in its state folder: whether that is another one than it had. The
+    folder is in no backup, so that the rows of a restored database name a key that nobody has. Whoever starts the
+    stack has database and state folder in hand, and before its processes run no agent reports: so nothing is taken
+    from anybody by the key. The tasks that the lost folder knew of end as those of a lost node do."""
+    node = Node.objects.filter(name=name).exclude(public_key__in=["", public_key]).first()
+    if node is None:
+        node_add(name=name, public_key=public_key, now=now)
+        return False
+    node_tasks_lose(node=node, now=now)
+    node_key_lost(node=node, public_key=public_key, now=now)
+    return True
 
 
 def node_ready(*, node_name: str) -> Node | None:

@@ -25,7 +25,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from portal.accounts.models import User
-from portal.clusters.services import data_folder_take, restore_note
+from portal.clusters.services import FolderInUse, data_folder_alone, data_folder_take, restore_note
 from portal.dispatch.models import CycleLease
 from portal.env import env_secret
 from portal.jobs.models import Job, TaskAttempt
@@ -36,6 +36,8 @@ from portal.upkeep.tables import rows_delete, rows_load
 
 NUMBERS_LEFT_OUT = 10_000
 """Numbers of jobs that nobody gets: what was submitted since the backup had the next ones, and may still run."""
+
+RUNNING = "This portal is running. Stop all of its processes first; jobs run on meanwhile."
 
 SCHEMA = "berth_restoring"
 """Where PostgreSQL has the tables until they take their place."""
@@ -59,23 +61,24 @@ def restore(*, path: Path, replace: bool, said: Callable[[str], None] = lambda _
     what it was; it may be repeated. Raises RestoreRefused, ArchiveInvalid, OSError."""
     archive = ArchiveReader(path)
     _connection_alone()
-    said(f"Checking {path}")
-    archive.check()
-    manifest = _manifest(archive)
-    _refuse_what_does_not_fit(archive, manifest)
-    _refuse_what_is_there(replace=replace)
-    with _new_database():
-        said("Making the tables")
-        loader = _tables_make(manifest)
-        said("Loading rows")
-        try:
-            rows = _rows(archive, loader)
-        except (DatabaseError, msgspec.MsgspecError, FieldDoesNotExist, ValidationError, zlib.error) as error:
-            raise RestoreRefused(f"The rows in {path} cannot be put into a database: {error}") from error
-        said("Bringing the tables up to this version")
-        call_command("migrate", verbosity=0, interactive=False)
-        _settle(manifest)
-        parts = _files(archive, said)
+    with _folder_alone():
+        said(f"Checking {path}")
+        archive.check()
+        manifest = _manifest(archive)
+        _refuse_what_does_not_fit(archive, manifest)
+        _refuse_what_is_there(replace=replace)
+        with _new_database():
+            said("Making the tables")
+            loader = _tables_make(manifest)
+            said("Loading rows")
+            try:
+                rows = _rows(archive, loader)
+            except (DatabaseError, msgspec.MsgspecError, FieldDoesNotExist, ValidationError, zlib.error) as error:
+                raise RestoreRefused(f"The rows in {path} cannot be put into a database: {error}") from error
+            said("Bringing the tables up to this version")
+            call_command("migrate", verbosity=0, interactive=False)
+            _settle(manifest)
+            parts = _files(archive, said)
     return Restored(manifest.made_at, rows, parts)
 
 
@@ -132,7 +135,7 @@ def _refuse_what_is_there(*, replace: bool) -> None:
     if CycleLease._meta.db_table in tables_there:
         lease = CycleLease.objects.filter(until__gt=timezone.now()).first()
         if lease is not None and lease.holder:
-            raise RestoreRefused("This portal is running. Stop all of its processes first; jobs run on meanwhile.")
+            raise RestoreRefused(RUNNING)
     others = _others_connected()
     if others:
         raise RestoreRefused(
@@ -145,6 +148,20 @@ def _refuse_what_is_there(*, replace: bool) -> None:
             f"The database is not empty: it has {people} users and {jobs} jobs. Name a new one by "
             "BERTH_DATABASE_URL, or say --replace to have all of that deleted."
         )
+
+
+@contextmanager
+def _folder_alone() -> Iterator[None]:
+    """No process of the portal has the data folder, and none starts in the block. PostgreSQL itself tells who is
+    connected, from every machine; of a file server that one of them left without a word the lock could stay."""
+    if connection.vendor == "postgresql":
+        yield
+        return
+    try:
+        with data_folder_alone():
+            yield
+    except FolderInUse:
+        raise RestoreRefused(RUNNING) from None
 
 
 def _connection_alone() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import fcntl
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,7 +18,15 @@ from pytest_django.fixtures import Settings
 
 from portal.clusters.data_folder import folder_fault_at_start, folder_first
 from portal.clusters.models import DataFolder
-from portal.clusters.services import FolderApart, data_folder_fault, data_folder_settle, data_folder_take
+from portal.clusters.services import (
+    FolderApart,
+    FolderInUse,
+    data_folder_alone,
+    data_folder_fault,
+    data_folder_hold,
+    data_folder_settle,
+    data_folder_take,
+)
 from portal.upkeep.backup import BackupRefused, backup_make
 from tests.support.migrated import sqlite_copy
 from tests.support.services import Services
@@ -89,6 +99,33 @@ def test_the_command_says_whose_the_folder_is_and_takes_it(
     assert OTHER in data_folder_fault()
     data_folder_take()
     assert data_folder_fault() == ""
+
+
+def test_who_starts_during_a_restore_is_told_and_who_runs_keeps_it_out(folders: tuple[Path, Path]) -> None:
+    with data_folder_alone():
+        data_folder_settle()
+    with (
+        data_folder_alone(),
+        pytest.raises(FolderApart, match=f"A restore is at work in BERTH_DATA_DIR='{folders[0]}'"),
+    ):
+        data_folder_hold()
+    data_folder_hold()
+    assert folder_fault_at_start() == "", "of several that run"
+    with pytest.raises(FolderInUse), data_folder_alone():
+        pass
+
+
+def test_a_file_system_without_locks_keeps_nobody_out(
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    data_folder_settle()
+    data_folder_hold()
+    with data_folder_alone():
+        data_folder_hold()
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,7 +1,15 @@
 """Writing nodes and virtual clusters: joining, reports, topology, silence, intents, rules, quotas."""
 
 from portal.clusters.services.configuration import configuration_export, configuration_import, configuration_read
-from portal.clusters.services.data_folder import FolderApart, data_folder_fault, data_folder_settle, data_folder_take
+from portal.clusters.services.data_folder import (
+    FolderApart,
+    FolderInUse,
+    data_folder_alone,
+    data_folder_fault,
+    data_folder_hold,
+    data_folder_settle,
+    data_folder_take,
+)
 from portal.clusters.services.fences import node_put_back
 from portal.clusters.services.images import image_rule_add, image_rule_remove
 from portal.clusters.services.join_tokens import (
@@ -16,6 +24,7 @@ from portal.clusters.services.joining import (
     Joining,
     agent_environment,
     agent_lines,
+    node_key_lost,
     node_new_key,
     node_register,
     portal_authority,
@@ -83,7 +92,10 @@ from portal.clusters.services.versions import cluster_version
 
 __all__ = [
     "FolderApart",
+    "FolderInUse",
+    "data_folder_alone",
     "data_folder_fault",
+    "data_folder_hold",
     "data_folder_settle",
     "data_folder_take",
     "NewJoinToken",
@@ -92,6 +104,7 @@ __all__ = [
     "join_token_create",
     "join_token_revoke",
     "node_join",
+    "node_key_lost",
     "backup_note",
     "restore_note",
     "image_rule_add",

@@ -59,17 +59,29 @@ def node_new_key(*, node: Node, actor: str, now: datetime) -> Joining:
                 gettext("Tasks are on %(node)s, or their logs still come in; drain it first, then make a new key.")
                 % {"node": node.name}
             )
-        # What is being placed there meanwhile is placed anew.
-        Node.objects.filter(pk=node.pk).update(public_key=made.public, placement_version=F("placement_version") + 1)
-        redis_accounts_soon()
-        words = f"Node {node.name} has a new key; the old one is refused."
-        node_event(node=node, code="new_key", message=words, now=now, actor=actor)
-        audit_write(
-            Audited.NODE_KEY, actor=actor, target=node.name, now=now,
-            before={"public_key": before}, after={"public_key": made.public},
-        )  # fmt: skip
-    node.public_key = made.public
+        _key_put(node, before=before, public_key=made.public, actor=actor, now=now)
     return Joining(node, made.secret)
+
+
+def node_key_lost(*, node: Node, public_key: str, now: datetime) -> None:
+    """The node whose state folder is gone, and with it its key and what it knew of tasks, has made another. Of tasks
+    that its caller gave up nobody is left who could sign."""
+    with transaction.atomic():
+        before = Node.objects.select_for_update(no_key=True).values_list("public_key", flat=True).get(pk=node.pk)
+        _key_put(node, before=before, public_key=public_key, actor="", now=now)
+
+
+def _key_put(node: Node, *, before: str, public_key: str, actor: str, now: datetime) -> None:
+    # What is being placed there meanwhile is placed anew.
+    Node.objects.filter(pk=node.pk).update(public_key=public_key, placement_version=F("placement_version") + 1)
+    redis_accounts_soon()
+    words = f"Node {node.name} has a new key; the old one is refused."
+    node_event(node=node, code="new_key", message=words, now=now, actor=actor)
+    audit_write(
+        Audited.NODE_KEY, actor=actor, target=node.name, now=now,
+        before={"public_key": before}, after={"public_key": public_key},
+    )  # fmt: skip
+    node.public_key = public_key
 
 
 def _tasks_known(node: Node) -> bool:

@@ -1,0 +1,50 @@
+"""The embedded stack's own node: by the key that lies beside it, whatever its database holds."""
+
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+
+from nodes.protocol import NodeKey
+from portal.accounts.models import AuditEntry
+from portal.clusters.models import Node
+from portal.embedded.seed import seed
+from portal.jobs.models import Job, TaskAttempt
+from tests.support.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_node_whose_state_folder_was_lost_goes_on_by_its_new_key_and_its_tasks_end_as_lost(tmp_path: Path) -> None:
+    """Such as after a restore into a new data folder."""
+    world = World()
+    node = world.node("vm", gpus=4)
+    job = world.submit(gpu=1)
+    world.settle()
+    attempt = TaskAttempt.objects.get(task__job=job)
+    old, new = node.key, NodeKey.generate()
+
+    def started() -> bool:
+        now = timezone.now()
+        return seed(node_name="vm", node_key=new.public, jobs_folder=tmp_path / "jobs", now=now).new_key
+
+    assert started()
+    assert not node.report(), "what the old key signs is refused"
+    node.key, node.containers = new, {}
+    assert node.report()
+    attempt.refresh_from_db()
+    assert attempt.lost_at is not None
+    world.settle()
+    assert Job.objects.get(pk=job.pk).attempts.count() == 2, "it starts again"
+    assert not started(), "the next start finds the key that it has"
+    entry = AuditEntry.objects.get(action="node.key")
+    assert (entry.target, entry.before, entry.after) == ("vm", {"public_key": old.public}, {"public_key": new.public})
+
+
+def test_a_node_of_another_name_keeps_its_key(tmp_path: Path) -> None:
+    world = World()
+    other = world.node("gpu01", gpus=1)
+    key = NodeKey.generate().public
+    done = seed(node_name="vm", node_key=key, jobs_folder=tmp_path / "jobs", now=timezone.now())
+    assert not done.new_key
+    assert dict(Node.objects.values_list("name", "public_key")) == {"gpu01": other.key.public, "vm": key}
