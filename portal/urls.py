@@ -30,6 +30,7 @@ REST: list[URLPattern | URLResolver] = [
     path("me/ssh-keys", accounts.SshKeysView.as_view()),
     path("me/ssh-keys/<int:key_id>", accounts.SshKeyView.as_view()),
     path("tokens", accounts.TokensView.as_view()),
+    path("tokens/current", accounts.CurrentTokenView.as_view()),
     path("tokens/<int:token_id>", accounts.TokenView.as_view()),
     path("audit", accounts.AuditView.as_view()),
     path("audit/export", accounts.AuditExportView.as_view()),

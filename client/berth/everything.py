@@ -46,6 +46,11 @@ class Tokens(Resource[WayT_co]):
         """Ends a token at once."""
         return Call("DELETE", f"tokens/{token_id}", nothing)
 
+    @endpoint
+    def revoke_current(self) -> Call[None]:
+        """Ends the token that this client has, whatever its scope."""
+        return Call("DELETE", "tokens/current", nothing)
+
 
 class Everything(Resource[WayT_co]):
     """What stands alone: the account, signing in, the queue, the hardware."""

@@ -245,7 +245,7 @@ CASES = {
 }
 OWN_AFFAIRS = {
     "join",
-    "login", "me", "me_change", "token_list", "token_create", "token_revoke",
+    "login", "me", "me_change", "token_list", "token_create", "token_revoke", "token_revoke_current",
     "secret_list", "secret_set", "secret_delete", "user_import_template",
     "registry_login_list", "registry_login_set", "registry_login_delete",
     "code_list", "sample_list", "code_limits", "code_upload", "code_forget",

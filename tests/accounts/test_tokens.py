@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from portal.accounts.models import Scope, Token, User
+from portal.accounts.models import Audited, AuditEntry, Scope, Token, User
 from portal.accounts.services import TOUCH_EVERY
 from tests.support.cast import HOST, Api, person
 
@@ -65,6 +65,24 @@ def test_revoking_ends_a_token_at_once_and_takes_it_off_the_list(alice: User) ->
     assert keeper.names("tokens", "id") == [keeper.token.pk]
 
 
+@pytest.mark.parametrize("scope", list(Scope))
+def test_a_token_ends_itself_whatever_its_scope_and_no_other(alice: User, scope: Scope) -> None:
+    keeper, own = Api(alice), Api(alice, scope=scope)
+    assert own.call("DELETE", "tokens/current").status_code == 204
+    assert own.call("GET", "me").status_code == 401
+    assert keeper.names("tokens", "id") == [keeper.token.pk]
+    (entry,) = AuditEntry.objects.filter(action=Audited.TOKEN_REVOKE)
+    assert (entry.actor, entry.target) == ("alice", own.token.prefix)
+
+
+def test_a_browsers_session_has_no_token_to_end(alice: User) -> None:
+    keeper, client = Api(alice), Client(HTTP_HOST=HOST)
+    client.force_login(alice)
+    refused = client.delete("/api/v1/tokens/current")
+    assert (refused.status_code, refused.json()["detail"]) == (404, "The request came without a token.")
+    assert keeper.names("tokens", "id") == [keeper.token.pk]
+
+
 WRONG_HEADERS = ["Bearer", "Bearer a b", "Bearer berth_unknown", "Bearer " + "ü" * 8, "bearer\tx"]
 
 
@@ -103,6 +121,8 @@ def operations() -> list[tuple[str, str]]:
 
 OPEN = ("login", "join")
 """They take what is sent for the credential: a password, a join token."""
+ENDS = "tokens/current"
+"""It ends the token by which it is asked."""
 NEEDS = {
     ("POST", "jobs"): Scope.SUBMIT,
     ("POST", "jobs/1/stop"): Scope.SUBMIT,
@@ -130,7 +150,7 @@ NEEDS = {
 def test_a_scope_opens_what_it_says_and_what_the_lesser_ones_open(alice: User, scope: Scope) -> None:
     api, ladder = Api(alice, scope=scope), list(Scope)
     for method, path in operations():
-        if path in OPEN:
+        if path in OPEN or path == ENDS:
             continue
         needed = Scope.READ if method == "GET" else NEEDS.get((method, path), Scope.ADMIN)
         answer = api.call(method, path, {})

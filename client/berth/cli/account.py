@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from datetime import datetime
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -12,11 +13,13 @@ import typer
 
 from berth.cli.jobs import AsJson, session
 from berth.cli.screen import say, show, show_json, table, when
-from berth.cli.settings import ca_file, load, save
+from berth.cli.settings import Settings, ca_file, load, save
 from berth.client import Client
-from berth.errors import Misused
+from berth.errors import BerthError, Misused, NotSignedIn
 from berth.everything import Scope
 
+SHOWN = 12
+"""Characters of a token by which lists tell it from others."""
 tokens = typer.Typer(no_args_is_help=True, help="Your tokens.")
 
 
@@ -52,9 +55,20 @@ def login(
         )
     with Client(at, secret, ca_file=ca_file()) as client:
         me = client.me()
+        mine = next((one for one in client.tokens.list() if secret.startswith(one.prefix)), None)
+    before, lives = stored.tokens.get(at), _lives_on(stored, at)
     stored.url, stored.tokens[at] = at, secret
+    stored.expires.pop(at, None)
+    if mine is not None and mine.expires_at is not None:
+        stored.expires[at] = mine.expires_at.isoformat()
     file = save(stored)
     show(f"Signed in at {at} as {me.username} (scope {me.scope}); the token is in {file}.")
+    if before and before != secret:
+        try:
+            if _revoked(at, before):
+                say("- the token that was here before is revoked")
+        except BerthError as error:
+            say(f"berth: the token that was here before could not be revoked ({error}). {lives}")
 
 
 def _new_token(client: Client, *, user: str | None, password_stdin: bool, scope: Scope, days: int) -> str:
@@ -68,13 +82,38 @@ def _new_token(client: Client, *, user: str | None, password_stdin: bool, scope:
 
 
 def logout(ctx: typer.Context) -> None:
-    """Forget the token of this machine. Other machines' tokens stay; `berth token revoke` ends one for good."""
+    """Revoke the token of this machine and forget it. Other machines' tokens stay; `berth token revoke` ends those."""
     stored = load()
-    address = session(ctx).url or os.environ.get("BERTH_URL") or stored.url
-    if stored.tokens.pop(address.rstrip("/"), None) is None:
+    address = (session(ctx).url or os.environ.get("BERTH_URL") or stored.url).rstrip("/")
+    lives = _lives_on(stored, address)
+    secret = stored.tokens.pop(address, None)
+    if secret is None:
         raise Misused(f"there is no token for {address or 'any server'} here")
+    stored.expires.pop(address, None)
     save(stored)
-    show(f"The token for {address} is forgotten here.")
+    try:
+        ended = _revoked(address, secret)
+    except BerthError:
+        say(f"berth: the token for {address} is forgotten here, but could not be revoked. {lives}")
+        raise
+    show(f"The token for {address} {'is revoked' if ended else 'had ended already'}, and forgotten here.")
+
+
+def _revoked(at: str, secret: str) -> bool:
+    """Ends the token at its portal; False where it had ended already. Raises BerthError."""
+    with Client(at, secret, ca_file=ca_file()) as client:
+        try:
+            client.tokens.revoke_current()
+        except NotSignedIn:
+            return False
+    return True
+
+
+def _lives_on(stored: Settings, at: str) -> str:
+    """Until when the stored token holds where nobody revokes it, and how somebody does."""
+    begins, ends = stored.tokens.get(at, "")[:SHOWN], stored.expires.get(at)
+    until = when(datetime.fromisoformat(ends)) if ends else "it expires"
+    return f"It lives on until {until}: revoke it on your profile page, {at}/profile, where it begins {begins}."
 
 
 def _warn_of_plain_text(url: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import typer
@@ -20,10 +20,12 @@ NAME = "config.yaml"
 
 @dataclass
 class Settings:
-    """What the file holds. A token is sent to its own server alone."""
+    """What the file holds. A token is sent to its own server alone; ``expires``: when each ends (ISO 8601), where it
+    does and that is known."""
 
     url: str = ""
     tokens: dict[str, str] = field(default_factory=dict)
+    expires: dict[str, str] = field(default_factory=dict)
 
 
 def path() -> Path:
@@ -45,7 +47,10 @@ def load() -> Settings:
         say(f"berth: {file} holds tokens and is open to others: run  chmod 600 {file}")
     try:
         stored = yaml.safe_load(text) or {}
-        return Settings(str(stored.get("url", "")), {str(k): str(v) for k, v in (stored.get("tokens") or {}).items()})
+        tokens, expires = (
+            {str(k): str(v) for k, v in (stored.get(part) or {}).items()} for part in ("tokens", "expires")
+        )
+        return Settings(str(stored.get("url", "")), tokens, expires)
     except (yaml.YAMLError, AttributeError) as error:
         raise Misused(f"{file} is damaged: correct it, or remove it and run berth login") from error
 
@@ -57,7 +62,7 @@ def save(settings: Settings) -> Path:
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-            yaml.safe_dump({"url": settings.url, "tokens": settings.tokens}, out, sort_keys=False)
+            yaml.safe_dump(asdict(settings), out, sort_keys=False)
         new.replace(file)
     except OSError as error:
         raise Misused(f"{file} cannot be written: {error.strerror}") from error

@@ -9,6 +9,7 @@ import django_filters
 from django.conf import settings
 from django.http import HttpResponseBase
 from django.utils import timezone
+from django.utils.translation import gettext
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.permissions import AllowAny
@@ -19,6 +20,7 @@ from portal.accounts.models import ClusterRole, Scope, Token
 from portal.accounts.rest import ApiView
 from portal.accounts.selectors import token_get, tokens_of
 from portal.accounts.services import NewToken, language_set, sign_in, token_create, token_revoke
+from portal.common.errors import Absent
 from portal.common.filters import ChoicesFilter, GivenFilter
 from portal.common.serializers import Answer, Body, Text, Whole
 
@@ -136,6 +138,20 @@ class TokenView(ApiView):
     def delete(self, request: Request, token_id: int) -> Response:
         """Ends the token at once, and within seconds the websockets that were opened with it."""
         token_revoke(token=token_get(user=self.user, token_id=token_id), now=timezone.now())
+        return Response(status=204)
+
+
+class CurrentTokenView(ApiView):
+    """The token that asks."""
+
+    scope = Scope.READ
+
+    @extend_schema(operation_id="token_revoke_current", responses={204: None})
+    def delete(self, request: Request) -> Response:
+        """Ends the token that the request is sent with, whatever its scope. A browser's session has none: 404."""
+        if not isinstance(request.auth, Token):
+            raise Absent(gettext("The request came without a token."))
+        token_revoke(token=request.auth, now=timezone.now())
         return Response(status=204)
 
 
