@@ -141,11 +141,18 @@ def _refused(error: Refused) -> Response:
 def _from_framework(error: Exception, response: Response) -> dict[str, Any]:
     if isinstance(error, exceptions.ValidationError):
         faults = faults_in(error)
-        return problem(response.status_code, "; ".join(fault.message for fault in faults[:3]), faults)
+        return problem(response.status_code, _sentence(faults), faults)
     if isinstance(error, Http404 | PermissionDenied):
         return problem(response.status_code, str(error) or TITLES[response.status_code])
     detail = error.detail if isinstance(error, exceptions.APIException) else str(error)
     return problem(response.status_code, str(detail))
+
+
+def _sentence(faults: tuple[Fault, ...]) -> str:
+    """The first of them; of several each with its place, or the same words would stand there again and again."""
+    if len(faults) == 1:
+        return faults[0].message
+    return "; ".join(f"{fault.path}: {fault.message}" if fault.path else fault.message for fault in faults[:3])
 
 
 def faults_in(error: exceptions.ValidationError) -> tuple[Fault, ...]:

@@ -7,13 +7,16 @@ import os
 import stat
 import threading
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from berth import Client
 from nodes.protocol import ContainerState, Order, Progress, SshServer
 from tests.client.conftest import token_for
+from tests.support.restarted import requeued, restarted
 from tests.support.shell import Shell
 from tests.support.waiting import wait_until
 from tests.support.world import job_file
@@ -40,8 +43,40 @@ def test_signing_in_keeps_a_token_that_the_other_commands_use(world: World, url:
     assert json.loads(shell.berth("ls", "--json")) == []
     elsewhere = shell.berth("--url", "http://127.0.0.1:1", "ls", code=77)
     assert "no token for http://127.0.0.1:1" in elsewhere, "a token is sent to its own server alone"
-    shell.berth("logout")
+    assert "is revoked, and forgotten here" in shell.berth("logout")
     assert "Sign in again: berth login" in shell.berth("ls", code=77)
+    assert not live_tokens("berth on")
+
+
+def live_tokens(name: str) -> list[int]:
+    """The tokens of this name that still hold."""
+    from portal.accounts.models import Token
+
+    return list(Token.objects.filter(name__startswith=name, revoked_at=None).values_list("pk", flat=True))
+
+
+def test_a_token_that_is_replaced_is_revoked_and_one_that_cannot_be_is_told(
+    world: World, url: str, shell: Shell
+) -> None:
+    shell.url = shell.token = ""
+    sign_in = ("login", url, "--user", "alice", "--password-stdin")
+    shell.berth(*sign_in, typed="correct horse\n")
+    (first,) = live_tokens("berth on")
+    shell.berth(*sign_in, "--scope", "read", typed="correct horse\n")
+    (second,) = live_tokens("berth on")
+    assert second != first
+    file = shell.home / ".config" / "berth" / "config.yaml"
+    stored = file.read_text()
+    gone = "http://127.0.0.1:1"
+    file.write_text(stored.replace(url, gone))
+    told = shell.berth("logout", code=69)
+    ends = f"{datetime.now(UTC) + timedelta(days=30):%Y}"
+    assert f"It lives on until {ends}-" in told
+    assert f"revoke it on your profile page, {gone}/profile, where it begins berth_" in told
+    assert gone not in file.read_text().replace(f"url: {gone}", "")
+    file.write_text(stored)
+    Client(url, yaml.safe_load(stored)["tokens"][url], trust_env=False).tokens.revoke_current()
+    assert "had ended already" in shell.berth("logout")
 
 
 def test_a_wrong_password_and_a_token_from_the_page(world: World, url: str, shell: Shell) -> None:
@@ -226,6 +261,32 @@ def test_alerts_say_what_is_wrong_and_what_to_do(world: World, shell: Shell) -> 
     assert "node gpu01" in told
     assert "No report since noon." in told
     assert "node_lost" in [one["code"] for one in json.loads(shell.berth("alerts", "--json"))]
+
+
+def test_a_job_that_was_preempted_has_run_for_as_long_as_it_ran(world: World, shell: Shell) -> None:
+    world.node("gpu01")
+    job = restarted(world)
+    assert " 15m " in shell.berth("ls")
+    top = shell.berth("top")
+    assert f"{(world.now - timedelta(minutes=5)).astimezone():%H:%M}" in top
+    assert " 15m " in top
+    shown = shell.berth("show", "train")
+    assert ", 1 restart " in shown
+    assert "retries" not in shown
+    requeued(job, state="waiting")
+    assert " 15m " not in shell.berth("ls")
+    requeued(job, state="stopped", ended_at=world.now)
+    assert " 15m " in shell.berth("ls", "--all")
+
+
+def test_what_is_out_of_service_is_told_beside_what_is_unused(world: World, shell: Shell) -> None:
+    from portal.clusters.models import Node
+
+    world.node("gpu01", gpus=2)
+    assert shell.berth("vc").split()[-4:] == ["2", "0", "0", "2"]
+    Node.objects.update(intent="cordoned")
+    assert "2 (2 out)" in shell.berth("vc")
+    assert "2 (2 out)" in shell.berth("top")
 
 
 def test_tokens_are_made_listed_and_revoked(world: World, shell: Shell) -> None:

@@ -66,6 +66,12 @@ def test_all_wrong_fields_are_told_at_once() -> None:
     assert found == {"name": "required", "scope": "invalid_choice", "expires_in_days": "min_value"}
 
 
+def test_of_several_wrong_fields_each_is_named_in_the_sentence() -> None:
+    answer = Api(person("alice")).call("POST", "tokens", {"name": "x", "nme": "y", "scop": "read"})
+    no, known = "There is no such field; there are", "name, scope, expires_in_days."
+    assert json.loads(answer.content)["detail"] == f"nme: {no}: {known}; scop: {no}: {known}"
+
+
 @override_settings(ROOT_URLCONF="tests.common.test_problems")
 def test_a_mistake_of_ours_tells_nothing_of_what_happened() -> None:
     client = Client(HTTP_HOST=HOST, raise_request_exception=False)

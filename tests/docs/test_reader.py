@@ -21,10 +21,10 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
 def test_what_would_alter_the_machine_is_not_found(reader: Reader) -> None:
     where = " && ".join(f'[ "$(command -v {name})" = {reader.bin}/{name} ]' for name in ALTERING)
     command = "berth --install-completion"
-    words = {"pip install git+https://example.org/berth.git": f"{where} && echo $HOME"}
+    words = {"pipx install git+https://example.org/berth.git": f"{where} && echo $HOME"}
     said = reader.section("docs/user/command-line.md", "Installing it", words=words, instead={command: "true"})
     assert [*said.values()][0] == f"{reader.folder}\n"
-    with pytest.raises(AssertionError, match="pip: this reader has none"):
+    with pytest.raises(AssertionError, match="pipx: this reader has none"):
         reader.section("docs/user/command-line.md", "Installing it")
 
 

@@ -25,7 +25,7 @@ from tests.support.documents import NOT_RUN, ROOT, Block, blocks, commands, page
 LANGUAGES = {"sh", "ini", "json", "python", "text", "yaml"}
 """What a block may be: commands are `sh`; the others are files, programs, answers."""
 PROGRAMS = re.compile(
-    r"^\s*(\w+=\S* )?(sudo |docker |make |curl |git |berth |berth-node |manage\.py |pip |npm |ssh |systemctl |"
+    r"^\s*(\w+=\S* )?(sudo |docker |make |curl |git |berth |berth-node |manage\.py |pipx? |npm |ssh |systemctl |"
     r"\S*python3? |apt-get )"
 )
 TESTS = ROOT / "tests"

@@ -279,4 +279,5 @@ def of_alerts() -> list[Call]:
 
 
 def every_call() -> list[Call]:
-    return [*of_alerts(), *of_jobs(), *of_clusters(), *of_people(), *of_administration(), *of_accounts()]
+    ended = Call("token_revoke_current", "DELETE", "tokens/current", by="alice")
+    return [*of_alerts(), *of_jobs(), *of_clusters(), *of_people(), *of_administration(), *of_accounts(), ended]

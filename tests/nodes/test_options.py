@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from nodes.__main__ import main
-from nodes.options import OptionInvalid, key_load, key_make, options_load
+from nodes.options import OptionInvalid, Options, key_load, key_make, options_load
 
 LEAST = {
     "BERTH_NODE_NAME": "gpu01",
@@ -23,6 +25,23 @@ def test_defaults_suit_a_server_with_docker() -> None:
     assert (options.runtime, options.gpus, options.port_range) == ("docker", "auto", (20000, 29999))
     assert options.key_path == Path("/var/lib/berth-node/node.key")
     assert (options.mount_roots, options.policy_file) == ((), None)
+
+
+def test_the_help_names_each_choice_and_each_default(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        options_load(["--help"], {})
+    told = " ".join(capsys.readouterr().out.split())
+    for one in fields(Options):
+        metadata = one.metadata
+        (said,) = re.findall(rf" --{one.name.replace('_', '-')} VALUE (.*?)(?= --|$)", told)
+        assert not metadata["default"] or f"(default: {metadata['default']})" in said, said
+    for variable in ("runtime", "disk_clean", "log_level"):
+        with pytest.raises(OptionInvalid, match="is none of") as refused:
+            options_load([f"--{variable.replace('_', '-')}", "?"], LEAST)
+        choices = str(refused.value).partition("is none of ")[2].split(", ")
+        (said,) = re.findall(rf" --{variable.replace('_', '-')} VALUE (.*?)(?= --|$)", told)
+        assert all(choice in said for choice in choices), said
+    assert "off (none), pulled (those that a registry has, too) or all (default: pulled)" in told
 
 
 def test_a_flag_wins_over_a_variable() -> None:

@@ -1,4 +1,4 @@
-"""`pip install` of the repository: the `berth` command and the Python client, in an environment with nothing else."""
+"""`pipx install` of the repository: the `berth` command and the Python client, in an environment with nothing else."""
 
 import os
 import shutil
@@ -53,7 +53,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(environment)
     uv, known = Path(sys.executable).with_name("uv"), {"UV_CACHE_DIR": f"{Path.home()}/.cache/uv", **told()}
     with reader_of(folder, {"PYTHONPATH": "", "SHELL": "/bin/bash", **known}) as reader:
-        reader.program("pip", f'exec {uv} pip "$@" --no-config --python {environment}/bin/python')
+        reader.program("pipx", f'exec {uv} pip "$@" --no-config --python {environment}/bin/python')
         reader.program("berth", f'exec {environment}/bin/berth "$@"')
         address = {"https://example.org/berth.git": f"file://{source}"}
         reader.section("docs/user/command-line.md", "Installing it", words=address)

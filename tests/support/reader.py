@@ -20,7 +20,7 @@ SCRIPTS = {
     "sudo": 'exec "$@"',
     "../.venv/bin/python": f'[ "$1" = manage.py ] && exec "$@"\nexec {sys.executable} "$@"',
 }
-ALTERING = ("apt-get", "docker", "npm", "pip", "systemctl", "uv")
+ALTERING = ("apt-get", "docker", "npm", "pip", "pipx", "systemctl", "uv")
 """Programs that would alter the machine on which tests run: a test has to give its reader one of its own."""
 SYSTEM = re.compile(r"(?<![\w.-])(/(boot|etc|home|lib|opt|root|usr|var)\b|~)[^\s\"']*")
 NOTHING: Mapping[str, str] = {}

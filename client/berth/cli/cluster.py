@@ -12,7 +12,7 @@ from berth.cli import completion
 from berth.cli.jobs import AsJson, session
 from berth.cli.screen import cores, memory, show, show_json, table, when
 from berth.cluster import Intent
-from berth.model import Node, Queued, UserShare, VirtualCluster, VirtualClusterDetail
+from berth.model import Node, Queued, Share, UserShare, VirtualCluster, VirtualClusterDetail
 
 nodes = typer.Typer(no_args_is_help=True, help="The GPU servers.")
 NodeName = Annotated[str, typer.Argument(metavar="NODE", help="Its name.", autocompletion=completion.nodes)]
@@ -38,7 +38,7 @@ def vcs(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the virtual clusters: quota, in use, borrowed, unused."""
+    """Show the virtual clusters: quota, in use, borrowed, unused (of these out of service)."""
     with session(ctx).client() as client:
         if name is None:
             found = list(client.virtual_clusters.list())
@@ -163,9 +163,14 @@ def vc_table(found: Sequence[VirtualCluster]) -> Table:
 def _vcs(found: Sequence[VirtualCluster]) -> Iterator[tuple[object, ...]]:
     for vc in found:
         for gpus in vc.gpus:
-            yield vc.name, vc.role, gpus.sku, gpus.quota, gpus.guaranteed, gpus.borrowed, gpus.free
+            yield vc.name, vc.role, gpus.sku, gpus.quota, gpus.guaranteed, gpus.borrowed, _unused(gpus)
         if not vc.gpus:
             yield vc.name, vc.role, "", 0, 0, 0, 0
+
+
+def _unused(gpus: Share) -> str:
+    """Of the quota; in brackets those that cannot be had, since their hardware is out of service."""
+    return f"{gpus.free} ({gpus.out_of_service} out)" if gpus.out_of_service else str(gpus.free)
 
 
 def node_table(found: Sequence[Node]) -> Table:

@@ -40,7 +40,10 @@ def _facts(job: JobDetail) -> Iterator[tuple[str, object]]:
     yield "submitted", job.submitted_at
     yield "started", job.started_at
     if job.attempt is not None:
-        yield "attempt", f"{job.attempt.number} ({job.attempt.state}), {job.retries} retries"
+        yield (
+            "attempt",
+            f"{job.attempt.number} ({job.attempt.state}), {job.retries} restart{'' if job.retries == 1 else 's'}",
+        )
 
 
 def _roles(job: JobDetail) -> Iterator[tuple[object, ...]]:

@@ -166,7 +166,10 @@ def ls(
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many at most.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """List jobs, newest first. By their end come only those that are over."""
+    """List jobs, newest first. By their end come only those that are over.
+
+    RAN is the time that a job has really run, without what it waited between its attempts; empty while it waits.
+    """
     with session(ctx).client() as client:
         whose = None if everybody else user or client.me().username
         page = min(count + 1, 200)
@@ -316,10 +319,15 @@ def tell_estimate(found: Estimate, *, as_json: bool) -> None:
 
 
 def _row(job: Job, *, ends: bool) -> tuple[object, ...]:
-    ran = span(((job.ended_at or datetime.now(UTC)) - job.started_at).total_seconds()) if job.started_at else ""
     said = job.waiting_message or (job.end_message if job.state != "succeeded" else "")
     at = job.ended_at if ends else job.submitted_at
-    return job.id, job.label, job.vc, job.state, job.task_count, job.gpu_count, at, ran, said
+    return job.id, job.label, job.vc, job.state, job.task_count, job.gpu_count, at, ran_words(job), said
+
+
+def ran_words(job: Job) -> str:
+    """How long it has really run; nothing while it waits or starts."""
+    ran = job.ran(datetime.now(UTC))
+    return "" if ran is None else span(ran)
 
 
 def _changed(jobs: list[JobDetail], *, as_json: bool) -> None:

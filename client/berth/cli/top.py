@@ -17,8 +17,8 @@ from rich.live import Live
 from rich.rule import Rule
 
 from berth.cli.cluster import node_table, queue_table, vc_table
-from berth.cli.jobs import AsJson, session
-from berth.cli.screen import cell, console, show_json, span, table, when
+from berth.cli.jobs import AsJson, ran_words, session
+from berth.cli.screen import cell, console, show_json, table, when
 from berth.client import Client
 from berth.errors import ServerFault, TooMany, Unreachable
 from berth.model import Job, Node, Queued, VirtualCluster
@@ -120,5 +120,4 @@ def _more(count: int, most: int | None) -> Iterator[RenderableType]:
 
 
 def _running(job: Job) -> tuple[object, ...]:
-    ran = span((datetime.now(UTC) - job.started_at).total_seconds()) if job.started_at else ""
-    return job.id, job.label, job.vc, job.state, job.gpu_count, when(job.started_at), ran
+    return job.id, job.label, job.vc, job.state, job.gpu_count, when(job.running_since), ran_words(job)

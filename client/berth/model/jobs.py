@@ -16,7 +16,8 @@ STDOUT, STDERR, MARK = 1, 2, 3
 
 
 class Job(Answer, frozen=True, kw_only=True):
-    """A job, as in lists. ``label`` is user/name#run."""
+    """A job, as in lists. ``label`` is user/name#run, ``started_at`` when it ran for the first time, ``running_since``
+    when its present attempt began to run, ``ran_s`` the seconds of those that have ended."""
 
     id: int
     label: str
@@ -31,6 +32,8 @@ class Job(Answer, frozen=True, kw_only=True):
     gpu_count: int
     submitted_at: datetime
     started_at: datetime | None
+    running_since: datetime | None = None
+    ran_s: float = 0.0
     ended_at: datetime | None
     end_reason: str
     end_message: str
@@ -44,6 +47,13 @@ class Job(Answer, frozen=True, kw_only=True):
     def over(self) -> bool:
         """It has ended for good."""
         return self.state not in LIVE
+
+    def ran(self, now: datetime) -> float | None:
+        """Seconds that it has run by then, without what it waited between its attempts; None while it does not run,
+        and where it never did."""
+        if self.running_since is not None:
+            return self.ran_s + (now - self.running_since).total_seconds()
+        return self.ran_s if self.over and self.started_at is not None else None
 
 
 class Start(Answer, frozen=True, kw_only=True):

@@ -46,15 +46,27 @@ class JobAnswer(Answer):
     task_count = serializers.IntegerField()
     gpu_count = serializers.IntegerField()
     submitted_at = serializers.DateTimeField()
-    started_at = serializers.DateTimeField(allow_null=True)
+    started_at = serializers.DateTimeField(allow_null=True, help_text="when it ran for the first time")
+    running_since = serializers.DateTimeField(
+        allow_null=True, help_text="when its present attempt began to run; null: none runs"
+    )
+    ran_s = serializers.SerializerMethodField(
+        help_text="seconds that its attempts ran that have ended; what it waited between them is not in it"
+    )
     ended_at = serializers.DateTimeField(allow_null=True)
     end_reason = serializers.ChoiceField(EndReason.choices, allow_blank=True)
     end_message = serializers.CharField(allow_blank=True, help_text="the cause in words")
     exit_code = serializers.IntegerField(allow_null=True)
-    retries = serializers.IntegerField(help_text="attempts after the first")
+    retries = serializers.IntegerField(
+        help_text="attempts after the first, those after a preemption or with a lost node too: the retries "
+        "that the job file allows are used up by failures alone"
+    )
     tags = serializers.SerializerMethodField(help_text="words that people gave it, oldest first")
     waiting_code = serializers.SerializerMethodField(help_text="why it waits, for programs; empty: it does not wait")
     waiting_message = serializers.SerializerMethodField(help_text="why it waits, in words")
+
+    def get_ran_s(self, job: Any) -> float:
+        return job.ran.total_seconds() if job.ran else 0.0
 
     def get_tags(self, job: Any) -> list[str]:
         return [tag.name for tag in job.tags.all()]
@@ -269,7 +281,7 @@ class QueueAnswer(Answer):
     gpu_count = serializers.IntegerField()
     submitted_at = serializers.DateTimeField()
     start = StartAnswer(allow_null=True, help_text="null: no estimate yet")
-    reserved = serializers.BooleanField(help_text="GPUs are kept free until it can start")
+    reserved = serializers.BooleanField(help_text="next in line: what starts before it may not delay it")
     kept_gpus = serializers.IntegerField(help_text="GPUs that others are leaving for it")
     job = serializers.IntegerField(allow_null=True, help_text="the job's id")
     label = serializers.CharField(allow_null=True, help_text="user/name#run")  # type: ignore[assignment]  # a field, which DRF takes out of the class

@@ -14,7 +14,7 @@ from portal.clusters.selectors import job_sight
 from portal.common.errors import NotFound
 from portal.common.prepared import Among, Prepared, Slot
 from portal.jobs.models import Job, JobTag, SavedView, TaskRole
-from portal.jobs.selectors.visible import HEAVY, job_restrict
+from portal.jobs.selectors.visible import HEAVY, job_restrict, with_times
 
 
 def _of_roles(per_role: F | object) -> Coalesce:
@@ -23,9 +23,12 @@ def _of_roles(per_role: F | object) -> Coalesce:
 
 
 def with_sizes(jobs: QuerySet[Job]) -> QuerySet[Job]:
-    """The jobs for lists: user and VC loaded by their names, ``gpu_count`` and ``task_count`` added, the job files left
-    behind."""
-    counted = jobs.annotate(task_count=_of_roles(F("instances")), gpu_count=_of_roles(F("instances") * F("gpus")))
+    """The jobs for lists: user and VC loaded by their names, ``gpu_count``, ``task_count`` and what
+    ``with_times`` adds, the job files left behind."""
+    counted = with_times(jobs).annotate(
+        task_count=_of_roles(F("instances")),
+        gpu_count=_of_roles(F("instances") * F("gpus")),
+    )
     return counted.select_related("user", "vc").defer(*HEAVY, *_all_but("user", "username"), *_all_but("vc", "name"))
 
 

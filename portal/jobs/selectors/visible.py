@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Case, DurationField, ExpressionWrapper, F, OuterRef, Q, QuerySet, Subquery, Sum, When
 from django.utils.translation import gettext, gettext_noop
 
 from portal.accounts.models import User
@@ -12,7 +13,8 @@ from portal.accounts.rights import Action
 from portal.clusters.selectors import job_sight
 from portal.common.errors import Denied, NotFound
 from portal.common.prepared import Prepared, Slot
-from portal.jobs.models import Job, TaskAttempt
+from portal.jobs.models import Job, JobAttempt, TaskAttempt
+from portal.jobs.states import AttemptState, JobState
 
 _REFUSALS = {
     Action.JOB_STOP: gettext_noop("Only its owner, a lead of its virtual cluster or an administrator may stop a job."),
@@ -38,6 +40,7 @@ _REFUSALS = {
     Action.JOB_SHELL: gettext_noop("Only its owner or an administrator may open a shell in a job."),
 }
 
+RUNS = (JobState.RUNNING, JobState.STOPPING)
 HEAVY = ("spec", "config", "secrets_sealed")
 """A job's columns that lists leave behind."""
 
@@ -60,7 +63,33 @@ def job_get(*, user: User, job_id: int) -> Job:
     return job
 
 
-_JOB = Prepared(lambda: Job.objects.filter(pk=Slot("job", int)).select_related("user", "vc", "code").order_by())
+def _attempts() -> QuerySet[JobAttempt]:
+    return JobAttempt.objects.filter(job=OuterRef("pk")).order_by()
+
+
+def _ended() -> QuerySet[JobAttempt, Any]:
+    over = _attempts().filter(started_at__isnull=False, ended_at__isnull=False).values("job")
+    length = ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField())
+    return over.annotate(ran=Sum(length)).values("ran")
+
+
+def _when(condition: Q, rows: QuerySet[Any, Any]) -> Case:
+    """Looked for only where it can be there: most jobs of a list have waited once, and are over."""
+    return Case(When(condition, then=Subquery(rows)), default=None)
+
+
+def with_times(jobs: QuerySet[Job]) -> QuerySet[Job]:
+    """The jobs with ``running_since``, when the attempt began to run that runs, and ``ran``, how long those that have
+    ended ran, without what the job waited between them. Both may be None."""
+    return jobs.annotate(
+        running_since=_when(Q(state__in=RUNS), _attempts().exclude(state=AttemptState.ENDED).values("started_at")),
+        ran=_when(Q(started_at__isnull=False), _ended()),
+    )
+
+
+_JOB = Prepared(
+    lambda: with_times(Job.objects.filter(pk=Slot("job", int))).select_related("user", "vc", "code").order_by()
+)
 
 
 def job_with_right(*, user: User, job_id: int, action: Action) -> Job:

@@ -10,8 +10,9 @@ from django.utils import timezone
 from portal.clusters.services import vc_create
 from portal.jobs.models import Job, JobTag, SavedView
 from portal.jobs.services import job_tag
-from tests.support.cast import cast_of, person
+from tests.support.cast import Api, cast_of, person
 from tests.support.pages import Browser, Page
+from tests.support.restarted import requeued, restarted
 from tests.support.world import World
 
 pytestmark = pytest.mark.django_db
@@ -225,3 +226,20 @@ def test_a_list_cannot_be_gone_on_with_behind_a_job_that_one_may_not_see(
     hidden = world.submit(name="beta-and-more")
     Job.objects.filter(pk=hidden.pk).update(user=person("bob"), vc=vc_create(name="audio", now=timezone.now()))
     assert shown(browser, f"sort=name&before={hidden.pk}") == shown(browser, "sort=name")
+
+
+def test_how_long_a_job_lasted_is_how_long_it_ran(world: World, browser: Browser) -> None:
+    api = Api(world.user)
+    job = restarted(world)
+    (row,) = api.get("jobs")["results"]
+    assert (row["ran_s"], row["running_since"][:19]) == (600, (world.now - timedelta(minutes=5)).isoformat()[:19])
+    as_if = int((world.now - timedelta(minutes=15)).timestamp() * 1000)
+    for address in ("/jobs", "/", f"/jobs/{job.pk}"):
+        assert f'data-ticking="{as_if}">15 min' in browser.get(address).html, address
+    requeued(job, state="waiting")
+    assert [api.get(f"jobs/{job.pk}")[name] for name in ("ran_s", "running_since")] == [900, None]
+    for address in ("/jobs", "/"):
+        assert 'data-title="Lasted">–<' in browser.get(address).html, address
+    requeued(job, state="stopped", ended_at=world.now)
+    for address in ("/jobs", "/", f"/jobs/{job.pk}"):
+        assert ">15 min<" in browser.get(address).html, address

@@ -186,7 +186,8 @@ def test_gpus_that_are_kept_for_a_job_are_shown_with_since_when(world: World, br
 
 def test_a_reservation_and_the_likely_start_are_drawn(waiting: list[Job], browser: Browser, world: World) -> None:
     page = browser.get("/queue")
-    assert "GPUs are kept free for it from" in page.text
+    assert "Next in line" in page.text
+    assert "kept" not in page.text
     assert [row["reserved"] for row in Api(world.user).get("queue")["results"]] == [True, False]
     ((x, width),) = [
         (float(named["x"]), float(named["width"])) for tag, named in page.tags if tag == "rect" and "x" in named
