@@ -154,9 +154,16 @@ class Options:
     portal_url: str = _option(_text, "", "the portal's address; `berth-node check` compares clocks and versions there")
     portal_ca: Path | None = _option(Path, "", "file of the authority (PEM) that signed the portal's certificate")
     portal_public_key: str = _option(_text, None, "the portal's public key (base64)")
-    runtime: str = _option(_choice("docker", "process"), "docker", "docker, or process (not isolated)")
+    runtime: str = _option(
+        _choice("docker", "process"), "docker", "docker, or process (not isolated; only beside the portal's own Redis)"
+    )
     docker_url: str = _option(_text, "unix:///var/run/docker.sock", "the local Docker Engine's socket")
-    gpus: str = _option(_text, "auto", "nvml, auto, or declared ones such as simulated:4xA100-80GB")
+    gpus: str = _option(
+        _text,
+        "auto",
+        "auto (the server's own; four simulated ones where it has none), nvml (the server's own alone), or "
+        "declared ones such as simulated:4xA100-80GB",
+    )
     simulated_cpus: int = _option(_count, "0", "beside simulated GPUs: cores that jobs are promised at least")
     simulated_memory_gb: int = _option(_amount, "0", "beside simulated GPUs: GB that jobs are promised at least")
     address: str = _option(_address, "", "the node's job address; default: of the default route")
@@ -171,7 +178,9 @@ class Options:
     lease_still_s: float = _option(_seconds, "60", "seconds a job folder's lease must stand still")
     report_every_s: float = _option(_seconds, "5", "seconds between two reports when nothing changes")
     disk_clean: str = _option(
-        _choice("off", "pulled", "all"), "pulled", "unused images that go for room: none, those of a registry, or all"
+        _choice("off", "pulled", "all"),
+        "pulled",
+        "unused images that go for room: off (none), pulled (those that a registry has, too) or all",
     )
     disk_clean_percent: float = _option(_percent, "15", "percent of the disk for containers below which they go")
     disk_full_percent: float = _option(_percent, "5", "percent below which the node takes nothing new")
@@ -182,7 +191,11 @@ class Options:
     log_spool_gb: int = _option(_gigabytes, "20", "GB that logs not archived yet may take here, all together")
     code_cache_gb: int = _option(_gigabytes, "2", "GB of jobs' code that stay here for the next task")
     shells: int = _option(_count, "16", "shells in tasks that may be open here at once; 0: none")
-    log_level: str = _option(_choice("debug", "info", "warning", "error"), "info", "the agent's own log")
+    log_level: str = _option(
+        _choice("debug", "info", "warning", "error"),
+        "info",
+        "what the agent's own log has: debug, info, warning or error",
+    )
 
     @property
     def key_path(self) -> Path:
@@ -267,7 +280,9 @@ def _flags(argv: Sequence[str]) -> dict[str, str | None]:
         "`berth-node key` makes its key and prints the public half, `berth-node check` says what is wrong here.",
     )
     for one in fields(Options):
-        parser.add_argument(f"--{one.name.replace('_', '-')}", help=one.metadata["help"], metavar="VALUE")
+        help, default = one.metadata["help"], one.metadata["default"]
+        told = help if not default or "default:" in help else f"{help} (default: {default})"
+        parser.add_argument(f"--{one.name.replace('_', '-')}", help=told, metavar="VALUE")
     return vars(parser.parse_args(list(argv)))
 
 
