@@ -113,8 +113,10 @@ def alone(state: State, job: Job, shape: Shape, nodes: NodeIds) -> Reason:
 
 
 def right_missing(state: State, job: Job, shape: Shape, owed: Mapping[int, int]) -> Reason | None:
-    """Why nothing of the job has a right to cells now, under any choice; that of its smallest unit."""
-    reasons = []
+    """Why nothing of the job has a right to cells now, under any choice. Where it would have one but for what is `owed`
+    to those ahead, that is the reason, whatever is missing under other choices; else that of its smallest unit."""
+    reasons: list[Reason | None] = []
+    behind: list[Reason] = []
     for choice in shape.choices:
         units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
         found = [
@@ -124,9 +126,10 @@ def right_missing(state: State, job: Job, shape: Shape, owed: Mapping[int, int])
         if not all(found):
             return None
         reasons.append(found[-1])
+        behind += [one for one in reversed(found) if one is not None and one.code == Code.ORDER]
     if not shape.choices:
         return explain.no_gpus_owned(job.vc)
-    return reasons[0]
+    return behind[0] if behind else reasons[0]
 
 
 def _quota_missing(state: State, job: Job, unit: Unit, owed: Mapping[int, int]) -> Reason | None:

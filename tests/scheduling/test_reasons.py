@@ -9,6 +9,7 @@ from scheduling import (
     CellType,
     Cluster,
     Code,
+    Engine,
     Job,
     NodeState,
     PinnedCell,
@@ -297,3 +298,45 @@ def test_where_all_that_has_room_is_owed_to_a_job_ahead_that_is_on_loan_the_orde
         "3 of team vision's A100 are free, but 1 of them is for an earlier job that runs on borrowed GPUs and will "
         "move there; on no node is there room for the rest; this job needs 1"
     )
+
+
+def owed_beside_another_sku(*others: Job) -> Engine:
+    """Of the 2 H100 of team vision, all of them free, 1 is owed to a job that runs on loan on the node of team speech;
+    of A100 the team owns 1."""
+    nodes = [node("gpu01", 1), *(node(name, 2, "H100", shape="box") for name in ("gpu02", "gpu03"))]
+    described = replace(
+        cluster(*nodes),
+        cell_types=(CellType("box", "H100", 2, node_level=True),),
+        virtual_clusters=(
+            VirtualCluster("vision", (QuotaLine("A100", 1), QuotaLine("box", 1))),
+            VirtualCluster("speech", (QuotaLine("box", 1),)),
+        ),
+    )
+    theirs, large = job("theirs", role(sku="H100"), vc="speech"), job("large", role(gpus=2, sku="H100"))
+    made = running(described, theirs, large, job("ahead", role(sku="H100"), borrow=Borrow.AUTO, order=1), *others)
+    made.finish("large")
+    return made
+
+
+OWED_H100 = (
+    "2 of team vision's H100 are free, but 1 of them is for an earlier job that runs on borrowed GPUs and will move "
+    "there; this job needs 2"
+)
+
+
+def test_where_one_sku_is_owed_to_a_job_ahead_and_the_other_too_small_a_quota_the_order_is_told() -> None:
+    made = owed_beside_another_sku()
+    made.submit(job("j", role(count=2, sku=None), order=2))
+    plan = made.plan(0)
+    assert (plan.answers, plan.promotions) == ((), ())
+    assert wait_of(plan, "j").reason.code == Code.ORDER
+    assert wait_of(plan, "j").reason.sentence == OWED_H100
+
+
+def test_where_the_large_task_of_no_gang_is_owed_and_the_small_one_has_no_quota_the_order_is_told() -> None:
+    made = owed_beside_another_sku(job("small", order=2))
+    made.submit(job("j", role("large", gpus=2, sku="H100"), role("small"), gang=False, order=3))
+    plan = made.plan(0)
+    assert (plan.answers, plan.promotions) == ((), ())
+    assert wait_of(plan, "j").reason.code == Code.ORDER
+    assert wait_of(plan, "j").reason.sentence == OWED_H100
