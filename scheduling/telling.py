@@ -10,7 +10,7 @@ from scheduling.decisions import Code, Reason, Wait
 from scheduling.health import doomed_in
 from scheduling.jobs import Job
 from scheduling.no_room import Fits, no_room
-from scheduling.shapes import Choice, Pool, Shape, Unit, needs_of
+from scheduling.shapes import Choice, Pool, Shape, Unit, apart, needs_of
 from scheduling.state import Late, Line, State, Trial
 
 NEARNESS = {code: number for number, code in enumerate(Code)}
@@ -97,12 +97,14 @@ class Teller:
         return right_missing(self._state, late.job, late.shape, line.owed) or self._no_room_beside(late, line.owed)
 
     def _no_room_beside(self, late: Late, owed: Mapping[int, int]) -> Reason | None:
-        """The order, where only what is owed to those ahead has room for the job on the nodes."""
-        job, desk = late.job, self._state.desk
-        for choice in within_caps(self._state, job, late.choices):
-            if desk.guaranteed(job, choice, one=True) is not None:
-                unit = choice.units[0] if job.gang else choice.units[-1]
-                return _owed_ahead(self._state, job, unit.pools[0], owed)
+        """The order, where only what is owed to those ahead has room on the nodes: for all of a gang, else for a task.
+        What is named is of a kind that is owed; a task may want no GPUs at all."""
+        state, job = self._state, late.job
+        for choice in apart(within_caps(state, job, late.choices), job.gang):
+            if state.desk.guaranteed(job, choice, one=True) is not None:
+                for pool in choice.units[0].pools:
+                    if _owed_of(state, pool, owed):
+                        return _owed_ahead(state, job, pool, owed)
         return None
 
 
@@ -151,7 +153,13 @@ def _quota_missing(state: State, job: Job, unit: Unit, owed: Mapping[int, int]) 
 def _owed_ahead(state: State, job: Job, pool: Pool, owed: Mapping[int, int]) -> Reason:
     _, free = _leaves_of(state, job.vc, pool)
     kind = pool.parts[0].cell_type
-    return explain.owed_ahead(job.vc, kind, free, sum(mask.bit_count() for mask in owed.values()), pool.leaves)
+    return explain.owed_ahead(job.vc, kind, free, _owed_of(state, pool, owed), pool.leaves)
+
+
+def _owed_of(state: State, pool: Pool, owed: Mapping[int, int]) -> int:
+    """How many of the leaves that tasks of this pool may use are owed to jobs ahead."""
+    pools = state.desk.ledger.layout.cell_pool
+    return sum(mask.bit_count() for cell, mask in owed.items() if pools[cell] == pool.name)
 
 
 def _leaves_of(state: State, vc: str, pool: Pool) -> tuple[int, int]:

@@ -333,9 +333,40 @@ def test_where_one_sku_is_owed_to_a_job_ahead_and_the_other_too_small_a_quota_th
     assert wait_of(plan, "j").reason.sentence == OWED_H100
 
 
+def test_what_is_owed_to_jobs_ahead_is_counted_of_the_sku_that_the_sentence_names() -> None:
+    """Of A100, too, one is owed to a job that runs on loan."""
+    skus, teams = {"A100": "abox", "H100": "hbox"}, ("vision", "speech")
+    described = Cluster(
+        tuple(node(f"{shape}{one}", 2, sku, shape=shape) for sku, shape in skus.items() for one in (1, 2)),
+        tuple(VirtualCluster(team, tuple(QuotaLine(shape, 1) for shape in skus.values())) for team in teams),
+        cell_types=tuple(CellType(shape, sku, 2, node_level=True) for sku, shape in skus.items()),
+    )
+    made = Engine(described)
+    for sku in skus:
+        made.submit(job(f"theirs{sku}", role(sku=sku), vc="speech"))
+        made.submit(job(f"large{sku}", role(gpus=2, sku=sku)))
+        made.submit(job(f"ahead{sku}", role(sku=sku), borrow=Borrow.AUTO, order=1))
+    assert made.advance(0).waits == ()
+    for sku in skus:
+        made.finish(f"large{sku}")
+    made.submit(job("j", role(gpus=2, sku="H100"), order=2))
+    assert wait_of(made.plan(0), "j").reason.sentence == OWED_H100
+
+
 def test_where_the_large_task_of_no_gang_is_owed_and_the_small_one_has_no_quota_the_order_is_told() -> None:
     made = owed_beside_another_sku(job("small", order=2))
     made.submit(job("j", role("large", gpus=2, sku="H100"), role("small"), gang=False, order=3))
+    plan = made.plan(0)
+    assert (plan.answers, plan.promotions) == ((), ())
+    assert wait_of(plan, "j").reason.code == Code.ORDER
+    assert wait_of(plan, "j").reason.sentence == OWED_H100
+
+
+def test_of_no_gang_whose_small_task_wants_no_gpus_the_task_is_named_that_only_what_is_owed_has_room_for() -> None:
+    made = owed_beside_another_sku()
+    made.submit(
+        job("j", role("large", gpus=2, sku="H100"), role("side", gpus=0, cpu=64, sku=None), gang=False, order=2)
+    )
     plan = made.plan(0)
     assert (plan.answers, plan.promotions) == ((), ())
     assert wait_of(plan, "j").reason.code == Code.ORDER

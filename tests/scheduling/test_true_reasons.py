@@ -62,7 +62,10 @@ def check_quota(state: Snapshot, plan: Plan, wait: Wait) -> None:
 def check_order(state: Snapshot, plan: Plan, wait: Wait) -> None:
     numbers = wait.reason.numbers
     if "owed" in numbers:
-        assert int(numbers["owed"]) > 0
+        assert 0 < int(numbers["owed"]) <= int(numbers["free"])
+        if not next(one.pinned for one in state.cluster.virtual_clusters if one.id == wait.job.vc):
+            owned = Layout(state.cluster).owned.get((wait.job.vc, str(numbers["sku"])), 0)
+            assert numbers["free"] == owned - held(state, wait.job.vc, str(numbers["sku"]))
         return
     before = [one for one in plan.waits if one.job.vc == wait.job.vc and one.job.id != wait.job.id]
     mine = [one for one in state.running if one.job.vc == wait.job.vc and not one.job.opportunistic]
