@@ -66,9 +66,10 @@ class TestOnProcesses(Journeys):
     def test_logs_of_the_job_that_ended_first_give_way_to_those_of_the_next(
         self, user: Person, embedded_stack: Stack
     ) -> None:
-        jobs = [user.run(f"echo {word}") for word in ("first", "second")]
-        for job in jobs:
-            user.wait(job, "succeeded")
+        jobs = []
+        for word in ("first", "second"):  # and so do they end
+            jobs.append(user.run(f"echo {word}"))
+            user.wait(jobs[-1], "succeeded")
         wait_until(lambda: embedded_stack.sql(STILL_THERE) == [(0,)], "the containers to be gone")
         runs = [user.task_attempts(job)[0]["id"] for job in jobs]
         for run in runs:  # as if each had written 2 GB
