@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import closing
-from datetime import datetime, timedelta
+from datetime import timedelta
 from email.message import EmailMessage
 from typing import Any
 
@@ -15,11 +15,12 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.models import Backup, Node, ReportsLane
+from portal.clusters.models import Backup, Node
 from portal.dispatch.alerts import alerts_look, silence_set
 from portal.dispatch.alerts.watch import AlertThread
 from portal.dispatch.models import AlertWatch, CycleLease
 from portal.notices.models import Delivery, Mail
+from tests.dispatch.looking import looks, quiet_world
 from tests.notices.telling import hook, hook_round, mail_round
 from tests.support.cast import Api, person
 from tests.support.mail_server import MailServer
@@ -35,14 +36,7 @@ MINUTE = timedelta(minutes=1)
 
 @pytest.fixture
 def world(settings: Settings) -> World:
-    """Two nodes, and nothing wrong but what a test makes wrong."""
-    settings.BACKUP_DAYS = 0
-    made = World()
-    for name in ("gpu01", "gpu02"):
-        made.node(name, gpus=1)
-    made.settle()
-    AlertWatch.objects.all().delete()
-    return made
+    return quiet_world(settings)
 
 
 @pytest.fixture
@@ -57,18 +51,6 @@ def lost(*names: str, health: str = "lost") -> None:
     Node.objects.filter(name__in=names).update(
         health=health, health_reason="No report since noon." * (health == "lost")
     )
-
-
-def looks(start: datetime, lasting: timedelta) -> datetime:
-    """Looks each 15 s for so long, while scheduler and reports go on; when it ended."""
-    now = start
-    while now <= start + lasting:
-        Node.objects.update(last_report_at=now)
-        CycleLease.objects.update(until=now, well_at=now)
-        ReportsLane.objects.update(last_pulse_at=now)
-        assert alerts_look(now=now)
-        now += STEP
-    return now
 
 
 def subjects(server: MailServer) -> list[str]:

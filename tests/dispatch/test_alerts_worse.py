@@ -11,12 +11,13 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.models import Node, ReportsLane
+from portal.clusters.models import Node
 from portal.clusters.services import member_set, storage_create
-from portal.dispatch.alerts import alerts_look, silence_set
+from portal.dispatch.alerts import silence_set
 from portal.dispatch.alerts.telling import BEGUN_AFTER, OVER_AFTER
-from portal.dispatch.models import AlertSilence, AlertWatch, CycleLease
+from portal.dispatch.models import AlertSilence
 from portal.notices.models import Delivery
+from tests.dispatch.looking import looks, quiet_world
 from tests.notices.telling import hook
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
@@ -31,14 +32,9 @@ STEP = timedelta(seconds=30)
 @pytest.fixture
 def world(settings: Settings) -> World:
     """Two nodes; the storage of job folders is offered by one of them, which is a warning."""
-    settings.BACKUP_DAYS = 0
-    made = World()
-    for name in ("gpu01", "gpu02"):
-        made.node(name, gpus=1)
-    made.settle()
+    made = quiet_world(settings)
     storage_create(name="jobs", root=ROOT, vcs=[], jobs=True, now=made.now, actor="root")
     offered_by("gpu01")
-    AlertWatch.objects.all().delete()
     return made
 
 
@@ -53,15 +49,7 @@ def offered_by(*names: str) -> None:
 
 
 def look_for(start: datetime, lasting: timedelta) -> datetime:
-    """Looks each 30 s for so long, while all else goes on; when it ended."""
-    now = start
-    while now <= start + lasting:
-        Node.objects.update(last_report_at=now)
-        CycleLease.objects.update(until=now, well_at=now)
-        ReportsLane.objects.update(last_pulse_at=now)
-        assert alerts_look(now=now)
-        now += STEP
-    return now
+    return looks(start, lasting, step=STEP)
 
 
 def told() -> list[tuple[str, str]]:
