@@ -17,10 +17,10 @@ from portal.common.failpoint import failpoint, failpoint_statements
 from portal.common.wake import scheduler_flag_clear
 from portal.dispatch.apply import Applied, apply
 from portal.dispatch.lease import holder_own, lease_release, lease_take
-from portal.dispatch.snapshot import load
+from portal.dispatch.snapshot import Loaded, load
 from portal.jobs.outlook import queue_keep
 from portal.jobs.services import jobs_reconcile
-from scheduling import Engine, Snapshot
+from scheduling import Engine, Plan, Snapshot
 from scheduling.collecting import paused
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,7 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 CYCLE_SECONDS = Histogram("berth_scheduler_cycle_seconds", "Duration of a scheduling cycle", buckets=SECONDS)
 STEP_SECONDS = Histogram("berth_scheduler_step_seconds", "Duration of its steps", ["step"], buckets=SECONDS)
 DECIDED = Counter("berth_scheduler_decisions_total", "Decisions carried out, or skipped as overtaken", ["what"])
+UNTOLD = Counter("berth_scheduler_untold_total", "Cycles that started jobs but failed to work out why others wait")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,23 @@ def _engine(snapshot: Snapshot) -> Engine:
         return Engine.restore(snapshot)
     engine.follow(snapshot)
     return engine
+
+
+def _planned(engine: Engine, loaded: Loaded, now: datetime, told: bool) -> tuple[Engine, Plan, bool]:
+    """The plan, the engine that made it, and whether it tells why jobs wait.
+
+    Reasons are for people: where working one out fails, jobs start all the same, by an engine made anew from the rows
+    since nobody knows in which state the other one was left.
+    """
+    at_ms = int(now.timestamp() * 1000)
+    if told:
+        try:
+            return engine, engine.plan(at_ms), True
+        except Exception:
+            log.exception("Why jobs wait could not be worked out: jobs start, and the reasons shown stay as they were")
+            UNTOLD.inc()
+            engine = Engine.restore(loaded.snapshot)
+    return engine, engine.plan(at_ms, told=False), False
 
 
 _told_at = -TOLD_EVERY_S
@@ -109,8 +127,7 @@ def _cycle(now: datetime) -> Cycle:
     times.append(time.perf_counter())
     engine = _engine(loaded.snapshot)
     times.append(time.perf_counter())
-    told = _tells(len(loaded.snapshot.waiting))
-    plan = engine.plan(int(now.timestamp() * 1000), told=told)
+    engine, plan, told = _planned(engine, loaded, now, _tells(len(loaded.snapshot.waiting)))
     times.append(time.perf_counter())
     failpoint("cycle.planned")
     with failpoint_statements("apply"):

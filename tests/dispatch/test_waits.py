@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from prometheus_client import REGISTRY
 
 from portal.dispatch import cycle
 from portal.dispatch.apply import Applied
@@ -12,6 +13,7 @@ from portal.jobs.models import Job
 from portal.jobs.outlook import queue_read
 from portal.jobs.services import Told, waits_due
 from portal.jobs.services.waits import MOST_CHANGED
+from scheduling import Engine, Plan, Snapshot
 from tests.support.world import World
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -85,6 +87,44 @@ def test_where_many_wait_reasons_are_told_once_a_second_and_starts_are_not_kept_
     assert world.cycle().applied.reasons == 2
     assert codes_of(first, second, third) == ["", "quota", "quota"]
     assert queue_read() == {second.pk: 1, third.pk: 2}
+
+
+class Stumbling:
+    """An engine that fails at the reasons, when it has lost who runs."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    @classmethod
+    def restore(cls, snapshot: Snapshot) -> Stumbling:
+        return cls(Engine.restore(snapshot))
+
+    def plan(self, now: int, *, told: bool = True) -> Plan:
+        if told:
+            for one in self.engine.snapshot().running:
+                self.engine.finish(one.job.id)
+            raise IndexError("no reason found")
+        return self.engine.plan(now, told=told)
+
+
+def test_where_a_reason_cannot_be_worked_out_jobs_start_all_the_same(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.node("gpu01", gpus=2)
+    first = world.submit(name="first")
+    world.settle()
+    second, third = world.submit(name="second"), world.submit(name="third")
+    failed = REGISTRY.get_sample_value("berth_scheduler_untold_total") or 0
+    with monkeypatch.context() as stumbling:
+        stumbling.setattr(cycle, "_kept", [])
+        stumbling.setattr(cycle, "Engine", Stumbling)
+        applied = world.cycle().applied
+    assert applied == Applied(started=1), "on the GPU that is free, and on no other"
+    assert codes_of(first, second, third) == ["", "", ""]
+    assert "no reason found" in caplog.text
+    assert REGISTRY.get_sample_value("berth_scheduler_untold_total") == failed + 1
+    assert world.cycle().applied.reasons == 1
+    assert codes_of(third) == ["quota"]
 
 
 def codes_of(*jobs: Job) -> list[str]:

@@ -63,9 +63,10 @@ class Services:
         return self.postgres.url()
 
     def fill_environment(self) -> None:
-        """The settings of this run, in place of whatever the caller's environment says about Berth."""
+        """The settings of this run, in place of whatever the caller's environment says about Berth but for the engine,
+        of which both are tested: as it is written, and compiled."""
         for name in [name for name in os.environ if name.startswith("BERTH_")]:
-            if not name.startswith("BERTH_TEST_"):
+            if not name.startswith("BERTH_TEST_") and name != "BERTH_ENGINE":
                 del os.environ[name]
         os.environ["DJANGO_SETTINGS_MODULE"] = "portal.settings"
         os.environ["BERTH_DATA_DIR"] = str(self.folder / "data")
