@@ -20,7 +20,7 @@ from tests.support.processes import Process
 from tests.support.redis_server import RedisServer
 
 SERVICES = pytest.StashKey["Services"]()
-RUNS_AT_ONCE, PORTS_OF_A_RUN = 3, 3000
+RUNS_AT_ONCE, PORTS_OF_A_RUN = 4, 3000
 """Agents give their tasks fixed ranges of ports: each run on this machine has its own, below the kernel's own."""
 
 
