@@ -66,6 +66,13 @@ def row_of(api: Api) -> dict[str, Any]:
     return dict(row)
 
 
+def test_where_no_row_tells_it_is_since_the_first_look_that_found_it(world: World, root: User) -> None:
+    api = Api(root)
+    assert row_of(api)["since"] is None, "nobody has looked"
+    look_for(world.now, 3 * BEGUN_AFTER)
+    assert datetime.fromisoformat(row_of(api)["since"]) == world.now
+
+
 def test_a_warning_that_was_told_is_told_anew_as_critical_once_and_not_as_a_warning_again(world: World) -> None:
     hook("https://example.org", "alert.begun", "alert.over")
     now = look_for(world.now, 2 * BEGUN_AFTER)

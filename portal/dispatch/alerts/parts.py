@@ -27,17 +27,16 @@ queue that waits for a full cluster does not stand: its cycles find nothing that
 
 _LEASE = Prepared(lambda: CycleLease.objects.order_by()[:1])
 _LANE = Prepared(lambda: ReportsLane.objects.order_by()[:1])
-_WATCH = Prepared(lambda: AlertWatch.objects.order_by().only("looked_at")[:1])
 
 
-def portal_alerts(now: datetime) -> Iterator[Alert]:
-    """Parts of the portal that stand still, and its disk. Three queries, and one more where cycles fail."""
-    yield from _stopped(now)
+def portal_alerts(now: datetime, watch: AlertWatch | None) -> Iterator[Alert]:
+    """Parts of the portal that stand still, and its disk. Two queries, and one more where cycles fail."""
+    yield from _stopped(now, watch)
     yield from _disk()
 
 
-def _stopped(now: datetime) -> Iterator[Alert]:
-    lease, lane, watch = _LEASE.first(), _LANE.first(), _WATCH.first()
+def _stopped(now: datetime, watch: AlertWatch | None) -> Iterator[Alert]:
+    lease, lane = _LEASE.first(), _LANE.first()
     if lease is None or now - lease.until > STANDS_STILL:
         advice = gettext(
             "Start it (celery -A portal worker -Q scheduler -B), and see that it reaches database and Redis."

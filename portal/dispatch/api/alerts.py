@@ -48,7 +48,9 @@ class AlertAnswer(Answer):
     name = serializers.CharField(help_text="of which")
     message = serializers.CharField(help_text="what is wrong")
     advice = serializers.CharField(help_text="what to do")
-    since = serializers.DateTimeField(allow_null=True, help_text="null: not known")
+    since = serializers.DateTimeField(
+        allow_null=True, help_text="where nothing tells, when it was found first; null: not known"
+    )
     virtual_clusters = serializers.ListField(
         source="vcs", child=serializers.CharField(), help_text="that it concerns; their leads read it too"
     )
