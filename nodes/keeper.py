@@ -12,11 +12,10 @@ from signal import SIGKILL, SIGTERM
 
 import structlog
 
-from nodes.code import CodeAway
 from nodes.ending import blames_nobody, exit_of, exit_of_fault, exit_stopped_before_start, exit_unkillable
 from nodes.journal import Record, Stopping
-from nodes.lease import LeaseWatch, lease_watch
 from nodes.notice import notice_text
+from nodes.preparing import Preparing, body_of
 from nodes.protocol import (
     Cause,
     ContainerReport,
@@ -28,14 +27,11 @@ from nodes.protocol import (
     Progress,
     Stop,
     StopReason,
-    encode,
     moves_forward,
-    spec_digest,
 )
 from nodes.runtimes.base import Cancelled, Failed, Found, RuntimeAway, Status
 from nodes.ssh import FORBIDDEN, SshCare, ssh_note
-from nodes.storages import checkpoint_place, file_changed_ms, file_touch, mounts_prepare
-from nodes.workspace import workspace_make
+from nodes.storages import file_changed_ms, file_touch, mounts_prepare
 from nodes.world import World
 
 log = structlog.get_logger(__name__)
@@ -57,12 +53,12 @@ class Keeper:
         self._world = world
         self._order: Order | None = None
         self._progress: Progress | None = None
-        self._lease: LeaseWatch | None = None
         self._log_complete = False
         self._ended_at: float | None = None
         self._layer = 0
         self._wake = threading.Event()
         self._ssh = SshCare(record.attempt, world.runtime, self._wake.set)
+        self._preparing = Preparing(world, self._show, self._unwanted, self._code_address)
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=f"keep-{record.attempt}", daemon=True)
 
@@ -278,93 +274,35 @@ class Keeper:
     def _fits(self, found: Found, spec: ContainerSpec, spec_hash: str) -> bool:
         """True when a created container is the one that the spec describes; takes the spec's hash over then."""
         if found.spec_hash != spec_hash:
-            same = self._record.body == _body(spec) and spec.digest in (None, self._record.digest)
+            same = self._record.body == body_of(spec) and spec.digest in (None, self._record.digest)
             if not same:
                 return False
         self._save(replace(self._record, spec_hash=spec_hash).forward(ContainerState.PREPARED))
         return True
 
     def _prepare(self, spec: ContainerSpec, spec_hash: str) -> float:
-        """Checks, image, container. Seconds to wait first, 0 when the container is there."""
-        self._storages_check(spec)
-        self._world.policy.check(spec)
-        if self._world.full():
-            raise Failed(Cause.NO_SPACE, "the disk for containers is full: this node takes nothing new")
-        remaining = self._lease_remaining(spec)
-        if remaining:
-            self._show(Progress(code="lease", message=f"{spec.lease_after} still writes"))
-            return min(remaining, 1.0)
-        mounts_prepare(spec)
-        checkpoint = checkpoint_place(spec)
+        """Seconds to wait first, 0 when the container is there."""
+        wait = self._preparing.wait(spec)
+        if wait:
+            return wait
         self._move(ContainerState.PULLING)
-        if not self._code_is_here(spec):
+        record = self._preparing.made(spec, spec_hash, self._record)
+        if record is None:
             return AWAY_EVERY_S
-        image = self._world.runtime.image(
-            spec, mirrors=self._world.mirrors(), progress=self._show, cancelled=self._unwanted
-        )
-        if spec.digest is not None and image.digest != spec.digest:
-            raise Failed(Cause.IMAGE_MISMATCH, f"the image here is {image.digest}, the other tasks run {spec.digest}")
-        found = self._world.runtime.create(spec, spec_hash, image)
-        if self._world.runtime.notice and not self._record.container:
-            self._world.logs.note(spec.attempt, self._world.runtime.notice)
         self._progress = None
-        record = replace(
-            self._record,
-            spec_hash=spec_hash,
-            body=_body(spec),
-            container=found.container,
-            digest=image.digest,
-            isolation=self._world.runtime.isolation,
-            gpus=spec.gpus,
-            lease=spec.lease,
-            lease_root=next((m.root for m in spec.mounts if spec.lease and spec.lease.startswith(m.source)), None),
-            checkpoint=spec.checkpoint,
-            checkpoint_root=checkpoint[0].root if checkpoint else None,
-            prepared_ms=self._world.clock.now_ms(),
-        )
         self._save(record.forward(ContainerState.PREPARED))
         return 0.0
-
-    def _storages_check(self, spec: ContainerSpec) -> None:
-        """Before the first look at any of them: one that does not answer would hold this thread up."""
-        away = next((mount for mount in spec.mounts if not self._world.answers(mount.root)), None)
-        if away is not None:
-            raise Failed(Cause.STORAGE_MISSING, f"storage {away.storage} is not offered here now")
-
-    def _code_is_here(self, spec: ContainerSpec) -> bool:
-        """Fetches and unpacks the code that comes with the job, once; False when the portal does not give it now."""
-        if spec.code is None:
-            return True
-        place = self._world.runtime.code_place(spec)
-        if place.folder.exists():
-            return True
-        try:
-            archive = self._world.code.open(
-                spec.code, address=self._code_address, progress=self._show, cancelled=self._unwanted
-            )
-        except CodeAway as away:
-            self._show(Progress(code="code", message=away.message))
-            return False
-        with archive:
-            workspace_make(archive, spec.code, place)
-        return True
 
     def _code_address(self) -> str | None:
         sealed = self._order.code if self._order else None
         return self._world.unseal(sealed).decode() if sealed else None
-
-    def _lease_remaining(self, spec: ContainerSpec) -> float:
-        if self._lease is None:
-            self._lease = lease_watch(spec, self._world.lease_still_s)
-        return self._lease.remaining(self._world.clock.monotonic()) if self._lease else 0.0
 
     def _start(self, spec: ContainerSpec) -> None:
         """Starts the created container. STARTING is on the disk before, so that nobody takes it for never begun."""
         other = self._world.conflict(spec.attempt, spec.gpus)
         if other is not None:
             raise Failed(Cause.DEVICE_FAULT, f"a GPU of this task is still held by {other}")
-        self._storages_check(spec)
-        self._world.policy.check(spec)
+        self._preparing.check(spec)
         mounts_prepare(spec)
         self._save(replace(self._record, gpu_faults=self._world.gpu_faults(spec.gpus)))
         self._move(ContainerState.STARTING)
@@ -480,8 +418,3 @@ class Keeper:
 
     def _progress_is(self, code: str) -> bool:
         return self._progress is not None and self._progress.code == code
-
-
-def _body(spec: ContainerSpec) -> str:
-    """Names a spec without its image digest: what a container was made from besides."""
-    return spec_digest(encode(replace(spec, digest=None)))
