@@ -41,8 +41,10 @@ DOCUMENTS = (
     Document("python-client", "user/python-client.md", gettext_noop("The Python client")),
     Document("openpai", "user/openpai.md", gettext_noop("For users of OpenPAI")),
     Document("scheduling", "scheduling.md", gettext_noop("How scheduling works")),
+    Document("install", "install.md", gettext_noop("Installing Berth and its servers")),
     Document("operate", "operate.md", gettext_noop("Running a cluster")),
     Document("troubleshooting", "troubleshooting.md", gettext_noop("When something is wrong")),
+    Document("security", "security.md", gettext_noop("Security")),
     Document("cluster", "cluster.md", gettext_noop("Cells and quotas")),
     Document("webhook", "webhook.md", gettext_noop("Webhook")),
 )
