@@ -203,6 +203,9 @@ def test_a_command_becomes_a_job_in_ones_only_virtual_cluster(world: World, shel
     assert "python train.py --lr '1 e'" in file
     assert "borrow: auto" in file
     assert "--memory 1X" in shell.berth("run", "--image", "i", "--memory", "1X", "--", "true", code=78)
+    refused = shell.berth("run", "--image", "i", "--time-limit", "2 weeks", "--", "true", code=65)
+    assert "timeLimit" in refused
+    assert "line" not in refused, "of a file that nobody has seen"
     printed = shell.berth("run", "--image", "i", "--print", "--", "true")
     assert "virtualCluster: vision" in printed
     shell.berth("submit", written(shell, printed))

@@ -24,7 +24,7 @@ from berth.cli.screen import say, show, show_json, show_json_line, span, table
 from berth.cli.settings import Session
 from berth.cli.target import JOB_HELP, TaskName, job_id
 from berth.client import AsyncClient, Client
-from berth.errors import Misused
+from berth.errors import Misused, Problem
 from berth.model import Estimate, Job, JobDetail, Validation
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
@@ -148,7 +148,12 @@ def run(
             return
         if code is not None:
             wanted = replace(wanted, code=upload(client, code))
-        job = client.jobs.submit(wanted.document())
+        try:
+            job = client.jobs.submit(wanted.document())
+        except Problem as refusal:
+            # Lines are of a file that nobody has seen.
+            refusal.errors = tuple(replace(one, line=None) for one in refusal.errors)
+            raise
     submitted(ctx, job, follow=follow, raw=raw, as_json=as_json)
 
 
