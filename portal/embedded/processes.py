@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -30,6 +32,11 @@ def commands(*, bind: str, port: int) -> dict[str, list[str]]:
     }  # fmt: skip
 
 
+def _end_as_by_sigterm(_signal: int, _frame: object) -> None:
+    """Honcho's processes, which inherit this, ignore that signal and see to the end of theirs."""
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 class Processes:
     """All processes of the stack; their output goes to ``log``."""
 
@@ -42,7 +49,10 @@ class Processes:
         self.ended = threading.Event()
 
     def run(self) -> int:
-        """Start them and stay until all have ended: on Ctrl-C, SIGTERM, ``stop``, or when one ends by itself."""
+        """Start them and stay until all have ended: on Ctrl-C, SIGTERM, ``stop``, when one ends by itself, or when the
+        terminal is closed."""
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(signal.SIGHUP, _end_as_by_sigterm)
         try:
             self._manager.loop()
         finally:
