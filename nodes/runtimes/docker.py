@@ -29,7 +29,7 @@ from nodes.protocol import LABEL, Cause, ContainerSpec, GpuInfo, Progress, Shell
 from nodes.runtimes.base import CodePlace, Ending, Failed, Found, Image, RuntimeAway, RuntimeFacts, Status, Usage
 from nodes.runtimes.docker_accounts import AccountFiles
 from nodes.runtimes.docker_disk import DockerStore
-from nodes.runtimes.docker_ends import STATUS_LOST, UNKNOWN, engine_began_s, status_lost
+from nodes.runtimes.docker_ends import STATUS_LOST, UNKNOWN, status_lost
 from nodes.runtimes.docker_faults import answering, engine_errors, failure_of, limit_refused
 from nodes.runtimes.docker_images import ImageFinder
 from nodes.runtimes.docker_logs import DockerOutput
@@ -99,19 +99,19 @@ class DockerRuntime:
         if details is None:
             self._alive.pop(attempt, None)
             return None
-        found = _found(details, status_lost=self._status_lost(details["State"]))
+        found = _found(details, status_lost=self._status_lost(details))
         if found.status is Status.RUNNING:
             self._alive[attempt] = (found.container, int(details["State"]["Pid"]))
         else:
             self._alive.pop(attempt, None)
         return found
 
-    def _status_lost(self, state: dict[str, Any]) -> bool:
-        if state["ExitCode"] != UNKNOWN:
+    def _status_lost(self, details: dict[str, Any]) -> bool:
+        state = details["State"]
+        if _STATUS.get(state["Status"]) is not Status.ENDED or state["ExitCode"] not in UNKNOWN:
             return False
         with answering():
-            began_s = engine_began_s(self._engine(), engine_age_s(self._url))
-        return began_s is not None and status_lost(state, began_s)
+            return status_lost(self._engine(), details, engine_age_s(self._url))
 
     def owner(self, pid: int) -> str | None:
         container = cgroup_container(pid)

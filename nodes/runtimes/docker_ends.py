@@ -10,8 +10,11 @@ import docker
 
 READS_AGAIN_S = 30.0
 """An Engine that starts with many containers, on a machine that does much else, reads all their pipes again by then."""
-UNKNOWN = 255
-"""The exit status that Docker gives a container whose own it has lost (moby, ``daemon.restore``)."""
+UNKNOWN = frozenset({0, 255})
+"""The exit statuses that Docker gives a container whose own it has lost (moby, ``daemon.restore``): 255, and before
+release 23 also 0 where containerd has forgotten the container as well as its task."""
+EVENTS_KEPT = 256
+"""Docker forgets older ones (moby, ``daemon/events``)."""
 STATUS_LOST = "the container engine was started anew when it ended, and does not know its exit status"
 
 
@@ -25,11 +28,22 @@ def ended_unread(state: dict[str, Any], began_s: float) -> bool:
     return _unix_s(state["StartedAt"]) < began_s and _unix_s(state["FinishedAt"]) < began_s + READS_AGAIN_S
 
 
-def status_lost(state: dict[str, Any], began_s: float) -> bool:
+def status_lost(client: docker.APIClient, details: dict[str, Any], age_s: float | None) -> bool:
     """Whether the exit status is none of the program's: an Engine that is killed when it has taken the status from
-    containerd and not yet written it down says 255 when it comes back, and that the container ended just then. Its
-    program may have ended well. One that ends with 255 by itself in these seconds cannot be told from that."""
-    return state["ExitCode"] == UNKNOWN and ended_unread(state, began_s) and _unix_s(state["FinishedAt"]) >= began_s
+    containerd and not yet written it down gives another when it comes back, and says that the container ended just
+    then. Of an end that it has really seen it also tells in its events. ``age_s``: for how long it has run."""
+    state = details["State"]
+    if state["ExitCode"] not in UNKNOWN or age_s is None:
+        return False
+    now_s = _unix_s(client.info()["SystemTime"])
+    began_s = now_s - age_s
+    if not (ended_unread(state, began_s) and _unix_s(state["FinishedAt"]) >= began_s):
+        return False
+    until: Any = f"{now_s:.6f}"  # the Engine takes fractions of a second, of which its client knows nothing
+    told = list(client.events(since=int(began_s), until=until, decode=True))
+    if any(one.get("id") == details["Id"] and one.get("status") == "die" for one in told):
+        return False
+    return len(told) < EVENTS_KEPT or state["ExitCode"] != 0  # else most programs that end so have ended so
 
 
 def _unix_s(text: str) -> float:

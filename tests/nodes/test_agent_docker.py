@@ -289,7 +289,10 @@ def test_a_log_says_that_its_end_may_be_missing_where_the_engine_was_away_when_t
     assert portal.text(attempt).splitlines() == ["first", ENDED_UNSEEN]
 
 
-def test_an_exit_status_that_the_engine_has_lost_is_not_the_programs(portal: PortalSide, engine: DockerEngine) -> None:
+@pytest.mark.parametrize("wholly", [False, True])
+def test_an_exit_status_that_the_engine_has_lost_is_not_the_programs(
+    portal: PortalSide, engine: DockerEngine, wholly: bool
+) -> None:
     folder, mounts = portal.shared()
     there = mounts[0].target
     attempt = portal.run(f"echo first; until [ -e {there}/go ]; do sleep 0.1; done", mounts=mounts)
@@ -298,11 +301,24 @@ def test_an_exit_status_that_the_engine_has_lost_is_not_the_programs(portal: Por
         container = client.containers.get(container_name(attempt))
     engine.kill()
     (folder / "go").touch()
-    engine.forget_end(str(container.id))
+    engine.forget_end(str(container.id), wholly=wholly)
     engine.start()
     ended = portal.wait_end(attempt, deadline_s=60)
     assert ended.exit is not None
     assert (ended.exit.cause, ended.exit.code, ended.exit.message) == (Cause.ENGINE_FAULT, None, STATUS_LOST)
+
+
+def test_a_program_that_ends_well_as_soon_as_the_engine_is_back_has_ended_well(
+    portal: PortalSide, engine: DockerEngine
+) -> None:
+    folder, mounts = portal.shared()
+    attempt = portal.run(f"echo first; until [ -e {mounts[0].target}/go ]; do sleep 0.1; done", mounts=mounts)
+    portal.wait(attempt, lambda c: c.log_end > 0)
+    engine.restart()
+    (folder / "go").touch()
+    ended = portal.wait_end(attempt, deadline_s=60)
+    assert ended.exit is not None
+    assert (ended.exit.cause, ended.exit.code) == (Cause.EXITED, 0)
 
 
 def test_a_program_that_ends_with_255_has_failed_by_itself(portal: PortalSide) -> None:

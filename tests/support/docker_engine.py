@@ -65,10 +65,13 @@ class DockerEngine:
         self.kill()
         self.start()
 
-    def forget_end(self, container: str) -> None:
-        """As an Engine that is killed when it has heard of a container's end and not yet written it down."""
-        tasks = ["ctr", "--address", f"{self.folder}/containerd.sock", "--namespace", "moby", "tasks"]
-        subprocess.run([*tasks, "delete", "--force", container], check=True, capture_output=True)
+    def forget_end(self, container: str, *, wholly: bool) -> None:
+        """As an Engine that is killed when it has heard of a container's end and not yet written it down: it has taken
+        the task from containerd by then and, ``wholly``, the container too."""
+        ctr = ["ctr", "--address", f"{self.folder}/containerd.sock", "--namespace", "moby"]
+        subprocess.run([*ctr, "tasks", "delete", "--force", container], check=True, capture_output=True)
+        if wholly:
+            subprocess.run([*ctr, "containers", "delete", container], check=True, capture_output=True)
 
     def tail(self) -> str:
         return self._dockerd.tail()
