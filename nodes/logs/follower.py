@@ -164,7 +164,8 @@ class Follower:
             if self._frozen and self._try("thaw", self._source.thaw):
                 self._frozen = False
             if not self._frozen:
-                self._marker.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):  # on a disk that is read-only now: a later agent thaws in vain
+                    self._marker.unlink(missing_ok=True)
 
     def _try(self, verb: str, action: Callable[[], None]) -> bool:
         try:

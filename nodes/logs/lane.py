@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from nodes.logs.spool import BATCH, Spool
+from nodes.saying import Saying
 
 MOST = 16 * BATCH
 """Bytes of one log in one round, so that a flood does not hold up the others."""
@@ -24,7 +25,8 @@ class Block:
 @dataclass(slots=True)
 class Lane:
     """``shipped``: offset up to which the stream was filled, None: not known, ask Redis; ``archived``: acknowledged
-    offset, None: not heard yet; ``exists``: the stream is there; ``full``: the window is."""
+    offset, None: not heard yet; ``exists``: the stream is there; ``full``: the window is; ``saying``: of what is wrong
+    with this log alone."""
 
     attempt: str
     key: str
@@ -35,6 +37,7 @@ class Lane:
     exists: bool = False
     full: bool = False
     blocks: deque[Block] = field(default_factory=deque)
+    saying: Saying = field(default_factory=Saying)
 
     @property
     def acknowledged(self) -> int:

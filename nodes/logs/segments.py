@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from bisect import bisect_right
+from collections.abc import Iterator
 from pathlib import Path
+
+import structlog
 
 from nodes.protocol import RECORD_HEADER, BrokenRecord, LogRecord, records_decode
 
 SUFFIX = ".seg"
+LOST = frozenset({errno.ENOENT, errno.EIO, errno.EUCLEAN, errno.EBADMSG})
+"""Of what will not come back, however often it is read."""
+
+logger = structlog.get_logger(__name__)
 
 
 class Segments:
@@ -19,6 +27,7 @@ class Segments:
         self._firsts = sorted(int(path.stem) for path in folder.glob(f"*{SUFFIX}"))
         self._fd = -1
         self._written = 0  # bytes of the last segment
+        self._told: set[int] = set()
 
     @property
     def empty(self) -> bool:
@@ -49,13 +58,21 @@ class Segments:
         skip = max(0, trusted - self.last)
         data = self.path(self.last).read_bytes()
         records, good = _whole_records(data, skip)
-        self._open(good)
+        self._turn_to(self.last, good)
         return records
 
+    def earlier(self) -> Iterator[LogRecord]:
+        """The records before the last segment."""
+        for first in self._firsts[:-1]:
+            yield from _whole_records(self.path(first).read_bytes(), 0)[0]
+
     def begin(self, first: int) -> None:
-        """Starts a new last segment at offset ``first``; the one before is on the disk when this returns."""
+        """Starts a new last segment at offset ``first``; the one before is on the disk when this returns.
+
+        Raises OSError when the disk does not take it: then everything is as it was.
+        """
+        self._turn_to(first, 0)
         self._firsts.append(first)
-        self._open(0)
 
     def sync(self) -> None:
         """Returns when every byte of the last segment is on the disk."""
@@ -73,29 +90,39 @@ class Segments:
             raise
         self._written += len(view)
 
-    def read(self, offset: int, size: int) -> bytes:
-        """Up to ``size`` bytes from ``offset`` on, of one segment. Nothing at the end."""
-        index = max(0, bisect_right(self._firsts, offset) - 1)
-        first = self._firsts[index]
-        with self.path(first).open("rb", buffering=0) as file:
-            return os.pread(file.fileno(), size, offset - first)
+    def read(self, offset: int, size: int) -> tuple[int, bytes]:
+        """(start, up to ``size`` bytes of one segment) from ``offset`` on; nothing at the end.
 
-    def next_start(self, offset: int) -> int:
-        """First offset that is there at or after ``offset``, where segments are missing; else ``offset`` itself."""
-        index = bisect_right(self._firsts, offset)
-        if index == 0:
-            return self.start
-        first = self._firsts[index - 1]
-        if index < len(self._firsts) and offset >= first + self.path(first).stat().st_size:
-            return self._firsts[index]
-        return offset
+        ``start`` is the next segment's where bytes are missing, also because the disk has lost them. Raises OSError
+        where they cannot be read now, or are the last segment's.
+        """
+        for first in self._firsts[max(0, bisect_right(self._firsts, offset) - 1) :]:
+            start = max(offset, first)
+            try:
+                with self.path(first).open("rb", buffering=0) as file:
+                    data = os.pread(file.fileno(), size, start - first)
+            except OSError as error:
+                if first == self.last or error.errno not in LOST:
+                    raise
+                self._tell_lost(first, error)
+                continue
+            if data:
+                return start, data
+        return max(offset, self.start), b""
 
     def boundary_from(self, offset: int) -> int:
-        """The first record's boundary at or after ``offset``; ``offset`` itself outside of what is here."""
+        """The first record's boundary at or after ``offset``; ``offset`` itself outside of what is here, and where the
+        disk has lost what would tell."""
         if not self.start < offset < self.end:
             return offset
         at = first = self._firsts[bisect_right(self._firsts, offset) - 1]
-        data = self.path(first).read_bytes()
+        try:
+            data = self.path(first).read_bytes()
+        except OSError as error:
+            if error.errno not in LOST:
+                raise
+            self._tell_lost(first, error)
+            return offset
         while at < offset and at - first < len(data):
             at += RECORD_HEADER.size + RECORD_HEADER.unpack_from(data, at - first)[2]
         return max(at, offset)
@@ -106,16 +133,31 @@ class Segments:
             self.path(self._firsts.pop(0)).unlink(missing_ok=True)
 
     def close(self) -> None:
-        if self._fd >= 0:
-            os.fdatasync(self._fd)
-            os.close(self._fd)
-            self._fd = -1
+        """Returns when everything is on the disk. Raises OSError when it may not be; the file is closed then too."""
+        try:
+            self.sync()
+        finally:
+            if self._fd >= 0:
+                os.close(self._fd)
+                self._fd = -1
 
-    def _open(self, size: int) -> None:
-        self.close()
-        self._fd = os.open(self.path(self.last), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        os.ftruncate(self._fd, size)
-        self._written = size
+    def _turn_to(self, first: int, size: int) -> None:
+        """Writes the segment at ``first`` from here on, behind its first ``size`` bytes."""
+        fd = os.open(self.path(first), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            os.ftruncate(fd, size)
+            self.sync()
+        except OSError:
+            os.close(fd)
+            raise
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._written = fd, size
+
+    def _tell_lost(self, first: int, error: OSError) -> None:
+        if first not in self._told:
+            self._told.add(first)
+            logger.error("a part of a log cannot be read", path=str(self.path(first)), reason=error.strerror)
 
 
 def _whole_records(data: bytes, skip: int) -> tuple[list[LogRecord], int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import redis
@@ -107,9 +107,8 @@ class Shipper:
             self._woken.clear()
             try:
                 moved = self._round()
-            except (redis.RedisError, OSError) as error:
-                if saying.new(why := redis_fault(error, self._redis_url, now_ms=self._now_ns() // 1_000_000)):
-                    logger.warning("logs are not sent", reason=why)
+            except Exception as error:  # whatever it is, the thread is the only one that sends
+                self._say(saying, error)
                 self._forget()
                 self._closing.wait(away)
                 away, pause = min(2 * away, AWAY_LAST_S), 0.0
@@ -118,6 +117,12 @@ class Shipper:
             away = AWAY_FIRST_S
             full = FULL_FIRST_S if moved else min(2 * full, FULL_LAST_S)
             pause = 0.0 if moved else full if self._any_waiting() else CHECK_S
+
+    def _say(self, saying: Saying, error: Exception) -> None:
+        known = isinstance(error, redis.RedisError | OSError)
+        why = redis_fault(error, self._redis_url, now_ms=self._now_ns() // 1_000_000) if known else repr(error)
+        if saying.new(why):
+            logger.warning("logs are not sent", reason=why, exc_info=not known)
 
     def _round(self) -> bool:
         """One look at every log; True when something was sent and there may be more."""
@@ -134,7 +139,7 @@ class Shipper:
         calls: list[Callable[[Any], None]] = []
         for lane in lanes:
             exists, end = lane.exists, None
-            for start, data in lane.batches():
+            for start, data in _readable(lane):
                 end = start + len(data)
                 fields: Any = signed_batch(self._key, lane.attempt, start, data)
                 pipe.xadd(lane.key, fields, id=f"{end}-0", nomkstream=exists)
@@ -159,9 +164,12 @@ class Shipper:
         for lane, answer in zip(lanes, pipe.execute(raise_on_error=False), strict=True):
             if isinstance(answer, Exception):
                 _raise_unless_missing(answer)
-                self._take_up(lane, None)
-            else:
-                self._take_up(lane, answer)
+            try:
+                self._take_up(lane, None if isinstance(answer, Exception) else answer)
+            except redis.RedisError:
+                raise
+            except Exception as error:
+                _wait_alone(lane, error)
 
     def _take_up(self, lane: Lane, info: dict[str, Any] | None) -> None:
         last = _offset(info["last-generated-id"]) if info else 0
@@ -218,6 +226,23 @@ class Shipper:
 
     def _any_waiting(self) -> bool:
         return any(lane.full or lane.shipped is None for lane in self._current())
+
+
+def _readable(lane: Lane) -> Iterator[tuple[int, bytes]]:
+    """What may be sent of one log and can be read."""
+    try:
+        yield from lane.batches()
+        if lane.shipped is not None:
+            lane.saying.over()
+    except Exception as error:
+        _wait_alone(lane, error)
+
+
+def _wait_alone(lane: Lane, error: Exception) -> None:
+    """One log that cannot be read holds up no other; each round tries it again."""
+    if lane.saying.new(why := repr(error)):
+        known = isinstance(error, OSError)
+        logger.error("a log is not sent", attempt=lane.attempt, reason=why, exc_info=not known)
 
 
 def _offset(entry_id: bytes | str) -> int:

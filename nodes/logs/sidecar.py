@@ -8,10 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+import structlog
 
 from nodes.logs.base import Position
 from nodes.logs.drops import Drops
+from nodes.logs.segments import LOST
 from nodes.protocol import MARK, LogRecord
+
+logger = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -33,10 +37,15 @@ def machine_boot() -> str:
 
 
 def sidecar_read(path: Path) -> Sidecar | None:
-    """None when there is none."""
+    """None when there is none that says anything. Raises OSError when it cannot be read now."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Sidecar)
     except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError) as error:
+        if isinstance(error, OSError) and error.errno not in LOST:
+            raise
+        logger.error("the state of a log cannot be read", path=str(path), reason=str(error))
         return None
 
 

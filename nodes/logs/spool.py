@@ -11,6 +11,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 from nodes.logs.base import MAX_PAYLOAD, Position
@@ -105,19 +106,17 @@ class Spool:
 
         ``start`` is greater than ``offset`` where bytes are missing. ``offset`` is a record's boundary.
         """
-        with self._lock, contextlib.suppress(OSError):  # a full disk keeps nobody from reading what it holds
-            self.flush()
         with self._lock:
+            self._flush_what_fits()
             if self._removed:
                 return offset, b""
-            start = self._segments.next_start(offset)
-            data = self._segments.read(start, limit + MAX_RECORD)
+            start, data = self._segments.read(offset, limit + MAX_RECORD)
         return start, data[: whole_prefix(data, limit)]
 
     def boundary_from(self, offset: int) -> int:
         """The first record's boundary at or after ``offset``; ``offset`` itself outside of what is here."""
         with self._lock:
-            self.flush()
+            self._flush_what_fits()
             return self._segments.boundary_from(offset)
 
     # ------------------------------------------------------------ taking in
@@ -149,6 +148,11 @@ class Spool:
                 self._buffer.clear()
             self._flushed_at = self._clock()
 
+    def _flush_what_fits(self) -> None:
+        """A full disk keeps nobody from reading what it holds."""
+        with contextlib.suppress(OSError):
+            self.flush()
+
     # ------------------------------------------------------------ letting go
 
     def acknowledge(self, archived: int) -> None:
@@ -160,10 +164,10 @@ class Spool:
         """Ends the doubt after a start of the machine: goes on at ``offset`` where others know more than the disk
         kept, with a mark; ``offset`` at or before the end changes nothing."""
         with self._lock:
-            self._doubtful, self._sidecar.boot = False, self._boot
             if offset > self.end:
                 self._begin(offset)
                 self.mark("… this node was started anew: lines around here may be missing or repeated\n", time_ns)
+            self._doubtful, self._sidecar.boot = False, self._boot
             self._save()
 
     def close(self) -> None:
@@ -176,13 +180,15 @@ class Spool:
         with self._lock:
             self._removed = True
             self._buffer.clear()
-            self._segments.close()
+            with contextlib.suppress(OSError):  # what the disk did not take goes as well
+                self._segments.close()
             shutil.rmtree(self._folder, ignore_errors=True)
 
     # ------------------------------------------------------------ inside
 
     def _open(self) -> None:
-        self._sidecar = sidecar_read(self._folder / "state.json") or Sidecar(self._boot)
+        known = sidecar_read(self._folder / "state.json")
+        self._sidecar = known or Sidecar("")
         self._drops = self._sidecar.drops
         self._segments = Segments(self._folder)
         if self._segments.empty:
@@ -191,11 +197,15 @@ class Spool:
         if self._segments.end < self._sidecar.offset:
             self._segments.begin(self._sidecar.offset)
         self._doubtful = self._sidecar.boot != self._boot and self._segments.end > 0
+        if not self._doubtful:
+            self._sidecar.boot = self._boot
         for record in records:
             self._replay(record)
-        position = position_after(self._sidecar.position, records)
+        unknown = self._segments.earlier() if known is None else ()
+        position = position_after(self._sidecar.position, chain(unknown, records))
         self._last_ns, self._at_last, self._taken = position.last_time_ns, position.at_last, position.payload_bytes
-        self._save()
+        with contextlib.suppress(OSError):  # on a full disk: what is there now says no less
+            self._save()
 
     def _replay(self, record: LogRecord) -> None:
         if record.stream == MARK:

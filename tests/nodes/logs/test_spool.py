@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import tempfile
@@ -46,6 +47,10 @@ def tear(folder: Path, size: int) -> None:
     """Cuts up to ``size`` bytes off the newest segment, as a write that was killed half way; never what was synced."""
     newest, synced = newest_segment(folder), json.loads((folder / "state.json").read_bytes())["offset"]
     os.truncate(newest, max(synced - int(newest.stem), newest.stat().st_size - size, 0))
+
+
+def no_room(*written: object) -> int:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 records_of_a_job = st.lists(
@@ -313,6 +318,102 @@ def test_a_record_that_the_disk_refused_is_taken_when_there_is_room_again(
     spool.append(line(2, "second\n"))
 
     assert text_of(all_records(spool)) == "first\nsecond\n"
+
+
+def test_a_segment_that_could_not_be_begun_is_begun_later_and_nothing_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool, real, refusals = Spool(tmp_path / "a", segment=46, boot="one"), os.open, [2]
+
+    def too_many_files(path: Path, flags: int, mode: int = 0o777) -> int:
+        if str(path).endswith(".seg") and refusals[0]:
+            refusals[0] -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return real(path, flags, mode)
+
+    first, second, third = lines(3)
+    spool.append(first)
+    spool.append(second)
+    monkeypatch.setattr(os, "open", too_many_files)
+    for _ in range(2):
+        with pytest.raises(OSError, match="Too many"):
+            spool.append(third)
+        assert all_records(spool) == [first, second]
+    spool.append(third)
+
+    assert all_records(spool) == [first, second, third]
+
+
+def test_a_spool_opens_on_a_full_disk_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = Spool(tmp_path / "a", segment=100, boot="one")
+    for record in lines(20):
+        spool.append(record)
+    spool.close()
+    monkeypatch.setattr("nodes.logs.spool.sidecar_write", no_room)
+
+    again = Spool(tmp_path / "a", segment=100, boot="one")
+
+    assert all_records(again) == lines(20)
+    assert again.position == spool.position
+
+
+def test_a_boundary_is_told_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = Spool(tmp_path / "a", clock=lambda: 0.0, boot="one")
+    for record in lines(2):
+        spool.append(record)
+    spool.flush()
+    spool.append(line(3, "waits in memory\n"))
+    monkeypatch.setattr(os, "write", no_room)
+
+    assert spool.boundary_from(30) == 46
+
+
+# ---------------------------------------------------------------- a disk that loses what it had
+
+
+@pytest.mark.parametrize("kept", ["", "{", '{"boot": 5}'])
+def test_a_spool_whose_state_cannot_be_read_asks_others_and_goes_on(tmp_path: Path, kept: str) -> None:
+    spool = Spool(tmp_path / "a", segment=100, boot="one")
+    for record in lines(20):
+        spool.append(record)
+    spool.close()
+    (tmp_path / "a" / "state.json").write_text(kept)
+
+    again = Spool(tmp_path / "a", segment=100, boot="one")
+
+    assert again.doubtful
+    again.resume_at(0, time_ns=1)
+    assert (again.position, again.end) == (spool.position, spool.end)
+    assert all_records(again) == lines(20)
+    assert not Spool(tmp_path / "a", segment=100, boot="one").doubtful
+
+
+def test_a_segment_that_is_gone_is_passed_over(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "a", segment=230, boot="one")  # ten records a segment
+    for record in lines(35):
+        spool.append(record)
+    gone = sorted((tmp_path / "a").glob("*.seg"))[1]
+    gone.unlink()
+
+    assert all_records(spool) == [*lines(10), *lines(15, first=20)]
+    assert spool.boundary_from(300) == 300
+
+
+def test_the_doubt_stays_where_the_disk_cannot_take_what_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = Spool(tmp_path / "a", boot="one")
+    spool.append(line(1, "kept\n"))
+    spool.close()
+    again = Spool(tmp_path / "a", boot="two")
+    with monkeypatch.context() as full:
+        full.setattr("nodes.logs.spool.sidecar_write", no_room)
+        with pytest.raises(OSError, match="No space"):
+            again.resume_at(5000, time_ns=7)
+    assert again.doubtful
+    again.resume_at(5000, time_ns=7)
+    assert not again.doubtful
+    assert text_of(all_records(again, 5000)).startswith("… this node was started anew")
 
 
 def test_the_tail_is_what_the_container_said_last_also_after_it_opens_again(tmp_path: Path) -> None:
