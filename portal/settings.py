@@ -309,8 +309,9 @@ WHITENOISE_MANIFEST_STRICT = False
 WHITENOISE_IMMUTABLE_FILE_TEST = r"/assets/.+-[\w-]{8}\.\w+$"  # Vite's names carry a hash of the content
 
 # ---------------------------------------------------------------- security
-ALLOWED_HOSTS = env_hosts("BERTH_ALLOWED_HOSTS", [_host, "127.0.0.1", "localhost", "[::1]"])
-CSRF_TRUSTED_ORIGINS = env_origins("BERTH_TRUSTED_ORIGINS", [URL])
+# Its own names are not to be set away: health checks ask by them.
+ALLOWED_HOSTS = list(dict.fromkeys([_host, "127.0.0.1", "localhost", "[::1]", *env_hosts("BERTH_ALLOWED_HOSTS")]))
+CSRF_TRUSTED_ORIGINS = list(dict.fromkeys([URL, *env_origins("BERTH_TRUSTED_ORIGINS")]))
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_FAILURE_VIEW = "portal.accounts.views.stale.csrf_failure"

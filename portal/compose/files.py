@@ -73,6 +73,9 @@ def _authority(folder: Path, address: Address, now: datetime) -> tuple[str, str]
         _write(key, made_key, 0o440, PROXY)
         _write(certificate, made, 0o444)
     authority_check(certificate, key, now=now)
+    # Also one that somebody has put there: the proxy signs with it, and Redis and the proxy show it.
+    _permit(key, 0o440, PROXY)
+    _permit(certificate, 0o444, None)
     return certificate.read_text(), key.read_text()
 
 

@@ -61,9 +61,9 @@ def _is_allowed_host(word: str) -> bool:
     return word == "*" or ":" not in word and _is_host(word.removeprefix("."))
 
 
-def env_hosts(name: str, default: list[str]) -> list[str]:
+def env_hosts(name: str) -> list[str]:
     """Comma-separated names of a server: ``berth.example.org``, ``.example.org`` with what is below it, ``[::1]``,
-    ``*``."""
+    ``*``. None where it is not set."""
 
     def convert(text: str) -> list[str]:
         words = [word.strip() for word in text.split(",") if word.strip()]
@@ -71,11 +71,11 @@ def env_hosts(name: str, default: list[str]) -> list[str]:
             raise ValueError(text)
         return words
 
-    return read(name, default, convert, "names without port or path, separated by commas, such as berth.example.org")
+    return read(name, [], convert, "names without port or path, separated by commas, such as berth.example.org")
 
 
-def env_origins(name: str, default: list[str]) -> list[str]:
-    """Comma-separated ``http(s)://host[:port]``, of which the host may begin with ``*.``."""
+def env_origins(name: str) -> list[str]:
+    """Comma-separated ``http(s)://host[:port]``, of which the host may begin with ``*.``. None where it is not set."""
 
     def convert(text: str) -> list[str]:
         words = [word.strip() for word in text.split(",") if word.strip()]
@@ -83,7 +83,7 @@ def env_origins(name: str, default: list[str]) -> list[str]:
             _origin(word.replace("://*.", "://", 1))
         return [word.rstrip("/") for word in words]
 
-    return read(name, default, convert, "origins separated by commas, such as https://berth.example.org")
+    return read(name, [], convert, "origins separated by commas, such as https://berth.example.org")
 
 
 def env_bind(name: str, default: str) -> str:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from django.conf import settings
@@ -62,7 +63,7 @@ def backup_make(
     )
     with ArchiveWriter(path) as archive:
         archive.add(MANIFEST, msgspec.json.encode(manifest))
-        with _one_moment():
+        with one_moment():
             rows = sum(_table_add(archive, model, path.parent, said) for model in tables())
         files = {part: archive.add_folder(part, part_folder(part), wanted=_is_whole) for part in parts}
     size = path.stat().st_size
@@ -82,13 +83,20 @@ def part_folder(part: str) -> Path:
 
 
 @contextmanager
-def _one_moment() -> Iterator[None]:
-    """A transaction in which nothing changes that others change."""
-    with transaction.atomic():
-        if connection.vendor == "postgresql":
-            with connection.cursor() as cursor:
-                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        yield
+def one_moment() -> Iterator[None]:
+    """A transaction in which nothing changes that others change, and that holds up nobody: on SQLite a reader's, which
+    sees what there is at its first look, in the place of the writer's that others are there."""
+    connection.ensure_connection()  # which sets the mode
+    wrapper: Any = connection
+    usual, wrapper.transaction_mode = getattr(wrapper, "transaction_mode", None), "DEFERRED"
+    try:
+        with transaction.atomic():
+            if connection.vendor == "postgresql":
+                with connection.cursor() as cursor:
+                    cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield
+    finally:
+        wrapper.transaction_mode = usual
 
 
 def _table_add(archive: ArchiveWriter, model: type, folder: Path, said: Callable[[str], None]) -> int:

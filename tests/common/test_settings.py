@@ -61,7 +61,11 @@ REFUSED = {
     ],
 }  # fmt: skip
 TAKEN: dict[str, tuple[str, str, Any]] = {
-    "BERTH_ALLOWED_HOSTS": ("*, .example.org, [fd00::1]", "ALLOWED_HOSTS", ["*", ".example.org", "[fd00::1]"]),
+    "BERTH_ALLOWED_HOSTS": (
+        "*, .example.org, [fd00::1]",
+        "ALLOWED_HOSTS",
+        ["127.0.0.1", "localhost", "[::1]", "*", ".example.org", "[fd00::1]"],
+    ),
     "BERTH_LOG_LEVEL": ("debug", "LOG_LEVEL", "DEBUG"),
     "BERTH_METRICS_BIND": ("::1", "METRICS_BIND", "::1"),
     "BERTH_OIDC_ISSUER": (" https://id.example.org/realms/x/ ", "OIDC_ISSUER", "https://id.example.org/realms/x/"),
@@ -71,7 +75,7 @@ TAKEN: dict[str, tuple[str, str, Any]] = {
     "BERTH_TRUSTED_ORIGINS": (
         "https://*.example.org/,http://h:8000",
         "CSRF_TRUSTED_ORIGINS",
-        ["https://*.example.org", "http://h:8000"],
+        ["http://127.0.0.1:8000", "https://*.example.org", "http://h:8000"],
     ),
 }
 

@@ -131,7 +131,13 @@ def test_what_an_operator_has_put_there_is_used(tmp_path: Path, groups: dict[str
     certificate, key = authority_make(name="our own", now=NOW)
     (tmp_path / "ca.crt").write_text(certificate)
     (tmp_path / "ca.key").write_text(key)
+    for own in ("ca.crt", "ca.key", "redis-password"):
+        (tmp_path / own).chmod(0o600)
     files = made(tmp_path)
+    assert {own: stat.S_IMODE((tmp_path / own).stat().st_mode) for own in ("ca.crt", "ca.key", "redis-password")} == {
+        "ca.crt": 0o444, "ca.key": 0o440, "redis-password": 0o440,
+    }  # fmt: skip
+    assert (groups["ca.key"], groups["redis-password"]) == (10013, 10012)
     assert "rediss://portal:p%40ss%2Fword@redis:6379/0" in files["redis-url"]
     assert "p@ss" not in files["redis.conf"], "Redis needs its digest only"
     issuer = x509.load_pem_x509_certificate(files["redis.crt"].encode()).issuer.rfc4514_string()

@@ -1,5 +1,6 @@
 """`manage.py backup` and `restore`, as an operator types them: a made-up cluster goes from database to database."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -122,6 +123,11 @@ def test_what_cannot_be_restored_is_told_in_one_sentence_and_nothing_is_touched(
     refused(fresh, "cut off", cut)
     assert len(there.rows(tmp_path / "still.tar")["jobs.job"]) == 54
     assert "rows" in there.manage("restore", str(backup), "--replace")
+
+
+def test_on_sqlite_others_write_while_a_backup_reads_and_it_sees_one_moment(tmp_path: Path) -> None:
+    portal = Portal(tmp_path, sqlite_copy(tmp_path / "berth.sqlite3"))
+    assert json.loads(portal.module("tests.upkeep.beside")) == [0, 0, 1]
 
 
 def test_where_nothing_can_be_written_no_backup_is_claimed(filled: Portal, tmp_path: Path) -> None:
