@@ -10,6 +10,7 @@ from celery import Celery
 from nodes.cgroups import machine_raises_limits
 from nodes.clock import Clock
 from nodes.code import CodeStore
+from nodes.contact import Contact
 from nodes.disk import GB, DiskGuard, DiskLimits
 from nodes.gpus import GpuBackend, backend_from
 from nodes.gpus.foreign import ForeignWatch
@@ -75,6 +76,7 @@ class Agent:
             clock=clock,
             every_s=options.disk_every_s,
         )
+        contact = Contact(clock)
         self._supervisor = Supervisor(
             cluster=options.cluster,
             node=options.name,
@@ -87,6 +89,7 @@ class Agent:
             policy=policy,
             machine=machine,
             clock=clock,
+            contact=contact,
             lease_still_s=options.lease_still_s,
             shells=options.shells > 0,
             layers=LayerRule(int(options.layer_gb * GB), options.layer_grace_s),
@@ -117,6 +120,7 @@ class Agent:
             sample=lambda: self._sampler.latest,
             inventory=self._inventory,
             clock=clock,
+            contact=contact,
             every_s=options.report_every_s,
             reported=options.state_dir / "reported",
         )

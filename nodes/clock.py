@@ -15,7 +15,7 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Seconds since the machine started; equal for all processes, never backwards."""
+        """Seconds since the machine started, with those in which it slept; equal for all processes, never backwards."""
         ...
 
 
@@ -36,4 +36,4 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def monotonic(self) -> float:
-        return time.monotonic()
+        return time.clock_gettime(time.CLOCK_BOOTTIME)

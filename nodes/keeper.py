@@ -262,8 +262,8 @@ class Keeper:
                 wait = self._prepare(spec, order.spec_hash)
                 if wait:
                     return wait
-            if self._record.phase is Phase.RUN and not self._unwanted():
-                self._start(spec)
+            if self._record.phase is Phase.RUN and not self._unwanted() and not self._start(spec):
+                return AWAY_EVERY_S
         except Failed as failed:
             self._end(Exit(cause=failed.cause, message=failed.message), None)
             return 0.0
@@ -297,17 +297,28 @@ class Keeper:
         sealed = self._order.code if self._order else None
         return self._world.unseal(sealed).decode() if sealed else None
 
-    def _start(self, spec: ContainerSpec) -> None:
-        """Starts the created container. STARTING is on the disk before, so that nobody takes it for never begun."""
+    def _start(self, spec: ContainerSpec) -> bool:
+        """Starts the created container; False where it waits for the portal: on a node that was given up and does not
+        know, it would run beside the attempt that follows. STARTING is on the disk before, so that nobody takes it for
+        never begun."""
         other = self._world.conflict(spec.attempt, spec.gpus)
         if other is not None:
             raise Failed(Cause.DEVICE_FAULT, f"a GPU of this task is still held by {other}")
         self._preparing.check(spec)
         mounts_prepare(spec)
+        # Last, for all before may take its time. And before the order is looked at once more: an answer counts as soon
+        # as its orders are given.
+        if not self._world.in_touch():
+            self._show(Progress(code="portal", message="waits for the portal, which may have given this server up"))
+            return False
+        if self._unwanted():
+            return True
+        self._progress = None
         self._save(replace(self._record, gpu_faults=self._world.gpu_faults(spec.gpus)))
         self._move(ContainerState.STARTING)
         self._observe(self._world.runtime.start(spec))
         self._look_after_ssh()
+        return True
 
     def _unwanted(self) -> bool:
         order = self._order

@@ -15,6 +15,7 @@ from kombu import Connection
 
 from nodes.clock import Clock
 from nodes.connecting import redis_fault
+from nodes.contact import Contact
 from nodes.protocol import (
     REPORT_TASK,
     REPORTS_QUEUE,
@@ -57,12 +58,13 @@ class Reporter:
         sample: Callable[[], Sample | None],
         inventory: Callable[[], Inventory],
         clock: Clock,
+        contact: Contact,
         every_s: float,
         reported: Path,
     ) -> None:
         self._app, self._cluster, self._node, self._key, self._boot = app, cluster, node, key, boot
         self._view, self._sample, self._inventory, self._clock = view, sample, inventory, clock
-        self._every_s = every_s
+        self._contact, self._every_s = contact, every_s
         self._reported = reported
         self._seq = self._answers = 0
         self._answered_at = clock.monotonic()
@@ -91,6 +93,7 @@ class Reporter:
         """The next report. Raises nothing of the network."""
         view = self._view()
         self._seq += 1
+        self._contact.sent(self._seq)
         if view.answers != self._answers:
             self._answers, self._answered_at = view.answers, self._clock.monotonic()
         return Report(

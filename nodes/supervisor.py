@@ -15,6 +15,7 @@ import structlog
 
 from nodes.clock import Clock
 from nodes.code import CodeStore
+from nodes.contact import Contact
 from nodes.gpus.base import GpuBackend
 from nodes.journal import Journal, Record, attempt_is_safe
 from nodes.keeper import LOOK_EVERY_S, Keeper
@@ -72,6 +73,7 @@ class Supervisor:
         policy: Policy,
         machine: Machine,
         clock: Clock,
+        contact: Contact,
         lease_still_s: float,
         shells: bool,
         layers: LayerRule,
@@ -81,7 +83,7 @@ class Supervisor:
     ) -> None:
         self._cluster, self._node, self._key = cluster, node, key
         self._runtime, self._gpus, self._journal, self._clock = runtime, gpus, journal, clock
-        self._machine, self._changed = machine, changed
+        self._machine, self._contact, self._changed = machine, contact, changed
         self._lock = threading.RLock()
         self._keepers: dict[str, Keeper] = {}
         self._absent: dict[str, Record] = {}
@@ -104,6 +106,7 @@ class Supervisor:
             layers=layers,
             full=full,
             answers=answers,
+            in_touch=contact.holds,
             mirrors=lambda: self._mirrors,
             spec=self._specs.get,
             unseal=key.unseal,
@@ -147,6 +150,8 @@ class Supervisor:
             self._generation = desired.generation
             self._mirrors = desired.mirrors
             self._answers = desired.answers or self._answers
+            # After its orders were given: who then finds the portal in touch finds what it wants now.
+            self._contact.answered(desired.answers, lost_after_s=desired.node_lost_after_s)
         self._changed_if_new(desired)
         if news:
             self._changed(True)

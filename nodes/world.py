@@ -21,7 +21,8 @@ class World:
     the live attempt that holds one of them; ``gpu_busy`` says whether a process of the attempt still has one open;
     ``unseal`` opens what was sealed to this node; ``shells``: whether this node allows any; ``layers``:
     what a container may write into its own layer; ``full``: whether there is no room for anything new; ``answers``:
-    whether the storage with this root did of late; ``mirrors``: of image registries, by host; ``changed`` tells the
+    whether the storage with this root did of late; ``in_touch``: whether the portal cannot have given this node up;
+    ``mirrors``: of image registries, by host; ``changed`` tells the
     reporter, with True when the portal waits for it; ``gone`` forgets a removed attempt."""
 
     runtime: Runtime
@@ -40,6 +41,7 @@ class World:
     layers: LayerRule
     full: Callable[[], bool]
     answers: Callable[[str], bool]
+    in_touch: Callable[[], bool]
     mirrors: Callable[[], Mapping[str, str]]
     changed: Callable[[bool], None]
     gone: Callable[[str], None]

@@ -150,7 +150,7 @@ class Desired:
     generation: int
     orders: tuple[Order, ...]
     answers: int = 0  # the report sequence it answers; 0 when sent early
-    node_lost_after_s: int = 60
+    node_lost_after_s: int = 60  # of silence; a node that may have been given up starts nothing
     storages: tuple[StorageWish, ...] | None = None  # None: of a portal that does not tell
     mirrors: dict[str, str] = field(default_factory=dict)  # host of an image registry -> host of its mirror
     version: int = PROTOCOL_VERSION
@@ -174,9 +174,9 @@ class Exit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What a container in ACCEPTED or PULLING is doing: "image 34 %", "attempt 1 still writes from gpu07"."""
+    """What a container that has not begun is doing: "image 34 %", "attempt 1 still writes from gpu07"."""
 
-    code: str  # "image" | "lease" | "storage" | "engine" | "spec" | "code"
+    code: str  # "image" | "lease" | "storage" | "engine" | "spec" | "code" | "portal"
     percent: int | None = None
     message: str = ""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from nodes.clock import SystemClock
 from nodes.code import CodeStore
+from nodes.contact import Contact
 from nodes.gpus import GpuBackend, backend_from
 from nodes.gpus.simulated import SimulatedBackend
 from nodes.journal import Journal
@@ -64,9 +65,13 @@ class Node:
     full: bool = False
     away: set[str] = field(default_factory=set)
     gpus: GpuBackend = field(default_factory=lambda: backend_from("simulated:4xA100-80GB", node="gpu01", held=dict))
+    contact: Contact = field(init=False)
 
     @contextmanager
     def life(self) -> Iterator[Supervisor]:
+        """One life of the agent, whose first report is under way."""
+        self.contact = Contact(self.clock)
+        self.contact.sent(1)
         logs = LogPipeline(folder=self.folder / "logs", node="gpu01", key=KEY, redis_url=NO_REDIS)
         supervisor = Supervisor(
             cluster="berth",
@@ -80,6 +85,7 @@ class Node:
             policy=self.policy,
             machine=Machine(),
             clock=self.clock,
+            contact=self.contact,
             lease_still_s=0,
             shells=True,
             layers=self.layers,
@@ -118,8 +124,9 @@ def order(spec: ContainerSpec, phase: Phase, stop: Stop | None = NOW) -> Order:
     )
 
 
-def desired(generation: int, *orders: Order) -> Desired:
-    return Desired(cluster="berth", node="gpu01", generation=generation, orders=orders)
+def desired(generation: int, *orders: Order, answers: int = 1) -> Desired:
+    """A list of orders, if not told otherwise in answer to the first report of the agent's life."""
+    return Desired(cluster="berth", node="gpu01", generation=generation, orders=orders, answers=answers)
 
 
 def shown(supervisor: Supervisor, attempt: str) -> ContainerReport | None:

@@ -10,6 +10,7 @@ import pytest
 from celery import Celery
 
 from nodes.clock import SystemClock
+from nodes.contact import Contact
 from nodes.protocol import REPORTS_QUEUE, Inventory, NodeKey
 from nodes.reporter import COALESCE_S, SOON_S, Reporter
 from nodes.supervisor import View
@@ -43,7 +44,8 @@ def reporter(redis_server: RedisServer, looks: Looks, tmp_path: Path) -> Iterato
     made = Reporter(
         app=Celery("nodes", broker=redis_server.url, set_as_current=False),
         cluster="berth", node="gpu01", key=NodeKey.generate(), boot=1, view=looks.view, sample=lambda: None,
-        inventory=lambda: INVENTORY, clock=SystemClock(), every_s=3600, reported=tmp_path / "reported",
+        inventory=lambda: INVENTORY, clock=SystemClock(), contact=Contact(SystemClock()), every_s=3600,
+        reported=tmp_path / "reported",
     )  # fmt: skip
     made.open()
     yield made
