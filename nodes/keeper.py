@@ -31,7 +31,7 @@ from nodes.protocol import (
 )
 from nodes.runtimes.base import Cancelled, Failed, Found, RuntimeAway, Status
 from nodes.ssh import FORBIDDEN, SshCare, ssh_note
-from nodes.storages import file_changed_ms, file_touch, mounts_prepare
+from nodes.taskfiles import TaskFiles
 from nodes.world import World
 
 log = structlog.get_logger(__name__)
@@ -58,6 +58,7 @@ class Keeper:
         self._layer = 0
         self._wake = threading.Event()
         self._ssh = SshCare(record.attempt, world.runtime, self._wake.set)
+        self._files = TaskFiles(world)
         self._preparing = Preparing(world, self._show, self._unwanted, self._code_address)
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=f"keep-{record.attempt}", daemon=True)
@@ -197,18 +198,9 @@ class Keeper:
             self._world.logs.attach(record.attempt, self._world.runtime.source(record.attempt))
         if found.status is Status.RUNNING:
             record = record.forward(ContainerState.RUNNING)
-        self._save(self._checkpoint_seen(record))
+        self._save(replace(record, checkpoint_ms=self._files.checkpoint_ms(record)))
         if found.status is Status.ENDED and record.exit is None and self._log_is_read():
             self._end(self._exit(found, record), found.ended_ms)
-
-    def _checkpoint_seen(self, record: Record) -> Record:
-        """The record of an attempt that has begun, with the time at which its checkpoint file last changed. Nobody
-        looks at a file server that does not answer."""
-        if record.checkpoint is None or record.checkpoint_root is None or record.started_ms is None or record.exit:
-            return record
-        if not self._world.answers(record.checkpoint_root):
-            return record
-        return replace(record, checkpoint_ms=file_changed_ms(record.checkpoint_root, record.checkpoint))
 
     def _exit(self, found: Found, record: Record) -> Exit:
         """How it ended; a program that failed on a GPU that turned sick meanwhile is not to blame."""
@@ -305,7 +297,7 @@ class Keeper:
         if other is not None:
             raise Failed(Cause.DEVICE_FAULT, f"a GPU of this task is still held by {other}")
         self._preparing.check(spec)
-        mounts_prepare(spec)
+        self._preparing.folders(spec)
         # Last, for all before may take its time. And before the order is looked at once more: an answer counts as soon
         # as its orders are given.
         if not self._world.in_touch():
@@ -327,12 +319,8 @@ class Keeper:
     # ------------------------------------------------------------ while it runs, and to its end
 
     def _while_running(self) -> float:
-        record, status = self._record, self._world.logs.status(self._record.attempt)
-        if status.frozen and record.lease and record.lease_root and self._world.answers(record.lease_root):
-            try:
-                file_touch(record.lease_root, record.lease)
-            except OSError as error:
-                log.warning("the lease of a frozen container cannot be touched", path=record.lease, error=str(error))
+        if self._world.logs.status(self._record.attempt).frozen:
+            self._files.lease_touch(self._record)
         self._look_after_ssh()
         self._look_after_layer()
         return LOOK_EVERY_S

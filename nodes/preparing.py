@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from nodes.code import CodeAway
+from nodes.errands import aside
 from nodes.journal import Record
 from nodes.lease import LeaseWatch, lease_watch
 from nodes.protocol import Cause, ContainerSpec, Progress, encode, spec_digest
@@ -36,12 +38,17 @@ class Preparing:
         self._lease: LeaseWatch | None = None
 
     def check(self, spec: ContainerSpec) -> None:
-        """That this server offers and allows what the spec wants. Raises Failed."""
+        """That this server offers and allows what the spec wants. Raises Failed, Cancelled."""
         # Before the first look at any of them: one that does not answer would hold this thread up.
         away = next((mount for mount in spec.mounts if not self._world.answers(mount.root)), None)
         if away is not None:
             raise Failed(Cause.STORAGE_MISSING, f"storage {away.storage} is not offered here now")
-        self._world.policy.check(spec)
+        aside(partial(self._world.policy.check, spec), self._unwanted)
+
+    def folders(self, spec: ContainerSpec) -> None:
+        """Checks the folders of its storages, and makes what is missing. Raises Failed, and Cancelled when the attempt
+        is unwanted meanwhile: a file server that dies now holds nobody up who is stopped."""
+        aside(partial(mounts_prepare, spec), self._unwanted)
 
     def wait(self, spec: ContainerSpec) -> float:
         """Seconds until the next look whether it may be made; 0 when it may be. Raises Failed where it may not at all.
@@ -51,16 +58,19 @@ class Preparing:
             raise Failed(Cause.NO_SPACE, "the disk for containers is full: this node takes nothing new")
         if self._lease is None:
             self._lease = lease_watch(spec, self._world.lease_still_s)
-        remaining = self._lease.remaining(self._world.clock.monotonic()) if self._lease else 0.0
+        remaining = self._remaining(self._lease) if self._lease else 0.0
         if remaining:
             self._show(Progress(code="lease", message=f"{spec.lease_after} still writes"))
         return min(remaining, 1.0)
+
+    def _remaining(self, lease: LeaseWatch) -> float:
+        return aside(lambda: lease.remaining(self._world.clock.monotonic()), self._unwanted)
 
     def made(self, spec: ContainerSpec, spec_hash: str, record: Record) -> Record | None:
         """The record with the container that was made; None when the portal does not give the code now. Raises Failed,
         RuntimeAway, and Cancelled when the attempt is unwanted meanwhile."""
         world = self._world
-        mounts_prepare(spec)
+        self.folders(spec)
         checkpoint = checkpoint_place(spec)
         if not self._code_is_here(spec):
             return None

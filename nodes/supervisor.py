@@ -16,6 +16,7 @@ import structlog
 from nodes.clock import Clock
 from nodes.code import CodeStore
 from nodes.contact import Contact
+from nodes.errands import Errands
 from nodes.gpus.base import GpuBackend
 from nodes.journal import Journal, Record, attempt_is_safe
 from nodes.keeper import LOOK_EVERY_S, Keeper
@@ -84,6 +85,7 @@ class Supervisor:
         self._cluster, self._node, self._key = cluster, node, key
         self._runtime, self._gpus, self._journal, self._clock = runtime, gpus, journal, clock
         self._machine, self._contact, self._changed = machine, contact, changed
+        self._errands = Errands()
         self._lock = threading.RLock()
         self._keepers: dict[str, Keeper] = {}
         self._absent: dict[str, Record] = {}
@@ -101,6 +103,7 @@ class Supervisor:
             code=code,
             policy=policy,
             clock=clock,
+            errands=self._errands,
             lease_still_s=lease_still_s,
             shells=shells,
             layers=layers,
@@ -130,6 +133,7 @@ class Supervisor:
         deadline = self._clock.monotonic() + _CLOSE_WITHIN_S
         for keeper in keepers:
             keeper.join(max(0.0, deadline - self._clock.monotonic()))
+        self._errands.close()
 
     def take(self, desired: Desired) -> None:
         """Takes a list of orders in, unless a newer one was seen. Returns at once."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from nodes.clock import Clock
 from nodes.code import CodeStore
+from nodes.errands import Errands
 from nodes.journal import Journal
 from nodes.layers import LayerRule
 from nodes.logs import LogPipeline
@@ -31,6 +32,7 @@ class World:
     code: CodeStore
     policy: Policy
     clock: Clock
+    errands: Errands
     lease_still_s: float
     shells: bool
     spec: Callable[[str], ContainerSpec | None]

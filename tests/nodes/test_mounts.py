@@ -17,10 +17,15 @@ from typing import Any
 import psutil
 import pytest
 
+from nodes.errands import Errand, Errands
 from nodes.mounts import StorageKeeper, StorageState
-from nodes.protocol import Mount, StorageWish
+from nodes.policy import Policy
+from nodes.protocol import Cause, ContainerSpec, ContainerState, Mount, Phase, Stop, StopReason, StorageWish
 from nodes.runtimes.base import Failed
 from nodes.storages import mount_open
+from tests.nodes.memory_runtime import Backlog, MemoryRuntime
+from tests.nodes.portal_side import spec_of
+from tests.nodes.supervised import Node, desired, in_state, order, wait_for
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.docker
@@ -117,6 +122,95 @@ def test_a_server_that_hangs_holds_nobody_up_and_comes_back_by_itself(server: Se
     assert not keeper.answers(str(server.own / "data"))
     server.process().resume()
     wait_until(lambda: keeper.look().faults == {}, "the server to be back")
+
+
+# ---------------------------------------------------------------- tasks whose file server has just died
+
+
+@pytest.fixture
+def node(server: Server) -> Node:
+    """It has not noticed yet that a server is away."""
+    return Node(server.folder / "node", policy=Policy(mount_roots=(str(server.own),)))
+
+
+def on_the_storage(server: Server, **changes: Any) -> ContainerSpec:
+    root = str(server.own / "data")
+    mount = Mount(storage="data", root=root, source=f"{root}/job", target="/job", create=True)
+    return spec_of("sleep", attempt="a-0", mounts=(mount,), uid=os.getuid() or 5000, **changes)
+
+
+STOP = Stop(reason=StopReason.USER, grace_s=1)
+
+
+@pytest.mark.parametrize("uses", ["checkpoint", "lease"])
+def test_a_running_task_is_stopped_within_its_grace_though_its_file_server_died(
+    server: Server, node: Node, uses: str
+) -> None:
+    """Its checkpoint lies there, or the lease that the agent touches as long as its container is frozen."""
+    keeper = server.keeper()
+    keeper.want([server.wish()])
+    keeper.look()
+    place = server.own / "data" / "job" / ".berth" / uses
+    node.runtime = MemoryRuntime(obeys=lambda number: number == signal.SIGKILL, output=Backlog)
+    spec = on_the_storage(server, **{uses: str(place)})
+
+    def touched() -> bool:
+        supervisor.wake(spec.attempt)
+        return place.stat().st_mtime > 0
+
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(spec, Phase.RUN)))
+        wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
+        if uses == "lease":
+            place.touch()
+            os.utime(place, (0, 0))
+            wait_until(touched, "the agent to touch the lease")
+        server.process().suspend()
+        for _ in range(3):
+            supervisor.wake(spec.attempt)
+            time.sleep(0.1)
+        supervisor.take(desired(2, order(spec, Phase.STOP, STOP)))
+        began = time.monotonic()
+        ended = wait_for(supervisor, spec, in_state(ContainerState.TERMINATED))
+        assert time.monotonic() - began < 5
+    assert ended.exit is not None
+    assert (ended.exit.cause, node.runtime.signals[:2]) == (Cause.STOPPED, [signal.SIGTERM, signal.SIGKILL])
+
+
+def test_a_task_that_is_being_prepared_is_stopped_though_its_file_server_died(server: Server, node: Node) -> None:
+    keeper = server.keeper()
+    keeper.want([server.wish()])
+    keeper.look()
+    server.process().suspend()
+    spec = on_the_storage(server)
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(spec, Phase.RUN)))
+        wait_for(supervisor, spec, lambda report: True)
+        time.sleep(0.3)
+        supervisor.take(desired(2, order(spec, Phase.STOP, STOP)))
+        ended = wait_for(supervisor, spec, in_state(ContainerState.TERMINATED))
+    assert ended.exit is not None
+    assert (ended.exit.cause, node.runtime.containers) == (Cause.STOPPED, {})
+
+
+def test_what_is_known_of_a_storage_comes_back_with_its_server(server: Server) -> None:
+    keeper = server.keeper()
+    keeper.want([server.wish(), server.wish("well")])
+    keeper.look()
+    errands = Errands()
+    here, there = (server.own / name / "file" for name in ("data", "well"))
+    looks = [Errand(str(path.parent), path.exists, False) for path in (here, there)]
+    assert [errands.run(look) for look in looks] == [False, False]
+    here.touch()
+    there.touch()
+    server.process().suspend()
+    assert [errands.run(look) for look in looks] == [False, True], "one that is away holds no other up"
+    began = time.monotonic()
+    assert not any(errands.run(looks[0]) for _ in range(100))
+    assert time.monotonic() - began < 0.3, "what is under way is not waited for again"
+    server.process().resume()
+    wait_until(lambda: errands.run(looks[0]), "the server to be back")
+    errands.close()
 
 
 def test_a_stale_one_is_mounted_anew(server: Server) -> None:
