@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, cast
 from urllib.parse import urlsplit
@@ -24,11 +25,17 @@ from portal.common.languages import socket_language
 from portal.common.origin import origin_socket
 from portal.common.shares import Seat, Share
 
+log = logging.getLogger(__name__)
+
 Scope = dict[str, Any]
 Application = Callable[[Any, ASGIReceiveCallable, ASGISendCallable], Awaitable[None]]
 
 BEARER_PROTOCOL = "bearer"  # new WebSocket(url, ["bearer", token]): browsers cannot set headers
 RECHECK_S = 5.0
+UNASKED_S = 30.0
+"""So long a socket stays open while nobody can be asked whether it still may."""
+CLOSED_UNASKED = 1013
+"""Try again later (RFC 6455's registry): clients come back by themselves."""
 CLOSED_NOT_SIGNED_IN = 4401
 CLOSED_NOT_VISIBLE = 4404
 CLOSED_TOO_MANY = 4429
@@ -110,8 +117,9 @@ def origin_is_ours(origin: str, host: str) -> bool:
 
 class SignedInConsumer(AsyncWebsocketConsumer):
     """A websocket of somebody signed in: ``user`` is set before ``opened`` is called, and the socket closes within
-    seconds when the session or token ends. Subclasses write ``opened``, ``closed`` and, if they cache what may be
-    seen, ``rechecked``. ``weight``: how much of the user's share of sockets it takes."""
+    seconds when the session or token ends, and where nobody can be asked for long. Subclasses write ``opened``,
+    ``closed`` and, if they cache what may be seen, ``rechecked``. ``weight``: how much of the user's share of sockets
+    it takes."""
 
     user: User
     weight = 1
@@ -184,11 +192,29 @@ class SignedInConsumer(AsyncWebsocketConsumer):
         return None if credential is None else await database_sync_to_async(credential.user)()
 
     async def _watch_credential(self) -> None:
+        """Nothing that fails may end this, or the socket would stay open however its user's rights end: the database
+        may restart just as it is asked. A socket of which nobody could be asked for ``UNASKED_S`` is closed."""
+        clock = asyncio.get_running_loop().time
+        asked_at = clock()
         while True:
             await asyncio.sleep(RECHECK_S)
-            user = await self._user_now()
-            if user is None:
-                await self.close(CLOSED_NOT_SIGNED_IN)
-                return
-            self.user = user
-            await self.rechecked()
+            try:
+                async with asyncio.timeout(max(RECHECK_S, asked_at + UNASKED_S - clock())):
+                    if not await self._asked():
+                        return
+                asked_at = clock()
+            except Exception:
+                log.exception("whether a websocket's user is still signed in could not be asked")
+                if clock() - asked_at >= UNASKED_S:
+                    await self.close(CLOSED_UNASKED)
+                    return
+
+    async def _asked(self) -> bool:
+        """Whether the user is still signed in, and may see what the socket shows; closes it where not."""
+        user = await self._user_now()
+        if user is None:
+            await self.close(CLOSED_NOT_SIGNED_IN)
+            return False
+        self.user = user
+        await self.rechecked()
+        return True

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from django.conf import settings
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 from websockets.exceptions import InvalidStatus
 
 from portal.accounts import websockets
-from portal.accounts.models import ClusterRole, Scope, User
+from portal.accounts.models import ClusterRole, Scope, Token, User
 from portal.accounts.services import token_create, token_revoke
 from portal.clusters.models import Membership
 from portal.clusters.services import member_set, vc_create
@@ -144,6 +146,45 @@ def test_a_revoked_token_an_ended_session_and_a_disabled_account_end_the_socket(
         User.objects.filter(pk=carol.pk).update(is_active=False)
         for listener in (by_alice, by_bob, by_carol):
             assert listener.close_code() == websockets.CLOSED_NOT_SIGNED_IN
+
+
+@contextmanager
+def tokens_away() -> Iterator[None]:
+    """The database fails whoever asks for a token."""
+    name = Token._meta.db_table
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {name} RENAME TO away")
+        try:
+            yield
+        finally:
+            cursor.execute(f"ALTER TABLE away RENAME TO {name}")
+
+
+def not_asked(caplog: pytest.LogCaptureFixture) -> bool:
+    """Whether the portal has found that a socket's user could not be asked for."""
+    return any(record.name == "portal.accounts.websockets" for record in caplog.records)
+
+
+def test_a_socket_is_asked_again_after_the_database_failed_it_once(
+    web: LiveWeb, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(websockets, "RECHECK_S", 0.05)
+    api = Api(person("alice"))
+    with web.socket(EVENTS, additional_headers=api.headers) as listener:
+        with tokens_away():
+            wait_until(lambda: not_asked(caplog), "a round that failed")
+        assert heard(listener, id=1, user=0, vc=0) == []
+        token_revoke(token=api.token, now=timezone.now())
+        assert listener.close_code() == websockets.CLOSED_NOT_SIGNED_IN
+
+
+def test_a_socket_of_which_nobody_can_be_asked_is_closed_so_that_its_client_comes_back(
+    web: LiveWeb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(websockets, "RECHECK_S", 0.05)
+    monkeypatch.setattr(websockets, "UNASKED_S", 0.2)
+    with web.socket(EVENTS, **by_token(person("alice"))) as listener, tokens_away():
+        assert listener.close_code() == websockets.CLOSED_UNASKED
 
 
 def test_a_browser_that_reads_too_slowly_is_told_that_it_missed_something(
