@@ -30,6 +30,7 @@ from nodes.runtimes.process import ProcessRuntime
 from nodes.sampler import Sampler
 from nodes.sessions import Door
 from nodes.supervisor import Supervisor
+from nodes.sweeping import Leftovers
 
 
 class Agent:
@@ -66,6 +67,7 @@ class Agent:
             every_s=options.report_every_s,
             foreign=ForeignWatch(options.foreign_after_s),
         )
+        self._leftovers = Leftovers(options.state_dir / "workspaces", options.state_dir / "process", options.home_dir)
         self._disk = DiskGuard(
             runtime=self._runtime,
             limits=_disk_limits(options),
@@ -129,6 +131,7 @@ class Agent:
         self._storages.open()
         self._sampler.open()
         self._disk.open()
+        self._leftovers.open()
         self._supervisor.open()
         self._reporter.open()
         self._door.open()
@@ -144,6 +147,7 @@ class Agent:
         self._reporter.close()
         self._storages.close()
         self._disk.close()
+        self._leftovers.close()
         self._sampler.close()
         self._logs.close()
         self._code.close()

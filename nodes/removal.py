@@ -3,10 +3,8 @@
 ``python -m nodes.removal`` takes a ``Removal`` as JSON from its standard input. Killed at any moment, it goes on where
 it was when it is asked again; two at once, on two servers too, do no harm. See ``docs/decisions/job-folders.md``.
 
-The folder belongs to a hostile user. Every step is taken from a folder that is open, and no link is followed. What is
-to be emptied is renamed first: a mount point cannot be, so nothing is entered that is mounted there, be it of the same
-file system. Folders within it are moved up beside it before they are emptied, so that however deep they lie two
-descriptors and no recursion are enough (``shutil.rmtree`` recurses before Python 3.13, and enters what is mounted).
+The folder belongs to a hostile user. Every step is taken from a folder that is open, and no link is followed; how it
+is emptied: ``nodes/sweeping.py``.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ import errno
 import hashlib
 import os
 import re
-import secrets
 import sys
 import time
 from collections.abc import Callable
@@ -30,16 +27,14 @@ from nodes.policy import Policy
 from nodes.protocol import Mount
 from nodes.runtimes.base import Failed
 from nodes.storages import FOLDER, FolderGone, lease_at, mount_open
+from nodes.sweeping import DELETING, folder_delete
 
-DELETING = ".being-deleted"
-"""Behind the name of a folder that is being deleted: no job's folder ends so, for its run stands last."""
 LONGEST = 200
 """Characters of a name to which that is put."""
 MARK = ".berth"
 """The folder of leases, which each job's folder has before its first container is made."""
 KEPT = 3
 """The exit status that says that the folder is kept, why on standard output."""
-_MOVED = re.compile(r"moved-[0-9a-f]{32}")
 _JOB = re.compile(r".+-[1-9][0-9]*", re.DOTALL)
 
 
@@ -82,7 +77,7 @@ def folder_remove(removal: Removal, sleep: Callable[[float], object] = time.slee
 
 
 def doomed(name: str) -> str:
-    """What the folder is called while it is being deleted."""
+    """What the folder is called while it is being deleted: no job's folder ends so, for its run stands last."""
     return (name if len(name) <= LONGEST else hashlib.sha256(name.encode()).hexdigest()) + DELETING
 
 
@@ -172,95 +167,9 @@ def _leases(folder: int) -> _Leases | None:
 
 def _finish(user: int, name: str, mount: Mount) -> None:
     """Deletes what was renamed to be deleted, and returns where nothing is. Raises FolderKept, OSError."""
-    where = f"{PurePosixPath(mount.source).parent}/{doomed(name)}"
-    try:
-        top = os.open(doomed(name), FOLDER, dir_fd=user)
-    except FileNotFoundError:
-        return
-    try:
-        if os.fstat(top).st_dev != os.fstat(user).st_dev:
-            raise FolderKept(f"{where} lies on another file system.")
-        while not _gone(user, doomed(name)):
-            sweep = _Sweep(top)
-            sweep.all()
-            if not sweep.done and not _gone(user, doomed(name)):
-                raise FolderKept(f"{where} cannot be deleted whole: {sweep.why or 'it is written to'}.")
-    finally:
-        os.close(top)
-
-
-def _gone(user: int, name: str) -> bool:
-    """Whether the folder is gone, by this at the latest: one that is not empty stays. Raises OSError."""
-    try:
-        os.rmdir(name, dir_fd=user)
-    except FileNotFoundError:
-        return True
-    except OSError as error:
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-            return False
-        raise
-    return True
-
-
-class _Sweep:
-    """One way through the folder. ``done``: names that are gone, or nearer to it; ``why`` another one is not."""
-
-    def __init__(self, top: int) -> None:
-        self._top, self._device = top, os.fstat(top).st_dev
-        self.done, self.why = 0, ""
-
-    def all(self) -> None:
-        with os.scandir(self._top) as names:
-            for one in names:
-                if one.is_dir(follow_symlinks=False):
-                    self._empty(one.name)
-                else:
-                    self._out_of(self._top, one.name, is_folder=False)
-
-    def _empty(self, name: str) -> None:
-        """Deletes the files of a folder, moves its folders up beside it, and deletes it."""
-        if not _MOVED.fullmatch(name):
-            return self._up(self._top, name)
-        try:
-            folder = os.open(name, FOLDER, dir_fd=self._top)
-        except OSError as error:
-            self._note(error)
-            return
-        try:
-            if os.fstat(folder).st_dev != self._device:
-                self.why = self.why or "another file system lies in it"
-                return
-            with os.scandir(folder) as names:
-                for one in names:
-                    self._out_of(folder, one.name, is_folder=one.is_dir(follow_symlinks=False))
-        finally:
-            os.close(folder)
-        self._try(lambda: os.rmdir(name, dir_fd=self._top))
-
-    def _out_of(self, folder: int, name: str, *, is_folder: bool) -> None:
-        if is_folder:
-            self._up(folder, name)
-        else:
-            self._try(lambda: os.unlink(name, dir_fd=folder))
-
-    def _up(self, folder: int, name: str) -> None:
-        """Once: whoever renamed while it reads the names could read them for ever."""
-        moved = f"moved-{secrets.token_hex(16)}"
-        self._try(lambda: os.rename(name, moved, src_dir_fd=folder, dst_dir_fd=self._top))
-
-    def _try(self, act: Callable[[], object]) -> None:
-        try:
-            act()
-        except OSError as error:
-            self._note(error)
-        else:
-            self.done += 1
-
-    def _note(self, error: OSError) -> None:
-        if isinstance(error, FileNotFoundError):
-            self.done += 1  # another process was faster
-        else:
-            self.why = self.why or str(error.strerror)
+    why = folder_delete(user, doomed(name))
+    if why:
+        raise FolderKept(f"{PurePosixPath(mount.source).parent}/{doomed(name)} cannot be deleted whole: {why}.")
 
 
 def main() -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -12,6 +11,7 @@ from typing import IO
 from nodes.protocol import Bounds, Cause, Code, PackedInvalid, packed_read
 from nodes.protocol.packed import Entry, Kind
 from nodes.runtimes.base import CodePlace, Failed
+from nodes.sweeping import folder_remove_or_say
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -20,7 +20,7 @@ def workspace_make(archive: IO[bytes], code: Code, place: CodePlace) -> None:
     """Unpacks the archive to ``place``, as its owner's. Beside it first: what was begun by an agent that died is begun
     anew. Raises ``Failed``."""
     fresh = _fresh(place.folder)
-    shutil.rmtree(fresh, ignore_errors=True)
+    folder_remove_or_say(fresh)
     try:
         place.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         fresh.mkdir(mode=0o700)  # nobody else may be inside before all is there: no link can appear under our feet
@@ -36,9 +36,10 @@ def workspace_make(archive: IO[bytes], code: Code, place: CodePlace) -> None:
 
 
 def workspace_remove(folder: Path) -> None:
-    """Takes the folder away, also one that is half made; nothing happens when there is none."""
+    """Takes the folder away, also one that is half made; nothing happens when there is none. What cannot be deleted is
+    told to the log, and lies beside it."""
     for made in (folder, _fresh(folder)):
-        shutil.rmtree(made, ignore_errors=True)
+        folder_remove_or_say(made)
 
 
 def disk_failure(what: str, error: OSError) -> Failed:

@@ -11,7 +11,6 @@ import contextlib
 import errno
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -32,6 +31,7 @@ from nodes.runtimes.process_shell import ProcessShell
 from nodes.runtimes.process_watch import ProcessWatch
 from nodes.script import script_command, script_environment
 from nodes.storages import lease_place, own_job_folder
+from nodes.sweeping import folder_remove_or_say
 from nodes.workspace import workspace_remove
 
 ISOLATION = "process (not isolated)"
@@ -141,9 +141,8 @@ class ProcessRuntime:
             _send_all(folder, signal.SIGKILL)
             self._closed.wait(0.02)
         (folder / "meta.json").unlink(missing_ok=True)
-        shutil.rmtree(folder, ignore_errors=True)
-        for made in (self._homes / attempt, self._notice_folder(attempt)):
-            shutil.rmtree(made, ignore_errors=True)
+        for made in (folder, self._homes / attempt, self._notice_folder(attempt)):
+            folder_remove_or_say(made)
         workspace_remove(self._workspace(attempt))
 
     def source(self, attempt: str) -> ProcessOutput:

@@ -48,6 +48,7 @@ def workspaces(portal: PortalSide) -> list[Path]:
 def test_a_task_begins_in_its_code_which_is_its_own_and_goes_with_it(portal: PortalSide, server: CodeServer) -> None:
     code = server.add(FOLDER)
     script = './run.sh; cat link; touch mine data/mine; stat -c "%u %a" . run.sh data data/words; pwd'
+    script += "; deep=$(seq -s/ 999); mkdir -p $deep; (cd $deep; mkdir -p $deep)"  # deeper than Python recurses
     attempt = order(portal, server, code, script)
     lines = output(portal, attempt)
     assert lines[:3] == ["hello from run.sh", "three words here", "three words here"]

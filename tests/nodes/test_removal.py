@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from nodes.protocol import Mount
-from nodes.removal import DELETING, FolderKept, Removal, doomed, folder_remove
+from nodes.removal import FolderKept, Removal, doomed, folder_remove
+from nodes.sweeping import DELETING
 
 DEEP = 2000
 DAY = 86_400
