@@ -61,8 +61,9 @@ class Errands:
     def run(self, errand: Errand[T]) -> T:
         """Has it done once more, and gives what it told; where that takes longer than a moment, what it told before.
         One that is still under way is neither begun anew nor waited for."""
+        queue = self._queue(errand.root)
         if errand.begin():
-            self._queue(errand.root).put(errand.do)
+            queue.put(errand.do)
             errand.wait()
         return errand.told
 
@@ -76,8 +77,9 @@ class Errands:
     def _queue(self, root: str) -> SimpleQueue[Callable[[], None] | None]:
         with self._lock:
             if root not in self._queues:
-                queue = self._queues[root] = SimpleQueue()
+                queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
                 threading.Thread(target=_serve, args=(queue,), name=f"storage {root}", daemon=True).start()
+                self._queues[root] = queue
             return self._queues[root]
 
 
