@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from datetime import datetime
 
@@ -61,8 +62,22 @@ def _opened(text: str, node: Node) -> tuple[Report, EnvelopeExpired | None] | No
     except EnvelopeExpired as late:
         body, expired = late.body, late
     try:
-        return decode(body, Report), expired
+        return decode(text_storable(body), Report), expired
     except msgspec.MsgspecError as error:
         if node_report_unread(node=node, why=str(error)):
             log.warning("reports of %s cannot be read (%s): %s", node.name, error, node.agent_fault)
         return None
+
+
+_ESCAPE = re.compile(rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_NO_TEXT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})")
+
+
+def text_storable(body: bytes) -> bytes:
+    """JSON in which U+FFFD stands for what PostgreSQL keeps in no text: NUL, which a program may print, and halves of
+    surrogate pairs. Inside of JSON both can be written as escapes alone."""
+    return _ESCAPE.sub(_escape_storable, body) if _NO_TEXT.search(body) else body
+
+
+def _escape_storable(found: re.Match[bytes]) -> bytes:
+    return rb"\ufffd" if _NO_TEXT.fullmatch(found[0]) else found[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 
@@ -10,6 +11,7 @@ from django.utils import timezone
 
 from nodes.protocol import Cause, Exit, Phase, StopReason
 from portal.common.errors import Conflict
+from portal.dispatch.reports import text_storable
 from portal.jobs.models import Allocation, JobEvent, TaskAttempt
 from portal.jobs.services import job_stop
 from portal.jobs.states import EndReason, JobState
@@ -53,6 +55,57 @@ def test_a_time_that_cannot_be_is_taken_for_now(world: World, never_ms: int) -> 
     assert abs(row.ended_at - timezone.now()) < timedelta(minutes=1)
     job.refresh_from_db()
     assert job.state == JobState.SUCCEEDED
+
+
+def test_what_a_program_prints_last_is_kept_whatever_it_is(world: World) -> None:
+    """A NUL is text to a terminal and none to PostgreSQL."""
+    node = world.node("gpu01", gpus=1)
+    job = world.submit()
+    world.settle()
+    (order,) = node.desired().orders
+    node.end(order, Exit(cause=Cause.EXITED, code=0, log_tail="a\0\0b", message="\0"))
+    assert node.report()
+    row = TaskAttempt.objects.get(task__job=job)
+    assert (row.log_tail, row.exit_message) == ("a\ufffd\ufffdb", "\ufffd")
+    job.refresh_from_db()
+    assert job.state == JobState.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        (rb"\u0000", "\ufffd"),
+        (rb"\\u0000 \\\u0000", "\\u0000 \\\ufffd"),
+        (rb"\ud800", "\ufffd"),
+        (rb"\ud800\uD800\udc00\uDFFFx", "\ufffd\U00010000\ufffdx"),
+        (rb"\ud83d\n\"\u00e9", '\ufffd\n"\u00e9'),
+        (rb"\\ud800 \u0001", "\\ud800 \x01"),
+    ],
+)
+def test_what_no_text_may_hold_is_replaced_and_nothing_else(written: bytes, kept: str) -> None:
+    assert json.loads(text_storable(b'["' + written + b'"]')) == [kept]
+
+
+def test_a_container_that_cannot_be_taken_in_keeps_no_other_back(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = world.node("gpu01", gpus=2)
+    jobs = [world.submit(name=name) for name in ("first", "second")]
+    world.settle()
+    odd, good = (str(TaskAttempt.objects.get(task__job=job).pk) for job in jobs)
+    orders = {order.attempt: order for order in node.desired().orders}
+    node.end(orders[odd], Exit(cause=Cause.EXITED, code=1 << 70))
+    node.end(orders[good], Exit(cause=Cause.EXITED, code=0))
+    node.containers = {key: node.containers[key] for key in (odd, good)}
+    assert node.report()
+    states = []
+    for job in jobs:
+        job.refresh_from_db()
+        states.append(job.state)
+    assert states == [JobState.RUNNING, JobState.SUCCEEDED]
+    (record,) = [one for one in caplog.records if one.levelname == "ERROR"]
+    assert odd in record.getMessage()
+    assert record.exc_info
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F, QuerySet
 
 from nodes.protocol import Cause, ContainerReport, ContainerState, Phase, moves_forward, reached
@@ -25,18 +27,35 @@ from portal.jobs.services.ssh import ssh_hint, ssh_reported
 from portal.jobs.services.strangers import strangers_take
 from portal.jobs.states import TaskState
 
+log = logging.getLogger(__name__)
+
 
 def containers_report(*, node: Node, generation: int, containers: Iterable[ContainerReport], now: datetime) -> None:
-    """Take in a full report of ``node``: each container in a transaction of its own."""
+    """Take in a full report of ``node``: each container in a transaction of its own, and what fails with one keeps none
+    of the others back. Raises OperationalError or InterfaceError where the database itself fails."""
     rows = {str(row.pk): row for row in _rows().filter(node=node, removed_at__isnull=True)}
     reports = {report.attempt: report for report in containers}
     for attempt_id, report in reports.items():
         if attempt_id in rows:
-            container_report(row=rows[attempt_id], report=report, now=now)
+            with _alone(node, attempt_id):
+                container_report(row=rows[attempt_id], report=report, now=now)
     for attempt_id, row in rows.items():
         if attempt_id not in reports and row.phase == Phase.REMOVE and generation >= row.phase_since:
-            _removed(row, now)
-    strangers_take(node=node, reports=[report for key, report in reports.items() if key not in rows], now=now)
+            with _alone(node, attempt_id):
+                _removed(row, now)
+    with _alone(node, "unknown containers"):
+        strangers_take(node=node, reports=[report for key, report in reports.items() if key not in rows], now=now)
+
+
+@contextmanager
+def _alone(node: Node, what: str) -> Iterator[None]:
+    """Its failure is told and is nobody else's."""
+    try:
+        yield
+    except (InterfaceError, OperationalError):
+        raise
+    except Exception:
+        log.exception("what %s reports of %s cannot be taken in; the rest of its report is", node.name, what)
 
 
 def _rows() -> QuerySet[TaskAttempt]:

@@ -68,6 +68,9 @@ REFUSED: dict[str, tuple[bytes, str, int]] = {
     "broken JSON": (b"{", "application/json", 400),
     "broken YAML": (b"a: [", YAML, 400),
     "no UTF-8": (b"\xff\xfe\x00", YAML, 400),
+    "a NUL in a text": (b'{"protocolVersion": 2, "name": "a\\u0000"}', "application/json", 400),
+    "a NUL in a name that a file gives": (job_file(parameters={"a\0": 1}).encode(), YAML, 400),
+    "a NUL in a key below": (job_file(extras={"x": {"a\0": 1}}).encode(), YAML, 400),
     "a form": (b"a=1", "application/x-www-form-urlencoded", 415),
     "too large": (b"a" * (settings.MAX_JOB_FILE_BYTES + 1), YAML, 413),
 }
