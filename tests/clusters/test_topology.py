@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from portal.clusters.models import CellType, Gpu, Node, UpperCell
+from portal.clusters.models import CellType, Gpu, Node, NodeEvent, UpperCell
 from portal.clusters.selectors import cluster_read
 from portal.clusters.services import quota_set, topology_take
 from portal.clusters.topology import GpuSite, levels_of, shape_of
@@ -125,6 +125,56 @@ def test_a_new_gpu_takes_the_place_of_the_one_that_went(world: World) -> None:
     node.report()
     assert Gpu.objects.get(uuid="GPU-spare").slot == 1
     assert leaves("gpu01") == [(0, True), (1, True), (2, True), (3, True)]
+
+
+@pytest.mark.parametrize("uuid", ["GPU-gpu01-1", "GPU-new"])
+def test_a_gpu_that_comes_back_or_is_replaced_moves_the_others_back(world: World, uuid: str) -> None:
+    node = grouped(world, "gpu01", gpus=4)
+    full = node.inventory.gpus
+    lose(node, 1)
+    whole = (full[0], replace(full[1], uuid=uuid), *full[2:])
+    node.inventory = replace(node.inventory, gpus=whole)
+    assert node.report()
+    rows = Gpu.objects.filter(present=True).order_by("slot").values_list("uuid", "index", "slot")
+    assert list(rows) == [(info.uuid, place, place) for place, info in enumerate(whole)]
+    told = NodeEvent.objects.filter(code__in=["gpu_changed", "gpu_gone"])
+    assert not told.filter(message__contains="GPU 2 ").exists(), "to be counted otherwise is nothing that happened"
+
+
+def test_cards_may_change_their_numbers_among_themselves(world: World) -> None:
+    node = grouped(world, "gpu01", gpus=3)
+    one, two, three = node.inventory.gpus
+    told = (replace(two, index=0), replace(three, index=1), replace(one, index=2))
+    node.inventory = replace(node.inventory, gpus=told)
+    assert node.report()
+    rows = Gpu.objects.filter(present=True).order_by("index").values_list("uuid", "slot")
+    assert list(rows) == [(two.uuid, 1), (three.uuid, 2), (one.uuid, 0)]
+    assert not NodeEvent.objects.filter(code="gpu_changed").exists()
+
+
+def test_a_lost_card_beside_one_that_has_its_number_now_gets_a_free_one(world: World) -> None:
+    node = grouped(world, "gpu01", gpus=3)
+    one, two, three = node.inventory.gpus
+    lost = replace(two, healthy=False, fault="the GPU is lost")
+    node.inventory = replace(node.inventory, gpus=(one, lost, replace(three, index=1)))
+    assert node.report()
+    rows = Gpu.objects.filter(present=True).order_by("index").values_list("uuid", "slot")
+    assert list(rows) == [(one.uuid, 0), (three.uuid, 2), (two.uuid, 1)]
+    assert leaves("gpu01") == [(0, True), (1, False), (2, True)]
+
+
+def test_a_node_that_tells_what_cannot_be_is_taken_in_as_far_as_it_can(world: World) -> None:
+    node = ScriptedNode("gpu01", gpus=2)
+    first, second = node.inventory.gpus
+    odd = replace(second, index=0, memory_mb=-1, model="NVIDIA A100 " * 30)
+    node.inventory = replace(
+        node.inventory, gpus=(first, odd, odd), cpu_milli=-1, memory_mb=1 << 60, rack="r" * 99, address="a" * 99,
+        interface="i" * 99, runtime="d" * 99,
+    )  # fmt: skip
+    assert node.report()
+    assert node.report(), "and again"
+    assert list(Gpu.objects.filter(present=True).order_by("index").values_list("index", flat=True)) == [0, 1]
+    assert cluster_read().cluster.nodes
 
 
 def test_a_gpu_too_many_takes_no_tasks_until_an_administrator_takes_the_topology_anew(world: World) -> None:

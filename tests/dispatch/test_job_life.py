@@ -10,7 +10,7 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from nodes.protocol import Cause, ContainerState, Exit, Phase, Progress
-from portal.clusters.models import Storage
+from portal.clusters.models import Node, NodeEvent, Storage
 from portal.clusters.services import lane_pulse
 from portal.jobs.models import Allocation, Job, JobEvent, TaskAttempt
 from portal.jobs.spec import SpecInvalid
@@ -225,6 +225,35 @@ def test_no_node_is_lost_while_the_portal_took_no_reports_in(world: World) -> No
     world.cycle(now=later)
     job.refresh_from_db()
     assert job.state == JobState.RUNNING
+
+
+def test_ports_that_are_no_range_stop_nobodys_jobs(world: World) -> None:
+    node = world.node("gpu01", gpus=1)
+    node.inventory = replace(node.inventory, port_first=30000, port_last=29999)
+    assert node.report()
+    assert node.report()
+    events = NodeEvent.objects.filter(code="ports_wrong")
+    assert [event.message for event in events] == [
+        "Node gpu01: its agent names no range of ports; 20000-29999 are used."
+    ]
+    job = world.submit()
+    world.settle()
+    job.refresh_from_db()
+    assert job.state == JobState.RUNNING
+    (attempt,) = TaskAttempt.objects.all()
+    assert all(20000 <= port <= 29999 for ports in attempt.ports.values() for port in ports)
+
+
+def test_a_node_without_any_port_keeps_other_nodes_jobs_from_nothing(world: World) -> None:
+    """As an earlier release may have stored it."""
+    world.node("gpu01", gpus=1)
+    world.node("gpu02", gpus=1)
+    Node.objects.filter(name="gpu01").update(port_first=30000, port_last=29999)
+    for name in ("one", "two"):
+        world.submit(name=name)
+    applied = world.cycle().applied
+    assert (applied.started, applied.skipped) == (1, 1)
+    assert TaskAttempt.objects.get().node.name == "gpu02"
 
 
 @pytest.mark.parametrize("profile", ["user", "root"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from django.db import transaction
@@ -12,6 +12,7 @@ from django.db.models.functions import Greatest
 from nodes.protocol import GpuInfo, Inventory, Report
 from portal.clusters.agents import UNREAD
 from portal.clusters.clocks import clock_fault, skew_after
+from portal.clusters.inventories import inventory_believed, ports_fit
 from portal.clusters.models import Gpu, Node
 from portal.clusters.services.cards import cards_take
 from portal.clusters.services.fences import fence_columns
@@ -81,7 +82,8 @@ def _clock_take(node: Node, skew_ms: int, now: datetime) -> None:
         node_event(node=node, code="clock_right", message=f"The clock of node {node.name} is right again.", now=now)
 
 
-def _inventory_take(node: Node, found: Inventory, now: datetime) -> None:
+def _inventory_take(node: Node, reported: Inventory, now: datetime) -> None:
+    found = inventory_believed(reported)
     told = {
         "cpu_milli": found.cpu_milli,
         "memory_mb": found.memory_mb,
@@ -102,6 +104,7 @@ def _inventory_take(node: Node, found: Inventory, now: datetime) -> None:
             "rack": found.rack,
             **_there(found),
             **_disk(node, found),
+            **_ports(node, reported, found, now),
         },
     }
     if found.disk_full != (node.full_since is not None):
@@ -121,6 +124,19 @@ def _there(found: Inventory) -> dict[str, dict[str, int]]:
     there = {"cpu_milli": found.there_cpu_milli, "memory_mb": found.there_memory_mb}
     promised = {"cpu_milli": found.cpu_milli, "memory_mb": found.memory_mb}
     return {"there": there} if any(0 < there[name] < promised[name] for name in there) else {}
+
+
+PORTS_WRONG = "ports_wrong"
+"""In a node's inventory while what its agent names is no range of ports: it is told once."""
+
+
+def _ports(node: Node, told: Inventory, believed: Inventory, now: datetime) -> dict[str, bool]:
+    if ports_fit(told):
+        return {}
+    if PORTS_WRONG not in node.inventory:
+        words = f"its agent names no range of ports; {believed.port_first}-{believed.port_last} are used."
+        node_event(node=node, code=PORTS_WRONG, message=f"Node {node.name}: {words}", now=now)
+    return {PORTS_WRONG: True}
 
 
 FAULT = 400
@@ -158,19 +174,27 @@ def _gpus_take(node: Node, found: Inventory, now: datetime) -> None:
             node_event(node=node, code="gpu_gone", message=message, now=now)
     came = [info.uuid for info in found.gpus if info.uuid not in rows or not rows[info.uuid].present]
     elsewhere = cards_take(node=node, uuids=came, now=now) if came else frozenset()
-    for info in found.gpus:
-        if info.uuid in elsewhere:
-            continue
+    here = [info for info in found.gpus if info.uuid not in elsewhere]
+    changes = {info.uuid: _gpu_changes(rows[info.uuid], info) for info in here if info.uuid in rows}
+    _indices_leave([rows[uuid] for uuid, changed in changes.items() if "index" in changed])
+    for info in here:
         row = rows.get(info.uuid)
         if row is None:
             rows[info.uuid] = _gpu_new(node, found, info, now)
             gpu_settle(node=node, gpu=rows[info.uuid], others=rows.values())
-        elif changed := _gpu_changes(row, info):
-            Gpu.objects.filter(pk=row.pk).update(**changed)
+        elif changed := changes[info.uuid]:
+            Gpu.objects.filter(pk=row.pk).update(**changed | {"present": True})
             if {"fault", "told", "present"} & changed.keys():
                 message = f"GPU {info.index} of {node.name}: {_gpu_words(row, changed, info)}."
                 node_event(node=node, code="gpu_changed", message=message, now=now)
     topology_take_first(node=node, now=now)
+
+
+def _indices_leave(rows: Collection[Gpu]) -> None:
+    """Those that are counted otherwise now make room, until each is written: of two that change their numbers the first
+    would take one that the other one still has."""
+    if rows:
+        Gpu.objects.filter(pk__in=[row.pk for row in rows]).update(present=False)
 
 
 def _gpu_words(row: Gpu, changed: Mapping[str, object], info: GpuInfo) -> str:

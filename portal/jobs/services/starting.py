@@ -259,10 +259,10 @@ def _ports_wanted(spec: JobSpec, place: Placed) -> dict[str, int]:
 
 
 def _ports_from(node: Node, generation: int) -> Iterator[int]:
-    """Every port of the node's range once, from where this generation begins."""
-    count = node.port_last + 1 - node.port_first
-    begin = generation * PORTS_ONWARD % count
-    return (node.port_first + (begin + step) % count for step in range(count))
+    """Every port of the node's range once, from where this generation begins; none of a range that has none."""
+    ports = range(node.port_first, node.port_last + 1)
+    begin = generation * PORTS_ONWARD
+    return (ports[(begin + step) % len(ports)] for step in range(len(ports)))
 
 
 def _ports_take(ports: Iterator[int], held: set[int], wanted: dict[str, int], node: str) -> dict[str, list[int]]:

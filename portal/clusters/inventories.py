@@ -1,0 +1,72 @@
+"""What is believed of an inventory. A node may say anything of itself: columns, the scheduler's sums and what runs on
+other nodes must bear it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import count
+
+from nodes.protocol import GpuInfo, Inventory
+
+MOST = (1 << 31) - 1
+"""The greatest number that fits a column."""
+FIRST_PORT, LAST_PORT = 1, 65535
+USUAL_PORTS = (20000, 29999)
+UUID, MODEL, ADDRESS, INTERFACE, RUNTIME, RACK = 80, 100, 64, 32, 16, 64
+"""As many characters fit."""
+
+
+def inventory_believed(found: Inventory) -> Inventory:
+    """The same with numbers that can be, texts that fit, and each GPU once under a number of its own."""
+    first, last = (found.port_first, found.port_last) if ports_fit(found) else USUAL_PORTS
+    return replace(
+        found,
+        cpu_milli=_number(found.cpu_milli),
+        memory_mb=_number(found.memory_mb),
+        there_cpu_milli=_number(found.there_cpu_milli),
+        there_memory_mb=_number(found.there_memory_mb),
+        disk_free_mb=_number(found.disk_free_mb),
+        disk_total_mb=_number(found.disk_total_mb),
+        address=found.address[:ADDRESS],
+        interface=found.interface[:INTERFACE],
+        runtime=found.runtime[:RUNTIME],
+        rack=found.rack[:RACK],
+        port_first=first,
+        port_last=last,
+        gpus=_gpus(found.gpus),
+    )
+
+
+def ports_fit(found: Inventory) -> bool:
+    """Whether the ports that it names are a range; else those of an agent that names none are believed, since without
+    ports no task could start there, and the scheduler would choose the node again and again."""
+    return FIRST_PORT <= found.port_first <= found.port_last <= LAST_PORT
+
+
+def _number(told: int) -> int:
+    return min(max(told, 0), MOST)
+
+
+def _gpus(found: Iterable[GpuInfo]) -> tuple[GpuInfo, ...]:
+    """Of two with one number the healthy one has it, else the first: a lost card is still told under its old one when
+    those behind it have moved up. The other gets the first free number, as does one whose number cannot be."""
+    known: dict[str, GpuInfo] = {}
+    for info in found:
+        known.setdefault(info.uuid[:UUID], info)
+    places: dict[int, str] = {}
+    for uuid, info in sorted(known.items(), key=lambda one: not one[1].healthy):
+        if 0 <= info.index <= MOST:
+            places.setdefault(info.index, uuid)
+    numbers = {uuid: index for index, uuid in places.items()}
+    free = (index for index in count() if index not in places)
+    return tuple(
+        replace(
+            info,
+            uuid=uuid,
+            index=numbers[uuid] if uuid in numbers else next(free),
+            model=info.model[:MODEL],
+            memory_mb=_number(info.memory_mb),
+        )  # fmt: skip
+        for uuid, info in known.items()
+    )

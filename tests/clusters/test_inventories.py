@@ -1,0 +1,62 @@
+"""What is believed of what a node tells of itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nodes.protocol import GpuInfo, Inventory
+from portal.clusters.inventories import MOST, inventory_believed, ports_fit
+
+ONE, TWO, THREE = (GpuInfo(uuid=f"GPU-{name}", index=i, model="A100", memory_mb=80_000) for i, name in enumerate("abc"))
+FOUND = Inventory(
+    hostname="gpu01", cpu_milli=32_000, memory_mb=128_000, gpus=(ONE, TWO, THREE), simulated=False, address="10.0.0.1",
+    interface="eth0", runtime="docker",
+)  # fmt: skip
+
+
+def sick(gpu: GpuInfo, **changes: Any) -> GpuInfo:
+    return replace(gpu, healthy=False, fault="lost", **changes)
+
+
+def test_what_can_be_is_believed_as_it_is() -> None:
+    assert inventory_believed(FOUND) == FOUND
+
+
+NUMBERED: dict[str, tuple[tuple[GpuInfo, ...], list[int]]] = {
+    "of two the healthy one has the number": ((ONE, sick(TWO), replace(THREE, index=1)), [0, 2, 1]),
+    "of two alike the first": ((ONE, replace(TWO, index=0), THREE), [0, 1, 2]),
+    "of two sick ones too": ((sick(ONE), sick(TWO, index=0)), [0, 1]),
+    "one below none": ((replace(ONE, index=-1), TWO), [0, 1]),
+    "one beyond all": ((ONE, replace(TWO, index=1 << 40)), [0, 1]),
+    "all the same": ((ONE, replace(TWO, index=0), replace(THREE, index=0)), [0, 1, 2]),
+    "numbers with gaps stay": ((ONE, replace(TWO, index=7)), [0, 7]),
+    "one card twice is one": ((ONE, replace(ONE, index=1), TWO), [0, 1]),
+}
+
+
+@pytest.mark.parametrize("case", NUMBERED)
+def test_each_gpu_has_a_number_of_its_own(case: str) -> None:
+    told, numbers = NUMBERED[case]
+    assert [gpu.index for gpu in inventory_believed(replace(FOUND, gpus=told)).gpus] == numbers
+
+
+@pytest.mark.parametrize(("told", "believed"), [(-1, 0), (0, 0), (MOST, MOST), (1 << 70, MOST)])
+def test_amounts_are_what_fits(told: int, believed: int) -> None:
+    found = inventory_believed(
+        replace(FOUND, cpu_milli=told, memory_mb=told, disk_total_mb=told, gpus=(replace(ONE, memory_mb=told),))
+    )
+    assert {found.cpu_milli, found.memory_mb, found.disk_total_mb, found.gpus[0].memory_mb} == {believed}
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "fit"),
+    [(1, 65535, True), (3000, 3000, True), (30000, 29999, False), (0, 9, False), (9, 65536, False), (-5, -1, False)],
+)
+def test_ports_are_a_range_of_ports_or_the_usual_one(first: int, last: int, fit: bool) -> None:
+    told = replace(FOUND, port_first=first, port_last=last)
+    believed = inventory_believed(told)
+    assert ports_fit(told) is fit
+    assert (believed.port_first, believed.port_last) == ((first, last) if fit else (FOUND.port_first, FOUND.port_last))
