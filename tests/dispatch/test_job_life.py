@@ -11,7 +11,7 @@ from pytest_django.fixtures import Settings
 
 from nodes.protocol import Cause, ContainerState, Exit, Phase, Progress
 from portal.clusters.models import Node, NodeEvent, Storage
-from portal.clusters.services import lane_pulse
+from portal.clusters.services import lane_pulse, nodes_lose
 from portal.jobs.models import Allocation, Job, JobEvent, TaskAttempt
 from portal.jobs.spec import SpecInvalid
 from portal.jobs.states import EndReason, JobState
@@ -225,6 +225,22 @@ def test_no_node_is_lost_while_the_portal_took_no_reports_in(world: World) -> No
     world.cycle(now=later)
     job.refresh_from_db()
     assert job.state == JobState.RUNNING
+
+
+def test_nodes_that_were_silent_together_and_report_again_are_well_and_a_second_time_is_told_too(world: World) -> None:
+    nodes = [world.node(f"gpu0{number}") for number in (1, 2, 3)]
+    at = timezone.now()
+    for outage in (1, 2):
+        for _ in range(10):
+            at += timedelta(seconds=10)
+            lane_pulse(now=at)
+            nodes[2].report(now=at)
+        assert nodes_lose(now=at) == []
+        assert Node.objects.filter(health_reason__contains="2 of 3 nodes fell silent together").count() == 2
+        assert NodeEvent.objects.filter(code="silent_together").count() == 2 * outage
+        for node in nodes:
+            assert node.report(now=at)
+        assert set(Node.objects.values_list("health", "health_reason")) == {("healthy", "")}
 
 
 def test_ports_that_are_no_range_stop_nobodys_jobs(world: World) -> None:

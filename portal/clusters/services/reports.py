@@ -33,6 +33,8 @@ def node_report(*, node: Node, report: Report, now: datetime) -> bool:
             return False
         if node.health != NodeHealth.HEALTHY:
             _heard_again(node, now)
+        elif node.health_reason:  # it was silent together with others
+            Node.objects.filter(pk=node.pk, health=NodeHealth.HEALTHY).update(health_reason="")
         _inventory_take(node, report.inventory, now)
     return True
 
