@@ -221,13 +221,18 @@ class _Builder:
         if not isinstance(event, yaml.ScalarEvent):
             self._stop("key", "has a key that is not a plain word", _line(event), path)
         self._count(0, len(event.value), event, path)
+        self._check_text(event, path)
         return str(event.value), event.value == _MERGE and event.implicit[0]
+
+    def _check_text(self, event: yaml.ScalarEvent, path: Path) -> None:
+        """An escape may write what the file itself may not hold, and PostgreSQL keeps in no text."""
+        if "\x00" in event.value:
+            self._problem("control_character", "contains the control character U+0000; remove it", event, path)
 
     def _scalar(self, event: yaml.ScalarEvent, path: Path) -> scalars.Scalar:
         text, tag = event.value, event.tag
         self._count(0, len(text), event, path)
-        if "\x00" in text:
-            self._problem("control_character", "contains the control character U+0000; remove it", event, path)
+        self._check_text(event, path)
         try:
             if tag in scalars.SCALAR_TAGS:
                 return scalars.tagged(tag, text)

@@ -94,6 +94,7 @@ def test_a_hostile_file_does_not_grow_in_memory(source: str | bytes, code: str) 
         ("a: 1\nb: \x07\n", "", "control_character", 2),
         ("a: 1\nb: \ud800\n", "", "control_character", 2),
         ('a: "\\0"\n', "a", "control_character", 1),
+        ('a: {b: {"\\0": 1}}\n', "a.b", "control_character", 1),
         (b"a: \xff\n", "", "encoding", None),
         ("a: 1\nb: !python/object:os.system x\n", "b", "tag", 2),
         ("a: !!binary aGk=\n", "a", "tag", 1),
