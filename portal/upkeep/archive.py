@@ -63,8 +63,10 @@ class ArchiveWriter:
     def add_folder(self, name: str, folder: Path, *, wanted: Callable[[Path], bool]) -> int:
         """The wanted files of a folder, as they are while it goes on being used. Returns how many."""
         count = 0
-        for path in sorted(folder.rglob("*")):
-            if not path.is_file() or path.is_symlink() or not wanted(path):
+        # Folders go meanwhile as well, which `rglob` does not take before Python 3.12.
+        there = sorted(Path(where, name) for where, _, names in os.walk(folder) for name in names)
+        for path in there:
+            if path.is_symlink() or not path.is_file() or not wanted(path):
                 continue
             try:
                 with path.open("rb") as file:

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, cast
 
 import msgspec
+from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import FieldDoesNotExist, ValidationError
 from django.core.management import call_command
@@ -67,18 +68,27 @@ def restore(*, path: Path, replace: bool, said: Callable[[str], None] = lambda _
         manifest = _manifest(archive)
         _refuse_what_does_not_fit(archive, manifest)
         _refuse_what_is_there(replace=replace)
-        with _new_database():
-            said("Making the tables")
-            loader = _tables_make(manifest)
-            said("Loading rows")
-            try:
-                rows = _rows(archive, loader)
-            except (DatabaseError, msgspec.MsgspecError, FieldDoesNotExist, ValidationError, zlib.error) as error:
-                raise RestoreRefused(f"The rows in {path} cannot be put into a database: {error}") from error
-            said("Bringing the tables up to this version")
-            call_command("migrate", verbosity=0, interactive=False)
-            _settle(manifest)
-            parts = _files(archive, said)
+        keys: list[tuple[Path, Path]] = []
+        try:
+            newest = _newest_job()
+            with _new_database():
+                said("Making the tables")
+                loader = _tables_make(manifest)
+                said("Loading rows")
+                try:
+                    rows = _rows(archive, loader)
+                except (DatabaseError, msgspec.MsgspecError, FieldDoesNotExist, ValidationError, zlib.error) as error:
+                    raise RestoreRefused(f"The rows in {path} cannot be put into a database: {error}") from error
+                said("Bringing the tables up to this version")
+                call_command("migrate", verbosity=0, interactive=False)
+                _settle(manifest, newest)
+                parts = _files(archive, said, keys)
+            # Last: with the keys of another database that of before would be of no use.
+            for fresh, final in keys:
+                fresh.replace(final)
+        finally:
+            for fresh, _ in keys:
+                fresh.unlink(missing_ok=True)
     return Restored(manifest.made_at, rows, parts)
 
 
@@ -200,7 +210,8 @@ def _new_schema() -> Iterator[None]:
     """It stands before the one that is there, where extensions are: of what has one name in both, the new is meant."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT current_schema()")
-        home = connection.ops.quote_name(cursor.fetchone()[0])
+        place = cursor.fetchone()[0]
+        home = connection.ops.quote_name(place)
         cursor.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")
         cursor.execute(f"CREATE SCHEMA {SCHEMA}")
         cursor.execute(f"SET search_path TO {SCHEMA}")
@@ -211,7 +222,10 @@ def _new_schema() -> Iterator[None]:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", [SCHEMA])
             fresh = {name for (name,) in cursor.fetchall()}
-            for name in sorted(fresh | set(connection.introspection.django_table_names())):
+            cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", [place])
+            # Also those that only a newer release has, which would meet them again when it is installed anew.
+            ours = {name for (name,) in cursor.fetchall() if name.startswith(_OURS)}
+            for name in sorted(fresh | ours):
                 cursor.execute(f"DROP TABLE IF EXISTS {home}.{connection.ops.quote_name(name)} CASCADE")
             _extensions_move(home)
             for name in sorted(fresh):
@@ -220,6 +234,10 @@ def _new_schema() -> Iterator[None]:
         with connection.cursor() as cursor:
             cursor.execute("RESET search_path")
             cursor.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")
+
+
+_OURS = ("django_", *(f"{config.label}_" for config in apps.get_app_configs()))
+"""What names of tables begin with."""
 
 
 def _extensions_move(home: str) -> None:
@@ -303,16 +321,22 @@ def _sequences_set(models: list[type]) -> None:
             cursor.execute(sql)
 
 
-def _settle(manifest: Manifest) -> None:
-    """What is different when a past moment becomes the present."""
+def _newest_job() -> int:
+    """The largest number of a job in the database that is there; 0 where there is none."""
+    if Job._meta.db_table not in connection.introspection.table_names():
+        return 0
+    return Job.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+
+
+def _settle(manifest: Manifest, newest_there: int) -> None:
+    """What is different when a past moment becomes the present. ``newest_there``: the last job of the database whose
+    place it takes."""
     CycleLease.objects.all().delete()
     # What was archived since is not known; what the nodes still hold, they tell.
     TaskAttempt.objects.filter(removed_at__isnull=True).update(log_end=F("archived_to"))
     data_folder_take()
     restore_note(made_at=manifest.made_at, now=timezone.now())
-    newest = Job.objects.order_by("-pk").values_list("pk", flat=True).first()
-    if newest is not None:
-        _number_next(newest + NUMBERS_LEFT_OUT)
+    _number_next(max(_newest_job(), newest_there) + NUMBERS_LEFT_OUT)
 
 
 def _number_next(number: int) -> None:
@@ -322,14 +346,16 @@ def _number_next(number: int) -> None:
         if connection.vendor == "postgresql":
             cursor.execute("SELECT setval(pg_get_serial_sequence(%s, 'id'), %s)", [table, number])
         else:
-            cursor.execute("UPDATE sqlite_sequence SET seq = %s WHERE name = %s", [number, table])
+            cursor.execute("DELETE FROM sqlite_sequence WHERE name = %s", [table])
+            cursor.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (%s, %s)", [table, number])
 
 
 # ---------------------------------------------------------------- the files
 
 
-def _files(archive: ArchiveReader, said: Callable[[str], None]) -> dict[str, int]:
-    """Puts files where they belong; what lies there under other names stays."""
+def _files(archive: ArchiveReader, said: Callable[[str], None], keys: list[tuple[Path, Path]]) -> dict[str, int]:
+    """Puts files where they belong; what lies there under other names stays. Of `keys` it writes each beside its place:
+    they are the caller's to rename."""
     counts: dict[str, int] = {}
     for name, file in archive.entries():
         part, _, rest = name.partition("/")
@@ -338,14 +364,14 @@ def _files(archive: ArchiveReader, said: Callable[[str], None]) -> dict[str, int
         if part not in counts:
             said(f"Putting back: {part}")
         counts[part] = counts.get(part, 0) + 1
-        _file_put(file, part_folder(part) / rest)
+        final = part_folder(part) / rest
+        final.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh = final.with_name(f".{final.name}.restoring")
+        if part == "keys":
+            keys.append((fresh, final))
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as target:
+            shutil.copyfileobj(file, target, PIECE)
+        if part != "keys":
+            fresh.replace(final)
     os.sync()
     return counts
-
-
-def _file_put(file: IO[bytes], path: Path) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.restoring")
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as target:
-        shutil.copyfileobj(file, target, PIECE)
-    fresh.replace(path)

@@ -1,7 +1,9 @@
 """`manage.py backup` and `restore`, as an operator types them: a made-up cluster goes from database to database."""
 
+import contextlib
 import json
 import shutil
+import sqlite3
 from pathlib import Path
 
 import psycopg
@@ -80,6 +82,8 @@ def test_each_row_comes_back_from_sqlite_to_postgresql_and_to_sqlite_again(
     file = backup
     there = postgres_copy(postgres, "upkeep")
     indexes = indexes_of(there)
+    with psycopg.connect(there) as connection:
+        connection.execute("CREATE TABLE clusters_oftomorrow (id int)")  # of the release that did not do
     new = postgres.create_database("upkeep_new")
     for number, url in enumerate((new, there, f"sqlite:///{tmp_path}/again.sqlite3")):
         portal = Portal(tmp_path / f"portal{number}", url)
@@ -93,6 +97,8 @@ def test_each_row_comes_back_from_sqlite_to_postgresql_and_to_sqlite_again(
         assert [one.read_text() for one in keys[0]] == [one.read_text() for one in keys[1]]
         assert [one.name for one in (portal.folder / "logs" / "0a" / "0a-log").iterdir()] == ["segment.rec.gz"]
         assert url.startswith("sqlite") or indexes_of(url) == indexes
+    with psycopg.connect(there) as connection:
+        assert connection.execute("SELECT to_regclass('clusters_oftomorrow')").fetchone() == (None,)
 
 
 def test_what_is_left_out_is_not_in_it(backups: Path) -> None:
@@ -123,6 +129,46 @@ def test_what_cannot_be_restored_is_told_in_one_sentence_and_nothing_is_touched(
     refused(fresh, "cut off", cut)
     assert len(there.rows(tmp_path / "still.tar")["jobs.job"]) == 54
     assert "rows" in there.manage("restore", str(backup), "--replace")
+
+
+def test_keys_of_before_stay_until_all_else_is_there(backup: Path, tmp_path: Path) -> None:
+    portal = Portal(tmp_path / "other", "")
+    portal.manage("migrate", "--verbosity", "0")
+    keys = portal.folder / "keys"
+
+    def found() -> dict[str, str]:
+        return {path.name: path.read_text() for path in keys.iterdir()}
+
+    before = found()
+    assert len(before) == 3
+    shutil.rmtree(portal.folder / "logs", ignore_errors=True)
+    (portal.folder / "logs").write_text("no folder")
+    assert "Nothing was restored." in portal.manage("restore", str(backup), "--replace", status=1)
+    assert found() == before
+    (portal.folder / "logs").unlink()
+    portal.manage("restore", str(backup), "--replace")
+    assert before.keys() == found().keys()
+    assert not set(before.values()) & set(found().values())
+
+
+def test_a_number_of_a_job_is_given_once_also_where_a_backup_is_put_back_twice(backup: Path, tmp_path: Path) -> None:
+    portal = Portal(tmp_path, "")
+
+    def last(statement: str = "") -> int:
+        with contextlib.closing(sqlite3.connect(tmp_path / "berth.sqlite3")) as database:
+            database.executescript(statement)
+            return int(database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'jobs_job'").fetchone()[0])
+
+    portal.manage("restore", str(backup))
+    first = last()
+    # A job that was submitted then.
+    submitted = last(
+        "CREATE TEMP TABLE one AS SELECT * FROM jobs_job ORDER BY id DESC LIMIT 1;"
+        f"UPDATE one SET id = {first + 1}, run = run + 1000; INSERT INTO jobs_job SELECT * FROM one;"
+    )
+    assert submitted == first + 1
+    portal.manage("restore", str(backup), "--replace")
+    assert last() > submitted
 
 
 def test_on_sqlite_others_write_while_a_backup_reads_and_it_sees_one_moment(tmp_path: Path) -> None:

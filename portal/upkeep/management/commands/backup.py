@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from portal.common.full_disks import NO_ROOM
-from portal.upkeep.backup import BackupRefused, backup_make
+from portal.upkeep.backup import BackupRefused, backup_make, part_folder
 from portal.upkeep.contents import PARTS
 
 
@@ -31,6 +31,10 @@ class Command(BaseCommand):
         except BackupRefused as refused:
             raise CommandError(str(refused)) from None
         except OSError as error:
+            if error.filename and any(Path(error.filename).is_relative_to(part_folder(part)) for part in PARTS):
+                raise CommandError(
+                    f"{error.filename} cannot be read ({error.strerror}): give it to the portal's user."
+                ) from error
             full = error.errno in NO_ROOM
             cure = "make room, or name a file on another disk" if full else "name a file that this user may write"
             raise CommandError(f"{error.filename or path} cannot be written ({error.strerror}): {cure}.") from error
