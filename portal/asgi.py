@@ -24,9 +24,10 @@ from django.conf import settings  # noqa: E402
 from django.urls import path  # noqa: E402
 
 from portal.accounts.first import started  # noqa: E402
+from portal.accounts.large_bodies import large_body_seat  # noqa: E402
 from portal.accounts.websockets import SignedIn  # noqa: E402
 from portal.clusters.data_folder import folder_first  # noqa: E402
-from portal.common.bodies import BodyLimit  # noqa: E402
+from portal.common.bodies import BodyLimit, Limits  # noqa: E402
 from portal.common.handler import InOneThread  # noqa: E402
 from portal.jobs.consumers import EventsConsumer  # noqa: E402
 from portal.jobs.logs.consumer import LogConsumer, LogsConsumer  # noqa: E402
@@ -45,12 +46,13 @@ gc.set_threshold(20_000, 20, 50)
 routes: list[Any] = [path(address, consumer) for address, consumer in CONSUMERS.items()]
 
 
-def body_limit(path: str) -> int:
-    """The largest body that the address takes; views have smaller limits of their own."""
-    return settings.CODE_MAX_BYTES if path == CODE_UPLOAD else settings.BODY_MAX_BYTES
+def body_limits(path: str) -> Limits:
+    """The largest bodies that the address takes; views have smaller limits of their own."""
+    most = settings.CODE_MAX_BYTES if path == CODE_UPLOAD else settings.BODY_MAX_BYTES
+    return Limits(anybody=min(most, settings.BODY_MAX_BYTES), seated=most)
 
 
-http = BodyLimit(InOneThread(), body_limit)
+http = BodyLimit(InOneThread(), body_limits, large_body_seat)
 application = ProtocolTypeRouter(
     {"http": http, "websocket": SignedIn(URLRouter(routes)), "lifespan": folder_first(started)}
 )

@@ -1,46 +1,120 @@
-"""How large a request's body may be at all, judged while it comes in.
+"""How large a request's body may be at all, and how slow, judged while it comes in.
 
-Django writes a body to the disk before any view, and so any limit of a view's, sees it: without this, whoever reaches
-the port could fill the disk.
+Django writes a body to the disk before any view, and so any limit of a view's, sees it, or even who sends it: without
+this, whoever reaches the port could fill the disk. Anybody may send a small body. Of a larger one it is asked first
+who sends it, and how many such are under way already; what makes no progress is ended.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.template.loader import render_to_string
+from django.utils.translation import gettext, gettext_noop
 
+from portal.common.errors import Refused, TooLarge
 from portal.common.problems import MEDIA_TYPE, problem
+from portal.common.shares import Seat
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Any, Any, Any], Awaitable[None]]
-LimitOf = Callable[[str], int]
+
+PATIENCE_S, PIECE_BYTES = 60.0, 64 * 1024
+"""A body that is not whole brings so many bytes in each such time; about 1 kB a second."""
 
 
-class _TooLarge(Exception):
-    """More came than is taken."""
+class Limits(NamedTuple):
+    """Bytes of a body: from ``anybody``, and from who has a seat for it."""
+
+    anybody: int
+    seated: int
+
+
+LimitsOf = Callable[[str], Limits]
+SeatOf = Callable[[Any], Awaitable[Seat]]
+
+
+class TooSlow(Refused):
+    """The body comes so slowly that it is not waited for."""
+
+    status = 408
+    title = gettext_noop("Too slow")
+
+    def __init__(self) -> None:
+        super().__init__(gettext("The rest of the request did not come. Send it again."))
 
 
 class BodyLimit:
-    """An ASGI application in front of ``application``: 413 for a body of more bytes than ``limit_of`` gives for its
-    path, at once where its length is named, else at the first byte too many."""
+    """An ASGI application in front of ``application``. ``limits_of``: a path's. ``seat_of``: for who sends the request
+    of that scope; it raises Refused where they get none.
 
-    def __init__(self, application: Application, limit_of: LimitOf) -> None:
-        self._application, self._limit_of = application, limit_of
+    413 for a body of more bytes than its path takes, at once where its length is named, else at the first byte too
+    many; just so what ``seat_of`` refuses, for a body that is larger than anybody's. 408 for one that stops coming.
+    """
+
+    def __init__(self, application: Application, limits_of: LimitsOf, seat_of: SeatOf) -> None:
+        self._application, self._limits_of, self._seat_of = application, limits_of, seat_of
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
-        limit = self._limit_of(scope["path"])
-        if _named_length(scope) > limit:
-            await _refuse(scope, send, limit)
-            return
+        body = _Body(scope, receive, self._limits_of(scope["path"]), self._seat_of)
         try:
-            await self._application(scope, _counted(receive, limit), send)
-        except _TooLarge:
-            await _refuse(scope, send, limit)
+            await body.judge(_named_length(scope))
+            await self._application(scope, body.receive, send)
+            return
+        except Refused as refused:
+            answer = _answer(scope, refused)
+        finally:
+            body.over()
+        await _send(send, *answer)
+
+
+class _Body:
+    """One body as it comes in."""
+
+    def __init__(self, scope: Any, receive: Receive, limits: Limits, seat_of: SeatOf) -> None:
+        self._scope, self._receive, self._limits, self._seat_of = scope, receive, limits, seat_of
+        self._seat: Seat | None = None
+        self._whole = False
+        self._taken = 0
+        self._wait_anew()
+
+    async def judge(self, size: int) -> None:
+        """So many bytes are to come, or have come. Raises Refused."""
+        if size > self._limits.seated:
+            raise TooLarge(self._limits.seated)
+        if size > self._limits.anybody and self._seat is None:
+            self._seat = await self._seat_of(self._scope)
+            self._wait_anew()
+
+    async def receive(self) -> Message:
+        """The next piece; once all is there, what else comes, such as that the client is gone. Raises Refused."""
+        if self._whole:
+            return await self._receive()
+        try:
+            async with asyncio.timeout_at(self._until):
+                message = await self._receive()
+        except TimeoutError:
+            raise TooSlow from None
+        self._whole = not message.get("more_body", False)
+        self._taken += len(message.get("body", b""))
+        if self._taken >= self._waited_for:
+            self._wait_anew()
+        await self.judge(self._taken)
+        return message
+
+    def over(self) -> None:
+        """Nothing of it is kept any more."""
+        if self._seat is not None:
+            self._seat.give_back()
+
+    def _wait_anew(self) -> None:
+        self._until = asyncio.get_running_loop().time() + PATIENCE_S
+        self._waited_for = self._taken + PIECE_BYTES
 
 
 def _named_length(scope: Any) -> int:
@@ -48,28 +122,25 @@ def _named_length(scope: Any) -> int:
     return int(text) if text.isdigit() else 0
 
 
-def _counted(receive: Receive, limit: int) -> Receive:
-    taken = 0
-
-    async def counted() -> Message:
-        nonlocal taken
-        message = await receive()
-        taken += len(message.get("body", b""))
-        if taken > limit:
-            raise _TooLarge
-        return message
-
-    return counted
+Headers = list[tuple[bytes, bytes]]
 
 
-async def _refuse(scope: Any, send: Send, limit: int) -> None:
-    """For whoever sent a form a page, for programs a problem document."""
+def _answer(scope: Any, refused: Refused) -> tuple[int, Headers, bytes]:
+    """For who sent too large a form a page, for all others a problem document."""
     for_people = b"text/html" in dict(scope["headers"]).get(b"accept", b"")
-    if for_people:
-        media_type, text = "text/html; charset=utf-8", str(render_to_string("413.html", {"limit": limit}))
+    if for_people and isinstance(refused, TooLarge):
+        media_type, text = "text/html; charset=utf-8", str(render_to_string("413.html", {"limit": refused.limit}))
     else:
-        media_type, text = MEDIA_TYPE, json.dumps(problem(413, f"At most {limit} bytes are taken."))
-    body = text.encode()
-    headers = [(b"content-type", media_type.encode()), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": 413, "headers": [*headers, (b"connection", b"close")]})
+        media_type = MEDIA_TYPE
+        text = json.dumps(problem(refused.status, refused.detail, title=refused.title))
+    headers = {"content-type": media_type, "content-length": str(len(text.encode())), "connection": "close"}
+    if refused.retry_after_s is not None:
+        headers["retry-after"] = str(refused.retry_after_s)
+    if refused.status == 401:
+        headers["www-authenticate"] = 'Bearer realm="berth"'
+    return refused.status, [(name.encode(), value.encode()) for name, value in headers.items()], text.encode()
+
+
+async def _send(send: Send, status: int, headers: Headers, body: bytes) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

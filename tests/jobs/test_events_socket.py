@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.db import connection
 from django.test import Client
 from django.utils import timezone
@@ -22,7 +21,7 @@ from portal.clusters.models import Membership
 from portal.clusters.services import member_set, vc_create
 from portal.common.live import announce
 from portal.jobs import consumers
-from tests.support.cast import HOST, Api, person
+from tests.support.cast import HOST, Api, cookie_of, person
 from tests.support.live_web import Listener, LiveWeb, live_web
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
@@ -35,12 +34,6 @@ EVENTS = "/ws/events"
 def web(transactional_db: None) -> Iterator[LiveWeb]:
     with live_web() as running:
         yield running
-
-
-def cookie_of(user: User) -> str:
-    client = Client(HTTP_HOST=HOST)
-    client.force_login(user)
-    return f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
 
 
 def by_token(user: User) -> dict[str, Any]:

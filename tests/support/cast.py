@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from django.conf import settings
 from django.contrib.auth.models import Group
 from django.test import Client
 from django.utils import timezone
@@ -48,6 +49,13 @@ class Api:
     def names(self, path: str, key: str) -> list[Any]:
         """One field of every row of a list."""
         return [row[key] for row in self.get(path)["results"]]
+
+
+def cookie_of(user: User) -> str:
+    """The header by which a browser in which this user is logged in shows it."""
+    client = Client(HTTP_HOST=HOST)
+    client.force_login(user)
+    return f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
 
 
 def person(name: str, role: ClusterRole = ClusterRole.USER) -> User:
