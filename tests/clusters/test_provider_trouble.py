@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
 from pytest_django.fixtures import Settings
 
+from portal.accounts.oidc import SignInFault
+from portal.accounts.oidc import provider as oidc
 from portal.accounts.services import user_create
 from tests.clusters.signing_in import CALLBACK, sign_in
 from tests.support.cast import Api, person
@@ -52,6 +57,56 @@ def test_a_certificate_that_nobody_trusts_is_named(settings: Settings) -> None:
     assert page.status == 502
     assert f"The certificate of the sign-in provider at https://127.0.0.1:{other.port}/" in page.text
     assert "is not accepted (self-signed certificate" in page.text
+
+
+@pytest.fixture
+def silent(settings: Settings) -> Iterator[socket.socket]:
+    """A provider that takes every connection and never answers: what listens in its place."""
+    with socket.create_server(("127.0.0.1", 0), backlog=50) as listener:
+        listener.setblocking(False)
+        settings.OIDC_ISSUER, settings.OIDC_CLIENT_ID = f"http://127.0.0.1:{listener.getsockname()[1]}", CLIENT
+        yield listener
+
+
+def asked(listener: socket.socket) -> int:
+    """How many requests have come since the last look."""
+    count = 0
+    with suppress(BlockingIOError):
+        while True:
+            listener.accept()[0].close()
+            count += 1
+    return count
+
+
+def code_now() -> str:
+    with pytest.raises(SignInFault) as fault:
+        oidc.provider_now()
+    return fault.value.code
+
+
+def test_a_provider_that_hangs_holds_one_thread_up_and_is_let_alone_for_a_while(
+    silent: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oidc, "TIMEOUT_S", 1.0)
+    monkeypatch.setattr(oidc, "OTHERS_WAIT_S", 0.05)
+    with ThreadPoolExecutor(6) as threads:
+        assert [one.result() for one in [threads.submit(code_now) for _ in range(6)]] == ["unreachable"] * 6
+    assert asked(silent) == 1
+    assert code_now() == "unreachable"
+    assert asked(silent) == 0
+    monkeypatch.setattr(oidc, "FAULT_KEPT_S", 0)
+    assert code_now() == "unreachable"
+    assert asked(silent) == 1
+
+
+def test_sign_ins_that_come_to_nothing_are_limited_by_address_and_leave_passwords_alone(settings: Settings) -> None:
+    settings.OIDC_ISSUER, settings.OIDC_CLIENT_ID = f"http://127.0.0.1:{free_port()}", CLIENT
+    user_create(username="alice", password="correct-horse-battery")
+    most = settings.LOGIN_RATE[0]
+    statuses = [Browser().get("/login/oidc").status for _ in range(2 * most + 1)]  # a window may end between them
+    assert (statuses[:most], statuses.count(429) > 0) == ([502] * most, True)
+    page = Browser().send("/login", username="alice", password="correct-horse-battery")
+    assert (page.status, "alice" in page.text) == (200, True)
 
 
 def test_a_command_says_what_the_provider_must_know_and_what_the_grants_lack(

@@ -50,6 +50,14 @@ def unreachable(url: str, error: RequestException) -> SignInFault:
     )
 
 
+def not_yet(url: str) -> SignInFault:
+    """Somebody else has asked it, and it has not answered yet."""
+    return SignInFault(
+        "unreachable",
+        gettext("The sign-in provider at %(url)s has not answered yet. Try again in some seconds.") % {"url": url},
+    )
+
+
 def _words(error: RequestException) -> str:
     """What the innermost of the exceptions says; the others only wrap it."""
     inner: Exception = error

@@ -5,18 +5,24 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from ipaddress import ip_address
+from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
 
 import requests
 from django.conf import settings
+from django.utils.translation import get_language
 from joserfc.jwk import KeySet
 
-from portal.accounts.oidc.faults import not_a_provider, other_issuer, unreachable
+from portal.accounts.oidc.faults import SignInFault, not_a_provider, not_yet, other_issuer, unreachable
 
 TIMEOUT_S = 10.0
 KEPT_S = 600.0
 """So long what a provider says of itself is not asked for again."""
+FAULT_KEPT_S = 5.0
+"""So long one that failed is not."""
+OTHERS_WAIT_S = 1.0
+"""So long others wait for the thread that asks."""
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """With public keys; a token that is signed by the client's secret, or not at all, is never believed."""
 NEEDED = ("authorization_endpoint", "token_endpoint", "jwks_uri")
@@ -77,16 +83,54 @@ class Provider:
         return self._keys
 
 
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """What was wrong when the provider was asked last."""
+
+    code: str
+    detail: str
+    status: int
+    at: float
+
+
 _known: dict[str, Provider] = {}
+_failed: dict[tuple[str, str | None], _Failed] = {}
+"""By issuer, and by the language in which it is told."""
+_asking = Lock()
 
 
 def provider_now(*, anew: bool = False) -> Provider:
-    """The provider of the settings, asked at most every ten minutes unless ``anew``. Raises SignInFault."""
+    """The provider of the settings, asked at most every ten minutes unless ``anew``, and by one thread at a time: one
+    that hangs holds no other up, and for some seconds nobody else tries. Raises SignInFault."""
     issuer = settings.OIDC_ISSUER
-    known = _known.get(issuer)
-    if known is None or anew or time.monotonic() - known.read_at > KEPT_S:
+    if not anew and (known := _fresh(issuer)):
+        return known
+    if not _asking.acquire(timeout=TIMEOUT_S if anew else OTHERS_WAIT_S):
+        if issuer in _known and not anew:
+            return _known[issuer]
+        raise not_yet(issuer)
+    try:
+        if not anew and (known := _fresh(issuer)):
+            return known
         known = _known[issuer] = Provider(issuer, _read(issuer), time.monotonic())
-    return known
+        return known
+    except SignInFault as fault:
+        _failed[issuer, get_language()] = _Failed(fault.code, fault.detail, fault.status, time.monotonic())
+        raise
+    finally:
+        _asking.release()
+
+
+def _fresh(issuer: str) -> Provider | None:
+    """What is still known of it; None where it is to be asked. Raises SignInFault where it failed just now."""
+    now = time.monotonic()
+    known = _known.get(issuer)
+    if known is not None and now - known.read_at <= KEPT_S:
+        return known
+    failed = _failed.get((issuer, get_language()))
+    if failed is not None and now - failed.at <= FAULT_KEPT_S:
+        raise SignInFault(failed.code, failed.detail, status=failed.status)
+    return None
 
 
 def _read(issuer: str) -> dict[str, Any]:

@@ -56,10 +56,13 @@ def oidc_tie(request: PageRequest) -> HttpResponse:
 def _start(request: PageRequest, *, next: str, link: int = 0) -> HttpResponse:
     if not configured():
         raise NotFound("page")
+    key, now = _address(request, "start"), timezone.now()
     try:
+        SIGN_INS.take(key, now=now)
         trip, address = trip_begin(next=next, link=link)
-    except SignInFault as fault:
-        return _refused(request, fault, next)
+        SIGN_INS.give_back(key, now=now)
+    except Refused as refusal:
+        return _refused(request, refusal, next)
     context = {"address": address, "provider": provider_name()}
     # No form may lead away from this site (form-action), so that a link does.
     answer = render(request, "accounts/tie.html", context) if link else redirect(address)
@@ -68,6 +71,12 @@ def _start(request: PageRequest, *, next: str, link: int = 0) -> HttpResponse:
         secure=settings.HTTPS, httponly=True, samesite="Lax",
     )  # fmt: skip
     return answer
+
+
+def _address(request: PageRequest, step: str) -> str:
+    """By which what fails is limited. The step to the provider counts for itself: while the provider is away, people of
+    one address shut nobody there out who logs in by password."""
+    return f"{step}:{request.META.get('REMOTE_ADDR', '')}"
 
 
 def _cookie(state: str) -> str:
@@ -82,7 +91,7 @@ def oidc_callback(request: PageRequest) -> HttpResponse:
     if not configured():
         raise NotFound("page")
     trip: Trip | None = None
-    key, now = f"address:{request.META.get('REMOTE_ADDR', '')}", timezone.now()
+    key, now = _address(request, "address"), timezone.now()
     try:
         SIGN_INS.take(key, now=now)
         trip = _trip(request)
