@@ -202,6 +202,7 @@ CELERY = {
         "mails": {"task": "control.mails_send", "schedule": 2.0, "options": {"expires": 2}},
         "webhook": {"task": "control.webhook_send", "schedule": 2.0, "options": {"expires": 2}},
         "old_notices": {"task": "control.notices_expire", "schedule": 600.0, "options": {"expires": 600}},
+        "old_sessions": {"task": "control.sessions_expire", "schedule": 600.0, "options": {"expires": 600}},
     },
     "beat_scheduler": "portal.common.beat:SteadyScheduler",
 }
