@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from nodes.protocol import Cause, ContainerSpec, Mount
 from nodes.runtimes.base import Failed
@@ -20,7 +21,17 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 USER_FOLDER_MODE = 0o700
 """Of folders that are made for a user: nobody else on the storage sees into them."""
 LEASE_FOLDER_MODE = 0o755
+_UNGIVEN = stat.S_ISVTX | 0o700
+"""Of a new folder until its owner has it: nobody else may enter it, and nobody makes such ones by hand (mount points on
+the other hand are often root's with 0700 or 000)."""
 _LATEST_MS = 1 << 53
+
+
+class Owner(NamedTuple):
+    """Whom a folder is made for."""
+
+    uid: int
+    gid: int
 
 
 class FolderGone(Failed):
@@ -30,11 +41,13 @@ class FolderGone(Failed):
 def mounts_prepare(spec: ContainerSpec) -> None:
     """Checks every mount of the spec, makes what is missing and may be made, and the folder of its lease.
 
-    Raises ``Failed``: STORAGE_MISSING when the storage is not here, REFUSED when a path leaves its root.
+    Raises ``Failed``: STORAGE_MISSING when the storage is not here or a folder cannot be the task's, REFUSED when a
+    path leaves its root.
     """
     for mount in spec.mounts:
-        with mount_open(mount, uid=spec.uid, gid=spec.gid):
-            pass
+        with mount_open(mount, uid=spec.uid, gid=spec.gid) as folder:
+            if mount.create and not mount.read_only:
+                _is_not_roots(folder, mount.source, 0o077, spec)
     lease = lease_place(spec)
     if lease is not None:
         mount, _ = lease
@@ -93,7 +106,7 @@ def mount_open(mount: Mount, *, uid: int, gid: int) -> Iterator[int]:
         if mount.must_be_mount and os.fstat(folder).st_dev == os.stat(f"{mount.root}/..").st_dev:
             raise Failed(Cause.STORAGE_MISSING, f"storage {mount.storage} is not mounted at {mount.root}")
         for step in steps:
-            folder = _enter(folder, step, mount, uid, gid)
+            folder = _enter(folder, step, mount, Owner(uid, gid))
             stack.callback(os.close, folder)
         yield folder
 
@@ -136,10 +149,10 @@ def _steps_below(mount: Mount) -> tuple[str, ...]:
     return source.relative_to(mount.root).parts
 
 
-def _enter(folder: int, step: str, mount: Mount, uid: int, gid: int) -> int:
+def _enter(folder: int, step: str, mount: Mount, owner: Owner) -> int:
     """Opens (makes) one folder inside ``folder``."""
     if mount.create and not mount.read_only:
-        _make(folder, step, USER_FOLDER_MODE, uid, gid)
+        _make(folder, step, USER_FOLDER_MODE, owner, mount.storage)
     try:
         return os.open(step, FOLDER, dir_fd=folder)
     except FileNotFoundError as error:
@@ -150,30 +163,77 @@ def _enter(folder: int, step: str, mount: Mount, uid: int, gid: int) -> int:
         ) from error
 
 
-def _make(folder: int, name: str, mode: int, uid: int, gid: int) -> None:
-    """mkdir with an owner; an existing one stays as it is."""
+def _make(folder: int, name: str, mode: int, owner: Owner, storage: str) -> None:
+    """mkdir with an owner; an existing one stays as it is. Until it is the owner's it bears ``_UNGIVEN``, by which
+    whoever comes next knows that its maker was killed, or is about to give it, and gives it too. Raises Failed."""
+    as_root = os.geteuid() == 0
     try:
-        os.mkdir(name, mode, dir_fd=folder)
+        os.mkdir(name, _UNGIVEN if as_root else mode, dir_fd=folder)
     except FileExistsError:
-        return
+        made = False
     except OSError as error:
-        cause = Cause.NO_SPACE if error.errno == errno.ENOSPC else Cause.STORAGE_MISSING
-        raise Failed(cause, f"the folder {name} cannot be made: {error.strerror}") from error
-    if os.geteuid() == 0:
-        os.chown(name, uid, gid, dir_fd=folder, follow_symlinks=False)
+        raise Failed(_cause(error), f"the folder {name} cannot be made: {error.strerror}") from error
+    else:
+        made = True
+    if as_root:
+        _give(folder, name, mode, owner, storage, made=made)
+
+
+def _give(folder: int, name: str, mode: int, owner: Owner, storage: str, *, made: bool) -> None:
+    """Makes a new folder its owner's, or takes it away again."""
+    try:
+        new = os.open(name, FOLDER, dir_fd=folder)
+    except OSError as error:
+        if made:
+            raise _ungiven(folder, name, owner, storage, error) from error
+        return  # what it is instead is told by who enters it
+    try:
+        facts = os.fstat(new)
+        # Its user could have put another one in its place, which is not given away with what is in it.
+        if (made or stat.S_IMODE(facts.st_mode) & ~stat.S_ISGID == _UNGIVEN) and not os.listdir(new):
+            os.fchown(new, *owner)
+            os.fchmod(new, mode | facts.st_mode & stat.S_ISGID)
+    except OSError as error:
+        raise _ungiven(folder, name, owner, storage, error) from error
+    finally:
+        os.close(new)
+
+
+def _ungiven(folder: int, name: str, owner: Owner, storage: str, error: OSError) -> Failed:
+    """Why it failed; the folder is gone, so that nobody takes it for the owner's."""
+    with contextlib.suppress(OSError):
+        os.rmdir(name, dir_fd=folder)
+    why = f"the folder {name} cannot be given to uid {owner.uid}: {error.strerror}"
+    if error.errno in (errno.EPERM, errno.EACCES):
+        why += f"; export storage {storage} to this server with no_root_squash, or make the folder beforehand"
+    return Failed(_cause(error), why)
+
+
+def _cause(error: OSError) -> Cause:
+    return Cause.NO_SPACE if error.errno in (errno.ENOSPC, errno.EDQUOT) else Cause.STORAGE_MISSING
+
+
+def _is_not_roots(folder: int, path: str, rights: int, spec: ContainerSpec) -> None:
+    """Raises Failed where a task that is not root is given a folder of root's with none of ``rights``: it would run
+    without its files and its lease. Such a one is not taken over: it may be a mount point, or be locked on purpose."""
+    facts = os.fstat(folder)
+    if spec.profile == "user" and spec.uid != 0 and facts.st_uid == 0 and not facts.st_mode & rights:
+        give = f"give it away (chown {spec.uid}:{spec.gid}), or delete it where it is empty"
+        raise Failed(Cause.STORAGE_MISSING, f"{path} is root's, and uid {spec.uid} cannot use it: {give}")
 
 
 def _lease_folder(folder: int, lease: tuple[Mount, PurePosixPath], spec: ContainerSpec) -> None:
-    """Makes the folders between the mount and the lease."""
+    """Makes the folders between the mount and the lease, which the task must be able to write."""
     mount, path = lease
     with contextlib.ExitStack() as stack:
         for step in path.parts[:-1]:
-            _make(folder, step, LEASE_FOLDER_MODE, spec.uid, spec.gid)
+            _make(folder, step, LEASE_FOLDER_MODE, Owner(spec.uid, spec.gid), mount.storage)
             try:
                 folder = os.open(step, FOLDER, dir_fd=folder)
             except OSError as error:
                 raise Failed(Cause.REFUSED, f"{step} in {mount.source} is no plain folder") from error
             stack.callback(os.close, folder)
+            _is_not_roots(folder, f"{step} in {mount.source}", 0o022, spec)
 
 
 def lease_reading(root: str, path: str) -> tuple[int, bytes] | None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +32,139 @@ def test_missing_folders_are_made_for_the_tasks_user(tmp_path: Path) -> None:
     mounts_prepare(spec_of("true", uid=uid, gid=uid, mounts=(mount(tmp_path, "alice/jobs/7", create=True),)))
     for folder in ("alice", "alice/jobs", "alice/jobs/7"):
         assert (tmp_path / folder).stat().st_uid == uid
+
+
+# ------------------------------------------------------------ folders that cannot be given away
+
+ALICE = {"uid": 5000, "gid": 6000}
+AS_ROOT = pytest.mark.docker
+"""Only root gives folders away."""
+
+
+def of_alice(root: Path, **changes: Any) -> Any:
+    """A task of alice's with a folder of its job and the lease in it."""
+    own = mount(root, "alice/train-1", create=True)
+    return spec_of("true", **ALICE, mounts=(own,), lease=f"{own.source}/.berth/lease.worker.0", **changes)
+
+
+def facts_of(path: Path) -> tuple[int, int, int]:
+    facts = path.stat()
+    return facts.st_uid, facts.st_gid, facts.st_mode & 0o7777
+
+
+ALICES = {
+    "alice": (5000, 6000, 0o700),
+    "alice/train-1": (5000, 6000, 0o700),
+    "alice/train-1/.berth": (5000, 6000, 0o755),
+}
+
+
+def made(root: Path) -> dict[str, tuple[int, int, int]]:
+    return {str(path.relative_to(root)): facts_of(path) for path in root.rglob("*")}
+
+
+@pytest.fixture
+def squashed(tmp_path: Path) -> Iterator[Path]:
+    """A storage whose server lets root make folders and give none away, as one with ``root_squash`` does."""
+    (tmp_path / "export").mkdir()
+    (tmp_path / "squashed").mkdir()
+    subprocess.run(["bindfs", "--chown-deny", tmp_path / "export", tmp_path / "squashed"], check=True)
+    yield tmp_path / "squashed"
+    subprocess.run(["umount", tmp_path / "squashed"], check=True)
+
+
+@AS_ROOT
+def test_a_folder_that_cannot_be_given_to_the_user_is_refused_at_each_try_and_does_not_stay(squashed: Path) -> None:
+    for _ in range(3):
+        with pytest.raises(Failed) as failed:
+            mounts_prepare(of_alice(squashed))
+        assert failed.value.cause is Cause.STORAGE_MISSING
+        assert failed.value.message == (
+            "the folder alice cannot be given to uid 5000: Operation not permitted; "
+            "export storage home to this server with no_root_squash, or make the folder beforehand"
+        )
+        assert list(squashed.iterdir()) == []
+
+
+class Killed(BaseException):
+    """The agent ends here."""
+
+
+@AS_ROOT
+@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("step", ["fchown", "fchmod"])
+def test_a_folder_whose_maker_was_killed_is_given_to_the_user_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, number: int
+) -> None:
+    real, left = getattr(os, step), number
+
+    def killed(*where: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise Killed
+        real(*where)
+
+    monkeypatch.setattr(os, step, killed)
+    with pytest.raises(Killed):
+        mounts_prepare(of_alice(tmp_path))
+    assert list(made(tmp_path).values())[-1][2] == 0o1700
+    mounts_prepare(of_alice(tmp_path))
+    assert made(tmp_path) == ALICES
+
+
+@AS_ROOT
+def test_two_that_make_the_same_folders_at_once_both_have_them(tmp_path: Path) -> None:
+    faults = list[BaseException]()
+
+    def make(root: Path, together: threading.Barrier) -> None:
+        try:
+            together.wait(10)
+            mounts_prepare(of_alice(root))
+        except BaseException as fault:
+            faults.append(fault)
+
+    for number in range(30):
+        (tmp_path / str(number)).mkdir()
+        together = threading.Barrier(4)
+        threads = [threading.Thread(target=make, args=(tmp_path / str(number), together)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert (faults, made(tmp_path / str(number))) == ([], ALICES)
+
+
+@AS_ROOT
+def test_a_folder_that_its_user_put_in_place_of_a_new_one_is_not_given_away(tmp_path: Path) -> None:
+    (tmp_path / "alice").mkdir(mode=0o755)
+    (tmp_path / "alice" / "train-1").mkdir()
+    (tmp_path / "alice" / "train-1").chmod(0o1700)
+    (tmp_path / "alice" / "train-1" / "secret").touch(mode=0o600)
+    assert fails(of_alice(tmp_path)) is Cause.STORAGE_MISSING
+    assert facts_of(tmp_path / "alice" / "train-1") == (0, 0, 0o1700)
+
+
+@AS_ROOT
+@pytest.mark.parametrize(("below", "mode"), [("", 0o700), ("", 0o000), (".berth", 0o755)])
+def test_a_folder_of_roots_that_the_user_cannot_use_is_told_and_left_as_it_is(
+    tmp_path: Path, below: str, mode: int
+) -> None:
+    folder = tmp_path / "alice" / "train-1" / below
+    folder.mkdir(parents=True)
+    folder.chmod(mode)
+    with pytest.raises(
+        Failed, match=r"is root's, and uid 5000 cannot use it: give it away \(chown 5000:6000\)"
+    ) as failed:
+        mounts_prepare(of_alice(tmp_path))
+    assert failed.value.cause is Cause.STORAGE_MISSING
+    assert facts_of(folder) == (0, 0, mode)
+    mounts_prepare(of_alice(tmp_path, profile="root"))
+    os.chown(folder, 5000, 6000)
+    mounts_prepare(of_alice(tmp_path))
+
+
+# ------------------------------------------------------------ paths
 
 
 @pytest.mark.parametrize(

@@ -252,6 +252,7 @@ def test_a_container_that_is_frozen_for_its_log_keeps_its_lease(node: Node) -> N
     os.utime(lease, (0, 0))
     mount = Mount(storage="home", root=str(root), source=str(root / "job"), target="/job")
     spec = replace(SPECS[0], mounts=(mount,), lease=str(lease), uid=os.getuid() or 5000)
+    os.chown(lease.parent, spec.uid, -1)
     node.policy = Policy(mount_roots=(str(root),))
     with node.life() as supervisor:
         supervisor.take(desired(1, order(spec, Phase.RUN)))
