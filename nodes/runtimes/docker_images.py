@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import queue
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
 import docker
 import requests
 import structlog
-import urllib3
 from docker.auth import resolve_repository_name
-from docker.errors import APIError, DockerException, ImageNotFound
+from docker.errors import APIError, ImageNotFound
 from docker.utils import parse_repository_tag
 
 from nodes.images import ImageUses
 from nodes.protocol import Cause, ContainerSpec, Progress
-from nodes.runtimes.base import Cancelled, Failed, Image
+from nodes.runtimes.base import Failed, Image
 from nodes.runtimes.docker_faults import engine_errors, pull_failure
+from nodes.runtimes.docker_pull import Pull, repository_tag
 
 log = structlog.get_logger(__name__)
 
 _HUB = ("docker.io", "index.docker.io", "registry-1.docker.io")
-_POLL_S = 0.1
 _REGISTRY_TIMEOUT_S = 20
 
 
@@ -146,7 +144,7 @@ class ImageFinder:
             return
         with engine_errors():
             try:
-                self._client.tag(reference, *_repository_tag(image))
+                self._client.tag(reference, *repository_tag(image))
             except APIError as error:
                 log.warning("an image has no name", image=image, reference=reference, error=error.explanation)
 
@@ -204,46 +202,13 @@ class ImageFinder:
         progress: Callable[[Progress], None],
         cancelled: Callable[[], bool],
     ) -> None:
-        client, events, done = self._connect(None), _Events(), PullProgress()
-        threading.Thread(target=events.read, args=(client, reference, auth), name="pull", daemon=True).start()
-        try:
-            for event in events.until(cancelled):
+        done = PullProgress()
+        with closing(Pull(self._connect(None), reference, auth)) as pull:
+            for event in pull.events(cancelled):
                 if "error" in event:
                     raise pull_failure(str(event["error"]), reference)
                 percent = done.take(event)
                 progress(Progress(code="image", percent=percent, message=f"image {percent} %"))
-        finally:
-            client.close()
-
-
-class _Events:
-    """A pull's events, read by a thread so that the reader can stop waiting; closing the client ends the pull."""
-
-    def __init__(self) -> None:
-        self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue()
-
-    def read(self, client: docker.APIClient, reference: str, auth: dict[str, str] | None) -> None:
-        try:
-            for event in client.pull(*_repository_tag(reference), stream=True, decode=True, auth_config=auth or {}):
-                self._queue.put(event)
-        except APIError as error:
-            self._queue.put({"error": error.explanation or str(error)})
-        except (requests.RequestException, urllib3.exceptions.HTTPError, DockerException, OSError, ValueError) as error:
-            self._queue.put({"error": f"the Engine broke the pull off ({type(error).__name__})"})
-        self._queue.put(None)
-
-    def until(self, cancelled: Callable[[], bool]) -> Iterator[dict[str, Any]]:
-        """Events until the end. Raises ``Cancelled`` as soon as nobody wants them."""
-        while True:
-            if cancelled():
-                raise Cancelled
-            try:
-                event = self._queue.get(timeout=_POLL_S)
-            except queue.Empty:
-                continue
-            if event is None:
-                return
-            yield event
 
 
 def registry_of(image: str) -> str:
@@ -268,7 +233,7 @@ def _mirrored(image: str, mirrors: Mapping[str, str]) -> str | None:
     mirror = mirrors.get(registry_of(image))
     if mirror is None:
         return None
-    repository, tag = _repository_tag(image)
+    repository, tag = repository_tag(image)
     host, path = resolve_repository_name(repository)
     if host in _HUB and "/" not in path:
         path = f"library/{path}"
@@ -279,11 +244,6 @@ def _came_from(image: str, local: dict[str, Any]) -> bool:
     """Whether the image here was pulled by this very name."""
     repository = parse_repository_tag(image)[0]
     return any(name.startswith(f"{repository}@") for name in _digests(local).values())
-
-
-def _repository_tag(reference: str) -> tuple[str, str]:
-    repository, tag = parse_repository_tag(reference)
-    return repository, tag or "latest"
 
 
 def _pinned(image: str, digest: str | None) -> str:
