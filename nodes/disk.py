@@ -7,8 +7,10 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -16,13 +18,11 @@ import structlog
 from nodes.clock import Clock
 from nodes.protocol import DiskShare
 from nodes.runtimes.base import ImageStore, Runtime, RuntimeAway, StoredImage
+from nodes.saying import Saying
+from nodes.sizes import PATIENCE, Patience, SizeWatch
 
 log = structlog.get_logger(__name__)
 
-SHARES = 6
-"""So many of the largest are told."""
-_AGAIN = 20
-"""A look that took so long is followed by one after this many times as long, at least."""
 GB = 1 << 30
 
 
@@ -45,9 +45,11 @@ class DiskState:
 
 
 class DiskGuard:
-    """A thread of its own that looks every ``every_s``. ``wanted``: names and digests of images that live orders name;
-    ``folders``: what else of the agent's lies on a disk, by what it is; ``layers`` is told what
-    each running task has written into its container's own layer; ``changed`` that there is something to report."""
+    """A thread of its own that looks every ``every_s``; what takes long to count is left to ``sizes``.
+
+    ``wanted``: names and digests of images that live orders name; ``folders``: what else of the agent's lies on a disk,
+    by what it is; ``layers`` is told what a running task has written into its container's own layer; ``changed`` that
+    there is something to report."""
 
     def __init__(
         self,
@@ -60,93 +62,120 @@ class DiskGuard:
         changed: Callable[[bool], None],
         clock: Clock,
         every_s: float,
+        patience: Patience = PATIENCE,
     ) -> None:
-        self._runtime, self._limits, self._folders = runtime, limits, folders
-        self._wanted, self._layers, self._changed = wanted, layers, changed
+        self._runtime, self._limits = runtime, limits
+        self._wanted, self._changed = wanted, changed
         self._clock, self._every_s = clock, every_s
+        self._folder: str | None = None
+        self._sayings: defaultdict[str, Saying] = defaultdict(lambda: Saying(clock.monotonic))
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="disk", daemon=True)
+        self._lock = threading.Lock()
+        self._short = False
         self.state = DiskState()
+        self.sizes = SizeWatch(
+            runtime=runtime,
+            folders=folders,
+            layers=layers,
+            largest=self._set_largest,
+            clock=clock,
+            every_s=every_s,
+            patience=patience,
+        )
 
     def open(self) -> None:
         self._thread.start()
+        self.sizes.open()
 
     def close(self) -> None:
         self._closed.set()
+        self.sizes.close()
 
     def look(self) -> None:
-        """One look, and what follows from it. Raises ``RuntimeAway``."""
-        disk = self._disk()
-        store = self._runtime.store()
-        if store is not None:
-            store.images_seen()
-            if free_percent(disk) < self._limits.clean_percent and self._limits.clean != "off":
-                self._clean(store, disk)
-            self._layers(store.layers())
-        self._tell(disk, store)
+        """One look, and what follows from it. Each part of it stands by itself: what fails keeps none from the rest."""
+        self._guarded("the folder of its disk", self._find)
+        self._guarded("its room", self._see)
+        self._guarded("images in use", self._note_images)
+        self._guarded("images that can go", self._clean)
 
     def _run(self) -> None:
         while not self._closed.is_set():
-            began = self._clock.monotonic()
-            try:
-                self.look()
-            except RuntimeAway as away:
-                log.info("the disk is not looked at", error=away.message)
-            except Exception:
-                log.exception("look at the disk failed")
-            took = self._clock.monotonic() - began
-            self._closed.wait(max(self._every_s, took * _AGAIN))
+            self.look()
+            self._closed.wait(self._every_s)
 
-    def _disk(self) -> str:
+    def _guarded(self, what: str, act: Callable[[], None]) -> None:
+        """What fails is said once, and again after a while if it stays."""
+        saying = self._sayings[what]
+        try:
+            act()
+        except RuntimeAway as away:
+            if saying.new(away.message):
+                log.warning("the disk cannot be looked after", what=what, error=away.message)
+        except Exception as error:
+            if saying.new(str(error)):
+                log.exception("the disk cannot be looked after", what=what)
+        else:
+            self._sayings.pop(what, None)
+
+    def _find(self) -> None:
+        """The folder is where it was while the Engine does not answer."""
         folder = self._runtime.facts().disk
-        return folder if os.path.isdir(folder) else "/"
+        self._folder = folder if os.path.isdir(folder) else "/"
 
-    def _clean(self, store: ImageStore, disk: str) -> None:
-        """Removes images, the one unused for longest first, until there is room."""
-        wanted = store.named(self._wanted())
-        for image in sorted(store.images(), key=lambda one: (one.last_used_ms, one.id)):
-            if free_percent(disk) >= self._limits.clean_percent or self._closed.is_set():
-                return
-            if self._may_go(image) and image.id not in wanted | store.named(self._wanted()):
-                gone = store.remove(image)
-                log.info("image removed for room", image=image.name, bytes=image.bytes, done=gone)
-
-    def _may_go(self, image: StoredImage) -> bool:
-        return not image.used and (image.again or self._limits.clean == "all")
-
-    def _tell(self, disk: str, store: ImageStore | None) -> None:
-        free = free_percent(disk)
+    def _see(self) -> None:
+        """Tells whether there is room: by the file system alone, whatever the Engine can tell."""
+        if self._folder is None:
+            return
+        free = free_percent(self._folder)
         # A little more than what made it full, so that it does not open and close with every line of a log.
         bound = self._limits.full_percent * (1.2 if self.state.full else 1)
         short = free < max(self._limits.clean_percent, self._limits.full_percent)
-        state = DiskState(full=free < bound, largest=self._largest(store) if short else ())
+        with self._lock:
+            self._short = short
+            self._set(DiskState(full=free < bound, largest=self.state.largest if short else ()))
+        self.sizes.want(short)
+
+    def _set_largest(self, largest: tuple[DiskShare, ...]) -> None:
+        with self._lock:
+            if self._short:
+                self._set(replace(self.state, largest=largest))
+
+    def _set(self, state: DiskState) -> None:
         if state != self.state:
             self.state = state
             self._changed(False)
 
-    def _largest(self, store: ImageStore | None) -> tuple[DiskShare, ...]:
-        found = [*(store.shares() if store is not None else ()), *self._own_shares()]
-        return tuple(sorted(found, key=lambda one: (-one.mb, one.what, one.name))[:SHARES])
+    def _note_images(self) -> None:
+        store = self._runtime.store()
+        if store is not None:
+            store.images_seen()
 
-    def _own_shares(self) -> Iterable[DiskShare]:
-        for what, folder in self._folders.items():
-            if size := folder_bytes(folder) >> 20:
-                yield DiskShare(what=what, name=str(folder), mb=size)
+    def _clean(self) -> None:
+        """Removes images, the one unused for longest first, until there is room; past one that cannot be removed."""
+        store = self._runtime.store()
+        if store is None or self._limits.clean == "off" or self._has_room():
+            return
+        wanted = store.named(self._wanted())
+        for image in sorted(store.images(), key=lambda one: (one.last_used_ms, one.id)):
+            if self._has_room() or self._closed.is_set():
+                return
+            if self._may_go(image) and image.id not in wanted | store.named(self._wanted()):
+                self._guarded(f"the image {image.name}", partial(self._remove, store, image))
+                self._guarded("its room", self._see)
+
+    def _remove(self, store: ImageStore, image: StoredImage) -> None:
+        gone = store.remove(image)
+        log.info("image removed for room", image=image.name, bytes=image.bytes, done=gone)
+
+    def _has_room(self) -> bool:
+        return self._folder is None or free_percent(self._folder) >= self._limits.clean_percent
+
+    def _may_go(self, image: StoredImage) -> bool:
+        return not image.used and (image.again or self._limits.clean == "all")
 
 
 def free_percent(folder: str) -> float:
     """Of the file system that the folder lies on, as its users see it."""
     disk = shutil.disk_usage(folder)
     return 100 * disk.free / disk.total
-
-
-def folder_bytes(folder: Path) -> int:
-    """What the files below it take on the disk. What vanishes meanwhile counts for nothing."""
-    taken = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            try:
-                taken += os.lstat(os.path.join(parent, name)).st_blocks * 512
-            except OSError:
-                continue
-    return taken

@@ -168,6 +168,16 @@ class StoredImage:
         return self.names[0] if self.names else self.id
 
 
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """A running task, whose container writes into a layer of its own and into ``volumes`` that its image declares."""
+
+    attempt: str
+    container: str
+    job: str
+    volumes: tuple[str, ...]
+
+
 class ImageStore(Protocol):
     """What a runtime keeps on its disk. All of it raises ``RuntimeAway``."""
 
@@ -185,12 +195,18 @@ class ImageStore(Protocol):
         """False: somebody uses it by now."""
         ...
 
-    def layers(self) -> dict[str, int]:
-        """Bytes that each running task has written into its container's own layer, by task attempt."""
+    def writing(self) -> list[Writing]: ...
+
+    def layer(self, container: str, patience_s: float) -> int | None:
+        """Bytes that one has written into its own layer; None: it is gone."""
         ...
 
-    def shares(self) -> list[DiskShare]:
-        """What takes how much."""
+    def volumes(self, patience_s: float) -> dict[str, int]:
+        """Bytes of each, by its name."""
+        ...
+
+    def shares(self, patience_s: float) -> list[DiskShare]:
+        """What takes how much, all of it."""
         ...
 
 

@@ -175,7 +175,7 @@ class DockerRuntime:
             self._uses.note([str(details["Image"])], int(time.time() * 1000))
 
     def store(self) -> DockerStore:
-        return DockerStore(self._engine(), self._uses, (self._cluster, self._node))
+        return DockerStore(self._engine(), self._connect, self._uses, (self._cluster, self._node))
 
     def start(self, spec: ContainerSpec) -> Found:
         found = self.find(spec.attempt)
@@ -298,7 +298,7 @@ class DockerRuntime:
                     self._accounts = AccountFiles(self._client)
             return self._client
 
-    def _connect(self, timeout: int | None) -> docker.APIClient:
+    def _connect(self, timeout: float | None) -> docker.APIClient:
         """A client of its own for a call that may block."""
         version = self._engine().api_version
         return docker.APIClient(base_url=self._url, version=version, timeout=timeout)  # type: ignore[arg-type]

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from typing import Any
 
 import docker
-from docker.errors import APIError, ImageNotFound, NotFound
+import requests
+from docker.errors import APIError, NotFound, create_api_error_from_http_exception
 
 from nodes.images import ImageUses
 from nodes.protocol import LABEL, DiskShare
-from nodes.runtimes.base import RuntimeAway, StoredImage
+from nodes.runtimes.base import RuntimeAway, StoredImage, Writing
 from nodes.runtimes.docker_faults import answering, engine_errors
 
-_CONFLICT = 409
+_NO_NAME, _NOT_FOUND, _CONFLICT = 400, 404, 409
 
 
 class DockerStore:
-    """``ImageStore`` over one Engine. ``labels``: of this cluster's and node's containers."""
+    """``ImageStore`` over one Engine. ``connect(timeout)`` makes a client of its own for calls that take
+    long; ``labels``: of this cluster's and node's containers."""
 
-    def __init__(self, client: docker.APIClient, uses: ImageUses, labels: tuple[str, str]) -> None:
-        self._client, self._uses, self._labels = client, uses, labels
+    def __init__(
+        self,
+        client: docker.APIClient,
+        connect: Callable[[float | None], docker.APIClient],
+        uses: ImageUses,
+        labels: tuple[str, str],
+    ) -> None:
+        self._client, self._connect, self._uses, self._labels = client, connect, uses, labels
 
     def images_seen(self) -> None:
         now = int(time.time() * 1000)
@@ -39,12 +47,17 @@ class DockerStore:
         return [self._stored(one, used) for one in listed]
 
     def named(self, names: Iterable[str]) -> set[str]:
-        found = set()
-        for name in names:
-            with answering(), suppress(ImageNotFound):
+        return {found for name in names if (found := self._image_id(name)) is not None}
+
+    def _image_id(self, name: str) -> str | None:
+        with answering():
+            try:
                 image: dict[str, Any] = self._client.inspect_image(name)  # type: ignore[no-untyped-call]
-                found.add(str(image["Id"]))
-        return found
+            except APIError as error:
+                if error.status_code in (_NO_NAME, _NOT_FOUND):
+                    return None
+                raise
+        return str(image["Id"])
 
     def remove(self, image: StoredImage) -> bool:
         """Name by name and never by force: the Engine refuses what somebody has begun to use."""
@@ -60,26 +73,50 @@ class DockerStore:
                     raise RuntimeAway(f"the Engine cannot remove an image: {error.explanation}") from error
         return True
 
-    def layers(self) -> dict[str, int]:
-        """With the volumes that images declare, which are folders of the Engine's as the layer is."""
+    def writing(self) -> list[Writing]:
         with answering():
-            listed = self._client.containers(size=True, filters={"label": list(self._filters())})
-            taken = _sizes(self._client.df()) if any(_volumes_of(one) for one in listed) else {}
-        return {
-            one["Labels"][LABEL.ATTEMPT]: int(one.get("SizeRw") or 0)
-            + sum(taken.get(name, 0) for name in _volumes_of(one))
+            listed = self._client.containers(filters={"label": list(self._filters())})
+        return [
+            Writing(
+                attempt=one["Labels"][LABEL.ATTEMPT],
+                container=one["Id"],
+                job=_name(one),
+                volumes=tuple(_volumes_of(one)),
+            )
             for one in listed
-        }
+        ]
 
-    def shares(self) -> list[DiskShare]:
-        with answering():
-            used = self._client.df()
+    def layer(self, container: str, patience_s: float) -> int | None:
+        try:
+            found = self._counted(f"/containers/{container}/json", patience_s, size=1)
+        except NotFound:
+            return None
+        return int(found.get("SizeRw") or 0)
+
+    def volumes(self, patience_s: float) -> dict[str, int]:
+        """Engines before 23 know no ``type`` and count images and containers too."""
+        return _sizes(self._counted("/system/df", patience_s, type="volume"))
+
+    def shares(self, patience_s: float) -> list[DiskShare]:
+        used = self._counted("/system/df", patience_s)
         volumes = sum(_sizes(used).values())
         cache = sum(one.get("Size", 0) for one in used.get("BuildCache") or ())
         whole = {"images": used.get("LayersSize") or 0, "volumes": volumes, "build cache": cache}
         found = [DiskShare(what=what, mb=size >> 20) for what, size in whole.items() if size >> 20]
         layers = ((one, int(one.get("SizeRw") or 0) >> 20) for one in used.get("Containers") or ())
         return found + [DiskShare(what="layer", name=_name(one), mb=mb) for one, mb in layers if mb]
+
+    def _counted(self, path: str, patience_s: float, **params: str | int) -> dict[str, Any]:
+        """What the Engine counts file by file, by a client of its own. Raises NotFound."""
+        with answering(), closing(self._connect(patience_s)) as client:
+            url = f"{client.base_url}/v{client.api_version}{path}"
+            response = client.get(url, params=params, timeout=patience_s)
+            try:
+                response.raise_for_status()
+            except requests.HTTPError as error:
+                create_api_error_from_http_exception(error)
+            found: dict[str, Any] = response.json()
+            return found
 
     def _stored(self, one: dict[str, Any], used: set[str]) -> StoredImage:
         tags = [name for name in one.get("RepoTags") or () if name != "<none>:<none>"]

@@ -4,25 +4,31 @@ room again, and a container that writes into its own layer without end."""
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nodes.clock import SystemClock
+from nodes.clock import Clock, SystemClock
 from nodes.disk import DiskGuard, DiskLimits, free_percent
-from nodes.protocol import Cause, ContainerState
+from nodes.protocol import LABEL, Cause, ContainerState
 from nodes.runtimes.docker import DockerRuntime
+from nodes.sizes import PATIENCE, Patience
 from tests.nodes.portal_side import PortalSide
+from tests.nodes.supervised import ShiftedClock
 from tests.support.docker_engine import DockerEngine
+from tests.support.engine_proxy import EngineProxy
 from tests.support.redis_server import RedisServer
 from tests.support.registry import Registry, image_made, image_pushed
 from tests.support.services import Services
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.docker
 DISK_MB, IMAGE_MB = 300, 20
+CLOCK = SystemClock()
 
 
 @dataclass
@@ -34,20 +40,22 @@ class Small:
     data: Path
     state: Path
     wanted: set[str] = field(default_factory=set)
-    layers: Mapping[str, int] = field(default_factory=dict)
+    layers: dict[str, int] = field(default_factory=dict)
     told: list[bool] = field(default_factory=list)
 
-    def runtime(self) -> DockerRuntime:
+    def runtime(self, url: str = "") -> DockerRuntime:
         return DockerRuntime(
-            cluster="berth", node="gpu01", url=self.engine.url, gpus=tuple, simulated=True, raises_limits=False,
+            cluster="berth", node="gpu01", url=url or self.engine.url, gpus=tuple, simulated=True, raises_limits=False,
             notices=self.state / "notices", workspaces=self.state / "workspaces", images=self.state / "images.json",
         )  # fmt: skip
 
-    def guard(self, runtime: DockerRuntime, **limits: Any) -> DiskGuard:
+    def guard(
+        self, runtime: DockerRuntime, patience: Patience = PATIENCE, clock: Clock = CLOCK, **limits: Any
+    ) -> DiskGuard:
         return DiskGuard(
             runtime=runtime, limits=DiskLimits(**limits), folders={"logs": self.state / "logs"},
-            wanted=lambda: self.wanted, layers=lambda taken: setattr(self, "layers", taken),
-            changed=self.told.append, clock=SystemClock(), every_s=1,
+            wanted=lambda: self.wanted, layers=self.layers.update,
+            changed=self.told.append, clock=clock, every_s=0.2, patience=patience,
         )  # fmt: skip
 
     def name(self, image: str) -> str:
@@ -125,16 +133,111 @@ def test_a_full_disk_is_told_with_what_is_largest_until_there_is_room(small: Sma
     filler = small.filled(3)
     guard.look()
     assert guard.state.full
+    assert small.told == [False]
+    guard.sizes.quick()
+    guard.sizes.slow()
     told = {one.what: one.mb for one in guard.state.largest}
     assert told["images"] >= 20
     assert told["logs"] >= 3
-    assert small.told == [False]
     filler.write_bytes(b"\0" * (filler.stat().st_size - (DISK_MB << 20) // 40))
     guard.look()
     assert guard.state.full, "it opens when there is a little more room than what made it full"
     filler.unlink()
     guard.look()
-    assert not guard.state.full
+    assert (guard.state.full, guard.state.largest) == (False, ())
+
+
+@pytest.fixture
+def slow_engine(small: Small, tmp_path: Path) -> Iterator[EngineProxy]:
+    with closing(EngineProxy(tmp_path, small.engine.url)) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def writers(small: Small) -> Iterator[dict[str, str]]:
+    """Two tasks, of which each has written 5 MB; their containers' ids."""
+    with small.engine.client() as client:
+        image_made(client, "busybox:latest")
+        made = {
+            attempt: client.containers.run(
+                "busybox:latest",
+                ["sh", "-c", "dd if=/dev/zero of=/big bs=1M count=5; sleep 60"],
+                detach=True,
+                network_mode="host",
+                labels={
+                    LABEL.CLUSTER: "berth",
+                    LABEL.NODE: "gpu01",
+                    LABEL.ATTEMPT: attempt,
+                    LABEL.JOB: f"job-{attempt}",
+                },
+            )
+            for attempt in ("many-0", "few-0")
+        }
+        wait_until(lambda: all(b"records out" in one.logs() for one in made.values()), "5 MB")
+        yield {attempt: str(container.id) for attempt, container in made.items()}
+        for container in made.values():
+            container.remove(force=True, v=True)
+
+
+def test_a_container_that_takes_for_ever_to_count_hides_neither_a_full_disk_nor_the_others(
+    small: Small, slow_engine: EngineProxy, writers: dict[str, str]
+) -> None:
+    slow_engine.held = f"{writers['many-0']}/json.size=1|system/df|containers/json.*size=1"
+    small.layers.clear()
+    runtime = small.runtime(slow_engine.url)
+    guard = small.guard(runtime, Patience(quick_s=0.2, slow_s=0.2), clean_percent=15, full_percent=5)
+    filler = small.filled(3)
+    guard.open()
+    try:
+        wait_until(lambda: guard.state.full, "the full disk")
+        wait_until(lambda: small.layers.get("few-0", 0) >= 5 << 20, "the other's layer")
+        wait_until(lambda: "job-few-0" in {one.name for one in guard.state.largest}, "what is known to be large")
+        assert "many-0" not in small.layers
+        filler.unlink()
+        wait_until(lambda: not guard.state.full, "room again")
+    finally:
+        guard.close()
+        filler.unlink(missing_ok=True)
+
+
+def test_one_that_took_too_long_is_measured_with_more_patience_after_a_while(
+    small: Small, slow_engine: EngineProxy, writers: dict[str, str]
+) -> None:
+    small.layers.clear()
+    clock = ShiftedClock()
+    guard = small.guard(small.runtime(slow_engine.url), Patience(quick_s=0.3, slow_s=20), clock)
+    slow_engine.held = "size=1"
+    guard.sizes.quick()
+    slow_engine.held = ""
+    asked = len(slow_engine.seen)
+    guard.sizes.slow()
+    assert (small.layers, len(slow_engine.seen)) == ({}, asked), "not asked at once again"
+    clock.ahead_s = 100
+    guard.sizes.quick()
+    assert small.layers == {}, "left to the patient"
+    guard.sizes.slow()
+    assert {attempt: taken >> 20 for attempt, taken in small.layers.items()} == {"many-0": 5, "few-0": 5}
+
+
+def test_an_image_that_cannot_be_removed_keeps_no_other_and_a_name_that_is_none_keeps_nothing(
+    small: Small, slow_engine: EngineProxy
+) -> None:
+    with small.engine.client() as client:
+        for name in ("broken", "sound"):
+            image_pushed(client, small.name(name), megabytes=1)
+    runtime = small.runtime(slow_engine.url)
+    for at, name in enumerate(("broken", "sound")):
+        with small.engine.client() as client:
+            runtime.store()._uses.note([str(client.images.get(small.name(name)).id)], 1000 + at)
+    slow_engine.refused = "DELETE .*broken"
+    small.wanted = {"No:Such:Name", "UPPER/case:1"}
+    small.guard(runtime, clean_percent=100.5).look()
+    small.wanted = set()
+    assert "broken" in small.there()
+    assert "sound" not in small.there()
+    slow_engine.refused = ""
+    small.guard(runtime, clean_percent=100.5).look()
+    assert "broken" not in small.there()
 
 
 @pytest.fixture(scope="module")
