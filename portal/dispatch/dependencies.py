@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from django.db.models import Max, Q
 
 from portal.jobs.models import Job
 from portal.jobs.selectors.labels import JobLabel
 from portal.jobs.states import JOB_OVER, JobState
+
+UNSUCCESSFUL = JOB_OVER - {JobState.SUCCEEDED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,32 +40,68 @@ class Dependencies:
 def dependencies(wanted: Mapping[int, Sequence[JobLabel]]) -> Dependencies:
     """What each of these live jobs (row ids) waits for, which names these others.
 
-    A name without a run means the newest run. One query, whatever the number of jobs; none without dependencies.
+    A name without a run means the newest run from before the job itself: the job's own name never means itself, nor
+    do two names that come after each other time and again wait for each other. Where that run ended without success,
+    another name means the newest run there is: who runs it again lets the job go on. One query, whatever the number
+    of jobs; none without dependencies.
     """
-    meant = _meant({label for labels in wanted.values() for label in labels})
+    runs = _runs(wanted)
     result = Dependencies({}, {}, {})
     for job_id, labels in wanted.items():
-        found = [meant[label] for label in labels if label in meant]
+        found = [other for label in labels if (other := runs[label.named].meant(label.run, job_id)) is not None]
         live = [other for other in found if other.state not in JOB_OVER]
         result.after[job_id] = tuple(job_key(other.pk) for other in live)
         if live:
             result.words[job_id] = f"it waits for {', '.join(other.label for other in live)} to succeed"
-        bad = next((other for other in found if other.state in JOB_OVER - {JobState.SUCCEEDED}), None)
+        bad = next((other for other in found if other.state in UNSUCCESSFUL), None)
         if bad is not None:
             result.broken[job_id] = _broken(bad)
     return result
 
 
-def _meant(labels: set[JobLabel]) -> dict[JobLabel, Job]:
-    """Label -> job, both for single runs and for names, which mean the newest."""
-    meant: dict[JobLabel, Job] = {}
-    if labels:
-        names, users = {label.name for label in labels}, {label.user for label in labels}
-        rows = Job.objects.filter(name__in=names, user__username__in=users).select_related("user").order_by("run")
-        for job in rows.only("id", "name", "run", "state", "user__username"):
-            label = JobLabel(job.user.username, job.name, job.run)
-            meant[label] = meant[label.named] = job
-    return meant
+class _Runs:
+    """Runs of one name of one user, in the order of their ids."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+        self.jobs: list[Job] = []
+        self.by_run: dict[int, Job] = {}
+
+    def add(self, job: Job) -> None:
+        """One that is newer than all before."""
+        self.ids.append(job.pk)
+        self.jobs.append(job)
+        self.by_run[job.run] = job
+
+    def meant(self, run: int | None, asking: int) -> Job | None:
+        """The one that a job (row id) means which names this run, or none in particular."""
+        if run is not None:
+            return self.by_run.get(run)
+        place = bisect_left(self.ids, asking)
+        before = self.jobs[place - 1] if place else None
+        own_name = self.ids[place : place + 1] == [asking]
+        if own_name or (before is not None and before.state not in UNSUCCESSFUL):
+            return before
+        return self.jobs[-1] if self.jobs else None
+
+
+def _runs(wanted: Mapping[int, Sequence[JobLabel]]) -> dict[JobLabel, _Runs]:
+    """The runs of each name (labels without a run) that these jobs can mean: those that are named, the newest before
+    the first of these jobs, and what came since. A name may have had thousands before."""
+    labels = {label for labels in wanted.values() for label in labels}
+    runs = {label.named: _Runs() for label in labels}
+    if not labels:
+        return runs
+    names, users = {label.name for label in labels}, {label.user for label in labels}
+    ever = Job.objects.filter(name__in=names, user__username__in=users).order_by()
+    first = min(wanted)
+    before = ever.filter(pk__lt=first).values("user", "name").annotate(newest=Max("pk")).values("newest")
+    named = Q(run__in={label.run for label in labels if label.run is not None})
+    rows = ever.filter(Q(pk__gte=first) | Q(pk__in=before) | named).select_related("user").order_by("pk")
+    for job in rows.only("id", "name", "run", "state", "user__username"):
+        if (known := runs.get(JobLabel(job.user.username, job.name))) is not None:
+            known.add(job)
+    return runs
 
 
 def _broken(other: Job) -> HeldBack:

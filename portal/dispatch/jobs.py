@@ -30,7 +30,7 @@ DRAFT = "draft"
 NOBODY = "[]"
 """No nodes, as JSON."""
 
-NEWEST = 1 << 63
+NEWEST = (1 << 63) - 1
 """An order id after that of every row."""
 
 
@@ -92,13 +92,13 @@ def draft_read(
         berth=draft.spec["berth"],
         lazy=bool(draft.spec.get("lazy_preemption")),
     )
-    needs = dependencies({row.pk: facts.after})
-    if row.pk in needs.broken:
-        return needs.broken[row.pk]
+    needs = dependencies({NEWEST: facts.after})
+    if NEWEST in needs.broken:
+        return needs.broken[NEWEST]
     reader = _Reader(now, {draft.vc_id: draft.vc.name}, {draft.vc_id: draft.vc.default_borrow}, nodes)
     reader.users = {draft.user_id: (draft.user_id, user)}
     firm = reader.firm([(row, facts)])
-    job = reader.job(row, facts, facts.tasks, needs.after[row.pk], preemptible=row.pk not in firm)
+    job = reader.job(row, facts, facts.tasks, needs.after[NEWEST], preemptible=row.pk not in firm)
     return job._replace(id=DRAFT, order_id=NEWEST)
 
 

@@ -330,37 +330,6 @@ def test_what_the_cluster_does_not_have_is_refused_all_at_once(world: World) -> 
     assert not Job.objects.exists()
 
 
-def test_a_job_waits_for_the_one_it_names(world: World) -> None:
-    node = world.node("gpu01")
-    world.submit(name="first")
-    second = world.submit(name="second", berth={"after": ["first"]})
-    world.settle()
-    second.refresh_from_db()
-    assert second.waiting_code == "dependency"
-    assert second.waiting_message == "it waits for alice/first#1 to succeed"
-    node.finish()
-    world.cycle()
-    second.refresh_from_db()
-    assert second.state == JobState.STARTING
-
-
-def test_a_job_whose_dependency_failed_says_so_and_goes_on_when_it_is_run_again(world: World) -> None:
-    node = world.node("gpu01")
-    world.submit(name="first")
-    second = world.submit(name="second", berth={"after": ["alice/first"]})
-    world.settle()
-    node.finish(code=1)
-    world.cycle(now=timezone.now() + timedelta(seconds=61))
-    second.refresh_from_db()
-    assert second.waiting_message.startswith("it needs alice/first#1, which ended as failed")
-    world.submit(name="first")
-    world.settle()
-    node.finish()
-    world.cycle()
-    second.refresh_from_db()
-    assert second.state == JobState.STARTING
-
-
 def test_where_job_folders_are_not_shared_the_job_is_told_so(world: World) -> None:
     world.node("gpu01")
     job = world.submit()
