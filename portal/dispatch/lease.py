@@ -8,7 +8,8 @@ import socket
 from datetime import datetime, timedelta
 from functools import cache
 
-from django.db.models import Q
+from django.db.models import Q, Value
+from django.db.models.functions import Coalesce
 
 from portal.dispatch.models import CycleLease
 
@@ -21,10 +22,16 @@ def holder_own() -> str:
 
 
 def lease_take(*, holder: str, now: datetime, seconds: int) -> bool:
-    """Take or prolong the lease; False while another holder's has not run out."""
+    """Take or prolong the lease; False while another holder's has not run out.
+
+    Who takes one under which no cycle went well, as after an installation or a restore, counts from now: cycles that
+    fail from the first on would else never be told of (``queue_standing``).
+    """
     CycleLease.objects.get_or_create(id=1, defaults={"holder": "", "until": now})
     free = Q(holder=holder) | Q(until__lte=now)
-    taken = CycleLease.objects.filter(free, id=1).update(holder=holder, until=now + timedelta(seconds=seconds))
+    taken = CycleLease.objects.filter(free, id=1).update(
+        holder=holder, until=now + timedelta(seconds=seconds), well_at=Coalesce("well_at", Value(now))
+    )
     return bool(taken)
 
 

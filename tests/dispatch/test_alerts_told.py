@@ -315,6 +315,22 @@ def test_a_queue_stands_when_cycles_fail_and_not_when_the_cluster_is_full(
     assert codes(api) == {}, "nobody waits for it"
 
 
+@pytest.mark.parametrize("well_at_nothing", [True, False])
+def test_a_queue_stands_also_where_no_cycle_has_gone_well_yet(
+    world: World, root: User, monkeypatch: pytest.MonkeyPatch, well_at_nothing: bool
+) -> None:
+    world.submit(name="more")
+    began = timezone.now() - timedelta(minutes=6)
+    CycleLease.objects.all().delete()  # as a restore does, and as in a new installation
+    if well_at_nothing:  # as an earlier release made the row
+        CycleLease.objects.create(until=began)
+    monkeypatch.setattr("portal.dispatch.cycle.load", lambda **_: 1 / 0)
+    for now in (began, timezone.now()):
+        with pytest.raises(ZeroDivisionError):
+            world.cycle(now=now)
+    assert "for 6 minutes" in codes(Api(root))["queue_standing"]["message"]
+
+
 def test_control_workers_that_do_not_look_any_more_are_told(world: World, root: User) -> None:
     AlertWatch.objects.create(looked_at=timezone.now() - timedelta(minutes=2))
     row = codes(Api(root))["control_stopped"]
