@@ -90,8 +90,8 @@ class Archiver:
             ARCHIVED.inc(end - start)
         self.redis.xtrim(source.key, minid=f"{end}-1", approximate=False)
         if row.log_complete and end >= row.log_end:
-            self.redis.expire(source.key, DONE_KEEPS_S)
             attempt_log_done(row=row)
+            self._close(row, source)
             return False
         waiting = (stream_end(self.redis, source) or end) - end
         if waiting <= 0 and log_lost_with(row):
@@ -99,9 +99,10 @@ class Archiver:
         return end > start and waiting >= (1 if row.log_complete else WORTHWHILE)
 
     def _close(self, row: TaskAttempt, source: LogOf) -> None:
-        """The rest is gone with its node. One that comes back fills the stream anew; one that was removed does not."""
+        """It is whole, or the rest is gone with its node. A node that comes back fills the stream anew, and one that is
+        there reports the container's removal; one that was removed does neither."""
         self.redis.expire(source.key, DONE_KEEPS_S)
-        if row.node.removed_at is not None:
+        if row.over and row.node.removed_at is not None:
             TaskAttempt.objects.filter(pk=row.pk, removed_at__isnull=True).update(removed_at=row.node.removed_at)
 
     def _take(self, source: LogOf, start: int) -> Run:
@@ -149,9 +150,10 @@ def archived_to_move(*, row: TaskAttempt, old: int, new: int) -> bool:
 
 def logs_due(*, tick: int, every: int) -> QuerySet[TaskAttempt]:
     """Logs that are worth a step: complete, or long enough, or those whose turn comes at this ``tick`` of ``every``. Of
-    a node that is lost only the latter: nothing more comes, and what lay in Redis is soon taken."""
+    a node that is lost only the latter: nothing more comes, and what lay in Redis is soon taken. One that is archived
+    whole waits for its node to report the container's removal, for which a removed node is not waited for."""
     open_logs = TaskAttempt.objects.filter(removed_at__isnull=True).exclude(
-        log_complete=True, archived_to__gte=F("log_end")
+        log_complete=True, archived_to__gte=F("log_end"), node__removed_at__isnull=True
     )
     due = Q(log_complete=True) | Q(log_end__gte=F("archived_to") + WORTHWHILE)
     due &= ~Q(node__health=NodeHealth.LOST)

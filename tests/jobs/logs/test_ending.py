@@ -123,3 +123,26 @@ def test_what_lay_in_redis_is_kept_and_of_a_removed_server_nothing_is_waited_for
     assert not logs_due(tick=turn, every=150)
     running_log.row.refresh_from_db()
     assert running_log.row.removed_at is not None
+
+
+@pytest.mark.parametrize("over", [{"state": "terminated"}, {"lost_at": timezone.now()}])
+def test_a_whole_log_is_done_once_its_server_is_removed_before_it_said_that_the_container_is(
+    running_log: RunningLog, over: dict[str, Any]
+) -> None:
+    from portal.clusters.models import Node
+    from portal.jobs.logs.archiver import logs_due
+    from portal.jobs.models import TaskAttempt
+
+    running_log.source.print(*lines(10))
+    running_log.source.end()
+    running_log.archive_all()
+    TaskAttempt.objects.update(**over)
+    running_log.archiver.step(running_log.row.pk)
+    assert not logs_due(tick=running_log.row.pk.int, every=1), "its server will say that the container is gone"
+    removed = timezone.now()
+    Node.objects.update(removed_at=removed)
+    assert list(logs_due(tick=running_log.row.pk.int, every=1)) == [running_log.row]
+    assert not running_log.archiver.step(running_log.row.pk)
+    running_log.row.refresh_from_db()
+    assert running_log.row.removed_at == removed
+    assert not logs_due(tick=running_log.row.pk.int, every=1)

@@ -183,6 +183,21 @@ def test_a_folder_is_left_alone_while(cluster: Running, hindrance: Any) -> None:
     assert cluster.folder.exists()
 
 
+def test_that_a_removed_servers_logs_count_as_done_says_nothing_of_its_container(cluster: Running) -> None:
+    from portal.clusters.models import Node
+    from portal.dispatch.changes import node_remove
+    from portal.jobs.logs.archiver import archiver
+
+    ended(cluster)
+    assert due() == 1
+    of_job(cluster).update(removed_at=None, log_complete=True, log_end=0, archived_to=0)
+    node_remove(node=Node.objects.get(), now=timezone.now(), actor="root", dry_run=False)
+    archiver().step(cluster.row.pk)
+    assert of_job(cluster).get().removed_at is not None
+    assert (due(), expire()) == (0, 0)
+    assert cluster.folder.exists()
+
+
 def test_however_many_are_due_it_takes_as_many_queries(cluster: Running, django_assert_num_queries: Any) -> None:
     from portal.jobs.models import Job, KeptFolder
 
