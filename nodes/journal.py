@@ -138,7 +138,11 @@ class Journal:
     def records(self) -> Iterator[Record]:
         """Every record, tombstones too; a file that cannot be read is passed over."""
         for path in sorted(self._folder.glob("*.json")):
-            record = self.read(path.stem)
+            try:
+                record = self.read(path.stem)
+            except OSError as error:
+                log.error("a record cannot be read", path=str(path), reason=str(error))
+                continue
             if record is not None:
                 yield record
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from pathlib import Path
 from signal import SIGKILL, SIGTERM
 
 import structlog
@@ -28,11 +29,14 @@ from nodes.protocol import (
     Stop,
     StopReason,
     moves_forward,
+    reached,
 )
 from nodes.runtimes.base import Cancelled, Failed, Found, RuntimeAway, Status
+from nodes.saying import Saying
 from nodes.ssh import FORBIDDEN, SshCare, ssh_note
 from nodes.taskfiles import TaskFiles
 from nodes.world import World
+from nodes.writing import cannot_write
 
 log = structlog.get_logger(__name__)
 
@@ -42,6 +46,7 @@ UNKILLABLE_AFTER_S = 120.0
 LOG_READ_WITHIN_S = 1.0
 _LOG_END_EVERY_S = 0.02
 _GRACE_S = 30
+_TERMS_LOST = 5
 _PHASES = tuple(Phase)
 
 
@@ -56,6 +61,9 @@ class Keeper:
         self._log_complete = False
         self._ended_at: float | None = None
         self._layer = 0
+        self._terms_lost = 0
+        self._unwritten = False
+        self._log_trouble = Saying(world.clock.monotonic)
         self._wake = threading.Event()
         self._ssh = SshCare(record.attempt, world.runtime, self._wake.set)
         self._files = TaskFiles(world)
@@ -76,7 +84,7 @@ class Keeper:
     def open(self) -> None:
         """Goes on with the attempt's log, then starts the thread: no report shows less than an earlier one."""
         if self._record.started_ms is not None:
-            self._world.logs.attach(self._record.attempt, self._world.runtime.source(self._record.attempt))
+            self._follow()
         self._thread.start()
 
     def close(self) -> None:
@@ -92,7 +100,7 @@ class Keeper:
         """Takes a new order. A phase never goes back, whatever is late in coming."""
         old = self._order
         self._order = order
-        if order.archived and (old is None or order.archived > old.archived):
+        if old is None or order.archived > old.archived:
             self._world.logs.ack(order.attempt, order.archived)
         same = old is not None and (old.phase, old.spec_hash, old.ssh) == (order.phase, order.spec_hash, order.ssh)
         if not same or self._progress_is("spec"):
@@ -145,6 +153,8 @@ class Keeper:
 
     def _step(self) -> float | None:
         """One look and one thing done. Seconds until the next look; None when the attempt is removed."""
+        if self._unwritten:
+            self._save(self._record)
         self._take_phase()
         found = self._world.runtime.find(self._record.attempt)
         self._observe(found)
@@ -195,12 +205,23 @@ class Keeper:
         record = replace(record, container=found.container, isolation=self._world.runtime.isolation)
         if found.status is not Status.CREATED:
             record = replace(record, started_ms=record.started_ms or found.started_ms)
-            self._world.logs.attach(record.attempt, self._world.runtime.source(record.attempt))
+            self._follow()
         if found.status is Status.RUNNING:
             record = record.forward(ContainerState.RUNNING)
         self._save(replace(record, checkpoint_ms=self._files.checkpoint_ms(record)))
         if found.status is Status.ENDED and record.exit is None and self._log_is_read():
             self._end(self._exit(found, record), found.ended_ms)
+
+    def _follow(self) -> None:
+        """Has the log read on. Where its spool cannot be opened nothing else waits for that, and each look tries it."""
+        attempt = self._record.attempt
+        try:
+            self._world.logs.attach(attempt, self._world.runtime.source(attempt))
+            self._log_trouble.over()
+        except Exception as error:
+            why = cannot_write(error, Path("the log's spool")) if isinstance(error, OSError) else repr(error)
+            if self._log_trouble.new(why):
+                log.error("the log is not read", attempt=attempt, reason=why)
 
     def _exit(self, found: Found, record: Record) -> Exit:
         """How it ended; a program that failed on a GPU that turned sick meanwhile is not to blame."""
@@ -211,11 +232,14 @@ class Keeper:
 
     def _log_is_read(self) -> bool:
         """Whether an end may be told: the last lines go before it, unless they are too long in coming."""
+        status = self._world.logs.status(self._record.attempt)
+        return not self._ended_just_now() or (status.complete and status.sent)
+
+    def _ended_just_now(self) -> bool:
+        """Whether its end was seen within the time in which its last lines come, as a rule."""
         now = self._world.clock.monotonic()
         self._ended_at = now if self._ended_at is None else self._ended_at
-        late = not 0 <= now - self._ended_at < LOG_READ_WITHIN_S
-        status = self._world.logs.status(self._record.attempt)
-        return late or (status.complete and status.sent)
+        return 0 <= now - self._ended_at < LOG_READ_WITHIN_S
 
     def _end(self, exit: Exit, ended_ms: int | None) -> None:
         record = replace(self._record, exit=exit, ended_ms=ended_ms or self._world.clock.now_ms())
@@ -233,7 +257,7 @@ class Keeper:
         if found is None or found.status is Status.CREATED:
             self._world.logs.finish(record.attempt)
         if not self._world.logs.status(record.attempt).complete:
-            return _LOG_END_EVERY_S
+            return _LOG_END_EVERY_S if self._ended_just_now() else AWAY_EVERY_S
         if not self._log_complete:
             self._log_complete = True
             self._world.changed(True)
@@ -378,12 +402,19 @@ class Keeper:
         return LOOK_EVERY_S
 
     def _send(self, stopping: Stopping, number: int) -> float:
-        """Records the signal, then sends it; before SIGTERM the task's notice is there."""
-        if number == SIGTERM:
+        """Records the signal, then sends it; before SIGTERM the task's notice is there. A SIGTERM that did not get
+        through is sent again, and the grace begins with it; but not for ever."""
+        if number == SIGTERM and not self._terms_lost:
             self._world.logs.note(self._record.attempt, stopping.words)
             self._tell_task(stopping)
         self._save(replace(self._record, stopping=stopping))
-        self._world.runtime.signal(self._record.attempt, number)
+        try:
+            self._world.runtime.signal(self._record.attempt, number)
+        except RuntimeAway:
+            if number == SIGTERM and self._terms_lost < _TERMS_LOST:
+                self._terms_lost += 1
+                self._save(replace(self._record, stopping=replace(stopping, term_at=None)))
+            raise
         return min(float(stopping.grace_s), LOOK_EVERY_S) if number == SIGTERM else 1.0
 
     def _tell_task(self, stopping: Stopping) -> None:
@@ -405,10 +436,27 @@ class Keeper:
         self._save(self._record.forward(state))
 
     def _save(self, record: Record) -> None:
-        if record != self._record:
+        if record == self._record and not self._unwritten:
+            return
+        self._write(record)
+        old, self._record = self._record, record
+        if record != old:
+            self._world.changed(record.state is not old.state and record.is_awaited)
+
+    def _write(self, record: Record) -> None:
+        """On a full disk what runs is looked after, stopped and told all the same, in memory: a signal sent twice by a
+        restarted agent is better than none. What is yet to be started waits, and so does a tombstone."""
+        try:
             self._world.journal.write(record)
-            moved, self._record = record.state is not self._record.state, record
-            self._world.changed(moved and record.is_awaited)
+            self._unwritten = False
+        except OSError as error:
+            begun = record.stopping is not None or reached(record.state, ContainerState.RUNNING)
+            if not begun or record.removed_ms is not None:
+                raise
+            if not self._unwritten:
+                why = cannot_write(error, Path(f"the record of {record.attempt}"))
+                log.warning("a record is kept in memory alone", attempt=record.attempt, reason=why)
+            self._unwritten = True
 
     def _show(self, progress: Progress) -> None:
         if progress != self._progress:

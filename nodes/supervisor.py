@@ -254,10 +254,11 @@ class Supervisor:
 
     def _keep(self, record: Record, order: Order | None = None) -> None:
         """Begins to keep an attempt; the order is there before the first look, which then does the first step."""
-        keeper = self._keepers[record.attempt] = Keeper(record, self._world)
+        keeper = Keeper(record, self._world)
         if order is not None:
             keeper.give(order)
         keeper.open()
+        self._keepers[record.attempt] = keeper
 
     def _gone(self, attempt: str) -> None:
         with self._lock:
@@ -324,9 +325,17 @@ class Supervisor:
         self._world.logs.sweep(known=known, removed=removed)
 
     def _take_up(self) -> None:
+        """Keeps what the records tell of. Raises what failed of it, once all others are kept: the next pass does the
+        rest."""
+        failures: list[Exception] = []
         for record in self._journal.records():
-            if record.removed_ms is None:
-                self._keep(record)
+            if record.removed_ms is None and record.attempt not in self._keepers:
+                try:
+                    self._keep(record)
+                except Exception as error:
+                    failures.append(error)
+        if failures:
+            raise ExceptionGroup("some attempts cannot be kept", failures)
 
     def _adopt(self, container: Found) -> None:
         """A container that no record tells of: it keeps running and is reported."""

@@ -60,6 +60,7 @@ class LogPipeline:
         self._spool_limit, self._node_limit = spool_limit, node_limit
         self._heard_at = float("-inf")
         self._logs: dict[str, _Log] = {}
+        self._archived: dict[str, int] = {}
         self._lock = threading.RLock()
         self._closing = threading.Event()
         self._shipper = Shipper(node=node, key=key, redis_url=redis_url, window=window, now_ns=now_ns)
@@ -68,22 +69,28 @@ class LogPipeline:
         self._ticker.start()
 
     def attach(self, attempt: str, source: FrameSource) -> None:
-        """Begins to follow a container, from where its spool stands. Idempotent: a second source is closed."""
-        with self._lock:
-            log = self._open(attempt)
-            if log.follower is None and not log.finished:
-                marker = self._folder / attempt / "frozen"
-                log.follower = Follower(
-                    attempt, source, log.spool, marker=marker, wake=self._shipper.wake, now_ns=self._now_ns
-                )
-                log.follower.start()
-                return
-        source.close()
+        """Begins to follow a container, from where its spool stands. Idempotent: a second source is closed.
+
+        Raises OSError where the spool cannot be opened: on a disk that is full or broken.
+        """
+        with contextlib.ExitStack() as unless_followed:
+            unless_followed.callback(source.close)
+            with self._lock:
+                log = self._open(attempt)
+                if log.follower is None and not log.finished:
+                    marker = self._folder / attempt / "frozen"
+                    follower = Follower(
+                        attempt, source, log.spool, marker=marker, wake=self._shipper.wake, now_ns=self._now_ns
+                    )
+                    follower.start()
+                    log.follower = follower
+                    unless_followed.pop_all()
 
     def ack(self, attempt: str, archived: int) -> None:
-        """The archive holds everything before ``archived``."""
+        """The archive holds everything before ``archived``; of a log that is yet to be begun, too."""
         self._heard_at = time.monotonic()
         with self._lock:
+            self._archived[attempt] = archived
             log = self._logs.get(attempt)
         if log is not None:
             self._shipper.acknowledge(attempt, archived)
@@ -110,11 +117,11 @@ class LogPipeline:
 
         On a full disk the line goes to the agent's own log instead.
         """
-        with self._lock:
-            log = self._open(attempt)
-        if log.complete:
-            return
         try:
+            with self._lock:
+                log = self._open(attempt)
+            if log.complete:
+                return
             log.spool.mark(text if text.endswith("\n") else f"{text}\n", self._now_ns())
         except OSError as error:
             logger.error("note_lost", attempt=attempt, note=text, error=str(error))
@@ -130,6 +137,7 @@ class LogPipeline:
     def remove(self, attempt: str) -> None:
         """Forgets the log and deletes its spool; everything of it is archived."""
         with self._lock:
+            self._archived.pop(attempt, None)
             log = self._logs.pop(attempt, None) or _Log(self._spool(attempt))
         self._shipper.drop(attempt)
         if log.follower is not None:
@@ -161,6 +169,8 @@ class LogPipeline:
         if log is None:
             log = self._logs[attempt] = _Log(self._spool(attempt))
             self._shipper.add(attempt, log.spool)
+            if attempt in self._archived:
+                self._shipper.acknowledge(attempt, self._archived[attempt])
         return log
 
     def _spool(self, attempt: str) -> Spool:

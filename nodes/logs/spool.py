@@ -58,7 +58,11 @@ class Spool:
         self._removed = False
         self._boot = boot or machine_boot()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._open()
+        self._segments = Segments(folder)
+        with contextlib.ExitStack() as unless_opened:
+            unless_opened.callback(self._segments.close)
+            self._open()
+            unless_opened.pop_all()
 
     # ------------------------------------------------------------ what there is
 
@@ -190,7 +194,6 @@ class Spool:
         known = sidecar_read(self._folder / "state.json")
         self._sidecar = known or Sidecar("")
         self._drops = self._sidecar.drops
-        self._segments = Segments(self._folder)
         if self._segments.empty:
             self._segments.begin(self._sidecar.offset)
         records = self._segments.open_last(self._sidecar.offset)

@@ -63,6 +63,7 @@ class Node:
     policy: Policy = field(default_factory=Policy)
     layers: LayerRule = field(default_factory=lambda: LayerRule(1 << 30, 600))
     full: bool = False
+    redis_url: str = NO_REDIS
     away: set[str] = field(default_factory=set)
     gpus: GpuBackend = field(default_factory=lambda: backend_from("simulated:4xA100-80GB", node="gpu01", held=dict))
     contact: Contact = field(init=False)
@@ -72,7 +73,7 @@ class Node:
         """One life of the agent, whose first report is under way."""
         self.contact = Contact(self.clock)
         self.contact.sent(1)
-        logs = LogPipeline(folder=self.folder / "logs", node="gpu01", key=KEY, redis_url=NO_REDIS)
+        logs = LogPipeline(folder=self.folder / "logs", node="gpu01", key=KEY, redis_url=self.redis_url)
         supervisor = Supervisor(
             cluster="berth",
             node="gpu01",
