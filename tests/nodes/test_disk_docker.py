@@ -185,13 +185,15 @@ def test_a_container_that_takes_for_ever_to_count_hides_neither_a_full_disk_nor_
     slow_engine.held = f"{writers['many-0']}/json.size=1|system/df|containers/json.*size=1"
     small.layers.clear()
     runtime = small.runtime(slow_engine.url)
-    guard = small.guard(runtime, Patience(quick_s=0.2, slow_s=0.2), clean_percent=15, full_percent=5)
+    guard = small.guard(runtime, Patience(quick_s=1, slow_s=3), clean_percent=15, full_percent=5)
     filler = small.filled(3)
     guard.open()
     try:
         wait_until(lambda: guard.state.full, "the full disk")
         wait_until(lambda: small.layers.get("few-0", 0) >= 5 << 20, "the other's layer")
-        wait_until(lambda: "job-few-0" in {one.name for one in guard.state.largest}, "what is known to be large")
+        wait_until(
+            lambda: "job-few-0" in {one.name for one in guard.state.largest}, "what is known to be large", deadline_s=90
+        )
         assert "many-0" not in small.layers
         filler.unlink()
         wait_until(lambda: not guard.state.full, "room again")
