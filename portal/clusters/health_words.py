@@ -93,6 +93,7 @@ _PARTS = (
     gettext_noop("its node finds nothing wrong any more; it is fenced off until it is put back"),
     gettext_noop("is well again"),
     gettext_noop("device fault"),
+    gettext_noop("not ready in time"),
     gettext_noop("engine fault"),
     gettext_noop("storage missing"),
     gettext_noop("port taken"),

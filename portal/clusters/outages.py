@@ -15,7 +15,10 @@ from portal.clusters.models import Node
 FOUND_BY_NODE = "the node says: "
 """How the fence begins that a node's own word puts up."""
 
-OUT_CAUSES = NODE_FAULTS - {Cause.NO_SPACE, Cause.STORAGE_MISSING}
+LATE = "not_ready_in_time"
+"""Beside the causes that nodes tell: a task was not prepared there in time, nor any other one meanwhile."""
+
+OUT_CAUSES = NODE_FAULTS - {Cause.NO_SPACE, Cause.STORAGE_MISSING} | {LATE}
 """Failures at start that speak against the node. Room on its disk and storages it tells of itself, and a storage that
 some nodes have not is no fault of these."""
 
@@ -45,6 +48,10 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     Cause.VANISHED: (
         gettext_noop("their containers were removed by somebody else"),
         gettext_noop("Find out who removes containers there (a clean-up by cron, for example)"),
+    ),
+    LATE: (
+        gettext_noop("their containers were not ready in time"),
+        gettext_noop("See whether its container engine answers and reaches the registry (docker pull there)"),
     ),
 }
 _OTHER = (gettext_noop("it failed"), gettext_noop("Look at its agent's log (journalctl -u berth-node)"))

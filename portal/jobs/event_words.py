@@ -10,6 +10,7 @@ from portal.common.sentences import reworded
 from portal.jobs.exits import SENTENCES
 from portal.jobs.problem_words import PARTS as PROBLEM_PARTS
 from portal.jobs.problem_words import SENTENCES as PROBLEMS
+from portal.jobs.services.sealed_specs import NO_SECRETS, NO_SPEC
 
 _AROUND = (
     gettext_noop("Attempt %(number)s ended: %(why)s"),
@@ -34,6 +35,8 @@ _EVENTS = (
     ),
     gettext_noop("Task %(task)s was lost with node %(node)s."),
     gettext_noop("Task %(task)s was not prepared on %(node)s within %(seconds)s s."),
+    NO_SECRETS,
+    NO_SPEC,
     gettext_noop("Node %(node)s was lost."),
     gettext_noop("Node %(node)s is drained: %(why)s."),
     gettext_noop("Node %(node)s is drained."),

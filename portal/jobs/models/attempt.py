@@ -72,6 +72,9 @@ class TaskAttempt(models.Model):
     isolation = models.CharField(max_length=40, blank=True)
     container = models.CharField(max_length=64, blank=True)
     progress = models.JSONField(default=dict, blank=True)
+    lease_over_at = models.DateTimeField(
+        null=True, blank=True, help_text="when it last stopped waiting for an earlier attempt that still wrote"
+    )
     ssh = models.JSONField(
         default=dict, db_default={}, blank=True, help_text="empty: not reached by SSH; else what its node told of that"
     )

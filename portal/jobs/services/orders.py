@@ -6,14 +6,14 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import F
 
 from nodes.protocol import (
     DESIRED_TASK,
@@ -31,32 +31,20 @@ from nodes.protocol import (
     envelope_seal,
     node_queue,
     reached,
-    spec_digest,
 )
 from portal.clusters.models import Node
 from portal.clusters.selectors import storage_wishes
-from portal.common.bulk import rows_update
 from portal.common.wake import task_send
 from portal.jobs.code.tickets import Ticket, ticket_address
-from portal.jobs.models import Allocation, JobAttempt, KeptFolder, TaskAttempt
-from portal.jobs.selectors import folder_of
-from portal.jobs.services.specs import AttemptFacts, HeldGpu, attempts_facts, container_spec, folder_given
+from portal.jobs.models import JobAttempt, TaskAttempt
+from portal.jobs.services.sealed_specs import NEEDS_SPEC, specs_store
 from portal.jobs.services.ssh import ssh_accesses
 
 log = logging.getLogger(__name__)
 
 EXPIRES_S = 15
-NEEDS_SPEC = {Phase.PREPARE, Phase.RUN}
 SENT_TO = ("name", "public_key", "generation", "interface", "storages", "storage_faults", "strangers")
 """What a list of orders wants of its node."""
-
-RUN_OF = (
-    "number", "job__name", "job__run", "job__spec", "job__secrets_sealed", "job__vc__default_profile",
-    *(f"job__user__{name}" for name in ("username", "uid", "gid", "extra_gids")),
-    *(f"job__code__{name}" for name in ("sha256", "size", "unpacked", "entries")),
-    *(f"job__kept_folder__{name}" for name in ("storage", "path")),
-)  # fmt: skip
-"""What a spec wants of its job attempt; whole rows of job, user and virtual cluster are large."""
 
 
 def nodes_hold(node_ids: Iterable[int]) -> None:
@@ -124,6 +112,15 @@ def desired_send(*, node_id: int, answers: int = 0, specs_known: Collection[str]
     return _send(node, desired_build(node=node, answers=answers, specs_known=specs_known))
 
 
+def specs_complete(*, attempts: Collection[JobAttempt]) -> dict[int, str]:
+    """Make the specs that tasks of these attempts still lack. By the ids of those attempts of which one cannot be made
+    the cause, in words. One query where none is lacking."""
+    there = TaskAttempt.objects.filter(job_attempt__in=attempts, removed_at__isnull=True)
+    lacking = there.filter(phase__in=NEEDS_SPEC, spec_hash="")
+    ids = set(lacking.order_by().values_list("node", flat=True))
+    return specs_store(wanted=lacking, nodes=Node.objects.only(*SENT_TO).in_bulk(ids)) if ids else {}
+
+
 def _send(node: Node, desired: Desired) -> bool:
     body = envelope_seal(
         settings.PORTAL_KEY,
@@ -149,9 +146,10 @@ def desired_lists(
 ) -> list[tuple[Node, Desired]]:
     """The lists of several nodes; a fixed number of queries, however many nodes and tasks there are."""
     there = TaskAttempt.objects.filter(node__in=nodes, removed_at__isnull=True)
-    _specs_store(there.filter(phase__in=NEEDS_SPEC, spec_hash=""), {node.pk: node for node in nodes})
     by_node: dict[int, list[Order]] = defaultdict(list)
     by_id = {node.pk: node for node in nodes}
+    # A task whose spec cannot be made is in no list: the cycle ends its attempt.
+    specs_store(wanted=there.filter(phase__in=NEEDS_SPEC, spec_hash=""), nodes=by_id)
     columns = (*_Row._fields[:-1], "job_attempt__job__code__sha256")
     rows = [
         (first, _Row(*rest)) for first, *rest in there.order_by("created_at", "id").values_list("node_id", *columns)
@@ -159,7 +157,7 @@ def desired_lists(
     ssh = ssh_accesses(row.id for _, row in rows if row.ssh and row.phase in NEEDS_SPEC)
     for node_id, row in rows:
         if row.phase in NEEDS_SPEC and not row.spec_hash:
-            continue  # it was committed since the specs were stored: its own list follows
+            continue  # it has none, or was committed since the specs were stored: its own list follows
         by_node[node_id].append(_order(row, by_id[node_id], specs_known, ssh.get(row.id)))
     storages = storage_wishes()
     return [(node, _desired(node, by_node[node.pk], answers, storages)) for node in nodes]
@@ -227,45 +225,6 @@ def _code(row: _Row, node: Node) -> str | None:
         return None
     ticket = Ticket(attempt=str(row.id), node=node.name, sha256=row.code)
     return PortalKey.seal_for(node.public_key, ticket_address(ticket).encode())
-
-
-def _specs_store(wanted: QuerySet[TaskAttempt], nodes: Mapping[int, Node]) -> None:
-    # Made once and kept: what it is made of (addresses, siblings' ports) may change while the container lives.
-    columns = ("job_attempt", "node", "pinned_digest", "ports", "waits_for", "task__index", "task__role__name")
-    rows = list(wanted.select_related("task__role").only(*columns))
-    if not rows:
-        return
-    running = JobAttempt.objects.filter(pk__in={row.job_attempt_id for row in rows})
-    attempts = running.select_related("job__user", "job__vc", "job__code", "job__kept_folder").only(*RUN_OF).in_bulk()
-    facts, gpus = attempts_facts([*attempts.values()]), _gpus([row.pk for row in rows])
-    _folders_store([(facts[row.job_attempt_id], nodes[row.node_id]) for row in rows])
-    new = []
-    for row in rows:
-        row.node = nodes[row.node_id]
-        encoded = encode(container_spec(facts[row.job_attempt_id], row, gpus[row.pk]))
-        new.append((row.pk, spec_digest(encoded), PortalKey.seal_for(row.node.public_key, encoded)))
-    # Who was there first with one of them wins: what is sent is read again.
-    rows_update(TaskAttempt, ("spec_hash", "spec_sealed"), new, only={"spec_hash": ""})
-
-
-def _folders_store(given: Iterable[tuple[AttemptFacts, Node]]) -> None:
-    """Where the folders are that jobs are given now for the first time: worked out from later settings, one could be
-    another's. No query where there is none."""
-    paths = {
-        facts.job.pk: KeptFolder(job=facts.job, storage=facts.job_storage, path=path)
-        for facts, node in given
-        if folder_of(facts.job) is None and (path := folder_given(facts, node)) is not None
-    }
-    KeptFolder.objects.bulk_create(paths.values(), ignore_conflicts=True)
-
-
-def _gpus(attempts: Collection[UUID]) -> dict[UUID, list[HeldGpu]]:
-    """What each of these task attempts was given, in the order of the GPUs' indices."""
-    held: dict[UUID, list[HeldGpu]] = defaultdict(list)
-    rows = Allocation.objects.filter(task_attempt__in=attempts).order_by("leaf__index")
-    for key, number, uuid in rows.values_list("task_attempt", "leaf__index", "leaf__uuid"):
-        held[key].append(HeldGpu(number, uuid))
-    return held
 
 
 def _stop(row: _Row) -> Stop | None:

@@ -29,6 +29,8 @@ from portal.jobs.states import (
 
 NODE_START_WINDOW = timedelta(seconds=60)
 """A container that ends for its node's fault within this time of its start counts as a failed start."""
+GIVES_WAY = {StopReason.PREEMPTED, StopReason.DRAINED, StopReason.START_FAILED}
+"""Why a single task of an attempt that goes on is made to end: nothing of it is its own doing."""
 BACKOFF_FIRST, BACKOFF_MOST = timedelta(seconds=5), timedelta(minutes=15)
 
 DONE_BEFORE_PREEMPTED = "All tasks had succeeded by themselves before they could be preempted."
@@ -60,7 +62,7 @@ def _joined_state(row: TaskAttempt) -> TaskState:
 
 def _lost(row: TaskAttempt, attempt: JobAttempt, now: datetime) -> None:
     message = f"Node {row.node.name} was lost."
-    _avoid(attempt.job, row.node.name)
+    node_avoid(job=attempt.job, node=row.node.name)
     if attempt.job.gang:
         tasks_move(Task.objects.filter(pk=row.task_id), TaskState.STOPPED)
         attempt_end(attempt=attempt, reason=EndReason.NODE_LOST, message=message, now=now)
@@ -71,14 +73,14 @@ def _lost(row: TaskAttempt, attempt: JobAttempt, now: datetime) -> None:
 def _taken_back(row: TaskAttempt, attempt: JobAttempt) -> bool:
     """Whether the task alone was made to give its place up: the others of a job that is no gang go on."""
     ours = row.cause in {Cause.STOPPED, Cause.UNKILLABLE}
-    return ours and not attempt.job.gang and row.stop_reason in {StopReason.PREEMPTED, StopReason.DRAINED}
+    return ours and not attempt.job.gang and row.stop_reason in GIVES_WAY
 
 
 def _failed(row: TaskAttempt, attempt: JobAttempt, why: Verdict, now: datetime) -> None:
     name = f"{row.task.role.name}/{row.task.index}"
     message = f"Task {name} on {row.node.name}: {why.sentence}"
     if why.node_fault and _at_start(row):
-        _avoid(attempt.job, row.node.name)
+        node_avoid(job=attempt.job, node=row.node.name)
         node_start_failed(node=row.node, user=attempt.job.user.username, cause=row.cause, now=now)
         if attempt.job.gang:
             tasks_move(Task.objects.filter(pk=row.task_id), TaskState.STOPPED)
@@ -105,7 +107,8 @@ def _at_start(row: TaskAttempt) -> bool:
     return row.ended_at - row.started_at <= NODE_START_WINDOW
 
 
-def _avoid(job: Job, node: str) -> None:
+def node_avoid(*, job: Job, node: str) -> None:
+    """Have the job go elsewhere from now on, where another node could hold it."""
     job.refresh_from_db(fields=["avoid_nodes"])
     if node not in job.avoid_nodes:
         job.avoid_nodes = [*job.avoid_nodes, node]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -111,6 +111,7 @@ def _changed(row: TaskAttempt, report: ContainerReport, now: datetime) -> dict[s
         "isolation": report.isolation or row.isolation,
         "container": report.container or row.container,
         "progress": progress,
+        "lease_over_at": now if _lease_over(row, progress) else row.lease_over_at,
         "checkpoint_at": _checkpoint(row, report, now),
         "ssh": ssh_reported(row, report),
         "log_end": max(report.log_end, row.log_end),
@@ -118,6 +119,10 @@ def _changed(row: TaskAttempt, report: ContainerReport, now: datetime) -> dict[s
         "log_dropped_lines": max(report.log_dropped_lines, row.log_dropped_lines),
     }
     return {name: value for name, value in told.items() if getattr(row, name) != value}
+
+
+def _lease_over(row: TaskAttempt, progress: Mapping[str, Any]) -> bool:
+    return row.progress.get("code") == "lease" and progress.get("code") != "lease"
 
 
 def _checkpoint(row: TaskAttempt, report: ContainerReport, now: datetime) -> datetime | None:

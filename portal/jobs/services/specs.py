@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from django.conf import settings
+from django.db import DatabaseError
 
 from nodes.protocol import Code, ContainerSpec, ImageAuth, Limits, Mount
 from portal.clusters.models import Node, Storage
@@ -38,10 +39,11 @@ class AttemptFacts:
     job_storage: Storage | None
 
 
-def attempts_facts(attempts: Collection[JobAttempt]) -> dict[int, AttemptFacts]:
-    """What the specs of these attempts' tasks are made of, by the attempts' ids; two queries, none for none."""
+def attempts_facts(attempts: Collection[JobAttempt]) -> tuple[dict[int, AttemptFacts], dict[int, Exception]]:
+    """What the specs of these attempts' tasks are made of, by the attempts' ids, and why that of others cannot be read
+    (SealBroken, or whatever is wrong with a stored job). Two queries, none for none."""
     if not attempts:
-        return {}
+        return {}, {}
     storages = {storage.name: storage for storage in Storage.objects.all()}
     job_storage = next((storage for storage in storages.values() if storage.jobs), None)
     placed: dict[int, list[_Placed]] = defaultdict(list)
@@ -49,10 +51,15 @@ def attempts_facts(attempts: Collection[JobAttempt]) -> dict[int, AttemptFacts]:
     columns = ("job_attempt", "task__role__name", "task__index", "node__address", "ports")
     for attempt, *row in rows.values_list(*columns):
         placed[attempt].append(_Placed(*row))
-    return {
-        attempt.pk: _facts(attempt, placed[attempt.pk], storages=storages, job_storage=job_storage)
-        for attempt in attempts
-    }
+    facts, failed = {}, {}
+    for attempt in attempts:
+        try:
+            facts[attempt.pk] = _facts(attempt, placed[attempt.pk], storages=storages, job_storage=job_storage)
+        except DatabaseError:
+            raise
+        except Exception as error:
+            failed[attempt.pk] = error
+    return facts, failed
 
 
 class _Placed(NamedTuple):

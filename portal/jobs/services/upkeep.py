@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 from django.db.models.fields.json import KeyTransform
@@ -16,12 +15,7 @@ from portal.clusters.models import Node
 from portal.clusters.states import NodeHealth
 from portal.common.row_versions import KeptRows
 from portal.jobs.models import JobAttempt, JobEvent, TaskAttempt
-from portal.jobs.services.attempts import (
-    LIVE,
-    attempt_end,
-    attempt_run_when_prepared,
-    tasks_stop,
-)
+from portal.jobs.services.attempts import LIVE, attempt_end, tasks_stop
 from portal.jobs.services.drain import nodes_drain
 from portal.jobs.services.faults import faulty_evict, trials_judge
 from portal.jobs.services.holding import task_attempt_uncharge
@@ -29,10 +23,10 @@ from portal.jobs.services.moves import job_event, job_hold
 from portal.jobs.services.outcomes import attempt_decide, task_attempt_ended
 from portal.jobs.services.reports import attempt_log_done
 from portal.jobs.services.specs import grace_seconds
+from portal.jobs.services.unprepared import NOT_PREPARED, starting_judge
 from portal.jobs.spec import JobSpec
 from portal.jobs.states import AttemptState, EndReason
 
-NOT_PREPARED = [ContainerState.ACCEPTED, ContainerState.PULLING]
 NOT_STARTED = [*NOT_PREPARED, ContainerState.PREPARED]
 LIMIT_NEAR = "time_limit_near"
 LONGEST_WARNING_S, SHORTEST_WARNED_S = 900, 600
@@ -49,8 +43,7 @@ def jobs_reconcile(*, now: datetime) -> None:
     holding = TaskAttempt.objects.filter(released_at__isnull=True)
     starting = holding.filter(phase__in=[Phase.PREPARE, Phase.RUN], state__in=NOT_STARTED)
     live = [AttemptState.STARTING, AttemptState.RUNNING]
-    for attempt in _attempts(state__in=live, pk__in=starting.values("job_attempt")):
-        _starting(attempt, now)
+    starting_judge(attempts=[*_attempts(state__in=live, pk__in=starting.values("job_attempt"))], now=now)
     for attempt in _attempts(state=AttemptState.ENDING):
         with transaction.atomic():
             job_hold(attempt.job_id)
@@ -89,24 +82,6 @@ def node_tasks_lose(*, node: Node, now: datetime) -> None:
                 message=f"Task {row.task.role.name}/{row.task.index} was lost with node {node.name}.",
             )  # fmt: skip
             task_attempt_ended(row=row, now=now)
-
-
-def _starting(attempt: JobAttempt, now: datetime) -> None:
-    if attempt_run_when_prepared(attempt=attempt, now=now):
-        return
-    limit = timedelta(seconds=settings.GANG_PREPARE_TIMEOUT_S)
-    rows = TaskAttempt.objects.filter(
-        LIVE, job_attempt=attempt, phase__in=[Phase.PREPARE, Phase.RUN], state__in=NOT_PREPARED,
-        created_at__lt=now - limit,
-    ).select_related("node", "task__role")  # fmt: skip
-    # Not asked of the database: excluding by a key leaves out the rows that have no such key.
-    late = next((row for row in rows if row.progress.get("code") != "lease"), None)
-    if late is not None:
-        attempt_end(
-            attempt=attempt, reason=EndReason.NODE_FAULT, now=now, stop=StopReason.START_FAILED,
-            message=f"Task {late.task.role.name}/{late.task.index} was not prepared on {late.node.name} within "
-            f"{settings.GANG_PREPARE_TIMEOUT_S} s.",
-        )  # fmt: skip
 
 
 _running = KeptRows(

@@ -54,8 +54,8 @@ def test_a_job_finds_what_is_stored_in_its_container_and_nowhere_else(world: Wor
     row = TaskAttempt.objects.select_related(
         "task__role", "node", "job_attempt__job__user", "job_attempt__job__vc"
     ).get()
-    facts = attempts_facts([row.job_attempt])[row.job_attempt_id]
-    assert "login of-alice-9f3 of-vision-77a" in container_spec(facts, row, []).script
+    facts, _ = attempts_facts([row.job_attempt])
+    assert "login of-alice-9f3 of-vision-77a" in container_spec(facts[row.job_attempt_id], row, []).script
     shown = [
         api.call("GET", f"jobs/{answer.json()['id']}{part}").content for part in ("", "/config", "/events", "/tasks")
     ]
@@ -139,7 +139,8 @@ def test_images_are_pulled_with_the_log_in_of_their_server(
     row = TaskAttempt.objects.select_related(
         "task__role", "node", "job_attempt__job__user", "job_attempt__job__vc"
     ).get()
-    auth = container_spec(attempts_facts([row.job_attempt])[row.job_attempt_id], row, []).auth
+    facts, _ = attempts_facts([row.job_attempt])
+    auth = container_spec(facts[row.job_attempt_id], row, []).auth
     assert auth is not None
     assert (auth.registry, auth.username, auth.password) == ("registry.example.org:5000", username, password)
     assert password not in json.dumps(Job.objects.get(pk=job.pk).spec)

@@ -1,0 +1,104 @@
+"""The specs of task attempts, sealed for their nodes: made once and kept."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from uuid import UUID
+
+from django.db import DatabaseError
+from django.db.models import QuerySet
+from django.utils.translation import gettext_noop
+
+from nodes.protocol import Phase, PortalKey, encode, spec_digest
+from portal.clusters.models import Node
+from portal.common.bulk import rows_update
+from portal.common.sealing import SealBroken
+from portal.jobs.models import Allocation, JobAttempt, KeptFolder, TaskAttempt
+from portal.jobs.selectors import folder_of
+from portal.jobs.services.specs import AttemptFacts, HeldGpu, attempts_facts, container_spec, folder_given
+
+log = logging.getLogger(__name__)
+
+NEEDS_SPEC = {Phase.PREPARE, Phase.RUN}
+
+RUN_OF = (
+    "number", "job__name", "job__run", "job__spec", "job__secrets_sealed", "job__vc__default_profile",
+    *(f"job__user__{name}" for name in ("username", "uid", "gid", "extra_gids")),
+    *(f"job__code__{name}" for name in ("sha256", "size", "unpacked", "entries")),
+    *(f"job__kept_folder__{name}" for name in ("storage", "path")),
+)  # fmt: skip
+"""What a spec wants of its job attempt; whole rows of job, user and virtual cluster are large."""
+
+NO_SECRETS = gettext_noop(
+    "Its secrets cannot be opened: they were stored under another key than the portal has now. Submit the job again, "
+    "with its secrets."
+)
+NO_SPEC = gettext_noop("Its container cannot be described, and the portal's log says why: tell an administrator.")
+
+
+def specs_store(*, wanted: QuerySet[TaskAttempt], nodes: Mapping[int, Node]) -> dict[int, str]:
+    """Make the specs of these task attempts, which have none, for their nodes (by id). A fixed number of queries.
+
+    Where one of a job attempt cannot be made, none of that attempt is kept, and the others are: returned is why, in
+    words, by the ids of such attempts.
+    """
+    # Made once and kept: what it is made of (addresses, siblings' ports) may change while the container lives.
+    columns = ("job_attempt", "node", "pinned_digest", "ports", "waits_for", "task__index", "task__role__name")
+    rows = list(wanted.select_related("task__role").only(*columns))
+    if not rows:
+        return {}
+    running = JobAttempt.objects.filter(pk__in={row.job_attempt_id for row in rows})
+    attempts = running.select_related("job__user", "job__vc", "job__code", "job__kept_folder").only(*RUN_OF).in_bulk()
+    facts, failed = attempts_facts([*attempts.values()])
+    gpus = _gpus([row.pk for row in rows])
+    made = []
+    for row in rows:
+        row.node = nodes[row.node_id]
+        if row.job_attempt_id in failed:
+            continue
+        try:
+            encoded = encode(container_spec(facts[row.job_attempt_id], row, gpus[row.pk]))
+        except DatabaseError:
+            raise
+        except Exception as error:  # what is wrong with one job keeps no other one's orders back
+            failed[row.job_attempt_id] = error
+        else:
+            made.append((row, encoded))
+    kept = [(row, encoded) for row, encoded in made if row.job_attempt_id not in failed]
+    _folders_store([(facts[row.job_attempt_id], row.node) for row, _ in kept])
+    new = [
+        (row.pk, spec_digest(encoded), PortalKey.seal_for(row.node.public_key, encoded)) for row, encoded in kept
+    ]  # fmt: skip
+    # Who was there first with one of them wins: what is sent is read again.
+    rows_update(TaskAttempt, ("spec_hash", "spec_sealed"), new, only={"spec_hash": ""})
+    return {key: _told(attempts[key], error) for key, error in failed.items()}
+
+
+def _told(attempt: JobAttempt, error: Exception) -> str:
+    if isinstance(error, SealBroken):
+        log.error("Attempt %s of %s cannot be prepared: %s", attempt.number, attempt.job.label, error)
+        return NO_SECRETS
+    log.error("Attempt %s of %s cannot be prepared", attempt.number, attempt.job.label, exc_info=error)
+    return NO_SPEC
+
+
+def _folders_store(given: Iterable[tuple[AttemptFacts, Node]]) -> None:
+    """Where the folders are that jobs are given now for the first time: worked out from later settings, one could be
+    another's. No query where there is none."""
+    paths = {
+        facts.job.pk: KeptFolder(job=facts.job, storage=facts.job_storage, path=path)
+        for facts, node in given
+        if folder_of(facts.job) is None and (path := folder_given(facts, node)) is not None
+    }
+    KeptFolder.objects.bulk_create(paths.values(), ignore_conflicts=True)
+
+
+def _gpus(attempts: Collection[UUID]) -> dict[UUID, list[HeldGpu]]:
+    """What each of these task attempts was given, in the order of the GPUs' indices."""
+    held: dict[UUID, list[HeldGpu]] = defaultdict(list)
+    rows = Allocation.objects.filter(task_attempt__in=attempts).order_by("leaf__index")
+    for key, number, uuid in rows.values_list("task_attempt", "leaf__index", "leaf__uuid"):
+        held[key].append(HeldGpu(number, uuid))
+    return held

@@ -1,0 +1,82 @@
+"""Tasks that are placed and do not come to their start: those that take too long, which are tried elsewhere, and those
+whose container nobody can describe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+
+from nodes.protocol import ContainerState, Phase, StopReason
+from portal.clusters.outages import LATE
+from portal.clusters.services import node_start_failed
+from portal.jobs.models import JobAttempt, TaskAttempt
+from portal.jobs.services.attempts import LIVE, attempt_end, attempt_run_when_prepared, tasks_stop
+from portal.jobs.services.moves import job_event, job_hold
+from portal.jobs.services.orders import specs_complete
+from portal.jobs.services.outcomes import node_avoid
+from portal.jobs.states import Behaviour, EndReason
+
+NOT_PREPARED = [ContainerState.ACCEPTED, ContainerState.PULLING]
+
+
+def starting_judge(*, attempts: Sequence[JobAttempt], now: datetime) -> None:
+    """Of these attempts, which have tasks that have not started: those that are prepared start, those that cannot be
+    end."""
+    if not attempts:
+        return
+    unmade = specs_complete(attempts=attempts)
+    for attempt in attempts:
+        if attempt.pk in unmade:
+            attempt_end(
+                attempt=attempt, reason=EndReason.START_FAILED, message=unmade[attempt.pk], now=now,
+                behaviour=Behaviour.PERMANENT, stop=StopReason.START_FAILED,
+            )  # fmt: skip
+        elif not attempt_run_when_prepared(attempt=attempt, now=now):
+            _late(attempt, now)
+
+
+def _late(attempt: JobAttempt, now: datetime) -> None:
+    before = now - timedelta(seconds=settings.GANG_PREPARE_TIMEOUT_S)
+    rows = TaskAttempt.objects.filter(
+        LIVE, job_attempt=attempt, phase__in=[Phase.PREPARE, Phase.RUN], state__in=NOT_PREPARED, created_at__lt=before
+    ).exclude(lease_over_at__gte=before)
+    rows = rows.select_related("node", "task__role").order_by("node_id", "id")
+    # Not asked of the database: excluding by a key leaves out the rows that have no such key.
+    late = [row for row in rows if row.progress.get("code") != "lease"]
+    if late:
+        with transaction.atomic():
+            job_hold(attempt.job_id)
+            _elsewhere(attempt, late, now)
+
+
+def _elsewhere(attempt: JobAttempt, late: Sequence[TaskAttempt], now: datetime) -> None:
+    """A gang as a whole, of any other job these tasks."""
+    if attempt.job.gang and not attempt_end(
+        attempt=attempt, reason=EndReason.NODE_FAULT, message=_words(late[0]), now=now, stop=StopReason.START_FAILED
+    ):
+        return
+    for row in late:
+        if not attempt.job.gang:
+            tasks_stop([row], reason=StopReason.START_FAILED, message=_words(row))
+            job_event(
+                job=attempt.job, job_attempt=attempt, task_attempt=row, code="task_late", now=now, message=_words(row)
+            )
+        node_avoid(job=attempt.job, node=row.node.name)
+    for row in {row.node_id: row for row in late}.values():
+        if not _prepared_since(row):
+            node_start_failed(node=row.node, user=attempt.job.user.username, cause=LATE, now=now)
+
+
+def _words(row: TaskAttempt) -> str:
+    name, limit = f"{row.task.role.name}/{row.task.index}", settings.GANG_PREPARE_TIMEOUT_S
+    return f"Task {name} was not prepared on {row.node.name} within {limit} s."
+
+
+def _prepared_since(row: TaskAttempt) -> bool:
+    """Whether its node got others ready meanwhile: then a slow registry or a large image is the likelier cause."""
+    meanwhile = Q(prepared_at__gt=row.created_at) | Q(started_at__gt=row.created_at)
+    return TaskAttempt.objects.filter(meanwhile, node=row.node_id).exists()

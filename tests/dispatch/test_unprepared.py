@@ -1,0 +1,167 @@
+"""Tasks that are placed and never ready: each in its own way, and without harm to others."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+from django.utils import timezone
+from pytest_django.fixtures import Settings
+
+from nodes.protocol import Cause, ContainerState, Exit, Order, Phase, Progress
+from portal.accounts.models import User
+from portal.clusters.models import Node, VirtualCluster
+from portal.clusters.services import lane_pulse
+from portal.common.sealing import seal
+from portal.jobs.models import Job, TaskAttempt
+from portal.jobs.states import EndReason, JobState, TaskState
+from tests.support.cast import person
+from tests.support.scripted_node import ScriptedNode
+from tests.support.world import World
+
+LIMIT_S = 30
+
+
+@pytest.fixture
+def short(settings: Settings) -> None:
+    settings.GANG_PREPARE_TIMEOUT_S = LIMIT_S
+
+
+def sealed_elsewhere(settings: Settings, job: Job) -> None:
+    """As a restore beside another key file leaves it."""
+    here, settings.SEALING_KEY = settings.SEALING_KEY, "ab" * 32
+    Job.objects.filter(pk=job.pk).update(secrets_sealed=seal({"token": "x"}))
+    settings.SEALING_KEY = here
+
+
+def test_a_job_whose_secrets_cannot_be_opened_fails_and_holds_up_no_other(world: World, settings: Settings) -> None:
+    one, two = world.node("gpu01", gpus=1), world.node("gpu02", gpus=1)
+    bad, good = world.submit(name="bad"), world.submit(name="good")
+    sealed_elsewhere(settings, bad)
+    assert world.cycle().applied.started == 2
+    assert sorted(len(node.desired().orders) for node in (one, two)) == [0, 1], "what can be made is ordered"
+    assert one.report()
+    assert two.report()
+    world.settle()
+    bad.refresh_from_db()
+    good.refresh_from_db()
+    assert (bad.state, bad.end_reason) == (JobState.FAILED, EndReason.START_FAILED)
+    assert "Submit the job again, with its secrets." in bad.end_message
+    assert good.state == JobState.RUNNING
+
+
+def test_a_job_that_cannot_be_described_fails_and_names_the_log(world: World) -> None:
+    node = world.node("gpu01", gpus=2)
+    good = world.submit(name="good")
+    bad = world.submit(name="bad")
+    member = person("bob")
+    Job.objects.filter(pk=bad.pk).update(user=member)
+    User.objects.filter(pk=member.pk).update(extra_gids=5)
+    VirtualCluster.objects.update(default_profile="user")
+    world.settle()
+    bad.refresh_from_db()
+    good.refresh_from_db()
+    assert (bad.state, good.state) == (JobState.FAILED, JobState.RUNNING)
+    assert "the portal's log says why" in bad.end_message
+    assert node.row.out_since is None
+
+
+def pulling(world: World) -> tuple[TaskAttempt, ScriptedNode]:
+    """The newest task attempt begins its pull, on its node."""
+    row = TaskAttempt.objects.select_related("node").order_by("-created_at")[0]
+    node = world.nodes[row.node.name]
+    node.set(order_of(node, row), ContainerState.PULLING)
+    node.report()
+    return row, node
+
+
+def order_of(node: ScriptedNode, row: TaskAttempt) -> Order:
+    return next(order for order in node.desired().orders if order.attempt == str(row.pk))
+
+
+def later(now: datetime) -> datetime:
+    """Past the limit, and past the wait for the next attempt; every node has reported until then."""
+    then = now + timedelta(seconds=1000)
+    Node.objects.update(last_report_at=then)
+    lane_pulse(now=then)
+    return then
+
+
+@pytest.mark.usefixtures("short")
+def test_a_job_that_was_not_ready_in_time_is_tried_on_another_node(world: World) -> None:
+    for name in ("gpu01", "gpu02"):
+        world.node(name)
+    job, now = world.submit(), timezone.now()
+    world.cycle(now=now)
+    row, node = pulling(world)
+    world.cycle(now=now + timedelta(seconds=LIMIT_S + 1))
+    node.obey()
+    world.cycle(now=later(now))
+    job.refresh_from_db()
+    assert job.avoid_nodes == [row.node.name]
+    assert TaskAttempt.objects.filter(task__job=job, released_at=None).exclude(node=row.node).count() == 1
+    (event,) = node.row.events.filter(code="start_failed")
+    assert (event.data["user"], event.message) == (
+        "alice", f"A task of alice could not be started on {row.node.name}: not ready in time."
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("short")
+def test_a_node_that_got_others_ready_meanwhile_is_not_counted_as_failing(world: World) -> None:
+    node = world.node("gpu01")
+    world.submit()
+    world.submit(name="other")
+    world.cycle()
+    first, second = node.desired().orders
+    node.set(first, ContainerState.PULLING)
+    node.set(second, ContainerState.RUNNING)
+    node.report()
+    world.cycle(now=timezone.now() + timedelta(seconds=LIMIT_S + 1))
+    assert [order.phase for order in node.desired().orders] == [Phase.STOP, Phase.RUN]
+    assert not node.row.events.filter(code="start_failed").exists()
+
+
+@pytest.mark.usefixtures("short")
+def test_one_task_that_was_not_ready_in_time_leaves_its_siblings_running(world: World) -> None:
+    node = world.node("gpu01")
+    job = world.submit(
+        instances=2, gang=False,
+        role={"taskRetryCount": 1, "completion": {"minSucceededInstances": 2, "minFailedInstances": 2}},
+    )  # fmt: skip
+    world.cycle()
+    world.obeyed()
+    first = node.desired().orders[0]
+    node.end(first, Exit(cause=Cause.EXITED, code=1))
+    node.report()
+    world.cycle()
+    row, _ = pulling(world)
+    world.cycle(now=timezone.now() + timedelta(seconds=LIMIT_S + 1))
+    node.obey()
+    job.refresh_from_db()
+    row.task.refresh_from_db()
+    assert (job.state, job.attempts.get().end_reason) == (JobState.RUNNING, "")
+    assert (row.task.state, row.task.retries_counted) == (TaskState.WAITING, 1), "the first failure alone counts"
+    told = job.events.get(code="task_late").message
+    assert told == f"Task worker/{row.task.index} was not prepared on gpu01 within {LIMIT_S} s."
+    assert job.avoid_nodes == ["gpu01"]
+    world.settle()
+    assert set(TaskAttempt.objects.filter(released_at=None).values_list("state", flat=True)) == {"running"}
+
+
+@pytest.mark.usefixtures("short")
+def test_the_time_to_get_ready_begins_when_the_wait_for_a_lease_is_over(world: World) -> None:
+    node = world.node("gpu01")
+    job = world.submit()
+    world.cycle()
+    (order,) = node.desired().orders
+    node.set(order, ContainerState.ACCEPTED, progress=Progress(code="lease", message="attempt 1 still writes"))
+    node.report()
+    over = timezone.now() + timedelta(seconds=LIMIT_S + 10)
+    node.set(order, ContainerState.PULLING, progress=Progress(code="image", percent=1))
+    node.report(now=over)
+    world.cycle(now=over + timedelta(seconds=LIMIT_S - 1))
+    job.refresh_from_db()
+    assert job.state == JobState.STARTING
+    assert [order.phase for order in node.desired().orders] == [Phase.RUN]
+    world.cycle(now=over + timedelta(seconds=LIMIT_S + 1))
+    assert [order.phase for order in node.desired().orders] == [Phase.STOP]
