@@ -13,6 +13,7 @@ from uuid import UUID
 import scheduling
 from portal.dispatch.guard import Guard
 from portal.dispatch.jobs import tasks_read
+from portal.dispatch.ports import OTHER_REASONS, PORTS, ports_note, ports_short, ports_told
 from portal.dispatch.reservations import reservations_write
 from portal.dispatch.rights import Turn, turns
 from portal.dispatch.snapshot import Loaded
@@ -96,7 +97,10 @@ class _Applying:
         # 4. What the next plan shall know, and what people shall.
         reservations_write(jobs=[self.loaded.jobs[one] for one in plan.reservations], read=self.loaded.reserved)
         taking = {one.job.id for one, done in zip(preemptions, preempted, strict=True) if done}
-        reasons = self._tell([wait for wait in plan.waits if wait.job.id not in taking])
+        for error in self.guard.no_ports:
+            ports_note(error=error, now=self.now)
+        begun = {self.loaded.jobs[one.job.id] for one, done in zip(starts, started, strict=True) if done}
+        reasons = self._tell([wait for wait in plan.waits if wait.job.id not in taking], begun)
         every = [*demoted, *promoted, *preempted, *started]
         return Applied(
             started=sum(started), preempted=sum(preempted), promoted=promoted.count(True),
@@ -110,13 +114,21 @@ class _Applying:
         held |= storages_hold(jobs=[job for job in jobs if job not in held], now=self.now)
         return [one for one in answers if self.loaded.jobs[one.job.id] not in held]
 
-    def _tell(self, waits: Sequence[scheduling.Wait]) -> int:
+    def _tell(self, waits: Sequence[scheduling.Wait], begun: Collection[int]) -> int:
         """Store the reasons that are due; those who take GPUs back were told when they claimed them."""
         loaded = self.loaded
         codes = {loaded.jobs[wait.job.id]: str(wait.reason.code) for wait in waits}
         codes |= {job: held.code for job, held in loaded.held_back.items()}
+        short = {
+            job: found
+            for job, found in ports_short(now=self.now).items()
+            if job in loaded.told and job not in begun and codes.get(job) not in OTHER_REASONS
+        }
+        codes |= dict.fromkeys(short, PORTS)
         due = waits_due(codes=codes, told=loaded.told, now=self.now)
-        return waits_write(waits=waits_told(waits, loaded, due), now=self.now)
+        told = waits_told([wait for wait in waits if loaded.jobs[wait.job.id] not in short], loaded, due)
+        told += [ports_told(job=job, short=found) for job, found in short.items() if job in due]
+        return waits_write(waits=told, now=self.now)
 
     def _release(self, leaves: Iterable[str], stale: Iterable[int] = ()) -> None:
         rows = [self.loaded.claims.rows[leaf] for leaf in leaves if leaf in self.loaded.claims.rows]

@@ -25,6 +25,8 @@ class Guard:
 
     def __init__(self, nodes: Mapping[str, int], versions: Mapping[str, int]) -> None:
         self._nodes, self._versions = nodes, dict(versions)
+        self.no_ports: list[NoPortLeft] = []
+        """Of decisions that found a node's ports used up."""
 
     def carry_out(
         self,
@@ -54,6 +56,7 @@ class Guard:
             return False
         except NoPortLeft as error:
             log.warning("%s skipped: %s", what, error)
+            self.no_ports.append(error)
             return False
         failpoint("apply.committed")
         for name in names:

@@ -20,6 +20,7 @@ from portal.clusters.selectors import ClusterRows, firm_rights
 from portal.common.row_versions import KeptRows, Row, changed
 from portal.dispatch.dependencies import Dependencies, HeldBack, dependencies, job_key
 from portal.dispatch.facts import STAMP, Facts, facts_of, facts_read, ms_of
+from portal.dispatch.ports import ports_short
 from portal.jobs.models import Job, Task, TaskRole
 from portal.jobs.services import Told, grace_seconds
 from portal.jobs.states import JOB_LIVE, JobState, TaskState
@@ -161,14 +162,29 @@ class _Reader:
             key: _backoff(row) for key, row in rows.items() if row.not_before and row.not_before > self.now
         }
         waiting = [job for key, job in jobs.items() if job.wanted and key not in held_back and rows[key].may_start]
+        every = reading.plain | jobs
+        all_waiting = _by_id([*reading.waiting, *waiting]) if waiting else reading.waiting
+        if barred := self._barred(every, reading.facts):
+            every |= barred
+            all_waiting = tuple(barred.get(job.order_id, job) for job in all_waiting)
         return JobRows(
-            jobs=reading.plain | jobs,
-            waiting=_by_id([*reading.waiting, *waiting]) if waiting else reading.waiting,
+            jobs=every,
+            waiting=all_waiting,
             told=reading.told,
             held_back=held_back,
             waits_for=needs.words,
             ids=reading.ids,
         )
+
+    def _barred(self, jobs: Mapping[int, scheduling.Job], facts: Mapping[int, Facts]) -> dict[int, scheduling.Job]:
+        """Those of the jobs that found too few ports on nodes, without these nodes."""
+        barred = {}
+        for key, short in ports_short(now=self.now).items():
+            job = jobs.get(key)
+            if job is not None and job.wanted and facts[key].submitted_ms == short.submitted_ms:
+                allowed = self.nodes if job.only_nodes is None else job.only_nodes
+                barred[key] = job._replace(only_nodes=allowed - short.nodes)
+        return barred
 
     def _reading(self) -> _Reading:
         """Only what has changed since the last one is looked at, as it has of few."""

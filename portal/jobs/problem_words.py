@@ -101,6 +101,7 @@ SENTENCES = (
     gettext_noop("virtual cluster %(vc)s has no %(sku)s; it has: %(known)s"),
     gettext_noop("asks for %(tasks)s tasks at once; all nodes together, empty, hold %(room)s of this size"),
     gettext_noop("no node has %(gpus)s, %(cpu)s and %(memory)s MB together"),
+    gettext_noop("asks for %(asked)s ports per task, its own among them; no node has more than %(most)s"),
     gettext_noop("asks for %(asked)s per task; the largest node it may use has %(most)s"),
     gettext_noop("asks for %(asked)s per task; the largest node of SKU %(sku)s it may use has %(most)s"),
     gettext_noop("Job requests %(asked)s SKUs, exceeds maximum %(most)s SKUs in VC %(vc)s."),

@@ -60,6 +60,9 @@ _REASONS: tuple[tuple[str, str], ...] = (
         "it needs %(needed)s %(sku)s; %(free)s are free, and %(unusable)s more cannot be used now: %(where)s"
     )),
     ("resources", gettext_noop("%(needs)s; the node with the most room, %(node)s, has %(room)s")),
+    ("ports", gettext_noop(
+        "a task of it needs %(wanted)s free ports on its node; too few are free on %(nodes)s until tasks there end"
+    )),
     ("reserved", gettext_noop(
         "the GPUs that it could have are kept for job %(job)s, which comes first and can start in %(minutes)s min"
     )),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from django.conf import settings
+from django.db.models import F, Max
 from django.utils import timezone
 
 from portal.accounts.keys import ssh_keys_of
@@ -19,6 +20,7 @@ from portal.jobs.selectors.storages import storage_names
 from portal.jobs.selectors.visible import job_restrict
 from portal.jobs.services.rights import right_problems
 from portal.jobs.services.specs import WORKDIR
+from portal.jobs.services.starting import ports_wanted
 from portal.jobs.spec import (
     JobSpec,
     Problem,
@@ -48,6 +50,7 @@ def job_check(
         *_network(spec),
         *_times(spec),
         *_nodes(spec),
+        *_ports(spec),
         *_after(spec, user),
         *_code(spec, user),
         *right_problems(spec=spec, user=user, by=by or user, now=timezone.now()),
@@ -125,6 +128,15 @@ def _nodes(spec: JobSpec) -> Iterator[Problem]:
         for place, name in enumerate(names):
             if name not in known:
                 yield Problem(f"{EXTRAS}.nodes.{key}[{place}]", f"there is no node {name}", "unknown")
+
+
+def _ports(spec: JobSpec) -> Iterator[Problem]:
+    most = Node.objects.aggregate(most=Max(F("port_last") - F("port_first") + 1))["most"]
+    for role in spec.roles if most is not None else ():
+        wanted = sum(ports_wanted(spec, role.name, 0).values())
+        if wanted > most:
+            message = f"asks for {wanted} ports per task, its own among them; no node has more than {max(most, 0)}"
+            yield Problem(f"taskRoles.{role.name}.resourcePerInstance.ports", message, "node_too_small")
 
 
 def _after(spec: JobSpec, user: User) -> Iterator[Problem]:

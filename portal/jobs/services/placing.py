@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from portal.jobs.models import Job
+
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
@@ -32,8 +34,8 @@ class Overtaken(Exception):
 
 
 class NoPortLeft(Exception):
-    """A node's port range is used up. ``node`` and ``wanted`` name it."""
+    """A node's port range is used up for a task of the job, which wants so many."""
 
-    def __init__(self, node: str, wanted: int) -> None:
+    def __init__(self, node: str, wanted: int, job: Job) -> None:
         super().__init__(f"{node} has no {wanted} free ports left in its range")
-        self.node, self.wanted = node, wanted
+        self.node, self.wanted, self.job = node, wanted, job

@@ -243,17 +243,19 @@ def _ports_choose(
         place.task_id: _ports_take(
             _ports_from(nodes[place.node_id], generations[place.node_id]),
             held[place.node_id],
-            _ports_wanted(one.spec, place),
+            ports_wanted(one.spec, place.role, place.index),
             nodes[place.node_id].name,
+            one.job,
         )
         for one in begun
         for place in one.placed
     }
 
 
-def _ports_wanted(spec: JobSpec, place: Placed) -> dict[str, int]:
-    wanted = dict.fromkeys(PAI_PORTS, 1) | dict(spec.role(place.role).resources.ports)
-    if (place.role, place.index) == (spec.roles[0].name, 0) and spec.task_count > 1:
+def ports_wanted(spec: JobSpec, role: str, index: int) -> dict[str, int]:
+    """How many ports this task holds on its node, by their labels."""
+    wanted = dict.fromkeys(PAI_PORTS, 1) | dict(spec.role(role).resources.ports)
+    if (role, index) == (spec.roles[0].name, 0) and spec.task_count > 1:
         wanted[MASTER_PORT_LABEL] = 1
     return wanted
 
@@ -265,11 +267,13 @@ def _ports_from(node: Node, generation: int) -> Iterator[int]:
     return (ports[(begin + step) % len(ports)] for step in range(len(ports)))
 
 
-def _ports_take(ports: Iterator[int], held: set[int], wanted: dict[str, int], node: str) -> dict[str, list[int]]:
+def _ports_take(
+    ports: Iterator[int], held: set[int], wanted: Mapping[str, int], node: str, job: Job
+) -> dict[str, list[int]]:
     free = (port for port in ports if port not in held)
     taken = {label: [port for _, port in zip(range(count), free, strict=False)] for label, count in wanted.items()}
     if any(len(taken[label]) < count for label, count in wanted.items()):
-        raise NoPortLeft(node, sum(wanted.values()))
+        raise NoPortLeft(node, sum(wanted.values()), job)
     held.update(port for numbers in taken.values() for port in numbers)
     return taken
 
