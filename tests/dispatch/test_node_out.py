@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from threading import Thread
 
 import pytest
+from django.db import connection, transaction
 from django.utils import timezone
 
 from nodes.protocol import Cause, Exit, Phase
@@ -14,6 +16,7 @@ from portal.clusters.services import member_set, node_start_failed
 from portal.jobs.models import TaskAttempt
 from portal.jobs.services import job_submit
 from tests.support.cast import Api, person
+from tests.support.waiting import wait_until
 from tests.support.world import World, job_file
 
 USERS = ("bob", "carol", "dora")
@@ -143,3 +146,37 @@ def test_what_is_the_jobs_fault_or_long_ago_or_room_on_the_disk_does_not_count(
         node_start_failed(node=row(), user=name, cause=Cause.DEVICE_FAULT, now=long_ago)
     assert not node_start_failed(node=row(), user="dora", cause=Cause.DEVICE_FAULT, now=timezone.now())
     assert row().takes_tasks
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_gang_whose_task_could_not_start_takes_its_nodes_in_the_order_of_all_others() -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite has one writer")
+    world = World()
+    one, two = world.node("gpu01", gpus=1), world.node("gpu02", gpus=1)
+    world.submit(instances=2)
+    world.cycle()
+    two.end(two.desired().orders[0], Exit(cause=Cause.DEVICE_FAULT, message="no such device"))
+
+    def report() -> None:
+        two.report()
+        connection.close()
+
+    reporting = Thread(target=report)
+    first, second = Node.objects.order_by("pk")
+    assert first.name == "gpu01"
+    with transaction.atomic():
+        Node.objects.select_for_update(no_key=True).get(pk=first.pk)
+        reporting.start()
+        wait_until(somebody_waits, "the report to want the first node")
+        Node.objects.select_for_update(no_key=True, nowait=True).get(pk=second.pk)
+    reporting.join(30)
+    assert [order.phase for order in one.desired().orders] == [Phase.STOP]
+    assert NodeEvent.objects.filter(node=second, code="start_failed").count() == 1
+
+
+def somebody_waits() -> bool:
+    with connection.cursor() as cursor:
+        mine = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        cursor.execute(mine)
+        return cursor.fetchone() is not None

@@ -17,7 +17,7 @@ from portal.common.bulk import rows_insert, rows_update
 from portal.common.moves import sources
 from portal.jobs.models import JobAttempt, JobEvent, TaskAttempt
 from portal.jobs.services.moves import attempt_move, job_hold, job_move, jobs_announce
-from portal.jobs.services.orders import nodes_bump
+from portal.jobs.services.orders import nodes_bump, nodes_hold
 from portal.jobs.services.placing import Overtaken
 from portal.jobs.spec import JobSpec
 from portal.jobs.states import ATTEMPT_MOVES, AttemptState, EndReason, JobState
@@ -129,6 +129,9 @@ def attempt_end(
             end_reason=reason, end_message=message, end_behaviour=behaviour, exit_code=exit_code,
         )  # fmt: skip
         if attempt_is_first:
+            # All at once and in order, also those of tasks that have ended: what follows may change their rows as well.
+            there = TaskAttempt.objects.filter(job_attempt=attempt, removed_at__isnull=True)
+            nodes_hold(there.order_by().values_list("node", flat=True))
             live = TaskAttempt.objects.filter(LIVE, job_attempt=attempt)
             tasks_stop(live, reason=stop, message=message, grace_s=grace_s)
     return attempt_is_first

@@ -81,7 +81,6 @@ def _failed(row: TaskAttempt, attempt: JobAttempt, why: Verdict, now: datetime) 
     message = f"Task {name} on {row.node.name}: {why.sentence}"
     if why.node_fault and _at_start(row):
         node_avoid(job=attempt.job, node=row.node.name)
-        node_start_failed(node=row.node, user=attempt.job.user.username, cause=row.cause, now=now)
         if attempt.job.gang:
             tasks_move(Task.objects.filter(pk=row.task_id), TaskState.STOPPED)
             attempt_end(
@@ -89,6 +88,8 @@ def _failed(row: TaskAttempt, attempt: JobAttempt, why: Verdict, now: datetime) 
             )
         else:
             _task_again(row, message, now)
+        # Behind the attempt's end, which holds the rows of several nodes in order.
+        node_start_failed(node=row.node, user=attempt.job.user.username, cause=row.cause, now=now)
         return
     if not attempt.job.gang and _task_retries(row, why):
         _task_again(row, message, now, counted=why.behaviour is not Behaviour.TRANSIENT)
