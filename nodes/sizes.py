@@ -4,6 +4,7 @@ waits for."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -200,12 +201,15 @@ class SizeWatch:
 
 
 def folder_bytes(folder: Path) -> int:
-    """What the files below it take on the disk. What vanishes meanwhile counts for nothing."""
-    taken = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            try:
-                taken += os.lstat(os.path.join(parent, name)).st_blocks * 512
-            except OSError:
-                continue
+    """What the files below it take on the disk. What vanishes meanwhile, or lies deeper than a path can say, counts for
+    nothing. `os.walk` recurses before Python 3.12, and a job can make folders within each other by the thousand."""
+    taken, left = 0, [str(folder)]
+    while left:
+        with contextlib.suppress(OSError), os.scandir(left.pop()) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        left.append(entry.path)
+                    else:
+                        taken += entry.stat(follow_symlinks=False).st_blocks * 512
     return taken

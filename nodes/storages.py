@@ -203,10 +203,13 @@ def _ungiven(folder: int, name: str, owner: Owner, storage: str, error: OSError)
     """Why it failed; the folder is gone, so that nobody takes it for the owner's."""
     with contextlib.suppress(OSError):
         os.rmdir(name, dir_fd=folder)
-    why = f"the folder {name} cannot be given to uid {owner.uid}: {error.strerror}"
     if error.errno in (errno.EPERM, errno.EACCES):
-        why += f"; export storage {storage} to this server with no_root_squash, or make the folder beforehand"
-    return Failed(_cause(error), why)
+        return Failed(
+            _cause(error),
+            f"the folder {name} cannot be given to uid {owner.uid}: export storage {storage} to this server with "
+            "no_root_squash, or make the folder beforehand",
+        )
+    return Failed(_cause(error), f"the folder {name} cannot be given to uid {owner.uid}: {error.strerror}")
 
 
 def _cause(error: OSError) -> Cause:
@@ -218,8 +221,11 @@ def _is_not_roots(folder: int, path: str, rights: int, spec: ContainerSpec) -> N
     without its files and its lease. Such a one is not taken over: it may be a mount point, or be locked on purpose."""
     facts = os.fstat(folder)
     if spec.profile == "user" and spec.uid != 0 and facts.st_uid == 0 and not facts.st_mode & rights:
-        give = f"give it away (chown {spec.uid}:{spec.gid}), or delete it where it is empty"
-        raise Failed(Cause.STORAGE_MISSING, f"{path} is root's, and uid {spec.uid} cannot use it: {give}")
+        raise Failed(
+            Cause.STORAGE_MISSING,
+            f"{path} is root's, and uid {spec.uid} cannot use it: give it away (chown {spec.uid}:{spec.gid}), or "
+            "delete it where it is empty",
+        )
 
 
 def _lease_folder(folder: int, lease: tuple[Mount, PurePosixPath], spec: ContainerSpec) -> None:
@@ -233,7 +239,7 @@ def _lease_folder(folder: int, lease: tuple[Mount, PurePosixPath], spec: Contain
             except OSError as error:
                 raise Failed(Cause.REFUSED, f"{step} in {mount.source} is no plain folder") from error
             stack.callback(os.close, folder)
-            _is_not_roots(folder, f"{step} in {mount.source}", 0o022, spec)
+            _is_not_roots(folder, str(PurePosixPath(mount.source, step)), 0o022, spec)
 
 
 def lease_reading(root: str, path: str) -> tuple[int, bytes] | None:

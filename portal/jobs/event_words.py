@@ -124,6 +124,15 @@ _AGENTS = (
     gettext_noop("%(path)s does not lie below storage %(name)s"),
     gettext_noop("%(step)s in %(path)s is no plain folder"),
     gettext_noop("the folder %(name)s cannot be made: %(why)s"),
+    gettext_noop(
+        "the folder %(name)s cannot be given to uid %(uid)s: export storage %(storage)s to this server with "
+        "no_root_squash, or make the folder beforehand"
+    ),
+    gettext_noop("the folder %(name)s cannot be given to uid %(uid)s: %(why)s"),
+    gettext_noop(
+        "%(path)s is root's, and uid %(uid)s cannot use it: give it away (chown %(owner)s), or delete it where it is "
+        "empty"
+    ),
     gettext_noop("SSH is for containers, and this node runs tasks as plain processes"),
     gettext_noop("this node allows no shells, and so no SSH"),
     gettext_noop("its SSH server could not be started"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from threading import Thread
 
@@ -13,8 +14,9 @@ from nodes.protocol import Cause, Exit, Phase
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Node, NodeEvent
 from portal.clusters.services import member_set, node_start_failed
+from portal.common.errors import Conflict
 from portal.jobs.models import TaskAttempt
-from portal.jobs.services import job_submit
+from portal.jobs.services import job_stop, job_submit
 from tests.support.cast import Api, person
 from tests.support.waiting import wait_until
 from tests.support.world import World, job_file
@@ -37,14 +39,17 @@ def admin(db: None) -> Api:
 
 
 def fail_one(world: World, user: User, cause: Cause = Cause.DEVICE_FAULT) -> None:
-    """A job of the user's is placed, and cannot be started for the node's fault."""
-    job_submit(user=user, text=job_file(name=f"train{NodeEvent.objects.count()}"), now=timezone.now())
+    """A job of the user's is placed, and cannot be started for the node's fault; then its user gives it up, so that it
+    does not come again in the midst of what follows."""
+    job = job_submit(user=user, text=job_file(name=f"train{NodeEvent.objects.count()}"), now=timezone.now())
     world.cycle()
     node = world.nodes["gpu01"]
     for order in node.desired().orders:
         if order.phase in {Phase.PREPARE, Phase.RUN}:
             node.end(order, Exit(cause=cause, message="no such device"))
     node.report()
+    with suppress(Conflict):  # over already, where it was the job's fault
+        job_stop(job=job, actor=user, now=timezone.now())
 
 
 def row() -> Node:

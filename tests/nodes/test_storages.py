@@ -80,7 +80,7 @@ def test_a_folder_that_cannot_be_given_to_the_user_is_refused_at_each_try_and_do
             mounts_prepare(of_alice(squashed))
         assert failed.value.cause is Cause.STORAGE_MISSING
         assert failed.value.message == (
-            "the folder alice cannot be given to uid 5000: Operation not permitted; "
+            "the folder alice cannot be given to uid 5000: "
             "export storage home to this server with no_root_squash, or make the folder beforehand"
         )
         assert list(squashed.iterdir()) == []

@@ -1,0 +1,15 @@
+"""What a folder takes on the disk."""
+
+from pathlib import Path
+
+from nodes.sizes import folder_bytes
+
+
+def test_folders_within_each_other_by_the_thousand_are_counted(tmp_path: Path) -> None:
+    folder = tmp_path
+    for _ in range(1_200):
+        folder /= "d"
+        folder.mkdir()
+    (folder / "file").write_bytes(b"x" * 100_000)
+    (tmp_path / "away").symlink_to("/usr")
+    assert 100_000 <= folder_bytes(tmp_path) < 200_000
