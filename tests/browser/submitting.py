@@ -65,6 +65,8 @@ class SubmitJourneys(Alone):
         expect(page.get_by_text("No templates yet.")).to_be_visible()
 
     def save(self, page: Page, name: str, whose: str) -> None:
+        # The page that led here may have such a field, too.
+        expect(page.get_by_role("heading", name="Create a template")).to_be_visible(timeout=SLOW_MS)
         page.get_by_label("Name", exact=True).fill(name)
         page.get_by_label("Who may use it").select_option(label=whose)
         page.get_by_label("What it is for").fill("a learning rate")
