@@ -250,7 +250,7 @@ def test_ports_that_are_no_range_stop_nobodys_jobs(world: World) -> None:
     assert node.report()
     events = NodeEvent.objects.filter(code="ports_wrong")
     assert [event.message for event in events] == [
-        "Node gpu01: its agent names no range of ports; 20000-29999 are used."
+        "The agent of gpu01 names no range of ports: 20000-29999 are used."
     ]
     job = world.submit()
     world.settle()

@@ -136,8 +136,9 @@ def _ports(node: Node, told: Inventory, believed: Inventory, now: datetime) -> d
     if ports_fit(told):
         return {}
     if PORTS_WRONG not in node.inventory:
-        words = f"its agent names no range of ports; {believed.port_first}-{believed.port_last} are used."
-        node_event(node=node, code=PORTS_WRONG, message=f"Node {node.name}: {words}", now=now)
+        used = f"{believed.port_first}-{believed.port_last}"
+        message = f"The agent of {node.name} names no range of ports: {used} are used."
+        node_event(node=node, code=PORTS_WRONG, message=message, now=now)
     return {PORTS_WRONG: True}
 
 
