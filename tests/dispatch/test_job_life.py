@@ -249,9 +249,7 @@ def test_ports_that_are_no_range_stop_nobodys_jobs(world: World) -> None:
     assert node.report()
     assert node.report()
     events = NodeEvent.objects.filter(code="ports_wrong")
-    assert [event.message for event in events] == [
-        "The agent of gpu01 names no range of ports: 20000-29999 are used."
-    ]
+    assert [event.message for event in events] == ["The agent of gpu01 names no range of ports: 20000-29999 are used."]
     job = world.submit()
     world.settle()
     job.refresh_from_db()
