@@ -29,7 +29,7 @@ from nodes.protocol import LABEL, Cause, ContainerSpec, GpuInfo, Progress, Shell
 from nodes.runtimes.base import CodePlace, Ending, Failed, Found, Image, RuntimeAway, RuntimeFacts, Status, Usage
 from nodes.runtimes.docker_accounts import AccountFiles
 from nodes.runtimes.docker_disk import DockerStore
-from nodes.runtimes.docker_ends import STATUS_LOST, UNKNOWN, status_lost
+from nodes.runtimes.docker_ends import STATUS_LOST, status_lost
 from nodes.runtimes.docker_faults import answering, engine_errors, failure_of, limit_refused
 from nodes.runtimes.docker_images import ImageFinder
 from nodes.runtimes.docker_logs import DockerOutput
@@ -107,8 +107,7 @@ class DockerRuntime:
         return found
 
     def _status_lost(self, details: dict[str, Any]) -> bool:
-        state = details["State"]
-        if _STATUS.get(state["Status"]) is not Status.ENDED or state["ExitCode"] not in UNKNOWN:
+        if _STATUS.get(details["State"]["Status"]) is not Status.ENDED:
             return False
         with answering():
             return status_lost(self._engine(), details, engine_age_s(self._url))

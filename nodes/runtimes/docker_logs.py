@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -160,12 +162,15 @@ def open_log(client: docker.APIClient, container: str, since_ns: int) -> request
 def shut_down(response: requests.Response) -> None:
     """Ends a read that blocks in another thread."""
     connection = getattr(response.raw, "_connection", None) or getattr(response.raw, "connection", None)
+    cut(connection)
+
+
+def cut(connection: Any) -> None:
+    """Ends what is read or written by a connection to the Engine, where it has begun."""
     sock = getattr(connection, "sock", None)
     if sock is not None:
-        try:
-            sock.shutdown(2)
-        except OSError:
-            return
+        with contextlib.suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
 
 
 def _frames(response: requests.Response) -> Iterator[tuple[int, bytes]]:

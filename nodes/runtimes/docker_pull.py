@@ -16,6 +16,7 @@ from docker.errors import APIError, DockerException, create_api_error_from_http_
 from docker.utils import parse_repository_tag
 
 from nodes.runtimes.base import Cancelled
+from nodes.runtimes.docker_logs import cut
 
 _POLL_S = 0.1
 _ENDS = 20
@@ -67,7 +68,7 @@ class Pull:
         for _ in range(_ENDS):
             if not self._thread.is_alive():
                 break
-            _cut(self._connection)
+            cut(self._connection)
             self._thread.join(_POLL_S)
         self._client.close()
 
@@ -105,12 +106,3 @@ def _next_connection(client: docker.APIClient, request: requests.PreparedRequest
     connection: urllib3.connection.HTTPConnection = pool._get_conn()
     pool._put_conn(connection)
     return connection
-
-
-def _cut(connection: urllib3.connection.HTTPConnection) -> None:
-    sock = connection.sock
-    if sock is not None:
-        try:
-            sock.shutdown(2)
-        except OSError:
-            return
