@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from portal.common.public_keys import NoPublicKey, public_key_parse
-from portal.jobs.spec import commands, durations, raw
+from portal.jobs.spec import commands, durations, image_names, raw
 from portal.jobs.spec.model import RuntimePlugin
 from portal.jobs.spec.problems import Path
 from portal.jobs.spec.raw import Raw
@@ -64,6 +64,16 @@ def passwords_given(job: Raw) -> Iterator[Finding]:
         if raw.mapping(item, "auth").get("password") == MASK:
             message = "is masked; give the password again, or name one of your stored secrets"
             yield Finding(("prerequisites", index, "auth", "password"), message, "masked")
+
+
+def images_named(job: Raw) -> Iterator[Finding]:
+    """Each image has a name that Docker can pull; what is no text without blanks is the schema's to tell."""
+    for index, item in enumerate(raw.items(job.get("prerequisites"))):
+        uri = raw.text(raw.mapping(item).get("uri"))
+        if raw.mapping(item).get("type") != "dockerimage" or uri is None or len(uri.split()) != 1 or len(uri) > 1024:
+            continue
+        if (fault := image_names.fault(uri)) is not None:
+            yield Finding(("prerequisites", index, "uri"), fault, "image_name")
 
 
 def prerequisites_exist(job: Raw) -> Iterator[Finding]:
@@ -270,6 +280,7 @@ def _missing(path: Path, what: str, name: str, known: Iterable[str]) -> Finding:
 RULES: tuple[Rule, ...] = (
     prerequisites_unique,
     passwords_given,
+    images_named,
     prerequisites_exist,
     deployments_match,
     hived_roles_match,

@@ -82,6 +82,10 @@ WRONG: list[tuple[Change, str, str]] = [
     (("prerequisites/-", {"name": "d", "type": "script", "uri": ["x"]}), "prerequisites[1].uri", "be a text"),
     (("prerequisites/-", {"name": "d", "type": "dockerimage"}), "prerequisites[1].uri", "is required"),
     (("prerequisites/0/uri", "two words"), "prerequisites[0].uri", "without blanks"),
+    (("prerequisites/0/uri", "UPPER/case:V1"), "prerequisites[0].uri", "lower case only; did you mean upper/case:V1?"),
+    (("prerequisites/0/uri", "../x"), "prerequisites[0].uri", "../x names no image"),
+    (("prerequisites/0/uri", "torch:2:5"), "prerequisites[0].uri", "torch:2:5 names no image"),
+    (("prerequisites/0/uri", "a" * 256), "prerequisites[0].uri", "must be at most 255 characters, not 256"),
     (("prerequisites/0/auth", {"password": "******"}), "prerequisites[0].auth.password", "give the password again"),
     (("prerequisites/0/auth", {"user": "x"}), "prerequisites[0].auth.user", "did you mean username?"),
     (
@@ -259,6 +263,19 @@ ACCEPTED: list[Change] = [
     ("extras/hivedScheduler", {"jobPriorityClass": None, "taskRoles": {"train": {"skuType": None}}}),
     ("extras/anything", {"a": [1, 2]}),
     ("extras/storages", []),
+    *(
+        ("prerequisites/0/uri", uri)
+        for uri in (
+            "b",
+            "team/x__y/a.b---c:Tag_1.2-3",
+            "localhost/x",
+            "gpu01:5000/x",
+            "[::1]:5000/x:1",
+            "Registry.Lab.example:5000/a/b@sha256:" + "0" * 64,
+            "x:1@sha256:" + "f" * 64,
+            "sha256:" + "0" * 64,
+        )
+    ),
 ]
 
 
