@@ -9,13 +9,12 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from pathlib import Path
-from signal import SIGKILL, SIGTERM
 
 import structlog
 
-from nodes.ending import blames_nobody, exit_of, exit_of_fault, exit_stopped_before_start, exit_unkillable
+from nodes.ending import blames_nobody, exit_of, exit_of_fault
+from nodes.halting import GRACE_S, Halting
 from nodes.journal import Record, Stopping
-from nodes.notice import notice_text
 from nodes.preparing import Preparing, body_of
 from nodes.protocol import (
     Cause,
@@ -42,11 +41,8 @@ log = structlog.get_logger(__name__)
 
 LOOK_EVERY_S = 5.0
 AWAY_EVERY_S = 1.0
-UNKILLABLE_AFTER_S = 120.0
 LOG_READ_WITHIN_S = 1.0
 _LOG_END_EVERY_S = 0.02
-_GRACE_S = 30
-_TERMS_LOST = 5
 _PHASES = tuple(Phase)
 
 
@@ -61,12 +57,12 @@ class Keeper:
         self._log_complete = False
         self._ended_at: float | None = None
         self._layer = 0
-        self._terms_lost = 0
         self._unwritten = False
         self._log_trouble = Saying(world.clock.monotonic)
         self._wake = threading.Event()
         self._ssh = SshCare(record.attempt, world.runtime, self._wake.set)
         self._files = TaskFiles(world)
+        self._halting = Halting(world, self._save)
         self._preparing = Preparing(world, self._show, self._unwanted, self._code_address)
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=f"keep-{record.attempt}", daemon=True)
@@ -181,7 +177,7 @@ class Keeper:
             return
         stopping = record.stopping
         if order.phase in (Phase.STOP, Phase.REMOVE) and stopping is None and record.exit is None:
-            stop = order.stop or Stop(reason=StopReason.USER, grace_s=_GRACE_S if order.phase is Phase.STOP else 0)
+            stop = order.stop or Stop(reason=StopReason.USER, grace_s=GRACE_S if order.phase is Phase.STOP else 0)
             stopping = Stopping(
                 reason=stop.reason,
                 message=stop.message,
@@ -346,31 +342,8 @@ class Keeper:
         if self._world.logs.status(self._record.attempt).frozen:
             self._files.lease_touch(self._record)
         self._look_after_ssh()
-        self._look_after_layer()
+        self._halting.layer(self._record, self._layer)
         return LOOK_EVERY_S
-
-    def _look_after_layer(self) -> None:
-        """Warns of a layer that is too large, and stops the container where it is so for too long."""
-        rule, record = self._world.layers, self._record
-        if self._layer <= rule.most:
-            self._save(replace(record, layer_warned_ms=None))
-            return
-        now = self._world.clock.now_ms()
-        if record.layer_warned_ms is None:
-            self._warn_of_layer(now)
-            self._save(replace(record, layer_warned_ms=now))
-        elif not 0 <= now - record.layer_warned_ms < rule.grace_s * 1000:
-            stopping = Stopping(
-                reason=None, cause=Cause.LAYER_FULL, message=rule.verdict(self._layer), grace_s=_GRACE_S, asked_ms=now
-            )
-            self._save(replace(record, stopping=stopping))
-
-    def _warn_of_layer(self, now: int) -> None:
-        rule = self._world.layers
-        warning = rule.warning(self._layer)
-        self._world.logs.note(self._record.attempt, warning)
-        stop = Stopping(reason=None, cause=Cause.LAYER_FULL, message=warning, grace_s=int(rule.grace_s), asked_ms=now)
-        self._tell_task(stop)
 
     def _look_after_ssh(self) -> None:
         wanted = self._order.ssh if self._order else None
@@ -383,45 +356,11 @@ class Keeper:
             self._save(replace(self._record, ssh=told))
 
     def _stop(self, found: Found | None) -> float:
-        """SIGTERM, then SIGKILL after the grace, then the admission that it cannot be killed."""
-        stopping = self._record.stopping
-        assert stopping is not None
-        if found is None or found.status is Status.CREATED:
-            self._end(exit_stopped_before_start(stopping), None)
+        told = self._halting.stop(self._record, found)
+        if isinstance(told, Exit):
+            self._end(told, None)
             return 0.0
-        now = self._world.clock.monotonic()
-        if stopping.term_at is None or stopping.term_at > now:
-            return self._send(replace(stopping, term_at=now, kill_at=None), SIGTERM)
-        kill_after = stopping.term_at + stopping.grace_s
-        if stopping.kill_at is None:
-            return self._send(replace(stopping, kill_at=now), SIGKILL) if now >= kill_after else kill_after - now
-        if now >= stopping.kill_at + UNKILLABLE_AFTER_S:
-            self._end(exit_unkillable(stopping), None)
-            return 0.0
-        self._world.runtime.signal(self._record.attempt, SIGKILL)
-        return LOOK_EVERY_S
-
-    def _send(self, stopping: Stopping, number: int) -> float:
-        """Records the signal, then sends it; before SIGTERM the task's notice is there. A SIGTERM that did not get
-        through is sent again, and the grace begins with it; but not for ever."""
-        if number == SIGTERM and not self._terms_lost:
-            self._world.logs.note(self._record.attempt, stopping.words)
-            self._tell_task(stopping)
-        self._save(replace(self._record, stopping=stopping))
-        try:
-            self._world.runtime.signal(self._record.attempt, number)
-        except RuntimeAway:
-            if number == SIGTERM and self._terms_lost < _TERMS_LOST:
-                self._terms_lost += 1
-                self._save(replace(self._record, stopping=replace(stopping, term_at=None)))
-            raise
-        return min(float(stopping.grace_s), LOOK_EVERY_S) if number == SIGTERM else 1.0
-
-    def _tell_task(self, stopping: Stopping) -> None:
-        try:
-            self._world.runtime.warn(self._record.attempt, notice_text(stopping, self._world.clock.now_ms()))
-        except OSError as error:
-            log.warning("the notice cannot be written", attempt=self._record.attempt, error=str(error))
+        return told
 
     def _remove(self) -> None:
         attempt = self._record.attempt

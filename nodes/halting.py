@@ -1,0 +1,100 @@
+"""Towards its end: how the container of one task attempt is warned and stopped.
+
+Each step may be repeated, and the agent may die between any two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from signal import SIGKILL, SIGTERM
+
+import structlog
+
+from nodes.ending import exit_stopped_before_start, exit_unkillable
+from nodes.journal import Record, Stopping
+from nodes.notice import notice_text
+from nodes.protocol import Cause, Exit
+from nodes.runtimes.base import Found, RuntimeAway, Status
+from nodes.world import World
+
+log = structlog.get_logger(__name__)
+
+GRACE_S = 30
+UNKILLABLE_AFTER_S = 120.0
+_LOOK_EVERY_S = 5.0
+_KILLED_WITHIN_S = 1.0
+_TERMS_LOST = 5
+
+
+class Halting:
+    """Signals and warnings of one attempt. ``save`` takes the record before what it tells is done."""
+
+    def __init__(self, world: World, save: Callable[[Record], None]) -> None:
+        self._world = world
+        self._save = save
+        self._terms_lost = 0
+
+    def layer(self, record: Record, taken: int) -> None:
+        """Warns of a container that has written ``taken`` bytes into its own layer, where that is too much, and has it
+        stopped where it is so for too long."""
+        rule = self._world.layers
+        if taken <= rule.most:
+            self._save(replace(record, layer_warned_ms=None))
+            return
+        now = self._world.clock.now_ms()
+        if record.layer_warned_ms is None:
+            warning = rule.warning(taken)
+            self._world.logs.note(record.attempt, warning)
+            self._tell_task(record, _layer_full(warning, int(rule.grace_s), now))
+            self._save(replace(record, layer_warned_ms=now))
+        elif not 0 <= now - record.layer_warned_ms < rule.grace_s * 1000:
+            self._save(replace(record, stopping=_layer_full(rule.verdict(taken), GRACE_S, now)))
+
+    def stop(self, record: Record, found: Found | None) -> float | Exit:
+        """SIGTERM, then SIGKILL after the grace, then the admission that it cannot be killed. Seconds until the next
+        look, or how it ended without the runtime's telling."""
+        stopping = record.stopping
+        assert stopping is not None
+        if found is None or found.status is Status.CREATED:
+            return exit_stopped_before_start(stopping)
+        now = self._world.clock.monotonic()
+        if stopping.term_at is None or stopping.term_at > now:
+            return self._term(record, replace(stopping, term_at=now, kill_at=None))
+        kill_after = stopping.term_at + stopping.grace_s
+        if stopping.kill_at is None:
+            if now < kill_after:
+                return kill_after - now
+            self._save(replace(record, stopping=replace(stopping, kill_at=now)))
+            self._world.runtime.signal(record.attempt, SIGKILL)
+            return _KILLED_WITHIN_S
+        if now >= stopping.kill_at + UNKILLABLE_AFTER_S:
+            return exit_unkillable(stopping)
+        self._world.runtime.signal(record.attempt, SIGKILL)
+        return _LOOK_EVERY_S
+
+    def _term(self, record: Record, stopping: Stopping) -> float:
+        """Records the signal, then sends it; before it the task's notice is there. One that did not get through is sent
+        again, and the grace begins with it; but not for ever."""
+        if not self._terms_lost:
+            self._world.logs.note(record.attempt, stopping.words)
+            self._tell_task(record, stopping)
+        self._save(replace(record, stopping=stopping))
+        try:
+            self._world.runtime.signal(record.attempt, SIGTERM)
+        except RuntimeAway:
+            if self._terms_lost < _TERMS_LOST:
+                self._terms_lost += 1
+                self._save(replace(record, stopping=replace(stopping, term_at=None)))
+            raise
+        return min(float(stopping.grace_s), _LOOK_EVERY_S)
+
+    def _tell_task(self, record: Record, stopping: Stopping) -> None:
+        try:
+            self._world.runtime.warn(record.attempt, notice_text(stopping, self._world.clock.now_ms()))
+        except OSError as error:
+            log.warning("the notice cannot be written", attempt=record.attempt, error=str(error))
+
+
+def _layer_full(message: str, grace_s: int, asked_ms: int) -> Stopping:
+    return Stopping(reason=None, cause=Cause.LAYER_FULL, message=message, grace_s=grace_s, asked_ms=asked_ms)
