@@ -54,10 +54,11 @@ def alerts_seen(*, user: User, now: datetime) -> list[Alert]:
     return sorted(silenced(seen, silences_holding(now=now)), key=lambda one: one.rank)
 
 
-def silences_seen(*, user: User, now: datetime) -> Sequence[AlertSilence]:
+def silences_seen(*, user: User, now: datetime, alerts: Sequence[Alert] | None = None) -> Sequence[AlertSilence]:
     """The silences that are not over, the first to end first, also of what is worse now than it was silenced: all for
-    those who read all alerts, for others those of the alerts that they read."""
+    those who read all alerts, for others those of the alerts that they read (``alerts``, where they are known)."""
     if allowed_everywhere(user, Action.ALERT_READ):
         return silences_holding(now=now)
-    read = {one.key for one in alerts_seen(user=user, now=now)}
+    seen = alerts_seen(user=user, now=now) if alerts is None else alerts
+    read = {one.key for one in seen}
     return [one for one in silences_holding(now=now) if one.key in read]

@@ -78,7 +78,8 @@ def _suspect() -> Q:
     """Nodes of which there may be something to say: few of many."""
     off = Q(clock_skew_ms__gt=LIMIT_MS) | Q(clock_skew_ms__lt=-LIMIT_MS)
     shut = Q(full_since__isnull=False) | Q(out_since__isnull=False) | ~Q(strangers={})
-    other = Q(inventory__has_key=UNREAD) | Q(inventory__has_key="agent") & ~Q(inventory__agent=settings.VERSION)
+    told = Q(inventory__has_key="agent") & ~Q(inventory__agent="")
+    other = Q(inventory__has_key=UNREAD) | told & ~Q(inventory__agent=settings.VERSION)
     return ~Q(health=NodeHealth.HEALTHY) | off | shut | other | Q(inventory__disk_free_percent__lt=LOW)
 
 

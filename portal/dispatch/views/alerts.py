@@ -41,7 +41,7 @@ def alerts(request: PageRequest) -> HttpResponse:
     context = {
         "alerts": found,
         # Of what is not there now, or is worse: it may come back, or get better.
-        "silences": [one for one in silences_seen(user=user, now=now) if one.pk not in shown],
+        "silences": [one for one in silences_seen(user=user, now=now, alerts=found) if one.pk not in shown],
         "may_silence": allowed_everywhere(user, Action.ALERT_SILENCE),
     }
     return render(request, "dispatch/parts/alerts.html" if request.htmx else "dispatch/alerts.html", context)

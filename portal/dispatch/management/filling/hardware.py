@@ -49,7 +49,7 @@ def _report(name: str, now: datetime) -> Report:
     )  # fmt: skip
     inventory = Inventory(
         hostname=name, cpu_milli=96_000, memory_mb=1_048_576, gpus=gpus, simulated=True, address="10.0.0.1",
-        interface="eth0", runtime="docker", engine="docker 28.2.2",
+        interface="eth0", runtime="docker", engine="docker 28.2.2", agent=settings.VERSION,
     )  # fmt: skip
     moment = int(now.timestamp() * 1000)
     return Report(
