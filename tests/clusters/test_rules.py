@@ -9,7 +9,7 @@ import pytest
 from pytest_django.fixtures import Settings
 
 import scheduling
-from portal.accounts.models import ClusterRole
+from portal.accounts.models import AuditEntry, ClusterRole
 from portal.clusters.models import CellType, VirtualCluster
 from portal.clusters.selectors import cluster_read
 from tests.support.cast import Api, cast_of, person
@@ -41,6 +41,8 @@ RULES: dict[str, Any] = {
     "member_class": "test",
     "lead_class": "prod",
     "log_quota_gb": 20,
+    "default_profile": "user",
+    "host_network": False,
     "loan_limits": [{"sku": "A100", "max_borrow": 4, "max_lend": None}],
 }
 
@@ -74,6 +76,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "nothing": ({}, ""),
     "a weight of nothing": ({"weight": 0}, "weight"),
     "a text": ({"user_gpus": "4"}, "user_gpus"),
+    "no profile": ({"default_profile": "nobody"}, "default_profile"),
+    "neither yes nor no": ({"host_network": "off"}, "host_network"),
     "no class": ({"member_class": "high"}, "member_class"),
     "members above leads": ({"member_class": "crit", "lead_class": "prod"}, "member_class"),
     "leads below members": ({"lead_class": "test", "loan_limits": [{"sku": "A100", "max_lend": 1}]}, "lead_class"),
@@ -118,7 +122,10 @@ def test_a_right_and_what_one_user_may_hold_do_not_contradict_each_other(world: 
 
 def test_the_page_says_all_that_is_wrong_beside_the_fields_and_keeps_what_was_typed(world: World) -> None:
     browser = Browser(person("root", ClusterRole.ADMIN))
-    typed = {"default_borrow": "auto", "member_class": "crit", "lead_class": "test", "weight": "7", "user_gpus": "5"}
+    typed = {
+        "default_borrow": "auto", "member_class": "crit", "lead_class": "test", "weight": "7", "user_gpus": "5",
+        "default_profile": "root", "host_network": "True",
+    }  # fmt: skip
     page = browser.send("/virtual-clusters/vision/rules", **typed)
     assert page.status == 400
     assert "Members may not have a higher class than leads: Critical (crit) is above Test (test)." in page.text
@@ -126,6 +133,24 @@ def test_the_page_says_all_that_is_wrong_beside_the_fields_and_keeps_what_was_ty
     assert 'name="weight" value="7"' in page.html
     assert VirtualCluster.objects.get().weight == 1
     assert browser.send("/virtual-clusters/vision/rules", **{**typed, "lead_class": "crit"}).status == 200
+
+
+def test_on_its_page_an_administrator_takes_root_and_the_host_network_away(world: World) -> None:
+    browser = Browser(person("root", ClusterRole.ADMIN))
+    typed = {"default_borrow": "never", "member_class": "prod", "lead_class": "crit", "weight": "1"}
+    before = browser.get("/virtual-clusters/vision").text
+    assert "Containers run as root, unless the job says user" in before
+    assert "Jobs of several tasks accepted, on the host network" in before
+    page = browser.send("/virtual-clusters/vision/rules", **typed, default_profile="user", host_network="False")
+    assert "Containers run as the user, always" in page.text
+    assert "Jobs of several tasks refused: they need the host network" in page.text
+    assert "profile of containers user, host network for jobs of several tasks no" in page.text
+    entry = AuditEntry.objects.get(action="vc.rules")
+    assert entry.before == {"default_profile": "root", "host_network": True}
+    assert entry.after == {"default_profile": "user", "host_network": False}
+    kept = browser.get("/virtual-clusters/vision/rules").html
+    assert '<option value="False" selected>' in kept
+    assert '<option value="user" selected>' in kept
 
 
 def test_the_policy_of_the_cluster_comes_from_the_settings(world: World, settings: Settings) -> None:

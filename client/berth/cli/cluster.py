@@ -145,6 +145,8 @@ def _rules(vc: VirtualClusterDetail) -> tuple[Table, str, Table]:
         "GPUs of one user": vc.user_gpus,
         "GPUs of prod and above": vc.class_gpus,
         "GB of logs kept": vc.log_quota_gb,
+        "profile of containers": vc.default_profile,
+        "jobs of several tasks": "accepted" if vc.host_network else "refused (no host network)",
     }
     named = (row for row in rules.items() if row[1] is not None)
     return table(("CELLS", "CHAIN", ">COUNT", ">GPUS"), quota), "", table(("RULE", ""), named)

@@ -77,6 +77,8 @@ class VirtualClusterDetail(VirtualCluster, frozen=True, kw_only=True):
     member_class: str
     lead_class: str
     log_quota_gb: int | None = None
+    default_profile: str
+    host_network: bool
     doomed: list[Doomed]
     loan_limits: list[LoanLimit]
     firm_rights: list[FirmRight]

@@ -10,6 +10,7 @@ from portal.common.serializers import Answer, Ready, Text
 from portal.common.shapes import Shape
 
 CLASSES = list(PRIORITY_CLASSES)
+PROFILES = ["user", "root"]
 
 
 class ShareAnswer(Shape):
@@ -181,6 +182,12 @@ class VirtualClusterDetailAnswer(VirtualClusterAnswer):
         allow_null=True,
         help_text="GB of logs that are kept of its jobs that are over; 0: all; null: as BERTH_LOG_QUOTA_GB says",
     )
+    default_profile = serializers.ChoiceField(
+        PROFILES,
+        help_text="as whom containers run: user: always as the job's user; root: as root, or as the user where the job "
+        "asks for that",
+    )
+    host_network = serializers.BooleanField(help_text="whether jobs of several tasks, which need it, are accepted")
     doomed = DoomedAnswer(many=True, help_text="cells of the quota that would have to sit on bad hardware now")
     loan_limits = LoanLimitAnswer(many=True)
     firm_rights = FirmRightAnswer(many=True)

@@ -15,6 +15,7 @@ from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
 from portal.clusters.api.answers import (
     CLASSES,
+    PROFILES,
     MemberAnswer,
     UserShareAnswer,
     VirtualClusterAnswer,
@@ -49,7 +50,7 @@ from portal.clusters.services import (
 )
 from portal.clusters.states import Borrow, VcRole
 from portal.common.pagination import ByName
-from portal.common.serializers import Body, Text, Whole
+from portal.common.serializers import Body, Text, Truth, Whole
 
 MOST = 1_000_000
 
@@ -72,6 +73,8 @@ class RulesBody(Body):
     member_class = serializers.ChoiceField(CLASSES, required=False)
     lead_class = serializers.ChoiceField(CLASSES, required=False)
     log_quota_gb = Whole(min_value=0, max_value=MOST, allow_null=True, required=False)
+    default_profile = serializers.ChoiceField(PROFILES, required=False)
+    host_network = Truth(required=False)
     loan_limits = serializers.ListField(child=LoanLimitBody(), required=False, max_length=100)
 
 

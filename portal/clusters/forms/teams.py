@@ -6,6 +6,7 @@ from typing import Any
 
 from django import forms
 from django.core.validators import RegexValidator
+from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
 from portal.clusters.models import Sku, VirtualCluster
@@ -108,6 +109,22 @@ class RulesForm(forms.Form):
     log_quota_gb = _number(
         _("GB of logs that are kept"),
         _("Of jobs that are over; the longest ended give way. 0: all; empty: as is usual in this portal."),
+    )
+    default_profile = forms.ChoiceField(
+        label=_("Containers run as"),
+        help_text=_("As root a job reads every file of a storage that it mounts read-only."),
+        choices=[("root", capfirst(_("root, unless the job says user"))), ("user", capfirst(_("the user, always")))],
+        widget=forms.Select(_SELECT),
+    )
+    host_network = forms.TypedChoiceField(
+        label=_("Jobs of several tasks"),
+        help_text=_("Their tasks reach each other by the network of their servers."),
+        choices=[
+            (True, capfirst(_("accepted, on the host network"))),
+            (False, capfirst(_("refused: they need the host network"))),
+        ],
+        coerce=lambda value: value == "True",
+        widget=forms.Select(_SELECT),
     )
     description = forms.CharField(
         label=_("Description"), required=False, max_length=1000, widget=forms.TextInput(_TEXT)

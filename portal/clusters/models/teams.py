@@ -14,6 +14,7 @@ from portal.common.models import EventRow
 from portal.common.priorities import PRIORITY_CLASSES
 
 CLASSES = [(name, name) for name in PRIORITY_CLASSES]
+PROFILES = [("user", "user"), ("root", "root")]
 
 
 class Present(models.Manager["VirtualCluster"]):
@@ -30,12 +31,14 @@ class VirtualCluster(models.Model):
     ``weight``: its share of idle capacity beside other teams'. ``user_factor`` times the quota, and ``user_gpus`` GPUs
     of all kinds together, are what one user's guaranteed jobs may hold; ``class_gpus`` what all jobs of class ``prod``
     and above may hold together. ``member_class``, ``lead_class``: the highest priority class of those roles.
-    ``log_quota_gb``: GB of logs that are kept of its jobs that are over; 0: all, none: as ``BERTH_LOG_QUOTA_GB`` says.
+    ``default_profile``: as whom containers run: ``user``: always as the job's user; ``root``: as root, or as the user
+    where the job asks for that. ``log_quota_gb``: GB of logs that are kept of its jobs that are over; 0: all, none: as
+    ``BERTH_LOG_QUOTA_GB`` says.
     """
 
     name = models.CharField(max_length=64, validators=[NAME])
     description = models.TextField(blank=True)
-    default_profile = models.CharField(max_length=10, choices=[("user", "user"), ("root", "root")], default="root")
+    default_profile = models.CharField(max_length=10, choices=PROFILES, default="root")
     host_network = models.BooleanField(default=True, help_text="Jobs of several tasks may use the host network")
     weight = models.PositiveIntegerField(default=1, validators=[MinValueValidator(1)])
     user_factor = models.FloatField(null=True, blank=True)

@@ -25,7 +25,7 @@ from portal.clusters.states import VcRole
 from portal.common.prepared import Prepared, Slot
 
 _RULES = ("weight", "user_factor", "user_gpus", "class_gpus", "default_borrow", "member_class", "lead_class",
-          "log_quota_gb")  # fmt: skip
+          "log_quota_gb", "default_profile", "host_network")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,10 @@ from portal.common.wake import scheduler_wake
 
 CAPS = frozenset({"user_factor", "user_gpus", "default_borrow"})
 """What a lead may change; everything else is an administrator's."""
-RULES = (*sorted(CAPS), "description", "weight", "class_gpus", "member_class", "lead_class", "log_quota_gb")
+RULES = (
+    *sorted(CAPS), "description", "weight", "class_gpus", "member_class", "lead_class", "log_quota_gb",
+    "default_profile", "host_network",
+)  # fmt: skip
 WORDS = {
     "user_gpus": "GPUs one user may hold",
     "user_factor": "part of the quota one user may hold",
@@ -34,7 +37,10 @@ WORDS = {
     "member_class": "highest class of members",
     "lead_class": "highest class of leads",
     "log_quota_gb": "GB of logs that are kept",
+    "default_profile": "profile of containers",
+    "host_network": "host network for jobs of several tasks",
 }
+_SAID = {None: "no limit", True: "yes", False: "no"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +76,16 @@ def vc_set_rules(*, vc: VirtualCluster, changes: Mapping[str, Any], now: datetim
         raise Invalid(faults)
     with transaction.atomic():
         VirtualCluster.objects.filter(pk=vc.pk).update(**changed)
-        words = ", ".join(
-            f"{WORDS.get(name, name)} {'no limit' if value is None else value}" for name, value in changed.items()
-        )
+        words = ", ".join(f"{WORDS.get(name, name)} {_said(value)}" for name, value in changed.items())
         _told(vc, "rules", f"Rules of {vc.name}: {words}.", now, actor)
         before = {name: getattr(vc, name) for name in changed}
         _audit(Audited.VC_RULES, vc, vc.name, actor, now, before, changed)
     vc.refresh_from_db()
     return vc
+
+
+def _said(value: object) -> object:
+    return _SAID[value] if value is None or isinstance(value, bool) else value
 
 
 def _changed(vc: VirtualCluster, changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def job_check(
         *_secrets(spec),
         *_storages(spec),
         *_images(spec, text),
-        *_network(spec),
+        *_container(spec),
         *_times(spec),
         *_nodes(spec),
         *_ports(spec),
@@ -100,8 +100,15 @@ def _images(spec: JobSpec, text: str | bytes) -> Iterator[Problem]:
         yield from image_problems(spec, text, patterns.of(vc.pk))
 
 
-def _network(spec: JobSpec) -> Iterator[Problem]:
-    if spec.task_count > 1 and not VirtualCluster.objects.filter(name=spec.vc, host_network=True).exists():
+def _container(spec: JobSpec) -> Iterator[Problem]:
+    """What the virtual cluster gives no container."""
+    if spec.task_count < 2 and spec.berth.profile != "root":
+        return
+    vc = VirtualCluster.objects.only("default_profile", "host_network").get(name=spec.vc)
+    if spec.berth.profile == "root" and vc.default_profile != "root":
+        message = f"containers run as their user in {spec.vc}, never as root; remove it, or ask an administrator"
+        yield Problem(f"{EXTRAS}.profile", message, "profile")
+    if spec.task_count > 1 and not vc.host_network:
         message = (
             f"{spec.task_count} tasks need the host network, which {spec.vc} may not use; "
             "ask an administrator, or put the work into one task"

@@ -115,7 +115,7 @@ def container_spec(facts: AttemptFacts, row: TaskAttempt, gpus: Sequence[HeldGpu
     """The spec of one task attempt; ``row`` comes with task, role and node loaded, its GPUs are in their order."""
     role = facts.spec.role(row.task.role.name)
     job, user = facts.job, facts.job.user
-    profile = facts.spec.berth.profile or job.vc.default_profile
+    profile = _profile(facts)
     # Also under the root profile: folders on storages belong to the user, whoever works in the container.
     uid, gid = user.uid or NOBODY, user.gid or NOBODY
     job_dir, job_mounts, lease = _job_folder(facts, row, uid, gid)
@@ -159,6 +159,12 @@ def container_spec(facts: AttemptFacts, row: TaskAttempt, gpus: Sequence[HeldGpu
         auth=_auth(role, facts.secrets),
         code=_code(job),
     )
+
+
+def _profile(facts: AttemptFacts) -> str:
+    """As the job asks, but never root where its virtual cluster does not allow it: that rule may be younger than the
+    job."""
+    return "root" if facts.job.vc.default_profile == "root" and facts.spec.berth.profile != "user" else "user"
 
 
 def _job_ssh(facts: AttemptFacts, me: Peer) -> str:
