@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from django.conf import settings
-from django.db.models import TextField
+from django.db.models import Q, TextField
 from django.db.models.functions import Cast
 
 import scheduling
@@ -229,7 +229,7 @@ class _Reader:
         self, rows: Mapping[int, JobRow], facts: Mapping[int, Facts], needs: Dependencies
     ) -> dict[int, scheduling.Job]:
         firm = self.firm((row, facts[key]) for key, row in rows.items() if facts[key].firm)
-        wanted = _wanted([key for key, row in rows.items() if not row.gang])
+        wanted = _wanted([key for key, row in rows.items() if not row.gang], self.now)
         return {
             key: self.job(
                 row,
@@ -316,11 +316,13 @@ def _by_id(jobs: Iterable[scheduling.Job]) -> tuple[scheduling.Job, ...]:
     return tuple(sorted(jobs, key=attrgetter("id")))
 
 
-def _wanted(jobs: Collection[int]) -> dict[int, list[scheduling.TaskRef]]:
-    """The tasks that wait of jobs that are no gangs: of a gang all wait or none. One query; none without jobs."""
+def _wanted(jobs: Collection[int], now: datetime) -> dict[int, list[scheduling.TaskRef]]:
+    """The tasks that wait of jobs that are no gangs: of a gang all wait or none. Those that pause before they are tried
+    again are no part of the plan yet. One query; none without jobs."""
     wanted: dict[int, list[scheduling.TaskRef]] = defaultdict(list)
     if jobs:
-        tasks = Task.objects.filter(job__in=jobs, state=TaskState.WAITING).order_by("role__position", "index")
+        due = Q(not_before__isnull=True) | Q(not_before__lte=now)
+        tasks = Task.objects.filter(due, job__in=jobs, state=TaskState.WAITING).order_by("role__position", "index")
         for job, role, index in tasks.values_list("job_id", "role__name", "index"):
             wanted[job].append(scheduling.TaskRef(role, index))
     return wanted

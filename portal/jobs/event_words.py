@@ -16,6 +16,7 @@ _AROUND = (
     gettext_noop("Attempt %(number)s ended: %(why)s"),
     gettext_noop("%(why)s The job waits again, in its old place in the queue."),
     gettext_noop("%(why)s It is tried again."),
+    gettext_noop("%(why)s It is tried again at %(time)s UTC."),
     gettext_noop("%(why)s %(failed)s of %(instances)s tasks of this role failed."),
     gettext_noop("Task %(task)s failed on %(node)s: %(why)s"),
     gettext_noop("Task %(task)s on %(node)s: %(why)s"),

@@ -13,7 +13,7 @@ from portal.accounts.models import User
 from portal.clusters.models import Node, VirtualCluster
 from portal.clusters.services import lane_pulse
 from portal.common.sealing import seal
-from portal.jobs.models import Job, TaskAttempt
+from portal.jobs.models import Job, Task, TaskAttempt
 from portal.jobs.states import EndReason, JobState, TaskState
 from tests.support.cast import person
 from tests.support.scripted_node import ScriptedNode
@@ -133,6 +133,7 @@ def test_one_task_that_was_not_ready_in_time_leaves_its_siblings_running(world: 
     first = node.desired().orders[0]
     node.end(first, Exit(cause=Cause.EXITED, code=1))
     node.report()
+    Task.objects.update(not_before=None)
     world.cycle()
     row, _ = pulling(world)
     world.cycle(now=timezone.now() + timedelta(seconds=LIMIT_S + 1))

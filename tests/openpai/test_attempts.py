@@ -17,7 +17,7 @@ from nodes.protocol import STDERR, STDOUT, LogRecord
 from portal.accounts.models import AuditEntry, User
 from portal.clusters.models import Membership
 from portal.clusters.services import member_set
-from portal.jobs.models import Job, TaskAttempt
+from portal.jobs.models import Job, Task, TaskAttempt
 from tests.jobs.api.test_jobs import send
 from tests.openpai.conftest import Pai
 from tests.support.cast import HOST, person
@@ -125,6 +125,7 @@ def test_a_task_tells_each_of_its_runs(world: World, pai: Pai) -> None:
     world.settle()
     node.finish(code=9)
     node.obey()
+    Task.objects.update(not_before=None)
     world.settle()
     task = pai.get(f"jobs/alice~a/attempts/0/{TASK}")
     assert [(run["attemptId"], run["attemptState"], run["containerExitCode"]) for run in task["attempts"]] == [

@@ -61,9 +61,12 @@ def _task(task: Task) -> tuple[object, ...]:
 
 
 def _said(task: Task) -> str:
-    """What its node is busy with, or why it ended."""
+    """What its node is busy with, or why it ended, and when it is tried again."""
     newest = task.attempts[0]
-    return preparing(task) or newest.stop_message or newest.exit_message
+    parts = [preparing(task) or newest.stop_message or newest.exit_message]
+    if task.state == "waiting" and task.not_before is not None:
+        parts.append(f"tried again from {when(task.not_before)} on")
+    return "; ".join(filter(None, parts))
 
 
 def why_lines(job: JobDetail) -> Iterator[str]:

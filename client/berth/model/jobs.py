@@ -211,11 +211,12 @@ class TaskAttempt(Answer, frozen=True, kw_only=True):
 
 
 class Task(Answer, frozen=True, kw_only=True):
-    """A task, its newest attempts first."""
+    """A task, its newest attempts first. ``not_before``: until then it waits to be tried again."""
 
     role: str
     index: int
     state: str
+    not_before: datetime | None = None
     attempts: list[TaskAttempt]
 
     @property

@@ -249,6 +249,7 @@ class TaskAnswer(Answer):
     role = serializers.CharField(source="role.name")
     index = serializers.IntegerField()
     state = serializers.ChoiceField(TaskState.choices)
+    not_before = serializers.DateTimeField(allow_null=True, help_text="it waits until then to be tried again")
     attempts = TaskAttemptAnswer(source="shown", many=True)
 
 

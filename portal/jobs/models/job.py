@@ -131,6 +131,7 @@ class Task(models.Model):
     index = models.PositiveIntegerField()
     state = models.CharField(max_length=10, choices=TaskState.choices, default=TaskState.WAITING)
     retries_counted = models.PositiveIntegerField(default=0)
+    not_before = models.DateTimeField(null=True, blank=True, help_text="it waits until then to be tried again")
 
     class Meta:
         ordering = ["role_id", "index"]

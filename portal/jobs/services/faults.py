@@ -15,8 +15,8 @@ from portal.clusters.outages import FOUND_BY_NODE, OUT_CAUSES
 from portal.clusters.services import node_trial_passed, nodes_try
 from portal.jobs.models import Allocation, TaskAttempt
 from portal.jobs.services.attempts import LIVE, attempt_end, tasks_stop
+from portal.jobs.services.backoff import NODE_START_WINDOW
 from portal.jobs.services.moves import job_event, job_hold
-from portal.jobs.services.outcomes import NODE_START_WINDOW
 from portal.jobs.services.specs import grace_seconds
 from portal.jobs.states import EndReason
 

@@ -103,5 +103,11 @@ def attempt_move(
 
 
 def tasks_move(tasks: QuerySet[Task], to: TaskState, **fields: Any) -> int:
-    """Move those of the tasks that the table allows; how many. Their events are those of their attempts."""
-    return tasks.filter(state__in=sources(TASK_MOVES, to)).update(state=to, **fields)
+    """Move those of the tasks that the table allows; how many. Their events are those of their attempts. A move ends
+    the pause of a task that was to be tried again."""
+    return tasks.filter(state__in=sources(TASK_MOVES, to)).update(state=to, **({"not_before": None} | fields))
+
+
+def tasks_resume(*, job: Job) -> None:
+    """End the pauses of single tasks: the job as a whole waits now."""
+    Task.objects.filter(job=job, not_before__isnull=False).update(not_before=None)

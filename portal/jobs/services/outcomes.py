@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db import transaction
 from django.db.models import F
@@ -13,8 +13,9 @@ from portal.clusters.services import node_start_failed
 from portal.jobs.exits import Verdict, verdict
 from portal.jobs.models import Demotion, Job, JobAttempt, Task, TaskAttempt, TaskRole
 from portal.jobs.services.attempts import LIVE, attempt_end
+from portal.jobs.services.backoff import at_start, gave_way, job_backoff, task_backoff
 from portal.jobs.services.idle import idle_priority_return
-from portal.jobs.services.moves import attempt_move, job_event, job_move, tasks_move
+from portal.jobs.services.moves import attempt_move, job_event, job_move, tasks_move, tasks_resume
 from portal.jobs.spec import FANCY_RETRY_OFF, RETRY_ALWAYS, JobSpec
 from portal.jobs.states import (
     AFTER,
@@ -26,12 +27,6 @@ from portal.jobs.states import (
     Next,
     TaskState,
 )
-
-NODE_START_WINDOW = timedelta(seconds=60)
-"""A container that ends for its node's fault within this time of its start counts as a failed start."""
-GIVES_WAY = {StopReason.PREEMPTED, StopReason.DRAINED, StopReason.START_FAILED}
-"""Why a single task of an attempt that goes on is made to end: nothing of it is its own doing."""
-BACKOFF_FIRST, BACKOFF_MOST = timedelta(seconds=5), timedelta(minutes=15)
 
 DONE_BEFORE_PREEMPTED = "All tasks had succeeded by themselves before they could be preempted."
 
@@ -49,7 +44,7 @@ def task_attempt_ended(*, row: TaskAttempt, now: datetime) -> None:
         _lost(row, attempt, now)
     elif row.cause == Cause.EXITED and row.exit_code == 0:
         tasks_move(Task.objects.filter(pk=row.task_id), TaskState.SUCCEEDED)
-    elif _taken_back(row, attempt):
+    elif not attempt.job.gang and gave_way(row):  # the others go on
         _task_again(row, f"Task {row.task.role.name}/{row.task.index} on {row.node.name}: {row.stop_message}", now)
     else:
         _failed(row, attempt, verdict(row.cause, row.exit_code, row.exit_message), now)
@@ -70,16 +65,10 @@ def _lost(row: TaskAttempt, attempt: JobAttempt, now: datetime) -> None:
         _task_again(row, message, now)
 
 
-def _taken_back(row: TaskAttempt, attempt: JobAttempt) -> bool:
-    """Whether the task alone was made to give its place up: the others of a job that is no gang go on."""
-    ours = row.cause in {Cause.STOPPED, Cause.UNKILLABLE}
-    return ours and not attempt.job.gang and row.stop_reason in GIVES_WAY
-
-
 def _failed(row: TaskAttempt, attempt: JobAttempt, why: Verdict, now: datetime) -> None:
     name = f"{row.task.role.name}/{row.task.index}"
     message = f"Task {name} on {row.node.name}: {why.sentence}"
-    if why.node_fault and _at_start(row):
+    if why.node_fault and at_start(row):
         node_avoid(job=attempt.job, node=row.node.name)
         if attempt.job.gang:
             tasks_move(Task.objects.filter(pk=row.task_id), TaskState.STOPPED)
@@ -100,12 +89,6 @@ def _failed(row: TaskAttempt, attempt: JobAttempt, why: Verdict, now: datetime) 
             attempt=attempt, reason=EndReason.START_FAILED, message=message, now=now, behaviour=why.behaviour,
             exit_code=row.exit_code, stop=StopReason.START_FAILED,
         )  # fmt: skip
-
-
-def _at_start(row: TaskAttempt) -> bool:
-    if row.started_at is None or row.ended_at is None:
-        return True
-    return row.ended_at - row.started_at <= NODE_START_WINDOW
 
 
 def node_avoid(*, job: Job, node: str) -> None:
@@ -131,10 +114,13 @@ def _retry_allowed(most: int, used: int, behaviour: Behaviour) -> bool:
 
 def _task_again(row: TaskAttempt, message: str, now: datetime, *, counted: bool = False) -> None:
     counted_now = F("retries_counted") + int(counted)  # PostgreSQL adds no truth values
-    tasks_move(Task.objects.filter(pk=row.task_id), TaskState.WAITING, retries_counted=counted_now)
+    again = now + pause if (pause := task_backoff(row=row)) else None
+    task = Task.objects.filter(pk=row.task_id)
+    tasks_move(task, TaskState.WAITING, retries_counted=counted_now, not_before=again)
+    words = f"It is tried again at {again:%H:%M:%S} UTC." if again else "It is tried again."
     job_event(
         job=row.job_attempt.job, job_attempt=row.job_attempt, task_attempt=row, code="task_retried", now=now,
-        message=f"{message} It is tried again.",
+        message=f"{message} {words}",
     )  # fmt: skip
 
 
@@ -250,12 +236,12 @@ def next_step(*, job: Job, attempt: JobAttempt) -> Next:
 
 
 def _requeue(job: Job, attempt: JobAttempt, now: datetime, *, counted: bool) -> None:
-    # Reclaimed and lost attempts come back at once; one that ended by itself waits, longer each time.
-    own_end = attempt.end_reason in {EndReason.FAILED, EndReason.START_FAILED, EndReason.NODE_FAULT}
-    delay = min(BACKOFF_FIRST * 2 ** min(job.retries, 10), BACKOFF_MOST) if own_end else timedelta()
+    pause = job_backoff(job=job)
     tasks_move(Task.objects.filter(job=job), TaskState.WAITING)
+    if not job.gang:
+        tasks_resume(job=job)
     job_move(
-        job, JobState.WAITING, now=now, code="requeued", not_before=now + delay if delay else None,
+        job, JobState.WAITING, now=now, code="requeued", not_before=now + pause if pause else None,
         retries_counted=job.retries_counted + counted,
         message=f"{attempt.end_message} The job waits again, in its old place in the queue.",
     )  # fmt: skip

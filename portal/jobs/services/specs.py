@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db import DatabaseError
+from django.db.models import OuterRef, QuerySet, Subquery
 
 from nodes.protocol import Code, ContainerSpec, ImageAuth, Limits, Mount
 from portal.clusters.models import Node, Storage
@@ -47,7 +48,7 @@ def attempts_facts(attempts: Collection[JobAttempt]) -> tuple[dict[int, AttemptF
     storages = {storage.name: storage for storage in Storage.objects.all()}
     job_storage = next((storage for storage in storages.values() if storage.jobs), None)
     placed: dict[int, list[_Placed]] = defaultdict(list)
-    rows = TaskAttempt.objects.filter(job_attempt__in=attempts).order_by("number")
+    rows = TaskAttempt.objects.filter(pk__in=_newest(attempts)).order_by()
     columns = ("job_attempt", "task__role__name", "task__index", "node__address", "ports")
     for attempt, *row in rows.values_list(*columns):
         placed[attempt].append(_Placed(*row))
@@ -60,6 +61,14 @@ def attempts_facts(attempts: Collection[JobAttempt]) -> tuple[dict[int, AttemptF
         except Exception as error:
             failed[attempt.pk] = error
     return facts, failed
+
+
+def _newest(attempts: Iterable[JobAttempt]) -> QuerySet[JobAttempt, Any]:
+    """The newest run of each task in each of these attempts, by an index: what is tried again may have run thousands of
+    times before."""
+    runs = TaskAttempt.objects.filter(job_attempt=OuterRef("pk"), task=OuterRef("job__tasks")).order_by("-number")
+    known = JobAttempt.objects.filter(pk__in=[one.pk for one in attempts]).order_by()
+    return known.values(run=Subquery(runs.values("pk")[:1]))
 
 
 class _Placed(NamedTuple):

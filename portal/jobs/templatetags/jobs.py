@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django import template
+from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from portal.common.templatetags.frontend import lasted, span_words
@@ -24,6 +25,12 @@ def ran(job: Any) -> SafeString | str:
     if job.running_since is not None:
         return lasted(job.running_since - before, None)
     return span_words(before) if job.ended_at and job.started_at else "–"
+
+
+@register.filter
+def ahead(at: datetime | None) -> bool:
+    """Whether this point in time is still to come."""
+    return at is not None and at > timezone.now()
 
 
 register.filter("why_waits", why_waits)
