@@ -69,6 +69,12 @@ def keys_listed(model: type[Model], keys: Iterable[Any]) -> RawSQL:
     return RawSQL(sql, [_text([key], [(one,) for one in keys])])  # noqa: S611
 
 
+def rows_listed(columns: Mapping[str, Any], rows: Rows) -> tuple[str, list[Any]]:
+    """These rows as a SELECT, and its parameter: each column's name, and a field that is of its kind."""
+    chosen = ", ".join(f"{_new(field, number)} AS {name}" for number, (name, field) in enumerate(columns.items()))
+    return f"SELECT {chosen} FROM {_listed()} AS new", [_text([*columns.values()], rows)]  # noqa: S608
+
+
 def _fields(model: type[Model], names: Collection[str]) -> list[Any]:
     return [model._meta.get_field(name) for name in names]
 

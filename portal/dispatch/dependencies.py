@@ -6,13 +6,17 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Max, Q
+from django.db.models.expressions import RawSQL
 
+from portal.accounts.models import User
+from portal.common.bulk import rows_listed
 from portal.jobs.models import Job
 from portal.jobs.selectors.labels import JobLabel
 from portal.jobs.states import JOB_OVER, JobState
 
 UNSUCCESSFUL = JOB_OVER - {JobState.SUCCEEDED}
+NEWEST = (1 << 63) - 1
+"""An id after that of every row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +90,46 @@ class _Runs:
 
 
 def _runs(wanted: Mapping[int, Sequence[JobLabel]]) -> dict[JobLabel, _Runs]:
-    """The runs of each name (labels without a run) that these jobs can mean: those that are named, the newest before
-    the first of these jobs, and what came since. A name may have had thousands before."""
-    labels = {label for labels in wanted.values() for label in labels}
-    runs = {label.named: _Runs() for label in labels}
-    if not labels:
+    """Of the runs of each name (labels without a run) those that these jobs can mean: what is named, the newest before
+    each job that asks, that job itself where the name is its own, and the newest there is. A name may have thousands of
+    others, before the first of these jobs and since."""
+    runs = {label.named: _Runs() for labels in wanted.values() for label in labels}
+    if not runs:
         return runs
-    names, users = {label.name for label in labels}, {label.user for label in labels}
-    ever = Job.objects.filter(name__in=names, user__username__in=users).order_by()
-    first = min(wanted)
-    before = ever.filter(pk__lt=first).values("user", "name").annotate(newest=Max("pk")).values("newest")
-    named = Q(run__in={label.run for label in labels if label.run is not None})
-    rows = ever.filter(Q(pk__gte=first) | Q(pk__in=before) | named).select_related("user").order_by("pk")
+    asked = {(label.user, label.name, job, label.run) for job, labels in wanted.items() for label in labels}
+    asked |= {(name.user, name.name, NEWEST, None) for name in runs}
+    rows = Job.objects.filter(pk__in=_meant(sorted(asked, key=str))).select_related("user").order_by("pk")
     for job in rows.only("id", "name", "run", "state", "user__username"):
-        if (known := runs.get(JobLabel(job.user.username, job.name))) is not None:
-            known.add(job)
+        runs[JobLabel(job.user.username, job.name)].add(job)
     return runs
+
+
+def _meant(asked: Sequence[tuple[str, str, int, int | None]]) -> RawSQL:
+    """The ids of these runs: by user, name, the job that asks and, where it is named, the run. Each is found by an
+    index."""
+    fields = (User, "username"), (Job, "name"), (Job, "id"), (Job, "id")  # a run in a label may be any number
+    names = "owner", "name", "job", "run"
+    columns = {name: model._meta.get_field(field) for name, (model, field) in zip(names, fields, strict=True)}
+    listed, parameters = rows_listed(columns, asked)
+    jobs, users = Job._meta.db_table, User._meta.db_table
+    sql = f"""
+        WITH asked AS ({listed}), known AS (
+            SELECT {users}.id AS user_id, asked.name, asked.job, asked.run
+            FROM asked JOIN {users} ON {users}.username = asked.owner
+        )
+        SELECT (
+            SELECT one.id FROM {jobs} AS one
+            WHERE one.user_id = known.user_id AND one.name = known.name AND one.id < known.job
+            ORDER BY one.id DESC LIMIT 1
+        ) FROM known WHERE known.run IS NULL
+        UNION ALL
+        SELECT one.id FROM known JOIN {jobs} AS one
+        ON one.user_id = known.user_id AND one.name = known.name AND one.run = known.run
+        UNION ALL
+        SELECT one.id FROM known JOIN {jobs} AS one
+        ON one.user_id = known.user_id AND one.name = known.name AND one.id = known.job
+    """  # noqa: S608
+    return RawSQL(sql, parameters)  # noqa: S611
 
 
 def _broken(other: Job) -> HeldBack:

@@ -18,7 +18,7 @@ import scheduling
 from portal.accounts.models import User
 from portal.clusters.selectors import ClusterRows, firm_rights
 from portal.common.row_versions import KeptRows, Row, changed
-from portal.dispatch.dependencies import Dependencies, HeldBack, dependencies, job_key
+from portal.dispatch.dependencies import NEWEST, Dependencies, HeldBack, dependencies, job_key
 from portal.dispatch.facts import STAMP, Facts, facts_of, facts_read, ms_of
 from portal.dispatch.ports import ports_short
 from portal.jobs.models import Job, Task, TaskRole
@@ -30,9 +30,6 @@ DRAFT = "draft"
 
 NOBODY = "[]"
 """No nodes, as JSON."""
-
-NEWEST = (1 << 63) - 1
-"""An order id after that of every row."""
 
 
 class JobRow(NamedTuple):

@@ -12,7 +12,7 @@ from pytest_django.fixtures import Settings
 from nodes.protocol import Cause, ContainerState, Exit, Phase, Progress
 from portal.clusters.models import Node, NodeEvent, Storage
 from portal.clusters.services import lane_pulse, nodes_lose
-from portal.jobs.models import Allocation, Job, JobEvent, TaskAttempt
+from portal.jobs.models import Allocation, Job, JobEvent, Task, TaskAttempt
 from portal.jobs.spec import SpecInvalid
 from portal.jobs.states import EndReason, JobState
 from tests.support.scripted_node import DIGEST
@@ -72,6 +72,7 @@ def test_a_task_that_is_tried_again_runs_at_once_with_the_digest_of_its_siblings
     node.obey()
     node.end(first, Exit(cause=Cause.EXITED, code=1))
     node.report()
+    Task.objects.update(not_before=None)
     world.cycle()
     (again,) = (order for order in node.desired().orders if order.attempt not in {first.attempt, second.attempt})
     assert (again.phase, node.spec(again).digest) == (Phase.RUN, DIGEST)
