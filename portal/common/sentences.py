@@ -8,6 +8,11 @@ from functools import cache
 
 from django.utils.translation import get_language, gettext
 
+LONGEST = 1_000
+"""Characters of a sentence that is worded anew: a form with several holes looks at each place of a text for each other
+one, and others' words stand in it."""
+DEEPEST = 4
+"""Sentences within sentences that are."""
 _HOLE = re.compile(r"%\((\w+)\)s")
 
 
@@ -26,14 +31,18 @@ def some_of(names: Sequence[str], most: int) -> str:
 
 def reworded(text: str, forms: Sequence[str], parts: Sequence[str] = ()) -> str:
     """A sentence that was written in English, in the reader's language: by the first of these forms that it has, with
-    what fills the form's holes worded anew by ``parts``. One that has none of the forms stays as it was written."""
-    if get_language() == "en":
-        return text
+    what fills the form's holes worded anew by ``parts``. One that has none of the forms stays as it was written, and
+    one of more than ``LONGEST`` characters."""
+    return text if get_language() == "en" or len(text) > LONGEST else _reworded(text, forms, parts, DEEPEST)
+
+
+def _reworded(text: str, forms: Sequence[str], parts: Sequence[str], deep: int) -> str:
     if " " not in text:  # a name, a number: no sentence
         return gettext(text) if text in forms else text
-    for form in forms:
+    for form in forms if deep else ():
         if found := _pattern(form).fullmatch(text):
-            return gettext(form) % {name: reworded(value, parts, parts) for name, value in found.groupdict().items()}
+            holes = found.groupdict()
+            return gettext(form) % {name: _reworded(value, parts, parts, deep - 1) for name, value in holes.items()}
     return text
 
 

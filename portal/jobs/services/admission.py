@@ -32,6 +32,7 @@ from portal.jobs.spec import (
     with_logins,
     with_secrets,
 )
+from portal.jobs.spec.problems import short
 
 EXTRAS = "extras.berth"
 
@@ -80,7 +81,7 @@ def job_hints(*, spec: JobSpec, user: User) -> list[str]:
 
 def _secrets(spec: JobSpec) -> Iterator[Problem]:
     for name in secret_names_missing(spec):
-        message = f"the job refers to <% $secrets.{name} %>; give it under secrets, or store it"
+        message = f"the job refers to <% $secrets.{short(name)} %>; give it under secrets, or store it"
         yield Problem(f"secrets.{name}", message, "missing")
 
 
@@ -90,7 +91,7 @@ def _storages(spec: JobSpec) -> Iterator[Problem]:
     allowed = ", ".join(sorted(granted)) or "none"
     for place, mount in enumerate(wanted):
         if mount.name not in granted:
-            message = f"{spec.vc} has no storage {mount.name}; it has: {allowed}"
+            message = f"{spec.vc} has no storage {short(mount.name)}; it has: {allowed}"
             yield Problem(f"extras.storages[{place}].name", message, "unknown")
 
 
@@ -134,7 +135,7 @@ def _nodes(spec: JobSpec) -> Iterator[Problem]:
     for key, names in named:
         for place, name in enumerate(names):
             if name not in known:
-                yield Problem(f"{EXTRAS}.nodes.{key}[{place}]", f"there is no node {name}", "unknown")
+                yield Problem(f"{EXTRAS}.nodes.{key}[{place}]", f"there is no node {short(name)}", "unknown")
 
 
 def _ports(spec: JobSpec) -> Iterator[Problem]:
@@ -151,7 +152,7 @@ def _after(spec: JobSpec, user: User) -> Iterator[Problem]:
         label = label_read(text, user=user.username)
         jobs = job_restrict(user=user).filter(user__username=label.user, name=label.name)
         if not (jobs if label.run is None else jobs.filter(run=label.run)).exists():
-            yield Problem(f"{EXTRAS}.after[{place}]", f"there is no job {text} that you may see", "unknown")
+            yield Problem(f"{EXTRAS}.after[{place}]", f"there is no job {short(text)} that you may see", "unknown")
 
 
 def _code(spec: JobSpec, user: User) -> Iterator[Problem]:

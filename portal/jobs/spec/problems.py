@@ -9,6 +9,10 @@ Path = tuple[str | int, ...]
 """Keys and list positions from the top of the file."""
 
 MAX_PROBLEMS = 100
+MAX_MESSAGE = 1_000
+"""Characters of what is said of one of them."""
+MAX_NAME = 80
+"""Characters of a name in it: of a file that is refused any name may be of any length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +20,18 @@ class Problem:
     """One thing to change.
 
     `path` such as `taskRoles.train.resourcePerInstance.gpu` ("" is the whole file), `message` a sentence
-    with the number and the limit, `code` a stable word for programs, `line` counted from 1 where known.
+    with the number and the limit, `code` a stable word for programs, `line` counted from 1 where known. Path and
+    message are cut at `MAX_MESSAGE` characters.
     """
 
     path: str
     message: str
     code: str
     line: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", short(self.path, MAX_MESSAGE))
+        object.__setattr__(self, "message", short(self.message, MAX_MESSAGE))
 
     def __str__(self) -> str:
         line = "" if self.line is None else f" (line {self.line})"
@@ -54,7 +63,12 @@ def path_text(path: Path) -> str:
     return text
 
 
+def short(name: str, most: int = MAX_NAME) -> str:
+    """A text of the file, for a sentence: its beginning where it has more than `most` characters."""
+    return name if len(name) <= most else name[: most - 3] + "..."
+
+
 def _key_text(key: str) -> str:
-    short = key if len(key) <= 80 else key[:77] + "..."
-    plain = short.replace("_", "a").replace("-", "a").isalnum()
-    return short if plain else '"' + short.replace('"', '\\"') + '"'
+    shown = short(key)
+    plain = shown.replace("_", "a").replace("-", "a").isalnum()
+    return shown if plain else '"' + shown.replace('"', '\\"') + '"'

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from portal.common.public_keys import NoPublicKey, public_key_parse
 from portal.jobs.spec import commands, durations, image_names, raw
 from portal.jobs.spec.model import RuntimePlugin
-from portal.jobs.spec.problems import Path
+from portal.jobs.spec.problems import Path, short
 from portal.jobs.spec.raw import Raw
 from portal.jobs.spec.secrets import MASK
 from portal.jobs.spec.templates import MAX_RENDERED, RenderedTooLong
@@ -53,7 +53,7 @@ def prerequisites_unique(job: Raw) -> Iterator[Finding]:
         if kind is None or name is None:
             continue
         if (kind, name) in seen:
-            message = f"a second {kind} prerequisite is named {name}; give it another name"
+            message = f"a second {short(kind)} prerequisite is named {short(name)}; give it another name"
             yield Finding(("prerequisites", index, "name"), message, "duplicate_name")
         seen.add((kind, name))
 
@@ -98,7 +98,7 @@ def deployments_match(job: Raw) -> Iterator[Finding]:
     for index, item in enumerate(raw.items(job.get("deployments"))):
         name = raw.text(raw.mapping(item).get("name"))
         if name in seen:
-            message = f"a second deployment is named {name}; give it another name"
+            message = f"a second deployment is named {short(name or '')}; give it another name"
             yield Finding(("deployments", index, "name"), message, "duplicate_name")
         seen |= {name} if name else set()
         for role in raw.mapping(item, "taskRoles"):
@@ -119,13 +119,16 @@ def hived_roles_match(job: Raw) -> Iterator[Finding]:
         entry = raw.mapping(item)
         sku, cell = raw.text(entry.get("skuType")), raw.text(entry.get("pinnedCellId"))
         if sku and cell:
-            message = f"skuType {sku} and pinnedCellId {cell} exclude each other; remove one of them"
+            message = f"skuType {short(sku)} and pinnedCellId {short(cell)} exclude each other; remove one of them"
             yield Finding((*_HIVED, name, "pinnedCellId"), message, "exclusive")
         group = raw.text(entry.get("affinityGroupName"))
         if group is not None:
             first, *asked = groups.setdefault(group, (name, sku, cell))
             if asked != [sku, cell]:
-                message = f"affinity group {group} asks for another SKU or other reserved servers than in role {first}"
+                message = (
+                    f"affinity group {short(group)} asks for another SKU or other reserved servers than in role "
+                    f"{short(first)}"
+                )
                 yield Finding((*_HIVED, name, "affinityGroupName"), message, "affinity_group")
 
 
@@ -176,12 +179,14 @@ def storages_mountable(job: Raw) -> Iterator[Finding]:
         path: Path = ("extras", "storages", index)
         name, place = raw.text(raw.mapping(item).get("name")), mount_path(raw.mapping(item))
         if name in names:
-            yield Finding((*path, "name"), f"storage {name} is mounted twice; once is enough", "duplicate_name")
+            yield Finding(
+                (*path, "name"), f"storage {short(name or '')} is mounted twice; once is enough", "duplicate_name"
+            )
         if place in places:
-            message = f"{place} is already the place of another storage"
+            message = f"{short(place)} is already the place of another storage"
             yield Finding((*path, "mountPath"), message, "duplicate_name")
         if place in _RESERVED_MOUNTS or place.startswith(_RESERVED_BELOW) or ".." in place:
-            message = f"{place[:80]} cannot be a mount point; choose one such as /mnt/{name or 'data'}"
+            message = f"{short(place)} cannot be a mount point; choose one such as /mnt/{short(name or 'data')}"
             yield Finding((*path, "mountPath"), message, "mount_path")
         names |= {name} if name else set()
         places.add(place)
@@ -273,8 +278,9 @@ def _all_known(path: Path, wanted: object, known: Iterable[str]) -> Iterator[Fin
 
 def _missing(path: Path, what: str, name: str, known: Iterable[str]) -> Finding:
     names = sorted(known)
-    there = f"there {'is' if len(names) == 1 else 'are'}: {', '.join(names[:10])}" if names else "there is none"
-    return Finding(path, f"no {what} is named {name[:80]}; {there}", "unknown_name")
+    some = ", ".join(map(short, names[:10]))
+    there = f"there {'is' if len(names) == 1 else 'are'}: {some}" if names else "there is none"
+    return Finding(path, f"no {what} is named {short(name)}; {there}", "unknown_name")
 
 
 RULES: tuple[Rule, ...] = (

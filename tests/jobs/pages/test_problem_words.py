@@ -79,6 +79,16 @@ def test_a_page_and_a_program_that_asks_read_it_in_chinese_others_in_english(wor
 
 
 @pytest.mark.django_db
+def test_a_name_that_looks_like_the_sentence_around_it_is_cut_before_it_is_looked_through(world: World) -> None:
+    deployments = [{"name": " is named " * 400, "taskRoles": {}}]
+    text = world_file(deployments=deployments, defaults={"virtualCluster": "vision", "deployment": "x"})
+    answer = Api(world.user).call("POST", "validate", text, kind="application/yaml", Accept_Language="zh-CN")
+    (told,) = [one["message"] for one in answer.json()["problems"] if one["path"] == "defaults.deployment"]
+    assert CHINESE.search(told)
+    assert len(told) < 200
+
+
+@pytest.mark.django_db
 def test_a_hint_is_told_in_the_language_that_is_asked_for(world: World) -> None:
     headers: list[dict[str, str]] = [{}, {"Accept_Language": "zh-CN"}]
     api, text = Api(world.user), world_file()

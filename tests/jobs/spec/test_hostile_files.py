@@ -7,7 +7,8 @@ import tracemalloc
 
 import pytest
 
-from tests.jobs.spec.builders import problems
+from portal.jobs.spec.problems import MAX_MESSAGE
+from tests.jobs.spec.builders import Change, job_file, problems
 
 HEAD = "protocolVersion: 2\nname: a\ntype: job\n"
 IMAGE = "prerequisites: [{name: i, type: dockerimage, uri: x}]\n"
@@ -46,6 +47,12 @@ FILES: dict[str, tuple[str | bytes, str]] = {
         f"{HEAD}taskRoles: {{{', '.join(f'r{i}: {{}}' for i in range(2_000))}}}",
         "maxItems",
     ),
+    "very long names": (
+        f"{HEAD}prerequisites: [{{name: {LONG_TEXT}, type: dockerimage, uri: x}}]\n"
+        f"taskRoles: {{{', '.join(f'r{i}: {{{ROLE}, commands: [x]}}' for i in range(100))}}}\n"
+        f"defaults: {{deployment: {LONG_TEXT}}}",
+        "more",
+    ),
     "unfinished references": (
         f"{HEAD}{IMAGE}taskRoles: {{r: {{{ROLE}, commands: ['{'<% $a' * 150_000}']}}}}",
         "",
@@ -79,6 +86,35 @@ def test_a_hostile_file_does_not_grow_in_memory(source: str | bytes, code: str) 
     finally:
         tracemalloc.stop()
     assert peak < 12_000_000
+
+
+@pytest.mark.parametrize(("source", "code"), CASES)
+def test_what_is_said_of_a_hostile_file_is_short(source: str | bytes, code: str) -> None:
+    assert max((len(problem.message) for problem in problems(source)), default=0) <= MAX_MESSAGE
+
+
+LONG = "n" * 900
+LONG_NAMES: dict[str, tuple[Change, ...]] = {
+    "prerequisites": (("prerequisites", [{"name": LONG, "type": LONG, "uri": "x"}] * 2),),
+    "deployments": (("deployments", [{"name": LONG, "taskRoles": {LONG: {}}}] * 2),),
+    "storages": (("extras", {"storages": [{"name": LONG, "mountPath": f"/proc/{LONG}"}] * 2}),),
+    "an image": (("taskRoles/train/dockerImage", LONG), ("prerequisites", [{"name": LONG, "type": "data"}])),
+    "SKUs and groups": (
+        ("taskRoles/other", {"instances": 1}),
+        ("extras", {"hivedScheduler": {"taskRoles": {
+            "train": {"affinityGroupName": LONG, "skuType": LONG, "pinnedCellId": LONG},
+            "other": {"affinityGroupName": LONG, "skuType": "x"},
+            LONG: {},
+        }}}),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LONG_NAMES)
+def test_a_long_name_is_cut_in_what_is_said_of_it(case: str) -> None:
+    found = problems(job_file(*LONG_NAMES[case]))
+    assert any("nnn..." in problem.message for problem in found)
+    assert max(len(problem.message) for problem in found) < 400
 
 
 @pytest.mark.parametrize(
