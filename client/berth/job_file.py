@@ -9,6 +9,9 @@ import yaml
 from berth.errors import Misused
 
 WHERE = ("extras", "berth", "code")
+_LOADERS = (getattr(yaml, "CSafeLoader", yaml.SafeLoader), yaml.SafeLoader)
+"""libyaml reads tabs that PyYAML's own refuses, as the server does; the other one escapes of characters beyond U+FFFF
+as JSON writes them. Not every PyYAML has libyaml."""
 
 
 def with_code(document: str | bytes, code: str) -> str:
@@ -16,15 +19,27 @@ def with_code(document: str | bytes, code: str) -> str:
     without writing it anew."""
     try:
         text = document if isinstance(document, str) else document.decode()
-        before, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
+        loader = _loader(text)
+        before, root = yaml.load(text, Loader=loader), yaml.compose(text, Loader=loader)
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
         raise Misused(f"the job file is no YAML: {error}") from error
     if not isinstance(root, yaml.MappingNode):
         raise Misused("the job file is no YAML mapping: see berth check")
     changed = _set(text, root, WHERE, code)
-    if not _is_as_wanted(changed, before, code):
+    if not _is_as_wanted(changed, before, code, loader):
         raise Misused(f'extras.berth.code cannot be set in this job file: write there code: "{code}"')
     return changed
+
+
+def _loader(text: str) -> Any:
+    """The first that reads the text; else the last, which says why it does not."""
+    for loader in _LOADERS[:-1]:
+        try:
+            yaml.compose(text, Loader=loader)
+        except yaml.YAMLError:
+            continue
+        return loader
+    return _LOADERS[-1]
 
 
 def _set(text: str, node: yaml.MappingNode, path: tuple[str, ...], code: str) -> str:
@@ -60,10 +75,10 @@ def _added(text: str, node: yaml.MappingNode, entry: str) -> str:
     return f"{text[: first.index]}{entry}\n{' ' * first.column}{text[first.index :]}"
 
 
-def _is_as_wanted(changed: str, before: Any, code: str) -> bool:
+def _is_as_wanted(changed: str, before: Any, code: str, loader: Any) -> bool:
     """Whether the new text says what the old one said, and the code."""
     try:
-        after = yaml.safe_load(changed)
+        after = yaml.load(changed, Loader=loader)
         return bool(after["extras"]["berth"].pop("code") == code and _without(after) == _without(before))
     except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError):
         return False

@@ -106,6 +106,9 @@ def test_a_job_is_submitted_listed_shown_and_stopped_by_its_name(world: World, s
     assert "job alice/train#1 is stopping" in shell.berth("stop", "train#1")
     assert "There is no job train#9" in shell.berth("show", "train#9", code=66)
     assert "names no job" in shell.berth("show", "a/b/c", code=78)
+    out, errors = shell.start("stop", "train#9", str(job["id"])).communicate(timeout=60)
+    assert ("There is no job train#9" in errors, "job alice/train#2 is stopping" in out) == (True, True)
+    assert "There is no job train#9" in shell.berth("stop", "train#9", "train#2", code=66)
     assert "protocolVersion: 2" in shell.berth("config", "train")
 
 

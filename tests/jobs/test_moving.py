@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import yaml
 from django.utils import timezone
@@ -130,6 +132,14 @@ FILES = {
     "an anchor that is used twice": (
         "name: &n old\ndefaults:\n  virtualCluster: *n\n", "name: old\ndefaults:\n  virtualCluster: new\n",
     ),
+    "tabs": (
+        '{\n\t"name":\t"a",\n\t"defaults":\t{"virtualCluster": "old"}\n}',
+        '{\n\t"name":\t"a",\n\t"defaults":\t{"virtualCluster": "new"}\n}',
+    ),
+    "tabs before comments": (
+        "name:\ta\t# kept\ndefaults:\n  virtualCluster:\told\n",
+        'name:\ta\t# kept\ndefaults:\n  virtualCluster:\t"new"\n',
+    ),
     "nothing under defaults": ("defaults:\nname: a\n", "defaults:\n  virtualCluster: new\nname: a\n"),
 }  # fmt: skip
 
@@ -138,6 +148,48 @@ FILES = {
 def test_a_file_gets_another_virtual_cluster_and_keeps_the_rest_as_typed(case: str) -> None:
     before, after = FILES[case]
     assert with_value(before, VC, "new") == after
+
+
+SECRET: dict[str, Any] = {
+    "secrets": {"token": "s3cret"},
+    "commands": ["echo <% $secrets.token %>"],
+    "prerequisites": [
+        {
+            "name": "image", "type": "dockerimage", "uri": "registry.lab:5000/team/torch:2",
+            "auth": {"username": "me", "password": "in clear", "registryuri": "registry.lab:5000"},
+        },
+    ],
+}  # fmt: skip
+
+
+def test_a_job_with_secrets_changes_its_team_and_its_class_and_keeps_them(world: World) -> None:
+    join(world, "audio")
+    job = world.submit(name="second", **SECRET)
+    sealed = job.secrets_sealed
+    owner = Api(world.user)
+    assert owner.call("POST", f"jobs/{job.pk}/priority", {"priority_class": "oppo"}).status_code == 200
+    assert owner.call("POST", f"jobs/{job.pk}/priority", {"priority_class": "test"}).status_code == 200
+    answer = owner.call("POST", f"jobs/{job.pk}/move", {"vc": "audio"})
+    assert (answer.status_code, answer.json()["vc"]) == (200, "audio")
+    moved = Job.objects.get(pk=job.pk)
+    assert moved.secrets_sealed == sealed
+    assert "s3cret" not in moved.config
+    assert "in clear" not in moved.config
+    world.settle()
+    (order,) = [one for one in world.nodes["gpu01"].desired().orders if "second" in world.nodes["gpu01"].spec(one).job]
+    spec = world.nodes["gpu01"].spec(order)
+    assert "echo s3cret" in spec.script
+    assert spec.auth is not None
+    assert spec.auth.password == "in clear"
+
+
+def test_a_job_whose_secrets_cannot_be_opened_is_told_what_is_missing(world: World) -> None:
+    join(world, "audio")
+    job = world.submit(name="second", **SECRET)
+    Job.objects.filter(pk=job.pk).update(secrets_sealed="AAAA")
+    answer = Api(world.user).call("POST", f"jobs/{job.pk}/move", {"vc": "audio"})
+    assert answer.status_code == 400
+    assert {fault["code"] for fault in answer.json()["errors"]} == {"masked"}
 
 
 def test_of_two_changes_made_from_one_reading_only_the_first_is_done(world: World) -> None:

@@ -16,7 +16,7 @@ import typer
 
 from berth.cli import completion
 from berth.cli.code import upload
-from berth.cli.failing import INTERRUPTED, NOT_VALID, place
+from berth.cli.failing import INTERRUPTED, NOT_VALID, place, told
 from berth.cli.follow import Follower, ending_line, exit_code
 from berth.cli.job_page import job_page, start_lines, why_lines
 from berth.cli.run_file import Run
@@ -24,7 +24,7 @@ from berth.cli.screen import say, show, show_json, show_json_line, span, table
 from berth.cli.settings import Session
 from berth.cli.target import JOB_HELP, TaskName, job_id
 from berth.client import AsyncClient, Client
-from berth.errors import Misused, Problem
+from berth.errors import Conflict, Misused, NotAllowed, NotFound, NotValid, Problem
 from berth.model import Estimate, Job, JobDetail, Validation
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
@@ -220,9 +220,20 @@ def stop(
     jobs: Annotated[list[str], typer.Argument(metavar="JOB...", help=JOB_HELP, autocompletion=completion.jobs)],
     as_json: AsJson = False,
 ) -> None:
-    """Stop jobs: at once where they wait, else by SIGTERM and their grace period."""
+    """Stop jobs: at once where they wait, else by SIGTERM and their grace period. One that cannot be stopped is told,
+    and keeps no other from it."""
+    stopped, code = [], 0
     with session(ctx).client() as client:
-        _changed([client.jobs.stop(job_id(client, job)) for job in jobs], as_json=as_json)
+        for job in jobs:
+            try:
+                stopped.append(client.jobs.stop(job_id(client, job)))
+            except (Conflict, NotAllowed, NotFound, NotValid, Misused) as refusal:
+                words, refused = told(refusal)
+                say(words)
+                code = code or refused
+    _changed(stopped, as_json=as_json)
+    if code:
+        raise typer.Exit(code)
 
 
 def pause(ctx: typer.Context, job: JobName, as_json: AsJson = False) -> None:
@@ -242,9 +253,9 @@ def resume(ctx: typer.Context, job: JobName, as_json: AsJson = False) -> None:
 
 def session(ctx: typer.Context) -> Session:
     """What this run of the command was told."""
-    told = ctx.find_object(Session)
-    assert told is not None
-    return told
+    known = ctx.find_object(Session)
+    assert known is not None
+    return known
 
 
 def read(file: str) -> bytes:
@@ -281,12 +292,12 @@ def submitted(ctx: typer.Context, job: JobDetail, *, follow: bool, raw: bool, as
 
 
 def followed(
-    told: Session, job: int, *, task: TaskName | None = None, tail: bool = False, raw: bool, as_json: bool
+    on: Session, job: int, *, task: TaskName | None = None, tail: bool = False, raw: bool, as_json: bool
 ) -> int:
     """Goes along with a job to its end; its exit code."""
 
     async def go() -> JobDetail:
-        server = told.server()
+        server = on.server()
         async with AsyncClient(server.url, server.token, ca_file=server.ca_file) as client:
             return await Follower(client, task=task, tail=tail, raw=raw, as_json=as_json).run(job)
 

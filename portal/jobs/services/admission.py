@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
+from typing import Any, cast
 
 from django.conf import settings
 from django.db.models import F, Max
@@ -13,6 +14,8 @@ from portal.accounts.keys import ssh_keys_of
 from portal.accounts.models import User
 from portal.clusters.models import Node, Storage, VirtualCluster
 from portal.clusters.selectors import ImagePatterns, registry_logins, secret_values
+from portal.common.sealing import SealBroken, unseal
+from portal.jobs.models import Job
 from portal.jobs.selectors.code import code_missing
 from portal.jobs.selectors.facts import cluster_facts
 from portal.jobs.selectors.labels import label_read
@@ -38,12 +41,18 @@ EXTRAS = "extras.berth"
 
 
 def job_check(
-    *, user: User, text: str | bytes, by: User | None = None, already_in: VirtualCluster | None = None
+    *,
+    user: User,
+    text: str | bytes,
+    by: User | None = None,
+    already_in: VirtualCluster | None = None,
+    hidden: Mapping[str, Any] | None = None,
 ) -> JobSpec:
     """What the file asks for, were it submitted now; stores nothing. ``by``: who gives it its class, where that is
-    another. ``already_in``: where the job is, though the user may have left it. Raises SpecInvalid with every problem.
+    another. ``already_in``: where the job is, though the user may have left it. ``hidden``: the secrets of a job whose
+    stored file it is. Raises SpecInvalid with every problem.
     """
-    spec = _with_stored(parse(text, cluster_facts(user=user, also=already_in)), user)
+    spec = _with_stored(parse(text, cluster_facts(user=user, also=already_in), hidden=hidden), user)
     problems = [
         *_secrets(spec),
         *_storages(spec),
@@ -59,6 +68,14 @@ def job_check(
     if problems:
         raise SpecInvalid(problems)
     return spec
+
+
+def hidden_in(job: Job) -> Mapping[str, Any]:
+    """The secrets that the job's stored file does not show; none where they cannot be opened."""
+    try:
+        return cast(dict[str, Any], unseal(job.secrets_sealed))
+    except SealBroken:
+        return {}
 
 
 def _with_stored(spec: JobSpec, user: User) -> JobSpec:

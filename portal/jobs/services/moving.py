@@ -15,7 +15,7 @@ from portal.common.errors import Conflict
 from portal.common.live import announce
 from portal.common.wake import scheduler_wake
 from portal.jobs.models import Allocation, Claim, Job
-from portal.jobs.services.admission import job_check
+from portal.jobs.services.admission import hidden_in, job_check
 from portal.jobs.services.moves import job_event, job_hold
 from portal.jobs.spec.rewrite import VC, with_value
 from portal.jobs.states import JobState
@@ -30,7 +30,7 @@ def job_change_vc(*, job: Job, vc: str, actor: str, now: datetime) -> Job:
     if job.vc.name == vc:
         return job
     text = with_value(job.config, VC, vc)
-    spec = job_check(user=job.user, text=text)
+    spec = job_check(user=job.user, text=text, hidden=hidden_in(job))
     with transaction.atomic():
         job_hold(job.pk)
         target = _check_present(spec.vc)

@@ -15,7 +15,7 @@ from portal.common.live import announce
 from portal.common.priorities import PRIORITY_CLASSES, PriorityClass, priority_name
 from portal.common.wake import scheduler_wake
 from portal.jobs.models import Claim, Job
-from portal.jobs.services.admission import job_check
+from portal.jobs.services.admission import hidden_in, job_check
 from portal.jobs.services.moves import job_event, job_hold
 from portal.jobs.services.rights import class_problems
 from portal.jobs.spec import JobSpec, SpecInvalid
@@ -38,7 +38,7 @@ def job_change_priority(*, job: Job, to: PriorityClass, actor: User, now: dateti
     text = with_value(job.config, PRIORITY_CLASS, to)
     spec = replace(JobSpec.from_json(job.spec), priority=new, priority_class=to)
     if min(old, new) < 0:
-        job_check(user=job.user, text=text, by=actor, already_in=job.vc)
+        job_check(user=job.user, text=text, by=actor, already_in=job.vc, hidden=hidden_in(job))
     elif problems := list(class_problems(spec=spec, by=actor)):
         raise SpecInvalid(problems)
     with transaction.atomic():

@@ -18,8 +18,9 @@ PRIORITY_CLASS: Final = ("extras", "hivedScheduler", "jobPriorityClass")
 def with_value(source: str, path: tuple[str, ...], wanted: str) -> str:
     """The valid file `source` with another text at this place, such as `VC`. Comments and order stay where the value
     can be changed at its place; a file that repeats it by an anchor is written anew."""
-    whole = _with(load(source).value, path, wanted)
-    changed = _in_place(source, path, wanted)
+    document = load(source)
+    whole = _with(document.value, path, wanted)
+    changed = _in_place(document.text, path, wanted)
     if changed is not None and _value(changed) == whole:
         return changed
     return yaml.safe_dump(whole, sort_keys=False, allow_unicode=True)
@@ -39,7 +40,7 @@ def _value(source: str) -> dict[str, Any] | None:
 
 def _in_place(source: str, path: tuple[str, ...], wanted: str) -> str | None:
     """None where something on the way is no mapping."""
-    node = yaml.compose(source, Loader=yaml.SafeLoader)
+    node = yaml.compose(source, Loader=yaml.CSafeLoader)  # which reads, as `load` does, tabs that PyYAML's own refuses
     for place, key in enumerate(path):
         if not isinstance(node, yaml.MappingNode):
             return None

@@ -43,6 +43,22 @@ def mask_secrets(source: str | bytes) -> str:
     return masked if _reads_as(masked, wanted) else _written(_without(wanted, _leaves(document.value)))
 
 
+def unmasked(job: Raw, secrets: Mapping[str, Any]) -> Raw:
+    """The file, masked as it was stored, with what `JobSpec.secrets` kept of it back at the places that were hidden."""
+    shown = {**job, "secrets": {**secrets}} if job.get("secrets") == MASK else dict(job)
+    if isinstance(job.get("prerequisites"), list):
+        passwords = raw.mapping(secrets, LITERAL_PASSWORDS)
+        shown["prerequisites"] = [_shown_item(item, passwords) for item in job["prerequisites"]]
+    return shown
+
+
+def _shown_item(item: Any, passwords: Mapping[str, Any]) -> Any:
+    name = raw.text(raw.mapping(item).get("name"))
+    if name is None or name not in passwords or raw.mapping(item, "auth").get("password") != MASK:
+        return item
+    return {**item, "auth": {**item["auth"], "password": passwords[name]}}
+
+
 def secret_names_missing(spec: JobSpec) -> tuple[str, ...]:
     """References to secrets that the file does not give, as `registry.password`, each once, in order."""
     texts = [role.script for role in spec.roles]
@@ -66,7 +82,7 @@ def registries_open(spec: JobSpec) -> frozenset[str]:
 
 def with_logins(spec: JobSpec, logins: Mapping[str, tuple[str, str]]) -> JobSpec:
     """The job with these log-ins (server -> user name and password) for images without one."""
-    passwords, roles = dict(spec.secrets.get(LITERAL_PASSWORDS, {})), []
+    passwords, roles = {**raw.mapping(spec.secrets, LITERAL_PASSWORDS)}, []
     for role in spec.roles:
         image = role.image
         server = registry_of(image.uri)

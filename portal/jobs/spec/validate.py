@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
@@ -14,19 +15,22 @@ from portal.jobs.spec.model import JobSpec
 from portal.jobs.spec.problems import MAX_PROBLEMS, Problem, SpecInvalid, path_text
 from portal.jobs.spec.raw import Raw
 from portal.jobs.spec.schema import shape_problems
+from portal.jobs.spec.secrets import unmasked
 from portal.jobs.spec.templates import render
 
 MAX_ENTRIES: Final = 100
 """Task roles, prerequisites, deployments, each."""
 
 
-def parse(source: str | bytes, cluster: ClusterFacts | None = None) -> JobSpec:
+def parse(
+    source: str | bytes, cluster: ClusterFacts | None = None, *, hidden: Mapping[str, Any] | None = None
+) -> JobSpec:
     """The job that a YAML or JSON file of protocol v2 asks for.
 
-    With `cluster`, also that it can ever run there. Raises `SpecInvalid` with all problems at once, in the
-    order of the file, and nothing else.
+    With `cluster`, also that it can ever run there. `hidden`: the job's secrets, where the file is a stored one in
+    which they are masked. Raises `SpecInvalid` with all problems at once, in the order of the file, and nothing else.
     """
-    return build.job_spec(_checked(source, cluster).value)
+    return build.job_spec(_checked(source, cluster, hidden).value)
 
 
 def parsed_form(source: str | bytes) -> dict[str, Any]:
@@ -43,8 +47,10 @@ def parsed_form(source: str | bytes) -> dict[str, Any]:
     return job
 
 
-def _checked(source: str | bytes, cluster: ClusterFacts | None) -> Document:
+def _checked(source: str | bytes, cluster: ClusterFacts | None, hidden: Mapping[str, Any] | None = None) -> Document:
     document = load(source)
+    if hidden is not None:
+        document = replace(document, value=unmasked(document.value, hidden))
     crowded = _located(_crowded(document.value), document)
     problems = [*document.problems, *(crowded or _all_problems(document, cluster))]
     if problems:

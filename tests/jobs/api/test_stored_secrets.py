@@ -189,3 +189,13 @@ def test_so_many_are_stored_and_no_more(world: World, api: Api) -> None:
 def test_what_was_never_stored_cannot_be_forgotten(api: Api) -> None:
     answers = [api.call("DELETE", path) for path in ("secrets/key", "registry-logins/a.example.org")]
     assert [answer.status_code for answer in answers] == [404, 404]
+
+
+def test_a_file_that_uses_the_place_of_passwords_for_something_else_gets_the_stored_log_in(
+    world: World, api: Api
+) -> None:
+    world.node("gpu01", gpus=1)
+    assert put(api, "registry-logins/registry.example.org:5000", username="me", password="of-alice") == 204
+    answer = submit(api, job_file(prerequisites=PRIVATE, secrets={"berth-registry-passwords": 5}))
+    assert answer.status_code == 201, answer.content
+    assert secrets_of_job(Job.objects.get()) == {"berth-registry-passwords": {"image": "of-alice"}}

@@ -85,6 +85,11 @@ WRONG: list[tuple[Change, str, str]] = [
     (("prerequisites/0/uri", "UPPER/case:V1"), "prerequisites[0].uri", "lower case only; did you mean upper/case:V1?"),
     (("prerequisites/0/uri", "../x"), "prerequisites[0].uri", "../x names no image"),
     (("prerequisites/0/uri", "torch:2:5"), "prerequisites[0].uri", "torch:2:5 names no image"),
+    (
+        ("extras/hivedScheduler/taskRoles/train/affinityGroupName", "g" * 65),
+        "extras.hivedScheduler.taskRoles.train.affinityGroupName",
+        "must be at most 64 characters long, not 65",
+    ),
     (("prerequisites/0/uri", "a" * 256), "prerequisites[0].uri", "must be at most 255 characters, not 256"),
     (("prerequisites/0/auth", {"password": "******"}), "prerequisites[0].auth.password", "give the password again"),
     (("prerequisites/0/auth", {"user": "x"}), "prerequisites[0].auth.user", "did you mean username?"),
