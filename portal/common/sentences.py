@@ -11,7 +11,7 @@ from django.utils.translation import get_language, gettext
 LONGEST = 1_000
 """Characters of a sentence that is worded anew: a form with several holes looks at each place of a text for each other
 one, and others' words stand in it."""
-DEEPEST = 4
+DEEPEST = 10
 """Sentences within sentences that are."""
 _HOLE = re.compile(r"%\((\w+)\)s")
 
