@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
+_NUMBER = re.compile("[0-9]{1,9}")
+
 
 def release(version: str) -> tuple[int, int]:
-    """``0.3.1`` is of the release (0, 3); what is no number counts as 0."""
-    numbers = [int(word) if word.isascii() and word.isdigit() else 0 for word in f"{version}.0".split(".")[:2]]
+    """``0.3.1`` is of the release (0, 3); what is no number of at most nine digits counts as 0."""
+    numbers = [int(word) if _NUMBER.fullmatch(word) else 0 for word in f"{version}.0".split(".")[:2]]
     return numbers[0], numbers[1]
 
 

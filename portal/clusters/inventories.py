@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import count
 
-from nodes.protocol import GpuInfo, Inventory
+from nodes.protocol import DiskShare, GpuInfo, Inventory
 
 MOST = (1 << 31) - 1
 """The greatest number that fits a column."""
@@ -15,6 +15,10 @@ FIRST_PORT, LAST_PORT = 1, 65535
 USUAL_PORTS = (20000, 29999)
 UUID, MODEL, ADDRESS, INTERFACE, RUNTIME, RACK = 80, 100, 64, 32, 16, 64
 """As many characters fit."""
+HOST, VERSION, SENTENCE, NAME = 255, 100, 400, 200
+"""So much is kept of what stands in no column of its own."""
+SHARES, CAPABILITIES = 6, 32
+"""Of what is largest, and of what it can, so many are kept."""
 
 
 def inventory_believed(found: Inventory) -> Inventory:
@@ -32,6 +36,15 @@ def inventory_believed(found: Inventory) -> Inventory:
         interface=found.interface[:INTERFACE],
         runtime=found.runtime[:RUNTIME],
         rack=found.rack[:RACK],
+        hostname=found.hostname[:HOST],
+        engine=found.engine[:VERSION],
+        kernel=found.kernel[:VERSION],
+        agent=found.agent[:VERSION],
+        capabilities=tuple(one[:VERSION] for one in found.capabilities[:CAPABILITIES]),
+        storage_faults={root: fault[:SENTENCE] for root, fault in found.storage_faults.items()},
+        largest=tuple(
+            DiskShare(what=one.what[:NAME], mb=_number(one.mb), name=one.name[:NAME]) for one in found.largest[:SHARES]
+        ),
         port_first=first,
         port_last=last,
         gpus=_gpus(found.gpus),
@@ -46,6 +59,10 @@ def ports_fit(found: Inventory) -> bool:
 
 def _number(told: int) -> int:
     return min(max(told, 0), MOST)
+
+
+def _group(told: int | None) -> int | None:
+    return None if told is None else min(max(told, -MOST), MOST)
 
 
 def _gpus(found: Iterable[GpuInfo]) -> tuple[GpuInfo, ...]:
@@ -67,6 +84,13 @@ def _gpus(found: Iterable[GpuInfo]) -> tuple[GpuInfo, ...]:
             index=numbers[uuid] if uuid in numbers else next(free),
             model=info.model[:MODEL],
             memory_mb=_number(info.memory_mb),
+            pci=info.pci[:VERSION],
+            numa=_group(info.numa),
+            nvlink_group=_group(info.nvlink_group),
+            pcie_group=_group(info.pcie_group),
+            driver=info.driver[:VERSION],
+            cuda=info.cuda[:VERSION],
+            fault=info.fault[:SENTENCE],
         )  # fmt: skip
         for uuid, info in known.items()
     )

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
 from redis import Redis, RedisError, ResponseError
 
-from nodes.protocol import ContainerReport, ContainerState, Sample, encode, samples_key
+from nodes.protocol import ContainerReport, ContainerState, GpuSample, Sample, encode, samples_key
 from portal.common.wake import redis_once
 
 log = logging.getLogger(__name__)
@@ -20,6 +21,7 @@ KEPT_S = 60
 MINUTES_KEPT = 20
 """How long readings of task attempts wait for the record at most."""
 MOST_ENTRIES = 12 * MINUTES_KEPT
+MOST, LAST_MS = (1 << 31) - 1, 1 << 62
 
 
 class GpuReading(NamedTuple):
@@ -55,6 +57,7 @@ _decode = msgspec.json.Decoder(list[TaskReading]).decode
 def sample_keep(*, node: str, sample: Sample, containers: Sequence[ContainerReport], ahead_ms: int = 0) -> None:
     """Keep a node's newest readings for a minute, and those of its containers until they are in the record; without
     effect while Redis is away. ``ahead_ms``: how far the node's clock is ahead, where it is wrong."""
+    sample = sample_believed(sample)
     pipe = redis_once().pipeline(transaction=False)
     pipe.set(samples_key(node), encode(sample), ex=KEPT_S)
     if tasks := _tasks(sample, containers):
@@ -67,6 +70,42 @@ def sample_keep(*, node: str, sample: Sample, containers: Sequence[ContainerRepo
                 raise answer
     except RedisError as error:
         log.warning("sample of %s not kept: %s", node, error)
+
+
+def sample_believed(told: Sample) -> Sample:
+    """The same with numbers that fit columns and charts: a node may name any."""
+    return replace(
+        told,
+        at_ms=min(max(told.at_ms, -LAST_MS), LAST_MS),
+        gpus=tuple(map(_gpu_believed, told.gpus)),
+        load_milli=_number(told.load_milli),
+        memory_used_mb=_number(told.memory_used_mb),
+        cpu_milli={attempt: _number(value) for attempt, value in told.cpu_milli.items()},
+        memory_mb={attempt: _number(value) for attempt, value in told.memory_mb.items()},
+    )
+
+
+def _gpu_believed(told: GpuSample) -> GpuSample:
+    return replace(
+        told,
+        utilisation=_read(told.utilisation),
+        memory_used_mb=_read(told.memory_used_mb),
+        temperature_c=_read(told.temperature_c),
+        power_w=_read(told.power_w),
+        sm_clock_mhz=_read(told.sm_clock_mhz),
+        ecc_uncorrected=_read(told.ecc_uncorrected),
+        processes=tuple(
+            replace(one, pid=_number(one.pid), memory_mb=_number(one.memory_mb)) for one in told.processes
+        ),
+    )  # fmt: skip
+
+
+def _read(told: int | None) -> int | None:
+    return None if told is None else _number(told)
+
+
+def _number(told: int) -> int:
+    return min(max(told, -MOST), MOST)
 
 
 def _tasks(sample: Sample, containers: Iterable[ContainerReport]) -> list[TaskReading]:

@@ -12,7 +12,7 @@ from django.db.models.functions import Greatest
 from nodes.protocol import GpuInfo, Inventory, Report
 from portal.clusters.agents import UNREAD
 from portal.clusters.clocks import clock_fault, skew_after
-from portal.clusters.inventories import inventory_believed, ports_fit
+from portal.clusters.inventories import SENTENCE, inventory_believed, ports_fit
 from portal.clusters.models import Gpu, Node
 from portal.clusters.services.cards import cards_take
 from portal.clusters.services.fences import fence_columns
@@ -50,7 +50,7 @@ def node_report_unread(*, node: Node, why: str) -> bool:
     known already."""
     if UNREAD in node.inventory:
         return False
-    node.inventory = {**node.inventory, UNREAD: why[:FAULT]}
+    node.inventory = {**node.inventory, UNREAD: why[:SENTENCE]}
     return bool(Node.objects.filter(pk=node.pk).exclude(inventory__has_key=UNREAD).update(inventory=node.inventory))
 
 
@@ -96,7 +96,7 @@ def _inventory_take(node: Node, reported: Inventory, now: datetime) -> None:
         "port_first": found.port_first,
         "port_last": found.port_last,
         "storages": list(found.storages),
-        "storage_faults": {root: fault[:FAULT] for root, fault in found.storage_faults.items()},
+        "storage_faults": dict(found.storage_faults),
         "inventory": {
             "hostname": found.hostname,
             "engine": found.engine,
@@ -142,9 +142,6 @@ def _ports(node: Node, told: Inventory, believed: Inventory, now: datetime) -> d
     return {PORTS_WRONG: True}
 
 
-FAULT = 400
-SHARES, NAMED = 6, 200
-"""Of what is largest so many are kept, with so much of their names."""
 DISK_STEP = 2
 """Percent points by which free room must differ to be written anew: reports come every few seconds."""
 
@@ -155,7 +152,7 @@ def _disk(node: Node, found: Inventory) -> dict[str, object]:
         return {}
     free, kept = 100 * found.disk_free_mb // found.disk_total_mb, node.inventory.get("disk_free_percent")
     same = isinstance(kept, int) and abs(kept - free) < DISK_STEP
-    largest = [[one.what, one.name[:NAMED], one.mb] for one in found.largest[:SHARES]]
+    largest = [[one.what, one.name, one.mb] for one in found.largest]
     return {"disk_free_percent": kept if same else free, **({"largest": largest} if largest else {})}
 
 

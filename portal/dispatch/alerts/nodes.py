@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -22,6 +23,8 @@ from portal.clusters.states import NodeHealth
 from portal.common.prepared import Among, Prepared, Slot
 from portal.dispatch.alerts.alert import Alert, Severity
 from portal.jobs.models import TaskAttempt
+
+log = logging.getLogger(__name__)
 
 LOW, VERY_LOW = 10, 3
 """Percent of a disk that are free."""
@@ -45,6 +48,9 @@ FOREIGN = gettext_noop(
     "Look at it there (nvidia-smi, ps -fp), and end what does not belong there: the GPU comes back by itself. Put it "
     "back on the node's page where it is no matter."
 )
+UNCLEAR = gettext_noop(
+    "The portal's log says what it stumbles over. See whether the server runs Berth's own agent, or was taken over."
+)
 BACK = gettext_noop("Once it is good again, put it back on the node's page.")
 
 
@@ -62,7 +68,7 @@ def node_alerts(healthy: Sequence[str], now: datetime) -> Iterator[Alert]:
         yield Alert("node_lost", Severity.CRITICAL, "node", node.name, message, advice, node.last_report_at,
                     teams.get(node.pk, ()))  # fmt: skip
     for node in nodes:
-        yield from _of_node(node, now, alone=not together)
+        yield from _of_node_at_least(node, now, alone=not together)
     yield from _gpu_alerts()
 
 
@@ -121,6 +127,16 @@ def _teams_on(nodes: Sequence[Node]) -> dict[int, tuple[str, ...]]:
     for node, vc in rows.values_list("node", "task__job__vc__name"):
         teams[node].add(vc)
     return {node: tuple(sorted(names)) for node, names in teams.items()}
+
+
+def _of_node_at_least(node: Node, now: datetime, *, alone: bool) -> Iterator[Alert]:
+    """What of one node cannot be told keeps back no alert of another."""
+    try:
+        yield from _of_node(node, now, alone=alone)
+    except Exception:
+        log.exception("what is wrong with %s cannot be told", node.name)
+        message = gettext("What is wrong with it cannot be told: what is kept of its reports cannot be read.")
+        yield Alert("node_unclear", Severity.WARNING, "node", node.name, message, gettext(UNCLEAR))
 
 
 def _of_node(node: Node, now: datetime, *, alone: bool) -> Iterator[Alert]:

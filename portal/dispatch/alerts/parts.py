@@ -53,8 +53,14 @@ def _stopped(now: datetime, watch: AlertWatch | None) -> Iterator[Alert]:
         message, since = gettext("Nodes' reports are not taken in."), lane.last_pulse_at if lane else None
         yield Alert("reports_stopped", Severity.CRITICAL, "portal", "reports", message, advice, since)
     if watch is None or now - watch.looked_at > CONTROL_STOPPED:
-        advice = gettext("Start one (celery -A portal worker -Q control), and see that it reaches the database.")
-        message = gettext("No control worker works: logs are not archived, and neither mail nor webhook is sent.")
+        advice = gettext(
+            "Start one (celery -A portal worker -Q control), and see that it reaches the database; the log of one that "
+            "runs says what each look fails of."
+        )
+        message = gettext(
+            "No control worker works, or each look at the alerts fails: no alert is told by mail or webhook, and logs "
+            "may not be archived."
+        )
         since = watch.looked_at if watch else None
         yield Alert("control_stopped", Severity.CRITICAL, "portal", "control", message, advice, since)
 

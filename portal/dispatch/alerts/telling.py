@@ -65,9 +65,20 @@ class Judged(NamedTuple):
 
 
 def alerts_look(*, now: datetime) -> bool:
-    """Look at the alerts, and tell what has begun and what is over; False while another looks, or has just looked."""
-    if not _claim(now):
+    """Look at the alerts, and tell what has begun and what is over; False while another looks, or has just looked. One
+    that fails counts as none, so that it shows (``control_stopped``) that nobody is told anything."""
+    before = _claim(now)
+    if before is None:
         return False
+    try:
+        _look(now)
+    except Exception:
+        AlertWatch.objects.filter(id=1, looked_at=now).update(looked_at=min(before, now - LEAST_PAUSE))
+        raise
+    return True
+
+
+def _look(now: datetime) -> None:
     silences_expire(now=now)
     found = _found(now)
     known: Known = AlertWatch.objects.get(id=1).known
@@ -78,19 +89,20 @@ def alerts_look(*, now: datetime) -> bool:
         judged.lasting[key] = _told(change, judged.lasting[key])
     changes += [_over(key, known[key]) for key in judged.over]
     if judged.lasting == known:
-        return True
+        return
     with transaction.atomic():
         # Only the last who looked: what another found meanwhile is newer.
         if AlertWatch.objects.filter(id=1, looked_at=now).update(known=judged.lasting) and changes:
             alerts_tell(changes=sorted(changes, key=_rank), now=now)
-    return True
 
 
-def _claim(now: datetime) -> bool:
-    """The look that is due is the caller's; a clock that was set back holds it up no longer than a moment."""
-    AlertWatch.objects.get_or_create(id=1, defaults={"looked_at": now - LEAST_PAUSE})
+def _claim(now: datetime) -> datetime | None:
+    """The moment of the look before, where the one that is due is the caller's; a clock that was set back holds it up
+    no longer than a moment."""
+    before = AlertWatch.objects.get_or_create(id=1, defaults={"looked_at": now - LEAST_PAUSE})[0].looked_at
     due = Q(looked_at__lte=now - LEAST_PAUSE) | Q(looked_at__gt=now + CLOCK_BACK)
-    return bool(AlertWatch.objects.filter(due, id=1).update(looked_at=now))
+    claimed = AlertWatch.objects.filter(due, id=1, looked_at=before).update(looked_at=now)
+    return before if claimed else None
 
 
 def _found(now: datetime) -> dict[str, Alert]:

@@ -1,0 +1,99 @@
+"""Whoever took a node over may report numbers and texts of any size: they are cut to what can be, and spoil no alert,
+no metrics and no page."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+from pytest_django.fixtures import Settings
+
+from nodes.protocol import DiskShare, GpuSample, Inventory, Sample
+from portal.accounts.models import ClusterRole, User
+from portal.clusters.models import Node
+from portal.dispatch.alerts import alerts_look
+from portal.dispatch.gauges import gauges
+from portal.dispatch.models import AlertWatch
+from portal.dispatch.reports import report_take
+from tests.dispatch.looking import quiet_world
+from tests.support.cast import Api, person
+from tests.support.pages import Browser
+from tests.support.redis_server import RedisServer
+from tests.support.world import World
+
+pytestmark = pytest.mark.django_db
+HUGE = 10**400
+DIGITS = "9" * 5000
+
+
+@pytest.fixture
+def world(settings: Settings) -> World:
+    return quiet_world(settings)
+
+
+@pytest.fixture
+def root(world: World) -> User:
+    return person("root", ClusterRole.ADMIN)
+
+
+def monstrous(inventory: Inventory) -> Inventory:
+    (gpu,) = inventory.gpus
+    return replace(
+        inventory, agent=f"7.{DIGITS}", hostname=DIGITS, engine=DIGITS, kernel=DIGITS, capabilities=(DIGITS,),
+        disk_free_mb=1, disk_total_mb=HUGE, disk_full=True,
+        largest=(DiskShare(what=DIGITS, mb=HUGE, name=DIGITS), DiskShare(what="images", mb=-HUGE)),
+        gpus=(replace(gpu, numa=HUGE, nvlink_group=-HUGE, pcie_group=HUGE, pci=DIGITS, driver=DIGITS, cuda=DIGITS,
+                      healthy=False, fault=DIGITS),),
+    )  # fmt: skip
+
+
+def test_what_no_node_can_have_spoils_neither_alerts_nor_metrics_nor_its_page(
+    world: World, root: User, redis_server: RedisServer
+) -> None:
+    node = world.nodes["gpu01"]
+    node.inventory = monstrous(node.inventory)
+    reading = GpuSample(uuid="GPU-gpu01-0", utilisation=HUGE, memory_used_mb=HUGE, temperature_c=-HUGE, power_w=HUGE,
+                        sm_clock_mhz=HUGE, ecc_uncorrected=HUGE)  # fmt: skip
+    sample = Sample(at_ms=int(time.time() * 1000), gpus=(reading,), load_milli=HUGE, memory_used_mb=HUGE)
+    assert report_take(text=node.report_text(sample=sample), now=timezone.now())
+    Node.objects.filter(name="gpu02").update(health="lost")
+
+    told = {(one["code"], one["name"]): one for one in Api(root).get("alerts")}
+    assert {("node_lost", "gpu02"), ("disk_low", "gpu01"), ("node_version", "gpu01"), ("gpu_faulty", "gpu01/0")} <= (
+        told.keys()
+    )
+    assert all(len(one["message"]) < 1000 for one in told.values())
+    assert b'berth_gpu_utilisation_percent{gpu="0",node="gpu01"' in gauges(now=timezone.now())
+    assert Browser(root).get(reverse("node", args=["gpu01"])).status == 200
+    assert alerts_look(now=timezone.now())
+
+
+def test_what_is_kept_of_one_node_and_cannot_be_read_keeps_no_other_alert_back(
+    world: World, root: User, caplog: pytest.LogCaptureFixture
+) -> None:
+    Node.objects.filter(name="gpu01").update(
+        inventory={"disk_free_percent": 1, "largest": [["images", "", HUGE]]}, intent="open"
+    )  # as an earlier release took it in
+    Node.objects.filter(name="gpu02").update(health="lost")
+    told = {one["code"]: one for one in Api(root).get("alerts")}
+    assert told["node_lost"]["name"] == "gpu02"
+    assert (told["node_unclear"]["name"], told["node_unclear"]["severity"]) == ("gpu01", "warning")
+    assert "what is wrong with gpu01 cannot be told" in caplog.text
+    assert b'berth_alerts{code="node_unclear"' in gauges(now=timezone.now())
+
+
+def test_a_look_that_fails_is_none(world: World, root: User) -> None:
+    before = timezone.now() - timedelta(seconds=90)
+    AlertWatch.objects.create(
+        looked_at=before, known={"node_lost:node:gpu09": {"said": {}, "severity": "critical", "gone": "no moment"}}
+    )
+    with pytest.raises(ValueError, match="no moment"):
+        alerts_look(now=timezone.now())
+    assert AlertWatch.objects.get().looked_at == before
+    assert "control_stopped" in {one["code"] for one in Api(root).get("alerts")}, "nobody is told by mail"
+    AlertWatch.objects.update(known={})
+    assert alerts_look(now=timezone.now()), "the next one looks"
