@@ -75,6 +75,17 @@ def sign_in(*, username: str, password: str, address: str, now: datetime) -> Use
     return user
 
 
+def password_prove(*, user: User, password: str, now: datetime) -> None:
+    """That whoever is signed in knows the account's password too. Tries are as few as those of signing in, so that
+    a browser left open is no place to guess at; they are counted by themselves, for strangers use up the others. Raises
+    WrongPassword, RateLimited."""
+    key = f"proof:{user.pk}"
+    SIGN_INS.take(key, now=now)
+    if not user.check_password(password):
+        raise WrongPassword
+    SIGN_INS.clear(key, now=now)
+
+
 def token_create(*, user: User, name: str, scope: Scope, now: datetime, expires_at: datetime | None) -> NewToken:
     """A new token; its secret is returned here and nowhere kept."""
     secret = TOKEN_MARK + secrets.token_urlsafe(TOKEN_BYTES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from django.conf import settings
 
 from portal.accounts.models import Token, User
 from portal.accounts.services import user_create
@@ -121,6 +122,15 @@ def test_both_passwords_are_judged_at_once(alice: User) -> None:
     assert "too short" in page.text
     page = Browser(alice).send("/profile/password", form="/profile", new="alice")
     assert ("This field is required." in page.text, "too short" in page.text) == (True, True)
+
+
+def test_an_open_browser_is_no_place_to_guess_at_the_password(alice: User) -> None:
+    browser = Browser(alice)
+    guesses = {"form": "/profile", "old": "wrong", "new": "another-good-one"}
+    for _ in range(settings.LOGIN_RATE[0]):
+        assert "This is not the current password." in browser.send("/profile/password", **guesses).text
+    page = browser.send("/profile/password", **{**guesses, "old": PASSWORD})
+    assert (page.status, "Too many requests. Try again in" in page.text) == (400, True)
 
 
 def test_changing_the_password_signs_other_browsers_out(alice: User) -> None:

@@ -9,8 +9,9 @@ from django.contrib.auth.models import Group
 from django.utils import timezone
 
 from portal.accounts.models import ClusterRole
-from portal.clusters.models import LoanLimit, Membership, Sku
-from portal.clusters.services import member_set
+from portal.clusters.models import LoanLimit, Membership, Sku, VirtualCluster
+from portal.clusters.services import member_set, vc_create, vc_remove
+from portal.common.errors import NotFound
 from portal.dispatch.estimates import starts_estimate
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
@@ -117,3 +118,11 @@ def test_more_people_jobs_and_events_take_no_more_queries(world: World, lead: Br
         world.submit(name=f"more-{number}")
     world.settle()
     assert lead.queries(VC) == before
+
+
+def test_nobody_joins_a_virtual_cluster_that_was_removed_meanwhile(world: World) -> None:
+    late = VirtualCluster.objects.get(pk=vc_create(name="late", now=world.now).pk)
+    vc_remove(vc=VirtualCluster.objects.get(pk=late.pk), now=world.now, actor="root")
+    with pytest.raises(NotFound):
+        member_set(vc=late, user=person("bob"), role="member", now=world.now)
+    assert not Membership.objects.filter(vc=late).exists()

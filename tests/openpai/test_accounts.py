@@ -212,6 +212,11 @@ def test_a_change_that_is_no_patch_names_everything(world: World, root: Pai) -> 
 def test_one_reads_and_changes_ones_own_account_only(world: World, pai: Pai) -> None:
     person("bob")
     own = {"username": "alice", "email": "a@example.org", "extension": {"theme": "dark"}}
+    for old in ({}, {"oldPassword": "wrong"}):
+        refused = pai.refused("PUT", "users/me", {"data": {**own, **old}, "patch": True})
+        assert refused == (400, "IncorrectPasswordError")  # a new password could be sent to the new address
+    assert (pai.get("users/alice")["email"], pai.get("users/alice")["extension"]) == ("", {})
+    pai.done("PUT", "users/me", 201, {"data": {**own, "oldPassword": "correct horse"}, "patch": True})
     pai.done("PUT", "users/me", 201, {"data": own, "patch": True})
     alice = pai.get("users/alice")
     assert (alice["email"], alice["extension"], alice["virtualCluster"]) == (
@@ -247,6 +252,32 @@ def test_storages_and_virtual_clusters_of_an_account_come_by_groups_too(world: W
     assert [alice[key] for key in ("grouplist", "virtualCluster", "storageConfig")] == [
         ["crew", "vision"], ["other", "vision"], ["all", "theirs"],
     ]  # fmt: skip
+
+
+def test_an_account_written_back_as_it_was_read_keeps_no_right_of_a_group(world: World, root: Pai) -> None:
+    now = timezone.now()
+    group = Group.objects.create(name="crew")
+    Membership.objects.create(vc=vc_create(name="other", now=now), group=group, role="member")
+    world.user.groups.add(group)
+    boss = person("boss", ClusterRole.ADMIN)
+    for name in ("alice", "boss"):
+        told = root.get(f"users/{name}")["virtualCluster"]
+        assert told == ["other", "vision"]
+        root.done("PUT", "users", 201, {"data": {"username": name, "virtualCluster": told}, "patch": True})
+    assert [*Membership.objects.filter(user__isnull=False).values_list("user", "vc__name")] == [
+        (world.user.pk, "vision")
+    ]
+    User.objects.filter(pk=boss.pk).update(role=ClusterRole.USER)
+    world.user.groups.clear()
+    assert [root.get(f"users/{name}")["virtualCluster"] for name in ("alice", "boss")] == [["vision"], []]
+
+
+def test_a_member_of_a_virtual_cluster_that_is_gone_breaks_no_list(world: World, root: Pai) -> None:
+    gone = vc_create(name="gone", now=timezone.now())
+    VirtualCluster.objects.filter(pk=gone.pk).update(removed_at=timezone.now())
+    Membership.objects.create(vc=gone, user=world.user, role="member")
+    assert root.get("users/alice")["virtualCluster"] == ["vision"]
+    assert [one["username"] for one in root.get("users")] == ["alice", "root"]
 
 
 def test_many_accounts_take_no_more_queries_than_few(

@@ -25,14 +25,16 @@ from portal.accounts.pages import PageRequest, login_show, target_of
 from portal.accounts.selectors import token_get, tokens_of
 from portal.accounts.services import (
     PasswordsOff,
+    WrongPassword,
     language_set,
     password_judge,
+    password_prove,
     sign_in,
     token_create,
     token_revoke,
     user_set_password,
 )
-from portal.common.errors import NotFound, Refused
+from portal.common.errors import NotFound, RateLimited, Refused
 from portal.common.languages import language_keep
 
 
@@ -117,8 +119,13 @@ def password_change(request: PageRequest) -> HttpResponse:
     form = PasswordForm(request.POST)
     form.is_valid()
     typed = form.cleaned_data
-    if "old" in typed and not request.user.check_password(typed["old"]):
-        form.add_error("old", _("This is not the current password."))
+    if "old" in typed:
+        try:
+            password_prove(user=request.user, password=typed["old"], now=timezone.now())
+        except WrongPassword:
+            form.add_error("old", _("This is not the current password."))
+        except RateLimited as error:
+            form.add_error("old", error.detail)
     try:
         if "new" in typed:
             password_judge(user=request.user, password=typed["new"])

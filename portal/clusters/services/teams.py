@@ -107,6 +107,9 @@ def _set(vc: VirtualCluster, who: Group | User, name: str, role: str, now: datet
     with transaction.atomic():
         before = Membership.objects.filter(**which).values("role").first()
         Membership.objects.update_or_create(**which, defaults={"role": role})
+        # The new row holds the virtual cluster's: who removes that has done so by now, or waits for this.
+        if not VirtualCluster.objects.filter(pk=vc.pk).exists():
+            raise NotFound("virtual cluster", vc.name)
         message = f"{name} is {role} of {vc.name}."
         VcEvent.objects.create(vc=vc, at=now, code="member", message=message, actor=actor)
         audit_write(

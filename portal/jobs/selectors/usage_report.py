@@ -16,7 +16,7 @@ from django.utils.translation import gettext
 from portal.accounts.models import User
 from portal.accounts.rights import Action
 from portal.clusters.models import Sku, VirtualCluster
-from portal.clusters.selectors import JobSight, job_sights
+from portal.clusters.selectors import JobSight, job_sights, vc_key
 from portal.common.errors import Fault, Invalid
 from portal.jobs.models import UsageDay, UsageProgress
 from portal.jobs.selectors.gpu_hours import UsageKey, UsageSums
@@ -92,7 +92,8 @@ def _report(query: UsageQuery, seen: _Seen, names: _Names, rolled_to: date, now:
     found: dict[Group, UsageRow] = {}
     total = UsageRow(())
     until, today = _open(query, rolled_to, now)
-    for one, sums in chain(_closed(query, seen, rolled_to), _chosen(today, query, seen, names)):
+    vc = vc_key(name=query.vc) if query.vc else None
+    for one, sums in chain(_closed(query, seen, rolled_to, vc), _chosen(today, query, seen, names, vc)):
         group = tuple(names.of(name, one, seen) for name in query.by)
         price = names.prices.get(one.sku_id)
         if group not in found and len(found) == MOST_ROWS:
@@ -135,11 +136,11 @@ class _Seen:
     def of(cls, user: User) -> _Seen:
         return cls(*job_sights(user=user, actions=(Action.USAGE_READ, Action.USAGE_USERS)))
 
-    def condition(self, query: UsageQuery) -> Q:
-        """Which rows; a user is found by name only where that name is shown."""
+    def condition(self, query: UsageQuery, vc: int | None) -> Q:
+        """Which rows; a user is found by name only where that name is shown. ``vc``: whose name the query gives."""
         wanted = _among(self.sums) & (_among(self.named) if query.user else Q())
         if query.vc:
-            wanted &= Q(vc__name=query.vc)
+            wanted &= Q(vc=vc)
         if query.user:
             wanted &= Q(user__username=query.user)
         return wanted
@@ -162,7 +163,7 @@ class _Names:
     def read(cls) -> _Names:
         skus = list(Sku.objects.order_by().values_list("pk", "name", "price"))
         return cls(
-            dict(VirtualCluster._base_manager.values_list("pk", "name")),
+            _vc_names(VirtualCluster._base_manager.order_by("-pk").values_list("pk", "name", "removed_at")),
             dict(User.objects.order_by().values_list("pk", "username")),
             {key: name for key, name, _ in skus},
             {key: price for key, _, price in skus},
@@ -179,6 +180,17 @@ class _Names:
         return self.users[one.user_id or 0] if known else None
 
 
+def _vc_names(rows: Iterable[tuple[int, str, datetime | None]]) -> dict[int, str]:
+    """Newest first. A name that was given again is the newer one's; the one before bears the day of its end beside it,
+    so that the two are not taken for one."""
+    found: dict[int, str] = {}
+    taken: set[str] = set()
+    for key, name, removed in rows:
+        found[key] = f"{name} (until {removed:%Y-%m-%d})" if name in taken and removed else name
+        taken.add(name)
+    return found
+
+
 # ---------------------------------------------------------------- days that are summed up, and those that are not
 
 
@@ -192,9 +204,9 @@ _SUMS = [one.name for one in fields(UsageSums)]
 _TRUNCATED = {"day": F("day"), "week": TruncWeek("day"), "month": TruncMonth("day")}
 
 
-def _closed(query: UsageQuery, seen: _Seen, rolled_to: date) -> Iterator[tuple[_Part, UsageSums]]:
+def _closed(query: UsageQuery, seen: _Seen, rolled_to: date, vc: int | None) -> Iterator[tuple[_Part, UsageSums]]:
     days = {"day__gte": query.first, "day__lte": query.last, "day__lt": rolled_to}
-    rows = UsageDay.objects.filter(seen.condition(query), **days)
+    rows = UsageDay.objects.filter(seen.condition(query, vc), **days)
     if query.sku:
         rows = rows.filter(sku__name=query.sku)
     by: dict[str, Any] = {"sku_id": F("sku_id")}
@@ -221,17 +233,19 @@ def _open(query: UsageQuery, rolled_to: date, now: datetime) -> tuple[datetime, 
 
 
 def _chosen(
-    sums: Iterable[tuple[UsageKey, UsageSums]], query: UsageQuery, seen: _Seen, names: _Names
+    sums: Iterable[tuple[UsageKey, UsageSums]], query: UsageQuery, seen: _Seen, names: _Names, vc: int | None
 ) -> Iterator[tuple[_Part, UsageSums]]:
     """Of everybody's sums those that the user may see and the query asks for."""
     for key, one in sums:
         whose = {"user_id": key.user_id, "vc_id": key.vc_id}
         if not seen.sums.covers(**whose) or (query.user and not seen.named.covers(**whose)):
             continue
-        vc, user, sku = names.vcs.get(key.vc_id), names.users.get(key.user_id), names.skus.get(key.sku_id)
-        if vc is None or user is None or sku is None:
+        user, sku = names.users.get(key.user_id), names.skus.get(key.sku_id)
+        if key.vc_id not in names.vcs or user is None or sku is None:
             continue  # gone since, or new since the names were read
-        asked = (query.vc, vc), (query.user, user), (query.sku, sku)
+        asked = (query.user, user), (query.sku, sku)
+        if query.vc is not None and key.vc_id != vc:
+            continue
         if all(wanted in (None, name) for wanted, name in asked):
             yield _Part(_period(key.day, query.period), key.vc_id, key.user_id, key.sku_id), one
 

@@ -52,7 +52,8 @@ def vc_usage(request: PageRequest, name: str) -> HttpResponse:
 def _chart(vc: VirtualCluster, report: UsageReport, first: date, days: int) -> Chart:
     of_day = {row.group[0]: _parts(row.sums) for row in report.rows}
     dates = [first + timedelta(days=number) for number in range(days)]
-    times = [int(datetime(one.year, one.month, one.day, tzinfo=UTC).timestamp()) for one in dates]
+    # At noon, which is on that day nearly everywhere: the browser draws times in its own zone.
+    times = [int(datetime(one.year, one.month, one.day, 12, tzinfo=UTC).timestamp()) for one in dates]
     names = {"guaranteed": _("inside the quota"), "loan": _("on loan"), "used": _("really used")}
     colours = {"guaranteed": "running", "loan": "stopping", "used": "succeeded"}
     lines = [

@@ -54,7 +54,8 @@ class _Grants:
         self.names = {vc.pk: vc.name for vc in self.vcs}
         self.of_user: dict[int, set[int]] = defaultdict(set)
         self.of_group: dict[int, set[int]] = defaultdict(set)
-        rows = Membership.objects.filter(Q(user__in=users) | Q(group__isnull=False)).order_by()
+        present = Membership.objects.filter(vc__removed_at=None)
+        rows = present.filter(Q(user__in=users) | Q(group__isnull=False)).order_by()
         for vc, user, group in rows.values_list("vc", "user", "group"):
             if user is not None:
                 self.of_user[user].add(vc)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -21,7 +21,16 @@ from portal.accounts.people import (
     user_change,
     user_remove,
 )
-from portal.accounts.services import NameTaken, NewToken, WrongPassword, sign_in, token_create, user_set_password
+from portal.accounts.rights import Action, allowed_everywhere
+from portal.accounts.services import (
+    NameTaken,
+    NewToken,
+    WrongPassword,
+    password_prove,
+    sign_in,
+    token_create,
+    user_set_password,
+)
 from portal.clusters.models import Membership, VirtualCluster
 from portal.clusters.services import account_create, member_set, membership_end
 from portal.clusters.states import VcRole
@@ -70,6 +79,7 @@ def person_create(*, body: Mapping[str, Any], actor: User, now: datetime) -> Non
 def person_change(*, body: Mapping[str, Any], actor: User, now: datetime) -> None:
     """What the body names of an account becomes different."""
     user = _found(body["username"])
+    given = _given_otherwise(user)
     changes = {"email": body["email"]} if "email" in body else {}
     if body.get("admin") is not None:
         changes["role"] = ClusterRole.ADMIN if body["admin"] else _without_admin(user)
@@ -78,7 +88,7 @@ def person_change(*, body: Mapping[str, Any], actor: User, now: datetime) -> Non
         if "password" in body:
             _checked(lambda: user_set_password(user=user, password=body["password"], actor=actor.username, rules=LEAST))
         if "virtualCluster" in body:
-            _set_vcs(user, body["virtualCluster"], actor, now)
+            _set_vcs(user, body["virtualCluster"], actor, now, given)
         _set_extension(user, body.get("extension"))
 
 
@@ -95,13 +105,18 @@ def _without_admin(user: User) -> ClusterRole:
 
 
 def person_change_own(*, user: User, body: Mapping[str, Any], now: datetime) -> None:
-    """One's own address, password (with the old one as proof) and extension."""
+    """One's own address and password, both with the old password as proof, and extension. Raises RateLimited."""
     if body["username"] != user.username:
         raise forbidden(f"User {user.username} is not allowed to change user {body['username']}.")
+    # Who has the address can have a new password sent there.
+    moves = "email" in body and body["email"] != user.email and user.has_usable_password()
+    if moves or "newPassword" in body:
+        try:
+            password_prove(user=user, password=body.get("oldPassword", ""), now=now)
+        except WrongPassword as error:
+            raise PaiError(400, "IncorrectPasswordError", "Password is incorrect.") from error
     with transaction.atomic():
         if "newPassword" in body:
-            if not user.check_password(body.get("oldPassword", "")):
-                raise PaiError(400, "IncorrectPasswordError", "Password is incorrect.")
             _checked(lambda: user_set_password(user=user, password=body["newPassword"]))
         _change(user, {"email": body["email"]} if "email" in body else {}, now, user)
         _set_extension(user, body.get("extension"))
@@ -163,13 +178,25 @@ def _group(name: str) -> tuple[VirtualCluster | None, Group | None]:
     return vc, row
 
 
-def _set_vcs(user: User, names: Iterable[str], actor: User, now: datetime) -> None:
-    """Let the account be in these virtual clusters directly, and in no others; who leads one goes on leading it."""
+def _given_otherwise(user: User) -> set[int]:
+    """The virtual clusters that an account is told to be in without being in them directly: whoever reads an account
+    and writes it back does not mean to make these rights its own."""
+    if allowed_everywhere(user, Action.JOB_SUBMIT):
+        return set(VirtualCluster.objects.values_list("pk", flat=True))
+    return set(VirtualCluster.objects.filter(memberships__group__user=user).values_list("pk", flat=True))
+
+
+def _set_vcs(
+    user: User, names: Iterable[str], actor: User, now: datetime, given: Collection[int] = frozenset()
+) -> None:
+    """Let the account be in these virtual clusters directly, and in no others; who leads one goes on leading it. Into
+    those that are ``given`` otherwise nobody is put."""
     vcs = _vcs_named(names)
     for vc in VirtualCluster.objects.filter(memberships__user=user).exclude(pk__in=[vc.pk for vc in vcs]):
         _leave(user, vc, actor, now)
     for vc in vcs:
-        _join(user, vc, actor, now)
+        if vc.pk not in given:
+            _join(user, vc, actor, now)
 
 
 def _vcs_named(names: Iterable[str]) -> list[VirtualCluster]:

@@ -12,7 +12,7 @@ import pytest
 
 from portal.accounts.models import AuditEntry, ClusterRole, User
 from portal.clusters.models import Sku, VirtualCluster
-from portal.clusters.services import member_set, sku_set_price, vc_create
+from portal.clusters.services import member_set, sku_set_price, vc_create, vc_remove
 from portal.common.tables import csv_text
 from portal.jobs.models import Job, Measured
 from portal.jobs.services import usage_roll
@@ -108,6 +108,19 @@ def test_days_outside_are_left_out_and_filters_choose(world: World, past: None, 
     assert usage(admin, user="bob")["total"]["gpu_hours"] == 4
     assert usage(admin, sku="H100")["rows"] == []
     assert usage(admin, vc="nothing")["total"]["gpu_hours"] == 0
+
+
+def test_a_name_given_again_does_not_bring_the_hours_of_who_had_it(world: World, past: None, admin: Api) -> None:
+    rolled_from("05-01")
+    Job.objects.filter(vc__name="audio").update(state="succeeded", ended_at=at("05-21 09:00"))
+    vc_remove(vc=VirtualCluster.objects.get(name="audio"), now=at("06-01 09:00"), actor="root")
+    lead = person("leo")
+    member_set(vc=vc_create(name="audio", now=at("06-02 09:00")), user=lead, role="lead", now=world.now)
+    for _ in range(2):
+        assert hours(usage(admin, by="vc"), "vc") == {("vision",): 14, ("audio (until 2026-06-01)",): 2}
+        for api in (admin, Api(lead)):
+            assert usage(api, vc="audio")["total"]["gpu_hours"] == 0
+        usage_roll(now=at("06-03 12:00"))
 
 
 SEEN: dict[str, dict[Any, float]] = {
