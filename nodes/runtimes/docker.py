@@ -294,7 +294,8 @@ class DockerRuntime:
                     self._client = docker.APIClient(
                         base_url=self._url, version="auto", timeout=_TIMEOUT_S, max_pool_size=_POOL
                     )
-                    self._accounts = AccountFiles(self._client)
+                    name = f"berth-look-{self._cluster}-{self._node}"
+                    self._accounts = AccountFiles(self._client, name, self._workspaces)
             return self._client
 
     def _connect(self, timeout: float | None) -> docker.APIClient:

@@ -8,58 +8,77 @@ node, and an image without these files gets them.
 from __future__ import annotations
 
 import io
+import posixpath
 import tarfile
+import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path
 
 import docker
 from docker.errors import NotFound
 
 from nodes.container import home_of, user_name
+from nodes.placing import is_within, mount_targets, mounts_stay, path_plain
 from nodes.protocol import ContainerSpec
+from nodes.runtimes.docker_paths import bare_container, path_led
 from nodes.storages import own_job_folder
 
 _LARGEST = 1 << 20
-_CACHED = 64
+_CACHED = 256
 
 
 @dataclass(frozen=True, slots=True)
 class ImageAccounts:
-    """What a fresh container has: its two files, and whether the workdir is an empty folder of the image's."""
+    """What an image has: its two files, whether the workdir is an empty folder, and where each path that was asked for
+    leads by its links."""
 
     passwd: str
     group: str
     workdir_is_empty: bool
+    leads: Mapping[str, str]
 
 
 class AccountFiles:
-    """Puts the files into fresh containers. What an image has is read once per image."""
+    """Puts the files into fresh containers. What an image has is read once per image and paths, in a container that
+    bears ``name`` and has no mounts: so no job decides what another one's container gets. ``workspaces``: where the
+    code of attempts lies on the node."""
 
-    def __init__(self, client: docker.APIClient) -> None:
-        self._client = client
-        self._have: OrderedDict[tuple[str, str, bool], ImageAccounts] = OrderedDict()
+    def __init__(self, client: docker.APIClient, name: str, workspaces: Path) -> None:
+        self._client, self._name, self._workspaces = client, name, workspaces
+        self._have: OrderedDict[tuple[str, str, tuple[str, ...]], ImageAccounts] = OrderedDict()
+        self._lock = threading.Lock()
 
     def put(self, spec: ContainerSpec, container: str, image: str) -> None:
         """Writes the entries into a created container; ``image`` is the image's id. Root has them already, and gets the
-        job's folder alone. Raises APIError."""
+        job's folder alone. Raises APIError, and ``Failed`` where a link would move a mount: the Engine writes as root,
+        into whatever lies there."""
         if spec.profile != "user":
             if (folder := own_job_folder(spec)) is not None:
                 self._client.put_archive(container, "/", _archive({}, [folder], 0, 0))
             return
-        key = (image, spec.workdir, spec.code is not None)
-        if key not in self._have:
-            self._have[key] = self._read(container, spec)
-            if len(self._have) > _CACHED:
-                self._have.popitem(last=False)
-        self._client.put_archive(container, "/", account_archive(spec, self._have[key]))
+        have = self._image(spec, image)
+        mounts_stay(spec, have.leads, self._workspaces / spec.attempt)
+        self._client.put_archive(container, "/", account_archive(spec, have))
 
-    def _read(self, container: str, spec: ContainerSpec) -> ImageAccounts:
+    def _image(self, spec: ContainerSpec, image: str) -> ImageAccounts:
+        asked = tuple(sorted({*mount_targets(spec), *map(posixpath.dirname, _folders_wanted(spec))}))
+        key = (image, spec.workdir, asked)
+        with self._lock:
+            if key not in self._have:
+                with bare_container(self._client, image, self._name, spec.workdir) as bare:
+                    self._have[key] = self._read(bare, spec, asked)
+                if len(self._have) > _CACHED:
+                    self._have.popitem(last=False)
+            return self._have[key]
+
+    def _read(self, container: str, spec: ContainerSpec, asked: Iterable[str]) -> ImageAccounts:
         return ImageAccounts(
             passwd=self._file(container, "/etc/passwd"),
             group=self._file(container, "/etc/group"),
-            workdir_is_empty=spec.code is None and len(self._members(container, spec.workdir, 2)) == 1,
+            workdir_is_empty=len(self._members(container, spec.workdir, 2)) == 1,
+            leads={path: path_led(self._client, container, path) for path in asked},
         )
 
     def _file(self, container: str, path: str) -> str:
@@ -134,12 +153,17 @@ def _archive(files: Mapping[str, str], folders: Iterable[str], uid: int, gid: in
 
 def _own_folders(spec: ContainerSpec, have: ImageAccounts) -> list[str]:
     """Home, workdir and the job's folder, unless a storage or the job's code lies there or the image filled the
-    workdir."""
-    wanted = [home_of(spec), *filter(None, [own_job_folder(spec)])]
-    if have.workdir_is_empty and PurePosixPath(spec.workdir) != PurePosixPath("/"):
-        wanted.append(spec.workdir)
-    targets = [PurePosixPath(mount.target) for mount in spec.mounts]
-    return [path for path in wanted if not any(PurePosixPath(path).is_relative_to(target) for target in targets)]
+    workdir; links of the image on the way to them followed."""
+    filled = spec.code is not None or not have.workdir_is_empty
+    wanted = [path for path in _folders_wanted(spec) if not (filled and path == path_plain(spec.workdir))]
+    places = [posixpath.join(have.leads[posixpath.dirname(path)], posixpath.basename(path)) for path in wanted]
+    return [path for path in places if not any(is_within(path, target) for target in mount_targets(spec))]
+
+
+def _folders_wanted(spec: ContainerSpec) -> list[str]:
+    """What should be the user's, but for the root."""
+    wanted = map(path_plain, filter(None, (home_of(spec), own_job_folder(spec), spec.workdir)))
+    return [path for path in dict.fromkeys(wanted) if path != "/"]
 
 
 def _folder(archive: tarfile.TarFile, name: str, uid: int, gid: int, mode: int) -> None:
