@@ -125,24 +125,32 @@ class SignedInConsumer(AsyncWebsocketConsumer):
     weight = 1
     _watch: asyncio.Task[None] | None = None
     _seat: Seat | None = None
+    _begun = False
 
     async def opened(self) -> None:
         """The user is known; nothing is accepted yet. Accept, or close."""
         raise NotImplementedError
 
     async def closed(self) -> None:
-        """The socket is gone: end what ``opened`` began."""
+        """The socket is gone: end what ``opened`` began, also where it came no further than its beginning."""
 
     async def rechecked(self) -> None:
         """The user was read again: read again what may be seen."""
 
     async def __call__(self, scope: Any, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        """One socket from beginning to end, whichever it is."""
+        """One socket from beginning to end, whichever it is. What it began ends here and not with the browser's
+        goodbye, which is not heard any more where something failed: an answer to one who has just left does."""
         try:
             await super().__call__(scope, receive, send)
         finally:
-            if self._seat is not None:
-                self._seat.give_back()
+            if self._watch is not None:
+                self._watch.cancel()
+            try:
+                if self._begun:
+                    await self.closed()
+            finally:
+                if self._seat is not None:
+                    self._seat.give_back()
 
     async def connect(self) -> None:
         user = await self._user_now()
@@ -160,6 +168,7 @@ class SignedInConsumer(AsyncWebsocketConsumer):
             return
         self.user = user
         origin_socket((self.scope.get("client") or ("",))[0])
+        self._begun = True
         await self.opened()
         self._watch = asyncio.create_task(self._watch_credential())
 
@@ -171,11 +180,6 @@ class SignedInConsumer(AsyncWebsocketConsumer):
             kept = parse_cookie(headers.get(b"cookie", "")).get(settings.LANGUAGE_COOKIE_NAME, "")
             accepted = headers.get(b"accept-language", "")
             activate(socket_language(chosen=user.language, kept=kept, accepted=accepted))
-
-    async def disconnect(self, code: int) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
-            await self.closed()
 
     async def agree(self) -> None:
         """Accept the socket, choosing the subprotocol by which a token was given."""

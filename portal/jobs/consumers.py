@@ -22,7 +22,7 @@ class EventsConsumer(SignedInConsumer):
 
     sight: JobSight
     skipped = False
-    _sender: asyncio.Task[None]
+    _sender: asyncio.Task[None] | None = None
 
     async def opened(self) -> None:
         self._waiting: asyncio.Queue[dict[str, Any]] = asyncio.Queue(MOST_WAITING)
@@ -32,7 +32,8 @@ class EventsConsumer(SignedInConsumer):
         self._sender = asyncio.create_task(self._send_all())
 
     async def closed(self) -> None:
-        self._sender.cancel()
+        if self._sender is not None:
+            self._sender.cancel()
         with contextlib.suppress(Exception):  # Redis may be away; the channel is forgotten anyhow
             await self.channel_layer.group_discard(GROUP, self.channel_name)
 

@@ -240,7 +240,7 @@ def _message(text: str | None) -> dict[str, Any]:
     """What the browser sent; nothing where it is no object."""
     try:
         message = json.loads(text or "")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return message if isinstance(message, dict) else {}
 

@@ -36,6 +36,15 @@ class Run:
             at = stop
         return Run(self.start + at, self.data[at:])
 
+    def until(self, offset: int) -> Run:
+        """Without the records that end beyond ``offset``."""
+        if self.end <= offset:
+            return self
+        at = 0
+        while at < len(self.data) and self.start + (stop := _stop(self.data, at)) <= offset:
+            at = stop
+        return Run(self.start, self.data[:at])
+
     def within(self, limit: int) -> Run:
         """At most ``limit`` bytes of it, at least one record."""
         if len(self.data) <= limit:

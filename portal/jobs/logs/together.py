@@ -47,7 +47,7 @@ def _up_to(reader: LogReader, log: LogOf, end: int, size: int) -> Run:
         if not more.data or more.start != run.end:
             break
         run = run.joined(more)
-    return Run(run.start, run.data[: max(0, end - run.start)])
+    return run.until(end)
 
 
 def _first_ns(run: Run) -> int:

@@ -113,7 +113,7 @@ class ShellConsumer(SignedInConsumer):
             return
         try:
             await (self._type(bytes_data) if bytes_data is not None else self._told(text_data or ""))
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError) as error:
             await self._end(f"A message that cannot be understood: {error}.")
         except RedisError:
             await self._end(gettext("The lane to the node is broken."))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -120,7 +121,10 @@ def test_it_opens_at_the_tail_and_seeks_on_request(running_log: RunningLog, web:
     assert text_in(sought) == text_of(lines(9_996, first=4))
 
 
-@pytest.mark.parametrize("nonsense", ["", "[]", "{", '{"type": "seek"}', '{"type": "seek", "offset": "x"}'])
+@pytest.mark.parametrize(
+    "nonsense",
+    ["", "[]", "{", '{"type": "seek"}', '{"type": "seek", "offset": "x"}', pytest.param("[" * 20_000, id="deep")],
+)
 def test_nonsense_from_the_browser_changes_nothing(running_log: RunningLog, web: LiveWeb, nonsense: str) -> None:
     running_log.source.print(*lines(3))
     with web.socket(f"/ws/logs/{running_log.attempt}?offset=zero", **credentials(running_log)) as listener:
@@ -260,7 +264,10 @@ def test_only_the_chosen_logs_come_and_what_stands_before_them_when_it_is_asked_
     assert text_in([part, *tail]) == "".join(f"old {n:082d}\n" for n in range(10_000))
 
 
-@pytest.mark.parametrize("nonsense", ['{"type": "earlier", "before": {"x": "y"}}', '{"type": "seek", "log": []}', "[]"])
+NONSENSE = ['{"type": "earlier", "before": {"x": "y"}}', '{"type": "seek", "log": []}', "[]", "[" * 20_000]
+
+
+@pytest.mark.parametrize("nonsense", NONSENSE, ids=["earlier", "seek", "list", "deep"])
 def test_nonsense_to_several_logs_changes_nothing(running_log: RunningLog, web: LiveWeb, nonsense: str) -> None:
     with web.socket(several(running_log), **credentials(running_log)) as listener:
         listener.next()
@@ -330,3 +337,40 @@ def test_who_has_too_many_live_views_open_is_told_so_and_closing_one_makes_room(
             single.next()
     with web.socket(several(running_log), **options) as listener:
         assert listener.next()["type"] == "tasks"
+
+
+def test_nothing_is_read_any_more_for_who_left_while_a_look_back_was_answered(
+    running_log: RunningLog, web: LiveWeb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then the server's own answer fails, and no goodbye of the browser's is dispatched."""
+    from portal.accounts import websockets
+    from portal.jobs.logs import hub
+    from portal.jobs.logs.together import earlier
+
+    asked, left = threading.Event(), threading.Event()
+
+    def answered_late(*what: Any) -> Any:
+        asked.set()
+        assert left.wait(10)
+        return earlier(*what)
+
+    monkeypatch.setattr(hub, "earlier", answered_late)
+    monkeypatch.setattr(websockets, "RECHECK_S", 0.1)
+    running_log.source.print(*lines(3))
+    running_log.sent(69)
+    with web.socket(several(running_log), **credentials(running_log)) as listener:
+        listener.next()
+        read_until(listener, 69)
+        wait_until(lambda: watched(running_log), "the log's feed")
+        listener.socket.send(json.dumps({"type": "earlier", "before": {running_log.attempt: 69}}))
+        assert asked.wait(10)
+    left.set()
+
+    wait_until(lambda: not watched(running_log), "the feed's end")
+
+
+def watched(running_log: RunningLog) -> bool:
+    """Whether a feed of this process reads the log."""
+    from portal.jobs.logs import consumer
+
+    return any(one.feed_offset(running_log.log) is not None for one in consumer._hubs.values())

@@ -127,3 +127,9 @@ def test_looking_back_again_and_again_comes_to_the_beginning_without_gap_or_doub
             break
     assert before == dict.fromkeys(all_logs, 0)
     assert seen == {log: [f"{n} {at}" for at in range(30_000)] for n, log in enumerate(all_logs)}
+
+
+def test_what_is_asked_for_before_an_offset_within_a_record_ends_with_the_record_before_it(logs: Logs) -> None:
+    log = logs.write(0, (1, "one\n"), (2, "two\n"), (3, "three\n"))
+    assert [texts(run) for run in earlier(logs.reader, {log: 40}).values()] == [["one", "two"]]
+    assert earlier(logs.reader, {log: 7}) == {}

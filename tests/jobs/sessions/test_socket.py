@@ -274,7 +274,7 @@ def test_typing_more_than_is_taken_is_cut_off(running: Running, web: LiveWeb) ->
 NONSENSE = [
     "", "[]", "{", '{"type": "else"}', '{"type": "start", "rows": 0}', '{"type": "start", "term": "x\\u001b"}',
     '{"type": "start", "command": "ls"}', '{"type": "start", "command": ["a\\u0000b"]}', '{"type": "start", "more": 1}',
-    '{"type": "resize", "rows": 1, "columns": 2}', '{"type": "finish"}', b"typed",
+    '{"type": "resize", "rows": 1, "columns": 2}', '{"type": "finish"}', b"typed", '{"message": ' + "[" * 60_000,
 ]  # fmt: skip
 
 
