@@ -20,7 +20,7 @@ from berth.cli.screen import clean, say, show, show_json, table, when
 from berth.cli.target import job_id
 from berth.downloads import Held
 from berth.errors import Misused
-from berth.model import File
+from berth.model import File, Job
 
 QUOTE = '"'
 MARK = re.compile(r"[0-9a-f]{1,16}-[0-9a-f]{1,16}")
@@ -55,7 +55,7 @@ def files(
             return
         first = next(listed, None)
         inside = path.strip("/")
-        name = _name(path) if inside else clean(client.jobs.get(found).name)
+        name = _name(path) if inside else _name_of(client.jobs.get(found))
         if output != "-" and first is not None and first.path == inside:
             _save_file(lambda held: client.download(found, inside, held=held), name, Path(output or "."))
         else:
@@ -76,9 +76,20 @@ def _size(size: float) -> str:
 
 
 def _name(path: str) -> str:
-    """The last step of a path as a name on this machine: its very bytes."""
+    """The last step of a path as a name on this machine: its very bytes. Raises Misused for what is no name."""
     last = path.strip("/").rpartition("/")[2].encode()
-    return os.fsdecode(ESCAPE.sub(lambda match: bytes([int(match[1], 16)]), last))
+    return _step(os.fsdecode(ESCAPE.sub(lambda match: bytes([int(match[1], 16)]), last)))
+
+
+def _name_of(job: Job) -> str:
+    """What its whole folder is called at home. Raises Misused for what is no name."""
+    return _step(clean(f"{job.name}-{job.run}"))
+
+
+def _step(name: str) -> str:
+    if name in {os.curdir, os.pardir} or os.path.basename(name) != name:
+        raise Misused(f"{clean(name)} is no name of a file.")
+    return name
 
 
 def _save(pieces: Iterator[bytes], name: str, output: str) -> None:
@@ -90,8 +101,7 @@ def _save(pieces: Iterator[bytes], name: str, output: str) -> None:
         return
     place = Path(output)
     with _told(place):
-        place.mkdir(parents=True, exist_ok=True)
-        _unpack(pieces, place)
+        _unpack(pieces, place / name)
     say(f"- saved as {place / name}")
 
 
@@ -160,16 +170,24 @@ def _alone(file: IO[bytes]) -> None:
 
 
 def _unpack(pieces: Iterator[bytes], folder: Path) -> None:
-    """Each member as it comes. What would lie elsewhere, such as a link out of the folder, is left out and named."""
+    """Each member as it comes, below the folder, whatever the archive calls it: the server that made it may be in
+    anybody's hands. What would lie elsewhere, such as a link out of the folder, is left out and named."""
+    title = None
     with tarfile.open(fileobj=_Stream(pieces), mode="r|", errors="surrogateescape") as archive:
         for member in archive:
-            if _stays(member, folder):
+            whole = member.name
+            first, _, below = whole.partition("/")
+            if title is None:
+                title = first
+                folder.mkdir(parents=True, exist_ok=True)
+            member.name = below or os.curdir
+            if first == title and (below or member.isdir()) and _stays(member, folder):
                 if hasattr(os, "getuid"):
                     member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
                 member.mode &= 0o755
                 archive.extract(member, folder, **_FILTER)
             else:
-                say(f"berth: left out: {clean(member.name)}, which would lie elsewhere")
+                say(f"berth: left out: {clean(whole)}, which would lie elsewhere")
 
 
 _FILTER: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
+import shutil
+import tarfile
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -147,3 +150,69 @@ def test_the_command_lists_and_downloads_whatever_names_there_are(
     assert not list(at.home.glob(".*.part"))
     assert "There is no such file" in at.berth("files", job, "nothing", code=66)
     assert "cannot be written" in at.berth("files", job, "out/%FF", "-o", "no/such/folder", code=78)
+
+
+def archive(*members: tuple[str, str | bytes]) -> bytes:
+    """A tar archive of files, and of links where the second is a text; a name that ends with a slash is a folder."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as made:
+        for name, holds in members:
+            member = tarfile.TarInfo(name.rstrip("/"))
+            member.mode = 0o755
+            if isinstance(holds, str):
+                member.type, member.linkname = tarfile.SYMTYPE, holds
+            elif name.endswith("/"):
+                member.type = tarfile.DIRTYPE
+            else:
+                member.size = len(holds)
+            made.addfile(member, io.BytesIO(holds if isinstance(holds, bytes) else b""))
+    return out.getvalue()
+
+
+EVIL = b"ssh-ed25519 EVIL"
+FORGED: dict[str, bytes] = {
+    "files beside the folder": archive(("out/", b""), (".ssh/authorized_keys", EVIL), (".bashrc", EVIL)),
+    "another folder in its place": archive((".ssh/", b""), (".ssh/authorized_keys", EVIL), (".bashrc", EVIL)),
+    "a step back": archive(("out/", b""), ("out/../.bashrc", EVIL), ("out/../.ssh/authorized_keys", EVIL)),
+    "a link beside it": archive(("out/", b""), ("out/x", "../.ssh"), ("out/x/authorized_keys", EVIL)),
+    "a link in its place": archive(("out", ".ssh"), ("out/authorized_keys", EVIL)),
+    "a link that another one turns": archive(
+        ("out/", b""), ("out/x", "y/../.ssh"), ("out/y", "."), ("out/x/authorized_keys", EVIL)
+    ),
+    "a file in its place": archive((".bashrc", EVIL)),
+}
+
+
+def test_a_folder_of_a_hostile_server_lands_in_its_own_place_alone(
+    running: Running, web: LiveWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "home").mkdir()
+    at = Shell(tmp_path / "home", f"http://{web.host}", token_of(running.world.user))
+    (running.folder / "out").mkdir()
+    (at.home / ".ssh").mkdir()
+    mine = {at.home / ".bashrc": "mine", at.home / ".ssh" / "authorized_keys": "me"}
+    for file, text in mine.items():
+        file.write_text(text)
+    for forged, sent in FORGED.items():
+        monkeypatch.setattr(
+            "nodes.sessions.files.folder_archive", lambda _folder, _name, _title, write, sent=sent: write(sent)
+        )
+        at.berth("files", str(running.job.pk), "out", "-d")
+        assert {path.name for path in at.home.iterdir()} <= {".bashrc", ".ssh", "out"}, forged
+        assert {file: file.read_text() for file in mine} == mine, forged
+        assert [path.name for path in (at.home / ".ssh").iterdir()] == ["authorized_keys"], forged
+        shutil.rmtree(at.home / "out")
+
+
+def test_a_whole_job_folder_comes_home_under_the_name_that_is_said(
+    running: Running, web: LiveWeb, tmp_path: Path
+) -> None:
+    at = Shell(tmp_path, f"http://{web.host}", token_of(running.world.user))
+    (running.folder / "model").mkdir()
+    (running.folder / "model" / "weights").write_text("w")
+    (running.folder / "model" / "latest").symlink_to("weights")
+    (running.folder / "up").symlink_to("model/../model")
+    at.berth("files", str(running.job.pk), "-o", "home")
+    home = at.home / "home" / f"{running.job.name}-{running.job.run}"
+    assert (home / "model" / "latest").read_text() == "w"
+    assert sorted(path.name for path in at.home.joinpath("home").iterdir()) == [home.name]
