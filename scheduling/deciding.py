@@ -14,6 +14,7 @@ from scheduling.cells import Policy
 from scheduling.decisions import Preempt, Start
 from scheduling.fairness import DominantShares
 from scheduling.ground import Ground, Idle, Task
+from scheduling.holdable import Holdable
 from scheduling.idle import on_loan, on_these
 from scheduling.jobs import Job, TaskPlacement
 from scheduling.ledger import Ledger
@@ -52,8 +53,8 @@ class Ask(NamedTuple):
 @dataclass(slots=True)
 class Desk:
     """Decides one job at a time. `running` and `claims` (by claimant) are the engine's own; `idle` is the same
-    cluster without jobs; `lower` knows who may lose cells to a higher priority. `holdable` remembers which shapes
-    the quota holds at all; `blocked` says whether hardware failed a job that had cells."""
+    cluster without jobs; `lower` knows who may lose cells to a higher priority, `holdable` which shapes the
+    quota holds at all; `blocked` says whether hardware failed a job that had cells."""
 
     ledger: Ledger
     idle: Ledger
@@ -62,7 +63,7 @@ class Desk:
     costs: Costs
     lower: Lower
     now: int
-    holdable: dict[int, bool] = field(default_factory=dict)
+    holdable: Holdable
     blocked: bool = False
     views: hived.Views = field(default_factory=dict)
 
@@ -392,4 +393,4 @@ def _alone(answer: Start | Preempt) -> bool:
 def desk_of(ledger: Ledger, idle: Ledger, now: int = 0) -> Desk:
     """A desk on a cluster where nothing runs."""
     costs = Costs({}, DominantShares({}), now, Policy())
-    return Desk(ledger, idle, {}, {}, costs, Lower(ledger, {}, {}, costs, lambda vc: 1 << 30), now)
+    return Desk(ledger, idle, {}, {}, costs, Lower(ledger, {}, {}, costs, lambda vc: 1 << 30), now, Holdable(idle))

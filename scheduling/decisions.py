@@ -17,6 +17,7 @@ class Code(StrEnum):
 
     PAUSED = "paused"
     DEPENDENCY = "dependency"
+    NO_NODE = "no_node"
     QUOTA = "quota"
     USER_LIMIT = "user_limit"
     BORROW_LIMIT = "borrow_limit"

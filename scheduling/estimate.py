@@ -212,8 +212,8 @@ class _Run:
 
     def in_the_way(self, job_id: str, code: Code | None) -> tuple[str, ...]:
         """Of those that never end the ones that want the same hardware as this job; only of its team where a right of
-        the team or its user is missing. None where it waits for nodes that are out of service."""
-        if code is Code.BAD_NODES:
+        the team or its user is missing. None where it waits for nodes that are out of service or gone."""
+        if code in (Code.BAD_NODES, Code.NO_NODE):
             return ()
         mine = self._jobs[job_id].job
         found = [

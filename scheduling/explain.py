@@ -3,7 +3,7 @@
 Each reason is true by a what-if: the obstacle it names blocks the job even where those after it are removed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 
 from scheduling.decisions import Code, Reason
@@ -12,14 +12,27 @@ from scheduling.layout import Layout
 
 
 def hold(job: Job, layout: Layout) -> Reason | None:
-    """Why the job is not in its queue's order at all: paused, or waiting for others to end."""
+    """Why the job is not in its queue's order at all: paused, waiting for others to end, or for what is gone."""
     if job.paused:
         return paused()
     if job.after:
         return dependency(job.after)
     if job.vc not in layout.virtual_clusters:
         return no_virtual_cluster(job.vc)
+    if _has_no_node(job, layout):
+        return no_node(job.only_nodes or ())
     return None
+
+
+def is_held(job: Job, layout: Layout) -> bool:
+    """Whether a job of a virtual cluster of this layout has such a reason."""
+    return job.paused or bool(job.after) or _has_no_node(job, layout)
+
+
+def _has_no_node(job: Job, layout: Layout) -> bool:
+    """Whether the job names nodes, none of which is part of the cluster (any more)."""
+    names = job.only_nodes
+    return bool(names) and names is not None and names.isdisjoint(layout.position)
 
 
 def paused() -> Reason:
@@ -34,6 +47,14 @@ def dependency(open_jobs: tuple[str, ...]) -> Reason:
     verb = "have" if more else "has"
     sentence = f"it starts after job {first}{more} {verb} ended"
     return Reason(Code.DEPENDENCY, {"jobs": len(open_jobs), "first": first}, sentence)
+
+
+def no_node(names: Collection[str]) -> Reason:
+    """None of the nodes that the job may run on is part of the cluster (any more)."""
+    where = ", ".join(sorted(names)[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    numbers: dict[str, int | str] = {"nodes": len(names), "where": where}
+    sentence = f"none of the servers that it may run on is part of the cluster: {where}"
+    return Reason(Code.NO_NODE, numbers, sentence)
 
 
 def no_virtual_cluster(vc: str) -> Reason:
@@ -52,6 +73,20 @@ def quota(vc: str, cell_type: str, held: int, owned: int, needed: int) -> Reason
     left = f"{owned - held} {verb_is(owned - held)}" if owned > held else "none is"
     sentence = f"team {vc} holds {held} of its {owned} {cell_type}, so {left} left; this job needs {needed}"
     return Reason(Code.QUOTA, numbers, sentence)
+
+
+def beyond_quota(vc: str, cell_type: str, owned: int, whole: int, needed: int) -> Reason:
+    """The virtual cluster's quota, were all of it free, would not hold the job: it owns too little, or too little of it
+    lies together (at most `whole`)."""
+    numbers: dict[str, int | str] = {"vc": vc, "sku": cell_type, "owned": owned, "needed": needed}
+    if needed > owned:
+        sentence = f"team {vc} owns {owned} {cell_type}; this job needs {needed}, so it waits for a larger quota"
+        return Reason(Code.QUOTA, numbers, sentence)
+    sentence = (
+        f"at most {whole} of team {vc}'s {owned} {cell_type} lie together; the tasks of this job "
+        f"({needed} {cell_type}) wait for a larger quota"
+    )
+    return Reason(Code.QUOTA, {**numbers, "whole": whole}, sentence)
 
 
 def no_cell(vc: str, cell_type: str, free: int, largest: int, needed: int) -> Reason:

@@ -3,7 +3,6 @@ that they would have are kept."""
 
 from collections.abc import Iterable
 
-from scheduling.deciding import desk_of
 from scheduling.decisions import Preempt
 from scheduling.jobs import Job, TaskPlacement
 from scheduling.promotion import promote
@@ -62,11 +61,10 @@ class MovingIn:
         tasks, shape, number = part
         if number < 0 or not line.held.isdisjoint(shape.choices[number].chains):
             return frozenset()
-        choice = shape.choices[number]
-        unit, before = choice.units[0], line.owed.number
+        choice, before = shape.choices[number], line.owed.number
         fresh = self._seats(running.job, shape, number, line.owed)
         if fresh is None:
-            if not self._could_move_in(running.job, shape, unit):
+            if not state.desk.holdable.choice(running.job.vc, shape, number):
                 return frozenset()
             line.held |= choice.chains
             return choice.chains
@@ -88,14 +86,6 @@ class MovingIn:
         if key not in known:
             known[key] = _seats_beside(owed, unit) if desk.enough_quota(job, unit) else None
         return known[key]
-
-    def _could_move_in(self, job: Job, shape: Shape, unit: Unit) -> bool:
-        """Whether the quota, were all of it free, holds the job at all: a smaller quota may have left it too large."""
-        known = self.state.desk.holdable
-        if shape.number not in known:
-            desk = self.state.desk
-            known[shape.number] = desk_of(desk.idle, desk.idle).seats(job, unit) is not None
-        return known[shape.number]
 
     def keep(self, answer: Preempt, shape: Shape, line: Line) -> list[Seat]:
         """The cells that the job could have now are owed to it, as if it ran on loan; answers with them."""

@@ -107,7 +107,8 @@ class Quotas:
         walk = state.queues[vc].walk(self.trial.shares_of(vc), state.reservations)
         capped, held, claims, running = is_capped(state, vc), line.held, state.claims, state.running
         join, is_late = line.ahead.join, self.trial.late.append
-        closed, kept = self._no_backfill, line.kept
+        closed, kept, holds = self._no_backfill, line.kept, state.desk.holdable.shape
+        layout = state.desk.ledger.layout
         for job, shape, share in walk:
             # What is left of a job may be tasks without GPUs alone: they want no chain, and nobody holds them up.
             chains = shape.chains
@@ -118,8 +119,10 @@ class Quotas:
             elif not told:
                 if not self._backfill_on:
                     walk.passed.add(shape.number)
-            elif capped or job.paused or job.after or job.id in claims or job.id in running:
+            elif capped or job.id in claims or job.id in running or explain.is_held(job, layout):
                 yield job
+            elif not holds(vc, shape):
+                is_late(Late(job, shape, ()))
             else:
                 is_late(Late(job, shape, (), join(job.priority, LED if job.led else share, chains)))
 
@@ -244,6 +247,10 @@ class Quotas:
         return self.state.desk.guaranteed(job, choice, owed=avoid, one=one, inside=False)
 
     def _hold_up(self, job: Job, shape: Shape, free: tuple[Choice, ...]) -> None:
+        """Those behind the job wait for it; nobody does where the quota is too small for it: it might be for ever."""
+        if not self.state.desk.holdable.shape(job.vc, shape):
+            self.trial.late.append(Late(job, shape, ()))
+            return
         line = self.lines[job.vc]
         self.trial.late.append(Late(job, shape, free, self._join(job, shape.chains)))
         fresh = shape.chains - line.held

@@ -8,6 +8,7 @@ from scheduling.caps import is_capped, over_cap, within_caps
 from scheduling.deciding import NodeIds
 from scheduling.decisions import Code, Reason, Wait
 from scheduling.health import doomed_in
+from scheduling.holdable import holds_pool, holds_unit
 from scheduling.jobs import Job
 from scheduling.no_room import Fits, no_room
 from scheduling.shapes import Choice, Pool, Shape, Unit, apart, needs_of
@@ -119,8 +120,7 @@ def right_missing(state: State, job: Job, shape: Shape, owed: Mapping[int, int])
     to those ahead, that is the reason, whatever is missing under other choices; else that of its smallest unit."""
     reasons: list[Reason | None] = []
     behind: list[Reason] = []
-    for choice in shape.choices:
-        units = choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units)
+    for units in _that_may_start(state, job, shape):
         found = [
             _loan_missing(state, job, unit) if job.opportunistic else _quota_missing(state, job, unit, owed)
             for unit in units
@@ -134,6 +134,18 @@ def right_missing(state: State, job: Job, shape: Shape, owed: Mapping[int, int])
     return behind[0] if behind else reasons[0]
 
 
+def _that_may_start(state: State, job: Job, shape: Shape) -> list[tuple[Unit, ...]]:
+    """What starts by itself under each choice; of a guaranteed job what the quota holds at all, if there is any."""
+    every = [
+        choice.units if job.gang else tuple(unit.of(unit.tasks[0]) for unit in choice.units) for choice in shape.choices
+    ]
+    idle = state.desk.idle
+    held = (
+        [] if job.opportunistic else [tuple(one for one in units if holds_unit(idle, job.vc, one)) for units in every]
+    )
+    return [units for units in held if units] or every
+
+
 def _quota_missing(state: State, job: Job, unit: Unit, owed: Mapping[int, int]) -> Reason | None:
     """Why the job has no right to cells now, not even to those of lower priorities."""
     fit = partial(state.desk.has_right, job)
@@ -143,11 +155,22 @@ def _quota_missing(state: State, job: Job, unit: Unit, owed: Mapping[int, int]) 
     if owed and fit(unit.pools, {}):
         return _owed_ahead(state, job, pool, owed)
     for pool in unit.pools:
+        if not holds_pool(state.desk.idle, job.vc, pool):
+            return _too_large(state, job, pool)
+    for pool in unit.pools:
         kind, owned, free = pool.parts[0].cell_type, *_leaves_of(state, job.vc, pool)
         if pool.leaves > free:
             return explain.quota(job.vc, kind, owned - free, owned, pool.leaves)
     kind, (_, free) = pool.parts[0].cell_type, _leaves_of(state, job.vc, pool)
     return explain.no_cell(job.vc, kind, free, _largest(state, job.vc, pool), pool.leaves)
+
+
+def _too_large(state: State, job: Job, pool: Pool) -> Reason:
+    """The quota of these tasks is too small for them, whoever ends."""
+    groups = state.desk.idle.cell_groups.get((job.vc, pool.name), {})
+    owned = sum(sizes[-1] * cells.bit_count() for (sizes, _), cells in groups.items())
+    whole = max((sizes[-1] for sizes, _ in groups), default=0)
+    return explain.beyond_quota(job.vc, pool.parts[0].cell_type, owned, whole, pool.leaves)
 
 
 def _owed_ahead(state: State, job: Job, pool: Pool, owed: Mapping[int, int]) -> Reason:

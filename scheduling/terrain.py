@@ -2,6 +2,7 @@
 
 from scheduling.admission import Refusal, refusals_on
 from scheduling.cells import Cluster
+from scheduling.holdable import Holdable
 from scheduling.jobs import Job
 from scheduling.layout import Layout
 from scheduling.ledger import Ledger
@@ -9,14 +10,14 @@ from scheduling.shapes import Shapes
 
 
 class Terrain:
-    """The cells by number, the shapes of jobs on them, the cluster without jobs (`idle`). `holdable` remembers which
+    """The cells by number, the shapes of jobs on them, the cluster without jobs (`idle`). `holdable` knows which
     shapes the quota holds at all."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.layout = Layout(cluster)
         self.shapes = Shapes(self.layout)
         self.idle = Ledger(self.layout)
-        self.holdable: dict[int, bool] = {}
+        self.holdable = Holdable(self.idle)
         self._served: Ledger | None = None
         self._refused: dict[tuple[int, int, bool], tuple[Refusal, ...]] = {}
 

@@ -22,12 +22,20 @@ PREEMPTING = "preempting"
 _REASONS: tuple[tuple[str, str], ...] = (
     ("paused", gettext_noop("the job is paused; once it is resumed it waits for its turn")),
     ("dependency", gettext_noop("%(jobs)s jobs must end first, such as %(first)s")),
+    ("no_node", gettext_noop("none of the servers that it may run on is part of the cluster: %(where)s")),
     ("quota", gettext_noop(
         "%(free)s of team %(vc)s's %(sku)s are free, but at most %(largest)s of them lie together; the tasks of this "
         "job (%(needed)s %(sku)s) do not fit into what is free"
     )),
     ("quota", gettext_noop(
         "team %(vc)s holds %(held)s of its %(owned)s %(sku)s, so %(left)s are left; this job needs %(needed)s"
+    )),
+    ("quota", gettext_noop(
+        "at most %(whole)s of team %(vc)s's %(owned)s %(sku)s lie together; the tasks of this job (%(needed)s %(sku)s) "
+        "wait for a larger quota"
+    )),
+    ("quota", gettext_noop(
+        "team %(vc)s owns %(owned)s %(sku)s; this job needs %(needed)s, so it waits for a larger quota"
     )),
     ("quota", gettext_noop("team %(vc)s owns no GPUs")),
     ("user_limit", gettext_noop(
@@ -113,7 +121,7 @@ def no_start_words(*, forecast: Forecast, vc: str, code: str) -> str:
     One query where others' missing time limits are why."""
     if forecast.start is not None or code == PREEMPTING:
         return ""
-    if code == "bad_nodes":
+    if code in ("bad_nodes", "no_node"):
         return gettext("No estimate of its start: nobody knows when what is out of service comes back.")
     if forecast.endless is None:
         return gettext("No estimate yet of its start: it takes time limits, or 20 past runs like those it waits for.")

@@ -371,3 +371,12 @@ def test_of_no_gang_whose_small_task_wants_no_gpus_the_task_is_named_that_only_w
     assert (plan.answers, plan.promotions) == ((), ())
     assert wait_of(plan, "j").reason.code == Code.ORDER
     assert wait_of(plan, "j").reason.sentence == OWED_H100
+
+
+def test_a_job_too_large_for_the_quota_of_one_sku_is_told_of_the_other_that_may_be_free_one_day() -> None:
+    described = cluster(node("a", 4), node("h", 8, "H100"), vision={"A100": 4, "H100": 8})
+    made = running(described, job("holds", role(gpus=8, sku="H100")))
+    made.submit(job("asks", role(count=2, gpus=4, sku=None), order=1))
+    assert wait_of(made.plan(0), "asks").reason.numbers == {
+        "vc": "vision", "sku": "H100", "held": 8, "owned": 8, "needed": 8,
+    }  # fmt: skip

@@ -2,7 +2,22 @@
 
 from dataclasses import replace
 
-from scheduling import Borrow, Code, Engine, Node, NodeState, Policy
+import pytest
+
+from scheduling import (
+    Borrow,
+    CellType,
+    Cluster,
+    Code,
+    Engine,
+    Node,
+    NodeState,
+    Policy,
+    QuotaLine,
+    Snapshot,
+    VirtualCluster,
+    Wait,
+)
 from tests.scheduling.builders import cluster, engine, give_back, job, node, role, running, wait_of
 
 HOUR = 3_600_000
@@ -166,3 +181,74 @@ def test_tasks_on_loan_of_a_job_are_not_ahead_of_its_own_and_count_once_for_othe
     plan = made.plan(0)
     assert len(next(one for one in made.snapshot().running if one.job.id == "many").tasks) == 3
     assert (wait_of(plan, "many").place, wait_of(plan, "later").place) == (1, 2)
+
+
+# Jobs that the quota, or the cluster, cannot hold at all
+
+
+@pytest.mark.parametrize("backfill", [True, False])
+@pytest.mark.parametrize("gang", [True, False])
+def test_a_job_that_has_become_larger_than_the_quota_holds_up_nobody(backfill: bool, gang: bool) -> None:
+    described = replace(cluster(node("a", 8), vision=4, speech=4), policy=Policy(backfill=backfill))
+    big = job("big", role(count=2 if gang else 1, gpus=4 if gang else 8), gang=gang)
+    small = [job(f"s{number}", limit=60_000, order=1 + number) for number in range(5)]
+    plan = Engine.restore(Snapshot(described, waiting=(big, *small))).plan(0)
+    assert sorted(start.job.id for start in plan.starts) == ["s0", "s1", "s2", "s3"]
+    assert plan.reservations == (("s4",) if backfill else ())
+    assert (wait_of(plan, "big").reason.code, wait_of(plan, "big").place) == (Code.QUOTA, None)
+    assert wait_of(plan, "big").reason.numbers == {"vc": "vision", "sku": "A100", "owned": 4, "needed": 8}
+    assert wait_of(plan, "s4").place == 1
+
+
+def test_a_job_behind_others_that_the_quota_cannot_hold_is_counted_ahead_of_nobody() -> None:
+    made = running(cluster(node("a", 8), vision=4, speech=4), job("holds", role(gpus=4)))
+    waiting = (job("first", role(gpus=4), order=1), job("big", role(count=2, gpus=4), order=2), job("last", order=3))
+    plan = Engine.restore(replace(made.snapshot(), waiting=waiting)).plan(0)
+    assert (wait_of(plan, "big").place, wait_of(plan, "last").place) == (None, 2)
+
+
+def test_a_task_larger_than_the_cells_of_the_quota_holds_up_nobody_and_says_how_large_they_are() -> None:
+    halves = CellType("half", "A100", 2)
+    whole = CellType("whole", "half", 2, node_level=True)
+    team = VirtualCluster("vision", (QuotaLine("half", 2),))
+    described = Cluster((node("a", 4, shape="whole"),), (team,), cell_types=(halves, whole))
+    big = job("big", role(gpus=4))
+    plan = Engine.restore(Snapshot(described, waiting=(big, job("small", role(gpus=2), order=1)))).plan(0)
+    assert [start.job.id for start in plan.starts] == ["small"]
+    numbers = {"vc": "vision", "sku": "A100", "owned": 4, "whole": 2, "needed": 4}
+    assert wait_of(plan, "big").reason.numbers == numbers
+
+
+def test_a_smaller_task_of_a_job_that_is_no_gang_starts_though_the_quota_does_not_hold_the_larger_one() -> None:
+    described = cluster(node("a", 8), vision=4, speech=4)
+    parts = job("parts", role("large", gpus=8), role("small", gpus=2), gang=False)
+    plan = Engine.restore(Snapshot(described, waiting=(parts, job("next", role(gpus=2), order=1)))).plan(0)
+    assert sorted(start.job.id for start in plan.starts) == ["next", "parts"]
+    assert [task.role for task in wait_of(plan, "parts").job.wanted] == ["large"]
+    assert wait_of(plan, "parts").reason.numbers["needed"] == 8
+
+
+@pytest.mark.parametrize("backfill", [True, False])
+def test_a_job_for_a_server_that_is_gone_holds_up_nobody_and_says_so(backfill: bool) -> None:
+    described = replace(cluster(node("a", 4), vision=4), policy=Policy(backfill=backfill))
+    only = job("only", role(gpus=4), only=("gone", "lost"))
+    here = job("here", role(gpus=4), only=("a", "gone"), order=1)
+    plan = Engine.restore(Snapshot(described, waiting=(only, here, job("next", order=2)))).plan(0)
+    assert [start.job.id for start in plan.starts] == ["here"]
+    reason = wait_of(plan, "only").reason
+    assert (reason.code, reason.numbers) == (Code.NO_NODE, {"nodes": 2, "where": "gone, lost"})
+    assert (wait_of(plan, "only").place, wait_of(plan, "next").place) == (None, 1)
+    assert Engine.restore(Snapshot(described, waiting=(only,))).decide(only, 0) == Wait(only, reason)
+
+
+def test_a_job_for_a_server_that_is_gone_is_counted_ahead_of_nobody_and_starts_when_the_server_is_back() -> None:
+    made = running(cluster(node("a", 4), vision=4), job("holds", role(gpus=4)))
+    waiting = (job("first", order=1), job("only", only=("gone",), order=2), job("last", order=3))
+    made = Engine.restore(replace(made.snapshot(), waiting=waiting))
+    plan = made.plan(0)
+    assert (wait_of(plan, "only").place, wait_of(plan, "last").place) == (None, 2)
+    made.set_node(node("gone", 4))
+    made.finish("holds")
+    assert sorted(start.job.id for start in made.plan(0).starts) == ["first", "last", "only"]
+    made.set_node(node("a", 1))
+    assert next(start for start in made.plan(0).starts if start.job.id == "only").placements[0].node == "gone"

@@ -51,6 +51,12 @@ def check_quota(state: Snapshot, plan: Plan, wait: Wait) -> None:
     owned = Layout(state.cluster).owned.get((vc, str(numbers["sku"])), 0)
     if next(one.pinned for one in state.cluster.virtual_clusters if one.id == vc):
         return  # what is pinned and what is not are counted each by itself
+    if "held" not in numbers and "free" not in numbers:
+        assert numbers["owned"] == owned
+        assert int(numbers["needed"]) > int(numbers.get("whole", owned))
+        nobody = replace(best, running=(), claims=(), demotions=())
+        assert isinstance(alone_in(nobody, wait.job, plan.at_ms), Wait)
+        return
     if "held" in numbers:
         assert (numbers["held"], numbers["owned"]) == (held(state, vc, str(numbers["sku"])), owned)
         assert int(numbers["held"]) + int(numbers["needed"]) > owned
