@@ -38,6 +38,7 @@ _EVENTS = (
     gettext_noop("Task %(task)s was not prepared on %(node)s within %(seconds)s s."),
     NO_SECRETS,
     NO_SPEC,
+    gettext_noop("Its tasks go without %(names)s: of so many tasks these are longer than Linux takes."),
     gettext_noop("Node %(node)s was lost."),
     gettext_noop("Node %(node)s is drained: %(why)s."),
     gettext_noop("Node %(node)s is drained."),

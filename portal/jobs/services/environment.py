@@ -14,6 +14,13 @@ from portal.jobs.spec import JobSpec
 MASTER_PORT_LABEL = "berth_master"
 PAI_PORTS = ("ssh", "http")
 """Labels every task has in OpenPAI, whatever its file declares."""
+LONGEST = 96 * 1024
+"""Bytes of a list of tasks in one variable: Linux takes 128 kB with the name."""
+MOST_EACH = 512 * 1024
+"""Bytes of the variables of single tasks together: Linux takes 2 MB of all variables, the script's among them."""
+LEFT_OUT = "BERTH_LEFT_OUT"
+"""Names what is not there, since no program could be started with it."""
+_EACH = ("PAI_HOST_IP_*", "PAI_PORT_LIST_*", "PAI_*_PORT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +53,19 @@ class Facts:
 
 
 def environment(facts: Facts) -> dict[str, str]:
-    """All variables, in no particular order. The user's own come from the script, and win there."""
-    return {**_pai_job(facts), **_pai_tasks(facts), **_pai_compatibility(facts), **_torch(facts), **_berth(facts)}
+    """All variables, in no particular order. The user's own come from the script, and win there.
+
+    Those that name each task are left out where the tasks are so many that Linux would start nothing; ``LEFT_OUT`` says
+    which."""
+    lists, each = _pai_lists(facts), _pai_each(facts)
+    long = [name for name, value in lists.items() if len(value) > LONGEST]
+    env = {name: value for name, value in lists.items() if name not in long}
+    if sum(len(name) + len(value) for name, value in each.items()) > MOST_EACH:
+        long += _EACH
+    else:
+        env |= each
+    env |= {**_pai_job(facts), **_pai_compatibility(facts), **_torch(facts), **_berth(facts)}
+    return env | ({LEFT_OUT: " ".join(long)} if long else {})
 
 
 def _normalised(role: str) -> str:
@@ -71,7 +89,6 @@ def _pai_job(facts: Facts) -> dict[str, str]:
         "PAI_CURRENT_TASK_ROLE_NAME": facts.me.role,
         "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": str(facts.me.index),
         "PAI_WORK_DIR": facts.workdir,
-        "PAI_TASK_ROLE_INSTANCES": ",".join(f"{peer.role}:{peer.index}" for peer in facts.peers),
     }
     for role in spec.roles:
         need = role.resources
@@ -82,18 +99,25 @@ def _pai_job(facts: Facts) -> dict[str, str]:
     return env
 
 
-def _pai_tasks(facts: Facts) -> dict[str, str]:
-    env: dict[str, str] = {}
+def _pai_lists(facts: Facts) -> dict[str, str]:
     hosts: dict[str, list[str]] = {}
+    for peer in facts.peers:
+        http = peer.ports.get("http", ())
+        hosts.setdefault(peer.role, []).append(f"{peer.address}:{http[0]}" if http else peer.address)
+    instances = ",".join(f"{peer.role}:{peer.index}" for peer in facts.peers)
+    named = {f"PAI_TASK_ROLE_{role}_HOST_LIST": ",".join(names) for role, names in hosts.items()}
+    return {"PAI_TASK_ROLE_INSTANCES": instances} | named
+
+
+def _pai_each(facts: Facts) -> dict[str, str]:
+    env: dict[str, str] = {}
     for peer in facts.peers:
         name = _normalised(peer.role)
         env[f"PAI_HOST_IP_{name}_{peer.index}"] = peer.address
         for label, ports in peer.ports.items():
             env[f"PAI_PORT_LIST_{name}_{peer.index}_{label}"] = _numbers(ports)
             env[f"PAI_{name}_{peer.index}_{label}_PORT"] = _numbers(ports)
-        http = peer.ports.get("http", ())
-        hosts.setdefault(peer.role, []).append(f"{peer.address}:{http[0]}" if http else peer.address)
-    return env | {f"PAI_TASK_ROLE_{role}_HOST_LIST": ",".join(names) for role, names in hosts.items()}
+    return env
 
 
 def _pai_compatibility(facts: Facts) -> dict[str, str]:

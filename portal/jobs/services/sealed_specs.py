@@ -9,14 +9,17 @@ from uuid import UUID
 
 from django.db import DatabaseError
 from django.db.models import QuerySet
+from django.utils import timezone
 from django.utils.translation import gettext_noop
 
 from nodes.protocol import Phase, PortalKey, encode, spec_digest
 from portal.clusters.models import Node
 from portal.common.bulk import rows_update
 from portal.common.sealing import SealBroken
-from portal.jobs.models import Allocation, JobAttempt, KeptFolder, TaskAttempt
+from portal.jobs.models import Allocation, JobAttempt, JobEvent, KeptFolder, TaskAttempt
 from portal.jobs.selectors import folder_of
+from portal.jobs.services.environment import LEFT_OUT
+from portal.jobs.services.moves import job_event
 from portal.jobs.services.specs import AttemptFacts, HeldGpu, attempts_facts, container_spec, folder_given
 
 log = logging.getLogger(__name__)
@@ -53,19 +56,21 @@ def specs_store(*, wanted: QuerySet[TaskAttempt], nodes: Mapping[int, Node]) -> 
     attempts = running.select_related("job__user", "job__vc", "job__code", "job__kept_folder").only(*RUN_OF).in_bulk()
     facts, failed = attempts_facts([*attempts.values()])
     gpus = _gpus([row.pk for row in rows])
-    made = []
+    made, long = [], dict[int, str]()
     for row in rows:
         row.node = nodes[row.node_id]
         if row.job_attempt_id in failed:
             continue
         try:
-            encoded = encode(container_spec(facts[row.job_attempt_id], row, gpus[row.pk]))
+            spec = container_spec(facts[row.job_attempt_id], row, gpus[row.pk])
+            encoded = encode(spec)
         except DatabaseError:
             raise
         except Exception as error:  # what is wrong with one job keeps no other one's orders back
             failed[row.job_attempt_id] = error
         else:
             made.append((row, encoded))
+            long |= {row.job_attempt_id: spec.env[LEFT_OUT]} if LEFT_OUT in spec.env else {}
     kept = [(row, encoded) for row, encoded in made if row.job_attempt_id not in failed]
     _folders_store([(facts[row.job_attempt_id], row.node) for row, _ in kept])
     new = [
@@ -73,7 +78,17 @@ def specs_store(*, wanted: QuerySet[TaskAttempt], nodes: Mapping[int, Node]) -> 
     ]  # fmt: skip
     # Who was there first with one of them wins: what is sent is read again.
     rows_update(TaskAttempt, ("spec_hash", "spec_sealed"), new, only={"spec_hash": ""})
+    for key in long.keys() - failed.keys():
+        _left_out_tell(attempts[key], long[key])
     return {key: _told(attempts[key], error) for key, error in failed.items()}
+
+
+def _left_out_tell(attempt: JobAttempt, names: str) -> None:
+    """Write once for a job which variables its tasks do not get."""
+    listed = ", ".join(names.split())
+    message = f"Its tasks go without {listed}: of so many tasks these are longer than Linux takes."
+    if not JobEvent.objects.filter(job=attempt.job, code="hint", message=message).exists():
+        job_event(job=attempt.job, code="hint", message=message, now=timezone.now(), job_attempt=attempt)
 
 
 def _told(attempt: JobAttempt, error: Exception) -> str:

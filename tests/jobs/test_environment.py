@@ -1,0 +1,74 @@
+"""The variables of a task: OpenPAI's, and only as many as a program can be started with."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from django.utils.translation import override
+
+from portal.jobs.event_words import event_words
+from portal.jobs.models import JobEvent
+from portal.jobs.services import environment as variables
+from portal.jobs.services.environment import LEFT_OUT, Facts, Peer, environment
+from tests.jobs.spec.builders import spec
+from tests.support.world import World
+
+
+def of_a_job(tasks: int, role: str = "train") -> dict[str, str]:
+    """Those of the first of so many tasks, each with its ports on a server."""
+    peers = [
+        Peer(role, index, index, "192.168.100.100", {"ssh": (30_000 + index,), "http": (30_001,)}, 1)
+        for index in range(tasks)
+    ]
+    one = spec(("taskRoles/train/instances", tasks))
+    return environment(
+        Facts(
+            spec=one, user="alice", run=1, attempt=1, me=peers[0], peers=peers, interface="eth0", gpu_indices=[0],
+            job_dir="/berth/job", workdir="/workspace", grace_s=30,
+        )
+    )  # fmt: skip
+
+
+def test_of_few_tasks_each_is_named() -> None:
+    env = of_a_job(3)
+    assert env["PAI_TASK_ROLE_INSTANCES"] == "train:0,train:1,train:2"
+    assert env["PAI_TASK_ROLE_train_HOST_LIST"] == ",".join(["192.168.100.100:30001"] * 3)
+    assert env["PAI_HOST_IP_train_2"] == "192.168.100.100"
+    assert (env["PAI_PORT_LIST_train_2_ssh"], env["PAI_train_2_ssh_PORT"]) == ("30002", "30002")
+    assert LEFT_OUT not in env
+
+
+@pytest.mark.parametrize(
+    ("tasks", "without"),
+    [
+        (2_000, ""),
+        (4_000, "PAI_HOST_IP_* PAI_PORT_LIST_* PAI_*_PORT"),
+        (
+            10_000,
+            "PAI_TASK_ROLE_INSTANCES PAI_TASK_ROLE_train_HOST_LIST PAI_HOST_IP_* PAI_PORT_LIST_* PAI_*_PORT",
+        ),
+    ],
+)
+def test_a_program_starts_however_many_tasks_there_are(tasks: int, without: str) -> None:
+    env = of_a_job(tasks)
+    script = {f"BERTH_SCRIPT_{number}": "x" * 96 * 1024 for number in range(10)}
+    assert subprocess.run(["/bin/true"], env=env | script, check=False).returncode == 0
+    assert env.get(LEFT_OUT, "") == without
+    assert env["PAI_TASK_ROLE_TASK_COUNT_train"] == str(tasks)
+
+
+@pytest.mark.django_db
+def test_an_event_says_once_what_the_tasks_go_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    node = world.node("gpu01", gpus=2)
+    monkeypatch.setattr(variables, "LONGEST", 10)
+    job = world.submit(instances=2)
+    world.cycle()
+    specs = [node.spec(order) for order in node.desired().orders]
+    wanted = "PAI_TASK_ROLE_INSTANCES PAI_TASK_ROLE_worker_HOST_LIST"
+    assert [one.env[LEFT_OUT] for one in specs] == [wanted, wanted]
+    (event,) = JobEvent.objects.filter(job=job, code="hint", message__startswith="Its tasks")
+    assert event.message.startswith("Its tasks go without PAI_TASK_ROLE_INSTANCES, PAI_TASK_ROLE_worker_HOST_LIST: ")
+    with override("zh-hans"):
+        assert event_words(event.message).startswith("其任务没有 PAI_TASK_ROLE_INSTANCES")
