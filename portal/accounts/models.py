@@ -10,6 +10,7 @@ from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from portal.accounts.addresses import PRINTABLE
 from portal.accounts.differences import Difference, differences
 
 
@@ -32,6 +33,7 @@ class User(AbstractUser):
             RegexValidator(r"^(?!\.{1,2}\Z)[A-Za-z0-9_.-]+\Z", _("Letters, digits, dot, dash and underscore only."))
         ],
     )
+    email = models.EmailField(_("E-mail"), blank=True, validators=[PRINTABLE])
     role = models.CharField(max_length=10, choices=ClusterRole.choices, default=ClusterRole.USER)
     uid = models.PositiveIntegerField(null=True, blank=True, unique=True, validators=[MinValueValidator(1)])
     gid = models.PositiveIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])

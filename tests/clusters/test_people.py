@@ -76,6 +76,7 @@ BAD: dict[str, tuple[dict[str, Any], set[tuple[str, str]]]] = {
         {"password": "short", "email": "nowhere"}, {("email", "invalid")},
     ),
     "a weak password": ({"password": "short"}, {("password", "password_too_short")}),
+    "an address with a control character": ({"email": '"a\x0bX:"@example.org'}, {("email", "invalid")}),
     "root's ids": ({"uid": 0, "gid": 0}, {("uid", "min_value"), ("gid", "min_value")}),
     "an id that no system has": ({"extra_gids": [2**31]}, {("extra_gids.0", "max_value")}),
     "a folder above": ({"username": ".."}, {("username", "invalid")}),

@@ -10,7 +10,7 @@ from email.message import EmailMessage
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
@@ -20,6 +20,7 @@ from portal.dispatch.alerts import alerts_look, silence_set
 from portal.dispatch.alerts.watch import AlertThread
 from portal.dispatch.models import AlertWatch, CycleLease
 from portal.notices.models import Delivery, Mail
+from portal.notices.services import webhook_test
 from tests.dispatch.looking import looks, quiet_world
 from tests.notices.telling import hook, hook_round, mail_round
 from tests.support.cast import Api, person
@@ -243,6 +244,22 @@ def test_a_control_worker_looks_by_itself_and_sends_what_it_tells(world: World, 
     finally:
         thread.close()
     assert told(receiver) == [("alert.begun", "gpu01")]
+
+
+def failing_at_mails(execute: Any, sql: str, *rest: Any) -> Any:
+    if '"notices_notice"' in sql:
+        raise OperationalError("the table of notices is locked")
+    return execute(sql, *rest)
+
+
+def test_the_webhook_is_told_though_mails_cannot_be_made(
+    world: World, root: User, mail_server: MailServer, receiver: Receiver
+) -> None:
+    hook(receiver.url)
+    webhook_test(actor="root", now=timezone.now())
+    with connection.execute_wrapper(failing_at_mails), pytest.raises(OperationalError):
+        AlertThread().turn()
+    assert len(receiver.received) == 1
 
 
 class Killed(BaseException):

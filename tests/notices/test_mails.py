@@ -203,7 +203,12 @@ def test_a_mail_that_nobody_takes_is_given_up_after_a_day(world: World, mail_ser
 
 @pytest.mark.parametrize(
     ("change", "why"),
-    [({"is_active": False}, "disabled"), ({"email": ""}, "no valid e-mail"), ({"email": "a\nb@c"}, "no valid e-mail")],
+    [
+        ({"is_active": False}, "disabled"),
+        ({"email": ""}, "no valid e-mail"),
+        ({"email": "a\nb@c"}, "no valid e-mail"),
+        ({"email": '"a\x0bX:"@example.org'}, "no valid e-mail"),
+    ],
 )
 def test_a_disabled_user_or_one_without_an_address_gets_none(
     world: World, mail_server: MailServer, change: dict[str, object], why: str
@@ -216,6 +221,25 @@ def test_a_disabled_user_or_one_without_an_address_gets_none(
     mail = Mail.objects.get()
     assert mail.state == "given_up"
     assert why in mail.error
+
+
+def test_a_mail_that_cannot_be_made_keeps_no_other_back(
+    world: World, mail_server: MailServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = timezone.now()
+    due = {"created_at": now, "next_try_at": now, "claimed_until": now}
+    for _ in range(3):
+        Mail.objects.create(user=world.user, alerts=[{"begun": True}], **due)  # as no release writes it
+    choose(world.user, "failed")
+    failed_job(world)
+    mail_round(now + timedelta(seconds=2))
+    assert len(mail_server.letters) == 1
+    bad = Mail.objects.filter(state="waiting")
+    assert [(row.attempts, row.error) for row in bad] == [(1, "KeyError: 'since'")] * 3
+    assert all(row.next_try_at > now + timedelta(seconds=5) for row in bad), "each is tried again later"
+    assert "Traceback" in caplog.text
+    mail_round(now + timedelta(days=1))
+    assert not bad.all().exists(), "and given up after a day"
 
 
 def test_of_a_job_that_is_deleted_meanwhile_nothing_is_written(world: World, mail_server: MailServer) -> None:

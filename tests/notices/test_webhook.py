@@ -18,6 +18,7 @@ from pytest_django.fixtures import Settings
 from portal.accounts.models import AuditEntry, ClusterRole
 from portal.clusters.doomed import DoomedCells, doomed_keep
 from portal.clusters.services import node_set_intent
+from portal.common.sealing import seal
 from portal.notices import outward
 from portal.notices.models import Delivery, Webhook
 from portal.notices.services import delivery_send_next, notices_expire, notices_gather, webhook_test
@@ -394,6 +395,23 @@ def test_the_webhook_is_set_read_tested_and_removed_and_its_secret_never_shown(
     assert api.call("DELETE", "webhook").status_code == 404
     assert api.call("POST", "webhook/test").status_code == 404
     assert [entry.action for entry in AuditEntry.objects.filter(target="webhook")] == ["webhook"] * 4
+
+
+def test_a_delivery_that_cannot_be_made_is_tried_again_and_given_up_after_a_day(
+    world: World, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    hook(receiver.url)
+    Webhook.objects.update(secret_sealed=seal("no secret of a webhook"))
+    now = timezone.now()
+    webhook_test(actor="root", now=now)
+    webhook_test(actor="root", now=now)
+    hook_round(now)
+    rows = Delivery.objects.order_by("id")
+    assert [(row.state, row.attempts, row.error) for row in rows] == [("waiting", 1, "ValueError: no mark")] * 2
+    assert all(row.next_try_at > now for row in rows)
+    assert "Traceback" in caplog.text
+    hook_round(now + timedelta(days=1))
+    assert [row.state for row in rows.all()] == ["given_up"] * 2
 
 
 def test_two_workers_at_once_send_one_delivery_once(world: World, receiver: Receiver) -> None:

@@ -226,6 +226,12 @@ def test_one_reads_and_changes_ones_own_account_only(world: World, pai: Pai) -> 
     assert pai.refused("PUT", "users/me", {"data": {"username": "bob"}, "patch": True}) == (403, "ForbiddenUserError")
 
 
+def test_an_address_that_no_mail_can_be_sent_to_is_refused(world: World, pai: Pai) -> None:
+    own = {"username": "alice", "email": '"a\x0bX:"@example.org', "oldPassword": "correct horse"}
+    assert pai.refused("PUT", "users/me", {"data": own, "patch": True}) == (400, "InvalidParametersError")
+    assert pai.get("users/alice")["email"] == ""
+
+
 def test_a_new_password_wants_the_old_one(world: World, pai: Pai) -> None:
     new = {"username": "alice", "newPassword": "battery staple 7"}
     for old in ({}, {"oldPassword": "wrong"}):

@@ -18,13 +18,13 @@ from authlib.integrations.requests_client import OAuth2Session
 from authlib.oidc.core import CodeIDToken
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.core.validators import validate_email
 from django.urls import reverse
 from django.utils.translation import gettext
 from joserfc import jwt
 from joserfc.errors import BadSignatureError, InvalidKeyIdError, JoseError
 from requests import RequestException
 
+from portal.accounts.addresses import address_validate
 from portal.accounts.oidc.faults import SignInFault, not_exchanged, said_no, token_refused, unreachable
 from portal.accounts.oidc.provider import TIMEOUT_S, Provider, provider_now, safe
 
@@ -171,7 +171,7 @@ def _person(provider: Provider, claims: Mapping[str, Any]) -> Person:
 def _email(claims: Mapping[str, Any]) -> str:
     email = str(claims.get("email") or "")
     try:
-        validate_email(email)
+        address_validate(email)
     except ValidationError:
         return ""
     return email if claims.get("email_verified", True) is True else ""

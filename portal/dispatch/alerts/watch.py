@@ -23,8 +23,10 @@ class AlertThread(ControlThread):
 
     def turn(self) -> None:
         if alerts_look(now=timezone.now()):
-            send_mails()
-            send_deliveries()
+            try:
+                send_mails()
+            finally:  # one way out does not wait for the other
+                send_deliveries()
 
 
 class AlertsStep(ControlStep):

@@ -14,6 +14,7 @@ from portal.common.sealing import SealBroken, unseal
 from portal.notices.models import Delivery, Webhook
 from portal.notices.outward import Undeliverable, post
 from portal.notices.services.sending import (
+    attempt,
     claim_next,
     lane_open,
     lane_shut,
@@ -31,6 +32,10 @@ def delivery_send_next(*, now: datetime) -> bool:
     row = claim_next(Delivery, now=now)
     if row is None:
         return False
+    return attempt(row, lambda: _try(row, now), now=now, status=None)
+
+
+def _try(row: Delivery, now: datetime) -> bool:
     hook = Webhook.objects.first()
     if hook is None:
         sending_refused(row, error="The webhook was removed.", now=now)

@@ -8,16 +8,18 @@ from smtplib import SMTPDataError, SMTPException, SMTPRecipientsRefused
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.mail import EmailMultiAlternatives, get_connection
-from django.core.validators import validate_email
 from django.db import transaction
 from django.db.models import Count
 
+from portal.accounts.addresses import address_validate
 from portal.accounts.models import User
 from portal.common.failpoint import failpoint
 from portal.notices.letters import alerts_letter, letter
 from portal.notices.models import Lane, Mail, Notice
 from portal.notices.services.sending import (
+    attempt,
     claim_next,
+    error_words,
     lane_make,
     lane_open,
     lane_shut,
@@ -61,6 +63,10 @@ def mail_send_next(*, now: datetime) -> bool:
     row = claim_next(Mail, now=now)
     if row is None:
         return False
+    return attempt(row, lambda: _try(row, now), now=now)
+
+
+def _try(row: Mail, now: datetime) -> bool:
     user = User.objects.get(pk=row.user_id)
     if refusal := _unreachable(user):
         sending_refused(row, error=refusal, now=now)
@@ -78,7 +84,7 @@ def _unreachable(user: User) -> str:
     if not user.is_active:
         return "The account is disabled."
     try:
-        validate_email(user.email)
+        address_validate(user.email)
     except ValidationError:
         return "The account has no valid e-mail address."
     return ""
@@ -93,7 +99,7 @@ def _send(row: Mail, message: EmailMultiAlternatives, now: datetime) -> bool:
         _refused(row, error, now)
         return True
     except (SMTPException, OSError) as error:
-        sending_failed(row, error=_words(error), now=now)
+        sending_failed(row, error=error_words(error), now=now)
         lane_shut(LANE, now=now)
         return False
     failpoint("mail_sent")
@@ -106,8 +112,4 @@ def _refused(row: Mail, error: SMTPRecipientsRefused | SMTPDataError, now: datet
     """Replies of 500 and above are for good; others are for now (RFC 5321)."""
     code = error.smtp_code if isinstance(error, SMTPDataError) else min(code for code, _ in error.recipients.values())
     settle = sending_refused if code >= 500 else sending_failed
-    settle(row, error=_words(error), now=now)
-
-
-def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    settle(row, error=error_words(error), now=now)

@@ -6,7 +6,9 @@ claim that runs out: it is sent again, with the same id. So nothing is lost, and
 
 from __future__ import annotations
 
+import logging
 import random
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -22,6 +24,8 @@ CLAIM = timedelta(seconds=120)
 FIRST_WAIT, LONGEST_WAIT = timedelta(seconds=5), timedelta(hours=3)
 LANE_LONGEST_WAIT = timedelta(minutes=5)
 MOST_ERROR = 500
+
+log = logging.getLogger(__name__)
 
 
 def lane_take(name: str, *, now: datetime) -> bool:
@@ -67,6 +71,22 @@ def claim_next(model: type[Row], *, now: datetime) -> Row | None:
         return None
     row.attempts += 1
     return row
+
+
+def attempt(row: Sending, send: Callable[[], bool], *, now: datetime, **columns: Any) -> bool:
+    """Whether the next may be tried now: what ``send`` says. What it raises is this one's own failure: logged, tried
+    again later, and in nobody else's way."""
+    try:
+        return send()
+    except Exception as error:
+        log.exception("%s %s failed by a fault of its own", type(row).__name__, row.key)
+        sending_failed(row, error=error_words(error), now=now, **columns)
+        return True
+
+
+def error_words(error: Exception) -> str:
+    """What went wrong, for the row's ``error``."""
+    return f"{type(error).__name__}: {error}"
 
 
 def sending_done(row: Sending, *, now: datetime, **columns: Any) -> None:
