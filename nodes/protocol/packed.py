@@ -20,7 +20,12 @@ MEDIA_TYPE = "application/gzip"
 DEEPEST = 40
 LONGEST_NAME, LONGEST_PATH = 255, 1024
 _PIECE = 64 * 1024
-_LARGEST_READ = 1 << 20
+_LARGEST_HEADER = 64 * 1024
+_HEADERS_EACH, _HEADERS_MORE = 4096, 1 << 20
+"""So many bytes of headers may come with each path of the archive, and so many beyond: tarfile takes a microsecond or
+more for each byte of them, and a megabyte of zeros unpacks to a gigabyte of headers."""
+_GLOBAL_HEADERS = 16
+"""Records for all members that follow, each of which goes through them; ``git archive`` writes one."""
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _BROKEN = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError, OverflowError, RecursionError)
 
@@ -70,10 +75,11 @@ def packed_read(file: IO[bytes], bounds: Bounds) -> Iterator[tuple[Entry, Iterat
     """
     unzipped, layout = _Unzipped(file, bounds.unpacked), _Layout(bounds.entries)
     try:
-        with tarfile.open(fileobj=unzipped, mode="r:") as archive:  # type: ignore[call-overload]  # what it reads by
+        with tarfile.open(fileobj=unzipped, mode="r:", pax_headers=_Few()) as archive:  # type: ignore[call-overload]  # what it reads by
             while (member := archive.next()) is not None:
                 archive.members.clear()  # which tarfile would keep, with all their headers
                 entry = layout.entry(member)
+                unzipped.headers_most = _HEADERS_MORE + _HEADERS_EACH * layout.paths
                 if entry is not None:
                     yield entry, unzipped.pieces(entry.size)
         unzipped.to_end()
@@ -92,20 +98,37 @@ def packed_check(file: IO[bytes], bounds: Bounds) -> Bounds:
     return Bounds(unpacked=unpacked, entries=len(paths - {"."}))
 
 
+class _Few(dict[str, str]):
+    """What an archive says of all its members."""
+
+    def __setitem__(self, keyword: str, value: str) -> None:
+        super().__setitem__(keyword, value)
+        if len(self) > _GLOBAL_HEADERS:
+            raise PackedInvalid(f"it has more than {_GLOBAL_HEADERS} global headers")
+
+
 class _Unzipped:
-    """The tar inside, forwards only, as far as ``tarfile`` needs a file: no more than ``most`` bytes of it, and none
-    of its headers (which it reads at once) larger than a megabyte."""
+    """The tar inside, forwards only, as far as ``tarfile`` needs a file: no more than ``most`` bytes of it, none of its
+    headers (which it reads at once) larger than 64 kB, and all so far no more than ``headers_most``."""
 
     def __init__(self, file: IO[bytes], most: int) -> None:
         self._gzip = gzip.GzipFile(fileobj=file, mode="rb")
         self._most, self._at = most, 0
+        self._headers, self.headers_most = 0, _HEADERS_MORE
 
     def tell(self) -> int:
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        if not 0 <= size <= _LARGEST_READ:
-            raise PackedInvalid("one of its headers is larger than 1 MB")
+        """Headers, which alone tarfile reads: files' bytes are ``pieces``."""
+        if not 0 <= size <= _LARGEST_HEADER:
+            raise PackedInvalid("one of its headers is larger than 64 kB")
+        self._headers += size
+        if self._headers > self.headers_most:
+            raise PackedInvalid("its headers are larger than those of so few files can be")
+        return self._take(size)
+
+    def _take(self, size: int) -> bytes:
         data = self._gzip.read(size)
         self._at += len(data)
         if self._at > self._most:
@@ -115,14 +138,14 @@ class _Unzipped:
     def seek(self, position: int, whence: int = 0) -> int:
         if position < self._at:
             raise PackedInvalid("one of its headers points backwards")
-        while self._at < position and self.read(min(position - self._at, _PIECE)):
+        while self._at < position and self._take(min(position - self._at, _PIECE)):
             pass
         return self._at
 
     def pieces(self, size: int) -> Iterator[bytes]:
         """The next ``size`` bytes. Raises PackedInvalid when there are fewer."""
         while size:
-            data = self.read(min(size, _PIECE))
+            data = self._take(min(size, _PIECE))
             if not data:
                 raise PackedInvalid("it ends in the middle of a file")
             size -= len(data)
@@ -130,7 +153,7 @@ class _Unzipped:
 
     def to_end(self) -> None:
         """Reads on to the end, which has the checksum."""
-        while self.read(_PIECE):
+        while self._take(_PIECE):
             pass
 
 
@@ -140,6 +163,11 @@ class _Layout:
     def __init__(self, most: int) -> None:
         self._most = most
         self._kinds: dict[str, Kind] = {}
+
+    @property
+    def paths(self) -> int:
+        """How many have been seen."""
+        return len(self._kinds)
 
     def entry(self, member: tarfile.TarInfo) -> Entry | None:
         """The member as an entry, None for the folder itself. Raises PackedInvalid."""

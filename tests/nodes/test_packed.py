@@ -114,6 +114,39 @@ def long_header(size: int) -> tarfile.TarInfo:
     return made
 
 
+def test_headers_without_files_are_refused_before_they_take_long() -> None:
+    top = member(".", tarfile.DIRTYPE).tobuf() * 10_000
+    chained = (pax(tarfile.XGLTYPE, "comment") * 50 + member(".", tarfile.DIRTYPE).tobuf()) * 100
+    for again in (top, member("again", tarfile.DIRTYPE).tobuf() * 10_000, chained):
+        archive = gzip.compress(again + bytes(1024))
+        assert len(archive) < 64 * 1024
+        assert "so few files" in refusal(archive)
+
+
+def test_what_stands_for_all_members_is_little() -> None:
+    """Each member goes through it."""
+    keys = pax(tarfile.XGLTYPE, *(f"k{number}" for number in range(17)))
+    for at_once in (keys, b"".join(pax(tarfile.XGLTYPE, f"k{number}") for number in range(17))):
+        assert "global headers" in refusal(gzip.compress(at_once + packed_tar("name", 5)))
+        assert "global headers" in refusal(gzip.compress(member("d", tarfile.DIRTYPE).tobuf() + at_once + bytes(1024)))
+    commented = pax(tarfile.XGLTYPE, "comment") + packed_tar("name", 5)
+    assert [entry.path for entry, _ in read(gzip.compress(commented))] == ["name"], "as git archive writes"
+
+
+def pax(kind: bytes, *keywords: str) -> bytes:
+    """An extended header with these keywords."""
+    records = b"".join(f"{len(word) + 6:02} {word}=x\n".encode() for word in keywords)
+    made = tarfile.TarInfo("pax")
+    made.type, made.size = kind, len(records)
+    return made.tobuf() + records + bytes(-len(records) % 512)
+
+
+def test_many_files_with_long_names_in_extended_headers_are_taken() -> None:
+    name = "/".join(["folder" * 30] * 5)
+    many = {f"{name}/{number}ü": b"x" for number in range(90)}
+    assert packed_check(io.BytesIO(packed(many)), BOUNDS).entries == 95
+
+
 def test_too_many_files_are_too_many_whatever_their_size() -> None:
     many = packed({f"f{number}": b"" for number in range(101)})
     with pytest.raises(PackedTooLarge, match="more than 100"):
