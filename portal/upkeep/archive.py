@@ -7,14 +7,19 @@ import hashlib
 import io
 import os
 import tarfile
+import tempfile
+import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Self
 
 import msgspec
 
 SUMS = "sums.json"
+PART = ".part"
+PART_LIVES_S = 24 * 3600
+"""No backup that is under way has written nothing for so long."""
 PIECE = 1 << 20
 FOLDERS = ("database", "keys", "code", "logs", "metrics")
 
@@ -24,25 +29,40 @@ class ArchiveInvalid(Exception):
 
 
 class ArchiveWriter:
-    """Writes beside ``path`` and takes its name at the end: a backup that was cut off never has it. Mode 0600."""
+    """Writes beside ``path`` and takes its name at the end: a backup that was cut off never has it, and of two that are
+    made at once the last to end has it, whole. Mode 0600."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._part = path.with_name(f".{path.name}.part")
         self._sums: dict[str, str] = {}
 
     def __enter__(self) -> Self:
-        # Made anew: in a folder of everybody's, what lies there under this name may be somebody's to read, or a link.
-        self._part.unlink(missing_ok=True)
-        self._file = os.fdopen(os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+        self._sweep()
+        # A name of its own: another backup may be under way, and in a folder of everybody's somebody may have laid
+        # something under a name that can be told beforehand.
+        handle, name = tempfile.mkstemp(PART, f".{self.path.name}.", self.path.parent)
+        self._part, self._file = Path(name), os.fdopen(handle, "wb")
         self._tar = tarfile.open(fileobj=self._file, mode="w", format=tarfile.PAX_FORMAT)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            self._file.close()
+        try:
+            if kind is None:
+                self._finish()
+        finally:
             self._part.unlink(missing_ok=True)
-            return
+            with suppress(OSError):  # on a full disk what is left to be written cannot be, and need not
+                self._file.close()
+
+    def _sweep(self) -> None:
+        """What was left by backups to this file that were killed."""
+        for path in self.path.parent.iterdir():
+            if path.name.startswith(f".{self.path.name}.") and path.name.endswith(PART):
+                with suppress(OSError):  # somebody else's
+                    if path.lstat().st_mtime < time.time() - PART_LIVES_S:
+                        path.unlink()
+
+    def _finish(self) -> None:
         self._add(SUMS, io.BytesIO(msgspec.json.encode(self._sums)))
         self._tar.close()
         self._file.flush()

@@ -1,12 +1,14 @@
 """The file of a backup: whole, or known not to be before anything is done with it."""
 
 import io
+import os
 import tarfile
 from pathlib import Path
 
 import pytest
 
 from portal.upkeep.archive import ArchiveInvalid, ArchiveReader, ArchiveWriter
+from tests.support.disk import full_disk
 
 
 @pytest.fixture
@@ -33,6 +35,45 @@ def test_a_backup_that_was_broken_off_leaves_the_last_one(file: Path) -> None:
         archive.add_file("backup.json", (file.parent / "gone").open("rb"))
     assert file.read_bytes() == before
     assert [one.name for one in file.parent.iterdir()] == [file.name]
+
+
+def test_two_at_once_take_nothing_from_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "backup.tar"
+    with ArchiveWriter(path) as first:
+        first.add("backup.json", b"first")
+        second = ArchiveWriter(path)
+        second.__enter__()
+        second.add("backup.json", b"second")
+    ArchiveReader(path).check()
+    assert [content.read() for _, content in ArchiveReader(path).entries()][0] == b"first"
+    second.__exit__(None)
+    ArchiveReader(path).check()
+    assert [content.read() for _, content in ArchiveReader(path).entries()][0] == b"second"
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_one_that_was_killed_is_swept_a_day_later(tmp_path: Path) -> None:
+    left, fresh, other = (tmp_path / name for name in (".b.tar.x1.part", ".b.tar.x2.part", ".c.tar.x1.part"))
+    for one in (left, fresh, other):
+        one.touch()
+    for one in (left, other):
+        os.utime(one, (0, 0))
+    with ArchiveWriter(tmp_path / "b.tar"):
+        pass
+    assert sorted(one.name for one in tmp_path.iterdir()) == [fresh.name, other.name, "b.tar"]
+
+
+@pytest.mark.docker  # as root, who may mount
+@pytest.mark.parametrize("size", [64, 100_000])
+def test_a_full_disk_keeps_nothing_of_it_and_leaves_the_last_one(tmp_path: Path, size: int) -> None:
+    """Also where only what is written at the end finds no room."""
+    with full_disk(tmp_path / "disk") as folder:
+        path = folder / "backup.tar"
+        path.touch()
+        with pytest.raises(OSError, match="No space"), ArchiveWriter(path) as archive:
+            archive.add("backup.json", b"x" * size)
+        assert sorted(one.name for one in folder.iterdir()) == ["backup.tar", "ballast"]
+        assert path.stat().st_size == 0
 
 
 def test_what_somebody_laid_under_its_name_is_not_written_to(tmp_path: Path) -> None:
