@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ log = structlog.get_logger(__name__)
 
 _HUB = ("docker.io", "index.docker.io", "registry-1.docker.io")
 _REGISTRY_TIMEOUT_S = 20
+_ID = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 @dataclass(slots=True)
@@ -152,8 +154,19 @@ class ImageFinder:
         """The local image of the ordered digest, whatever the tag names here now."""
         if spec.digest is None:
             return None
-        names = [_pinned(spec.image, spec.digest), *([_pinned(mirror, spec.digest)] if mirror else []), spec.digest]
-        return next((found for name in names if (found := self._local(name)) is not None), None)
+        names = [_pinned(spec.image, spec.digest), *([_pinned(mirror, spec.digest)] if mirror else [])]
+        found = next((found for name in names if (found := self._local(name)) is not None), None)
+        return self._made_here(spec, mirror) if found is None else found
+
+    def _made_here(self, spec: ContainerSpec, mirror: str | None) -> dict[str, Any] | None:
+        """The local image whose id is the ordered digest, unless it bears the names of others alone: which digest is
+        ordered follows from what one node reported, and that shall not choose among all images of another one."""
+        if spec.digest is None or _ID.fullmatch(spec.digest) is None or (found := self._local(spec.digest)) is None:
+            return None
+        names = [*(found.get("RepoDigests") or ()), *(found.get("RepoTags") or ())]
+        ours = {_repository(name) for name in (spec.image, mirror) if name is not None}
+        named = {_repository(name) for name in names if not name.startswith("<none>")}
+        return found if not named or named & ours else None
 
     def _after_pull(self, spec: ContainerSpec, wanted: str | None) -> Image:
         local = self._local(_pinned(spec.image, wanted))
@@ -215,6 +228,12 @@ def registry_of(image: str) -> str:
     """The registry host of an image name; Docker Hub is ``docker.io``."""
     host, _ = resolve_repository_name(parse_repository_tag(image)[0])
     return "docker.io" if host in _HUB else str(host)
+
+
+def _repository(image: str) -> tuple[str, str]:
+    """(registry, path) of an image's name, however it is written."""
+    host, path = resolve_repository_name(parse_repository_tag(image.partition("@")[0])[0])
+    return ("docker.io", str(path).removeprefix("library/")) if host in _HUB else (str(host), str(path))
 
 
 def _login(spec: ContainerSpec) -> dict[str, str] | None:

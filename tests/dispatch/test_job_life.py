@@ -63,6 +63,22 @@ def test_a_job_of_one_task_waits_for_nobody_and_its_digest_is_the_attempts(world
     assert job.attempts.get().digests == {"busybox:latest": DIGEST}
 
 
+@pytest.mark.parametrize("lie", ["their-model:1", "sha256:abc", "sha256:" + "AB" * 32, "x@sha256:" + "ab" * 32, ""])
+def test_what_one_node_calls_a_digest_and_is_none_is_ordered_from_no_other(world: World, lie: str) -> None:
+    one, two = world.node("gpu01", gpus=2), world.node("gpu02", gpus=2)
+    job = world.submit(instances=2, gpu=2)
+    world.cycle()
+    (order,) = one.desired().orders
+    one.set(order, ContainerState.PREPARED, digest=lie)
+    one.report()
+    two.obey()
+    (other,) = two.desired().orders
+    assert (other.phase, two.spec(other).digest) == (Phase.PREPARE, None)
+    assert job.attempts.get().digests in ({}, {"busybox:latest": DIGEST})
+    world.cycle(now=timezone.now() + timedelta(hours=1))
+    assert job.attempts.get(number=1).end_reason == EndReason.NODE_FAULT, "it is tried elsewhere"
+
+
 def test_a_task_that_is_tried_again_runs_at_once_with_the_digest_of_its_siblings(world: World) -> None:
     node = world.node("gpu01", gpus=2)
     world.submit(instances=2, gang=False, role={"taskRetryCount": 1, "completion": {"minSucceededInstances": 2}})

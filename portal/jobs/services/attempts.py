@@ -49,13 +49,14 @@ def attempt_run_when_prepared(*, attempt: JobAttempt, now: datetime) -> bool:
 
 
 def _digests_settle(attempt: JobAttempt, ready: list[TaskAttempt]) -> list[TaskAttempt]:
-    """The tasks that have the attempt's digest; the others are told to prepare it."""
+    """The tasks that have the attempt's digest; the others are told to prepare it. One whose node has told none that
+    can be one waits until its time to be prepared is over."""
     attempt.refresh_from_db(fields=["digests"])
     images = {role.name: role.image.uri for role in JobSpec.from_json(attempt.job.spec).roles}
     digests = dict(attempt.digests)
     settled: list[TaskAttempt] = []
     other: list[TaskAttempt] = []
-    for row in ready:
+    for row in filter(lambda row: row.digest, ready):
         image = images[row.task.role.name]
         agreed = digests.setdefault(image, row.digest)
         (settled if row.digest == agreed else other).append(row)
@@ -75,7 +76,7 @@ def attempt_digest_note(*, row: TaskAttempt) -> None:
     attempt = row.job_attempt
     attempt.refresh_from_db(fields=["digests"])
     image = JobSpec.from_json(attempt.job.spec).role(row.task.role.name).image.uri
-    if image not in attempt.digests:
+    if image not in attempt.digests and row.digest:
         JobAttempt.objects.filter(pk=attempt.pk).update(digests={**attempt.digests, image: row.digest})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -28,6 +29,9 @@ from portal.jobs.services.strangers import strangers_take
 from portal.jobs.states import TaskState
 
 log = logging.getLogger(__name__)
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}|process")
+"""Of an image; the process runtime has none, and says so."""
 
 
 def containers_report(*, node: Node, generation: int, containers: Iterable[ContainerReport], now: datetime) -> None:
@@ -107,7 +111,7 @@ def _changed(row: TaskAttempt, report: ContainerReport, now: datetime) -> dict[s
         else {}
     )
     told = {
-        "digest": report.digest or row.digest,
+        "digest": _digest(report) or row.digest,
         "isolation": report.isolation or row.isolation,
         "container": report.container or row.container,
         "progress": progress,
@@ -119,6 +123,11 @@ def _changed(row: TaskAttempt, report: ContainerReport, now: datetime) -> dict[s
         "log_dropped_lines": max(report.log_dropped_lines, row.log_dropped_lines),
     }
     return {name: value for name, value in told.items() if getattr(row, name) != value}
+
+
+def _digest(report: ContainerReport) -> str:
+    """What other nodes are told to run as well: nothing that could mean an image there by another name."""
+    return report.digest if report.digest is not None and _DIGEST.fullmatch(report.digest) else ""
 
 
 def _lease_over(row: TaskAttempt, progress: Mapping[str, Any]) -> bool:

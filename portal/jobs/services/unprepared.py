@@ -41,8 +41,10 @@ def starting_judge(*, attempts: Sequence[JobAttempt], now: datetime) -> None:
 
 def _late(attempt: JobAttempt, now: datetime) -> None:
     before = now - timedelta(seconds=settings.GANG_PREPARE_TIMEOUT_S)
+    # Prepared with nothing that can be a digest is not prepared: the others are never told to run the same.
+    unprepared = Q(state__in=NOT_PREPARED) | Q(state=ContainerState.PREPARED, digest="")
     rows = TaskAttempt.objects.filter(
-        LIVE, job_attempt=attempt, phase__in=[Phase.PREPARE, Phase.RUN], state__in=NOT_PREPARED, created_at__lt=before
+        LIVE, unprepared, job_attempt=attempt, phase__in=[Phase.PREPARE, Phase.RUN], created_at__lt=before
     ).exclude(lease_over_at__gte=before)
     rows = rows.select_related("node", "task__role").order_by("node_id", "id")
     # Not asked of the database: excluding by a key leaves out the rows that have no such key.

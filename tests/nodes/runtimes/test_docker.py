@@ -19,6 +19,7 @@ from nodes.runtimes.base import Cancelled, Failed, Found, Image, RuntimeAway, St
 from nodes.runtimes.docker import DockerRuntime
 from tests.nodes.portal_side import COUNT, lines, spec_of
 from tests.support.docker_engine import DockerEngine
+from tests.support.registry import image_made
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.docker
@@ -214,11 +215,24 @@ def test_an_ordered_digest_is_taken_whatever_the_tag_names_now(
     runtime: DockerRuntime, docker_engine: DockerEngine, python_image: str
 ) -> None:
     with docker_engine.client() as client:
-        old = client.images.get("busybox:latest")
-        old.tag("moving:1")
-        assert image(runtime, image="moving:1").digest == old.id
+        old = image_made(client, "moving:1")
+        assert image(runtime, image="moving:1").digest == old
         client.images.get(python_image).tag("moving:1")
-        assert image(runtime, image="moving:1", digest=old.id).digest == old.id
+        assert image(runtime, image="moving:1", digest=old).digest == old
+        client.images.get(old).tag("moving:old")
+        assert image(runtime, image="docker.io/library/moving:1", digest=old).digest == old
+
+
+def test_an_ordered_digest_is_no_image_of_another_name_that_happens_to_be_here(
+    runtime: DockerRuntime, docker_engine: DockerEngine
+) -> None:
+    with docker_engine.client() as client:
+        others = image_made(client, "their-model:1")
+    for name in ("busybox:latest", "never-seen:1"):
+        with pytest.raises(Failed) as failed:
+            image(runtime, image=name, digest=others)
+        assert failed.value.cause in {Cause.IMAGE_MISMATCH, Cause.IMAGE_MISSING}
+    assert image(runtime, image="their-model:2", digest=others).digest == others
 
 
 def test_a_pull_ends_when_nobody_wants_it(runtime: DockerRuntime) -> None:
