@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import count
 
 from nodes.protocol import DiskShare, GpuInfo, Inventory
+from portal.common.hosts import host_plain
 
 MOST = (1 << 31) - 1
 """The greatest number that fits a column."""
@@ -32,7 +33,7 @@ def inventory_believed(found: Inventory) -> Inventory:
         there_memory_mb=_number(found.there_memory_mb),
         disk_free_mb=_number(found.disk_free_mb),
         disk_total_mb=_number(found.disk_total_mb),
-        address=found.address[:ADDRESS],
+        address=_address(found.address),
         interface=found.interface[:INTERFACE],
         runtime=found.runtime[:RUNTIME],
         rack=found.rack[:RACK],
@@ -55,6 +56,11 @@ def ports_fit(found: Inventory) -> bool:
     """Whether the ports that it names are a range; else those of an agent that names none are believed, since without
     ports no task could start there, and the scheduler would choose the node again and again."""
     return FIRST_PORT <= found.port_first <= found.port_last <= LAST_PORT
+
+
+def _address(told: str) -> str:
+    """Empty for what is none: it becomes a word of other tasks' commands and files."""
+    return host_plain(told) if len(told) <= ADDRESS else ""
 
 
 def _number(told: int) -> int:

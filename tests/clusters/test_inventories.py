@@ -60,3 +60,14 @@ def test_ports_are_a_range_of_ports_or_the_usual_one(first: int, last: int, fit:
     believed = inventory_believed(told)
     assert ports_fit(told) is fit
     assert (believed.port_first, believed.port_last) == ((first, last) if fit else (FOUND.port_first, FOUND.port_last))
+
+
+@pytest.mark.parametrize(
+    ("told", "believed"),
+    [
+        ("10.0.0.7", "10.0.0.7"), ("gpu07.example.org", "gpu07.example.org"), ("FD00::7", "fd00::7"), ("", ""),
+        ("10.0.0.7\nProxyCommand x", ""), ("-oProxyCommand=x", ""), ("$(reboot)", ""), ("a" * 65, ""),
+    ],
+)  # fmt: skip
+def test_an_address_is_a_name_or_an_address_and_nothing_else(told: str, believed: str) -> None:
+    assert inventory_believed(replace(FOUND, address=told)).address == believed

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from nodes.protocol import Phase, SshServer
 from portal.accounts.keys import ssh_key_add, ssh_key_remove, ssh_keys_of
 from portal.accounts.models import User
-from portal.clusters.models import Node
+from portal.clusters.models import Node, NodeEvent
 from portal.clusters.services import member_set
 from portal.jobs.models import Job, JobEvent, TaskAttempt
 from portal.jobs.services.job_ssh import public_line
@@ -186,3 +186,24 @@ def test_orders_ask_the_database_as_often_for_many_jobs_as_for_one(
     world.settle()
     with django_assert_num_queries(len(one)):
         assert len(node.desired().orders) == 4
+
+
+def test_a_server_without_an_address_that_can_be_gets_no_word_into_its_neighbours_script(world: World) -> None:
+    """Of a job on two servers: what one of them calls itself comes into the other one's script and variables."""
+    honest, hostile = world.node("gpu01", gpus=1), world.node("gpu02", gpus=1)
+    words = "1\nBERTH_END\ntouch /tmp/pwned;:<<'BERTH_END'"
+    hostile.inventory = replace(hostile.inventory, address=words)
+    for _ in range(2):
+        assert hostile.report()
+    assert hostile.row.address == ""
+    events = NodeEvent.objects.filter(code="address_wrong")
+    assert [event.message for event in events] == [
+        "The agent of gpu02 names no address: tasks on other servers cannot reach those there."
+    ]
+    world.submit(instances=2, extras=extras())
+    world.settle()
+    (order,) = honest.desired().orders
+    spec = honest.spec(order)
+    assert "touch" not in "\n".join([spec.script, *spec.env.values()])
+    (order,) = hostile.desired().orders
+    assert "HostName 127.0.0.1\n" in hostile.spec(order).script

@@ -106,7 +106,7 @@ def _inventory_take(node: Node, reported: Inventory, now: datetime) -> None:
             "rack": found.rack,
             **_there(found),
             **_disk(node, found),
-            **_ports(node, reported, found, now),
+            **_nonsense(node, reported, found, now),
         },
     }
     if found.disk_full != (node.full_since is not None):
@@ -128,18 +128,22 @@ def _there(found: Inventory) -> dict[str, dict[str, int]]:
     return {"there": there} if any(0 < there[name] < promised[name] for name in there) else {}
 
 
-PORTS_WRONG = "ports_wrong"
-"""In a node's inventory while what its agent names is no range of ports: it is told once."""
+PORTS_WRONG, ADDRESS_WRONG = "ports_wrong", "address_wrong"
+"""In a node's inventory while what its agent names is no range of ports, or no address: it is told once."""
 
 
-def _ports(node: Node, told: Inventory, believed: Inventory, now: datetime) -> dict[str, bool]:
-    if ports_fit(told):
-        return {}
-    if PORTS_WRONG not in node.inventory:
+def _nonsense(node: Node, told: Inventory, believed: Inventory, now: datetime) -> dict[str, bool]:
+    wrong = {}
+    if not ports_fit(told):
         used = f"{believed.port_first}-{believed.port_last}"
-        message = f"The agent of {node.name} names no range of ports: {used} are used."
-        node_event(node=node, code=PORTS_WRONG, message=message, now=now)
-    return {PORTS_WRONG: True}
+        wrong[PORTS_WRONG] = f"The agent of {node.name} names no range of ports: {used} are used."
+    if told.address and not believed.address:
+        words = "tasks on other servers cannot reach those there."
+        wrong[ADDRESS_WRONG] = f"The agent of {node.name} names no address: {words}"
+    for code, message in wrong.items():
+        if code not in node.inventory:
+            node_event(node=node, code=code, message=message, now=now)
+    return dict.fromkeys(wrong, True)
 
 
 DISK_STEP = 2

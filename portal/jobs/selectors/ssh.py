@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from ipaddress import ip_address
 
 from nodes.protocol import ContainerState
+from portal.common.hosts import host_plain
 from portal.jobs.models import TaskAttempt
-
-HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +38,3 @@ def ssh_way(run: TaskAttempt) -> SshWay | None:
     told = {key: str(run.ssh.get(key, "")) for key in ("state", "user", "host_key", "message")}
     ports = run.ports.get("ssh") or [None]
     return SshWay(host=host_plain(run.node.address), port=ports[0], alias=f"berth-{run.pk.hex[:12]}", **told)
-
-
-def host_plain(host: str) -> str:
-    """The host, where it is a name or an address and nothing else; what a node says of itself never becomes a scheme,
-    a user, a path or a word of a command."""
-    try:
-        return str(ip_address("" if "%" in host else host))
-    except ValueError:
-        return host if HOST.fullmatch(host) else ""

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nodes.protocol import ContainerState
+from portal.common.hosts import host_plain
 from portal.jobs.models import Job, TaskAttempt
-from portal.jobs.selectors.ssh import host_plain
 from portal.jobs.services.environment import MASTER_PORT_LABEL, PAI_PORTS
 from portal.jobs.spec import JobSpec
 
