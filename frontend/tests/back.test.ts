@@ -35,6 +35,21 @@ describe("a search in several logs", () => {
     expect(back.busy).toBe(false);
   });
 
+  test("gives up, and says so, where nothing comes any more", async () => {
+    let looks = 0;
+    const back = new Back({
+      left: () => 100,
+      further: async () => {
+        looks += 1;
+        return 0;
+      },
+      search: () => [],
+      word: (name) => name,
+    }, async () => undefined);
+    expect(await back.go(-1, "x", () => undefined)).toBeUndefined();
+    expect([looks, back.words, back.busy]).toEqual([5, "unread", false]);
+  });
+
   test("says how far it is", async () => {
     const { back } = logs(LINES, 3);
     const told: string[] = [];

@@ -45,11 +45,25 @@ test("nothing is shown that is older than what is held of every log, until that 
   buffer.append("b", [at(50, "b1\n"), at(101, "b2\n")], 900);
   expect(said(buffer)).toEqual(["worker/1 b1", "worker/0 a", "worker/1 b2"]);
   expect(buffer.reach).toEqual({ a: 700, b: 900 });
-  const shown = buffer.prepend([{ log: "b", from: 0, records: [at(3, "first\n"), at(7, "b0\n")] }]);
+  const shown = buffer.prepend([{ log: "b", from: 0, to: 900, records: [at(3, "first\n"), at(7, "b0\n")] }]);
   expect(shown).toBe(2);
   expect(said(buffer).slice(0, 3)).toEqual(["worker/0 old", "worker/1 b0", "worker/1 b1"]);
-  buffer.prepend([{ log: "a", from: 0, records: [at(1, "begin\n")] }]);
+  buffer.prepend([{ log: "a", from: 0, to: 700, records: [at(1, "begin\n")] }]);
   expect(said(buffer).slice(0, 3)).toEqual(["worker/0 begin", "worker/1 first", "worker/0 old"]);
+  expect(buffer.reach).toEqual({});
+});
+
+test("what is lost is told where it stood, and nothing is asked for before a beginning that is lost", () => {
+  const buffer = two();
+  buffer.append("a", [at(100, "a2\n")], 700);
+  buffer.append("b", [at(90, "b2\n")], 300);
+  buffer.prepend([{ log: "a", from: 100, to: 400, records: [at(50, "a1\n")] }, { log: "b", from: 0, to: 0, records: [] }]);
+  expect(buffer.reach).toEqual({ a: 100 });
+  buffer.prepend([{ log: "a", from: 0, to: 0, records: [] }]);
+  expect(said(buffer)).toEqual([
+    "worker/0 … 100 bytes of this log are lost", "worker/0 a1", "worker/1 … 300 bytes of this log are lost",
+    "worker/1 b2", "worker/0 … 300 bytes of this log are lost", "worker/0 a2",
+  ]);
   expect(buffer.reach).toEqual({});
 });
 
@@ -57,8 +71,10 @@ test("lines of one time that are read back stand before those that were there", 
   const buffer = two();
   buffer.append("a", [at(10, "third\n")], 200);
   buffer.append("b", [at(20, "last\n")], 100);
-  buffer.prepend([{ log: "a", from: 100, records: [at(10, "second\n")] }]);
-  buffer.prepend([{ log: "a", from: 0, records: [at(10, "first\n")] }, { log: "b", from: 0, records: [at(1, "b\n")] }]);
+  buffer.prepend([{ log: "a", from: 100, to: 200, records: [at(10, "second\n")] }]);
+  buffer.prepend([
+    { log: "a", from: 0, to: 100, records: [at(10, "first\n")] }, { log: "b", from: 0, to: 100, records: [at(1, "b\n")] },
+  ]);
   expect(said(buffer)).toEqual(["worker/1 b", "worker/0 first", "worker/0 second", "worker/0 third", "worker/1 last"]);
 });
 
@@ -66,7 +82,7 @@ test("a line cut by the border is mended in its own task only", () => {
   const buffer = two();
   buffer.append("a", [at(10, "ner\n")], 100);
   buffer.append("b", [at(10, "other\n")], 0);
-  buffer.prepend([{ log: "a", from: 0, records: [at(9, "din")] }]);
+  buffer.prepend([{ log: "a", from: 0, to: 100, records: [at(9, "din")] }]);
   expect(said(buffer)).toEqual(["worker/0 dinner", "worker/1 other"]);
 });
 
@@ -74,7 +90,7 @@ test("a line cut by the border is mended however much another task wrote before 
   const buffer = two();
   buffer.append("b", Array.from({ length: 20_000 }, () => at(10, "other\n")), 0);
   buffer.append("a", [at(10, "ner\n")], 100);
-  buffer.prepend([{ log: "a", from: 0, records: [at(9, "din")] }]);
+  buffer.prepend([{ log: "a", from: 0, to: 100, records: [at(9, "din")] }]);
   expect(said(buffer).filter((line) => line.startsWith("worker/0"))).toEqual(["worker/0 dinner"]);
 });
 

@@ -55,6 +55,18 @@ describe("a search in the whole of a log", () => {
     expect(asked).toEqual([">0"]);
   });
 
+  test.each([[1, 400], [-1, 400]] as const)("ends where the portal comes no further (%d)", async (way, from) => {
+    const asked: string[] = [];
+    const get = async (address: string): Promise<Stretch> => {
+      asked.push(address);
+      return { start: 400, end: 400, log_end: SIZE, count: 0, hits: [], next_offset: 400 };
+    };
+    const search = new WholeLog("/find?x", get);
+    await expect(search.seek("a", from, way, never(), () => undefined)).resolves.toBeUndefined();
+    await search.count("a", never(), () => undefined);
+    expect(asked.length).toBeLessThan(6);
+  });
+
   test("counts, and says of how much of the log", async () => {
     const { get } = server(1, 2, 350, 999);
     const told: [number, number][] = [];

@@ -12,7 +12,7 @@ from nodes.protocol import MARK, STDERR, STDOUT
 from portal.accounts.models import User
 from portal.common.errors import NotFound
 from portal.jobs.logs.archiver import log_of
-from portal.jobs.logs.reader import CHUNK, LogReader
+from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.stream import LogOf
 from portal.jobs.models import TaskAttempt
 from portal.jobs.selectors import task_attempt_visible
@@ -88,9 +88,5 @@ def _tail(reader: LogReader, log: LogOf, streams: frozenset[int], end: int) -> b
 
 
 def _chunks(reader: LogReader, log: LogOf, streams: frozenset[int], offset: int, end: int) -> Iterator[bytes]:
-    while offset < end:
-        run = reader.read(log, offset, CHUNK)
-        if not run.data:
-            return
-        yield b"".join(payload for _, stream, payload in run.rows() if stream in streams)
-        offset = run.end
+    for rows in reader.pieces(log, offset, end):
+        yield b"".join(payload for _, stream, payload in rows if stream in streams)

@@ -1,6 +1,6 @@
 /** Parts of a log that are not at its live end, over REST. */
 
-import type { LogRecord } from "./lines.ts";
+import { lostRecord, type LogRecord } from "./lines.ts";
 
 const PART = 512 * 1024;
 
@@ -16,26 +16,67 @@ interface Answer {
   records: LogRecord[];
 }
 
+type Get = (address: string) => Promise<Answer>;
+
 /**
- * The records before offset `until` (a record's boundary), about half a megabyte. `address` is that of the log's
- * records; `get` fetches it. Raises what `get` raises.
+ * The records before offset `until` (a record's boundary), about half a megabyte. Where bytes of the log are lost a line
+ * says how many. `address` is that of the log's records; `get` fetches it. Raises what `get` raises.
  */
-export async function readEarlier(
-  address: string,
-  until: number,
-  get: (address: string) => Promise<Answer> = fetchAnswer,
-): Promise<Part> {
-  let at = Math.max(0, until - PART);
-  let from: number | undefined;
-  const records: LogRecord[] = [];
-  while (at < until) {
-    const answer = await get(`${address}&offset=${at}&limit=${until - at}`);
-    if (answer.next_offset <= at && answer.records.length === 0) break;
-    from ??= answer.offset;
-    records.push(...answer.records);
-    at = answer.next_offset;
+export async function readEarlier(address: string, until: number, get: Get = fetchAnswer): Promise<Part> {
+  let found = await between(address, Math.max(0, until - PART), until, get);
+  if (found.from === undefined && until > PART) {
+    found = await between(address, await beforeGap(address, until, get), until, get);
   }
-  return { records, from: from ?? 0 };
+  const { from, records, next } = found;
+  if (from !== undefined) return { from, records };
+  return { from: 0, records: next === undefined ? [] : [lostRecord(next, until)] };
+}
+
+interface Found {
+  /** Undefined: there are no records. */
+  from: number | undefined;
+  records: LogRecord[];
+  /** Time of the first record behind the place, where that is known. */
+  next?: number;
+}
+
+/** The records that begin between two offsets. */
+async function between(address: string, start: number, until: number, get: Get): Promise<Found> {
+  const records: LogRecord[] = [];
+  let from: number | undefined;
+  let at = start;
+  while (at < until) {
+    const { offset, next_offset, records: read } = await get(`${address}&offset=${at}&limit=${until - at}`);
+    const [first] = read;
+    if (!first) break;
+    const asked = at;
+    at = Math.min(until, Math.max(at, offset));
+    if (at > asked && from !== undefined) records.push(lostRecord(first[0], at - asked));
+    if (offset >= until) return { from, records, next: first[0] };
+    if (next_offset > until && at > asked) continue; // behind a gap more came than was wanted
+    from ??= offset;
+    records.push(...read);
+    at = next_offset;
+  }
+  return { from, records };
+}
+
+/** Before a gap that ends at `until`: a place at most so far before it as one part is long. */
+async function beforeGap(address: string, until: number, get: Get): Promise<number> {
+  const begins = async (at: number, end: number): Promise<boolean> => {
+    const { offset, records } = await get(`${address}&offset=${at}&limit=1`);
+    return records.length > 0 && offset < end;
+  };
+  let [at, end, size] = [until, until, PART];
+  do {
+    [at, end, size] = [Math.max(0, at - size), at, size * 2];
+  } while (at > 0 && !(await begins(at, end)));
+  while (end - at > PART) {
+    const middle = Math.floor((at + end) / 2);
+    if (await begins(middle, end)) at = middle;
+    else end = middle;
+  }
+  return at;
 }
 
 export interface Later extends Part {
@@ -43,14 +84,13 @@ export interface Later extends Part {
   to: number;
 }
 
-/** About half a megabyte from offset `from` on (rounded down to a record's boundary); nothing at the log's end. */
-export async function readLater(
-  address: string,
-  from: number,
-  get: (address: string) => Promise<Answer> = fetchAnswer,
-): Promise<Later> {
-  const answer = await get(`${address}&offset=${from}&limit=${PART}`);
-  return { records: answer.records, from: answer.offset, to: answer.next_offset };
+/** About half a megabyte from offset `from` on (rounded down to a record's boundary); nothing at the log's end. Where
+ * bytes of the log are lost there, a line says how many. */
+export async function readLater(address: string, from: number, get: Get = fetchAnswer): Promise<Later> {
+  const { offset, next_offset, records } = await get(`${address}&offset=${from}&limit=${PART}`);
+  const [first] = records;
+  const lost = first && offset > from ? [lostRecord(first[0], offset - from)] : [];
+  return { records: [...lost, ...records], from: Math.min(from, offset), to: next_offset };
 }
 
 async function fetchAnswer(address: string): Promise<Answer> {

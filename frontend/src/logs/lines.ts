@@ -197,6 +197,11 @@ export class LineAssembler {
   }
 }
 
+/** What is said in the place of so many bytes of a log that are nowhere any more, as the portal says it. */
+export function lostRecord(time: number, bytes: number): LogRecord {
+  return [time, MARK, `… ${bytes} bytes of this log are lost\n`];
+}
+
 /** `earlier` ends where what is held begins, of which `first` gives the first line of a stream: the lines that the
  * border has cut become one again. */
 export function mend(earlier: Line[], first: (stream: number) => Line | undefined): void {

@@ -1,7 +1,8 @@
 /** The lines of several logs as one, ordered by time. */
 
 import { MAX_LINES } from "./buffer.ts";
-import { found, LineAssembler, mend, type Line, type LogRecord, type TaskName } from "./lines.ts";
+import { found, LineAssembler, lostRecord, mend, type Line, type LogRecord, type TaskName } from "./lines.ts";
+import type { EarlierPart } from "./merged_feed.ts";
 
 /** Names get so many colours, again and again. */
 export const COLOURS = 8;
@@ -72,9 +73,9 @@ export class MergedBuffer {
   }
 
   /** Puts what stands before what is held of these logs in front; how many lines more are shown. */
-  prepend(parts: readonly { log: string; from: number; records: readonly LogRecord[] }[]): number {
+  prepend(parts: readonly EarlierPart[]): number {
     if (this.dropped) return 0;
-    const earlier = parts.flatMap((part) => this.#earlier(part.log, part.from, part.records));
+    const earlier = parts.flatMap((part) => this.#earlier(part));
     const since = this.#oldest();
     // what was read back is older than what is held of its log, also where the clock says the same of both
     const older = byOrder([...earlier, ...this.#held]);
@@ -87,10 +88,12 @@ export class MergedBuffer {
     return shown.length;
   }
 
-  #earlier(log: string, from: number, records: readonly LogRecord[]): Line[] {
+  #earlier({ log, from, to, records: read }: EarlierPart): Line[] {
     const source = this.#sources.get(log);
+    if (!source || source.start === undefined || from >= source.start) return [];
+    const records = to < source.start ? [...read, lostRecord(source.first, source.start - to)] : read;
     const [first] = records;
-    if (!source || !first || source.start === undefined || from >= source.start) return [];
+    if (!first) return [];
     const lines: Line[] = [];
     const assembler = new LineAssembler((line) => lines.push(line), from > 0);
     for (const record of records) assembler.push(record);

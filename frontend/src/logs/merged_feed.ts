@@ -7,7 +7,10 @@ import type { LogRecord } from "./lines.ts";
 export interface EarlierPart {
   log: string;
   from: number;
-  records: LogRecord[];
+  /** Offset behind the last record; what stands between it and what is held is lost. Of a log of which all that stood
+   * before is lost: 0, as `from`. */
+  to: number;
+  records: readonly LogRecord[];
 }
 
 export interface MergedHandlers {

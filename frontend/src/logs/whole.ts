@@ -67,7 +67,7 @@ export class WholeLog {
     const asked = `text=${encodeURIComponent(text)}${offset}&way=${way > 0 ? "forward" : "backward"}&limit=${limit}`;
     const stretch = await this.#get(`${this.#address}&${asked}`, signal);
     signal.throwIfAborted();
-    return stretch;
+    return stretch.end > stretch.start ? stretch : { ...stretch, next_offset: null }; // it comes no further
   }
 }
 

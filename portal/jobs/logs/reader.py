@@ -9,7 +9,7 @@ from redis import Redis, RedisError
 
 from nodes.protocol import MARK
 from portal.jobs.logs.archive import Archive
-from portal.jobs.logs.records import Run
+from portal.jobs.logs.records import Row, Run, lost, rows_told
 from portal.jobs.logs.stream import ForgedEntry, LogOf, read_stream, stream_end
 
 CHUNK = 256 * 1024
@@ -65,21 +65,31 @@ class LogReader:
         """A boundary about ``size`` bytes before the end."""
         return self.boundary(log, max(0, self.end(log) - size))
 
+    def pieces(self, log: LogOf, offset: int, end: int, size: int = CHUNK) -> Iterator[Iterator[Row]]:
+        """The rows from one offset up to another, of about ``size`` bytes at a time. Where bytes are lost a line of
+        Berth's own says how many; of the last ones as far as they were archived, since others may be on their way."""
+        run = Run(offset, b"")
+        while offset < end:
+            more = self.read(log, offset, size)
+            if not more.data:
+                break
+            yield rows_told(more, offset)
+            run, offset = more, more.end
+        kept = min(end, self.archive.end(log.attempt))
+        if offset < kept:
+            yield iter([lost(max((time_ns for time_ns, _, _ in run.rows()), default=0), kept - offset)])
+
     def download(self, log: LogOf, last: str = "") -> Iterator[bytes]:
         """The whole text as it is now, in chunks; lines of Berth's own stand on lines of their own. ``last``: what is
         said behind it."""
-        offset, open_line, end = 0, False, self.end(log)
-        while offset < end:
-            run = self.read(log, offset, CHUNK)
-            if not run.data:
-                break
+        open_line = False
+        for rows in self.pieces(log, 0, self.end(log)):
             text = bytearray()
-            for _, stream, payload in run.rows():
+            for _, stream, payload in rows:
                 if stream == MARK and open_line:
                     text += b"\n"
                 text += payload
                 open_line = not payload.endswith(b"\n") if payload else open_line
             yield bytes(text)
-            offset = run.end
         if last:
             yield (b"\n" if open_line else b"") + last.encode()

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from nodes.protocol import MARK, RECORD_HEADER, STDERR, STDOUT
 
 STREAMS = (STDOUT, STDERR, MARK)
+
+Row = tuple[int, int, bytes]
+"""Time in ns, stream, payload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +25,8 @@ class Run:
     def end(self) -> int:
         return self.start + len(self.data)
 
-    def rows(self) -> Iterator[tuple[int, int, bytes]]:
-        """(time in ns, stream, payload) of each record, without an object for each: logs come fast."""
+    def rows(self) -> Iterator[Row]:
+        """Each record as a row, without an object for each: logs come fast."""
         data, at = self.data, 0
         while at < len(data):
             time_ns, stream, length = RECORD_HEADER.unpack_from(data, at)
@@ -57,6 +61,19 @@ class Run:
     def joined(self, other: Run) -> Run:
         """With a run that begins at its end."""
         return Run(self.start, self.data + other.data)
+
+
+def rows_told(run: Run, expected: int) -> Iterator[Row]:
+    """The run's rows; where it begins beyond the offset that was ``expected``, a line of Berth's own says how many
+    bytes are lost."""
+    rows = run.rows()
+    first = next(rows, None) if run.start > expected else None
+    return rows if first is None else chain([lost(first[0], run.start - expected), first], rows)
+
+
+def lost(time_ns: int, size: int) -> Row:
+    """What is said in the place of so many bytes that are nowhere any more."""
+    return time_ns, MARK, f"… {size} bytes of this log are lost\n".encode()
 
 
 def is_whole(data: bytes) -> bool:

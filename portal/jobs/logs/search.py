@@ -45,6 +45,7 @@ def search(reader: LogReader, log: LogOf, text: str, *, start: int, backward: bo
     low = high = min(start, stop)
     count, hits = 0, list[Hit]()
     before: Heads | None = None
+    more = True
     while run := stretches.preceding(low) if backward else stretches.following(high):
         if backward or before is None:
             before = parts.border(stretches, run)
@@ -58,7 +59,9 @@ def search(reader: LogReader, log: LogOf, text: str, *, start: int, backward: bo
         low, high = min(low, run.start), max(high, run.end)
         if (bounds.hits and len(hits) >= bounds.hits) or bounds.spent():
             break
-    return Found(low, high, count, hits, more=low > 0 if backward else high < stop)
+    else:
+        more = False  # all that would be left is lost
+    return Found(low, high, count, hits, more=more and (low > 0 if backward else high < stop))
 
 
 class _LastParts:

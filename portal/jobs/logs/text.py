@@ -6,8 +6,7 @@ import codecs
 
 import msgspec
 
-from nodes.protocol import MARK
-from portal.jobs.logs.records import Run
+from portal.jobs.logs.records import Run, rows_told
 
 NS_PER_MS = 1_000_000
 
@@ -34,10 +33,12 @@ class TextDecoder:
         return other
 
 
-def text_rows(run: Run, decoder: TextDecoder) -> list[tuple[int, int, str]]:
-    """(time in ms, stream, text) of each record."""
+def text_rows(run: Run, decoder: TextDecoder, *, expected: int | None = None) -> list[tuple[int, int, str]]:
+    """(time in ms, stream, text) of each record. ``expected``: the offset asked for; where the run begins beyond it, a
+    line says how much is missing."""
     decode = decoder.decode
-    return [(time_ns // NS_PER_MS, stream, decode(stream, payload)) for time_ns, stream, payload in run.rows()]
+    rows = rows_told(run, run.start if expected is None else expected)
+    return [(time_ns // NS_PER_MS, stream, decode(stream, payload)) for time_ns, stream, payload in rows]
 
 
 def records_message(run: Run, decoder: TextDecoder, *, expected: int) -> str:
@@ -45,8 +46,6 @@ def records_message(run: Run, decoder: TextDecoder, *, expected: int) -> str:
 
     ``expected``: the offset asked for; where the run begins beyond it, a line says how much is missing.
     """
-    rows = text_rows(run, decoder)
-    if run.start > expected:
-        rows.insert(0, (rows[0][0], MARK, f"… {run.start - expected} bytes of this log are lost\n"))
+    rows = text_rows(run, decoder, expected=expected)
     message = {"type": "records", "from": min(run.start, expected), "to": run.end, "records": rows}
     return msgspec.json.encode(message).decode()

@@ -9,11 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import RawIOBase
+from itertools import chain
 
 from nodes.protocol import RECORD_HEADER
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.records import Run
 from portal.jobs.logs.stream import LogOf
+from portal.jobs.logs.stretches import Stretches
 
 PIECE = 512 * 1024
 """Bytes of all logs together that one look back reads."""
@@ -28,7 +30,9 @@ UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
 
 def earlier(reader: LogReader, before: Mapping[LogOf, int]) -> dict[LogOf, Run]:
     """The records of several logs that come before these offsets, of each as far back as all of them reach: who puts
-    them together by time lacks nothing in between. A log that gives nothing yet is not in the answer."""
+    them together by time lacks nothing in between. A log that gives nothing yet is not in the answer; one of which all
+    that stood before is lost is there with nothing, from 0 on. A run that ends before its offset ends where bytes are
+    lost."""
     open_logs = {log: offset for log, offset in before.items() if offset > 0}
     if not open_logs:
         return {}
@@ -36,18 +40,28 @@ def earlier(reader: LogReader, before: Mapping[LogOf, int]) -> dict[LogOf, Run]:
     runs = {log: _up_to(reader, log, offset, share) for log, offset in open_logs.items()}
     since = max((_first_ns(run) for run in runs.values() if run.data and run.start > 0), default=0)
     cut = {log: _from_time(run, since) for log, run in runs.items()}
-    return {log: run for log, run in cut.items() if run.data}
+    return {log: run for log, run in cut.items() if run.data or not runs[log].data and _all_lost(reader, log)}
 
 
 def _up_to(reader: LogReader, log: LogOf, end: int, size: int) -> Run:
-    """About ``size`` bytes of records that end at ``end``."""
+    """About ``size`` bytes of records that end at ``end``, or at the gap that ends there; nothing, from 0 on, where
+    nothing is."""
     run = reader.read(log, max(0, end - size), size)
     while run.data and run.end < end:
         more = reader.read(log, run.end, end - run.end)
-        if not more.data or more.start != run.end:
+        if not more.data or more.start >= end:
             break
-        run = run.joined(more)
-    return run.until(end)
+        run = run.joined(more) if more.start == run.end else more
+    found = run.until(end)
+    if not found.data and end > size:  # a gap that is wider
+        before = Stretches(reader, log, backward=True).preceding(end)
+        found = Run(0, b"") if before is None else before.after(before.end - size)
+    return found if found.data else Run(0, b"")
+
+
+def _all_lost(reader: LogReader, log: LogOf) -> bool:
+    """Of a log of which nothing stands before some offset: there is more of it, so that this will not come any more."""
+    return bool(reader.read(log, 0, 1).data)
 
 
 def _first_ns(run: Run) -> int:
@@ -110,23 +124,17 @@ def _lines(reader: LogReader, one: NamedLog, size: int, width: int) -> Iterator[
 
 
 def _whole_lines(reader: LogReader, log: LogOf, size: int) -> Iterator[tuple[int, bytes]]:
-    offset, end = 0, reader.end(log)
     begun: dict[int, tuple[int, bytes]] = {}
-    while offset < end:
-        run = reader.read(log, offset, size)
-        if not run.data:
-            break
-        for time_ns, stream, payload in run.rows():
-            since, held = begun.pop(stream, (time_ns, b""))
-            *whole, rest = (held + payload).split(b"\n")
-            for text in whole:
-                yield since, text
-                since = time_ns
-            if len(rest) > LONGEST_LINE:
-                yield since, rest
-            elif rest:
-                begun[stream] = (since, rest)
-        offset = run.end
+    for time_ns, stream, payload in chain.from_iterable(reader.pieces(log, 0, reader.end(log), size)):
+        since, held = begun.pop(stream, (time_ns, b""))
+        *whole, rest = (held + payload).split(b"\n")
+        for text in whole:
+            yield since, text
+            since = time_ns
+        if len(rest) > LONGEST_LINE:
+            yield since, rest
+        elif rest:
+            begun[stream] = (since, rest)
     yield from sorted(begun.values())
 
 

@@ -131,6 +131,21 @@ def test_a_log_of_which_a_part_is_lost_or_nothing_is_there_is_searched_as_far_as
     assert [hit.text for hit in found(reader, "needle", backward=True)] == ["needle 2", "needle 1"]
 
 
+def test_a_search_ends_where_all_that_is_left_is_lost(reader: LogReader) -> None:
+    """The log's beginning, and its last segment, which cannot be read."""
+    data = record_encode(LogRecord(NS, STDOUT, b"needle\n"))
+    reader.archive.write(LOG.attempt, Run(5000, data))
+    write(reader, (STDOUT, b"needle, but nobody can know\n"))
+    path = reader.archive.path(LOG.attempt) / f"{5000 + len(data):020d}.rec.gz"
+    content = path.read_bytes()
+    path.write_bytes(content[:20] + bytes(len(content) - 24) + content[-4:])
+    for backward in (False, True):
+        assert [hit.text for hit in found(reader, "needle", backward=backward)] == ["needle"]
+        one = search(reader, LOG, "x", start=5000, backward=True, bounds=Bounds(20, lambda: False))
+        assert (one.start, one.end, one.more) == (5000, 5000, False)
+    assert counted(reader, "needle") == 1
+
+
 def test_the_api_searches_what_is_archived_and_what_is_not_yet_and_says_where_to_go_on(
     running_log: RunningLog, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

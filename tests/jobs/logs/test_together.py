@@ -132,4 +132,59 @@ def test_looking_back_again_and_again_comes_to_the_beginning_without_gap_or_doub
 def test_what_is_asked_for_before_an_offset_within_a_record_ends_with_the_record_before_it(logs: Logs) -> None:
     log = logs.write(0, (1, "one\n"), (2, "two\n"), (3, "three\n"))
     assert [texts(run) for run in earlier(logs.reader, {log: 40}).values()] == [["one", "two"]]
-    assert earlier(logs.reader, {log: 7}) == {}
+    assert earlier(logs.reader, {log: 7}) == {log: Run(0, b"")}
+
+
+# ------------------------------------------------------------ bytes that are lost
+
+
+def behind_a_hole(logs: Logs, number: int, hole: int, *records: tuple[int, str]) -> LogOf:
+    """These records ``hole`` bytes behind what is there."""
+    attempt = f"4f1d8a3e-0000-4000-8000-{number:012d}"
+    data = b"".join(record_encode(LogRecord(AT + at * S, STDOUT, text.encode())) for at, text in records)
+    logs.archive.write(attempt, Run(logs.archive.end(attempt) + hole, data))
+    return LogOf(attempt, "gpu01", "key")
+
+
+def unreadable(logs: Logs, log: LogOf, first: int) -> None:
+    path = logs.archive.path(log.attempt) / f"{first:020d}.rec.gz"
+    content = path.read_bytes()
+    path.write_bytes(content[:20] + bytes(len(content) - 24) + content[-4:])
+
+
+@pytest.mark.parametrize("hole", [40_000, 3_000_000])
+def test_looking_back_over_a_hole_goes_on_before_it_and_leaves_nothing_else_out(logs: Logs, hole: int) -> None:
+    lines = [f"line {at}" for at in range(2000)]
+    logs.write(0, *((at, f"{lines[at]}\n") for at in range(1000)))
+    first = logs.archive.end(f"4f1d8a3e-0000-4000-8000-{0:012d}")
+    log = behind_a_hole(logs, 0, hole, *((at, f"{lines[at]}\n") for at in range(1000, 2000)))
+    at, seen, ends = logs.reader.end(log), list[str](), list[int]()
+    while runs := earlier(logs.reader, {log: at}):
+        seen = texts(runs[log]) + seen
+        ends.append(runs[log].end)
+        at = runs[log].start
+    assert seen == lines
+    assert ends == [logs.reader.end(log), first]
+
+
+def test_of_a_log_whose_beginning_is_lost_it_is_told_that_nothing_stands_before(logs: Logs) -> None:
+    log = behind_a_hole(logs, 0, 50_000, (1, "one\n"))
+    whole, unknown = logs.write(1, (0, "first\n")), LogOf("4f1d8a3e-0000-4000-8000-000000000009", "gpu01", "key")
+    runs = earlier(logs.reader, {log: 50_000, whole: logs.reader.end(whole), unknown: 700})
+    assert runs == {log: Run(0, b""), whole: runs[whole]}
+    assert texts(runs[whole]) == ["first"]
+
+
+def test_texts_say_how_many_bytes_are_lost_before_between_and_behind(logs: Logs) -> None:
+    log = behind_a_hole(logs, 0, 500, (1, "one\n"))
+    behind_a_hole(logs, 0, 40_000, (2, "two\n"))
+    last = logs.reader.end(log)
+    logs.write(0, (3, "three\n"))
+    unreadable(logs, log, last)
+    told = [f"… {lost} bytes of this log are lost" for lost in (500, 40_000, 19)]
+    expected = [told[0], "one", told[1], "two", told[2]]
+    assert b"".join(logs.reader.download(log)).decode().splitlines() == expected
+    merged = b"".join(merged_text(logs.reader, named(log))).decode().splitlines()
+    assert [line.split(" | ")[1] for line in merged] == expected
+    with zipfile.ZipFile(io.BytesIO(b"".join(zipped(logs.reader, named(log))))) as archive:
+        assert archive.read("worker-0.1.log").decode().splitlines() == expected
