@@ -79,6 +79,15 @@ class CodeFiles:
     def remove(self, sha256: str) -> None:
         self.path(sha256).unlink(missing_ok=True)
 
+    def older(self, *, than: float) -> list[str]:
+        """The hashes of the archives that were put in their place before a time (unix s)."""
+        found = []
+        for path in self._folder.glob(f"[0-9a-f][0-9a-f]/*{SUFFIX}"):
+            with suppress(FileNotFoundError):
+                if path.stat().st_mtime < than:
+                    found.append(path.name.removesuffix(SUFFIX))
+        return found
+
     def read(self, sha256: str, start: int = 0) -> Iterator[bytes]:
         """The archive from a byte on, in pieces. Raises FileNotFoundError at once, not at the first piece."""
         file = self.path(sha256).open("rb")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import IO
 
 from django.conf import settings
@@ -25,6 +25,8 @@ from portal.jobs.spec import Problem, SpecInvalid
 EXPIRED_AT_ONCE = 200
 _PART_LIVES = timedelta(days=1)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_NEVER = datetime.fromtimestamp(0, UTC)
+_NOTHING = {"size": 0, "unpacked": 0, "entries": 0, "created_at": _NEVER, "used_at": _NEVER}
 
 log = logging.getLogger(__name__)
 
@@ -77,13 +79,14 @@ def code_hold(*, name: str, now: datetime) -> CodeFolder:
 
 
 def code_expire(*, now: datetime) -> int:
-    """Delete what no job names and nobody uploaded or used of late, and uploads that broke off. Returns how many."""
+    """Delete what no job names and nobody uploaded or used of late, archives that the database does not know, and
+    uploads that broke off. Returns how many of the first two."""
     files = CodeFiles(settings.CODE_DIR)
     files.sweep(before=(now - _PART_LIVES).timestamp())
     oldest = now - timedelta(days=settings.CODE_KEPT_DAYS)
     unused = CodeFolder.objects.filter(used_at__lt=oldest, jobs__isnull=True).order_by("used_at")
     keys = list(unused.values_list("pk", flat=True)[:EXPIRED_AT_ONCE])
-    return sum(_expire(key, files, oldest) for key in keys)
+    return sum(_expire(key, files, oldest) for key in keys) + sum(_stray(one, files) for one in _unknown(files, oldest))
 
 
 def _expire(key: int, files: CodeFiles, oldest: datetime) -> bool:
@@ -96,6 +99,26 @@ def _expire(key: int, files: CodeFiles, oldest: datetime) -> bool:
         files.remove(code.sha256)
     log.info("code %s deleted: unused for %s days", code.name, settings.CODE_KEPT_DAYS)
     return True
+
+
+def _unknown(files: CodeFiles, oldest: datetime) -> list[str]:
+    """Archives as old without a row: their upload was killed before its commit, or their rows are of after the backup
+    that was restored. None where the database knows of no code at all: then it may rather be that which is wrong."""
+    there = files.older(than=oldest.timestamp())
+    known = set(CodeFolder.objects.values_list("sha256", flat=True)) if there else set()
+    return [sha256 for sha256 in there if sha256 not in known][:EXPIRED_AT_ONCE] if known else []
+
+
+def _stray(sha256: str, files: CodeFiles) -> bool:
+    with transaction.atomic():
+        # A row that nobody else sees: who uploads the same now waits for it, as above.
+        code, alone = CodeFolder.objects.get_or_create(sha256=sha256, defaults=_NOTHING)
+        if alone:
+            files.remove(sha256)
+            code.delete()
+    if alone:
+        log.info("code %s deleted: the database does not know it", code.name)
+    return alone
 
 
 def _checked(received: Received) -> Bounds:

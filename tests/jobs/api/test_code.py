@@ -298,6 +298,22 @@ def test_code_that_no_job_names_goes_after_some_days(world: World, code_dir: Pat
     upload(bob, unnamed)
 
 
+def test_an_archive_that_the_database_does_not_know_goes_as_well(world: World, code_dir: Path, settings: Any) -> None:
+    """Its upload was killed before the commit, or an older backup was restored."""
+    alice, archive = api("alice"), packed(HELLO)
+    upload(alice, archive)
+    CodeFolder.objects.all().delete()
+    later = timezone.now() + timedelta(days=settings.CODE_KEPT_DAYS + 1)
+    assert code_expire(now=later) == 0, "it may be the wrong database, which knows of none"
+    known = upload(alice, packed({"a": b"known"}))["id"]
+    submit(alice, known)
+    assert code_expire(now=timezone.now()) == 0, "its upload may be under way"
+    assert code_expire(now=later) == 1
+    assert [f"sha256:{path.name.partition('.')[0]}" for path in files(code_dir)] == [known]
+    assert alice.names("code", "id") == [known]
+    upload(alice, archive)
+
+
 def test_an_upload_that_broke_off_is_swept_away(world: World, code_dir: Path) -> None:
     uploading = code_dir / "uploading"
     uploading.mkdir(parents=True)
@@ -365,6 +381,19 @@ def test_an_upload_and_a_deletion_of_the_same_at_once_leave_a_row_with_its_file_
         sent(world.user, archive)
         at_once(partial(sent, world.user, archive), expired)
         assert len(files(code_dir)) == CodeFolder.objects.count()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_upload_of_what_is_deleted_as_unknown_is_there_afterwards(world: World, code_dir: Path) -> None:
+    archive, known = packed(HELLO), packed({"a": b"known"})
+    for _ in range(8):
+        sent(world.user, archive)
+        CodeFolder.objects.all().delete()
+        for path in files(code_dir):
+            os.utime(path, (0, 0))
+        sent(world.user, known)
+        at_once(partial(sent, world.user, archive), partial(code_expire, now=timezone.now()))
+        assert len(files(code_dir)) == CodeFolder.objects.count() == 2
 
 
 @pytest.mark.django_db(transaction=True)
