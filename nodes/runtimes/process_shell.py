@@ -93,6 +93,8 @@ class ProcessShell:
         return None
 
     def write(self, data: bytes) -> None:
+        if self._input not in self._ends:
+            raise ShellEnded  # closed: the number is somebody else's by now
         left = memoryview(data)
         waiting = select.poll()
         waiting.register(self._input, select.POLLOUT)
@@ -114,6 +116,8 @@ class ProcessShell:
             os.close(self._input)
 
     def resize(self, rows: int, columns: int) -> None:
+        if not self._tty or self._input not in self._ends:
+            return
         with contextlib.suppress(OSError):
             fcntl.ioctl(self._input, termios.TIOCSWINSZ, _SIZE.pack(rows, columns, 0, 0))
 

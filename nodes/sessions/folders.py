@@ -14,6 +14,7 @@ import stat
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from typing import Any
 
 from nodes.protocol import CHUNK, FileEntry, FolderListing, Mount, SessionFault
@@ -23,7 +24,9 @@ from nodes.storages import FolderGone, mount_open
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 DEEPEST = 128
-"""Folders within folders that an archive takes in; each one takes a descriptor."""
+"""Folders within folders that an archive takes in; each one takes two descriptors."""
+NAMES_AT_ONCE = 1000
+"""So many names of one folder are kept, and sorted, at a time."""
 _AWAY = frozenset({errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT})
 
 
@@ -122,11 +125,11 @@ def _archive_folder(archive: tarfile.TarFile, folder: int, name: bytes, title: b
         raise FilesFailed(SessionFault.UNFIT, f"Folders lie more than {DEEPEST} deep within each other.")
     here = os.open(name, _FOLDER, dir_fd=folder)
     try:
-        archive.addfile(_member(title, os.fstat(here), tarfile.DIRTYPE))
+        _add(archive, _member(title, os.fstat(here), tarfile.DIRTYPE))
         with os.scandir(here) as names:
-            inside = sorted(os.fsencode(one.name) for one in names)
-        for one in inside:
-            _archive_one(archive, here, one, title + b"/" + one, deeper)
+            for some in iter(lambda: sorted(os.fsencode(one.name) for one in islice(names, NAMES_AT_ONCE)), []):
+                for one in some:
+                    _archive_one(archive, here, one, title + b"/" + one, deeper)
     finally:
         os.close(here)
 
@@ -139,7 +142,7 @@ def _archive_one(archive: tarfile.TarFile, folder: int, name: bytes, title: byte
         elif stat.S_ISLNK(facts.st_mode):
             member = _member(title, facts, tarfile.SYMTYPE)
             member.linkname = os.fsdecode(os.readlink(name, dir_fd=folder))
-            archive.addfile(member)
+            _add(archive, member)
         elif stat.S_ISREG(facts.st_mode):
             _archive_file(archive, folder, name, title)
     except (FileNotFoundError, NotADirectoryError):
@@ -149,7 +152,13 @@ def _archive_one(archive: tarfile.TarFile, folder: int, name: bytes, title: byte
 def _archive_file(archive: tarfile.TarFile, folder: int, name: bytes, title: bytes) -> None:
     with open(file_open(folder, name), "rb") as file:
         member = _member(title, os.fstat(file.fileno()), tarfile.REGTYPE)
-        archive.addfile(member, _Padded(file.read))
+        _add(archive, member, _Padded(file.read))
+
+
+def _add(archive: tarfile.TarFile, member: tarfile.TarInfo, file: Any = None) -> None:
+    """Writes it and forgets it: ``tarfile`` keeps each for who reads the archive again."""
+    archive.addfile(member, file)
+    archive.members.clear()
 
 
 def _member(title: bytes, facts: os.stat_result, kind: bytes) -> tarfile.TarInfo:

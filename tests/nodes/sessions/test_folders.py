@@ -6,6 +6,7 @@ import io
 import os
 import socket
 import tarfile
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from nodes.protocol import FileEntry, Mount, SessionFault
 from nodes.sessions.folders import (
     DEEPEST,
+    NAMES_AT_ONCE,
     FilesFailed,
     entry_at,
     failures,
@@ -159,6 +161,22 @@ def test_an_archive_has_files_folders_and_links_as_they_are(job: Path) -> None:
     assert members["top/er/model"].pax_headers["content"] == "weights"
     assert (members["top/out"].issym(), members["top/out"].linkname) == (True, "/etc/passwd")
     assert members["top/run.sh"].mode == 0o755
+
+
+def test_an_archive_of_many_files_takes_no_memory_for_each(job: Path) -> None:
+    peaks = []
+    for count in (NAMES_AT_ONCE, 5 * NAMES_AT_ONCE):
+        folder = job / str(count)
+        folder.mkdir()
+        for number in range(count):
+            (folder / f"picture-{number:06}.jpg").touch()
+        tracemalloc.start()
+        with place_open(mount_of(job), str(count).encode()) as (place, name):
+            folder_archive(place, name, b"top", lambda data: None)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 150_000
+    assert len(archived(job, str(count).encode())) == count + 1
 
 
 def test_folders_without_end_end_an_archive_in_words(job: Path) -> None:
