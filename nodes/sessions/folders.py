@@ -158,7 +158,7 @@ def _archive_file(archive: tarfile.TarFile, folder: int, name: bytes, title: byt
 def _add(archive: tarfile.TarFile, member: tarfile.TarInfo, file: Any = None) -> None:
     """Writes it and forgets it: ``tarfile`` keeps each for who reads the archive again."""
     archive.addfile(member, file)
-    archive.members.clear()
+    archive.getmembers().clear()
 
 
 def _member(title: bytes, facts: os.stat_result, kind: bytes) -> tarfile.TarInfo:
