@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from berth.cli.follow import LONGEST_LINE, Lines
 from berth.cli.screen import clean, memory, span, table, when
 from berth.cli.terminal import LONGEST, PLAIN, Screened
+from berth.model import MARK, LogRecord
 
 HARMLESS = {
     "plain text": "line 1\nline 2\ttabbed\n",
@@ -94,3 +97,47 @@ def test_amounts_and_times_are_short() -> None:
     now = datetime.now(UTC)
     assert len(when(now, now=now)) == 5
     assert when(now - timedelta(days=3), now=now).startswith("20")
+
+
+def test_a_progress_bar_among_other_tasks_needs_the_memory_of_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Lines("worker/0", raw=True)
+    bar = [f"\r{step:6d}it [00:00, loss=0.123456789]{'#' * 60}" for step in range(3000)]
+    tracemalloc.start()
+    try:
+        for text in bar:
+            lines.take(LogRecord(0, 2, text))
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    lines.end()
+    assert capsys.readouterr().out == f"[worker/0] {bar[-1][1:]}\n"
+    assert held < 20_000
+
+
+@pytest.mark.parametrize(
+    ("pieces", "printed"),
+    [
+        (["10 %\r", "20 %\r", "30 %\n"], ["30 %"]),
+        (["10 %\r", "20 %", "\r"], ["20 %"]),
+        (["done\r", "\r", "\r", "\n", "next\r\n"], ["done", "next"]),
+        (["half ", "a line\nand\rmore"], ["half a line", "more"]),
+        (["\r", "\r"], [""]),
+        (["x" * (LONGEST_LINE + 1), "y\n"], ["x" * LONGEST_LINE, "xy"]),
+        (["x" * (2 * LONGEST_LINE + 1)], ["x" * LONGEST_LINE, "x" * LONGEST_LINE, "x"]),
+    ],
+)
+def test_lines_among_those_of_other_tasks_are_whole_and_of_what_was_written_over_the_last(
+    pieces: list[str], printed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = Lines("worker/0", raw=True)
+    for text in pieces:
+        lines.take(LogRecord(0, 1, text))
+    lines.end()
+    assert capsys.readouterr().out == "".join(f"[worker/0] {line}\n" for line in printed)
+
+
+def test_a_line_of_berth_stands_on_a_line_of_its_own_among_other_tasks(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Lines("worker/0", raw=True)
+    lines.take(LogRecord(0, 1, "begun"))
+    lines.take(LogRecord(0, MARK, "… 7 bytes of this log are lost\n"))
+    assert capsys.readouterr().out == "[worker/0] begun\n[worker/0] … 7 bytes of this log are lost\n"

@@ -20,6 +20,8 @@ from berth.model import MARK, JobDetail, LogRecord, Task, TaskAttempt
 
 POLL_S = 1.0
 MOST_TASKS = 16
+LONGEST_LINE = 8192
+"""Characters; of a line among those of other tasks that is longer and has no end yet, so much is printed as one."""
 REST_OF_LOG_S = 30.0
 """How long after a job's end its logs may still take to come."""
 
@@ -72,7 +74,12 @@ class Lines:
     def take(self, record: LogRecord) -> None:
         """Prints the lines that are whole."""
         before = "\n" if record.stream == MARK and self._rest else ""
-        *lines, self._rest = (self._rest + before + self._screen.feed(record.text)).split("\n")
+        *lines, rest = (self._rest + before + self._screen.feed(record.text)).split("\n")
+        rest = _last_written(rest)
+        while len(rest) > LONGEST_LINE:
+            lines.append(rest[:LONGEST_LINE])
+            rest = rest[LONGEST_LINE:]
+        self._rest = rest
         self._print(lines)
 
     def end(self) -> None:
@@ -83,8 +90,14 @@ class Lines:
     def _print(self, lines: Sequence[str]) -> None:
         close = self._screen.end()
         for line in lines:
-            sys.stdout.write(f"{self._prefix}{line.rstrip(chr(13)).rpartition(chr(13))[2]}{close}\n")
+            sys.stdout.write(f"{self._prefix}{_last_written(line).rstrip(chr(13))}{close}\n")
         sys.stdout.flush()
+
+
+def _last_written(line: str) -> str:
+    """What is left of a line that was written over again and again: a progress bar may never come to an end."""
+    text = line.rstrip("\r")
+    return text.rpartition("\r")[2] + ("\r" if len(text) < len(line) else "")
 
 
 class JsonLines:
