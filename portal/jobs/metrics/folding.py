@@ -38,8 +38,8 @@ def samples_fold(*, now: datetime, redis: Redis, records: Records) -> int:
     """Folds the minutes that are over and not folded yet; how many. Minutes whose readings have gone are left out.
 
     Any number of processes may call it: a lock keeps them from doing work twice, and the conditional move of
-    ``UsageProgress.folded_to`` decides whose sums count. Raises redis.RedisError and OSError; then the minute comes
-    again, as long as its readings are kept.
+    ``UsageProgress.folded_to`` decides whose sums count. Raises redis.RedisError, and OSError where no record can be
+    written; then the minute comes again, as long as its readings are kept.
     """
     lock = redis.lock(LOCK, timeout=LOCK_S)
     if not lock.acquire(blocking=False):
@@ -76,9 +76,7 @@ def _fold(minute: datetime, redis: Redis, records: Records) -> bool:
     runs = _runs(told)
     used = {run.row.pk: _gpus(run) for run in runs}
     sums = [sums for run in runs if (sums := _sums(run, used[run.row.pk], minute)) is not None]
-    for run in runs:
-        age_s = int((minute - run.row.created_at).total_seconds())
-        records.add(str(run.row.pk), run.points, age_s=age_s, over=run.row.released_at is not None)
+    _record(minute, runs, records)
     with transaction.atomic():
         if not usage_progress_fold(old=minute, new=minute + MINUTE):
             return False
@@ -86,6 +84,21 @@ def _fold(minute: datetime, redis: Redis, records: Records) -> bool:
         if sums:
             rows_add(Measured, ("day", "task_attempt_id"), ("measured_ms", "used_ms", "idle_ms"), sorted(sums))
     return True
+
+
+def _record(minute: datetime, runs: Sequence[_Run], records: Records) -> None:
+    """A record that cannot be written keeps neither another one nor the sums back. Raises OSError where none can be:
+    that is the disk, and may pass."""
+    failed: list[OSError] = []
+    for run in runs:
+        age_s = int((minute - run.row.created_at).total_seconds())
+        try:
+            records.add(str(run.row.pk), run.points, age_s=age_s, over=run.row.released_at is not None)
+        except OSError as error:
+            log.error("record of %s lacks the minute of %s: %s", run.row.pk, minute.isoformat(), error)
+            failed.append(error)
+    if failed and len(failed) == len(runs):
+        raise failed[0]
 
 
 def _read(minute: datetime, redis: Redis) -> _Told:

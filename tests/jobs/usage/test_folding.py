@@ -215,3 +215,33 @@ def test_who_listens_to_the_same_redis_meanwhile_keeps_the_connection(begun: dat
         while (message := listener.get_message(timeout=1)) is None:
             assert time.monotonic() < deadline
     assert message["data"] == b"still here"
+
+
+def test_a_record_that_cannot_be_written_keeps_no_other_task_and_no_sum_back(
+    world: World, records: Records, caplog: pytest.LogCaptureFixture
+) -> None:
+    node, begun = world.node("gpu01", gpus=2), minute_of(timezone.now()) - 3 * MINUTE
+    bad, good = started(world), started(world)
+    TaskAttempt.objects.update(created_at=begun - 5 * MINUTE)
+    folded_from(begun)
+    for number in range(12):
+        tell(node, begun + 5 * number * SECOND, 50)
+    records.path(str(bad.pk)).mkdir(parents=True)  # a file that cannot be written, whoever writes
+    assert fold(records, begun + 2 * MINUTE) == 1
+    assert (len(records.read(str(good.pk))), UsageProgress.objects.get().folded_to) == (6, begun + MINUTE)
+    assert set(Measured.objects.values_list("task_attempt_id", flat=True)) == {bad.pk, good.pk}
+    assert str(bad.pk) in caplog.text
+
+
+def test_where_no_record_can_be_written_the_minute_comes_again(
+    world: World, row: TaskAttempt, begun: datetime, records: Records
+) -> None:
+    for number in range(12):
+        tell(world.nodes["gpu01"], begun + 5 * number * SECOND, 50)
+    records.folder.write_text("where the folder should be")
+    with pytest.raises(NotADirectoryError):
+        fold(records, begun + 2 * MINUTE)
+    assert UsageProgress.objects.get().folded_to == begun
+    records.folder.unlink()
+    assert fold(records, begun + 2 * MINUTE) == 1
+    assert len(records.read(str(row.pk))) == 6
