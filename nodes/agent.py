@@ -71,6 +71,7 @@ class Agent:
         self._disk = DiskGuard(
             runtime=self._runtime,
             limits=_disk_limits(options),
+            state=options.state_dir,
             folders={name: options.state_dir / name for name in ("logs", "code", "workspaces")},
             wanted=lambda: self._supervisor.images(),
             layers=lambda taken: self._supervisor.layers(taken),

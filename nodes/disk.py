@@ -47,6 +47,7 @@ class DiskState:
 class DiskGuard:
     """A thread of its own that looks every ``every_s``; what takes long to count is left to ``sizes``.
 
+    ``state``: the agent's own folder, into which code of tasks is unpacked, so that it may not be full either;
     ``wanted``: names and digests of images that live orders name; ``folders``: what else of the agent's lies on a disk,
     by what it is; ``layers`` is told what a running task has written into its container's own layer; ``changed`` that
     there is something to report."""
@@ -56,6 +57,7 @@ class DiskGuard:
         *,
         runtime: Runtime,
         limits: DiskLimits,
+        state: Path,
         folders: Mapping[str, Path],
         wanted: Callable[[], set[str]],
         layers: Callable[[Mapping[str, int]], None],
@@ -67,7 +69,7 @@ class DiskGuard:
         self._runtime, self._limits = runtime, limits
         self._wanted, self._changed = wanted, changed
         self._clock, self._every_s = clock, every_s
-        self._folder: str | None = None
+        self._state, self._folder = str(state), ""
         self._sayings: defaultdict[str, Saying] = defaultdict(lambda: Saying(clock.monotonic))
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="disk", daemon=True)
@@ -125,9 +127,7 @@ class DiskGuard:
 
     def _see(self) -> None:
         """Tells whether there is room: by the file system alone, whatever the Engine can tell."""
-        if self._folder is None:
-            return
-        free = free_percent(self._folder)
+        free = min(free_percent(folder) for folder in (self._state, self._folder) if folder)
         # A little more than what made it full, so that it does not open and close with every line of a log.
         bound = self._limits.full_percent * (1.2 if self.state.full else 1)
         short = free < max(self._limits.clean_percent, self._limits.full_percent)
@@ -169,7 +169,7 @@ class DiskGuard:
         log.info("image removed for room", image=image.name, bytes=image.bytes, done=gone)
 
     def _has_room(self) -> bool:
-        return self._folder is None or free_percent(self._folder) >= self._limits.clean_percent
+        return not self._folder or free_percent(self._folder) >= self._limits.clean_percent
 
     def _may_go(self, image: StoredImage) -> bool:
         return not image.used and (image.again or self._limits.clean == "all")

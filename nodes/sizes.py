@@ -141,10 +141,20 @@ class SizeWatch:
         if self._closed or not self._is_due(layer):
             return
         what = f"the container of {task.job} ({task.attempt})"
-        found = self._ask(layer, what, lambda: store.layer(task.container, patience_s))
+        found = self._ask(layer, what, lambda: self._written(store, task, patience_s))
         if found is not None:
             layer.bytes = found
             self._layers({task.attempt: found + sum(self._volume_bytes.get(name, 0) for name in task.volumes)})
+
+    def _written(self, store: ImageStore, task: Writing, patience_s: float) -> int | None:
+        """Into its layer, and beside what came with it as code."""
+        until = self._clock.monotonic() + patience_s
+        layer = store.layer(task.container, patience_s)
+        return None if layer is None else layer + folder_bytes(task.workspace, lambda: self._goes_on(until))
+
+    def _goes_on(self, until: float) -> None:
+        if self._clock.monotonic() > until:
+            raise RuntimeAway("its folder of code has too many files to be counted in time")
 
     def _measure_volumes(self, store: ImageStore) -> None:
         found = self._ask(self._volumes, "volumes", lambda: store.volumes(self._patience.slow_s))
@@ -200,13 +210,15 @@ class SizeWatch:
                 yield DiskShare(what=what, name=str(folder), mb=size)
 
 
-def folder_bytes(folder: Path) -> int:
-    """What the files below it take on the disk. What vanishes meanwhile, or lies deeper than a path can say, counts for
-    nothing. `os.walk` recurses before Python 3.12, and a job can make folders within each other by the thousand."""
+def folder_bytes(folder: Path, each: Callable[[], None] = lambda: None) -> int:
+    """What the files below it take on the disk; ``each`` is called before each of them, and may raise. What vanishes
+    meanwhile, or lies deeper than a path can say, counts for nothing. `os.walk` recurses before Python 3.12, and a job
+    can make folders within each other by the thousand."""
     taken, left = 0, [str(folder)]
     while left:
         with contextlib.suppress(OSError), os.scandir(left.pop()) as entries:
             for entry in entries:
+                each()
                 with contextlib.suppress(OSError):
                     if entry.is_dir(follow_symlinks=False):
                         left.append(entry.path)

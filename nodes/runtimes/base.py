@@ -170,12 +170,14 @@ class StoredImage:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """A running task, whose container writes into a layer of its own and into ``volumes`` that its image declares."""
+    """A running task, whose container writes into a layer of its own, into ``volumes`` that its image declares, and
+    into ``workspace``, the folder of its code on the node, where it has one."""
 
     attempt: str
     container: str
     job: str
     volumes: tuple[str, ...]
+    workspace: Path
 
 
 class ImageStore(Protocol):

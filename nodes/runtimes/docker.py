@@ -174,7 +174,8 @@ class DockerRuntime:
             self._uses.note([str(details["Image"])], int(time.time() * 1000))
 
     def store(self) -> DockerStore:
-        return DockerStore(self._engine(), self._connect, self._uses, (self._cluster, self._node))
+        labels = self._cluster, self._node
+        return DockerStore(self._engine(), self._connect, self._uses, labels, self._workspaces)
 
     def start(self, spec: ContainerSpec) -> Found:
         found = self.find(spec.attempt)

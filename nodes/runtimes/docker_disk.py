@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import docker
@@ -21,7 +22,7 @@ _NO_NAME, _NOT_FOUND, _CONFLICT = 400, 404, 409
 
 class DockerStore:
     """``ImageStore`` over one Engine. ``connect(timeout)`` makes a client of its own for calls that take
-    long; ``labels``: of this cluster's and node's containers."""
+    long; ``labels``: of this cluster's and node's containers; ``workspaces``: where the code of tasks lies."""
 
     def __init__(
         self,
@@ -29,8 +30,10 @@ class DockerStore:
         connect: Callable[[float | None], docker.APIClient],
         uses: ImageUses,
         labels: tuple[str, str],
+        workspaces: Path,
     ) -> None:
         self._client, self._connect, self._uses, self._labels = client, connect, uses, labels
+        self._workspaces = workspaces
 
     def images_seen(self) -> None:
         now = int(time.time() * 1000)
@@ -82,6 +85,7 @@ class DockerStore:
                 container=one["Id"],
                 job=_name(one),
                 volumes=tuple(_volumes_of(one)),
+                workspace=self._workspaces / one["Labels"][LABEL.ATTEMPT],
             )
             for one in listed
         ]

@@ -14,11 +14,13 @@ import pytest
 
 from nodes.clock import Clock, SystemClock
 from nodes.disk import DiskGuard, DiskLimits, free_percent
-from nodes.protocol import LABEL, Cause, ContainerState
+from nodes.protocol import LABEL, Cause, ContainerState, Phase
 from nodes.runtimes.docker import DockerRuntime
 from nodes.sizes import PATIENCE, Patience
-from tests.nodes.portal_side import PortalSide
+from tests.nodes.code_server import CodeServer
+from tests.nodes.portal_side import PortalSide, spec_of
 from tests.nodes.supervised import ShiftedClock
+from tests.support.archives import HELLO, packed
 from tests.support.docker_engine import DockerEngine
 from tests.support.engine_proxy import EngineProxy
 from tests.support.redis_server import RedisServer
@@ -39,6 +41,7 @@ class Small:
     registry: Registry
     data: Path
     state: Path
+    own_disk: Path | None = None
     wanted: set[str] = field(default_factory=set)
     layers: dict[str, int] = field(default_factory=dict)
     told: list[bool] = field(default_factory=list)
@@ -53,8 +56,8 @@ class Small:
         self, runtime: DockerRuntime, patience: Patience = PATIENCE, clock: Clock = CLOCK, **limits: Any
     ) -> DiskGuard:
         return DiskGuard(
-            runtime=runtime, limits=DiskLimits(**limits), folders={"logs": self.state / "logs"},
-            wanted=lambda: self.wanted, layers=self.layers.update,
+            runtime=runtime, limits=DiskLimits(**limits), state=self.own_disk or self.state,
+            folders={"logs": self.state / "logs"}, wanted=lambda: self.wanted, layers=self.layers.update,
             changed=self.told.append, clock=clock, every_s=0.2, patience=patience,
         )  # fmt: skip
 
@@ -145,6 +148,33 @@ def test_a_full_disk_is_told_with_what_is_largest_until_there_is_room(small: Sma
     filler.unlink()
     guard.look()
     assert (guard.state.full, guard.state.largest) == (False, ())
+
+
+@pytest.fixture
+def own_disk(small: Small, tmp_path: Path) -> Iterator[Path]:
+    """A disk on which only the agent's folder lies."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "own", tmp_path], check=True)
+    small.own_disk = tmp_path
+    yield tmp_path
+    small.own_disk = None
+    subprocess.run(["umount", "--lazy", tmp_path], check=True)
+
+
+def test_a_full_disk_of_the_agents_own_folder_is_told_as_well_and_no_image_goes_for_it(
+    small: Small, own_disk: Path
+) -> None:
+    with small.engine.client() as client:
+        image_pushed(client, small.name("unused"))
+    guard = small.guard(small.runtime(), clean_percent=15, full_percent=5)
+    guard.look()
+    assert not guard.state.full
+    (own_disk / "written").write_bytes(b"x" * (19 << 20) + b"x" * (900 << 10))
+    guard.look()
+    assert guard.state.full
+    assert "unused" in small.there()
+    (own_disk / "written").unlink()
+    guard.look()
+    assert not guard.state.full
 
 
 @pytest.fixture
@@ -316,3 +346,15 @@ def test_a_volume_that_the_image_declares_counts_as_its_containers_layer(small: 
     agent.clear()
     with small.engine.client() as client:
         assert client.volumes.list() == [], "gone with its container"
+
+
+def test_what_is_written_beside_the_code_counts_as_its_containers_layer(small: Small, agent: PortalSide) -> None:
+    with closing(CodeServer()) as server:
+        code = server.add(packed(HELLO))
+        spec = spec_of(f"{GROW.replace('/tmp', '/workspace')}sleep 60", code=code, network="host", profile="root")
+        agent.addresses[spec.attempt] = server.url(code)
+        ended = agent.wait_end(agent.order(spec, Phase.RUN))
+    assert ended.exit is not None
+    assert ended.exit.cause is Cause.LAYER_FULL
+    assert "its container wrote 40 MB outside all storages" in ended.exit.message
+    agent.clear()

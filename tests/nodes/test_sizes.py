@@ -3,6 +3,9 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+
+from nodes.runtimes.base import RuntimeAway
 from nodes.sizes import folder_bytes
 
 
@@ -17,3 +20,16 @@ def test_folders_within_each_other_by_the_thousand_are_counted(tmp_path: Path) -
         assert 100_000 <= folder_bytes(tmp_path) < 200_000
     finally:
         subprocess.run(["rm", "-r", tmp_path / "d"], check=True)  # deeper than pytest can
+
+
+def test_counting_ends_when_it_has_taken_too_long_also_within_one_folder(tmp_path: Path) -> None:
+    for number in range(100):
+        (tmp_path / f"{number}").touch()
+    left = iter(range(10))
+
+    def patience() -> None:
+        if next(left, None) is None:
+            raise RuntimeAway("too long")
+
+    with pytest.raises(RuntimeAway):
+        folder_bytes(tmp_path, patience)
