@@ -65,6 +65,10 @@ _EVENTS = (
     gettext_noop("Node %(node)s: now %(shape)s in %(chain)s."),
     gettext_noop("The clock of node %(node)s is right again."),
     gettext_noop("The agent of %(node)s names no range of ports: %(ports)s are used."),
+    gettext_noop(
+        "Reports of %(node)s are refused: its agent numbers its start before the one that was heard last. Give it a "
+        "new key."
+    ),
     gettext_noop("The agent of %(node)s names no address: tasks on other servers cannot reach those there."),
     gettext_noop("Node %(node)s runs the container of a task attempt that this portal does not know: %(attempt)s."),
     gettext_noop("The unknown container of task attempt %(attempt)s is gone."),

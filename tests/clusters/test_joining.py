@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ from django.contrib.sessions.models import Session
 from django.core import serializers
 from django.utils import timezone
 
-from nodes.protocol import NodeKey
+from nodes.protocol import NodeKey, Report, decode, envelope_open
 from portal.accounts.models import AuditEntry, ClusterRole
 from portal.clusters.models import Node, NodeEvent
-from portal.clusters.services import redis_address
+from portal.clusters.services import node_new_key, node_report, node_report_late, redis_address
 from portal.clusters.states import NodeHealth
+from portal.dispatch.reports import report_take
 from portal.jobs.services import jobs_reconcile
 from tests.support.cast import Api, cast_of, person
 from tests.support.pages import Browser, Page
@@ -110,6 +112,50 @@ def test_a_new_key_is_heard_and_the_old_one_refused(world: World, browser: Brows
     node.key = NodeKey.load(key_in(page))
     assert node.report()
     assert "gpu01 is here. It has 4 GPUs: A100." in browser.get("/cluster/nodes/gpu01/join").text
+
+
+FAR = 1 << 62
+"""A start that no other one's number is beyond: by a clock that was years ahead, or by who had taken the server."""
+
+
+def test_with_a_new_key_the_count_of_starts_begins_anew(world: World) -> None:
+    node = world.nodes["gpu01"]
+    assert report_take(text=node.report_text(boot=FAR), now=timezone.now())
+    assert not node.report()
+    checked = node.row  # by the old key, just before it goes
+    key = node_new_key(node=node.row, actor="root", now=timezone.now()).key
+    late = decode(
+        envelope_open(
+            node.report_text(boot=FAR, seq=FAR), public=checked.public_key, sender="gpu01", to="portal", kind="report",
+            now_ms=0,
+        ),
+        Report,
+    )  # fmt: skip
+    assert not node_report(node=checked, report=late, now=timezone.now()), "what the old one signed does not count"
+    node_report_late(node=checked, report=late, now=timezone.now())
+    node.key = NodeKey.load(key)
+    assert node.report()
+
+
+def test_a_start_that_is_numbered_before_the_last_one_is_told_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = world.nodes["gpu01"]
+    assert report_take(text=node.report_text(boot=FAR), now=timezone.now())
+    told = NodeEvent.objects.filter(code="old_start")
+    assert not node.report()
+    assert not told.exists(), "the last one of an agent that has just been started again"
+    Node.objects.update(last_report_at=timezone.now() - timedelta(minutes=2))
+    for _ in range(3):
+        assert not node.report()
+    assert [event.message for event in told] == [
+        "Reports of gpu01 are refused: its agent numbers its start before the one that was heard last. Give it a new "
+        "key."
+    ]
+    assert caplog.text.count("Reports of gpu01 are refused") == 1
+    node.key = NodeKey.load(node_new_key(node=node.row, actor="root", now=timezone.now()).key)
+    assert node.report()
+    assert told.count() == 1
 
 
 def test_while_tasks_are_there_the_key_stays(world: World, browser: Browser) -> None:

@@ -72,8 +72,11 @@ def node_key_lost(*, node: Node, public_key: str, now: datetime) -> None:
 
 
 def _key_put(node: Node, *, before: str, public_key: str, actor: str, now: datetime) -> None:
-    # What is being placed there meanwhile is placed anew.
-    Node.objects.filter(pk=node.pk).update(public_key=public_key, placement_version=F("placement_version") + 1)
+    # What is being placed there meanwhile is placed anew. Who has the new key counts its starts anew, whatever the old
+    # one's clock was; what that one signed is refused for its key.
+    Node.objects.filter(pk=node.pk).update(
+        public_key=public_key, placement_version=F("placement_version") + 1, boot=0, seq=0
+    )
     redis_accounts_soon()
     words = f"Node {node.name} has a new key; the old one is refused."
     node_event(node=node, code="new_key", message=words, now=now, actor=actor)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q
 from django.db.models.functions import Greatest
@@ -22,6 +24,8 @@ from portal.clusters.services.topology import gpu_settle, gpu_type_before_topolo
 from portal.clusters.states import NodeHealth
 from portal.common.wake import scheduler_wake
 
+log = logging.getLogger(__name__)
+
 LAST_GENERATION = 1 << 62
 """Whatever a node says it has seen: what comes after it still fits its column."""
 
@@ -30,6 +34,7 @@ def node_report(*, node: Node, report: Report, now: datetime) -> bool:
     """Take in what a report says of the node itself. False: an older or repeated one, to be left alone whole."""
     with transaction.atomic():
         if not _taken(node, report, now, last_report_at=now):
+            _old_start_tell(node, report, now)
             return False
         if node.health != NodeHealth.HEALTHY:
             _heard_again(node, now)
@@ -51,7 +56,8 @@ def node_report_unread(*, node: Node, why: str) -> bool:
     if UNREAD in node.inventory:
         return False
     node.inventory = {**node.inventory, UNREAD: why[:SENTENCE]}
-    return bool(Node.objects.filter(pk=node.pk).exclude(inventory__has_key=UNREAD).update(inventory=node.inventory))
+    known = Node.objects.filter(pk=node.pk, public_key=node.public_key)
+    return bool(known.exclude(inventory__has_key=UNREAD).update(inventory=node.inventory))
 
 
 def _taken(node: Node, report: Report, now: datetime, **more: datetime) -> bool:
@@ -61,12 +67,32 @@ def _taken(node: Node, report: Report, now: datetime, **more: datetime) -> bool:
     # A node that has seen a later list than the last one here: this portal was restored to before that. It goes on from
     # there, since the node takes no earlier one.
     seen = Greatest(F("generation"), min(report.generation, LAST_GENERATION))
-    taken = Node.objects.filter(fresh, pk=node.pk).update(
+    # Its key may have become another one since the report was checked by the one of before.
+    taken = Node.objects.filter(fresh, pk=node.pk, public_key=node.public_key).update(
         boot=report.boot, seq=report.seq, clock_skew_ms=skew, generation=seen, **more
     )
     if taken:
         _clock_take(node, skew, now)
     return bool(taken)
+
+
+OLD_START = "old_start"
+"""In a node's inventory while its agent numbers its start before one that was heard: it is told once."""
+
+
+def _old_start_tell(node: Node, report: Report, now: datetime) -> None:
+    """Say once why a node stays silent that does report. While its newer agent is heard it is the last report of the
+    one before, on its way for longer."""
+    silent = Q(last_report_at=None) | Q(last_report_at__lt=now - timedelta(seconds=settings.NODE_LOST_AFTER_S / 2))
+    later = Node.objects.filter(silent, pk=node.pk, public_key=node.public_key, boot__gt=report.boot)
+    told = {**node.inventory, OLD_START: True}
+    if later.exclude(inventory__has_key=OLD_START).update(inventory=told):
+        message = (
+            f"Reports of {node.name} are refused: its agent numbers its start before the one that was heard last. "
+            "Give it a new key."
+        )
+        node_event(node=node, code=OLD_START, message=message, now=now, told=report.boot, heard=node.boot)
+        log.warning("%s (%s, %s)", message, report.boot, node.boot)
 
 
 def _heard_again(node: Node, now: datetime) -> None:
@@ -138,8 +164,9 @@ def _nonsense(node: Node, told: Inventory, believed: Inventory, now: datetime) -
         used = f"{believed.port_first}-{believed.port_last}"
         wrong[PORTS_WRONG] = f"The agent of {node.name} names no range of ports: {used} are used."
     if told.address and not believed.address:
-        words = "tasks on other servers cannot reach those there."
-        wrong[ADDRESS_WRONG] = f"The agent of {node.name} names no address: {words}"
+        wrong[ADDRESS_WRONG] = (
+            f"The agent of {node.name} names no address: tasks on other servers cannot reach those there."
+        )
     for code, message in wrong.items():
         if code not in node.inventory:
             node_event(node=node, code=code, message=message, now=now)
