@@ -77,6 +77,8 @@ class Archive:
         when nothing is archived there. It begins further on where segments before it are missing."""
         firsts = self.segments(attempt)
         index = max(0, bisect_right(firsts, offset) - 1)
+        if firsts and self._ends_before(attempt, firsts[index], offset):
+            index += 1  # a live log is asked for what is new again and again
         for first in firsts[index:]:
             run = self.segment(attempt, first).after(offset)
             if run.data:
@@ -114,6 +116,14 @@ class Archive:
     def remove(self, attempt: str) -> None:
         """Deletes a log for ever."""
         shutil.rmtree(self.path(attempt), ignore_errors=True)
+
+    def _ends_before(self, attempt: str, first: int, offset: int) -> bool:
+        """Whether a segment has nothing beyond ``offset``, as its file says."""
+        try:
+            end = self.segment_end(attempt, first)
+        except OSError:
+            return False  # reading it says what is wrong
+        return end is not None and end <= offset
 
     def _segment(self, attempt: str, first: int) -> Path:
         return self.path(attempt) / f"{first:020d}{SUFFIX}"

@@ -35,8 +35,10 @@ class Run:
 
     def after(self, offset: int) -> Run:
         """Without the records that end at or before ``offset``: it begins at the last boundary not beyond it."""
+        if offset >= self.end:
+            return Run(self.end, b"")
         at = 0
-        while at < len(self.data) and (stop := _stop(self.data, at)) + self.start <= offset:
+        while (stop := _stop(self.data, at)) + self.start <= offset:
             at = stop
         return Run(self.start + at, self.data[at:])
 

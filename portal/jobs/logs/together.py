@@ -21,6 +21,9 @@ PIECE = 512 * 1024
 """Bytes of all logs together that one look back reads."""
 LEAST_PIECE = 8 * 1024
 CHUNK = 256 * 1024
+TOGETHER, MOST_OF_ONE = 16 << 20, 1 << 20
+"""Bytes that one text holds of all its logs, and of each at most, which is a segment of the archive: so each is
+unpacked once, as a rule, though there are more than are kept unpacked."""
 LONGEST_LINE = 64 * 1024
 UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -99,7 +102,7 @@ def file_name(*parts: str | int) -> str:
 
 def merged_text(reader: LogReader, logs: Sequence[NamedLog]) -> Iterator[bytes]:
     """All lines of all logs as they are now, ordered by time, each with its time (UTC) and its task's name."""
-    size = max(LEAST_PIECE * 2, CHUNK // max(1, len(logs)) * 4)
+    size = min(MOST_OF_ONE, TOGETHER // max(1, len(logs)))
     width = max((len(one.name) for one in logs), default=0)
     lines = heapq.merge(*(_lines(reader, one, size, width) for one in logs), key=lambda line: line[0])
     text = bytearray()

@@ -44,6 +44,24 @@ def test_it_is_read_from_any_offset_at_a_records_boundary(archive: Archive) -> N
     assert archive.read(ATTEMPT, second.end, 100).data == b""
 
 
+def test_where_nothing_is_archived_yet_behind_the_last_segment_that_is_not_unpacked(
+    archive: Archive, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that cannot be is told of, so that it is seen."""
+    first, second = run_of(0, ["a\n"]), run_of(15, ["bb\n"])
+    archive.write(ATTEMPT, first)
+    archive.write(ATTEMPT, second)
+    path = archive.path(ATTEMPT) / f"{15:020d}.rec.gz"
+    content = path.read_bytes()
+    path.write_bytes(content[:10] + bytes(len(content) - 14) + content[-4:])
+    assert archive.read(ATTEMPT, second.end, 100) == Run(second.end, b"")
+    assert caplog.text == ""
+    assert archive.read(ATTEMPT, 15, 100) == Run(15, b"")
+    assert "cannot be read" in caplog.text
+    path.write_bytes(b"")
+    assert archive.read(ATTEMPT, 15, 100) == Run(15, b"")
+
+
 def test_a_log_that_was_never_archived_is_empty(archive: Archive) -> None:
     assert archive.read(ATTEMPT, 0, 100).data == b""
     assert archive.end(ATTEMPT) == 0

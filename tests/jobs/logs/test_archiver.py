@@ -255,7 +255,7 @@ def test_a_gap_is_asked_for_again_and_accepted_when_it_stays(running_log: Runnin
     running_log.archiver.step(running_log.row.pk)
 
     assert running_log.archive.end(running_log.attempt) == 500 + len(data)
-    assert running_log.text() == "from 0\nfrom 500\n"
+    assert running_log.text() == f"from 0\n… {500 - len(data) + 2} bytes of this log are lost\nfrom 500\n"
 
 
 def test_logs_are_due_when_they_are_complete_or_long_or_it_is_their_turn(running_log: RunningLog) -> None:

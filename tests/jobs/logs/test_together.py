@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from nodes.protocol import STDERR, STDOUT, LogRecord, record_encode
-from portal.jobs.logs.archive import Archive
+from portal.jobs.logs.archive import Archive, _content
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.records import Run
 from portal.jobs.logs.stream import LogOf
@@ -74,6 +74,15 @@ def test_a_long_log_is_sent_in_pieces_and_a_line_without_end_needs_no_memory(log
     assert [line[-60:] for line in lines if "worker/0" in line] == [f"{at:060d}" for at in range(20_000)]
     assert sum(line.count("x") for line in lines if "worker/1" in line) == 320_000
     assert max(map(len, lines)) < 100_000
+
+
+def test_one_text_of_many_logs_unpacks_each_segment_once(logs: Logs) -> None:
+    """Of more logs than are kept unpacked, each of which is read in turn."""
+    many = [logs.write(n, *((at * 30 + n, f"{at:060d}\n") for at in range(1500))) for n in range(30)]
+    _content.cache_clear()
+    text = b"".join(merged_text(logs.reader, named(*many)))
+    assert text.count(b"\n") == 45_000
+    assert _content.cache_info().misses == 30
 
 
 def test_an_archive_has_a_file_for_each_task(logs: Logs) -> None:
