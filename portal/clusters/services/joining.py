@@ -15,12 +15,13 @@ from django.db import transaction
 from django.db.models import F
 from django.utils.translation import gettext
 
-from nodes.protocol import NodeKey, redis_is_local
+from nodes.protocol import ContainerState, NodeKey, redis_is_local
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.clusters.models import Node
 from portal.clusters.services.nodes import node_add, node_event
 from portal.clusters.services.redis_accounts import redis_accounts_soon, redis_address
+from portal.clusters.states import NodeHealth
 from portal.common.errors import Conflict, Fault, Invalid
 
 AGENTS_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
@@ -53,8 +54,9 @@ def node_new_key(*, node: Node, actor: str, now: datetime) -> Joining:
     whose orders are sealed to the old one and whose logs it signs."""
     made = NodeKey.generate()
     with transaction.atomic():
-        before = Node.objects.select_for_update(no_key=True).values_list("public_key", flat=True).get(pk=node.pk)
-        if _tasks_known(node):
+        row = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
+        before = row.public_key
+        if _tasks_known(row):
             raise Conflict(
                 gettext("Tasks are on %(node)s, or their logs still come in; drain it first, then make a new key.")
                 % {"node": node.name}
@@ -88,11 +90,12 @@ def _key_put(node: Node, *, before: str, public_key: str, actor: str, now: datet
 
 
 def _tasks_known(node: Node) -> bool:
-    """Whether the server has something of a task that it was not given up with."""
-    return Node.objects.filter(
-        pk=node.pk, task_attempts__isnull=False, task_attempts__removed_at__isnull=True,
-        task_attempts__lost_at__isnull=True,
-    ).exists()  # fmt: skip
+    """Whether the server has something of a task that it was not given up with. Of one that is lost nothing more comes
+    of tasks that had ended there: neither the rest of their logs nor that a container which outlived SIGKILL is gone."""
+    known = node.task_attempts.filter(removed_at__isnull=True, lost_at__isnull=True)
+    if node.health == NodeHealth.LOST:
+        known = known.exclude(state=ContainerState.TERMINATED)
+    return known.exists()
 
 
 STATE_DIR = "/var/lib/berth-node"

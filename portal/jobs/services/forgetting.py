@@ -10,14 +10,16 @@ from django.utils.translation import gettext, ngettext
 from portal.clusters.models import Node
 from portal.common.errors import Conflict
 from portal.jobs.models import Allocation, Claim, TaskAttempt
+from portal.jobs.services.attempts import LIVE
 
 
 def node_tasks_forget(*, node: Node, now: datetime) -> None:
-    """Let go of what lost tasks still hold there. Raises Conflict while a task runs on it, or is about to."""
+    """Let go of what tasks that were lost, or could not be killed, still hold there. Raises Conflict while a task runs
+    on it, or is about to."""
     with transaction.atomic():
         Node.objects.select_for_update().get(pk=node.pk)
         holding = TaskAttempt.objects.filter(node=node, released_at__isnull=True)
-        if number := holding.filter(lost_at__isnull=True).count():
+        if number := holding.filter(LIVE).count():
             raise Conflict(
                 ngettext(
                     "%(number)s task runs on %(node)s: drain it, and remove it when they have ended.",

@@ -20,7 +20,7 @@ from portal.jobs.services.attempts import (
     attempt_run_when_prepared,
     attempt_running,
 )
-from portal.jobs.services.holding import task_attempt_release
+from portal.jobs.services.holding import task_attempt_release, task_attempt_uncharge
 from portal.jobs.services.moves import job_announce, job_event, job_hold, tasks_move
 from portal.jobs.services.orders import nodes_bump
 from portal.jobs.services.outcomes import task_attempt_ended
@@ -198,7 +198,9 @@ def _reached(row: TaskAttempt, report: ContainerReport, now: datetime) -> None:
         if row.started_at is not None:
             tasks_move(Task.objects.filter(pk=row.task_id), TaskState.RUNNING)
             attempt_running(attempt=attempt, now=now)
-        if row.cause != Cause.UNKILLABLE:
+        if row.cause == Cause.UNKILLABLE:
+            task_attempt_uncharge(row=row, now=now)
+        else:
             task_attempt_release(row=row, now=now)
         task_attempt_ended(row=row, now=now)
 
