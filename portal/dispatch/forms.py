@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 
 from portal.clusters.models import VirtualCluster
 from portal.clusters.selectors import Kind
-from portal.clusters.selectors.quotas import LineKey, Lines
+from portal.clusters.selectors.quotas import Chains, LineKey, Lines
 from portal.common.errors import Fault, Invalid, Refused
 from portal.common.forms import SeenForm
 from portal.common.sentences import sentence
@@ -55,16 +55,22 @@ class QuotaForm(SeenForm):
         self._skus = {kind.row.name: kind.row.sku.name for kind in kinds}
         self._types: dict[str, str] = {}
         self.keys: dict[str, LineKey] = {}
+        chains = Chains(
+            {kind.row.pk: kind.chains for kind in kinds}, {kind.row.pk: kind.row.sku.name for kind in kinds}
+        )
+        now = chains.meant(now)
         for kind in kinds:
-            for chain in kind.chains if len(kind.chains) > 1 else [""]:
-                self._add(LineKey(vc.pk, kind.row.pk, chain), kind, now)
+            there_too = [key.chain for key in now if (key.vc_id, key.cell_type_id) == (vc.pk, kind.row.pk)]
+            keys = [chains.stored(LineKey(vc.pk, kind.row.pk, chain)) for chain in [*(kind.chains or [""]), *there_too]]
+            for key in dict.fromkeys(keys):  # lines of chains that are gone as well
+                self._add(key, kind, now, chains.needed(key))
         self.before = {key: now.get(key, 0) for key in self.keys.values()}
         self.present = {name: self.before[key] for name, key in self.keys.items()}
 
-    def _add(self, key: LineKey, kind: Kind, now: Lines) -> None:
+    def _add(self, key: LineKey, kind: Kind, now: Lines, chain: str) -> None:
         name = f"cells-{key.cell_type_id}-{key.chain}"
         self.keys[name], self._types[name] = key, kind.row.name
-        where = f" ({key.chain})" if key.chain else ""
+        where = f" ({chain})" if chain else ""
         gpus = "" if kind.gpus == 1 else _(" of %(gpus)s GPUs each") % {"gpus": kind.gpus}
         self.fields[name] = forms.IntegerField(
             label=f"{kind.row.name}{where}{gpus}", min_value=0, max_value=1_000_000, initial=now.get(key, 0),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from portal.clusters.models import (
     VirtualCluster,
 )
 from portal.clusters.selectors.hardware import GivenUp, Leaves, NodeRow, leaf_names, leaves_read, node_rows
-from portal.clusters.selectors.quotas import Lines, quota_lines
+from portal.clusters.selectors.quotas import Chains, Lines, quota_lines
 from portal.clusters.states import NodeHealth
 from portal.common.priorities import CAPPED_CLASS, PRIORITY_CLASSES
 from portal.common.row_versions import KeptResult, tables_version
@@ -42,21 +42,25 @@ class ClusterRows:
     vc_names: dict[int, str]
     type_names: dict[int, str]
     borrow: dict[int, str]  # what jobs of a virtual cluster do that say nothing of it, by its row id
+    chains: Chains
 
     def with_quotas(self, lines: Lines) -> scheduling.Cluster:
         """The same cluster with these quotas."""
-        quota = quota_of(lines, self.type_names)
+        quota = quota_of(lines, self.type_names, self.chains)
         rows = {name: key for key, name in self.vc_names.items()}
         vcs = tuple(replace(vc, quota=quota.get(rows[vc.id], ())) for vc in self.cluster.virtual_clusters)
         return replace(self.cluster, virtual_clusters=vcs)
 
 
-def quota_of(lines: Lines, type_names: Mapping[int, str]) -> dict[int, tuple[scheduling.QuotaLine, ...]]:
-    """The engine's quota lines by virtual cluster, from those that are more than nothing."""
+def quota_of(
+    lines: Lines, type_names: Mapping[int, str], chains: Chains
+) -> dict[int, tuple[scheduling.QuotaLine, ...]]:
+    """The engine's quota lines by virtual cluster, from those that are more than nothing. Each names its chain where
+    several have its type: chains come and go with servers, and no line may stop the scheduler by that."""
     quota: dict[int, list[scheduling.QuotaLine]] = defaultdict(list)
-    for key, count in lines.items():
+    for key, count in chains.meant(lines).items():
         if count:
-            quota[key.vc_id].append(scheduling.QuotaLine(type_names[key.cell_type_id], count, key.chain))
+            quota[key.vc_id].append(scheduling.QuotaLine(type_names[key.cell_type_id], count, chains.needed(key)))
     return {vc: tuple(own) for vc, own in quota.items()}
 
 
@@ -107,18 +111,33 @@ class _Configuration:
             for row in self.types.values()
             if row.child_id is not None
         )
-        self.virtual_clusters = self._virtual_clusters(quota_lines() if lines is None else lines)
+        self.lines = quota_lines() if lines is None else lines
+        self.rules = rules_read(self.vcs)
 
-    def _virtual_clusters(self, lines: Lines) -> tuple[scheduling.VirtualCluster, ...]:
-        quota = quota_of(lines, self.type_names)
+    def virtual_clusters(self, chains: Chains) -> tuple[scheduling.VirtualCluster, ...]:
+        """With the quotas that their lines are where types have these chains."""
+        quota = quota_of(self.lines, self.type_names, chains)
         pinned: dict[int | None, list[str]] = defaultdict(list)
         for cell in self.pinned:
             pinned[cell.vc_id].append(cell.name)
-        rules = rules_read(self.vcs)
         return tuple(
-            scheduling.VirtualCluster(vc.name, quota.get(vc.pk, ()), tuple(pinned[vc.pk]), rules[vc.pk])
+            scheduling.VirtualCluster(vc.name, quota.get(vc.pk, ()), tuple(pinned[vc.pk]), self.rules[vc.pk])
             for vc in self.vcs
         )
+
+    def chains(self, nodes: Sequence[NodeRow]) -> Chains:
+        """Which types have cells in which chains, by these nodes."""
+        upper = {row.pk: row for row in self.upper}
+        found: dict[int, set[str]] = defaultdict(set)
+        for shape, cell, chain in {(node.shape_id, node.upper_id, node.chain) for node in nodes}:
+            name = chain or (self.leaf_names[shape] if shape else "")
+            while shape is not None:
+                found[shape].add(name)
+                shape = self.types[shape].child_id
+            while cell is not None:
+                found[upper[cell].cell_type_id].add(name)
+                cell = upper[cell].parent_id
+        return Chains({key: sorted(chains) for key, chains in found.items()}, self.leaf_names)
 
 
 _TABLES = (Sku, CellType, UpperCell, PinnedCell, VirtualCluster, LoanLimit, QuotaLine, QuotaChange, QuotaChangeLine)
@@ -136,6 +155,7 @@ class _Reader:
     def __init__(self, given_up: GivenUp, lines: Lines | None) -> None:
         self.given_up, self.configuration = given_up, _configured(lines)
         self.nodes = node_rows()
+        self.chains = self.configuration.chains(self.nodes)
 
     def read(self) -> ClusterRows:
         leaves, configuration = leaves_read(self.nodes, self.given_up.gpus), self.configuration
@@ -147,6 +167,7 @@ class _Reader:
             vc_names=configuration.vc_names,
             type_names=configuration.type_names,
             borrow=configuration.borrow,
+            chains=self.chains,
         )
 
     def _cluster(self, leaves: Leaves) -> scheduling.Cluster:
@@ -170,7 +191,7 @@ class _Reader:
     def _parts(self, leaves: Leaves) -> dict[str, Any]:
         return {
             "nodes": self._nodes(leaves),
-            "virtual_clusters": self.configuration.virtual_clusters,
+            "virtual_clusters": self.configuration.virtual_clusters(self.chains),
             "cell_types": self.configuration.cell_types,
             "upper_cells": self._upper_cells(),
             "pinned_cells": self._pinned_cells(),

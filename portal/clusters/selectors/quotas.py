@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -20,7 +20,8 @@ from portal.common.row_versions import KeptResult, tables_version
 
 
 class LineKey(NamedTuple):
-    """Which quota line: the VC's and the cell type's row ids, and the chain (empty: the only one)."""
+    """Which quota line: the VC's and the cell type's row ids, and the chain (empty: that of the servers which name
+    none, so that the line stays the same one when another chain with the type comes or goes)."""
 
     vc_id: int
     cell_type_id: int
@@ -29,6 +30,37 @@ class LineKey(NamedTuple):
 
 Lines = dict[LineKey, int]
 """Cells by line, in the order in which the lines were made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chains:
+    """The chains that have cells of each type, in order, and the chain of the servers that name none: by type id."""
+
+    having: Mapping[int, Sequence[str]]
+    unnamed: Mapping[int, str]
+
+    def named(self, key: LineKey) -> str:
+        """The chain that a line means. One that was made when no server had its type means the first that has it."""
+        chains, own = self.having.get(key.cell_type_id, ()), self.unnamed[key.cell_type_id]
+        return key.chain or (chains[0] if chains and own not in chains else own)
+
+    def needed(self, key: LineKey) -> str:
+        """The chain of a stored line where its type alone would not tell it, else empty."""
+        chains, chain = self.having.get(key.cell_type_id, ()), self.named(key)
+        return chain if len(chains) > 1 or (key.chain and chain not in chains) else ""
+
+    def stored(self, key: LineKey) -> LineKey:
+        """The key under which such a line is stored, whichever way it is written."""
+        chain = self.named(key)
+        return key._replace(chain="" if chain == self.unnamed[key.cell_type_id] else chain)
+
+    def meant(self, lines: Lines) -> Lines:
+        """The lines under their keys, several that mean one thing added together."""
+        found: Lines = {}
+        for key, count in lines.items():
+            one = self.stored(key)
+            found[one] = found.get(one, 0) + count
+        return found
 
 
 def quota_lines() -> Lines:

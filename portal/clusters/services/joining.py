@@ -90,8 +90,8 @@ def _key_put(node: Node, *, before: str, public_key: str, actor: str, now: datet
 
 
 def _tasks_known(node: Node) -> bool:
-    """Whether the server has something of a task that it was not given up with. Of one that is lost nothing more comes
-    of tasks that had ended there: neither the rest of their logs nor that a container which outlived SIGKILL is gone."""
+    """Whether the server has something of a task that it was not given up with. One that is lost says no more of tasks
+    that had ended there: neither the rest of their logs, nor that a container which outlived SIGKILL is gone."""
     known = node.task_attempts.filter(removed_at__isnull=True, lost_at__isnull=True)
     if node.health == NodeHealth.LOST:
         known = known.exclude(state=ContainerState.TERMINATED)

@@ -22,13 +22,12 @@ from portal.clusters.models import (
     VirtualCluster,
 )
 from portal.clusters.selectors.engine import cluster_read
-from portal.clusters.selectors.quotas import LineKey, Lines, Planned, base_lines, changes_planned
+from portal.clusters.selectors.quotas import LineKey, Lines, Planned, base_lines, changes_planned, quota_lines
 from portal.clusters.services.quota_checks import quota_faults
 from portal.clusters.services.versions import cluster_change
 from portal.common.errors import Conflict, Fault, Invalid
 from portal.common.live import announce
 from portal.common.wake import scheduler_wake
-from scheduling.sites import Sites
 
 MOST_CELLS = 1_000_000
 
@@ -47,14 +46,18 @@ def lines_resolve(wishes: Sequence[Wish]) -> Lines:
     """The wishes as quota lines. Raises Invalid with every name that is unknown, or named twice."""
     vcs = dict(VirtualCluster.objects.values_list("name", "id"))
     types = dict(CellType.objects.values_list("name", "id"))
-    sites = Sites(cluster_read(lines={}).cluster)
+    chains, had = cluster_read(lines={}).chains, quota_lines()
     lines: Lines = {}
     faults: list[Fault] = []
     for place, wish in enumerate(wishes):
-        found = list(_wish_faults(wish, f"lines[{place}]", vcs, types, sites))
+        found = list(_wish_faults(wish, f"lines[{place}]", vcs, types))
+        if not found:
+            key = LineKey(vcs[wish.vc], types[wish.cell_type], wish.chain)
+            if key not in had:  # one that is there may be named as it is, whatever has become of its chain
+                found = list(_chain_faults(wish, f"lines[{place}]", chains.having.get(key.cell_type_id, ())))
         faults += found
         if not found:
-            key = LineKey(vcs[wish.vc], types[wish.cell_type], _chain(wish, sites))
+            key = chains.stored(key)
             if key in lines:
                 names = {"vc": wish.vc, "cell_type": wish.cell_type}
                 message = gettext("%(vc)s has a line for %(cell_type)s already") % names
@@ -65,7 +68,7 @@ def lines_resolve(wishes: Sequence[Wish]) -> Lines:
     return lines
 
 
-def _wish_faults(wish: Wish, path: str, vcs: dict[str, int], types: dict[str, int], sites: Sites) -> Iterable[Fault]:
+def _wish_faults(wish: Wish, path: str, vcs: dict[str, int], types: dict[str, int]) -> Iterable[Fault]:
     if wish.vc not in vcs:
         yield Fault(f"{path}.vc", gettext("there is no virtual cluster %(vc)s") % {"vc": wish.vc}, "unknown")
     if not 0 <= wish.count <= MOST_CELLS:
@@ -74,8 +77,9 @@ def _wish_faults(wish: Wish, path: str, vcs: dict[str, int], types: dict[str, in
     if wish.cell_type not in types:
         message = gettext("there is no cell type %(cell_type)s") % {"cell_type": wish.cell_type}
         yield Fault(f"{path}.cell_type", message, "unknown")
-        return
-    chains = sites.chains_with(wish.cell_type)
+
+
+def _chain_faults(wish: Wish, path: str, chains: Sequence[str]) -> Iterable[Fault]:
     if wish.chain and wish.chain not in chains:
         there = ", ".join(chains) or gettext("none")
         names = {"chain": wish.chain, "cell_type": wish.cell_type, "there": there}
@@ -87,11 +91,6 @@ def _wish_faults(wish: Wish, path: str, vcs: dict[str, int], types: dict[str, in
             "chains": ", ".join(chains),
         }
         yield Fault(f"{path}.chain", message, "ambiguous")
-
-
-def _chain(wish: Wish, sites: Sites) -> str:
-    """Named only where it must be, so that a line is one row however it was written."""
-    return wish.chain if len(sites.chains_with(wish.cell_type)) > 1 else ""
 
 
 def quota_set(*, vc: VirtualCluster, cell_type: CellType, count: int, now: datetime, actor: str = "") -> None:
@@ -128,7 +127,10 @@ def told_by_vc(lines: Lines) -> dict[str, dict[str, int]]:
 
 def lines_write(lines: Lines, now: datetime, actor: str, reason: str = "") -> None:
     """Make these the rows, with an event for each that changes; inside the caller's transaction, after its checks."""
-    before = base_lines()
+    before, chains = base_lines(), cluster_read(lines={}).chains
+    for key in before:
+        if key not in lines and chains.stored(key) in lines:  # the same line, written before there were such servers
+            QuotaLine.objects.filter(**key._asdict()).delete()
     for key, count in lines.items():
         if count:
             QuotaLine.objects.update_or_create(**key._asdict(), defaults={"count": count})
@@ -155,7 +157,9 @@ def _events(lines: Lines, code: str, sentence: str, now: datetime, actor: str, r
 
 def quotas_set_faults(*, lines: Lines, now: datetime) -> list[Fault]:
     """Every reason why these lines cannot be changed now."""
-    return quota_faults(base=base_lines() | lines, planned=changes_planned(), now=now)
+    return quota_faults(
+        base=cluster_read(lines={}).chains.meant(base_lines()) | lines, planned=changes_planned(), now=now
+    )
 
 
 def quota_change_faults(*, lines: Lines, starts_at: datetime, ends_at: datetime | None, now: datetime) -> list[Fault]:

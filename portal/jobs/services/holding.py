@@ -33,7 +33,7 @@ def task_attempt_release(*, row: TaskAttempt, now: datetime) -> None:
 
 
 def task_attempt_uncharge(*, row: TaskAttempt, now: datetime) -> None:
-    """Given up with its node, or as one that cannot be killed: it holds its GPUs there until they are seen free, but its
+    """Given up with its node, or since it cannot be killed: it holds its GPUs there until they are seen free, but its
     team's quota no more, in which another job may start now. Once for each row."""
     usage_charge(rows=[row], until=now)
     _borrowed([row], now)
