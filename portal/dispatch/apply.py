@@ -226,10 +226,11 @@ class _Applying:
         )
 
     def _refuse_other(self, preempts: Sequence[scheduling.Preempt], rows: Mapping[int, Job]) -> None:
-        """Raises Overtaken where a job has another priority than the one by which it was to take, or to give way."""
+        """Raises Overtaken where a job is of another team, or has another priority, than that by which it was to take,
+        or to give way."""
         ends = {one.job: self.loaded.jobs[one.job] for preempt in preempts for one in preempt.victims}
         now = dict(Job.objects.filter(pk__in=ends.values()).order_by().values_list("pk", "priority"))
-        taking = all(rows[self.loaded.jobs[one.job.id]].priority == one.job.priority for one in preempts)
+        taking = all(_as_planned(rows[self.loaded.jobs[one.job.id]], one.job) for one in preempts)
         if not taking or any(now[row] != self.running[victim].job.priority for victim, row in ends.items()):
             raise Overtaken
 
@@ -240,8 +241,9 @@ class _Applying:
         def work() -> None:
             for start in starts:
                 self._make_way(start)
-            rows = Job.objects.only("user_id", "vc_id", "gang", "priority", "spec", "submitted_at").in_bulk(jobs)
-            if any(rows[job].priority != start.job.priority for job, start in zip(jobs, starts, strict=True)):
+            columns = ("user_id", "vc__name", "gang", "priority", "spec", "submitted_at")
+            rows = Job.objects.select_related("vc").only(*columns).in_bulk(jobs)
+            if not all(_as_planned(rows[job], start.job) for job, start in zip(jobs, starts, strict=True)):
                 raise Overtaken
             placed = [tuple(self._placed(start.job.id, start.placements)) for start in starts]
             made = [Starting(rows[job], places) for job, places in zip(jobs, placed, strict=True)]
@@ -311,6 +313,11 @@ class _Applying:
             )
             for place in placements
         ]
+
+
+def _as_planned(row: Job, job: scheduling.Job) -> bool:
+    """Whether the job is still of the team whose cells it is to have, by the priority that it is to have them by."""
+    return (row.vc.name, row.priority) == (job.vc, job.priority)
 
 
 def _row(job: int) -> Job:

@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 from django.db.models import F
+from django.utils import timezone
 
 from portal.accounts.models import User
-from portal.clusters.models import Node
+from portal.clusters.models import Node, VirtualCluster
+from portal.clusters.services import member_set
 from portal.clusters.states import NodeHealth, NodeIntent
 from portal.dispatch.apply import Applied
 from portal.dispatch.snapshot import Loaded
 from portal.jobs.models import Allocation, Claim, Demotion, Job, JobEvent, Preemption, TaskAttempt
+from portal.jobs.services import job_change_vc
 from scheduling import Demotion as Demote
 from scheduling import Promotion
 from tests.dispatch.plans import PROD, carry_out, obey, placements, preempt, read, running, start, submitted
@@ -209,6 +212,27 @@ def test_who_has_another_priority_since_neither_preempts_nor_is_preempted(
     before = state()
     assert carry_out(loaded, **parts).skipped == 1
     assert state() == before
+
+
+@pytest.mark.parametrize("decision", ["start", "preemption"])
+def test_who_was_moved_to_another_team_since_gets_nothing_in_the_old_teams_cells(
+    world: World, teams: Teams, decision: str
+) -> None:
+    member_set(vc=VirtualCluster.objects.get(name="language"), user=world.user, role="member", now=world.now)
+    low = running(world, teams["carol"], {0: "gpu01/0"}, borrowed=True, name="low")
+    job = submitted(world, world.user, {0: "gpu02/0" if decision == "start" else "gpu01/0"}, name="moved")
+    loaded = read()
+    parts: Parts = {"starts": [start(loaded, job, {0: "gpu02/0"})]}
+    if decision == "preemption":
+        parts = {"preemptions": [preempt(loaded, job, {0: "gpu01/0"}, {low: (0,)})]}
+    job_change_vc(job=Job.objects.get(pk=job.pk), vc="language", actor="alice", now=timezone.now())
+    before = state()
+    assert carry_out(loaded, **parts) == Applied(skipped=1)
+    assert state() == before
+    if decision == "start":
+        assert world.cycle().applied.started == 1
+        held = Allocation.objects.get(task_attempt__task__job=job, released_at=None)
+        assert held.virtual_cell.startswith("language/")
 
 
 def test_a_victim_that_came_into_its_right_since_is_not_preempted(world: World, teams: Teams) -> None:

@@ -153,7 +153,7 @@ class QuotaLineAnswer(Shape):
 
     vc = serializers.CharField()
     cell_type = serializers.CharField()
-    chain = serializers.CharField(allow_blank=True, help_text="empty: the only one with this type")
+    chain = serializers.CharField(allow_blank=True, help_text="empty: that of the servers that name none")
     count = serializers.IntegerField()
     gpus = serializers.IntegerField(help_text="of these cells together")
 

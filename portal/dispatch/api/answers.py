@@ -36,7 +36,7 @@ class QuotaMoveAnswer(Shape):
 
     vc = serializers.CharField()
     cell_type = serializers.CharField()
-    chain = serializers.CharField(allow_blank=True, help_text="empty: the only one with this type")
+    chain = serializers.CharField(allow_blank=True, help_text="empty: that of the servers that name none")
     before = serializers.IntegerField(help_text="cells; 0: there was no such line")
     after = serializers.IntegerField(help_text="cells; 0: there is none any more")
 
