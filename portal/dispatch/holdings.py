@@ -170,13 +170,14 @@ class Holdings:
         return GivenUp(frozenset(use.gpu for row in self._gone for use in self._held.get(row.id, ())), amounts)
 
     def running(self, jobs: JobRows, cluster: ClusterRows) -> tuple[scheduling.Running, ...]:
-        """Every job with its placed tasks; those of the last reading where nothing of them has changed."""
+        """Every job with its placed tasks; those of the last reading where nothing of them has changed. A job that has
+        ended since the tasks were read, where the caller's transaction sees that, holds nothing any more."""
         last = _kept_for(cluster)
         tasks = self._tasks(cluster, last.tasks)
         by_job: dict[int, list[scheduling.RunningTask]] = defaultdict(list)
         for row in self._placed.values():
             by_job[row.job].append(tasks[row.id].task)
-        running = {key: _running(jobs.jobs[key], every, key, last) for key, every in by_job.items()}
+        running = {key: _running(jobs.jobs[key], every, key, last) for key, every in by_job.items() if key in jobs.jobs}
         _kept[:] = [_Kept(cluster.cluster, cluster.leaf_ids, tasks, by_job, running)]
         return tuple(running[job] for job in sorted(running, key=job_key))
 
@@ -238,9 +239,11 @@ def _kept_for(cluster: ClusterRows) -> _Kept:
 
 
 def _task(row: Placed, uses: Iterable[Use], node: str, leaf_ids: Mapping[int, str]) -> scheduling.RunningTask:
+    """With the GPUs that have a cell: one that lost its place while it is in use is nobody's until it has one again."""
     leaves = tuple(
         scheduling.LeafUse(leaf_ids[use.gpu], use.virtual_cell or None, scheduling.Standing(use.standing))
         for use in uses
+        if use.gpu in leaf_ids
     )
     task = scheduling.TaskRef(row.role, row.number)
     return scheduling.RunningTask(

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count
+from django.db.models import Count, F
 from django.utils.translation import gettext
 
 import scheduling
@@ -70,6 +70,7 @@ def configuration_import(
     the cluster is not that of ``version`` any more."""
     with cluster_change(version=version):
         before = configuration_export()
+        _nodes_hold(found)
         types = _types_write(found)
         rows = {node.id: _node_write(node, types, now, actor) for node in found.nodes}
         _upper_write(found, types, rows)
@@ -80,6 +81,16 @@ def configuration_import(
         audit_write(
             Audited.CLUSTER, actor=actor, target="cluster", now=now, before=before, after=configuration_export()
         )
+
+
+def _nodes_hold(found: scheduling.Cluster) -> None:
+    """Hold the rows of the nodes that are named: no task is placed there from here on, and what was decided meets
+    other versions. Only now it is certain which GPUs are in use; raises Invalid as ``configuration_read`` does."""
+    nodes = Node.objects.filter(name__in=[node.id for node in found.nodes])
+    list(nodes.select_for_update(no_key=True).order_by("pk").values_list("pk"))
+    nodes.update(placement_version=F("placement_version") + 1)
+    if faults := [*_node_faults(found)]:
+        raise Invalid(faults)
 
 
 # ---------------------------------------------------------------- what cannot be

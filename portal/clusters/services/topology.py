@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import F
 from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write
@@ -46,6 +47,9 @@ def topology_take(*, node: Node, now: datetime, actor: str) -> Node:
             gettext("The cells of %(node)s come from a configuration; import a changed one.") % {"node": node.name}
         )
     with cluster_change():
+        # No task is placed there from here on, and what was decided before finds another version.
+        Node.objects.select_for_update(no_key=True).get(pk=node.pk)
+        Node.objects.filter(pk=node.pk).update(placement_version=F("placement_version") + 1)
         gpus = _present(node)
         if not gpus:
             raise Conflict(gettext("%(node)s reports no GPU.") % {"node": node.name})
@@ -74,16 +78,21 @@ def _present(node: Node) -> list[Gpu]:
 def _check_free(node: Node, gpus: Sequence[Gpu]) -> None:
     # Who holds a GPU holds it under the slot that it has now.
     held = Gpu.objects.filter(node=node, allocations__isnull=False, allocations__released_at__isnull=True)
-    if held.exclude(pk__in=[gpu.pk for gpu in gpus if gpu.slot == gpu.index]).exists():
+    if held.exclude(pk__in=[gpu.pk for gpu in _alike(gpus) if gpu.slot == gpu.index]).exists():
         raise Conflict(
             gettext("A GPU of %(node)s is in use whose place would change; drain the node first.") % {"node": node.name}
         )
 
 
-def _take(node: Node, gpus: Sequence[Gpu], now: datetime, actor: str) -> None:
+def _alike(gpus: Sequence[Gpu]) -> list[Gpu]:
+    """Those of the model that most of them have: the others get no place."""
     models = Counter(gpu.model for gpu in gpus)
     model = min(models, key=lambda name: (-models[name], name))
-    inside = [gpu for gpu in gpus if gpu.model == model]
+    return [gpu for gpu in gpus if gpu.model == model]
+
+
+def _take(node: Node, gpus: Sequence[Gpu], now: datetime, actor: str) -> None:
+    inside = _alike(gpus)
     leaf = leaf_type(sku=sku_of(inside[0], node, len(gpus)))
     shape = shape_of([_site(gpu) for gpu in inside])
     node_type = leaf
