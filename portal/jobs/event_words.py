@@ -135,6 +135,13 @@ _AGENTS = (
         "%(path)s is root's, and uid %(uid)s cannot use it: give it away (chown %(owner)s), or delete it where it is "
         "empty"
     ),
+    gettext_noop(
+        "in its image a link leads from %(path)s to %(place)s, where nothing is mounted; name that path, or take an "
+        "image without the link"
+    ),
+    gettext_noop("nothing can be mounted at %(path)s: users of the container are written there"),
+    gettext_noop("%(path)s cannot be looked at: %(why)s"),
+    gettext_noop("%(path)s cannot be mounted: what lies there in %(folder)s is a link or a file"),
     gettext_noop("SSH is for containers, and this node runs tasks as plain processes"),
     gettext_noop("this node allows no shells, and so no SSH"),
     gettext_noop("its SSH server could not be started"),
