@@ -13,8 +13,8 @@ from django.utils.translation import gettext
 from portal.accounts.models import User
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.common.errors import Denied, NotFound
-from portal.notices.models import Delivery, Mail, NoticeChoice, Sending, Webhook
-from portal.notices.states import GIVE_UP_AFTER, SendingState
+from portal.notices.models import Delivery, Lane, Mail, NoticeChoice, Sending, Webhook
+from portal.notices.states import AHEAD, GIVE_UP_AFTER, SendingState
 
 
 def notice_choice(*, user: User) -> NoticeChoice:
@@ -59,29 +59,47 @@ strangers wait (greylisting), is back before."""
 
 
 class Failing(NamedTuple):
-    """That nothing is taken: since when the first of what fails waits, and the last that was said of it."""
+    """That nothing is taken, since when, and the last that was said of it."""
 
     since: datetime
     error: str
 
 
+SEVERAL = 2
+"""While the other end answers, so many users, or deliveries, that it does not take are more than one mistyped address,
+or one delivery that is disliked."""
+
+
 def webhook_failing(*, now: datetime) -> Failing | None:
-    """Where there is a webhook that takes nothing, though it was tried. At most three queries."""
+    """Where there is a webhook that takes nothing, though it was tried. At most five queries."""
     hook = Webhook.objects.only("changed_at").first()
-    return _failing(Delivery, max(now - GIVE_UP_AFTER, hook.changed_at), now) if hook else None
+    return _failing(Delivery, "webhook", "pk", max(now - GIVE_UP_AFTER, hook.changed_at), now) if hook else None
 
 
 def mails_failing(*, now: datetime) -> Failing | None:
-    """Where no mail is taken, though some were tried. At most two queries."""
-    return _failing(Mail, now - GIVE_UP_AFTER, now) if settings.EMAIL_ON else None
+    """Where no mail is taken, though some were tried. At most four queries."""
+    return _failing(Mail, "mail", "user", now - GIVE_UP_AFTER, now) if settings.EMAIL_ON else None
 
 
-def _failing(model: type[Sending], given_up_after: datetime, now: datetime) -> Failing | None:
-    """What waits after an attempt, or was given up since then, and is older than what was taken last."""
+def _failing(model: type[Sending], lane: str, whose: str, given_up_after: datetime, now: datetime) -> Failing | None:
+    """What waits after an attempt, or was given up since then, for so long without that anything was taken: where the
+    other end does not answer, or does not take what is of several either."""
     tried = Q(state=SendingState.WAITING, attempts__gt=0)
     tried |= Q(state=SendingState.GIVEN_UP, ended_at__gt=given_up_after, attempts__gt=1)
-    first = model._default_manager.filter(tried, created_at__lt=now - FAILING).order_by("id").first()
+    rows = model._default_manager.filter(tried).order_by("id")
+    first = rows.filter(created_at__lt=now - FAILING).first()
     if first is None:
         return None
-    taken = model._default_manager.filter(state=SendingState.SENT, ended_at__gt=max(now - FAILING, first.created_at))
-    return None if taken.exists() else Failing(first.created_at, first.error)
+    sent = model._default_manager.filter(state=SendingState.SENT, ended_at__lte=now + AHEAD).order_by("-ended_at")
+    taken = sent.values_list("ended_at", flat=True).first()
+    since = max(first.created_at, taken) if taken else first.created_at
+    if since > now - FAILING:
+        return None
+    if Lane.objects.filter(pk=lane, failures__gt=0).exists():
+        return Failing(since, first.error)
+    of_since = rows.filter(created_at__gte=since)
+    refused = of_since.first()
+    if refused is None or refused.created_at > now - FAILING:
+        return None
+    several = of_since.order_by().values(whose).distinct().count() >= SEVERAL
+    return Failing(refused.created_at, refused.error) if several else None

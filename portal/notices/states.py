@@ -90,6 +90,11 @@ GIVE_UP_AFTER = timedelta(days=1)
 """For so long something is tried to be sent."""
 
 
+AHEAD = timedelta(minutes=1)
+"""So far another worker's clock may be ahead. What lies further in the future than anything is ever put there was
+written by a clock that was wrong, and holds nothing up."""
+
+
 class SendingState(models.TextChoices):
     WAITING = "waiting", _("Waiting")
     SENT = "sent", _("Sent")

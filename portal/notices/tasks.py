@@ -6,7 +6,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from portal.notices.lanes import send_deliveries, send_mails
-from portal.notices.services import notices_expire, notices_gather
+from portal.notices.services import notices_expire, notices_gather, notices_give_up
 
 
 @shared_task(name="control.notices_gather")
@@ -29,5 +29,6 @@ def deliveries() -> None:
 
 @shared_task(name="control.notices_expire")
 def expire() -> None:
-    """Forget what was sent long ago."""
+    """Give up what never had its turn, and forget what was sent long ago."""
+    notices_give_up(now=timezone.now())
     notices_expire(now=timezone.now())

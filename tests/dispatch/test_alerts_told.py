@@ -19,10 +19,12 @@ from portal.clusters.models import Backup, Node
 from portal.dispatch.alerts import alerts_look, silence_set
 from portal.dispatch.alerts.watch import AlertThread
 from portal.dispatch.models import AlertWatch, CycleLease
-from portal.notices.models import Delivery, Mail
+from portal.notices.models import Delivery, Lane, Mail
+from portal.notices.selectors import mails_failing
 from portal.notices.services import webhook_test
+from portal.notices.services.sending import lane_shut
 from tests.dispatch.looking import looks, quiet_world
-from tests.notices.telling import hook, hook_round, mail_round
+from tests.notices.telling import hook, hook_round, mail_of, mail_round
 from tests.support.cast import Api, person
 from tests.support.mail_server import MailServer
 from tests.support.pages import Browser
@@ -363,6 +365,9 @@ def test_a_webhook_and_a_mail_server_that_take_nothing_are_told(
     Delivery.objects.create(kind="ping", body="{}", **old)
     assert codes(api) == {}, "it was not tried yet"
     Delivery.objects.update(attempts=4, error="Answered 503.")
+    Lane.objects.update_or_create(name="webhook", defaults={"busy_until": world.now, "not_before": world.now})
+    assert codes(api) == {}, "it is the only one, and the receiver answers"
+    Lane.objects.update(failures=4)
     row = codes(api)["webhook_failing"]
     assert (row["severity"], row["message"]) == (
         "warning", "The webhook has taken nothing for 20 minutes. Last attempt: Answered 503.",
@@ -373,4 +378,31 @@ def test_a_webhook_and_a_mail_server_that_take_nothing_are_told(
     Mail.objects.create(user=root, attempts=4, error="refused", **old)
     assert set(codes(api)) == {"webhook_failing"}, "no mail is sent at all"
     settings.EMAIL_ON = True
+    assert set(codes(api)) == {"webhook_failing"}, "it is the only one, and the server answers"
+    Mail.objects.create(user=person("ann"), attempts=2, error="refused", **old)
     assert set(codes(api)) == {"webhook_failing", "mail_failing"}
+
+
+def test_one_mistyped_address_is_no_alert(world: World, root: User, mail_server: MailServer) -> None:
+    ann = person("ann")
+    ann.email = "ann@exmaple.org"
+    ann.save()
+    mail_server.refusals[ann.email] = "450 4.1.2 Recipient address rejected: Domain not found"
+    now = timezone.now()
+    mail_round(now)
+    lane_shut("mail", now=now)  # it was away, and answers again
+    Mail.objects.bulk_create([mail_of(ann, now), mail_of(ann, now)])
+    for _ in range(25):
+        now += MINUTE
+        mail_round(now)
+        assert mails_failing(now=now) is None
+    assert Mail.objects.filter(attempts__gt=3).count() == 2
+    mail_server.refusals[root.email] = "450 4.3.2 Not now"
+    mail_of(root, now).save()
+    mail_round(now)
+    failing = mails_failing(now=now)
+    assert failing is not None, "of nobody is anything taken"
+    assert "Domain not found" in failing.error
+    mail_server.refusals.pop(root.email)
+    mail_round(now + 30 * MINUTE)
+    assert mails_failing(now=now + 60 * MINUTE) is None, "what was not taken before counts no more"

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from portal.accounts.models import User
 from portal.jobs.models import Job, JobEvent
-from portal.notices.models import Webhook
+from portal.notices.models import Mail, Webhook
 from portal.notices.services import (
     delivery_send_next,
     lane_leave,
@@ -68,3 +68,12 @@ def ended_jobs(like: Job, count: int, *, code: str = "failed", name: str = "many
     )
     now = timezone.now()
     JobEvent.objects.bulk_create(JobEvent(job=job, at=now, code=code, message=f"It {code}.") for job in jobs)
+
+
+def mail_of(user: User, now: datetime, **more: object) -> Mail:
+    """A mail of one alert, not stored yet, made and due then."""
+    moment = now.isoformat()
+    said = {"begun": True, "severity": "warning", "since": moment, "at": moment, "name": "gpu01",
+            "message": "It is lost.", "advice": "Look."}  # fmt: skip
+    due = {"created_at": now, "next_try_at": now, "claimed_until": now}
+    return Mail(user=user, alerts=[said], **{**due, **more})

@@ -12,9 +12,9 @@ from portal.clusters.models import CellType
 from portal.clusters.services import member_set, quota_set, vc_create
 from portal.jobs.models import Job, JobEvent
 from portal.notices.models import Mail, Notice
-from portal.notices.services import mails_make, notices_gather
+from portal.notices.services import mails_make, notices_gather, notices_give_up
 from tests.dispatch.plans import PROD, carry_out, preempt, read, running, submitted
-from tests.notices.telling import choose, ended_jobs, mail_round
+from tests.notices.telling import choose, ended_jobs, mail_of, mail_round
 from tests.support.cast import person
 from tests.support.mail_server import MailServer
 from tests.support.world import World
@@ -199,6 +199,28 @@ def test_a_mail_that_nobody_takes_is_given_up_after_a_day(world: World, mail_ser
     assert mail.state == "given_up"
     assert mail.error.startswith(f"Given up after {mail.attempts} attempts: ")
     assert 8 <= mail.attempts <= 20
+
+
+def test_after_a_day_of_outage_also_what_never_had_its_turn_is_given_up(
+    world: World, mail_server: MailServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = timezone.now()
+    yesterday = now - timedelta(days=1, minutes=1)
+    old = [mail_of(world.user, now, created_at=yesterday) for _ in range(20)]
+    Mail.objects.bulk_create([*old, mail_of(world.user, now)])
+    claimed, *_ = Mail.objects.order_by("id")
+    Mail.objects.filter(pk=claimed.pk).update(claimed_until=now + timedelta(seconds=60))
+    assert notices_give_up(now=now) == 0, "the server answers: each is tried"
+    mail_server.close()
+    mail_round(now)
+    assert notices_give_up(now=now) == 19
+    kept = Mail.objects.filter(state="waiting")
+    assert [(row.created_at == now, row.pk == claimed.pk) for row in kept.order_by("id")] == [
+        (False, True), (True, False),
+    ]  # fmt: skip
+    said = {row.error.partition(":")[0] for row in Mail.objects.filter(state="given_up")}
+    assert said == {"Given up after a day in which nothing was taken; it was not tried.", "Given up after a day"}
+    assert "mail: 19 were given up after a day in which nothing was taken" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from portal.notices.services.deliveries import delivery_send_next
 from portal.notices.services.gather import notices_gather
 from portal.notices.services.mails import mail_send_next, mails_make
 from portal.notices.services.sending import lane_leave, lane_take
-from portal.notices.services.upkeep import notices_expire
+from portal.notices.services.upkeep import notices_expire, notices_give_up
 from portal.notices.services.webhook import secret_make, webhook_delete, webhook_set, webhook_test
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "notice_choice_set",
     "notices_expire",
     "notices_gather",
+    "notices_give_up",
     "secret_make",
     "webhook_delete",
     "webhook_set",

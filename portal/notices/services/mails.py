@@ -27,9 +27,12 @@ from portal.notices.services.sending import (
     sending_failed,
     sending_refused,
 )
+from portal.notices.states import AHEAD
 
 LANE = "mail"
 MINUTE = timedelta(minutes=1)
+NOT_AVAILABLE = 421
+"""The server closes the connection: it says nothing of this mail (RFC 5321)."""
 MOST_ALONE = 3
 """So many notices of a user at once have a mail each; more of them are one mail."""
 USERS_AT_ONCE = 200
@@ -42,8 +45,9 @@ def mails_make(*, now: datetime) -> int:
     with transaction.atomic():
         Lane.objects.select_for_update().get(pk=LANE)  # one maker at a time
         waiting = Notice.objects.filter(mail=None).order_by().values_list("user").annotate(Count("pk"))
-        recent = Mail.objects.filter(created_at__gt=now - MINUTE).order_by().values_list("user").annotate(Count("pk"))
-        written = dict(recent)
+        recent = Mail.objects.filter(created_at__gt=now - MINUTE, created_at__lte=now + AHEAD)
+        recent_of = recent.order_by().values_list("user").annotate(Count("pk"))
+        written = dict(recent_of)
         room = {user: settings.MAILS_PER_MINUTE - written.get(user, 0) for user, _ in waiting}
         users = sorted(user for user, left in room.items() if left > 0)[:USERS_AT_ONCE]
         return sum(_make(user, room[user], now) for user in users)
@@ -96,8 +100,7 @@ def _send(row: Mail, message: EmailMultiAlternatives, now: datetime) -> bool:
         with get_connection(fail_silently=False) as connection:
             connection.send_messages([message])
     except (SMTPRecipientsRefused, SMTPDataError) as error:
-        _refused(row, error, now)
-        return True
+        return _refused(row, error, now)
     except (SMTPException, OSError) as error:
         sending_failed(row, error=error_words(error), now=now)
         lane_shut(LANE, now=now)
@@ -108,8 +111,13 @@ def _send(row: Mail, message: EmailMultiAlternatives, now: datetime) -> bool:
     return True
 
 
-def _refused(row: Mail, error: SMTPRecipientsRefused | SMTPDataError, now: datetime) -> None:
+def _refused(row: Mail, error: SMTPRecipientsRefused | SMTPDataError, now: datetime) -> bool:
     """Replies of 500 and above are for good; others are for now (RFC 5321)."""
     code = error.smtp_code if isinstance(error, SMTPDataError) else min(code for code, _ in error.recipients.values())
     settle = sending_refused if code >= 500 else sending_failed
     settle(row, error=error_words(error), now=now)
+    if code == NOT_AVAILABLE:
+        lane_shut(LANE, now=now)
+        return False
+    lane_open(LANE)
+    return True

@@ -12,16 +12,17 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from django.db.models import F
+from django.db.models import F, Q
 
 from portal.notices.models import Lane, Sending
-from portal.notices.states import GIVE_UP_AFTER, SendingState
+from portal.notices.states import AHEAD, GIVE_UP_AFTER, SendingState
 
 Row = TypeVar("Row", bound=Sending)
 
 CLAIM = timedelta(seconds=120)
 """Longer than any one attempt takes: SMTP has eight steps of 10 s."""
-FIRST_WAIT, LONGEST_WAIT = timedelta(seconds=5), timedelta(hours=3)
+FIRST_WAIT, LONGEST_WAIT, SPREAD = timedelta(seconds=5), timedelta(hours=3), 0.2
+MOST_WAIT = LONGEST_WAIT * (1 + SPREAD)
 LANE_LONGEST_WAIT = timedelta(minutes=5)
 MOST_ERROR = 500
 
@@ -31,7 +32,14 @@ log = logging.getLogger(__name__)
 def lane_take(name: str, *, now: datetime) -> bool:
     """Whether the caller may send on this way out now: nobody else does, and it is not known to be shut."""
     lane_make(name, now=now)
-    return bool(Lane.objects.filter(pk=name, busy_until__lte=now, not_before__lte=now).update(busy_until=now + CLAIM))
+    free = _come("busy_until", CLAIM, now) & _come("not_before", LANE_LONGEST_WAIT, now)
+    return bool(Lane.objects.filter(free, pk=name).update(busy_until=now + CLAIM))
+
+
+def _come(column: str, longest: timedelta, now: datetime) -> Q:
+    """That this moment, which is never set further ahead than ``longest``, has come. One that is was set by a wrong
+    clock, and would stand for as long as that was ahead."""
+    return Q(**{f"{column}__lte": now}) | Q(**{f"{column}__gt": now + longest + AHEAD})
 
 
 def lane_make(name: str, *, now: datetime) -> None:
@@ -60,8 +68,9 @@ def lane_open(name: str) -> None:
 def claim_next(model: type[Row], *, now: datetime) -> Row | None:
     """The one that has been due for longest, for the caller alone as long as ``CLAIM``; None: none is due, or another
     was quicker."""
-    due = model._default_manager.filter(state=SendingState.WAITING, next_try_at__lte=now, claimed_until__lte=now)
-    row = due.order_by("next_try_at", "id").first()
+    first, later = Q(attempts=0) & _come("next_try_at", timedelta(0), now), _come("next_try_at", MOST_WAIT, now)
+    due = (first | later) & _come("claimed_until", CLAIM, now)
+    row = model._default_manager.filter(due, state=SendingState.WAITING).order_by("next_try_at", "id").first()
     if row is None:
         return None
     mine = model._default_manager.filter(
@@ -101,7 +110,7 @@ def sending_refused(row: Sending, *, error: str, now: datetime, **columns: Any) 
 
 def sending_failed(row: Sending, *, error: str, now: datetime, **columns: Any) -> None:
     """It was not taken: again after a while, longer each time, for a day."""
-    wait = min(FIRST_WAIT * 3 ** min(row.attempts - 1, 10), LONGEST_WAIT) * random.uniform(0.8, 1.2)  # noqa: S311
+    wait = min(FIRST_WAIT * 3 ** min(row.attempts - 1, 10), LONGEST_WAIT) * random.uniform(1 - SPREAD, 1 + SPREAD)  # noqa: S311
     if now + wait - row.created_at > GIVE_UP_AFTER and row.attempts > 1:
         sending_refused(row, error=f"Given up after {row.attempts} attempts: {error}", now=now, **columns)
         return
