@@ -78,6 +78,29 @@ test("lines of one time that are read back stand before those that were there", 
   expect(said(buffer)).toEqual(["worker/1 b", "worker/0 first", "worker/0 second", "worker/0 third", "worker/1 last"]);
 });
 
+test("what comes live is shown though its server's clock is behind, and what opens a log waits for its time", () => {
+  const buffer = two();
+  buffer.append("a", [at(100, "a1\n")], 700);
+  buffer.append("b", [at(10, "b1\n")], 0);
+  buffer.append("b", [at(11, "b2, of the opening as well\n")], 18);
+  expect(said(buffer)).toEqual(["worker/0 a1"]);
+  buffer.live("b");
+  buffer.append("b", [at(12, "b3\n")], 60);
+  buffer.append("a", [at(110, "a2\n")], 800);
+  expect(said(buffer)).toEqual(["worker/0 a1", "worker/1 b3", "worker/0 a2"]);
+  buffer.prepend([{ log: "a", from: 0, to: 700, records: [at(5, "a0\n")] }]);
+  expect(said(buffer).map((line) => line.split(" ")[1])).toEqual(["a0", "b1", "b2,", "a1", "b3", "a2"]);
+});
+
+test("what comes live is shown though its clock is behind, also once older lines were dropped", () => {
+  const buffer = two();
+  buffer.live("b");
+  buffer.append("a", Array.from({ length: 30 }, (_, line) => at(1000 + line, `${line}\n`)), 0);
+  buffer.trim(20, 5);
+  buffer.append("b", [at(12, "late\n")], 0);
+  expect(said(buffer).filter((line) => line.startsWith("worker/1"))).toEqual(["worker/1 late"]);
+});
+
 test("a line cut by the border is mended in its own task only", () => {
   const buffer = two();
   buffer.append("a", [at(10, "ner\n")], 100);

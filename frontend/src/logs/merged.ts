@@ -51,6 +51,7 @@ export class MergedViewer {
         this.#buffer.append(log, records, from);
         this.#changed();
       },
+      live: (log) => this.#buffer.live(log),
       earlier: (parts) => {
         this.#loading = false;
         const lines = this.#buffer.prepend(parts);

@@ -16,6 +16,8 @@ class Source {
   /** Time of the first record held. */
   first = Number.NEGATIVE_INFINITY;
   lines: LineAssembler | undefined;
+  /** Whether what comes is new, and no more of the part with which the log opened. */
+  live = false;
   #latest = Number.NEGATIVE_INFINITY;
 
   constructor(task: TaskName) {
@@ -47,6 +49,13 @@ export class MergedBuffer {
     }
   }
 
+  /** What comes of this log from now on is new: it is shown, also where its server's clock is so far behind that it
+   * would stand before everything that is. */
+  live(log: string): void {
+    const source = this.#sources.get(log);
+    if (source) source.live = true;
+  }
+
   /** Records at the end of one log; `from` is the offset of the first. */
   append(log: string, records: readonly LogRecord[], from: number): void {
     const source = this.#sources.get(log);
@@ -68,7 +77,7 @@ export class MergedBuffer {
 
   #begun(source: Source, line: Line): void {
     line.task = source.task;
-    line.order = source.orderOf(line.time);
+    line.order = source.orderOf(source.live ? Math.max(line.time, this.#since) : line.time);
     this.#fresh.push(line);
   }
 

@@ -18,6 +18,8 @@ export interface MergedHandlers {
   /** Records of one log from its offset `from` on. */
   records: (log: string, records: readonly LogRecord[], from: number) => void;
   earlier: (parts: readonly EarlierPart[]) => void;
+  /** What comes of this log from now on is new. */
+  live: (log: string) => void;
   state: (state: FeedState, retryMs: number) => void;
   /** The servers that are gone with the rest of logs. */
   lost: (nodes: readonly string[]) => void;
@@ -26,6 +28,7 @@ export interface MergedHandlers {
 type MergedMessage =
   | (Message & { log: string })
   | { type: "tasks"; tasks: { log: string; name: string }[] }
+  | { type: "live"; log: string }
   | { type: "earlier"; logs: EarlierPart[] };
 
 export class MergedFeed {
@@ -61,6 +64,8 @@ export class MergedFeed {
       this.#tellEnd();
     } else if (message.type === "earlier") {
       this.#handlers.earlier(message.logs);
+    } else if (message.type === "live") {
+      this.#handlers.live(message.log);
     } else {
       this.#takeOf(message);
     }

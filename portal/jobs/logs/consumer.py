@@ -9,8 +9,9 @@ From the browser: ``{"type": "seek", "offset": n}``. Each ``to`` is a good ``off
 
 Of several logs (``?attempt=N`` those of the job's attempt, tasks that start later included, ``?log=<task attempt>``
 again and again the chosen ones) each opens at its end, and every message says with ``log`` whose it is. First, and
-when one is added, comes ``{"type": "tasks", "tasks": [{"log": …, "name": "worker/3"}, …]}``. The browser's ``seek``
-names its ``log``; ``{"type": "earlier", "before": {log: offset}}`` is answered by ``{"type": "earlier", "logs":
+when one is added, comes ``{"type": "tasks", "tasks": [{"log": …, "name": "worker/3"}, …]}``; ``{"log": …, "type":
+"live"}`` says that the part with which a log opened is there, and what follows is new. The browser's ``seek`` names its
+``log``; ``{"type": "earlier", "before": {log: offset}}`` is answered by ``{"type": "earlier", "logs":
 [{"log": …, "from": …, "records": […]}, …]}``: what stands before, of each log as far back as all reach.
 """
 
@@ -170,7 +171,10 @@ class LogsConsumer(SignedInConsumer):
             """The message that is made once for everybody, with whose it is put in front."""
             await self.send(label + text[1:])
 
-        return Followed(run_name(run), source, Viewer(_hub(), source, send, None, tail))
+        async def joined() -> None:
+            await self.send(label + '"type": "live"}')
+
+        return Followed(run_name(run), source, Viewer(_hub(), source, send, None, tail, joined))
 
     async def _visible(self, *, first: bool = False) -> list[TaskAttempt] | None:
         """What is to be watched now, when this user may see the job; who begins to read another's is noted."""

@@ -24,7 +24,7 @@ class Viewer:
 
     ``send`` takes one JSON text and may wait: history is read no faster than it is taken. Of what ends before
     ``offset`` nothing is sent, also where the log begins before it for a while: Redis has lost what whoever comes back
-    has read, and its node sends it again.
+    has read, and its node sends it again. ``joined`` is told each time that what follows is new.
     """
 
     def __init__(
@@ -34,8 +34,9 @@ class Viewer:
         send: Callable[[str], Awaitable[None]],
         offset: int | None,
         tail: int = TAIL,
+        joined: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self._hub, self._source, self._send = hub, source, send
+        self._hub, self._source, self._send, self._joined = hub, source, send, joined
         self._tail_size = tail
         self._wanted: int | None = offset
         self._tail = offset is None
@@ -101,6 +102,8 @@ class Viewer:
         """Passes on what the feed tells, until the viewer wants to be elsewhere or was too slow."""
         self._seat = seat
         try:
+            if self._joined is not None:
+                await self._joined()
             while self._wanted is None and not (seat.skipped and seat.pieces.empty()):
                 await self._pass_on(seat)
         finally:

@@ -219,12 +219,24 @@ def second_task(running_log: RunningLog, lines: int = 10_000) -> TaskAttempt:
 
 
 def read_all(listener: Listener, ends: dict[str, int]) -> dict[str, list[dict[str, Any]]]:
-    """The messages of each log, until each has come to its end."""
+    """The messages of each log, until each has come to its end and what follows is new."""
     messages: dict[str, list[dict[str, Any]]] = {log: [] for log in ends}
-    while any(not of or of[-1]["to"] < ends[log] for log, of in messages.items()):
+    live: set[str] = set()
+    while live != set(ends):
         message = listener.next()
-        messages[message["log"]].append(message)
+        if message["type"] == "live":
+            assert messages[message["log"]][-1]["to"] == ends[message["log"]]
+            live.add(message["log"])
+        else:
+            messages[message["log"]].append(message)
     return messages
+
+
+def next_but_live(listener: Listener) -> dict[str, Any]:
+    """The next message that says more than that what follows is new."""
+    while (message := listener.next())["type"] == "live":
+        continue
+    return dict(message)
 
 
 def test_several_logs_come_over_one_socket_each_named_and_from_its_end(running_log: RunningLog, web: LiveWeb) -> None:
@@ -273,10 +285,10 @@ def test_nonsense_to_several_logs_changes_nothing(running_log: RunningLog, web: 
         listener.next()
         listener.socket.send(nonsense)
         running_log.source.print(*lines(1))
-        messages = [listener.next()]
+        messages = [next_but_live(listener)]
         if messages[0]["type"] == "earlier":
             assert messages[0]["logs"] == []
-            messages = [listener.next()]
+            messages = [next_but_live(listener)]
     assert text_in(messages) == text_of(lines(1))
 
 
@@ -290,8 +302,8 @@ def test_a_task_that_starts_later_is_added_and_a_stranger_sees_nothing(
     with web.socket(several(running_log), **credentials(running_log)) as listener:
         assert len(listener.next()["tasks"]) == 1
         second_task(running_log, lines=5)
-        assert [task["name"] for task in listener.next()["tasks"]] == ["worker/0", "worker/1"]
-        assert text_in([listener.next()]).endswith("4\n")
+        assert [task["name"] for task in next_but_live(listener)["tasks"]] == ["worker/0", "worker/1"]
+        assert text_in([next_but_live(listener)]).endswith("4\n")
     with web.socket(several(running_log), additional_headers=Api(person("charlie")).headers) as listener:
         assert listener.close_code() == websockets.CLOSED_NOT_VISIBLE
 
@@ -310,12 +322,12 @@ def test_twenty_who_watch_several_logs_read_them_once(running_log: RunningLog, w
             open_sockets.enter_context(web.socket(several(running_log), **credentials(running_log))) for _ in range(20)
         ]
         for listener in watching:
-            assert {listener.next()["type"] for _ in range(3)} == {"tasks", "records"}
+            assert {next_but_live(listener)["type"] for _ in range(3)} == {"tasks", "records"}
         before = reads()
         for n in range(10):
             running_log.source.print(*lines(1, first=1 + n))
             for listener in watching:
-                assert text_in([listener.next()]) == text_of(lines(1, first=1 + n))
+                assert text_in([next_but_live(listener)]) == text_of(lines(1, first=1 + n))
         assert reads() - before < 100, "some for each line, whoever watches"
 
 
