@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from scheduling.claims import Claims
 from scheduling.deciding import Desk
+from scheduling.held import Held
 from scheduling.hived import Views
 from scheduling.jobs import Job
 from scheduling.ledger import Ledger
@@ -45,7 +46,7 @@ class Basis:
         return State(
             desk, terrain.shapes, roster.book.shares(now), loans, roster.queues, roster.opportunistic, running,
             roster.waiting, claims, claimants, roster.demotions, reservations, terrain.layout.cluster.leaf_types,
-            memory,
+            memory, Held(terrain.layout, running, roster.waiting, claims),
         )  # fmt: skip
 
     def _claimants(self, claims: Mapping[str, object]) -> dict[str, Job]:

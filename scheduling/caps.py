@@ -1,26 +1,21 @@
 """What the rules of a virtual cluster let one user, or the jobs of a high class, hold together."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 
 from scheduling import explain
-from scheduling.cells import Rules
 from scheduling.decisions import Reason
 from scheduling.fairness import user_cap
+from scheduling.held import capped
 from scheduling.jobs import Job
 from scheduling.shapes import Choice, Shape, apart, needs_of
 from scheduling.state import State
-
-
-def capped(rules: Rules) -> bool:
-    """Whether there is any such limit."""
-    return not (rules.user_factor is None and rules.user_gpus is None and rules.class_gpus is None)
 
 
 def over_cap(state: State, job: Job, needs: Mapping[str, int]) -> Reason | None:
     """Which limit the job would pass with these GPUs (by leaf type) more; None: none."""
     layout = state.desk.ledger.layout
     rules = layout.virtual_clusters[job.vc].rules
-    mine = _held(state, job.vc, lambda other: other.user == job.user)
+    mine = state.held.of_user(job.vc, job.user)
     for kind, need in needs.items():
         cap = user_cap(rules, layout.owned_gpus(job.vc, kind))
         if cap is not None and mine.get(kind, 0) + need > cap:
@@ -31,29 +26,8 @@ def over_cap(state: State, job: Job, needs: Mapping[str, int]) -> Reason | None:
     lowest, most = rules.class_priority, rules.class_gpus
     if lowest is None or most is None or job.priority < lowest:
         return None
-    held = sum(_held(state, job.vc, lambda other: other.priority >= lowest).values())
+    held = state.held.of_class(job.vc)
     return explain.class_limit(job, lowest, held, needed, most) if held + needed > most else None
-
-
-def _held(state: State, vc: str, counts: Callable[[Job], bool]) -> dict[str, int]:
-    """GPUs of these guaranteed jobs, by leaf type; those on loan count too, and those that are being taken."""
-    found: dict[str, int] = {}
-    for one in state.running.values():
-        if one.job.vc == vc and not one.job.opportunistic and counts(one.job):
-            for task in one.tasks:
-                _count(state, found, [use.leaf for use in task.placement.leaves])
-    for name, claims in state.claims.items():
-        job = state.waiting.get(name)
-        if job is not None and job.vc == vc and counts(job):
-            _count(state, found, claims)
-    return found
-
-
-def _count(state: State, found: dict[str, int], leaves: Iterable[str]) -> None:
-    for leaf in leaves:
-        kind = state.leaf_types.get(leaf)
-        if kind is not None:
-            found[kind] = found.get(kind, 0) + 1
 
 
 def is_capped(state: State, vc: str) -> bool:

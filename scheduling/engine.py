@@ -8,7 +8,7 @@ from scheduling import explain
 from scheduling.admission import JobRefused
 from scheduling.basis import Basis
 from scheduling.borrowing import may_borrow
-from scheduling.caps import cap_passed, capped, within_caps
+from scheduling.caps import cap_passed, within_caps
 from scheduling.cells import Cluster, Node
 from scheduling.claims import Claims
 from scheduling.collecting import paused
@@ -16,6 +16,7 @@ from scheduling.deciding import NodeIds
 from scheduling.decisions import Demotion, Plan, Preempt, Promotion, Reason, Start, Wait
 from scheduling.entering import check_start, entered
 from scheduling.following import caught_up
+from scheduling.held import capped
 from scheduling.hived import Views
 from scheduling.jobs import Job, LeafUse, Standing, TaskRef
 from scheduling.ledger import Ledger

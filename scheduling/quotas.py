@@ -11,7 +11,7 @@ from scheduling.jobs import Job
 from scheduling.moving import MovingIn
 from scheduling.ordering import merged, rank
 from scheduling.reservation import reserve
-from scheduling.shapes import CPU_CHAIN, Choice, Shape
+from scheduling.shapes import CPU_CHAIN, Choice, Shape, apart
 from scheduling.state import LED, Counts, Late, Line, Trial
 from scheduling.virtual import Owed
 
@@ -221,8 +221,10 @@ class Quotas:
         if not self._backfill_on or key in self._no_backfill:
             return None
         ends = None if job.time_limit_ms is None else self.trial.now + job.time_limit_ms
-        alike = not is_capped(self.state, job.vc)
-        for choice in within_caps(self.state, job, shape.choices):
+        # What nobody's limit bars was asked for here: whoever is barred from some of it finds no more.
+        choices = within_caps(self.state, job, shape.choices)
+        alike = not is_capped(self.state, job.vc) or len(choices) == len(apart(shape.choices, job.gang))
+        for choice in choices:
             if any(chain in line.held and chain not in line.kept for chain in choice.chains):
                 continue
             answer = self._beside(job, choice, line, ends)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from scheduling.cells import Order
 from scheduling.deciding import Desk
 from scheduling.decisions import Demotion, Preempt, Promotion, Reason, Start
+from scheduling.held import Held
 from scheduling.jobs import Job, LeafUse, Standing, TaskPlacement, TaskRef
 from scheduling.lending import Loans
 from scheduling.ordering import Queue, Rank
@@ -115,6 +116,7 @@ class State:
     reservations: Collection[str]
     leaf_types: Mapping[str, str]
     memory: "Memory"
+    held: Held
 
 
 @dataclass(slots=True)
@@ -213,7 +215,7 @@ class Trial:
             for name in [one for one, claims in self.state.claims.items() if leaf in claims]:
                 self.give_up(name)
         for name in answer.demotes:
-            self._demote(name)
+            self.demote(name)
         if isinstance(answer, Start):
             return self.start(answer)
         self.preemptions.append(answer)
@@ -244,7 +246,8 @@ class Trial:
         if self.fair and amounts and not job.opportunistic:
             self.state.shares.add(job.vc, job.user, amounts)
 
-    def _demote(self, name: str) -> None:
+    def demote(self, name: str) -> None:
+        """The job is on loan from now on."""
         state = self.state
         running = state.running[name]
         for task in running.tasks:
@@ -262,6 +265,7 @@ class Trial:
         for placement in start.placements:
             state.desk.ledger.hold(job.id, placement)
             state.loans.book(job, placement, 1)
+            state.held.change(job, leaves_of(placement), 1)
             if not charged:
                 self.charge(job, placement)
             tasks.append(RunningTask(placement, self.now))
@@ -276,6 +280,7 @@ class Trial:
         for placement in start.placements:
             state.desk.ledger.release(job.id, placement)
             state.loans.book(job, placement, -1)
+            state.held.change(job, leaves_of(placement), -1)
         del state.running[job.id], self.left[job.id]
         self.starts.remove(start)
 
@@ -284,6 +289,7 @@ class Trial:
         claims = self.state.claims.get(name, {})
         used = [leaf for leaf, claim in claims.items() if claim.task in tasks]
         self.state.desk.ledger.unclaim(name, used)
+        self.state.held.gone(name, used)
         for leaf in used:
             del claims[leaf]
         if not claims:
@@ -294,6 +300,7 @@ class Trial:
         """All claims of a job are released, and their victims have their virtual cells until they are gone."""
         claims = self.state.claims.pop(name)
         self.state.desk.ledger.unclaim(name, claims)
+        self.state.held.gone(name, claims)
         self.releases += claims
         self.state.claimants.pop(name, None)
         give_back(self.state.desk.ledger, self.state.running, (claims[leaf] for leaf in sorted(claims)))
@@ -348,7 +355,9 @@ def claim_all(state: State, answer: Preempt) -> None:
     uses = [LeafUse(claim.leaf, claim.virtual_cell, Standing.GUARANTEED) for claim in mine.values()]
     ledger.make_way(uses)
     ledger.claim(name, uses)
-    state.claims[name] = state.claims.get(name, {}) | mine
+    before = state.claims.get(name, {})
+    state.claims[name] = before | mine
+    state.held.change(answer.job, mine.keys() - before.keys(), 1)
     state.claimants[name] = answer.job
     for gone in answer.victims:
         running = state.running[gone.job]
@@ -376,6 +385,11 @@ def lent(running: Running, now: int | None = None) -> Running:
         right = task.right_ms if task.placement.leaves == leaves else now
         tasks.append(task._replace(placement=task.placement._replace(leaves=leaves), right_ms=right))
     return running._replace(tasks=tuple(tasks))
+
+
+def leaves_of(placement: TaskPlacement) -> list[str]:
+    """The GPUs of a task."""
+    return [use.leaf for use in placement.leaves]
 
 
 def on_loan(task: RunningTask) -> bool:

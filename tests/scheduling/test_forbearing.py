@@ -112,7 +112,7 @@ def test_its_cells_are_kept_from_those_behind_it() -> None:
     assert victims(made.plan(HOUR)) == ["c-lent"]
 
 
-def test_a_loan_given_in_the_same_pass_yields_to_whoever_takes_those_very_gpus() -> None:
+def a_loan_is_retracted() -> Engine:
     """At the end of the pass `a-one` is given the idle GPU in the cell of `b`, `a-two` those in the cell of `d`. None
     idle for `b-wide`, which takes its own: that of `a-one`, too, which takes its own in turn."""
     made = boxes("abcd")
@@ -123,6 +123,11 @@ def test_a_loan_given_in_the_same_pass_yields_to_whoever_takes_those_very_gpus()
     made.finish("d-rest")
     for order, (name, gpus) in enumerate([("a-one", 1), ("a-two", 2), ("b-wide", 2)]):
         made.submit(asked(name, gpus, 10 + order))
+    return made
+
+
+def test_a_loan_given_in_the_same_pass_yields_to_whoever_takes_those_very_gpus() -> None:
+    made = a_loan_is_retracted()
     plan = made.plan(2 * HOUR)
     assert [start.job.id for start in plan.starts] == ["a-two"]
     assert {one.job.id: [gone.job for gone in one.victims] for one in plan.preemptions} == {

@@ -1,7 +1,20 @@
 """Limits of what a team borrows and lends, and of what one user and the high classes hold."""
 
-from scheduling import Borrow, Code, Rules
+import sys
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+
+from scheduling import Borrow, Code, Engine, NodeState, Plan, Rules
+from scheduling.held import Held
+from scheduling.planning import make_plan
+from scheduling.state import Memory
 from tests.scheduling.builders import cluster, engine, job, node, role, running, wait_of, with_rules
+from tests.scheduling.cellworlds import ANY, World, damaged, worlds
+from tests.scheduling.playing import Player
+from tests.scheduling.test_forbearing import HOUR, a_loan_is_retracted
+from tests.scheduling.test_true_reasons import capped
 
 TWO_SKUS = cluster(node("a", 4), node("h", 4, "H100"), vision={"A100": 4, "H100": 4})
 
@@ -66,3 +79,98 @@ def test_idle_cells_go_in_turns_to_the_team_with_the_smaller_weighted_share() ->
     ]
     started = [start.job.vc for start in engine(described, *jobs).advance(0).starts]
     assert (started.count("vision"), started.count("speech")) == (4, 2)
+
+
+# What is held is kept as sums
+
+
+def check_sums(made: Engine, plan: Plan) -> None:
+    """After a pass, before which every second running job has ended and the first node went, the sums are what the jobs
+    that then run and take cells hold, counted one by one."""
+    known = made.snapshot()
+    ended = {one.job.id for one in known.running[::2]}
+    first, *nodes = known.cluster.nodes
+    claims = tuple(one._replace(victim=None) if one.victim in ended else one for one in known.claims)
+    for node_state in (first.state, NodeState.DOWN):
+        changed = replace(known.cluster, nodes=(replace(first, state=node_state), *nodes))
+        left = replace(known, cluster=changed, running=known.running[1::2], claims=claims)
+        check_a_pass(Engine.restore(left), plan.at_ms)
+
+
+def check_a_pass(made: Engine, now: int) -> None:
+    made._ledger.begin()
+    state = made._basis.state(now, (), Memory())
+    users = {(one.job.vc, one.job.user) for one in state.running.values()}
+    users |= {(one.vc, one.user) for one in state.waiting.values()}
+    state.held.of_class("")
+    try:
+        make_plan(state, now, told=False, fallen=made._fallen)
+    finally:
+        made._ledger.take_back()
+    counted = Held(state.desk.ledger.layout, state.running, state.waiting, state.claims)
+    for vc, user in users:
+        found = {kind: count for kind, count in state.held.of_user(vc, user).items() if count}
+        assert found == counted.of_user(vc, user)
+        assert state.held.of_class(vc) == counted.of_class(vc)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(worlds(ANY, damaged()))
+def test_the_sums_of_what_is_held_follow_a_pass(world: World) -> None:
+    one = capped(world)
+    Player(Engine(one.cluster), one.lasts, check_sums).play(one.arrivals)
+
+
+def taking() -> Engine:
+    """`first` has taken a GPU from a job that is gone, and may start there; a job of its user runs."""
+    described = with_rules(cluster(node("a", 1), node("b", 2), vision=2, speech=1), vision=Rules(user_gpus=2))
+    made = running(described, job("lent", role(gpus=2), priority=-1), job("runs"))
+    made.submit(job("first", order=1))
+    assert len(made.advance(1).preemptions) == 1
+    made.finish("lent")
+    return made
+
+
+def test_the_sums_follow_who_starts_on_the_gpus_that_it_has_taken() -> None:
+    assert [start.job.id for start in taking().plan(2).starts] == ["first"]
+    check_a_pass(taking(), 2)
+
+
+def test_the_sums_follow_who_gives_up_the_gpus_that_it_has_taken() -> None:
+    made = taking()
+    made.set_node(node("b", 2, state=NodeState.DOWN))
+    assert made.plan(2).releases
+    check_a_pass(made, 2)
+
+
+def test_the_sums_follow_a_loan_that_is_retracted() -> None:
+    made = a_loan_is_retracted()
+    made.reconfigure(with_rules(made.snapshot().cluster, **dict.fromkeys("abcd", Rules(user_gpus=9))))
+    check_a_pass(made, 2 * HOUR)
+
+
+def calls(made: Engine) -> int:
+    """How many functions of Python a pass calls; none where the engine is compiled."""
+    found = 0
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal found
+        found += event == "call"
+
+    sys.setprofile(count)
+    try:
+        made.plan(1)
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def test_a_limit_does_not_make_a_pass_look_at_all_running_jobs_for_each_waiting_one() -> None:
+    described = cluster(*(node(f"n{number}", 8) for number in range(20)), vision=160)
+    made = running(described, *(job(f"r{number}", user=f"u{number % 8}", order=number) for number in range(160)))
+    waiting = tuple(job(f"w{number}", user=f"u{number % 8}", order=200 + number, at=1) for number in range(100))
+    state = replace(made.snapshot(), waiting=waiting)
+    without = calls(Engine.restore(state))
+    for limit in (10, 100):
+        limited = replace(state, cluster=with_rules(described, vision=Rules(user_gpus=limit)))
+        assert calls(Engine.restore(limited)) <= without + 50 * len(waiting)
