@@ -7,19 +7,20 @@ from scheduling.decisions import Demotion, Start
 from scheduling.jobs import LeafUse, Standing, TaskPlacement
 from scheduling.layout import Layout
 from scheduling.ledger import Ledger, PlacementConflict
-from scheduling.ordering import submission
+from scheduling.ordering import rank
 from scheduling.snapshot import Running
 from scheduling.state import lent
 
 
 def entered(layout: Layout, running: dict[str, Running], claims: Claims) -> tuple[Ledger, dict[str, Demotion]]:
     """The ledger with all of them in it, and who has fallen: guaranteed jobs whose virtual cells are no longer to be
-    had are on loan from now on, in `running` too. Of several it is those of lower priority and later submission.
+    had are on loan from now on, in `running` too. Of several it is those of lower priority and later submission; those
+    that nobody may preempt come last.
     """
     ledger, fallen = Ledger(layout), dict[str, Demotion]()
     leaves = {claim.leaf for claim in claims.all()}
     virtual = {claim.virtual_cell for claim in claims.all()}
-    for one in sorted(running.values(), key=lambda one: (-one.job.priority, submission(one.job))):
+    for one in sorted(running.values(), key=lambda one: (one.job.preemptible, *rank(one.job))):
         name = one.job.id
         if not _hold_all(ledger, name, [without(task.placement, leaves, virtual) for task in one.tasks]):
             fallen[name] = Demotion(name, "quota")

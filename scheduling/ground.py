@@ -161,9 +161,11 @@ class Ground:
 
     def _make_room(self, number: int) -> bool:
         """Take back CPU and memory on loan: of tasks that leave anyway, then of borrowed ones, then of those with
-        more than their share.
+        more than their share, of these last who may not be preempted.
 
-        Tasks without GPUs have no share here: they are among the latter.
+        Tasks without GPUs have no share here: they are among the latter. Whoever may not be preempted keeps the part of
+        the node that goes with its GPUs, though no more than the reserve is a share: beside such parts everybody's
+        share has room.
         """
         ledger = self.ledger
         reserve_cpu, reserve_memory = ledger.layout.reserves[number]
@@ -174,13 +176,20 @@ class Ground:
             gpus = len(placement.leaves)
             borrowed = ledger.borrows(number, placement) or self.costs.is_opportunistic(task[0])
             beyond = placement.cpu_milli > reserve_cpu * gpus or placement.memory_mb > reserve_memory * gpus
-            if borrowed or beyond:
-                ranked.append((not self.costs.is_leaving(*task), not borrowed, self.costs.of(task[0]), task))
+            firm = not borrowed and self.costs.is_firm(task[0])
+            if (borrowed or beyond) and not (firm and self._is_its_part(number, placement)):
+                ranked.append((not self.costs.is_leaving(*task), not borrowed, firm, self.costs.of(task[0]), task))
         for *_, task in sorted(ranked):
             self.taken.add(task)
             if self._suffices(number):
                 return True
         return False
+
+    def _is_its_part(self, number: int, placement: TaskPlacement) -> bool:
+        """Whether the task has no more of the node's CPU and memory than of its GPUs."""
+        node, gpus = self.ledger.layout.nodes[number], len(placement.leaves)
+        of = len(node.leaves)
+        return placement.cpu_milli * of <= node.cpu_milli * gpus and placement.memory_mb * of <= node.memory_mb * gpus
 
     def sit(self, number: int, pairs: dict[int, int], seat: Seat) -> None:
         """The seat's virtual leaves onto these bits of the node; who held one by right holds it so no more.

@@ -28,11 +28,11 @@ class MovingIn:
         if cause is not None and (cause.cause in state.running or cause.cause in state.claims):
             return set()
         behind: set[str] = set()
-        for part in self._parts(running, job):
+        for part in self.parts(running, job):
             behind |= self._move(running.job.id, part, line)
         return behind
 
-    def _parts(self, running: Running, job: Job) -> list[Lent]:
+    def parts(self, running: Running, job: Job) -> list[Lent]:
         """What of the job moves together: all that a gang has on loan, else each task. Nothing of what is leaving. It
         is worked out once for as long as the job runs as it does."""
         known = self.state.memory.lent

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from scheduling.borrowing import Borrowing
 from scheduling.decisions import Demotion, Plan
+from scheduling.firm import reseat
 from scheduling.quotas import Quotas
 from scheduling.state import State, Trial, merged_by_job
 from scheduling.telling import Teller
@@ -22,23 +23,25 @@ def make_plan(state: State, now: int, *, told: bool, fallen: Mapping[str, Demoti
     quotas, borrowing = Quotas(trial), Borrowing(trial)
     # 1. Jobs that have taken cells count as if they ran; they start in their turn when the last victim is gone.
     quotas.claimants.enter()
-    # 2. Guaranteed jobs inside their quota, each virtual cluster in its order: who runs on loan moves in where he
+    # 2. Who may not be preempted and has lost his cells with a smaller quota gets others, before all others.
+    every = reseat(trial, fallen)
+    # 3. Guaranteed jobs inside their quota, each virtual cluster in its order: who runs on loan moves in where he
     #    is, who waits starts or preempts. Who cannot holds up the later ones of his chains, except those that
     #    cannot delay him.
     quotas.turns(told)
     if quotas.was_wrong():
         raise Overtaken
-    # 3. Idle cells on loan: the virtual cluster with the smallest weighted share on loan is next.
+    # 4. Idle cells on loan: the virtual cluster with the smallest weighted share on loan is next.
     borrowing.turns(told)
     borrowing.modest()
-    # 4. The reasons of those that wait, with the numbers that hold when all of it is carried out.
+    # 5. The reasons of those that wait, with the numbers that hold when all of it is carried out.
     waits = Teller(trial, quotas.lines).waits() if told else ()
     return Plan(
         now,
         starts=tuple(trial.starts),
         preemptions=merged_by_job(trial.preemptions),
         promotions=tuple(trial.promotions),
-        demotions=tuple(fallen[name] for name in sorted(fallen)),
+        demotions=tuple(every[name] for name in sorted(every)),
         waits=waits,
         releases=tuple(sorted(set(trial.releases))),
         reservations=tuple(dict.fromkeys(trial.reserved)),

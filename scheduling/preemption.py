@@ -101,6 +101,11 @@ class Costs:
         running = self._running.get(job)
         return running is not None and running.job.opportunistic
 
+    def is_firm(self, job: str) -> bool:
+        """Whether nobody may preempt the running job."""
+        running = self._running.get(job)
+        return running is not None and not running.job.preemptible
+
     def all_of(self, vc: str, jobs: Iterable[str]) -> bool:
         """Whether these running jobs are all of one virtual cluster."""
         return all(job in self._running and self._running[job].job.vc == vc for job in jobs)

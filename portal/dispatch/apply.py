@@ -89,7 +89,9 @@ class _Applying:
             # 1. Claims that nobody needs any more: to give them up only makes room.
             self._release((*plan.releases,), stale=self.loaded.claims.stale)
             # 2. What loses its right in place; who has other cells of the quota at once loses nothing.
-            demoted = [self._fall(one) for one in plan.demotions]
+            #    It comes last of them: others may fall for it.
+            moving = {job for job, turn in self.turns.items() if turn.moved}
+            demoted = [self._fall(one) for one in sorted(plan.demotions, key=lambda one: one.job in moving)]
             # 3. What is taken back, what starts, and what moves into its quota, maybe into cells that these have left.
             preempted = self._together(preemptions, self._preempt)
             started = self._together(starts, self._start)

@@ -14,7 +14,7 @@ from django.core.management import CommandError, call_command
 
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import QuotaChange, QuotaLine
-from portal.clusters.services import configuration_export, member_set, vc_create
+from portal.clusters.services import configuration_export, firm_right_set, member_set, vc_create
 from portal.jobs.models import Allocation, Job, JobEvent, TaskAttempt
 from portal.jobs.services import job_stop, job_submit
 from portal.jobs.services.holding import task_attempt_release
@@ -86,6 +86,23 @@ def test_a_job_that_only_gets_another_cell_of_its_quota_is_neither_named_nor_tol
     assert sorted(held.values_list("virtual_cell", flat=True)) == [f"vision/A100/{one}" for one in range(4)]
     assert set(held.values_list("standing", "turns")) == {("guaranteed", "")}
     assert (standings(), told()) == ({"second": "guaranteed"}, [])
+
+
+def test_a_job_that_is_never_preempted_keeps_its_right_in_a_cell_that_another_gives_up(world: World) -> None:
+    world.node("gpu01", gpus=8)
+    firm_right_set(vc=world.vc, username="alice", gpus=4, last_day=world.now.date(), now=world.now, actor="root")
+    for name in ("gone", "firm"):
+        world.submit(name=name, gpu=4, berth={"preemptible": False} if name == "firm" else {})
+    world.settle()
+    leave_alone(world, "firm")
+    world.submit(name="other", gpu=4)
+    world.settle()
+    assert standings() == {"firm": "guaranteed", "other": "guaranteed"}
+    assert demoted(Api(person("root", ClusterRole.ADMIN)).call("PATCH", "quotas", to(4))) == [("alice/other#1", 4)]
+    applied = world.cycle().applied
+    assert (applied.demoted, applied.promoted, applied.skipped) == (1, 0, 0)
+    assert standings() == {"firm": "guaranteed", "other": "borrowed"}
+    assert told() == ["Its 4 GPUs are on loan from now on and may be taken back: quota."]
 
 
 def test_of_a_job_that_is_no_gang_only_tasks_without_a_cell_lose_their_right(world: World) -> None:
