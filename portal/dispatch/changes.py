@@ -20,6 +20,8 @@ from portal.clusters.services import (
     quotas_set,
 )
 from portal.dispatch.preview import Effect, effect_of
+from portal.jobs.models import Job
+from portal.jobs.selectors import jobs_waiting_for
 from portal.jobs.services import node_tasks_forget
 
 
@@ -50,11 +52,12 @@ def _done(change: Callable[[], object], now: datetime, dry_run: bool) -> Effect:
 
 @dataclass(frozen=True, slots=True)
 class NodeRemoval:
-    """What the removal of a server does: the quotas that there is not enough for any more, as sentences, and what
-    becomes of the jobs that run."""
+    """What the removal of a server does: the quotas that there is not enough for any more, as sentences, what becomes
+    of the jobs that run, and (``stranded``) which of those that wait may run on no other server."""
 
     shortages: list[str]
     effect: Effect
+    stranded: list[Job]
 
 
 def node_remove(*, node: Node, now: datetime, actor: str, dry_run: bool) -> NodeRemoval:
@@ -66,8 +69,8 @@ def node_remove(*, node: Node, now: datetime, actor: str, dry_run: bool) -> Node
             node_tasks_forget(node=node, now=now)
             shortages[:] = node_retire(node=node, now=now, actor=actor)
 
-    effect = _done(remove, now, dry_run)
-    return NodeRemoval(shortages, effect)
+    stranded = jobs_waiting_for(node=node)
+    return NodeRemoval(shortages, _done(remove, now, dry_run), stranded)
 
 
 @dataclass(frozen=True, slots=True)

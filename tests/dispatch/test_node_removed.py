@@ -54,7 +54,7 @@ def test_a_look_tells_what_would_be_short_and_changes_nothing(world: World, root
     world.node("gpu02", gpus=2)
     told = root.call("DELETE", f"{AT}?dry_run=true").json()
     short = ["the quotas need 4 A100, 2 are there"]
-    assert told == {"dry_run": True, "shortages": short, "demoted": [], "preempted": []}
+    assert told == {"dry_run": True, "shortages": short, "demoted": [], "preempted": [], "stranded": []}
     browser = Browser(person("admin", ClusterRole.ADMIN))
     assert short[0] in browser.get("/cluster/nodes/gpu02/remove").text
     assert (Node.objects.count(), AuditEntry.objects.filter(action="node.remove").count()) == (2, 0)
@@ -62,6 +62,29 @@ def test_a_look_tells_what_would_be_short_and_changes_nothing(world: World, root
     (entry,) = AuditEntry.objects.filter(action="node.remove")
     assert (entry.actor, entry.target, entry.before and entry.before["gpus"]) == ("admin", "gpu02", 2)
     assert NodeEvent.objects.filter(code="removed").count() == 1
+
+
+def test_jobs_that_wait_for_it_alone_are_named_and_told_when_it_is_gone(world: World, root: Api) -> None:
+    for name in ("gpu01", "gpu02", "gpu03"):
+        world.node(name, gpus=2)
+    for name in ("gpu02", "gpu03"):
+        root.call("PATCH", f"nodes/{name}", {"intent": "cordoned"})
+    only = world.submit(name="only", gpu=1, berth={"nodes": {"only": ["gpu02"]}})
+    world.submit(name="either", gpu=1, berth={"nodes": {"only": ["gpu02", "gpu03"]}})
+    world.submit(name="elsewhere", gpu=1, berth={"nodes": {"only": ["gpu03"]}})
+    told = root.call("DELETE", f"{AT}?dry_run=true").json()["stranded"]
+    assert told == [{"id": only.pk, "label": "alice/only#1", "vc": "vision"}]
+    text = Browser(person("admin", ClusterRole.ADMIN)).get("/cluster/nodes/gpu02/remove").text
+    assert "alice/only#1" in text
+    assert "alice/either#1" not in text
+    assert root.call("DELETE", AT).json()["stranded"] == told
+    world.nodes.pop("gpu02")
+    world.settle()
+    only.refresh_from_db()
+    assert (only.state, only.waiting_code) == ("waiting", "no_node")
+    assert only.waiting_message == "none of the servers that it may run on is part of the cluster: gpu02"
+    last = root.call("DELETE", "nodes/gpu03?dry_run=true").json()["stranded"]
+    assert [one["label"] for one in last] == ["alice/either#1", "alice/elsewhere#1"]
 
 
 def test_it_is_on_no_page_in_no_list_and_its_key_opens_nothing(world: World, root: Api) -> None:

@@ -118,6 +118,8 @@ def node_remove(
         show(f"on loan: {job.label} of {job.vc}, {job.gpus} GPUs")
     for job in done.preempted:
         show(f"taken back: {job.label} of {job.vc}, {job.gpus} GPUs")
+    for waiting in done.stranded:
+        show(f"may run on no other node: {waiting.label} of {waiting.vc}")
 
 
 # ---------------------------------------------------------------- tables, which `berth top` shows as well

@@ -266,14 +266,24 @@ class Demoted(Answer, frozen=True, kw_only=True):
     gpus: int
 
 
+class Stranded(Answer, frozen=True, kw_only=True):
+    """A job that waits and may run on none of the servers that are left."""
+
+    id: int
+    label: str
+    vc: str
+
+
 class NodeRemoved(Answer, frozen=True, kw_only=True):
     """What the removal of a server did, or (``dry_run``) would do: the quotas that there is not enough hardware for
-    any more, as sentences, the jobs that lose their guarantee and run on, and those whose GPUs are taken back."""
+    any more, as sentences, the jobs that lose their guarantee and run on, those whose GPUs are taken back, and those
+    that wait and may run on no other server."""
 
     dry_run: bool
     shortages: list[str]
     demoted: list[Demoted]
     preempted: list[Demoted] = []
+    stranded: list[Stranded] = []
 
 
 class Sku(Answer, frozen=True, kw_only=True):

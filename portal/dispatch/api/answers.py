@@ -47,12 +47,21 @@ class ConfigurationAnswer(EffectAnswer):
     quotas = QuotaMoveAnswer(many=True, source="effect.quotas", help_text="the lines of quotas that it changes")
 
 
+class StrandedAnswer(Shape):
+    """A job that waits and may run on none of the servers that are left."""
+
+    id = serializers.IntegerField(source="pk")
+    label = serializers.CharField(help_text="user/name#run")  # type: ignore[assignment]  # a field, which DRF takes out of the class
+    vc = serializers.CharField(source="vc.name")
+
+
 class NodeRemovedAnswer(EffectAnswer):
     """What the removal of a node did, or would do."""
 
     shortages = serializers.ListField(
         child=serializers.CharField(), help_text="quotas that there is not enough hardware for any more"
     )
+    stranded = StrandedAnswer(many=True, help_text="waiting jobs that may run on no other server; they wait on")
 
 
 class QuotasAnswer(Shape):

@@ -25,9 +25,10 @@ class RemovableNodeView(NodeView):
         """Takes a server out of the cluster: it is listed no more, its key opens nothing, and its name is free. The
         jobs that ran on it and their usage stay. 409 while tasks run on it (drain it first), or while reserved cells,
         cells of a configuration or quotas of racks need it. `dry_run=true` says what would be short (`the quotas need
-        12 A100, 8 are there`) and which jobs would lose their guarantee. For administrators."""
+        12 A100, 8 are there`), which jobs would lose their guarantee, and which that wait may run nowhere else. For
+        administrators."""
         node = node_with_right(user=self.user, name=name, action=Action.NODE_REMOVE)
         dry = dry_run(request)
         done = node_remove(node=node, now=timezone.now(), actor=self.user.username, dry_run=dry)
-        told = {"dry_run": dry, "shortages": done.shortages, "effect": done.effect}
+        told = {"dry_run": dry, "shortages": done.shortages, "effect": done.effect, "stranded": done.stranded}
         return Response(NodeRemovedAnswer(told).data)

@@ -35,6 +35,7 @@ def node_end(request: PageRequest, name: str) -> HttpResponse:
         "node": node,
         "refused": refused,
         "shortages": done.shortages if done else [],
+        "stranded": done.stranded if done else [],
         "look": Look(done.effect) if done else None,
     }
     return render(request, "clusters/node_remove.html", context, status=409 if refused and not dry else 200)

@@ -9,7 +9,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models.fields.json import KeyTransform
 
+from portal.clusters.models import Node
 from portal.common.aggregates import IdsVersion, Joined
 from portal.common.prepared import Among, Prepared
 from portal.jobs.models import Claim, Job, JobEvent, TaskRole
@@ -54,6 +56,18 @@ class Forecast:
 def queue_waiting() -> QuerySet[Job]:
     """Every waiting job; whom its name may be shown to says ``job_sight``."""
     return Job.objects.filter(state=JobState.WAITING)
+
+
+def jobs_waiting_for(*, node: Node) -> list[Job]:
+    """The waiting jobs that name their servers, of which this is the only one that is there. Three queries at most."""
+    # Not "spec__berth__...": see portal/dispatch/facts.py.
+    named = KeyTransform("nodes_only", KeyTransform("berth", "spec"))
+    rows = Job.objects.filter(state=JobState.WAITING).annotate(named=named).exclude(named=None)
+    found = {pk: set(names or ()) for pk, names in rows.order_by().values_list("pk", "named")}
+    found = {pk: names for pk, names in found.items() if node.name in names}
+    others = set(Node.objects.exclude(pk=node.pk).values_list("name", flat=True)) if found else set()
+    ids = [pk for pk, names in found.items() if others.isdisjoint(names)]
+    return list(Job.objects.filter(pk__in=ids).select_related("user", "vc").order_by("pk")) if ids else []
 
 
 def queue_line(*, job: Job) -> QuerySet[Job]:
