@@ -8,8 +8,7 @@ import socket
 from datetime import datetime, timedelta
 from functools import cache
 
-from django.db.models import Q, Value
-from django.db.models.functions import Coalesce
+from django.db.models import Case, F, Q, Value, When
 
 from portal.dispatch.models import CycleLease
 
@@ -24,15 +23,23 @@ def holder_own() -> str:
 def lease_take(*, holder: str, now: datetime, seconds: int) -> bool:
     """Take or prolong the lease; False while another holder's has not run out.
 
-    Who takes one under which no cycle went well, as after an installation or a restore, counts from now: cycles that
-    fail from the first on would else never be told of (``queue_standing``).
+    Who takes one under which no cycle went well, as after an installation or a restore, or none before a time to come
+    (the clock was set right), counts from now: cycles that fail from then on would else not be told of
+    (``queue_standing``).
     """
     CycleLease.objects.get_or_create(id=1, defaults={"holder": "", "until": now})
-    free = Q(holder=holder) | Q(until__lte=now)
+    free = Q(holder=holder) | ~lease_held(now=now, seconds=seconds)
+    well_at = Case(When(well_at__lte=now, then=F("well_at")), default=Value(now))
     taken = CycleLease.objects.filter(free, id=1).update(
-        holder=holder, until=now + timedelta(seconds=seconds), well_at=Coalesce("well_at", Value(now))
+        holder=holder, until=now + timedelta(seconds=seconds), well_at=well_at
     )
     return bool(taken)
+
+
+def lease_held(*, now: datetime, seconds: int) -> Q:
+    """Of a lease: somebody may have it, who takes it for so many seconds at a time. One that ends later than that was
+    given by a clock that has been set right since; twice as long, since clocks differ."""
+    return Q(until__gt=now, until__lte=now + timedelta(seconds=2 * seconds))
 
 
 def lease_release(*, holder: str, now: datetime, well: bool) -> None:

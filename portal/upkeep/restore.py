@@ -27,6 +27,7 @@ from django.utils import timezone
 
 from portal.accounts.models import User
 from portal.clusters.services import FolderInUse, data_folder_alone, data_folder_take, restore_note
+from portal.dispatch.lease import lease_held
 from portal.dispatch.models import CycleLease
 from portal.env import env_secret
 from portal.jobs.models import Job, TaskAttempt
@@ -143,7 +144,8 @@ def _refuse_other_keys(archive: ArchiveReader) -> None:
 def _refuse_what_is_there(*, replace: bool) -> None:
     tables_there = set(connection.introspection.table_names())
     if CycleLease._meta.db_table in tables_there:
-        lease = CycleLease.objects.filter(until__gt=timezone.now()).first()
+        held = lease_held(now=timezone.now(), seconds=settings.LEASE_SECONDS)
+        lease = CycleLease.objects.filter(held).first()
         if lease is not None and lease.holder:
             raise RestoreRefused(RUNNING)
     others = _others_connected()

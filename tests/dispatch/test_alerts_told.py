@@ -15,9 +15,11 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.models import Backup, Node
+from portal.clusters.models import Backup, Node, ReportsLane
+from portal.clusters.services import lane_pulse
 from portal.dispatch.alerts import alerts_look, silence_set
 from portal.dispatch.alerts.watch import AlertThread
+from portal.dispatch.lease import lease_release, lease_take
 from portal.dispatch.models import AlertWatch, CycleLease
 from portal.notices.models import Delivery, Lane, Mail
 from portal.notices.selectors import mails_failing
@@ -332,6 +334,34 @@ def test_a_queue_stands_when_cycles_fail_and_not_when_the_cluster_is_full(
     for job in api.get("jobs?state=waiting")["results"]:
         api.call("POST", f"jobs/{job['id']}/pause")
     assert codes(api) == {}, "nobody waits for it"
+
+
+def test_a_clock_that_was_an_hour_ahead_holds_no_scheduler_up_and_hides_nothing(
+    world: World, root: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.submit(name="more")
+    now = timezone.now()
+    ahead = now + timedelta(hours=1)
+    assert lease_take(holder="one", now=ahead, seconds=8)
+    lease_release(holder="one", now=ahead, well=True)
+    ReportsLane.objects.update(last_pulse_at=ahead)
+    silent = {"scheduler_stopped", "reports_stopped"}
+    assert silent <= set(codes(Api(root))), "nobody has worked since the clock was set right"
+    lane_pulse(now=now)
+    monkeypatch.setattr("portal.dispatch.cycle.load", lambda **_: 1 / 0)
+    for minutes in (6, 0):
+        with pytest.raises(ZeroDivisionError):
+            world.cycle(now=now - timedelta(minutes=minutes))
+    assert set(codes(Api(root))) & {"queue_standing", *silent} == {"queue_standing"}
+
+
+def test_a_lease_is_kept_from_others_while_it_runs_though_clocks_differ(db: None) -> None:
+    now = timezone.now()
+    assert lease_take(holder="one", now=now, seconds=8)
+    for seconds in (-7, 0, 7):
+        assert not lease_take(holder="two", now=now + timedelta(seconds=seconds), seconds=8)
+    assert lease_take(holder="one", now=now, seconds=8)
+    assert lease_take(holder="two", now=now - timedelta(seconds=9), seconds=8), "the clock was set right"
 
 
 @pytest.mark.parametrize("well_at_nothing", [True, False])

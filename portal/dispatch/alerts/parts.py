@@ -37,7 +37,7 @@ def portal_alerts(now: datetime, watch: AlertWatch | None) -> Iterator[Alert]:
 
 def _stopped(now: datetime, watch: AlertWatch | None) -> Iterator[Alert]:
     lease, lane = _LEASE.first(), _LANE.first()
-    if lease is None or now - lease.until > STANDS_STILL:
+    if lease is None or _silent(lease.until, now, STANDS_STILL):
         advice = gettext(
             "Start it (celery -A portal worker -Q scheduler -B), and see that it reaches database and Redis."
         )
@@ -48,11 +48,11 @@ def _stopped(now: datetime, watch: AlertWatch | None) -> Iterator[Alert]:
         advice = gettext("The scheduler's log says what each cycle fails of; nothing starts until it does not.")
         minutes = {"minutes": int((now - lease.well_at).total_seconds() // 60)}
         yield Alert("queue_standing", Severity.CRITICAL, "portal", "queue", message % minutes, advice, lease.well_at)
-    if lane is None or now - lane.last_pulse_at > STANDS_STILL:
+    if lane is None or _silent(lane.last_pulse_at, now, STANDS_STILL):
         advice = gettext("Start a worker for them (celery -A portal worker -Q reports), and see that it reaches Redis.")
         message, since = gettext("Nodes' reports are not taken in."), lane.last_pulse_at if lane else None
         yield Alert("reports_stopped", Severity.CRITICAL, "portal", "reports", message, advice, since)
-    if watch is None or now - watch.looked_at > CONTROL_STOPPED:
+    if watch is None or _silent(watch.looked_at, now, CONTROL_STOPPED):
         advice = gettext(
             "Start one (celery -A portal worker -Q control), and see that it reaches the database; the log of one that "
             "runs says what each look fails of."
@@ -63,6 +63,12 @@ def _stopped(now: datetime, watch: AlertWatch | None) -> Iterator[Alert]:
         )
         since = watch.looked_at if watch else None
         yield Alert("control_stopped", Severity.CRITICAL, "portal", "control", message, advice, since)
+
+
+def _silent(at: datetime, now: datetime, limit: timedelta) -> bool:
+    """Whether who works has not written this time lately. One to come (the clock was set right since) is put right at
+    once by who works; a lease ends a little later than now."""
+    return now - at > limit or at - now > max(limit, timedelta(seconds=2 * settings.LEASE_SECONDS))
 
 
 def _waits() -> bool:
