@@ -25,6 +25,7 @@ some nodes have not is no fault of these."""
 SHORT: Mapping[str, str] = {
     "full": gettext_noop("Its disk for containers is full."),
     "out": gettext_noop("Tasks of several users could not be started on it."),
+    "silent": gettext_noop("It fell silent together with most others."),
 }
 """In a line, as the map and lists tell it."""
 

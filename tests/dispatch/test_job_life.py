@@ -10,7 +10,8 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from nodes.protocol import Cause, ContainerState, Exit, Phase, Progress
-from portal.clusters.models import Node, NodeEvent, Storage
+from portal.clusters.models import Node, NodeEvent, Storage, takes_tasks
+from portal.clusters.selectors.closed import servers_closed
 from portal.clusters.services import lane_pulse, nodes_lose
 from portal.jobs.models import Allocation, Job, JobEvent, Task, TaskAttempt
 from portal.jobs.spec import SpecInvalid
@@ -242,6 +243,36 @@ def test_no_node_is_lost_while_the_portal_took_no_reports_in(world: World) -> No
     world.cycle(now=later)
     job.refresh_from_db()
     assert job.state == JobState.RUNNING
+
+
+def test_nodes_that_are_silent_together_get_no_new_tasks_and_keep_what_runs_there(world: World) -> None:
+    nodes = {name: world.node(name, gpus=1) for name in ("gpu01", "gpu02", "gpu03")}
+    first = world.submit(name="first")
+    world.settle()
+    held = Allocation.objects.get().leaf.node.name
+    alive = next(node for name, node in nodes.items() if name != held)
+    at = timezone.now()
+    for _ in range(10):
+        at += timedelta(seconds=10)
+        lane_pulse(now=at)
+        alive.report(now=at)
+    assert nodes_lose(now=at) == []
+    later = [world.submit(name=name) for name in ("second", "third")]
+    assert world.cycle(now=at).applied.started == 1, "on the one that reports"
+    assert set(Allocation.objects.values_list("leaf__node__name", flat=True)) == {held, alive.name}
+    first.refresh_from_db()
+    assert first.state == JobState.RUNNING
+    row = Node.objects.get(name=held)
+    assert (row.takes_tasks, Node.objects.filter(takes_tasks()).get().name) == (False, alive.name)
+    alive.inventory = replace(alive.inventory, disk_full=True)
+    alive.report(now=at)
+    (closed,) = servers_closed()
+    assert "It fell silent together with most others." in closed.why
+    for node in nodes.values():
+        node.inventory = replace(node.inventory, disk_full=False)
+        assert node.report(now=at)
+    assert (servers_closed(), world.cycle(now=at).applied.started) == ([], 1)
+    assert Allocation.objects.filter(task_attempt__task__job__in=later).count() == 2
 
 
 def test_nodes_that_were_silent_together_and_report_again_are_well_and_a_second_time_is_told_too(world: World) -> None:

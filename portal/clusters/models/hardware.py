@@ -89,16 +89,22 @@ class InUse(models.Manager["Node"]):
         return super().get_queryset().filter(removed_at__isnull=True)
 
 
+SILENT = Q(health=NodeHealth.HEALTHY) & ~Q(health_reason="")
+"""Of nodes: without a report for too long, together with most others, so that none is given up. The next one clears it;
+until then it may as well be dead, and a new task would wait there for its preparation to take too long."""
+
+
 def takes_tasks(prefix: str = "") -> Q:
     """Of nodes, or of what ``prefix`` leads to nodes from: those on which new tasks may be placed."""
-    wanted: dict[str, object] = {"intent": NodeIntent.OPEN, "health": NodeHealth.HEALTHY}
+    wanted: dict[str, object] = {"intent": NodeIntent.OPEN, "health": NodeHealth.HEALTHY, "health_reason": ""}
     found = {"full_since__isnull": True, "out_since__isnull": True}
     return Q(**{f"{prefix}{name}": value for name, value in (wanted | found).items()})
 
 
 def intent_now() -> Case:
-    """What new tasks meet: an open node that is full, or out after failures, is as good as cordoned."""
-    shut = Q(full_since__isnull=False) | Q(out_since__isnull=False)
+    """What new tasks meet: an open node that is full, out after failures, or silent together with most others, is as
+    good as cordoned."""
+    shut = Q(full_since__isnull=False) | Q(out_since__isnull=False) | SILENT
     return Case(When(shut, intent=NodeIntent.OPEN, then=Value(str(NodeIntent.CORDONED))), default=F("intent"))
 
 
@@ -114,7 +120,7 @@ class Node(models.Model):
     What was found closes it beside its intent: a disk that is full (``full_since``, until the node says otherwise), and
     failures at the start of several users' jobs (``out_since``, of the latest ``out_cause``). Out, it is tried again at
     ``trial_at``; while ``out_since`` is empty and ``trials``, how often it was out in a row, is not 0, it is on trial
-    since then.
+    since then. A healthy one with a ``health_reason`` is ``silent``.
     """
 
     name = models.CharField(max_length=64, validators=[NAME])
@@ -184,9 +190,14 @@ class Node(models.Model):
         return agent_fault(self.inventory)
 
     @property
+    def silent(self) -> bool:
+        """Whether it is silent together with most others; ``SILENT`` asks the same of the database."""
+        return self.health == NodeHealth.HEALTHY and bool(self.health_reason)
+
+    @property
     def shut(self) -> bool:
         """Whether something that was found closes it, whatever is wanted of it."""
-        return self.full_since is not None or self.out_since is not None
+        return self.full_since is not None or self.out_since is not None or self.silent
 
     @property
     def takes_tasks(self) -> bool:

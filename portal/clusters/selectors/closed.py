@@ -75,12 +75,16 @@ _COUNTED = Prepared(_counted)
 
 
 def _closed(sku: str, nodes: QuerySet[Node]) -> Closed:
-    columns = ("name", "health", intent_now(), "intent", "intent_reason", "full_since", "out_since")
+    columns = ("name", "health", intent_now(), "intent", "intent_reason", "full_since", "out_since", "health_reason")
     rows = list(nodes.order_by("name").values_list(*columns))
     states = Counter(NodeHealth.LOST if health == NodeHealth.LOST else intent for _, health, intent, *_ in rows)
-    reasons = [reason for *_, wanted, reason, _full, _out in rows if reason and wanted != NodeIntent.OPEN]
-    for name, there in (("full", any(row[-2] for row in rows)), ("out", any(row[-1] for row in rows))):
-        reasons += [gettext(SHORT[name])] if there else []
+    reasons = [reason for *_, wanted, reason, _full, _out, _why in rows if reason and wanted != NodeIntent.OPEN]
+    found = {
+        "full": any(full for *_, full, _out, _why in rows),
+        "out": any(out for *_, out, _why in rows),
+        "silent": any(why for _, health, *_, why in rows if health == NodeHealth.HEALTHY),
+    }
+    reasons += [gettext(SHORT[name]) for name, there in found.items() if there]
     return Closed(
         sku,
         tuple((state, states[state]) for state in _WORDS if states[state]),

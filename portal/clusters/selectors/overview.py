@@ -90,7 +90,8 @@ class NodeFacts(NamedTuple):
     @property
     def why(self) -> str:
         """Why it is so, as far as somebody said."""
-        said = [self.intent_reason] if self.intent != NodeIntent.OPEN and not (self.full or self.out) else []
+        silent = self.health == NodeHealth.HEALTHY and self.health_reason
+        said = [] if self.intent == NodeIntent.OPEN or self.full or self.out or silent else [self.intent_reason]
         found = [SHORT[name] for name, so in (("full", self.full), ("out", self.out)) if so]
         return " ".join(filter(None, [health_words(self.health_reason), *said, *map(gettext, found), self.clock]))
 

@@ -40,6 +40,7 @@ def node_report(*, node: Node, report: Report, now: datetime) -> bool:
             _heard_again(node, now)
         elif node.health_reason:  # it was silent together with others
             Node.objects.filter(pk=node.pk, health=NodeHealth.HEALTHY).update(health_reason="")
+            transaction.on_commit(scheduler_wake)
         _inventory_take(node, report.inventory, now)
     return True
 
