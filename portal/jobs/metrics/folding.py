@@ -27,6 +27,8 @@ from portal.jobs.services import usage_progress, usage_progress_fold
 MINUTE = timedelta(minutes=1)
 LATE = timedelta(seconds=40)
 """A report may take so long to come."""
+AHEAD = timedelta(minutes=1)
+"""So far another worker's clock may be ahead; what is folded beyond was said by one that was wrong."""
 LOCK = "berth:portal:folding"
 LOCK_S = 120
 NODES_AT_ONCE = 128
@@ -60,7 +62,11 @@ def samples_fold(*, now: datetime, redis: Redis, records: Records) -> int:
 def _due(now: datetime) -> datetime | None:
     """The next minute to fold."""
     folded_to = usage_progress(now=now).folded_to
-    oldest = (now - timedelta(minutes=MINUTES_KEPT)).replace(second=0, microsecond=0)
+    this_minute = now.replace(second=0, microsecond=0)
+    if folded_to > now + AHEAD and usage_progress_fold(old=folded_to, new=this_minute):
+        log.warning("readings were folded up to %s by a clock that was ahead; it goes on from now", folded_to)
+        folded_to = this_minute
+    oldest = this_minute - timedelta(minutes=MINUTES_KEPT)
     if folded_to < oldest and usage_progress_fold(old=folded_to, new=oldest):
         log.warning("readings from %s to %s were not kept", folded_to, oldest)
         folded_to = oldest

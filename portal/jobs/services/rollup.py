@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 
@@ -21,10 +22,13 @@ STRETCH = 7
 """Days that one transaction sums up: allocations are found by going through all of them."""
 BATCH = 2000
 
+log = logging.getLogger(__name__)
+
 
 def usage_roll(*, now: datetime, at_most: int = AT_ONCE) -> int:
     """Sum up the days that are over, in their order; how many. Killed at any point, or done by two at once, each day is
     summed up once."""
+    _take_back(now)
     done = 0
     while done < at_most:
         progress = usage_progress(now=now)
@@ -34,6 +38,15 @@ def usage_roll(*, now: datetime, at_most: int = AT_ONCE) -> int:
             return done
         done += days
     return done
+
+
+def _take_back(now: datetime) -> None:
+    """Days that are not over were summed up by a clock that was ahead: they are open again."""
+    today, rolled_to = now.astimezone(UTC).date(), usage_progress(now=now).rolled_to
+    with transaction.atomic():
+        if rolled_to > today and usage_progress_roll(old=rolled_to, new=today):
+            UsageDay.objects.filter(day__gte=today).delete()
+            log.warning("days before %s were summed up by a clock that was ahead; those from %s on are not over", rolled_to, today)
 
 
 def _roll(day: date, days: int, now: datetime) -> bool:

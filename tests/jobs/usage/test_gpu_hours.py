@@ -132,6 +132,20 @@ def test_a_day_waits_until_its_readings_are_folded(world: World) -> None:
     assert usage_roll(now=at("05-04 12:00")) == 1
 
 
+def test_a_clock_that_was_ahead_for_a_while_closes_no_day(world: World) -> None:
+    run(world, "05-03 10:00", None)
+    rolled_from("05-03")
+    assert usage_roll(now=at("05-05 02:00")) == 2
+    run(world, "05-03 19:00", "05-03 23:00", gpus=2)
+    usage_roll(now=at("05-03 18:00"))
+    assert UsageProgress.objects.get().rolled_to == date(2026, 5, 3)
+    assert not UsageDay.objects.exists()
+    usage_roll(now=at("05-05 12:00"))
+    assert list(UsageDay.objects.order_by("day").values_list("day", "guaranteed_ms")) == [
+        (date(2026, 5, 3), 22 * HOUR), (date(2026, 5, 4), 24 * HOUR),
+    ]  # fmt: skip
+
+
 def test_a_day_is_summed_up_from_the_first_allocation_on(world: World) -> None:
     run(world, "05-03 22:00", "05-03 23:00")
     now = at("05-05 12:00")
