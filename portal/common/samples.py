@@ -54,16 +54,20 @@ class Reading(NamedTuple):
 _decode = msgspec.json.Decoder(list[TaskReading]).decode
 
 
-def sample_keep(*, node: str, sample: Sample, containers: Sequence[ContainerReport], ahead_ms: int = 0) -> None:
+def sample_keep(
+    *, node: str, sample: Sample, containers: Sequence[ContainerReport], now_ms: int, ahead_ms: int = 0
+) -> None:
     """Keep a node's newest readings for a minute, and those of its containers until they are in the record; without
-    effect while Redis is away. ``ahead_ms``: how far the node's clock is ahead, where it is wrong."""
+    effect while Redis is away. ``now_ms``: the portal's time; ``ahead_ms``: how far the node's clock is known to be
+    ahead of it, where it is wrong."""
     sample = sample_believed(sample)
     pipe = redis_once().pipeline(transaction=False)
     pipe.set(samples_key(node), encode(sample), ex=KEPT_S)
     if tasks := _tasks(sample, containers):
-        # Named by its moment: Redis itself refuses a reading that two reports carried.
+        # Named by its moment: Redis itself refuses a reading that two reports carried. One of a clock that has just
+        # jumped ahead is of now at the latest, or Redis would refuse all until the portal's time has come as far.
         entry: dict[Any, Any] = {"tasks": msgspec.json.encode(tasks)}
-        pipe.xadd(_stream(node), entry, id=f"{max(1, sample.at_ms - ahead_ms)}-0", maxlen=MOST_ENTRIES)
+        pipe.xadd(_stream(node), entry, id=f"{max(1, min(sample.at_ms - ahead_ms, now_ms))}-0", maxlen=MOST_ENTRIES)
     try:
         for answer in pipe.execute(raise_on_error=False):
             if isinstance(answer, Exception) and not _was_there(answer):

@@ -47,7 +47,10 @@ def report_take(*, text: str, now: datetime) -> bool:
     containers_report(node=node, generation=report.generation, containers=report.containers, now=now)
     if report.sample:
         ahead_ms = node.clock_skew_ms if node.clock_fault else 0
-        sample_keep(node=node.name, sample=report.sample, containers=report.containers, ahead_ms=ahead_ms)
+        now_ms = int(now.timestamp() * 1000)
+        sample_keep(
+            node=node.name, sample=report.sample, containers=report.containers, now_ms=now_ms, ahead_ms=ahead_ms
+        )
     desired_send(node_id=node.pk, answers=report.seq, specs_known=report.specs_known)
     return True
 

@@ -68,7 +68,7 @@ def readings() -> None:
             began = perf_counter()
             redis_once().set(samples_key(node), encode(sample), ex=60)
             middle = perf_counter()
-            sample_keep(node=node, sample=sample, containers=containers)
+            sample_keep(node=node, sample=sample, containers=containers, now_ms=sample.at_ms)
             before, after = before + middle - began, after + perf_counter() - middle
     count = len(nodes) * 60 // EVERY_S
     told = f"{before / count * 1e6:.0f} us to set the newest reading, {after / count * 1e6:.0f} us with the record's"

@@ -33,9 +33,10 @@ def test_it_shows_what_runs_there_and_what_gpus_show_now(world: World) -> None:
         GpuSample(uuid=gpu.uuid, utilisation=87, memory_used_mb=40_960, temperature_c=61, power_w=250)
         for gpu in Gpu.objects.all()
     )
+    now_ms = int(time.time() * 1000)
     sample_keep(
-        node="gpu01", sample=Sample(at_ms=int(time.time() * 1000), gpus=sample, cpu_milli={}, memory_mb={}),
-        containers=(),
+        node="gpu01", sample=Sample(at_ms=now_ms, gpus=sample, cpu_milli={}, memory_mb={}), containers=(),
+        now_ms=now_ms,
     )  # fmt: skip
     page = Browser(world.user).get(PATH)
     assert page.links["alice/train#1"] == f"/jobs/{job.pk}"

@@ -46,7 +46,7 @@ def _take_back(now: datetime) -> None:
     with transaction.atomic():
         if rolled_to > today and usage_progress_roll(old=rolled_to, new=today):
             UsageDay.objects.filter(day__gte=today).delete()
-            log.warning("days before %s were summed up by a clock that was ahead; those from %s on are not over", rolled_to, today)
+            log.warning("days up to %s were summed up by a clock that was ahead; %s is not over", rolled_to, today)
 
 
 def _roll(day: date, days: int, now: datetime) -> bool:

@@ -206,6 +206,31 @@ def test_a_clock_that_is_wrong_puts_readings_at_the_portals_time(
     assert [point.at for point in records.read(str(row.pk))] == [int(begun.timestamp())]
 
 
+def test_a_nodes_clock_that_jumps_ahead_costs_no_reading(
+    world: World, row: TaskAttempt, begun: datetime, records: Records
+) -> None:
+    node = world.nodes["gpu01"]
+    for number in range(4):
+        moment = begun + 5 * number * SECOND
+        ahead = 60 * MINUTE if number == 1 else timedelta()
+        containers = tuple(replace(one, gpus=gpus_of(key)) for key, one in node.containers.items())
+        text = node.report_text(containers=containers, sample=sample_of(node, moment + ahead, 80))
+        assert report_take(text=text, now=moment)
+        Node.objects.update(clock_skew_ms=0)
+    fold(records, begun + 2 * MINUTE)
+    assert [point.read for point in records.read(str(row.pk))] == [2, 2]
+
+
+def test_minutes_that_a_clock_of_the_portal_that_was_ahead_has_folded_are_folded_from_now_on(
+    world: World, row: TaskAttempt, begun: datetime, records: Records
+) -> None:
+    folded_from(begun + timedelta(hours=8))
+    assert fold(records, begun) == 0
+    tell(world.nodes["gpu01"], begun, 80)
+    assert fold(records, begun + 2 * MINUTE) == 1
+    assert sums() == (20_000, 16_000, 0)
+
+
 def test_who_listens_to_the_same_redis_meanwhile_keeps_the_connection(begun: datetime) -> None:
     with streams_client().pubsub(ignore_subscribe_messages=True) as listener:  # type: ignore[no-untyped-call]
         listener.subscribe("folded")
