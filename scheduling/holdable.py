@@ -4,6 +4,7 @@ from typing import Final
 
 from scheduling.ledger import Ledger
 from scheduling.shapes import Choice, Pool, Shape, Unit
+from scheduling.sparing import fits, free_counts
 from scheduling.virtual import Share, seats
 
 LIMIT: Final = 8192
@@ -48,5 +49,7 @@ def holds_unit(idle: Ledger, vc: str, unit: Unit) -> bool:
 
 
 def holds_pool(idle: Ledger, vc: str, pool: Pool) -> bool:
-    """The same for the tasks of one chain or pinned cell."""
+    """The same for the tasks of one chain or pinned cell. Equal tasks are counted, not placed."""
+    if len(pool.parts) == 1:
+        return fits(pool, free_counts(idle, vc, pool.name, {}))
     return seats(Share(idle, vc, pool.name), pool.parts) is not None
