@@ -1,6 +1,5 @@
 """Records what really goes over Redis, and sends it again through the same queues."""
 
-import ast
 import re
 import threading
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ import redis
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
-_WORD = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_WORD = re.compile(rb'"((?:[^"\\]|\\.)*)"')
 
 
 class Recorder:
@@ -36,7 +35,7 @@ class Recorder:
                     line = monitor.connection.read_response()
                 except (redis.RedisError, OSError, ValueError):
                     return
-                self._take([ast.literal_eval("b" + word.decode("latin-1")) for word in _WORD.findall(line)])
+                self._take([word.decode("unicode_escape").encode("latin-1") for word in _WORD.findall(line)])
 
     def _take(self, words: list[bytes]) -> None:
         if len(words) == 3 and words[0] == b"LPUSH":

@@ -157,8 +157,10 @@ def test_a_log_that_cannot_be_opened_keeps_no_other_attempt_from_its_keeper_and_
         wait_for(supervisor, broken, in_state(ContainerState.RUNNING))
         wait_for(supervisor, other, in_state(ContainerState.RUNNING))
     spool = node.folder / "logs" / broken.attempt
-    spool.rename(node.folder / "away")
-    spool.touch()  # where a folder should be
+    away, mended = node.folder / "away", node.folder / "mended"
+    spool.rename(away)
+    spool.symlink_to(spool)  # leads to nothing that could be opened or made
+    mended.symlink_to(away)
 
     with node.life() as supervisor:
         supervisor.take(desired(2, order(broken, Phase.STOP), order(other, Phase.RUN)))
@@ -166,8 +168,7 @@ def test_a_log_that_cannot_be_opened_keeps_no_other_attempt_from_its_keeper_and_
         wait_for(supervisor, other, in_state(ContainerState.RUNNING))
         threads = [thread.name for thread in threading.enumerate()]
         assert (threads.count(f"keep-{broken.attempt}"), threads.count(f"keep-{other.attempt}")) == (1, 1)
-        spool.unlink()
-        (node.folder / "away").rename(spool)
+        mended.replace(spool)  # at once: its keeper looks again and again
         supervisor.wake(broken.attempt)
         wait_for(supervisor, broken, lambda report: report.log_complete)
 
