@@ -64,7 +64,7 @@ def test_a_job_of_one_task_waits_for_nobody_and_its_digest_is_the_attempts(world
     assert job.attempts.get().digests == {"busybox:latest": DIGEST}
 
 
-@pytest.mark.parametrize("lie", ["their-model:1", "sha256:abc", "sha256:" + "AB" * 32, "x@sha256:" + "ab" * 32, ""])
+@pytest.mark.parametrize("lie", ["sha256:" + "AB" * 32, ""])
 def test_what_one_node_calls_a_digest_and_is_none_is_ordered_from_no_other(world: World, lie: str) -> None:
     one, two = world.node("gpu01", gpus=2), world.node("gpu02", gpus=2)
     job = world.submit(instances=2, gpu=2)
