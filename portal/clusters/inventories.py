@@ -9,9 +9,8 @@ from itertools import count
 
 from nodes.protocol import DiskShare, GpuInfo, Inventory
 from portal.common.hosts import host_plain
+from portal.common.told import MOST, amount_believed, perhaps_believed
 
-MOST = (1 << 31) - 1
-"""The greatest number that fits a column."""
 FIRST_PORT, LAST_PORT = 1, 65535
 USUAL_PORTS = (20000, 29999)
 UUID, MODEL, ADDRESS, INTERFACE, RUNTIME, RACK = 80, 100, 64, 32, 16, 64
@@ -27,12 +26,12 @@ def inventory_believed(found: Inventory) -> Inventory:
     first, last = (found.port_first, found.port_last) if ports_fit(found) else USUAL_PORTS
     return replace(
         found,
-        cpu_milli=_number(found.cpu_milli),
-        memory_mb=_number(found.memory_mb),
-        there_cpu_milli=_number(found.there_cpu_milli),
-        there_memory_mb=_number(found.there_memory_mb),
-        disk_free_mb=_number(found.disk_free_mb),
-        disk_total_mb=_number(found.disk_total_mb),
+        cpu_milli=amount_believed(found.cpu_milli),
+        memory_mb=amount_believed(found.memory_mb),
+        there_cpu_milli=amount_believed(found.there_cpu_milli),
+        there_memory_mb=amount_believed(found.there_memory_mb),
+        disk_free_mb=amount_believed(found.disk_free_mb),
+        disk_total_mb=amount_believed(found.disk_total_mb),
         address=_address(found.address),
         interface=found.interface[:INTERFACE],
         runtime=found.runtime[:RUNTIME],
@@ -44,7 +43,8 @@ def inventory_believed(found: Inventory) -> Inventory:
         capabilities=tuple(one[:VERSION] for one in found.capabilities[:CAPABILITIES]),
         storage_faults={root: fault[:SENTENCE] for root, fault in found.storage_faults.items()},
         largest=tuple(
-            DiskShare(what=one.what[:NAME], mb=_number(one.mb), name=one.name[:NAME]) for one in found.largest[:SHARES]
+            DiskShare(what=one.what[:NAME], mb=amount_believed(one.mb), name=one.name[:NAME])
+            for one in found.largest[:SHARES]
         ),
         port_first=first,
         port_last=last,
@@ -61,14 +61,6 @@ def ports_fit(found: Inventory) -> bool:
 def _address(told: str) -> str:
     """Empty for what is none: it becomes a word of other tasks' commands and files."""
     return host_plain(told) if len(told) <= ADDRESS else ""
-
-
-def _number(told: int) -> int:
-    return min(max(told, 0), MOST)
-
-
-def _group(told: int | None) -> int | None:
-    return None if told is None else min(max(told, -MOST), MOST)
 
 
 def _gpus(found: Iterable[GpuInfo]) -> tuple[GpuInfo, ...]:
@@ -89,11 +81,11 @@ def _gpus(found: Iterable[GpuInfo]) -> tuple[GpuInfo, ...]:
             uuid=uuid,
             index=numbers[uuid] if uuid in numbers else next(free),
             model=info.model[:MODEL],
-            memory_mb=_number(info.memory_mb),
+            memory_mb=amount_believed(info.memory_mb),
             pci=info.pci[:VERSION],
-            numa=_group(info.numa),
-            nvlink_group=_group(info.nvlink_group),
-            pcie_group=_group(info.pcie_group),
+            numa=perhaps_believed(info.numa),
+            nvlink_group=perhaps_believed(info.nvlink_group),
+            pcie_group=perhaps_believed(info.pcie_group),
             driver=info.driver[:VERSION],
             cuda=info.cuda[:VERSION],
             fault=info.fault[:SENTENCE],

@@ -13,6 +13,7 @@ import msgspec
 from redis import Redis, RedisError, ResponseError
 
 from nodes.protocol import ContainerReport, ContainerState, GpuSample, Sample, encode, samples_key
+from portal.common.told import number_believed, perhaps_believed
 from portal.common.wake import redis_once
 
 log = logging.getLogger(__name__)
@@ -21,7 +22,7 @@ KEPT_S = 60
 MINUTES_KEPT = 20
 """How long readings of task attempts wait for the record at most."""
 MOST_ENTRIES = 12 * MINUTES_KEPT
-MOST, LAST_MS = (1 << 31) - 1, 1 << 62
+LAST_MS = 1 << 62
 
 
 class GpuReading(NamedTuple):
@@ -82,34 +83,27 @@ def sample_believed(told: Sample) -> Sample:
         told,
         at_ms=min(max(told.at_ms, -LAST_MS), LAST_MS),
         gpus=tuple(map(_gpu_believed, told.gpus)),
-        load_milli=_number(told.load_milli),
-        memory_used_mb=_number(told.memory_used_mb),
-        cpu_milli={attempt: _number(value) for attempt, value in told.cpu_milli.items()},
-        memory_mb={attempt: _number(value) for attempt, value in told.memory_mb.items()},
+        load_milli=number_believed(told.load_milli),
+        memory_used_mb=number_believed(told.memory_used_mb),
+        cpu_milli={attempt: number_believed(value) for attempt, value in told.cpu_milli.items()},
+        memory_mb={attempt: number_believed(value) for attempt, value in told.memory_mb.items()},
     )
 
 
 def _gpu_believed(told: GpuSample) -> GpuSample:
     return replace(
         told,
-        utilisation=_read(told.utilisation),
-        memory_used_mb=_read(told.memory_used_mb),
-        temperature_c=_read(told.temperature_c),
-        power_w=_read(told.power_w),
-        sm_clock_mhz=_read(told.sm_clock_mhz),
-        ecc_uncorrected=_read(told.ecc_uncorrected),
+        utilisation=perhaps_believed(told.utilisation),
+        memory_used_mb=perhaps_believed(told.memory_used_mb),
+        temperature_c=perhaps_believed(told.temperature_c),
+        power_w=perhaps_believed(told.power_w),
+        sm_clock_mhz=perhaps_believed(told.sm_clock_mhz),
+        ecc_uncorrected=perhaps_believed(told.ecc_uncorrected),
         processes=tuple(
-            replace(one, pid=_number(one.pid), memory_mb=_number(one.memory_mb)) for one in told.processes
+            replace(one, pid=number_believed(one.pid), memory_mb=number_believed(one.memory_mb))
+            for one in told.processes
         ),
     )  # fmt: skip
-
-
-def _read(told: int | None) -> int | None:
-    return None if told is None else _number(told)
-
-
-def _number(told: int) -> int:
-    return min(max(told, -MOST), MOST)
 
 
 def _tasks(sample: Sample, containers: Iterable[ContainerReport]) -> list[TaskReading]:

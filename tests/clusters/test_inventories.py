@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from nodes.protocol import GpuInfo, Inventory
-from portal.clusters.inventories import MOST, inventory_believed, ports_fit
+from portal.clusters.inventories import inventory_believed, ports_fit
+from portal.common.told import MOST
 
 ONE, TWO, THREE = (GpuInfo(uuid=f"GPU-{name}", index=i, model="A100", memory_mb=80_000) for i, name in enumerate("abc"))
 FOUND = Inventory(

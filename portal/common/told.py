@@ -1,0 +1,21 @@
+"""Numbers that a node tells of itself or of its tasks: it may name any, and columns and charts must bear them."""
+
+from __future__ import annotations
+
+MOST = (1 << 31) - 1
+"""The greatest number that fits a column."""
+
+
+def number_believed(told: int) -> int:
+    """The nearest that fits a column."""
+    return min(max(told, -MOST), MOST)
+
+
+def amount_believed(told: int) -> int:
+    """The nearest that fits and is none below zero."""
+    return min(max(told, 0), MOST)
+
+
+def perhaps_believed(told: int | None) -> int | None:
+    """The nearest that fits; None stays None: the node does not know."""
+    return None if told is None else number_believed(told)
