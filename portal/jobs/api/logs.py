@@ -22,10 +22,10 @@ from portal.jobs.api.answers import LogAnswer
 from portal.jobs.api.chosen import ChosenTask, chosen_task
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.archiver import log_of
-from portal.jobs.logs.ending import last_line, log_gone, log_lost_with
+from portal.jobs.logs.ending import last_line, log_archived, log_gone, log_lost_with
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.stream import streams_client
-from portal.jobs.logs.text import TextDecoder, text_rows
+from portal.jobs.logs.text import TextDecoder, lost_row, text_rows
 from portal.jobs.models import TaskAttempt
 from portal.jobs.services import log_read
 
@@ -78,14 +78,17 @@ TEXT = "text/plain; charset=utf-8"
 
 def _records(reader: LogReader, row: TaskAttempt, offset: int, limit: int, now: datetime) -> dict[str, Any]:
     run, lost, gone = reader.read(log_of(row), offset, limit), log_lost_with(row), log_gone(row.task.job, now=now)
-    whole = (row.log_complete and run.end >= row.log_end) or (gone is not None and not run.data)
+    end, rows = run.end, text_rows(run, TextDecoder())
+    if not run.data and gone is None and end < row.log_end and log_archived(row):
+        rows, end = [lost_row(row.log_end - end)], row.log_end  # it was archived before the archive was read
+    whole = (row.log_complete and end >= row.log_end) or (gone is not None and not run.data)
     return {
         "task_attempt": str(row.pk),
         "offset": run.start,
-        "next_offset": run.end,
+        "next_offset": end,
         "complete": whole or (bool(lost) and run.end >= reader.end(log_of(row))),
         "lost_with": lost,
         "deleted_at": gone.at if gone else None,
         "deleted_because": gone.because if gone else "",
-        "records": text_rows(run, TextDecoder()),
+        "records": rows,
     }

@@ -33,7 +33,7 @@ from redis import RedisError
 from portal.accounts.websockets import CLOSED_NOT_VISIBLE, SignedInConsumer
 from portal.common.errors import NotFound
 from portal.jobs.logs.archiver import archiver, log_of
-from portal.jobs.logs.ending import gone_line, log_gone, log_lost_with
+from portal.jobs.logs.ending import gone_line, log_archived, log_gone, log_lost_with
 from portal.jobs.logs.hub import Hub, LogEnd
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.stream import LogOf
@@ -217,7 +217,13 @@ def _ended(source: LogOf) -> LogEnd:
     row = TaskAttempt.objects.select_related("node", "task__job").only(*_STANDING).get(pk=source.attempt)
     if gone := log_gone(row.task.job, now=timezone.now()):
         return LogEnd(complete=True, offset=0, state=row.state, deleted=gone_line(gone))
-    return LogEnd(complete=row.log_complete, offset=row.log_end, state=row.state, lost=log_lost_with(row))
+    return LogEnd(
+        complete=row.log_complete,
+        offset=row.log_end,
+        state=row.state,
+        archived=log_archived(row),
+        lost=log_lost_with(row),
+    )
 
 
 _STANDING = (

@@ -24,12 +24,16 @@ class LogGone:
     because: str
 
 
+def log_archived(row: TaskAttempt) -> bool:
+    """Whether nothing is added any more and all of it was written to the archive."""
+    return row.log_complete and row.archived_to >= row.log_end
+
+
 def log_lost_with(row: TaskAttempt) -> str:
     """The server with which the rest of this log was lost; empty while more may come, and where nothing is missing.
     Needs the node loaded."""
-    whole = row.log_complete and row.archived_to >= row.log_end
     gone = row.node.removed_at is not None or row.node.health == NodeHealth.LOST
-    return row.node.name if gone and row.over and not whole else ""
+    return row.node.name if gone and row.over and not log_archived(row) else ""
 
 
 def log_gone(job: Job, *, now: datetime) -> LogGone | None:

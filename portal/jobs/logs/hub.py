@@ -24,7 +24,7 @@ from portal.common.shared_calls import SharedCalls
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.records import Run
 from portal.jobs.logs.stream import LogOf
-from portal.jobs.logs.text import TextDecoder, records_message
+from portal.jobs.logs.text import TextDecoder, lost_message, records_message
 from portal.jobs.logs.together import earlier
 
 MESSAGE = 64 * 1024
@@ -51,13 +51,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """How a log stands: ``complete`` once nothing is added any more, ``offset`` its end then; ``state`` is the task
-    attempt's; ``lost``: the server that is gone with what it has not sent, should there be such; ``deleted``: what is
-    said in place of a log that was deleted."""
+    """How a log stands: ``complete`` once nothing is added any more, ``offset`` its end then, ``archived`` once all up
+    to there is; ``state`` is the task attempt's; ``lost``: the server that is gone with what it has not sent, should
+    there be such; ``deleted``: what is said in place of a log that was deleted."""
 
     complete: bool
     offset: int
     state: str
+    archived: bool = False
     lost: str = ""
     deleted: str = ""
 
@@ -102,6 +103,7 @@ class Feed:
         self._hub, self._source = hub, source
         self.offset, self.decoder = offset, decoder.copy()
         self._seats: set[Seat] = set()
+        self._rest_lost = False
         self._ended: LogEnd | None = None
         self._woken = asyncio.Event()
         self._task = asyncio.create_task(self._run())
@@ -109,9 +111,14 @@ class Feed:
     def wake(self) -> None:
         self._woken.set()
 
-    def take_seat(self) -> Seat:
+    def take_seat(self, offset: int, decoder: TextDecoder) -> Seat | None:
+        """For one who has read all that there is up to ``offset``; None where the feed has read more or less."""
+        if offset != self.offset and not (self._rest_lost and offset < self.offset):
+            return None
         seat = Seat()
         self._seats.add(seat)
+        if offset < self.offset:
+            seat.put(Piece(lost_message(offset, self.offset), self.offset, decoder.copy()))
         if self._ended is not None:
             seat.put(self._ended)
         return seat
@@ -152,6 +159,10 @@ class Feed:
         if self._ended is not None and not self._ended.lost:
             return
         end, before = await self._hub.ended(self._source), self._ended
+        if end.archived and self.offset < end.offset and not await self._read():
+            # The archive has it and cannot give it: somebody deleted it, or a disk did.
+            text, self.offset, self._rest_lost = lost_message(self.offset, end.offset), end.offset, True
+            self._tell(Piece(text, self.offset, self.decoder.copy()))
         if end.complete and self.offset >= end.offset:
             self._ended = replace(end, lost="")
         elif end.lost:
@@ -220,7 +231,8 @@ class Hub:
         feed = self._feeds.get(source.attempt)
         if feed is None:
             feed = self._feeds[source.attempt] = Feed(self, source, offset, decoder)
-        return (feed, feed.take_seat()) if feed.offset == offset else None
+        seat = feed.take_seat(offset, decoder)
+        return None if seat is None else (feed, seat)
 
     def forget(self, source: LogOf, feed: Feed) -> None:
         """Called by a feed whose last seat is empty."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import codecs
+import time
 
 import msgspec
 
-from portal.jobs.logs.records import Run, rows_told
+from portal.jobs.logs.records import Run, lost, rows_told
 
 NS_PER_MS = 1_000_000
 
@@ -41,11 +42,24 @@ def text_rows(run: Run, decoder: TextDecoder, *, expected: int | None = None) ->
     return [(time_ns // NS_PER_MS, stream, decode(stream, payload)) for time_ns, stream, payload in rows]
 
 
+def lost_row(size: int) -> tuple[int, int, str]:
+    """The same of what is said where so many bytes are lost at the end of a log: they are missed now."""
+    time_ns, stream, payload = lost(time.time_ns(), size)
+    return time_ns // NS_PER_MS, stream, payload.decode()
+
+
 def records_message(run: Run, decoder: TextDecoder, *, expected: int) -> str:
     """``{"type": "records", "from": …, "to": …, "records": [[time in ms, stream, text], …]}`` as JSON.
 
     ``expected``: the offset asked for; where the run begins beyond it, a line says how much is missing.
     """
-    rows = text_rows(run, decoder, expected=expected)
-    message = {"type": "records", "from": min(run.start, expected), "to": run.end, "records": rows}
-    return msgspec.json.encode(message).decode()
+    return _message(min(run.start, expected), run.end, text_rows(run, decoder, expected=expected))
+
+
+def lost_message(start: int, end: int) -> str:
+    """The same of a log's last bytes, where they are lost."""
+    return _message(start, end, [lost_row(end - start)])
+
+
+def _message(start: int, end: int, rows: list[tuple[int, int, str]]) -> str:
+    return msgspec.json.encode({"type": "records", "from": start, "to": end, "records": rows}).decode()

@@ -10,6 +10,7 @@ import pytest
 from django.utils import timezone
 
 from berth import Client
+from nodes.protocol import MARK
 from tests.nodes.logs.support import lines, text_of
 from tests.support.waiting import wait_until
 
@@ -90,6 +91,28 @@ def test_a_viewer_and_programs_are_told_and_get_the_rest_when_the_server_comes_b
 
 def text_at(web: LiveWeb, api: Api, path: str) -> str:
     return httpx.get(f"http://{web.host}/api/v1/{path}", headers=api.headers, trust_env=False).text
+
+
+def test_an_archived_log_of_which_nothing_is_left_ends_and_says_so(running_log: RunningLog, web: LiveWeb) -> None:
+    from tests.support.cast import Api
+
+    api, job = Api(running_log.world.user), running_log.row.task.job_id
+    running_log.source.print(*lines(10))
+    running_log.source.end()
+    running_log.archive_all()
+    running_log.archive.remove(running_log.attempt)  # as after a restore of a backup without logs
+    running_log.redis.delete(running_log.log.key)
+    words = "… 230 bytes of this log are lost\n"
+    told = api.get(f"jobs/{job}/logs?offset=46")
+    assert (told["complete"], told["next_offset"]) == (True, 230)
+    assert [record[1:] for record in told["records"]] == [[MARK, "… 184 bytes of this log are lost\n"]]
+    assert api.get(f"jobs/{job}/logs?offset=230")["records"] == []
+    with web.socket(f"/ws/logs/{running_log.attempt}?offset=0", additional_headers=api.headers) as listener:
+        records = listener.next()
+        assert (records["from"], records["to"], records["records"][0][2]) == (0, 230, words)
+        assert listener.next() == {"type": "end", "offset": 230, "state": "running", "lost": None}
+    with Client(f"http://{web.host}", api.headers["Authorization"].split()[1], trust_env=False) as berth:
+        assert [record.text for record in berth.follow(running_log.attempt)] == [words]
 
 
 def test_a_log_that_is_whole_lacks_nothing_whatever_becomes_of_its_server(running_log: RunningLog) -> None:

@@ -51,10 +51,12 @@ class Scene:
         self.archive = Archive(folder / "logs")
         self.hub = Hub(CountingReader(self.archive, self.redis), url, self.ended)
         self.browsers: list[Browser] = []
+        self.archived_to = 0
 
     async def ended(self, source: LogOf) -> LogEnd:
         status = self.pipeline.status(source.attempt)
-        return LogEnd(complete=status.complete, offset=status.end, state="terminated")
+        archived = status.complete and self.archived_to >= status.end
+        return LogEnd(complete=status.complete, offset=status.end, state="terminated", archived=archived)
 
     def open(self, offset: int | None = 0) -> Browser:
         self.browsers.append(Browser(self, offset))
@@ -66,6 +68,7 @@ class Scene:
         self.archive.write(ATTEMPT, run)
         self.redis.xtrim(self.log.key, minid=f"{run.end}-1", approximate=False)
         self.pipeline.ack(ATTEMPT, run.end)
+        self.archived_to = run.end
 
     async def close(self) -> None:
         for browser in self.browsers:
@@ -345,3 +348,26 @@ async def test_bytes_that_are_lost_are_told_in_words(scene: Scene) -> None:
 
     assert browser.text == "… 46 bytes of this log are lost\n" + text_of(lines(2, first=2))
     assert (browser.messages[0]["from"], browser.messages[0]["to"]) == (0, 92)
+
+
+async def test_a_log_whose_archived_end_cannot_be_read_ends_and_says_how_much_is_lost(scene: Scene) -> None:
+    scene.source.print(*lines(10))
+    await until(lambda: read_stream(scene.redis, scene.log, 207, 100).data, "the log in Redis")
+    scene.archive_now()
+    scene.source.print(*lines(5, first=10))
+    scene.source.end()
+    await until(lambda: scene.pipeline.status(ATTEMPT).complete, "the whole log")
+    await until(lambda: read_stream(scene.redis, scene.log, 322, 100).data, "the rest in Redis")
+    scene.archive_now()
+    (scene.archive.path(ATTEMPT) / f"{230:020d}.rec.gz").unlink()
+
+    whole = text_of(lines(10)) + "… 115 bytes of this log are lost\n"
+    first, behind = scene.open(), scene.open(230)
+    await until(lambda: first.of("end") and behind.of("end"), "both to hear of the end")
+    late, knows = scene.open(), scene.open(345)
+    await until(lambda: late.of("end") and knows.of("end"), "those to hear of it who come later")
+
+    assert (first.text, late.text) == (whole, whole)
+    assert (behind.text, knows.text) == ("… 115 bytes of this log are lost\n", "")
+    assert all(one.of("end")[0]["offset"] == 345 and one.seamless for one in scene.browsers)
+    assert (first.offset, late.offset, behind.offset) == (345, 345, 345)
