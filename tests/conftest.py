@@ -77,10 +77,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     has a World to run it in gets real transactions.
     """
     for item in items:
-        if "faults" in item.path.parts:
-            item.add_marker("faults")
-        if "browser" in item.path.parts:
-            item.add_marker("browser")
+        for folder in {"faults", "flows", "browser"}.intersection(item.path.parts):
+            item.add_marker(folder)
         if uses_database(item):
             item.add_marker("database")
             if not _below_tests(item.path, item.config).startswith(ON_BOTH):

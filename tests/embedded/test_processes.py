@@ -32,7 +32,9 @@ def test_who_closes_the_terminal_ends_the_stack_but_under_nohup(tmp_path: Path, 
     log.touch()
     ours, theirs = os.openpty()
     line = ["setsid", "--ctty", *wrapper, sys.executable, "-c", STACK, str(log)]
-    stack = subprocess.Popen(line, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs)
+    # Not in the project's folder: nohup leaves its nohup.out where it stands.
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    stack = subprocess.Popen(line, cwd=tmp_path, env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     pids: list[int] = []
     try:
