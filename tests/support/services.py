@@ -20,8 +20,9 @@ from tests.support.processes import Process
 from tests.support.redis_server import RedisServer
 
 SERVICES = pytest.StashKey["Services"]()
-RUNS_AT_ONCE, PORTS_OF_A_RUN = 4, 3000
-"""Agents give their tasks fixed ranges of ports: each run on this machine has its own, below the kernel's own."""
+RUNS_AT_ONCE, PORTS_OF_A_RUN, LOWEST_SHIFT = 6, 3000, -9000
+"""Agents give their tasks fixed ranges of ports, which tests name from 21000 to 23999: each run on this machine has its
+own of them, from 12000 on and below the kernel's own."""
 
 
 class ShowsItsLogs(Protocol):
@@ -54,7 +55,7 @@ class Services:
             with suppress(BlockingIOError, PermissionError):  # taken, perhaps by another user's run
                 self._ports = Path(tempfile.gettempdir(), f"berth-test-ports-{number}").open("a")  # noqa: SIM115
                 fcntl.flock(self._ports, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return number * PORTS_OF_A_RUN
+                return LOWEST_SHIFT + number * PORTS_OF_A_RUN
         raise pytest.UsageError(f"{RUNS_AT_ONCE} test runs with agents are going on here: wait until one has ended")
 
     def database_url(self) -> str:
