@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
 from datetime import UTC, datetime, timedelta
 
@@ -141,3 +142,15 @@ def test_a_line_of_berth_stands_on_a_line_of_its_own_among_other_tasks(capsys: p
     lines.take(LogRecord(0, 1, "begun"))
     lines.take(LogRecord(0, MARK, "… 7 bytes of this log are lost\n"))
     assert capsys.readouterr().out == "[worker/0] begun\n[worker/0] … 7 bytes of this log are lost\n"
+
+
+def test_a_colour_that_is_cut_by_records_stays_one_among_other_tasks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    lines = Lines("worker/0", raw=False)
+    for text in ("one\n\x1b[3", "1mred\n\x1b]0;ti", "tle\x07plain\n"):
+        lines.take(LogRecord(0, 1, text))
+    lines.end()
+    told = capsys.readouterr().out.replace("\x1b[0m", "").splitlines()
+    assert told == ["[worker/0] one", "[worker/0] \x1b[31mred", "[worker/0] plain"]

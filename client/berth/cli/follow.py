@@ -88,7 +88,7 @@ class Lines:
         self._rest = ""
 
     def _print(self, lines: Sequence[str]) -> None:
-        close = self._screen.end()
+        close = self._screen.plain
         for line in lines:
             sys.stdout.write(f"{self._prefix}{_last_written(line).rstrip(chr(13))}{close}\n")
         sys.stdout.flush()

@@ -43,14 +43,21 @@ class Screened:
         self._coloured = self._coloured or "\x1b[" in text
         return ESCAPE.sub(lambda match: "" if match["gone"] else match[0], text)
 
-    def end(self) -> str:
-        """What puts the terminal's colours right after the last piece; an unfinished sequence is dropped."""
-        self._rest = ""
+    @property
+    def plain(self) -> str:
+        """What puts the terminal's colours right after what was printed so far."""
         return PLAIN if self._coloured else ""
+
+    def end(self) -> str:
+        """The same after the last piece; an unfinished sequence is dropped."""
+        self._rest = ""
+        return self.plain
 
 
 class AsIs:
     """Every byte passes: for files and programs, and for whoever asks for it."""
+
+    plain = ""
 
     def feed(self, text: str) -> str:
         """The text itself."""
