@@ -50,6 +50,7 @@ class Agent:
         self._code = CodeStore(options.state_dir / "code", options.code_cache_gb << 30, options.portal_ca)
         machine = _machine(options, self._gpus)
         inventory = InventoryReader(
+            state=options.state_dir,
             runtime=self._runtime,
             gpus=self._gpus,
             machine=machine,

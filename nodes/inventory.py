@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from nodes.disk import free_percent
 from nodes.gpus.base import GpuBackend
 from nodes.machine import Machine
 from nodes.protocol import Inventory
@@ -25,9 +26,11 @@ _LOOPBACK = ("127.0.0.1", "lo")
 class InventoryReader:
     """Reads the inventory anew at each call; the runtime's facts stay as they were while it does not answer.
 
-    ``address`` and ``interface``: set by the administrator, or empty to find those of the default route.
+    ``address`` and ``interface``: set by the administrator, or empty to find those of the default route. ``state``: the
+    agent's own folder; of its disk and that of containers the one with less room is told.
     """
 
+    state: Path
     runtime: Runtime
     gpus: GpuBackend
     machine: Machine = field(default_factory=Machine)
@@ -42,7 +45,8 @@ class InventoryReader:
         facts = self._runtime_facts()
         address, interface = job_address(self.address, self.interface)
         there, promised = self.machine.there(), self.machine.promised()
-        disk = shutil.disk_usage(facts.disk if facts and os.path.isdir(facts.disk) else "/")
+        containers = facts.disk if facts and os.path.isdir(facts.disk) else "/"
+        disk = shutil.disk_usage(min(containers, str(self.state), key=free_percent))
         return Inventory(
             hostname=socket.gethostname(),
             cpu_milli=promised.cpu_milli,

@@ -29,16 +29,14 @@ def disk_lines(options: Options, docker_root: str) -> Iterator[Line]:
     same = os.stat(containers).st_dev == os.stat(state).st_dev
     yield _disk(options, "disk", containers, "Make room: docker system prune, or a larger disk.")
     if not same:
-        yield _disk(options, "state disk", state, "Make room: logs that wait for the portal are kept there.", own=True)
+        yield _disk(options, "state disk", state, "Make room: logs that wait for the portal and code are kept there.")
 
 
-def _disk(options: Options, name: str, path: str, cure: str, *, own: bool = False) -> Line:
-    """``own``: no containers are there, so that its being full stops logs and not the start of tasks."""
+def _disk(options: Options, name: str, path: str, cure: str) -> Line:
     percent = free_percent(path)
     told = f"{percent:.0f} % of {shutil.disk_usage(path).total >> 30} GB free at {path}"
     if percent < options.disk_full_percent:
-        follows = "writing stands still when it is full" if own else "nothing new starts"
-        return failed(name, told, f"{cure} Below {options.disk_full_percent:g} % {follows}.")
+        return failed(name, told, f"{cure} Below {options.disk_full_percent:g} % nothing new starts.")
     return warning(name, told, cure) if percent < options.disk_clean_percent else ok(name, told)
 
 

@@ -302,7 +302,7 @@ def test_the_disk_with_the_logs_is_looked_at_beside_dockers(environ: dict[str, s
     assert lines["disk"].text.endswith(f"free at {tmp_path}")
     assert lines["state disk"] == Line(
         "state disk", Verdict.FAILED, f"0 % of 0 GB free at {state}",
-        "Make room: logs that wait for the portal are kept there. Below 5 % writing stands still when it is full.",
+        "Make room: logs that wait for the portal and code are kept there. Below 5 % nothing new starts.",
     )  # fmt: skip
 
 

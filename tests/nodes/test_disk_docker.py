@@ -14,6 +14,8 @@ import pytest
 
 from nodes.clock import Clock, SystemClock
 from nodes.disk import DiskGuard, DiskLimits, free_percent
+from nodes.gpus.simulated import SimulatedBackend
+from nodes.inventory import InventoryReader
 from nodes.protocol import LABEL, Cause, ContainerState, Phase
 from nodes.runtimes.docker import DockerRuntime
 from nodes.sizes import PATIENCE, Patience
@@ -165,12 +167,19 @@ def test_a_full_disk_of_the_agents_own_folder_is_told_as_well_and_no_image_goes_
 ) -> None:
     with small.engine.client() as client:
         image_pushed(client, small.name("unused"))
-    guard = small.guard(small.runtime(), clean_percent=15, full_percent=5)
+    runtime = small.runtime()
+    guard = small.guard(runtime, clean_percent=15, full_percent=5)
+    inventory = InventoryReader(
+        state=own_disk, runtime=runtime, gpus=SimulatedBackend("1xK80-12GB", node="gpu01", held=dict)
+    )
     guard.look()
     assert not guard.state.full
+    assert inventory.read().disk_total_mb == DISK_MB, "the engine's disk has less room"
     (own_disk / "written").write_bytes(b"x" * (19 << 20) + b"x" * (900 << 10))
     guard.look()
     assert guard.state.full
+    found = inventory.read()
+    assert (found.disk_total_mb, found.disk_free_mb) == (20, 0)
     assert "unused" in small.there()
     (own_disk / "written").unlink()
     guard.look()
