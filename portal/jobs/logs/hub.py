@@ -24,7 +24,7 @@ from portal.common.shared_calls import SharedCalls
 from portal.jobs.logs.reader import LogReader
 from portal.jobs.logs.records import Run
 from portal.jobs.logs.stream import LogOf
-from portal.jobs.logs.text import TextDecoder, lost_message, records_message
+from portal.jobs.logs.text import TextDecoder, records_message
 from portal.jobs.logs.together import earlier
 
 MESSAGE = 64 * 1024
@@ -77,6 +77,15 @@ class Piece:
     decoder: TextDecoder
 
 
+@dataclass(frozen=True, slots=True)
+class RestLost:
+    """Instead of the pieces up to ``end``, where the log ends: the archive cannot give them any more, since somebody
+    deleted them, or a disk did."""
+
+    end: int
+
+
+Told = Piece | RestLost | LogEnd | None
 Ended = Callable[[LogOf], Awaitable[LogEnd]]
 
 
@@ -84,10 +93,10 @@ class Seat:
     """A viewer's place at a feed. ``pieces`` is bounded; ``skipped`` is set when it overflowed and the seat is lost."""
 
     def __init__(self) -> None:
-        self.pieces: asyncio.Queue[Piece | LogEnd | None] = asyncio.Queue(WAITING)
+        self.pieces: asyncio.Queue[Told] = asyncio.Queue(WAITING)
         self.skipped = False
 
-    def put(self, piece: Piece | LogEnd | None) -> bool:
+    def put(self, piece: Told) -> bool:
         """Queues a piece, or None to make the viewer look up; False when the seat is lost."""
         try:
             self.pieces.put_nowait(piece)
@@ -111,14 +120,14 @@ class Feed:
     def wake(self) -> None:
         self._woken.set()
 
-    def take_seat(self, offset: int, decoder: TextDecoder) -> Seat | None:
+    def take_seat(self, offset: int) -> Seat | None:
         """For one who has read all that there is up to ``offset``; None where the feed has read more or less."""
         if offset != self.offset and not (self._rest_lost and offset < self.offset):
             return None
         seat = Seat()
         self._seats.add(seat)
         if offset < self.offset:
-            seat.put(Piece(lost_message(offset, self.offset), self.offset, decoder.copy()))
+            seat.put(RestLost(self.offset))
         if self._ended is not None:
             seat.put(self._ended)
         return seat
@@ -160,9 +169,8 @@ class Feed:
             return
         end, before = await self._hub.ended(self._source), self._ended
         if end.archived and self.offset < end.offset and not await self._read():
-            # The archive has it and cannot give it: somebody deleted it, or a disk did.
-            text, self.offset, self._rest_lost = lost_message(self.offset, end.offset), end.offset, True
-            self._tell(Piece(text, self.offset, self.decoder.copy()))
+            self.offset, self._rest_lost = end.offset, True
+            self._tell(RestLost(end.offset))
         if end.complete and self.offset >= end.offset:
             self._ended = replace(end, lost="")
         elif end.lost:
@@ -175,7 +183,7 @@ class Feed:
             text = json.dumps({"type": "open", "offset": self.offset})
             self._tell(Piece(text, self.offset, self.decoder.copy()))
 
-    def _tell(self, piece: Piece | LogEnd) -> None:
+    def _tell(self, piece: Told) -> None:
         self._seats = {seat for seat in self._seats if seat.put(piece)}
 
 
@@ -231,7 +239,7 @@ class Hub:
         feed = self._feeds.get(source.attempt)
         if feed is None:
             feed = self._feeds[source.attempt] = Feed(self, source, offset, decoder)
-        seat = feed.take_seat(offset, decoder)
+        seat = feed.take_seat(offset)
         return None if seat is None else (feed, seat)
 
     def forget(self, source: LogOf, feed: Feed) -> None:

@@ -7,9 +7,9 @@ import json
 import logging
 from collections.abc import Awaitable, Callable
 
-from portal.jobs.logs.hub import MESSAGE, RETRY_S, Feed, Hub, LogEnd, Seat
+from portal.jobs.logs.hub import MESSAGE, RETRY_S, Feed, Hub, LogEnd, RestLost, Seat
 from portal.jobs.logs.stream import LogOf
-from portal.jobs.logs.text import TextDecoder, records_message
+from portal.jobs.logs.text import TextDecoder, lost_message, records_message
 
 TAIL = 64 * 1024
 """Bytes before the end where a log opens that is opened at its end."""
@@ -116,6 +116,10 @@ class Viewer:
         piece = await seat.pieces.get()
         if isinstance(piece, LogEnd):
             await self._send(piece.message)
+        elif isinstance(piece, RestLost):
+            start, self._offset = max(self._offset, self._from), piece.end
+            if start < piece.end:
+                await self._send(lost_message(start, piece.end))
         elif piece is not None and self._offset < self._from < piece.end:
             self._wanted = self._from  # it is one message for all: history can be cut
         elif piece is not None:

@@ -364,10 +364,11 @@ async def test_a_log_whose_archived_end_cannot_be_read_ends_and_says_how_much_is
     whole = text_of(lines(10)) + "… 115 bytes of this log are lost\n"
     first, behind = scene.open(), scene.open(230)
     await until(lambda: first.of("end") and behind.of("end"), "both to hear of the end")
-    late, knows = scene.open(), scene.open(345)
-    await until(lambda: late.of("end") and knows.of("end"), "those to hear of it who come later")
+    late, knows, within = scene.open(), scene.open(345), scene.open(300)
+    await until(lambda: all(one.of("end") for one in scene.browsers), "those to hear of it who come later")
 
     assert (first.text, late.text) == (whole, whole)
     assert (behind.text, knows.text) == ("… 115 bytes of this log are lost\n", "")
+    assert (within.text, within.of("records")[0]["from"]) == ("… 45 bytes of this log are lost\n", 300)
     assert all(one.of("end")[0]["offset"] == 345 and one.seamless for one in scene.browsers)
     assert (first.offset, late.offset, behind.offset) == (345, 345, 345)
