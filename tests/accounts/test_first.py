@@ -16,6 +16,7 @@ from portal.accounts.models import AuditEntry, FirstCode, User
 from portal.accounts.services import user_create
 from tests.support.cast import person
 from tests.support.pages import Browser, Page
+from tests.support.waiting import early_in_a_minute
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "correct-horse-battery"
@@ -54,6 +55,7 @@ def test_any_web_process_takes_the_code_that_any_has_printed_and_then_none(
 
 
 def test_a_wrong_code_makes_nobody_and_is_noted(caplog: pytest.LogCaptureFixture) -> None:
+    early_in_a_minute()
     first_announce()
     page = make(f"x{code_in(caplog)}")
     assert (page.status, "This is not the code" in page.text) == (403, True)

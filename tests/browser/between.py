@@ -51,7 +51,7 @@ def refusals(site: Site) -> list[str]:
     for name, most, length in (("too-large", "1.9 MB", 3_000_000), ("much-too-large", "9.5 MB", 11_000_000)):
         site.open("/templates/new")
         send_long(page, length)
-        expect(page.get_by_text("Nothing was changed.")).to_contain_text(f"At most {most}")
+        expect(page.get_by_text("Nothing was changed.")).to_contain_text(f"At most {most}", timeout=SLOW_MS)
         faults += looked_at(page, name)
     site.open("/templates/new")
     send_long(page, 5, fields=1100)

@@ -20,6 +20,7 @@ from tests.clusters.signing_in import CALLBACK, arrive, begin, eve, rights, sign
 from tests.support.cast import HOST, Api, person
 from tests.support.oidc.provider import CLIENT, SECRET, Provider
 from tests.support.pages import Browser
+from tests.support.waiting import early_in_a_minute
 
 pytestmark = pytest.mark.django_db
 
@@ -285,6 +286,7 @@ def test_an_answer_of_any_shape_is_refused_in_words(provider: Provider, query: s
 
 
 def test_unfinished_sign_ins_are_slowed_down(provider: Provider) -> None:
+    early_in_a_minute()
     statuses = [Browser().get("/login/oidc/callback?state=x").status for _ in range(11)]
     assert statuses == [400] * 10 + [429]
 

@@ -16,6 +16,7 @@ from portal.clusters.services import member_set, vc_create
 from portal.openpai.errors import APPLICATION, BAD_TOKEN, NOT_ADMIN
 from tests.openpai.conftest import Pai
 from tests.support.cast import person
+from tests.support.waiting import early_in_a_minute
 from tests.support.world import World
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def test_a_sign_in_that_fails_says_why(world: World, form: dict[str, str], statu
 
 
 def test_guessing_is_slowed_down(world: World) -> None:
+    early_in_a_minute()
     statuses = [login(username="alice", password="wrong")[0] for _ in range(11)]
     assert statuses[-1] == 429
 

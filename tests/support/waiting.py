@@ -32,3 +32,10 @@ def wait_until(
         if now > end:
             raise AssertionError(f"waited {deadline_s:g} s in vain for {what}; last answer: {answer!r}")
         time.sleep(max(every_s, min(most_s, (now - begin) / 10)))
+
+
+def early_in_a_minute(*, left_s: float = 8.0) -> None:
+    """Return with so much left of the clock's minute: tries are counted by it, and begin anew with the next."""
+    left = 60 - time.time() % 60
+    if left < left_s:
+        time.sleep(left)
