@@ -127,17 +127,19 @@ class Follower:
     def _until_written(self, write: Callable[[], None]) -> None:
         """Calls ``write`` until the disk takes it; meanwhile the container stands still."""
         saying = Saying()
-        while not self._closing.is_set():
-            try:
-                write()
-                break
-            except OSError as error:
-                self._stuck = True
-                if saying.new(why := cannot_write(error, Path("the log's spool"))):
-                    self._log.error("the container stands still until its log can be written", reason=why)
-                self._freeze()
-            self._closing.wait(1.0)
-        self._stuck = False
+        try:
+            while not self._closing.is_set():
+                try:
+                    write()
+                    break
+                except OSError as error:
+                    self._stuck = True
+                    if saying.new(why := cannot_write(error, Path("the log's spool"))):
+                        self._log.error("the container stands still until its log can be written", reason=why)
+                    self._freeze()
+                self._closing.wait(1.0)
+        finally:
+            self._stuck = False  # whatever else fails: its output is read again, and until then it goes on
 
     def _watch_lag(self, record: LogRecord) -> None:
         self._taken_at = now = self._monotonic()

@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
@@ -17,6 +17,7 @@ from nodes.logs.orphans import orphans_delete
 from nodes.logs.shipper import Shipper
 from nodes.logs.spool import Spool
 from nodes.protocol import NodeKey
+from nodes.saying import Saying
 
 TICK_S = 0.25
 AWAY_S = 30.0
@@ -30,6 +31,7 @@ class _Log:
     spool: Spool
     follower: Follower | None = None
     finished: bool = False
+    saying: Saying = field(default_factory=Saying)
 
     @property
     def complete(self) -> bool:
@@ -185,11 +187,21 @@ class LogPipeline:
             with self._lock:
                 logs = list(self._logs.values())
             for log in logs:
-                with contextlib.suppress(OSError):  # the follower waits for the disk; nothing is lost
-                    log.spool.flush()
-                if log.follower is not None:
-                    log.follower.tick()
+                self._tick_one(log)
             self._share_out([log.spool for log in logs])
+
+    def _tick_one(self, log: _Log) -> None:
+        """Whatever fails with one log ends neither the thread nor the turn of the others."""
+        try:
+            with contextlib.suppress(OSError):  # the follower waits for the disk; nothing is lost
+                log.spool.flush()
+            if log.follower is not None:
+                log.follower.tick()
+        except Exception as error:
+            if log.saying.new(repr(error)):
+                logger.exception("a log cannot be looked after")
+        else:
+            log.saying.over()
 
     def _share_out(self, spools: Sequence[Spool]) -> None:
         """While all spools together are beyond the node's limit, those larger than an equal part take nothing new."""

@@ -81,14 +81,17 @@ class Segments:
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Appends all of ``data`` or nothing. Raises OSError when the disk does not take it."""
-        view, done = memoryview(data), 0
-        try:
-            while done < len(view):
-                done += os.write(self._fd, view[done:])
-        except OSError:
-            os.ftruncate(self._fd, self._written)
-            raise
-        self._written += len(view)
+        # Released whatever happens: who still held the error of a refused write would keep ``data`` from being emptied.
+        with memoryview(data) as view:
+            done, size = 0, len(view)
+            try:
+                while done < size:
+                    with view[done:] as rest:
+                        done += os.write(self._fd, rest)
+            except OSError:
+                os.ftruncate(self._fd, self._written)
+                raise
+        self._written += size
 
     def read(self, offset: int, size: int) -> tuple[int, bytes]:
         """(start, up to ``size`` bytes of one segment) from ``offset`` on; nothing at the end.

@@ -122,8 +122,9 @@ class Verdict:
                WHERE a.job_id = %s""",
             one.id,
         ):
-            marks = [text.strip() for _, stream, text in self._records(one, str(attempt)) if stream == MARK]
-            yield f"log of {attempt}: Berth's own lines: {marks}"
+            records = self._records(one, str(attempt))
+            marks = [text.strip() for _, stream, text in records if stream == MARK]
+            yield f"log of {attempt}: Berth's own lines: {marks}; it begins with {records[:5]}"
 
     # ------------------------------------------------------------ every line once
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -375,6 +378,54 @@ def test_a_container_that_a_killed_agent_left_frozen_is_thawed(start: Start, tmp
 
     wait_until(lambda: not source.frozen, "the container to run again")
     assert not (tmp_path / "spool" / "a1" / "frozen").exists()
+
+
+# ---------------------------------------------------------------- a disk that takes nothing
+
+
+class SmallDisk:
+    """Stands before ``os.write``: while ``error`` is set nothing is written, and ``refused`` counts that by error."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self.refused: Counter[Exception] = Counter()
+        self._real = os.write
+
+    def __call__(self, fd: int, data: bytes) -> int:
+        if (error := self.error) is not None:
+            self.refused[error] += 1
+            raise error
+        return self._real(fd, data)
+
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("then", [None, MemoryError("what nobody foresaw")])
+def test_a_container_stands_still_while_its_log_cannot_be_written_and_then_runs_on(
+    start: Start, client: redis.Redis, monkeypatch: pytest.MonkeyPatch, then: Exception | None
+) -> None:
+    pipeline, source, disk = start(), Printed(), SmallDisk()
+    monkeypatch.setattr(os, "write", disk)
+    pipeline.attach("a1", source)
+    disk.error = FULL
+    wait_until(lambda: printed_one_more(source).frozen, "the container to stand still")
+    if then is not None:
+        disk.error = then
+        wait_until(lambda: disk.refused[then] >= 4, "other failures")
+    disk.error = None
+    wait_until(lambda: not source.frozen, "the container to run again")
+    printed_one_more(source)
+    source.end()
+
+    log = reader(client)
+    take_all(log, pipeline)
+    assert log.records == source.records
+
+
+def printed_one_more(source: Printed) -> Printed:
+    source.print(*lines(1, first=len(source.records)))
+    return source
 
 
 # ---------------------------------------------------------------- a machine started anew

@@ -320,6 +320,23 @@ def test_a_record_that_the_disk_refused_is_taken_when_there_is_room_again(
     assert text_of(all_records(spool)) == "first\nsecond\n"
 
 
+def test_a_record_that_the_disk_refused_stands_there_once_whoever_still_holds_the_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = Spool(tmp_path / "a", clock=lambda: 0.0, boot="one")
+    spool.append(line(1, "first\n"))
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", no_room)
+        with pytest.raises(OSError, match="No space") as held:
+            spool.flush()
+
+    spool.flush()
+    spool.append(line(2, "second\n"))
+
+    assert text_of(all_records(spool)) == "first\nsecond\n"
+    assert held.value.errno == errno.ENOSPC
+
+
 def test_a_segment_that_could_not_be_begun_is_begun_later_and_nothing_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
