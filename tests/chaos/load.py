@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tempfile
 import threading
 import time
 import uuid
@@ -10,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 from berth import BerthError, Conflict, Problem
@@ -17,8 +19,12 @@ from tests.support.person import OVER, Person, job_file
 
 T = TypeVar("T")
 TOO_MANY = 429
-BEAT = 'read up rest </proc/uptime; echo "$up" >>"$BERTH_JOB_DIR/alive-$BERTH_ATTEMPT_ID"'
-"""Says in the job's folder that this task attempt is alive now, by the kernel's clock, which nobody jumps."""
+BEAT = 'read up rest </proc/uptime; echo "$up $i" >>"$BERTH_JOB_DIR/alive-$BERTH_ATTEMPT_ID"'
+"""Says in the job's folder that this task attempt is alive now, by the kernel's clock, which nobody jumps, and which of
+its lines comes next."""
+WHOSE = "whose.txt"
+OWN_CODE = f'[ "$(cat {WHOSE})" = "$PAI_JOB_NAME" ]'
+"""Fails where the code is not the job's own: each has a folder of its own, which no node has fetched before."""
 IDLE_GPUS = {"hivedScheduler": {"jobPriorityClass": "oppo"}}
 
 
@@ -34,6 +40,8 @@ class Kind:
 
     file: Callable[[random.Random], dict[str, Any]]
     ends: str = "succeeded"
+    code: bool = False
+    """Whether it brings a folder of code, and fails without what is in it."""
     lines: int = 0
     every_s: float = 0.2
     last: str = ""
@@ -50,6 +58,7 @@ KINDS = {
     "gang": Kind(lambda _: {"gpu": 2, "instances": 2}, lines=30),
     "across both nodes": Kind(lambda _: {"gpu": 2, "cpu": 2, "instances": 2}, lines=20),
     "without GPU": Kind(lambda _: {"gpu": 0}, lines=25),
+    "with code": Kind(lambda _: {"gpu": 1}, code=True, lines=15, last=OWN_CODE),
     "on idle GPUs": Kind(lambda _: {"gpu": 2, "extras": IDLE_GPUS}, lines=40),
     "fails twice": Kind(
         lambda _: {"gpu": 1, "jobRetryCount": 1}, ends="failed", lines=8, last="exit 3", attempts=2,
@@ -120,9 +129,16 @@ class Load:
     def _send(self, person: Person, chance: random.Random) -> Sent:
         kind = chance.choice(list(KINDS))
         key = uuid.UUID(int=chance.getrandbits(128)).hex
-        text = KINDS[kind].text(chance, f"{kind.replace(' ', '-')}-{key[:6]}", person.vc)
-        job = self._persist(lambda: person.submit(text, key=key))
+        name = f"{kind.replace(' ', '-')}-{key[:6]}"
+        text = KINDS[kind].text(chance, name, person.vc)
+        code = self._code(person, name) if KINDS[kind].code else None
+        job = self._persist(lambda: person.submit(text, key=key, code=code))
         return Sent(job, kind, person, stop_after=chance.uniform(1, 12) if KINDS[kind].ends == "stopped" else 0.0)
+
+    def _code(self, person: Person, name: str) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, WHOSE).write_text(name)
+            return self._persist(lambda: person.berth.code.upload(folder)).id
 
     def _is_over(self, one: Sent) -> bool:
         state = self._persist(lambda: one.person.berth.jobs.get(one.id)).state

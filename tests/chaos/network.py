@@ -10,13 +10,13 @@ from tests.support.redis_server import RedisServer
 
 
 class Cable:
-    """`url` leads to Redis. While it is cut nothing passes, in either direction, and nobody is told; what was sent
+    """`port` leads to Redis. While it is cut nothing passes, in either direction, and nobody is told; what was sent
     meanwhile arrives once it is mended, as TCP does it, or its connections are gone (``mend(reset=True)``)."""
 
     def __init__(self, redis: RedisServer) -> None:
         self._redis = redis
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"redis://127.0.0.1:{self._listener.getsockname()[1]}/0"
+        self.port = self._listener.getsockname()[1]
         self._passing = threading.Event()
         self._passing.set()
         self._open: set[socket.socket] = set()

@@ -69,11 +69,11 @@ class Plant:
 
     def _agent(self, name: str, first_port: int) -> Agent:
         env = {
-            "BERTH_NODE_REDIS_URL": self.cables[name].url,
             "BERTH_NODE_LEASE_STILL_S": str(LEASE_STILL_S),
             **self.clocks[name].environment,
         }
-        return Agent(name=name, ports=f"{first_port}-{first_port + 499}", env=tuple(env.items()))
+        ports, redis_port = f"{first_port}-{first_port + 499}", self.cables[name].port
+        return Agent(name=name, ports=ports, redis_port=redis_port, env=tuple(env.items()))
 
 
 @contextlib.contextmanager

@@ -28,11 +28,13 @@ TRUE_CAUSES = frozenset({"node_lost", "node_fault", "preempted", "start_failed"}
 
 @dataclass(frozen=True)
 class Alive:
-    """A task attempt by its own notes in the job's folder: first and last, in seconds of the kernel's clock."""
+    """A task attempt by its own notes in the job's folder: first and last, in seconds of the kernel's clock, and the
+    numbers of the lines that it was about to print."""
 
     attempt: str
     first: float
     last: float
+    lines: tuple[int, ...]
 
 
 class Verdict:
@@ -52,6 +54,7 @@ class Verdict:
             yield from (f"job {one.id} ({one.kind}): {finding}" for finding in found)
             yield from (f"    {line}" for line in (self._story(one) if found else ()))
         yield from self._two_writers()
+        yield from self._begun_twice()
         yield from self._gpu_twice()
         yield from self._orphans()
         yield from (f"refused: {sentence}" for sentence in self.load.refused)
@@ -180,6 +183,12 @@ class Verdict:
                 if last > first:
                     yield f"{folder.name}: attempt {before} wrote until {last}, attempt {after} from {first}"
 
+    def _begun_twice(self) -> Iterator[str]:
+        """Task attempts whose container ran more than once: only one that was never started may be started."""
+        for alive in self._alive.values():
+            if alive.lines != tuple(range(len(alive.lines))):
+                yield f"task attempt {alive.attempt} counted {alive.lines}"
+
     def _gpu_twice(self) -> Iterator[str]:
         """GPUs whose holders, by the books, were alive at the same time, by their own notes."""
         holders: dict[int, list[Alive]] = defaultdict(list)
@@ -208,9 +217,10 @@ def _after(ask: Callable[[], list[tuple[object, ...]] | list[str]]) -> list:  # 
 
 def _notes(folder: Path) -> Iterator[Alive]:
     for file in folder.glob("alive-*"):
-        times = [float(word) for word in file.read_text().split()]
-        if times:
-            yield Alive(file.name.removeprefix("alive-"), min(times), max(times))
+        notes = [line.split() for line in file.read_text().splitlines()]
+        if notes:
+            times, lines = [float(time) for time, _ in notes], tuple(int(number) for _, number in notes)
+            yield Alive(file.name.removeprefix("alive-"), min(times), max(times), lines)
 
 
 def _from_outside(message: str) -> bool:

@@ -31,9 +31,9 @@ class Person:
 
     # ------------------------------------------------------------ jobs
 
-    def submit(self, text: str, key: str = "") -> int:
-        """Submit a job file. Returns the job's id; the portal must accept it."""
-        return self.berth.jobs.submit(text, key=key or None).id
+    def submit(self, text: str, key: str = "", code: str | None = None) -> int:
+        """Submit a job file, with the id of its code if it has any. Returns the job's id; the portal must accept it."""
+        return self.berth.jobs.submit(text, key=key or None, code=code).id
 
     def run(self, *commands: str, **changes: Any) -> int:
         """Submit a job of `commands`; see `job_file`."""

@@ -30,12 +30,14 @@ WORKERS = {"scheduler": ["-B", "-c", "1"], "reports": ["-c", "2"], "control": ["
 
 @dataclass(frozen=True, kw_only=True)
 class Agent:
-    """A node of the stack. `gpus` as the agent's own option; `env` is added to its environment."""
+    """A node of the stack. `gpus` as the agent's own option; `env` is added to its environment; `redis_port`: of what
+    lies between it and Redis, if anything does."""
 
     name: str
     gpus: str = "simulated:4xA100-80GB"
     runtime: str = "docker"
     ports: str = "21000-21999"
+    redis_port: int = 0
     env: tuple[tuple[str, str], ...] = ()
 
 
@@ -264,7 +266,7 @@ class Stack:
         """What an agent gets: nothing of the portal's environment but what it is told by its own options."""
         options = {
             "NAME": agent.name,
-            "REDIS_URL": redis_url,
+            "REDIS_URL": redis_url.replace(f":{self.redis.port}/", f":{agent.redis_port or self.redis.port}/"),
             "STATE_DIR": str(self.state_of(agent)),
             "PORTAL_PUBLIC_KEY": portal_public_key,
             "RUNTIME": agent.runtime,
