@@ -289,7 +289,7 @@ class Keeper:
             same = self._record.body == body_of(spec) and spec.digest in (None, self._record.digest)
             if not same:
                 return False
-        self._save(replace(self._record, spec_hash=spec_hash).forward(ContainerState.PREPARED))
+        self._save(self._preparing.noted(spec, spec_hash, self._record).forward(ContainerState.PREPARED))
         return True
 
     def _prepare(self, spec: ContainerSpec, spec_hash: str) -> float:

@@ -71,7 +71,6 @@ class Preparing:
         RuntimeAway, and Cancelled when the attempt is unwanted meanwhile."""
         world = self._world
         self.folders(spec)
-        checkpoint = checkpoint_place(spec)
         if not self._code_is_here(spec):
             return None
         image = world.runtime.image(spec, mirrors=world.mirrors(), progress=self._show, cancelled=self._unwanted)
@@ -80,19 +79,31 @@ class Preparing:
         found = world.runtime.create(spec, spec_hash, image)
         if world.runtime.notice and not record.container:
             world.logs.note(spec.attempt, world.runtime.notice)
+        return self.noted(
+            spec,
+            spec_hash,
+            replace(
+                record,
+                container=found.container,
+                digest=image.digest,
+                isolation=world.runtime.isolation,
+                gpus=spec.gpus,
+            ),
+        )
+
+    def noted(self, spec: ContainerSpec, spec_hash: str, record: Record) -> Record:
+        """The record of a container that is there, with all that it must know of the spec, which no disk keeps; also
+        where an earlier try could not write it down."""
+        checkpoint = checkpoint_place(spec)
         return replace(
             record,
             spec_hash=spec_hash,
             body=body_of(spec),
-            container=found.container,
-            digest=image.digest,
-            isolation=world.runtime.isolation,
-            gpus=spec.gpus,
             lease=spec.lease,
             lease_root=next((m.root for m in spec.mounts if spec.lease and spec.lease.startswith(m.source)), None),
             checkpoint=spec.checkpoint,
             checkpoint_root=checkpoint[0].root if checkpoint else None,
-            prepared_ms=world.clock.now_ms(),
+            prepared_ms=record.prepared_ms or self._world.clock.now_ms(),
         )
 
     def _code_is_here(self, spec: ContainerSpec) -> bool:

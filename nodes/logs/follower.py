@@ -117,12 +117,18 @@ class Follower:
 
     def _take(self, record: LogRecord) -> None:
         for piece in _pieces(record):
-            try:
-                self._spool.append(piece)
-            except OSError:
+            if not self._appended(piece):
                 self._until_written(lambda piece=piece: self._spool.append(piece))  # type: ignore[misc]
         self._watch_lag(record)
         self._wake()
+
+    def _appended(self, piece: LogRecord) -> bool:
+        """False where the disk did not take it."""
+        try:
+            self._spool.append(piece)
+        except OSError:
+            return False
+        return True
 
     def _until_written(self, write: Callable[[], None]) -> None:
         """Calls ``write`` until the disk takes it; meanwhile the container stands still."""

@@ -88,7 +88,7 @@ class Segments:
                 while done < size:
                     with view[done:] as rest:
                         done += os.write(self._fd, rest)
-            except OSError:
+            except BaseException:  # also of what is no matter of the disk: half a record stays in no file
                 os.ftruncate(self._fd, self._written)
                 raise
         self._written += size

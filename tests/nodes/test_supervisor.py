@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -29,9 +32,9 @@ from nodes.protocol import (
     encode,
     spec_digest,
 )
-from nodes.runtimes.base import Failed, Status
+from nodes.runtimes.base import Failed, Found, Status
 from nodes.supervisor import Supervisor
-from tests.nodes.memory_runtime import Backlog, LastWords
+from tests.nodes.memory_runtime import Backlog, LastWords, MemoryRuntime
 from tests.nodes.portal_side import spec_of
 from tests.nodes.supervised import KEY, SPECS, Node, SickBackend, desired, in_state, order, shown, wait_for
 from tests.support.waiting import wait_until
@@ -243,8 +246,13 @@ def test_a_program_that_fails_on_a_gpu_that_turned_sick_meanwhile_is_not_to_blam
 # ---------------------------------------------------------------- the lease of a frozen container
 
 
-def test_a_container_that_is_frozen_for_its_log_keeps_its_lease(node: Node) -> None:
-    node.runtime.output = Backlog
+@pytest.mark.parametrize("refusals", [0, 2], ids=["", "made while its disk was full"])
+def test_a_container_that_is_frozen_for_its_log_keeps_its_lease(
+    node: Node, monkeypatch: pytest.MonkeyPatch, refusals: int
+) -> None:
+    disk = FullDisk(refusals)
+    node.runtime = DiskFills(disk, output=Backlog)
+    monkeypatch.setattr(os, "fsync", disk)
     root = node.folder / "storage"
     lease = root / "job" / ".berth" / "lease"
     lease.parent.mkdir(parents=True)
@@ -258,6 +266,34 @@ def test_a_container_that_is_frozen_for_its_log_keeps_its_lease(node: Node) -> N
         supervisor.take(desired(1, order(spec, Phase.RUN)))
         wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
         wait_until(lambda: lease.stat().st_mtime > 0, "the agent to touch the lease")
+    assert not disk.refusals
+
+
+@dataclass
+class FullDisk:
+    """Stands before ``os.fsync``: once it is full it refuses so many times."""
+
+    refusals: int
+    full: bool = False
+    real: Callable[[int], None] = os.fsync
+
+    def __call__(self, file: int) -> None:
+        if self.full and self.refusals:
+            self.refusals -= 1
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.real(file)
+
+
+class DiskFills(MemoryRuntime):
+    """The disk is full once a container is made."""
+
+    def __init__(self, disk: FullDisk, **options: Any) -> None:
+        super().__init__(**options)
+        self._disk = disk
+
+    def create(self, *told: Any) -> Found:
+        self._disk.full = True
+        return super().create(*told)
 
 
 # ---------------------------------------------------------------- ends
