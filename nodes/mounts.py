@@ -67,6 +67,8 @@ class StorageKeeper:
         self._path, self._changed, self._kind = state, changed, kind
         self._patience_s, self._mount_s = patience_s, mount_s
         self._wishes = _read(state)
+        self._mounted_path = state.with_name(f"{state.stem}-mounted.json")
+        self._mounted_with = _read_mounted(self._mounted_path)
         self._looks = Looks(patience_s)
         self._closed, self._woken, self._looked = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="storages", daemon=True)
@@ -161,17 +163,24 @@ class StorageKeeper:
             there = None
         if there is not None:
             fault = self._looks.fault(wish.root)
-            if not fault or self._looks.hangs(wish.root):
+            if self._looks.hangs(wish.root):
                 return fault
-            log.warning("a storage is mounted anew", root=wish.root, why=fault)
+            if not fault and self._is_as_wished(wish):
+                return ""
+            log.warning("a storage is mounted anew", root=wish.root, why=fault or "its options are others now")
             self._umount(wish.root, lazy=True)
         return self._mount(wish) or self._looks.fault(wish.root)
+
+    def _is_as_wished(self, wish: StorageWish) -> bool:
+        """Whether it was mounted with these options; of what an agent mounted that noted none, nobody knows better."""
+        return self._mounted_with.get(wish.root, _options(wish)) == _options(wish)
 
     def _mount(self, wish: StorageWish) -> str:
         fault = self._process(["mkdir", "-p", "--", wish.root], self._patience_s)
         if fault:
             return f"the mount point cannot be made: {fault}"
-        options = ",".join(dict.fromkeys([*_FORCED, *(["ro"] if wish.read_only else []), *_words(wish.options)]))
+        options = _options(wish)
+        self._note_mounted(self._mounted_with | {wish.root: options})  # before: what is noted in vain is mounted next
         fault = self._process(["mount", "-t", self._kind, "-o", options, "--", wish.export, wish.root], self._mount_s)
         if not fault:
             log.info("a storage is mounted", root=wish.root, export=wish.export)
@@ -194,6 +203,7 @@ class StorageKeeper:
                 log.info("a storage is unmounted", root=one.place, fault=fault)
                 if not fault:
                     self._process(["rmdir", one.place], self._patience_s)
+        self._note_mounted({root: told for root, told in self._mounted_with.items() if root in wanted})
 
     def _process(self, command: list[str], seconds: float) -> str:
         """What went wrong; empty where nothing did."""
@@ -209,14 +219,34 @@ class StorageKeeper:
 
     def _keep(self, wishes: tuple[StorageWish, ...]) -> None:
         """So that a restarted agent offers the same before it hears of the portal."""
-        data = msgspec.json.encode(wishes)
-        try:
-            if not self._path.exists() or self._path.read_bytes() != data:
-                fresh = self._path.with_suffix(".new")
-                fresh.write_bytes(data)
-                fresh.replace(self._path)
-        except OSError as error:
-            log.warning("the list of storages is not kept", error=str(error))
+        _write(self._path, msgspec.json.encode(wishes))
+
+    def _note_mounted(self, options: dict[str, str]) -> None:
+        """With which options each was mounted, also for a later agent: the kernel tells them in words of its own."""
+        self._mounted_with = options
+        _write(self._mounted_path, msgspec.json.encode(options))
+
+
+def _options(wish: StorageWish) -> str:
+    """As ``mount`` takes them."""
+    return ",".join(dict.fromkeys([*_FORCED, *(["ro"] if wish.read_only else []), *_words(wish.options)]))
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        if not path.exists() or path.read_bytes() != data:
+            fresh = path.with_suffix(".new")
+            fresh.write_bytes(data)
+            fresh.replace(path)
+    except OSError as error:
+        log.warning("the list of storages is not kept", path=str(path), error=str(error))
+
+
+def _read_mounted(path: Path) -> dict[str, str]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+    except (OSError, msgspec.MsgspecError):
+        return {}
 
 
 def _read(path: Path) -> tuple[StorageWish, ...]:

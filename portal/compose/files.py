@@ -29,14 +29,16 @@ def files_make(folder: Path, *, address: Address, certificate: Path, now: dateti
         folder.chmod(0o711)
         _database(folder)
         password = _redis(folder, address)
+        (folder / "keys").mkdir(mode=0o700, exist_ok=True)
+        _authority_restored(folder)
         authority = _authority(folder, address, now)
+        _authority_keep(folder, authority)
         _redis_certificate(folder, authority, address, now)
         # By which servers know the portal; empty: by what their systems know.
         portal_authority = authority[0] if address.certificate == "internal" else ""
         _write(folder / "portal-ca.crt", portal_authority, 0o444)
         _write(folder / "redis.conf", redis_conf(password), 0o440, REDIS)
         _write(folder / "Caddyfile", caddyfile(address, certificate), 0o444)
-        (folder / "keys").mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise cannot_write(error, folder, "BERTH_SECRETS") from None
 
@@ -77,6 +79,25 @@ def _authority(folder: Path, address: Address, now: datetime) -> tuple[str, str]
     _permit(key, 0o440, PROXY)
     _permit(certificate, 0o444, None)
     return certificate.read_text(), key.read_text()
+
+
+def _authority_keep(folder: Path, authority: tuple[str, str]) -> None:
+    """Among the keys too, which a backup holds: servers that have joined know the stack by its authority alone."""
+    certificate, key = authority
+    if _text(folder / "keys" / "ca.crt") != certificate or _text(folder / "keys" / "ca.key") != key:
+        _write(folder / "keys" / "ca.key", key, 0o400)
+        _write(folder / "keys" / "ca.crt", certificate, 0o400)
+    if _text(folder / "ca.kept") != certificate:
+        _write(folder / "ca.kept", certificate, 0o400)
+
+
+def _authority_restored(folder: Path) -> None:
+    """Takes the authority over that a restore has put among the keys: it is another than was kept there last. One that
+    an operator has put beside them is kept there after this."""
+    certificate, key = _text(folder / "keys" / "ca.crt"), _text(folder / "keys" / "ca.key")
+    if certificate and key and certificate != _text(folder / "ca.kept"):
+        _write(folder / "ca.key", key, 0o440, PROXY)
+        _write(folder / "ca.crt", certificate, 0o444)
 
 
 def _redis_certificate(folder: Path, authority: tuple[str, str], address: Address, now: datetime) -> None:
@@ -147,6 +168,10 @@ http://:8081 {{
 	respond /healthz ok
 }}
 """
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
 
 
 def _once(path: Path, text: str, mode: int, group: int) -> str:

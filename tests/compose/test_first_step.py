@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from portal.compose.certificates import (
     LEAF_ANEW,
     LEAF_FOR,
     authority_make,
+    leaf_is_good,
     leaf_make,
     own_certificate_check,
 )
@@ -28,6 +30,7 @@ from tests.support.disk import full_disk
 
 NOW = dt.datetime(2026, 3, 2, 9, 0, tzinfo=dt.UTC)
 PLACE = Path("/run/berth-certificate")
+REDIS_HOSTS = ["portal.lan", "redis", "localhost", "127.0.0.1"]
 
 
 def address(url: str = "https://gpu.example.org", **told: str) -> Address:
@@ -142,6 +145,30 @@ def test_what_an_operator_has_put_there_is_used(tmp_path: Path, groups: dict[str
     assert "p@ss" not in files["redis.conf"], "Redis needs its digest only"
     issuer = x509.load_pem_x509_certificate(files["redis.crt"].encode()).issuer.rfc4514_string()
     assert issuer == "CN=Berth of our own"
+
+
+def test_a_new_stack_has_the_authority_of_the_backup_whose_keys_it_got_and_an_operators_goes_before(
+    tmp_path: Path, groups: dict[str, int]
+) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "new").mkdir()
+    first, other = made(tmp_path / "old"), made(tmp_path / "new")
+    assert first["ca.crt"] != other["ca.crt"]
+
+    shutil.copytree(tmp_path / "old" / "keys", tmp_path / "new" / "keys", dirs_exist_ok=True)  # as a restore does
+    restored = made(tmp_path / "new")
+    assert [restored[name] for name in ("ca.crt", "ca.key")] == [first[name] for name in ("ca.crt", "ca.key")]
+    assert leaf_is_good(restored["redis.crt"], authority=first["ca.crt"], hosts=REDIS_HOSTS, now=NOW)
+    assert made(tmp_path / "new") == restored
+
+    certificate, key = authority_make(name="our own", now=NOW)
+    (tmp_path / "new" / "ca.crt").chmod(0o600)
+    (tmp_path / "new" / "ca.key").chmod(0o600)
+    (tmp_path / "new" / "ca.crt").write_text(certificate)
+    (tmp_path / "new" / "ca.key").write_text(key)
+    assert made(tmp_path / "new")["ca.crt"] == certificate
+    assert made(tmp_path / "new")["ca.crt"] == certificate
+    assert (tmp_path / "new" / "keys" / "ca.crt").read_text() == certificate
 
 
 def test_the_certificate_of_redis_is_signed_anew_in_time(tmp_path: Path, groups: dict[str, int]) -> None:

@@ -348,6 +348,8 @@ def test_the_portal_comes_back_from_its_backup(portal: Portal, api: httpx.Client
     portal.project.section(INSTALL, "A backup")
     gone = submit(api, "echo gone")
     wait_job(api, gone, "succeeded")
+    portal.project.run("docker compose --profile '*' down --volumes --timeout 5")
+    portal.project.run("docker compose up -d --wait")  # a new stack, with keys and an authority of its own
     portal.project.section(INSTALL, "Back from a backup")
     wait_answering(portal.door)
     assert asked(api.get(f"jobs/{kept}"))["state"] == "succeeded"

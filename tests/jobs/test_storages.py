@@ -10,6 +10,7 @@ from django.db import connection
 from portal.accounts.models import AuditEntry
 from portal.clusters.models import Storage
 from portal.clusters.services import storage_change, storage_create, storage_remove
+from portal.common.errors import Conflict
 from portal.jobs.models import Job, Task
 from tests.support.cast import Api
 from tests.support.world import World, job_file
@@ -47,6 +48,19 @@ def test_a_job_that_lost_its_storage_while_it_waited_is_paused_when_it_would_sta
     world.settle()
     world.settle()
     assert Job.objects.get(pk=job.pk).state == "running"
+
+
+def test_what_lies_in_a_storage_is_not_exchanged_under_a_job(world: World) -> None:
+    storage_change(
+        storage=Storage.objects.get(name="data"), changes={"kind": "nfs", "export": "nas:/one"}, now=world.now,
+        actor="root",
+    )  # fmt: skip
+    world.submit(name="runs", **FILE)
+    with pytest.raises(Conflict, match="its place cannot change"):
+        storage_change(
+            storage=Storage.objects.get(name="data"), changes={"export": "nas:/two"}, now=world.now, actor="root"
+        )
+    assert Storage.objects.get(name="data").export == "nas:/one"
 
 
 def test_a_storage_that_is_removed_while_a_job_is_judged_refuses_it_and_leaves_nothing(world: World) -> None:

@@ -108,6 +108,24 @@ def test_an_export_is_mounted_offered_and_taken_off_again(server: Server) -> Non
     assert server.mounts() == []
 
 
+def test_other_options_of_a_storage_that_is_mounted_hold_from_then_on(server: Server) -> None:
+    keeper = server.keeper()
+    keeper.want([server.wish()])
+    keeper.look()
+    (server.own / "data" / "first").touch()
+
+    keeper.want([server.wish(read_only=True)])
+    assert keeper.look() == StorageState((str(server.own / "data"),), {})
+    with pytest.raises(OSError, match="Read-only"):
+        (server.own / "data" / "second").touch()
+
+    again = server.keeper()  # an agent that was restarted knows with what it is mounted
+    again.want([server.wish()])
+    assert again.look().faults == {}
+    (server.own / "data" / "second").touch()
+    assert server.mounts() == ["data"]
+
+
 def test_a_server_that_hangs_holds_nobody_up_and_comes_back_by_itself(server: Server) -> None:
     keeper = server.keeper()
     keeper.want([server.wish(), server.wish("well")])

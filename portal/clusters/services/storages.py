@@ -24,8 +24,8 @@ from portal.common.sentences import some_of
 from portal.common.versions import version_check
 
 COLUMNS = ("kind", "root", "export", "options", "read_only", "per_user", "must_be_mount", "jobs", "everyone")
-PLACE = frozenset({"kind", "root", "jobs"})
-"""What says where a storage is: not changed under jobs that use it."""
+PLACE = frozenset({"kind", "root", "export", "jobs"})
+"""What says where a storage is: not changed under jobs that use it, whose next attempt would find other files."""
 NESTING = frozenset({"root", "jobs", "read_only"})
 """What says whether jobs could write where another storage's folder is."""
 SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/root", "/run", "/sbin", "/sys", "/usr", "/var/run")
