@@ -43,12 +43,14 @@ examples: $(DONE)/dev ## ask the REST API anew for the examples of its document
 	@BERTH_TEST_RECORD=1 BERTH_TEST_DATABASE=sqlite $(BIN)/python -m pytest -q tests/common/test_examples.py
 
 soak: engine $(DONE)/languages frontend/dist/.built ## the tests that take hours
+	@scripts/test-parts
 	@BERTH_TEST_DATABASE=sqlite $(BIN)/python -m pytest -m "database and once and not fuzz and not soak"
 	@BERTH_TEST_EXAMPLES=200 $(BIN)/python -m pytest -m fuzz
 	@BERTH_TEST_EXAMPLES=2000 $(BIN)/python -m pytest tests/scheduling/test_properties.py
 	@$(BIN)/python -m pytest -m soak
 
-compose-test: $(DONE)/dev ## build the compose stack and try all of it on an Engine of its own: minutes, as root
+compose-test: $(DONE)/dev $(DONE)/languages frontend/dist/.built ## build the compose stack and try all of it on an Engine of its own: minutes, as root
+	@scripts/test-parts
 	@$(BIN)/python -m pytest -m soak tests/compose
 
 chaos: engine $(DONE)/languages frontend/dist/.built ## kill, cut, fill and jump whatever runs, FAULTS times (1000), drawn by SEED; about 80 minutes
