@@ -29,6 +29,8 @@ PROGRAMS = re.compile(
     r"\S*python3? |apt-get )"
 )
 TESTS = ROOT / "tests"
+SOURCES = re.compile(r"`((?:client|examples|frontend|nodes|portal|scheduling|scripts|tests)/[\w./*-]+)`")
+"""Files and folders of this repository that a page names."""
 
 
 def asked() -> Iterator[tuple[str, str]]:
@@ -199,6 +201,16 @@ def test_every_link_between_the_pages_leads_somewhere() -> None:
                 if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
                     lost.append(f"{page.relative_to(ROOT)}: {href}")
     assert lost == []
+
+
+def test_every_file_of_the_sources_that_a_page_names_is_there() -> None:
+    named = {
+        (page.relative_to(ROOT).as_posix(), name)
+        for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+        for name in SOURCES.findall(page.read_text())
+    }
+    assert len(named) > 100
+    assert sorted((page, name) for page, name in named if not [*ROOT.glob(name)]) == []
 
 
 def test_the_first_page_leads_to_every_other() -> None:
