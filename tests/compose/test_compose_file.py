@@ -58,6 +58,15 @@ def test_the_agent_sees_each_folder_at_the_path_that_it_has_outside() -> None:
     assert all(folders)
 
 
+def test_the_agent_sees_its_servers_policy_where_the_page_says_that_it_lies() -> None:
+    """Below its state folder, which no job mounts: the folder of storages is the jobs' own."""
+    found = re.findall(r"BERTH_NODE_POLICY_FILE=(/[\w./-]+)", (ROOT / "docs/operate.md").read_text())
+    state, storages = (re.findall(r":-([^}]+)}", volume)[-1] for volume in SERVICES["agent"]["volumes"][1:])
+    assert found
+    assert all(Path(path).is_relative_to(state) for path in found)
+    assert not Path(state).is_relative_to(storages)
+
+
 def test_the_commands_of_the_agent_have_all_that_it_has_but_gpus() -> None:
     agent, commands_of = dict(SERVICES["agent"]), SERVICES["berth-node"]
     assert agent.pop("deploy")["resources"]["reservations"]["devices"]
