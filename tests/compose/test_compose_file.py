@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from portal.embedded.processes import commands
-from tests.support.documents import blocks, pages
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "compose.yaml").read_text()
@@ -149,18 +148,3 @@ def test_what_a_recipe_copies_is_let_through_and_nothing_private_is(recipe: str)
     assert all(any(name == one or name.startswith(f"{one}/") for one in through) for name in names)
     assert rules[1] == "*", "what is not named stays out"
     assert through.isdisjoint({".env", "data", ".git", "tests"})
-
-
-def test_the_commands_of_the_documentation_name_services_that_are_there() -> None:
-    lines = [
-        line
-        for page in pages()
-        for block in blocks(page)
-        if block.language == "sh"
-        for line in block.text.splitlines()
-        if line.startswith("docker compose ")
-    ]
-    before = "logs|exec -T|cp|stop|build|restart|--wait|--no-deps|run -T|--rm|--build"
-    named = {word for line in lines for word in re.findall(rf"\b(?:{before}) ([a-z][a-z-]+)\b", line)}
-    assert len(lines) > 20
-    assert named <= SERVICES.keys()

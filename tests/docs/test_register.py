@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from berth.cli.app import app
-from tests.support.documents import NOT_RUN, ROOT, Block, blocks, commands, pages, split
+from tests.support.documents import NOT_RUN, ROOT, Block, blocks, commands, pages, spans, split
 
 LANGUAGES = {"sh", "ini", "json", "python", "text", "yaml"}
 """What a block may be: commands are `sh`; the others are files, programs, answers."""
@@ -114,15 +114,6 @@ def test_what_no_shell_understands_is_told() -> None:
 
 
 # ---------------------------------------------------------------- within sentences
-
-
-def spans() -> Iterator[tuple[str, list[str]]]:
-    """Commands that stand within sentences and tables, as words."""
-    for page in pages():
-        for token in MarkdownIt().enable("table").parse((ROOT / page).read_text()):
-            for child in token.children or ():
-                if child.type == "code_inline" and " " in child.content:
-                    yield page, child.content.replace("\\|", "|").split()
 
 
 def options(words: list[str]) -> set[str]:
