@@ -46,6 +46,10 @@ class StorageState:
     faults: Mapping[str, str] = field(default_factory=dict)
 
 
+_NO_NFS = ("unknown filesystem type", "No such device", "helper program")
+"""What mount says where the kernel has no NFS, and where it has and nfs-common is not installed."""
+
+
 class StorageKeeper:
     """``allowed``: folders of the administrator's below which storages may lie; ``own``: the folder below which exports
     are mounted; ``servers``: shell patterns of the servers from which they may be; ``state``: the file that keeps what
@@ -185,7 +189,7 @@ class StorageKeeper:
         if not fault:
             log.info("a storage is mounted", root=wish.root, export=wish.export)
             return "" if mounted_at(wish.root) else f"{wish.export} is not mounted though mount said so"
-        if "unknown filesystem type" in fault or "No such device" in fault:
+        if any(words in fault for words in _NO_NFS):
             return f"this server cannot mount NFS: install nfs-common, and a kernel with NFS ({fault})"
         return f"{wish.export} cannot be mounted: {fault}"
 

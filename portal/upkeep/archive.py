@@ -82,18 +82,22 @@ class ArchiveWriter:
 
     def add_folder(self, name: str, folder: Path, *, wanted: Callable[[Path], bool]) -> int:
         """The wanted files of a folder, as they are while it goes on being used. Returns how many."""
-        count = 0
-        # Folders go meanwhile as well, which `rglob` does not take before Python 3.12.
-        there = sorted(Path(where, name) for where, _, names in os.walk(folder) for name in names)
-        for path in there:
-            if path.is_symlink() or not path.is_file() or not wanted(path):
-                continue
-            try:
-                with path.open("rb") as file:
-                    self.add_file(f"{name}/{path.relative_to(folder).as_posix()}", file)
-            except FileNotFoundError:  # its time was over meanwhile
-                continue
-            count += 1
+        count, seen, gone = 0, set[Path](), True
+        while gone:
+            gone = False
+            # Folders go meanwhile as well, which `rglob` does not take before Python 3.12.
+            there = {Path(where, name) for where, _, names in os.walk(folder) for name in names} - seen
+            seen |= there
+            for path in sorted(there):
+                if path.is_symlink() or not wanted(path):
+                    continue
+                try:
+                    with path.open("rb") as file:
+                        self.add_file(f"{name}/{path.relative_to(folder).as_posix()}", file)
+                    count += 1
+                except FileNotFoundError:
+                    # Its time was over meanwhile; or it lies there under another name, as a curve does that has ended.
+                    gone = True
         return count
 
     def _add(self, name: str, file: IO[bytes]) -> str:

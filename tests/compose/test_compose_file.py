@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from portal.embedded.processes import commands
-from tests.support.documents import blocks, pages
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "compose.yaml").read_text()
@@ -56,6 +55,15 @@ def test_the_agent_sees_each_folder_at_the_path_that_it_has_outside() -> None:
     folders = [re.fullmatch(r"(.+?):\1(:rslave)?", volume) for volume in SERVICES["agent"]["volumes"][1:]]
     assert len(folders) == 2
     assert all(folders)
+
+
+def test_the_agent_sees_its_servers_policy_where_the_page_says_that_it_lies() -> None:
+    """Below its state folder, which no job mounts: the folder of storages is the jobs' own."""
+    found = re.findall(r"BERTH_NODE_POLICY_FILE=(/[\w./-]+)", (ROOT / "docs/operate.md").read_text())
+    state, storages = (re.findall(r":-([^}]+)}", volume)[-1] for volume in SERVICES["agent"]["volumes"][1:])
+    assert found
+    assert all(Path(path).is_relative_to(state) for path in found)
+    assert not Path(state).is_relative_to(storages)
 
 
 def test_the_commands_of_the_agent_have_all_that_it_has_but_gpus() -> None:
@@ -140,18 +148,3 @@ def test_what_a_recipe_copies_is_let_through_and_nothing_private_is(recipe: str)
     assert all(any(name == one or name.startswith(f"{one}/") for one in through) for name in names)
     assert rules[1] == "*", "what is not named stays out"
     assert through.isdisjoint({".env", "data", ".git", "tests"})
-
-
-def test_the_commands_of_the_documentation_name_services_that_are_there() -> None:
-    lines = [
-        line
-        for page in pages()
-        for block in blocks(page)
-        if block.language == "sh"
-        for line in block.text.splitlines()
-        if line.startswith("docker compose ")
-    ]
-    before = "logs|exec -T|cp|stop|build|restart|--wait|--no-deps|run -T|--rm|--build"
-    named = {word for line in lines for word in re.findall(rf"\b(?:{before}) ([a-z][a-z-]+)\b", line)}
-    assert len(lines) > 20
-    assert named <= SERVICES.keys()

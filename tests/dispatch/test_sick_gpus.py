@@ -187,10 +187,13 @@ def test_a_foreign_process_is_told_after_a_while_and_its_end_frees_the_gpu(watch
     watched.look()
     faults = Gpu.objects.filter(node__name="gpu01").order_by("index")
     assert [gpu.fault for gpu in faults] == ["", ""]
+    assert watched.alerts() == {}
     watched.look()
     watched.look()
     assert [bool(gpu.fault) for gpu in faults.all()] == [False, True]
-    assert "used" not in watched.alerts()
+    told = watched.alerts()
+    assert told.keys() == {"gpu_foreign_process"}, "it is used, and not broken"
+    assert told["gpu_foreign_process"].startswith("GPU 1: a process that no job started uses it: 1 (")
     watched.machine.gpu(1).nproc = 0
     watched.look()
     assert [gpu.fault for gpu in faults.all()] == ["", ""]

@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from berth.cli.app import app
-from tests.support.documents import NOT_RUN, ROOT, Block, blocks, commands, pages, split
+from tests.support.documents import NOT_RUN, ROOT, Block, blocks, commands, pages, spans, split
 
 LANGUAGES = {"sh", "ini", "json", "python", "text", "yaml"}
 """What a block may be: commands are `sh`; the others are files, programs, answers."""
@@ -29,6 +29,8 @@ PROGRAMS = re.compile(
     r"\S*python3? |apt-get )"
 )
 TESTS = ROOT / "tests"
+SOURCES = re.compile(r"`((?:client|examples|frontend|nodes|portal|scheduling|scripts|tests)/[\w./*-]+)`")
+"""Files and folders of this repository that a page names."""
 
 
 def asked() -> Iterator[tuple[str, str]]:
@@ -114,15 +116,6 @@ def test_what_no_shell_understands_is_told() -> None:
 # ---------------------------------------------------------------- within sentences
 
 
-def spans() -> Iterator[tuple[str, list[str]]]:
-    """Commands that stand within sentences and tables, as words."""
-    for page in pages():
-        for token in MarkdownIt().enable("table").parse((ROOT / page).read_text()):
-            for child in token.children or ():
-                if child.type == "code_inline" and " " in child.content:
-                    yield page, child.content.replace("\\|", "|").split()
-
-
 def options(words: list[str]) -> set[str]:
     return {word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)}
 
@@ -199,6 +192,16 @@ def test_every_link_between_the_pages_leads_somewhere() -> None:
                 if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
                     lost.append(f"{page.relative_to(ROOT)}: {href}")
     assert lost == []
+
+
+def test_every_file_of_the_sources_that_a_page_names_is_there() -> None:
+    named = {
+        (page.relative_to(ROOT).as_posix(), name)
+        for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+        for name in SOURCES.findall(page.read_text())
+    }
+    assert len(named) > 100
+    assert sorted((page, name) for page, name in named if not [*ROOT.glob(name)]) == []
 
 
 def test_the_first_page_leads_to_every_other() -> None:

@@ -19,6 +19,7 @@ from tests.support.waiting import wait_until
 
 PORTAL = ("web", "scheduler", "reports", "control")
 GPUS = 4
+ARCHIVED = "SELECT count(*) FROM jobs_taskattempt WHERE log_complete AND archived_to >= log_end AND archived_to > 0"
 
 
 @pytest.fixture(params=["process", pytest.param("docker", marks=[pytest.mark.soak, pytest.mark.docker])])
@@ -55,16 +56,21 @@ def test_jobs_run_on_end_as_they_ended_and_what_nobody_knows_is_fenced(
     stack: Stack, postgres: PostgresServer, tmp_path: Path
 ) -> None:
     user, root = alice(stack), stack.client("root")
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "main.sh").write_text("echo the code of before\n")
+    code = user.berth.code.upload(folder).id
     done = user.run("echo done", name="done")
     user.wait(done, "succeeded")
-    wait_until(lambda: user.log_lines(done) == ["done"], "its log")
+    # What is archived after the backup and lies in none is lost with the portal's disk.
+    wait_until(lambda: stack.sql(ARCHIVED) == [(1,)], "its log to be archived")
     onward = user.run(*counting(0.2), *UNTIL, name="onward")
     ends = user.run(*UNTIL, name="ends")
     for job in (onward, ends):
         user.wait(job, "running")
     waits = user.run("echo at last", name="waits", gpu=2)
     file = tmp_path / "berth.tar"
-    assert "keys: 3 files" in stack.manage("backup", str(file))
+    assert "keys: 3 files, code: 1 files" in stack.manage("backup", str(file))
     assert file.stat().st_mode & 0o777 == 0o600
 
     let_end(stack, "ends")
@@ -94,9 +100,10 @@ def test_jobs_run_on_end_as_they_ended_and_what_nobody_knows_is_fenced(
 
     wait_until(lambda: "does not know" in fault(), "its GPU to be fenced")
     user.wait(waits, "succeeded")
-    fresh = user.run("echo new", name="fresh", gpu=2)
+    fresh = user.run("sh main.sh", name="fresh", gpu=2, berth={"code": code})
     assert fresh > unknown + 1000, "no job gets the number of one that was lost"
     user.wait(fresh, "succeeded")
+    wait_until(lambda: user.log_lines(fresh) == ["the code of before"], "its log")
 
     (stranger,) = root.get("/nodes/here").json()["unknown_containers"]
     assert stranger["gpus"] == [gpu["uuid"]]

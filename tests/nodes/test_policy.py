@@ -11,6 +11,7 @@ from nodes.policy import Policy, PolicyInvalid, policy_load
 from nodes.protocol import Cause, Mount
 from nodes.runtimes.base import Failed
 from tests.nodes.portal_side import spec_of
+from tests.support.documents import blocks
 
 POLICY = Policy(mount_roots=("/mnt/share",), images=("docker.io/team/*", "busybox:*"), networks=("bridge",))
 
@@ -72,6 +73,18 @@ def test_a_file_is_read_and_roots_of_the_settings_are_added(tmp_path: Path) -> N
     policy = policy_load(file, ("/mnt/b",))
     assert policy.mount_roots == ("/mnt/a", "/mnt/b")
     assert policy.profiles == ("user",)
+
+
+def test_the_policy_of_the_page_allows_what_it_says_and_nothing_else(tmp_path: Path) -> None:
+    (block,) = [one for one in blocks("docs/operate.md") if one.heading == "A server's own policy"]
+    file = tmp_path / "policy.toml"
+    file.write_text(block.text)
+    policy = policy_load(file)
+    policy.check(spec_of("true"))
+    for changes in ({"image": "evil/miner:latest"}, {"profile": "root"}, {"network": "host"}):
+        with pytest.raises(Failed) as failed:
+            policy.check(spec_of("true", **changes))
+        assert failed.value.cause is Cause.REFUSED
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,15 @@ def commands(page: str, heading: str) -> list[str]:
     return found
 
 
+def spans() -> Iterator[tuple[str, list[str]]]:
+    """Commands that stand within sentences and tables, as page and words."""
+    for page in pages():
+        for token in MarkdownIt().enable("table").parse((ROOT / page).read_text()):
+            for child in token.children or ():
+                if child.type == "code_inline" and " " in child.content:
+                    yield page, child.content.replace("\\|", "|").split()
+
+
 def split(text: str) -> list[str]:
     """A block's commands: a line with those that a shell needs to understand it.
     Raises AssertionError where it does not understand the rest at all."""

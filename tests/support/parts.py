@@ -9,6 +9,7 @@ import pytest
 
 from tests.support import openpai_sdk
 from tests.support.browser import chromium_binary
+from tests.support.pooler import pooler_binary
 from tests.support.postgres import postgres_binaries
 from tests.support.redis_server import tls_binary
 
@@ -65,6 +66,10 @@ def _postgres() -> str | None:
     return None if postgres_binaries() else "PostgreSQL is not installed (apt-get install postgresql)"
 
 
+def _pooler() -> str | None:
+    return None if pooler_binary() else "PgBouncer is not installed (apt-get install pgbouncer)"
+
+
 def _docker() -> str | None:
     if os.geteuid() != 0:
         return "a Docker Engine of the tests' own needs root"
@@ -102,6 +107,7 @@ def _gpu() -> str | None:
 
 CHECKS: dict[str, Callable[[], str | None]] = {
     "postgres": _postgres,
+    "pooler": _pooler,
     "redis": lambda: None,
     "redis_tls": _redis_tls,
     "docker": _docker,

@@ -27,8 +27,9 @@ def postgres_binaries() -> Path | None:
     return candidates[0].parent if candidates else None
 
 
-def _as_postgres() -> list[str]:
-    """PostgreSQL refuses to run as root: then it runs as the user that its package made."""
+def as_postgres() -> list[str]:
+    """What goes before the command of a program that refuses to run as root: then it runs as the user that PostgreSQL's
+    package made."""
     if os.geteuid() != 0:
         return []
     return ["setpriv", "--reuid", "postgres", "--regid", "postgres", "--init-groups", "--"]
@@ -131,14 +132,14 @@ class PostgresServer:
         data = self.folder / "data"
         if os.geteuid() == 0:
             shutil.chown(self.folder, "postgres", "postgres")
-        initdb = [*_as_postgres(), str(binaries / "initdb"), "-D", str(data), "-U", USER, "-A", "trust"]
+        initdb = [*as_postgres(), str(binaries / "initdb"), "-D", str(data), "-U", USER, "-A", "trust"]
         initdb += ["-E", "UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions"]
         subprocess.run(initdb, check=True, capture_output=True, cwd="/")
         # Safe against kill -9, which may cut a page's write in two (so full pages stay in the log), not a power cut.
         fast = {} if self._durable else {"fsync": "off"}
         where = {"listen_addresses": "127.0.0.1", "unix_socket_directories": str(self.folder)}
         options = {"port": str(self.port), "max_connections": "200", **where, **fast}
-        command = [*_as_postgres(), str(binaries / "postgres"), "-D", str(data)]
+        command = [*as_postgres(), str(binaries / "postgres"), "-D", str(data)]
         for name, value in options.items():
             command += ["-c", f"{name}={value}"]
         return Process("postgres", command, guard=self._guard, log=self.folder.parent / "postgres.log", cwd=Path("/"))

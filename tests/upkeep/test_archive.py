@@ -37,6 +37,29 @@ def test_a_backup_that_was_broken_off_leaves_the_last_one(file: Path) -> None:
     assert [one.name for one in file.parent.iterdir()] == [file.name]
 
 
+def test_what_gets_another_name_while_its_folder_is_read_is_in_it_and_what_goes_is_no_obstacle(tmp_path: Path) -> None:
+    """As a curve does that is packed when its task has ended."""
+    folder = tmp_path / "metrics"
+    folder.mkdir()
+    for name in ("going", "growing", "staying"):
+        (folder / name).write_bytes(name.encode())
+
+    def meanwhile(path: Path) -> bool:
+        if path.name == "growing":
+            path.rename(folder / "grown")
+        if path.name == "going":
+            path.unlink()
+        return True
+
+    path = tmp_path / "backup.tar"
+    with ArchiveWriter(path) as archive:
+        assert archive.add_folder("metrics", folder, wanted=meanwhile) == 2
+    ArchiveReader(path).check()
+    found = {name: content.read() for name, content in ArchiveReader(path).entries()}
+    assert (found["metrics/grown"], found["metrics/staying"]) == (b"growing", b"staying")
+    assert len(found) == 3
+
+
 def test_two_at_once_take_nothing_from_each_other(tmp_path: Path) -> None:
     path = tmp_path / "backup.tar"
     with ArchiveWriter(path) as first:

@@ -19,6 +19,7 @@ from tests.support.services import Services
 from tests.upkeep.portal import Portal
 
 SMALL = ["--finished", "40", "--waiting", "10", "--running", "4", "--users", "5", "--vcs", "2", "--nodes", "4"]
+ALL = "keys: 3 files, code: 1 files, logs: 1 files, metrics: 2 files"
 NOT_THE_SAME = {"clusters.backup", "clusters.datafolder", "clusters.restore", "dispatch.cyclelease"}
 """What a restore notes of itself, whose data folder is the database's, and who runs the scheduler."""
 
@@ -28,6 +29,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory, services: Services) -> Port
     folder = tmp_path_factory.mktemp("filled")
     portal = Portal(folder, sqlite_copy(folder / "berth.sqlite3"), services)
     portal.manage("fill", *SMALL)
+    assert portal.module("tests.upkeep.carrying").startswith("sha256:")
+    (folder / "code" / "uploading" / "half").write_bytes(b"half")
     segment = folder / "logs" / "0a" / "0a-log" / "segment.rec.gz"
     segment.parent.mkdir(parents=True)
     segment.write_bytes(b"lines")
@@ -48,9 +51,9 @@ def backups(filled: Portal, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with reader_of(folder, programs={"manage.py": manage}) as reader:
         said = reader.section("docs/operate.md", "Backup and restore", words={"/backups": str(folder)})
     made, some, *restored = said.values()
-    assert "rows, keys: 3 files, code: 0 files, logs: 1 files, metrics: 0 files." in made
-    assert "rows, code: 0 files, metrics: 0 files." in some
-    assert ["rows, keys: 3 files, logs: 1 files." in text for text in restored] == [True, True]
+    assert f"rows, {ALL}." in made
+    assert "rows, code: 1 files, metrics: 2 files." in some
+    assert [f"rows, {ALL}." in text for text in restored] == [True, True]
     return folder
 
 
@@ -67,6 +70,12 @@ def settled(rows: dict[str, list[dict[str, object]]]) -> dict[str, list[dict[str
     return {name: several for name, several in rows.items() if name not in NOT_THE_SAME}
 
 
+def files_of(portal: Portal) -> dict[str, bytes]:
+    """All that lies beside its rows, by where it lies."""
+    paths = [path for part in ("keys", "code", "logs", "metrics") for path in (portal.folder / part).rglob("*")]
+    return {str(path.relative_to(portal.folder)): path.read_bytes() for path in paths if path.is_file()}
+
+
 def indexes_of(url: str) -> list[tuple[object, ...]]:
     """Every index of Berth's tables."""
     sql = "SELECT tablename, indexname FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1, 2"
@@ -79,6 +88,9 @@ def test_each_row_comes_back_from_sqlite_to_postgresql_and_to_sqlite_again(
 ) -> None:
     before = settled(filled.rows(tmp_path / "before.tar"))
     assert len(before["jobs.job"]) == 54
+    assert len(before["jobs.codefolder"]) == len(before["jobs.codeupload"]) == 1
+    whole = {name: content for name, content in files_of(filled).items() if content != b"half"}
+    assert len(whole) == 7
     file = backup
     there = postgres_copy(postgres, "upkeep")
     indexes = indexes_of(there)
@@ -88,14 +100,12 @@ def test_each_row_comes_back_from_sqlite_to_postgresql_and_to_sqlite_again(
     for number, url in enumerate((new, there, f"sqlite:///{tmp_path}/again.sqlite3")):
         portal = Portal(tmp_path / f"portal{number}", url)
         said = portal.manage("restore", str(file), "--replace")
-        assert "rows, keys: 3 files, logs: 1 files." in said
+        assert f"rows, {ALL}." in said
         file = tmp_path / f"{number}.tar"
         after = portal.rows(file)
         assert settled(after) == before
         assert after["clusters.datafolder"] == [{"id": 1, "mark": (portal.folder / "folder.id").read_text().strip()}]
-        keys = [sorted((one.folder / "keys").iterdir()) for one in (filled, portal)]
-        assert [one.read_text() for one in keys[0]] == [one.read_text() for one in keys[1]]
-        assert [one.name for one in (portal.folder / "logs" / "0a" / "0a-log").iterdir()] == ["segment.rec.gz"]
+        assert files_of(portal) == whole
         assert url.startswith("sqlite") or indexes_of(url) == indexes
     with psycopg.connect(there) as connection:
         assert connection.execute("SELECT to_regclass('clusters_oftomorrow')").fetchone() == (None,)
@@ -103,7 +113,7 @@ def test_each_row_comes_back_from_sqlite_to_postgresql_and_to_sqlite_again(
 
 def test_what_is_left_out_is_not_in_it(backups: Path) -> None:
     names = {name.split("/")[0] for name, _ in ArchiveReader(backups / "rows.tar").entries()}
-    assert names == {"backup.json", "database", "sums.json"}
+    assert names == {"backup.json", "database", "code", "metrics", "sums.json"}
 
 
 def test_what_cannot_be_restored_is_told_in_one_sentence_and_nothing_is_touched(
