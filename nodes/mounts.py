@@ -7,6 +7,7 @@ look at files, every mount and unmount is a process of its own, with an end to t
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import threading
@@ -212,8 +213,9 @@ class StorageKeeper:
     def _process(self, command: list[str], seconds: float) -> str:
         """What went wrong; empty where nothing did."""
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
-        )
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
+            env={**os.environ, "LC_ALL": "C"},  # whose words are known here
+        )  # fmt: skip
         try:
             _, errors = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
