@@ -213,9 +213,13 @@ class StorageKeeper:
     def _process(self, command: list[str], seconds: float) -> str:
         """What went wrong; empty where nothing did."""
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
             env={**os.environ, "LC_ALL": "C"},  # whose words are known here
-        )  # fmt: skip
+        )
         try:
             _, errors = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
