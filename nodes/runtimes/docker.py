@@ -28,6 +28,7 @@ from nodes.ports import ports_check
 from nodes.protocol import LABEL, Cause, ContainerSpec, GpuInfo, Progress, ShellRequest, SshServer, container_name
 from nodes.runtimes.base import CodePlace, Ending, Failed, Found, Image, RuntimeAway, RuntimeFacts, Status, Usage
 from nodes.runtimes.docker_accounts import AccountFiles
+from nodes.runtimes.docker_client import engine_client
 from nodes.runtimes.docker_disk import DockerStore
 from nodes.runtimes.docker_ends import STATUS_LOST, status_lost
 from nodes.runtimes.docker_faults import answering, engine_errors, failure_of, limit_refused
@@ -292,9 +293,7 @@ class DockerRuntime:
         with self._lock:
             if self._client is None:
                 with answering():
-                    self._client = docker.APIClient(
-                        base_url=self._url, version="auto", timeout=_TIMEOUT_S, max_pool_size=_POOL
-                    )
+                    self._client = engine_client(self._url, timeout=_TIMEOUT_S, pool=_POOL)
                     name = f"berth-look-{self._cluster}-{self._node}"
                     self._accounts = AccountFiles(self._client, name, self._workspaces)
             return self._client
