@@ -260,9 +260,8 @@ def _mirrored(image: str, mirrors: Mapping[str, str]) -> str | None:
 
 
 def _came_from(image: str, local: dict[str, Any]) -> bool:
-    """Whether the image here was pulled by this very name."""
-    repository = parse_repository_tag(image)[0]
-    return any(name.startswith(f"{repository}@") for name in _digests(local).values())
+    """Whether the image here was pulled by this very name, however it is written."""
+    return any(_repository(name) == _repository(image) for name in _digests(local).values())
 
 
 def _pinned(image: str, digest: str | None) -> str:

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import socketserver
 import threading
-from collections.abc import Callable
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, unquote
 
 VERSION = {"Version": "29.1.2", "ApiVersion": "1.52", "MinAPIVersion": "1.44"}
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """``groups``: of the pattern; ``login``: one to a registry came with it."""
+
+    groups: tuple[str, ...]
+    query: dict[str, str]
+    login: bool
+
+
 class ScriptedEngine:
-    """``answers``: by a pattern of the whole request (``GET /images/json``, without the version and what follows ``?``)
-    a status and what is told; a tuple is told piece by piece, and a function is asked for both. What has no answer is
+    """``answers``: by a pattern of the whole request (``GET /images/json``, without its version and query) a status and
+    what is told; a tuple is told piece by piece, and a function of the request is asked for both. What has no answer is
     not found. ``seen`` has the lines of all requests."""
 
     def __init__(self, folder: Path, answers: dict[str, Any]) -> None:
@@ -31,15 +42,17 @@ class ScriptedEngine:
         self._server.shutdown()
         self._server.server_close()
 
-    def answer(self, line: str) -> tuple[int, Any]:
+    def answer(self, line: str, login: bool) -> tuple[int, Any]:
         self.seen.append(line)
-        method, _, path = line.partition(" ")
-        asked = f"{method} {re.sub(r'^/v[0-9.]+', '', path.partition('?')[0])}"
-        found = next((one for pattern, one in self.answers.items() if re.fullmatch(pattern, asked)), None)
-        if found is None:
-            return 404, {"message": f"there is no {asked}"}
-        told: tuple[int, Any] = found() if isinstance(found, Callable) else found  # type: ignore[arg-type]
-        return told
+        method, _, address = line.partition(" ")
+        path, _, query = unquote(address).partition("?")
+        asked = f"{method} {re.sub(r'^/v[0-9.]+', '', path)}"
+        for pattern, told in self.answers.items():
+            if match := re.fullmatch(pattern, asked):
+                request = Request(match.groups(), dict(parse_qsl(query)), login)
+                found: tuple[int, Any] = told(request) if callable(told) else told
+                return found
+        return 404, {"message": f"there is no {asked}"}
 
 
 class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
@@ -52,7 +65,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        status, told = self.engine.answer(f"{self.command} {self.path}")
+        auth = base64.urlsafe_b64decode(self.headers.get("X-Registry-Auth") or b"e30=")
+        status, told = self.engine.answer(f"{self.command} {self.path}", bool(json.loads(auth)))
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         if isinstance(told, tuple):
