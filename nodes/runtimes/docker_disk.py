@@ -37,11 +37,12 @@ class DockerStore:
 
     def images_seen(self) -> None:
         now = int(time.time() * 1000)
+        self._uses.listing()
         with answering():
-            there = [one["Id"] for one in self._client.images()]
+            there = {one["Id"]: bool(_digests(one)) for one in self._client.images()}
             running = self._client.containers()
         self._uses.keep(there, now)
-        self._uses.note({one["ImageID"] for one in running if self._ours(one)} & set(there), now)
+        self._uses.note({one["ImageID"] for one in running if self._ours(one)} & there.keys(), now)
 
     def images(self) -> list[StoredImage]:
         with answering():
@@ -124,7 +125,7 @@ class DockerStore:
 
     def _stored(self, one: dict[str, Any], used: set[str]) -> StoredImage:
         tags = [name for name in one.get("RepoTags") or () if name != "<none>:<none>"]
-        digests = [name for name in one.get("RepoDigests") or () if not name.startswith("<none>")]
+        digests = _digests(one)
         return StoredImage(
             id=one["Id"],
             names=(*tags, *digests),
@@ -148,6 +149,11 @@ def _sizes(used: dict[str, Any]) -> dict[str, int]:
     """Bytes of each volume, by its name."""
     volumes = used.get("Volumes") or ()
     return {str(one["Name"]): max(0, (one.get("UsageData") or {}).get("Size", 0)) for one in volumes}
+
+
+def _digests(image: dict[str, Any]) -> list[str]:
+    """Names with a digest, of an image in a list."""
+    return [name for name in image.get("RepoDigests") or () if not name.startswith("<none>")]
 
 
 def _volumes_of(container: dict[str, Any]) -> list[str]:

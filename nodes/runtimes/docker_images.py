@@ -75,7 +75,7 @@ class ImageFinder:
         """
         auth, mirror = _login(spec), _mirrored(spec.image, mirrors)
         local = self._ordered(spec, mirror) or self._local(spec.image)
-        if auth is not None or (local is not None and self._uses.is_private(local["Id"])):
+        if auth is not None or (local is not None and self._is_private(local)):
             return self._checked(spec, local, auth, progress, cancelled)
         image = _as_ordered(spec, local)
         if image is not None:
@@ -108,16 +108,20 @@ class ImageFinder:
             self._pull(_pinned(spec.image, wanted), auth, progress, cancelled)
             image = self._after_pull(spec, wanted)
         here = self._local(image.reference)
-        if auth is not None and here is not None and not self._uses.is_private(here["Id"]):
-            self._note_private(spec.image, here["Id"])
+        if auth is not None and here is not None and (self._is_private(here) or not self._is_public(spec.image)):
+            self._uses.note_private(here["Id"])  # also what is private already: it may have come a second time
         return image
 
-    def _note_private(self, name: str, image: str) -> None:
-        """Whoever has no login may have it only where its registry gives it to everybody."""
+    def _is_private(self, local: dict[str, Any]) -> bool:
+        return self._uses.is_private(local["Id"], pulled=bool(_digests(local)))
+
+    def _is_public(self, name: str) -> bool:
+        """Whether its registry gives it to everybody: whoever has no login may have it only there."""
         try:
             self._remote_digest(name, None)
         except Failed:
-            self._uses.note_private(image)
+            return False
+        return True
 
     def _fetched(
         self,
