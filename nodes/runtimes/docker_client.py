@@ -1,4 +1,4 @@
-"""Clients of an Engine, in a version of its API that this code was written for."""
+"""Clients of an Engine, in a version of its API that this code was written for, and what kind of Engine it is."""
 
 from __future__ import annotations
 
@@ -28,6 +28,13 @@ def api_version(told: Mapping[str, Any]) -> str:
         raise DockerException("what answers there tells no version of its API")
     known = min(str(told["ApiVersion"]), NEWEST_API, key=_numbers)
     return max(known, str(told.get("MinAPIVersion") or known), key=_numbers)
+
+
+def keeps_in_containerd(client: docker.APIClient) -> bool:
+    """Whether its images lie in containerd's store (of a fresh Engine 29), where each that has a name has a digest too;
+    by the graph drivers only what a registry has, or was given, has one."""
+    status = client.info().get("DriverStatus") or ()
+    return ["driver-type", "io.containerd.snapshotter.v1"] in [list(one) for one in status]
 
 
 def _numbers(version: str) -> tuple[int, ...]:

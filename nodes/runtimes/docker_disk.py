@@ -15,6 +15,7 @@ from docker.errors import APIError, NotFound, create_api_error_from_http_excepti
 from nodes.images import ImageUses
 from nodes.protocol import LABEL, DiskShare
 from nodes.runtimes.base import RuntimeAway, StoredImage, Writing
+from nodes.runtimes.docker_client import keeps_in_containerd
 from nodes.runtimes.docker_faults import answering, engine_errors
 
 _NO_NAME, _NOT_FOUND, _CONFLICT = 400, 404, 409
@@ -48,7 +49,8 @@ class DockerStore:
         with answering():
             listed = self._client.images()
             used = {one["ImageID"] for one in self._client.containers(all=True)}
-        return [self._stored(one, used) for one in listed]
+            in_containerd = keeps_in_containerd(self._client)
+        return [self._stored(one, used, in_containerd) for one in listed]
 
     def named(self, names: Iterable[str]) -> set[str]:
         return {found for name in names if (found := self._image_id(name)) is not None}
@@ -123,15 +125,16 @@ class DockerStore:
             found: dict[str, Any] = response.json()
             return found
 
-    def _stored(self, one: dict[str, Any], used: set[str]) -> StoredImage:
+    def _stored(self, one: dict[str, Any], used: set[str], in_containerd: bool) -> StoredImage:
         tags = [name for name in one.get("RepoTags") or () if name != "<none>:<none>"]
-        digests = _digests(one)
+        names = (*tags, *_digests(one))
+        fetched_again = self._uses.is_pulled(one["Id"]) if in_containerd else bool(_digests(one))
         return StoredImage(
             id=one["Id"],
-            names=(*tags, *digests),
+            names=names,
             bytes=int(one.get("Size") or 0),
             used=one["Id"] in used,
-            again=bool(digests) or not tags,
+            again=fetched_again or not names,
             last_used_ms=self._uses.last(one["Id"]),
         )
 
