@@ -76,6 +76,7 @@ class Agent:
             folders={name: options.state_dir / name for name in ("logs", "code", "workspaces")},
             wanted=lambda: self._supervisor.images(),
             layers=lambda taken: self._supervisor.layers(taken),
+            graces=lambda: self._supervisor.layer_graces(),
             changed=lambda at_once: self._reporter.change(at_once),
             clock=clock,
             every_s=options.disk_every_s,

@@ -27,7 +27,7 @@ def cleaned(node: ScriptedNode) -> set[str]:
     node.removed.clear()
     DiskGuard(
         runtime=node.runtime, limits=DiskLimits(clean_percent=100.5), state=node.folder, folders={}, wanted=set,
-        layers=lambda taken: None, changed=lambda at_once: None, clock=SystemClock(), every_s=60,
+        layers=lambda taken: None, graces=dict, changed=lambda at_once: None, clock=SystemClock(), every_s=60,
     ).look()  # fmt: skip
     return {name for name in node.removed if not name.startswith("sha256:") and "@" not in name}
 
