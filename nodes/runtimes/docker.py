@@ -3,7 +3,6 @@ to Docker."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import threading
@@ -47,7 +46,9 @@ _TIMEOUT_S = 60
 _FACTS_TIMEOUT_S = 5
 _POOL = 64
 _EVENTS_AGAIN_S = 1.0
-_INFINIBAND = "/dev/infiniband"
+_INFINIBAND = Path("/sys/class/infiniband")
+"""The server's adapters, which every container sees; an agent in one has no ``/dev/infiniband`` of its own."""
+_NO_INFINIBAND = "this server has no InfiniBand adapter: the container gets no device of one"
 _STATUS = {"created": Status.CREATED, "exited": Status.ENDED, "dead": Status.ENDED, "removing": Status.ENDED}
 
 
@@ -55,7 +56,8 @@ class DockerRuntime:
     """``Runtime`` over one Engine. ``gpus`` are the node's, for CPUs near them; ``simulated`` ones need no device;
     ``raises_limits``: the Engine may raise resource limits, as far as the machine tells; ``notices`` and
     ``workspaces``: the folders for the notices and the code of attempts, at the same paths for the Engine;
-    ``images``: the file that tells when each image was used last."""
+    ``images``: the file that tells when each image was used last; ``note`` writes a line into an attempt's log;
+    ``infiniband``: the folder that lists the server's adapters."""
 
     name = "docker"
     isolation = "docker"
@@ -73,11 +75,14 @@ class DockerRuntime:
         notices: Path,
         workspaces: Path,
         images: Path,
+        note: Callable[[str, str], None] = lambda attempt, text: None,
+        infiniband: Path = _INFINIBAND,
     ) -> None:
         self._cluster, self._node, self._url = cluster, node, url
         self._gpus, self._simulated = gpus, simulated
         self._notices, self._workspaces = notices, workspaces
         self._uses = ImageUses(images)
+        self._note, self._infiniband = note, infiniband
         self._lock = threading.Lock()
         self._client: docker.APIClient | None = None
         self._cdi: frozenset[str] = frozenset()
@@ -150,7 +155,10 @@ class DockerRuntime:
 
     def create(self, spec: ContainerSpec, spec_hash: str, image: Image) -> Found:
         ports_check(spec)
-        return self._create(spec, spec_hash, image.reference)
+        found = self._create(spec, spec_hash, image.reference)
+        if spec.limits.infiniband and not _has_entries(self._infiniband):
+            self._note(spec.attempt, _NO_INFINIBAND)
+        return found
 
     def _create(self, spec: ContainerSpec, spec_hash: str, reference: str) -> Found:
         made = creation(spec, spec_hash, reference, self._node_facts())
@@ -338,8 +346,15 @@ class DockerRuntime:
             simulated=self._simulated,
             cpus_of=cpus_near(self._gpus()),
             raises_limits=self._raises_limits,
-            infiniband=os.path.isdir(_INFINIBAND),
+            infiniband=_has_entries(self._infiniband),
         )
+
+
+def _has_entries(folder: Path) -> bool:
+    try:
+        return any(folder.iterdir())
+    except OSError:
+        return False
 
 
 def _found_listed(item: dict[str, Any]) -> Found:
