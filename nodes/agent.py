@@ -45,7 +45,7 @@ class Agent:
             policy = replace(policy, mount_roots=(*policy.mount_roots, options.nfs_root))
         options.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._gpus = backend_from(options.gpus, node=options.name, held=self._held)
-        self._runtime = _runtime(options, self._gpus)
+        self._runtime = _runtime(options, self._gpus, lambda attempt, text: self._logs.note(attempt, text))
         self._logs = _logs(options, key)
         self._code = CodeStore(options.state_dir / "code", options.code_cache_gb << 30, options.portal_ca)
         machine = _machine(options, self._gpus)
@@ -76,6 +76,7 @@ class Agent:
             folders={name: options.state_dir / name for name in ("logs", "code", "workspaces")},
             wanted=lambda: self._supervisor.images(),
             layers=lambda taken: self._supervisor.layers(taken),
+            graces=lambda: self._supervisor.layer_graces(),
             changed=lambda at_once: self._reporter.change(at_once),
             clock=clock,
             every_s=options.disk_every_s,
@@ -183,7 +184,7 @@ def _machine(options: Options, gpus: GpuBackend) -> Machine:
     return Machine(Amounts(1000 * options.simulated_cpus, 1024 * options.simulated_memory_gb))
 
 
-def _runtime(options: Options, gpus: GpuBackend) -> Runtime:
+def _runtime(options: Options, gpus: GpuBackend, note: Callable[[str, str], None]) -> Runtime:
     if options.runtime == "process":
         return ProcessRuntime(
             cluster=options.cluster,
@@ -201,6 +202,7 @@ def _runtime(options: Options, gpus: GpuBackend) -> Runtime:
         notices=options.state_dir / "notices",
         workspaces=options.state_dir / "workspaces",
         images=options.state_dir / "images.json",
+        note=note,
     )
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import structlog
 
 from nodes.clock import Clock
+from nodes.layers import Measured
 from nodes.protocol import DiskShare
 from nodes.runtimes.base import ImageStore, Runtime, RuntimeAway, StoredImage
 from nodes.saying import Saying
@@ -49,8 +50,8 @@ class DiskGuard:
 
     ``state``: the agent's own folder, into which code of tasks is unpacked, so that it may not be full either;
     ``wanted``: names and digests of images that live orders name; ``folders``: what else of the agent's lies on a disk,
-    by what it is; ``layers`` is told what a running task has written into its container's own layer; ``changed`` that
-    there is something to report."""
+    by what it is; ``layers`` is told what a running task has written into its container's own layer; ``graces``: when
+    those that were warned of it are to be counted again; ``changed`` is told that there is something to report."""
 
     def __init__(
         self,
@@ -60,7 +61,8 @@ class DiskGuard:
         state: Path,
         folders: Mapping[str, Path],
         wanted: Callable[[], set[str]],
-        layers: Callable[[Mapping[str, int]], None],
+        layers: Callable[[Mapping[str, Measured]], None],
+        graces: Callable[[], Mapping[str, int]],
         changed: Callable[[bool], None],
         clock: Clock,
         every_s: float,
@@ -80,6 +82,7 @@ class DiskGuard:
             runtime=runtime,
             folders=folders,
             layers=layers,
+            graces=graces,
             largest=self._set_largest,
             clock=clock,
             every_s=every_s,

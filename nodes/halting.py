@@ -13,6 +13,7 @@ import structlog
 
 from nodes.ending import exit_stopped_before_start, exit_unkillable
 from nodes.journal import Record, Stopping
+from nodes.layers import Measured
 from nodes.notice import notice_text
 from nodes.protocol import Cause, Exit
 from nodes.runtimes.base import Found, RuntimeAway, Status
@@ -37,18 +38,20 @@ class Halting:
 
     def layer(self, record: Record, taken: int) -> None:
         """Warns of a container that has written ``taken`` bytes into its own layer, where that is too much, and has it
-        stopped where it is so for too long."""
-        rule = self._world.layers
+        stopped where a count that began after its grace says the same: it had that time to delete some."""
+        rule, now, warned_ms = self._world.layers, self._world.clock.now_ms(), record.layer_warned_ms
+        if not isinstance(taken, Measured):
+            return  # nobody has counted since the agent's start
         if taken <= rule.most:
             self._save(replace(record, layer_warned_ms=None))
-            return
-        now = self._world.clock.now_ms()
-        if record.layer_warned_ms is None:
+        elif warned_ms is None:
             warning = rule.warning(taken)
             self._world.logs.note(record.attempt, warning)
             self._tell_task(record, _layer_full(warning, int(rule.grace_s), now))
             self._save(replace(record, layer_warned_ms=now))
-        elif not 0 <= now - record.layer_warned_ms < rule.grace_s * 1000:
+        elif now < warned_ms:
+            self._save(replace(record, layer_warned_ms=now))  # the clock was set back: the grace begins anew
+        elif warned_ms + rule.grace_s * 1000 <= taken.began_ms <= now:
             self._save(replace(record, stopping=_layer_full(rule.verdict(taken), GRACE_S, now)))
 
     def stop(self, record: Record, found: Found | None) -> float | Exit:

@@ -7,6 +7,17 @@ from dataclasses import dataclass
 GB = 1 << 30
 
 
+class Measured(int):
+    """Bytes that were counted. ``began_ms``: when that began, unix ms; what was deleted since may be among them."""
+
+    began_ms: int
+
+    def __new__(cls, taken: int, began_ms: int) -> Measured:
+        made = super().__new__(cls, taken)
+        made.began_ms = began_ms
+        return made
+
+
 @dataclass(frozen=True, slots=True)
 class LayerRule:
     """Bytes that a container may write into its own layer, and seconds from the warning to the stop."""

@@ -15,6 +15,7 @@ from typing import TypeVar
 import structlog
 
 from nodes.clock import Clock
+from nodes.layers import Measured
 from nodes.protocol import DiskShare
 from nodes.runtimes.base import ImageStore, Runtime, RuntimeAway, Writing
 from nodes.saying import Saying
@@ -45,6 +46,7 @@ class _Asked:
 
     slow: bool = False
     due_s: float = 0
+    asked_ms: int = 0
     saying: Saying = field(default_factory=Saying)
 
 
@@ -54,27 +56,38 @@ class _Layer(_Asked):
     bytes: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Volumes:
+    """Bytes by name; when their count began, unix ms."""
+
+    bytes: Mapping[str, int] = field(default_factory=dict)
+    began_ms: int = 0
+
+
 class SizeWatch:
     """Two threads that look every ``every_s``: ``quick`` asks for the layers of containers that are told soon, ``slow``
     for the others one after the other, for volumes, and, while ``wanted``, for what is largest. None is asked for twice
     at one time: an Engine counts on when nobody waits any more. ``layers`` is told of each task as soon as it is known;
-    ``largest`` of what takes most, ``folders`` among it."""
+    ``graces`` says of which tasks a count has to begin at what time (unix ms) or later, however long the one before
+    took; ``largest`` is told of what takes most, ``folders`` among it."""
 
     def __init__(
         self,
         *,
         runtime: Runtime,
         folders: Mapping[str, Path],
-        layers: Callable[[Mapping[str, int]], None],
+        layers: Callable[[Mapping[str, Measured]], None],
+        graces: Callable[[], Mapping[str, int]],
         largest: Callable[[tuple[DiskShare, ...]], None],
         clock: Clock,
         every_s: float,
         patience: Patience,
     ) -> None:
-        self._runtime, self._folders, self._layers, self._largest = runtime, folders, layers, largest
+        self._runtime, self._folders, self._largest = runtime, folders, largest
+        self._layers, self._graces = layers, graces
         self._clock, self._every_s, self._patience = clock, every_s, patience
         self._known: dict[str, _Layer] = {}
-        self._volume_bytes: dict[str, int] = {}
+        self._counted = _Volumes()
         self._store: ImageStore | None = None
         self._listing, self._volumes, self._shares = _Asked(), _Asked(), _Asked()
         self._wanted = self._closed = False
@@ -106,8 +119,9 @@ class SizeWatch:
         if tasks is None or self._store is None:
             return
         self._known = {one.attempt: self._known.get(one.attempt) or _Layer(task=one) for one in tasks}
+        graces = self._graces()
         for layer in self._known.values():
-            if not layer.slow:
+            if not layer.slow and self._is_due(layer, graces.get(layer.task.attempt)):
                 self._measure(self._store, layer, self._patience.quick_s)
 
     def slow(self) -> None:
@@ -117,10 +131,11 @@ class SizeWatch:
             self._measure_all(store)
         if store is None:
             return
-        if any(one.task.volumes for one in known) and self._is_due(self._volumes):
+        graces = self._graces()
+        if any(self._is_due(self._volumes, graces.get(one.task.attempt)) for one in known if one.task.volumes):
             self._measure_volumes(store)
         for layer in known:
-            if layer.slow:
+            if layer.slow and self._is_due(layer, graces.get(layer.task.attempt)):
                 self._measure(store, layer, self._patience.slow_s)
 
     def _list(self) -> list[Writing]:
@@ -138,13 +153,19 @@ class SizeWatch:
 
     def _measure(self, store: ImageStore, layer: _Layer, patience_s: float) -> None:
         task = layer.task
-        if self._closed or not self._is_due(layer):
+        if self._closed:
             return
         what = f"the container of {task.job} ({task.attempt})"
         found = self._ask(layer, what, lambda: self._written(store, task, patience_s))
         if found is not None:
             layer.bytes = found
-            self._layers({task.attempt: found + sum(self._volume_bytes.get(name, 0) for name in task.volumes)})
+            self._layers({task.attempt: self._with_volumes(layer, self._counted)})
+
+    def _with_volumes(self, layer: _Layer, volumes: _Volumes) -> Measured:
+        """As old as the older of both counts."""
+        names = layer.task.volumes
+        began_ms = min(layer.asked_ms, volumes.began_ms) if names else layer.asked_ms
+        return Measured(layer.bytes + sum(volumes.bytes.get(name, 0) for name in names), began_ms)
 
     def _written(self, store: ImageStore, task: Writing, patience_s: float) -> int | None:
         """Into its layer, and beside what came with it as code."""
@@ -159,14 +180,16 @@ class SizeWatch:
     def _measure_volumes(self, store: ImageStore) -> None:
         found = self._ask(self._volumes, "volumes", lambda: store.volumes(self._patience.slow_s))
         if found is not None:
-            self._volume_bytes = found
+            self._counted = _Volumes(found, self._volumes.asked_ms)
 
-    def _is_due(self, asked: _Asked) -> bool:
-        return self._clock.monotonic() >= asked.due_s
+    def _is_due(self, asked: _Asked, grace_ms: int | None = None) -> bool:
+        """``grace_ms``: from when on it has to be asked once, too."""
+        late = grace_ms is not None and asked.asked_ms < grace_ms <= self._clock.now_ms()
+        return late or self._clock.monotonic() >= asked.due_s
 
     def _ask(self, asked: _Asked, what: str, call: Callable[[], Answer]) -> Answer | None:
         """None: no answer, which is said once."""
-        began = self._clock.monotonic()
+        began, asked.asked_ms = self._clock.monotonic(), self._clock.now_ms()
         try:
             answer = call()
         except RuntimeAway as away:

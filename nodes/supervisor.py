@@ -20,7 +20,7 @@ from nodes.errands import Errands
 from nodes.gpus.base import GpuBackend
 from nodes.journal import Journal, Record, attempt_is_safe
 from nodes.keeper import LOOK_EVERY_S, Keeper
-from nodes.layers import LayerRule
+from nodes.layers import LayerRule, Measured
 from nodes.logs import LogPipeline
 from nodes.machine import Machine
 from nodes.policy import Policy
@@ -181,7 +181,14 @@ class Supervisor:
         pinned = {f"{spec.image}@{spec.digest}" for spec in specs if spec.digest}
         return {spec.image for spec in specs} | pinned | {digest for digest in digests if digest}
 
-    def layers(self, taken: Mapping[str, int]) -> None:
+    def layer_graces(self) -> dict[str, int]:
+        """Of tasks that were warned of their container's layer, when their grace is over, unix ms."""
+        with self._lock:
+            warned = {attempt: keeper.record.layer_warned_ms for attempt, keeper in self._keepers.items()}
+        grace_ms = int(self._world.layers.grace_s * 1000)
+        return {attempt: at_ms + grace_ms for attempt, at_ms in warned.items() if at_ms is not None}
+
+    def layers(self, taken: Mapping[str, Measured]) -> None:
         """Tells each keeper what its container has written into its own layer."""
         with self._lock:
             keepers = {attempt: self._keepers.get(attempt) for attempt in taken}

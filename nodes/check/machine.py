@@ -10,7 +10,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import docker
 import psutil
 from docker.errors import DockerException
 
@@ -20,6 +19,7 @@ from nodes.gpus import GpusUnavailable, cards_there
 from nodes.gpus.nvml import NvmlBackend
 from nodes.inventory import job_address
 from nodes.options import Options
+from nodes.runtimes.docker_client import engine_client
 
 ANSWER_S = 10
 TOOLKIT_CURE = "Install NVIDIA's container toolkit, then: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
@@ -84,7 +84,7 @@ def _unseen_driver(root: Path) -> str:
 
 
 def _engine(options: Options) -> Mapping[str, Any]:
-    with closing(docker.DockerClient(base_url=options.docker_url, version="auto", timeout=ANSWER_S)) as client:
+    with closing(engine_client(options.docker_url, timeout=ANSWER_S)) as client:
         told: Mapping[str, Any] = client.info()
     return told
 

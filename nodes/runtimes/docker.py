@@ -3,7 +3,6 @@ to Docker."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import threading
@@ -28,6 +27,7 @@ from nodes.ports import ports_check
 from nodes.protocol import LABEL, Cause, ContainerSpec, GpuInfo, Progress, ShellRequest, SshServer, container_name
 from nodes.runtimes.base import CodePlace, Ending, Failed, Found, Image, RuntimeAway, RuntimeFacts, Status, Usage
 from nodes.runtimes.docker_accounts import AccountFiles
+from nodes.runtimes.docker_client import engine_client
 from nodes.runtimes.docker_disk import DockerStore
 from nodes.runtimes.docker_ends import STATUS_LOST, status_lost
 from nodes.runtimes.docker_faults import answering, engine_errors, failure_of, limit_refused
@@ -46,7 +46,9 @@ _TIMEOUT_S = 60
 _FACTS_TIMEOUT_S = 5
 _POOL = 64
 _EVENTS_AGAIN_S = 1.0
-_INFINIBAND = "/dev/infiniband"
+_INFINIBAND = Path("/sys/class/infiniband")
+"""The server's adapters, which every container sees; an agent in one has no ``/dev/infiniband`` of its own."""
+_NO_INFINIBAND = "this server has no InfiniBand adapter: the container gets no device of one"
 _STATUS = {"created": Status.CREATED, "exited": Status.ENDED, "dead": Status.ENDED, "removing": Status.ENDED}
 
 
@@ -54,7 +56,8 @@ class DockerRuntime:
     """``Runtime`` over one Engine. ``gpus`` are the node's, for CPUs near them; ``simulated`` ones need no device;
     ``raises_limits``: the Engine may raise resource limits, as far as the machine tells; ``notices`` and
     ``workspaces``: the folders for the notices and the code of attempts, at the same paths for the Engine;
-    ``images``: the file that tells when each image was used last."""
+    ``images``: the file that tells when each image was used last; ``note`` writes a line into an attempt's log;
+    ``infiniband``: the folder that lists the server's adapters."""
 
     name = "docker"
     isolation = "docker"
@@ -72,11 +75,14 @@ class DockerRuntime:
         notices: Path,
         workspaces: Path,
         images: Path,
+        note: Callable[[str, str], None] = lambda attempt, text: None,
+        infiniband: Path = _INFINIBAND,
     ) -> None:
         self._cluster, self._node, self._url = cluster, node, url
         self._gpus, self._simulated = gpus, simulated
         self._notices, self._workspaces = notices, workspaces
         self._uses = ImageUses(images)
+        self._note, self._infiniband = note, infiniband
         self._lock = threading.Lock()
         self._client: docker.APIClient | None = None
         self._cdi: frozenset[str] = frozenset()
@@ -149,7 +155,10 @@ class DockerRuntime:
 
     def create(self, spec: ContainerSpec, spec_hash: str, image: Image) -> Found:
         ports_check(spec)
-        return self._create(spec, spec_hash, image.reference)
+        found = self._create(spec, spec_hash, image.reference)
+        if spec.limits.infiniband and not _has_entries(self._infiniband):
+            self._note(spec.attempt, _NO_INFINIBAND)
+        return found
 
     def _create(self, spec: ContainerSpec, spec_hash: str, reference: str) -> Found:
         made = creation(spec, spec_hash, reference, self._node_facts())
@@ -292,9 +301,7 @@ class DockerRuntime:
         with self._lock:
             if self._client is None:
                 with answering():
-                    self._client = docker.APIClient(
-                        base_url=self._url, version="auto", timeout=_TIMEOUT_S, max_pool_size=_POOL
-                    )
+                    self._client = engine_client(self._url, timeout=_TIMEOUT_S, pool=_POOL)
                     name = f"berth-look-{self._cluster}-{self._node}"
                     self._accounts = AccountFiles(self._client, name, self._workspaces)
             return self._client
@@ -339,8 +346,15 @@ class DockerRuntime:
             simulated=self._simulated,
             cpus_of=cpus_near(self._gpus()),
             raises_limits=self._raises_limits,
-            infiniband=os.path.isdir(_INFINIBAND),
+            infiniband=_has_entries(self._infiniband),
         )
+
+
+def _has_entries(folder: Path) -> bool:
+    try:
+        return any(folder.iterdir())
+    except OSError:
+        return False
 
 
 def _found_listed(item: dict[str, Any]) -> Found:

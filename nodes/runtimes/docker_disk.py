@@ -15,6 +15,7 @@ from docker.errors import APIError, NotFound, create_api_error_from_http_excepti
 from nodes.images import ImageUses
 from nodes.protocol import LABEL, DiskShare
 from nodes.runtimes.base import RuntimeAway, StoredImage, Writing
+from nodes.runtimes.docker_client import keeps_in_containerd
 from nodes.runtimes.docker_faults import answering, engine_errors
 
 _NO_NAME, _NOT_FOUND, _CONFLICT = 400, 404, 409
@@ -37,17 +38,19 @@ class DockerStore:
 
     def images_seen(self) -> None:
         now = int(time.time() * 1000)
+        self._uses.listing()
         with answering():
-            there = [one["Id"] for one in self._client.images()]
+            there = {one["Id"]: bool(_digests(one)) for one in self._client.images()}
             running = self._client.containers()
         self._uses.keep(there, now)
-        self._uses.note({one["ImageID"] for one in running if self._ours(one)} & set(there), now)
+        self._uses.note({one["ImageID"] for one in running if self._ours(one)} & there.keys(), now)
 
     def images(self) -> list[StoredImage]:
         with answering():
             listed = self._client.images()
             used = {one["ImageID"] for one in self._client.containers(all=True)}
-        return [self._stored(one, used) for one in listed]
+            in_containerd = keeps_in_containerd(self._client)
+        return [self._stored(one, used, in_containerd) for one in listed]
 
     def named(self, names: Iterable[str]) -> set[str]:
         return {found for name in names if (found := self._image_id(name)) is not None}
@@ -122,15 +125,16 @@ class DockerStore:
             found: dict[str, Any] = response.json()
             return found
 
-    def _stored(self, one: dict[str, Any], used: set[str]) -> StoredImage:
+    def _stored(self, one: dict[str, Any], used: set[str], in_containerd: bool) -> StoredImage:
         tags = [name for name in one.get("RepoTags") or () if name != "<none>:<none>"]
-        digests = [name for name in one.get("RepoDigests") or () if not name.startswith("<none>")]
+        names = (*tags, *_digests(one))
+        fetched_again = self._uses.is_pulled(one["Id"]) if in_containerd else bool(_digests(one))
         return StoredImage(
             id=one["Id"],
-            names=(*tags, *digests),
+            names=names,
             bytes=int(one.get("Size") or 0),
             used=one["Id"] in used,
-            again=bool(digests) or not tags,
+            again=fetched_again or not names,
             last_used_ms=self._uses.last(one["Id"]),
         )
 
@@ -148,6 +152,11 @@ def _sizes(used: dict[str, Any]) -> dict[str, int]:
     """Bytes of each volume, by its name."""
     volumes = used.get("Volumes") or ()
     return {str(one["Name"]): max(0, (one.get("UsageData") or {}).get("Size", 0)) for one in volumes}
+
+
+def _digests(image: dict[str, Any]) -> list[str]:
+    """Names with a digest, of an image in a list."""
+    return [name for name in image.get("RepoDigests") or () if not name.startswith("<none>")]
 
 
 def _volumes_of(container: dict[str, Any]) -> list[str]:

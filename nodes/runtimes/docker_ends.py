@@ -41,7 +41,7 @@ def status_lost(client: docker.APIClient, details: dict[str, Any], age_s: float 
         return False
     until: Any = f"{now_s:.6f}"  # the Engine takes fractions of a second, of which its client knows nothing
     told = list(client.events(since=int(began_s), until=until, decode=True))
-    if any(one.get("id") == details["Id"] and one.get("status") == "die" for one in told):
+    if any(one["Actor"]["ID"] == details["Id"] and one["Action"] == "die" for one in told):
         return False
     return len(told) < EVENTS_KEPT or state["ExitCode"] != 0  # else most programs that end so have ended so
 

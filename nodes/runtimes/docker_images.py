@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,8 @@ from docker.utils import parse_repository_tag
 from nodes.images import ImageUses
 from nodes.protocol import Cause, ContainerSpec, Progress
 from nodes.runtimes.base import Failed, Image
-from nodes.runtimes.docker_faults import engine_errors, pull_failure
+from nodes.runtimes.docker_client import keeps_in_containerd
+from nodes.runtimes.docker_faults import answering, engine_errors, pull_failure
 from nodes.runtimes.docker_pull import Pull, repository_tag
 
 log = structlog.get_logger(__name__)
@@ -68,21 +69,23 @@ class ImageFinder:
     ) -> Image:
         """The image of a spec, pulled where needed. Raises ``Failed`` or ``Cancelled``.
 
-        An image that came from no registry (built or imported here) is taken as it is. One with a login, or that was
-        had here by one, is asked for at its registry each time, cached or not, and never at a mirror. Otherwise the
+        An image that came from no registry (built or imported here) is taken as it is: what lies in containerd's store
+        and was not pulled by this agent counts so, unless a registry has that very digest. One with a login, or that
+        was had here by one, is asked for at its registry each time, cached or not, and never at a mirror. Otherwise the
         mirror of its registry, then the registry itself is asked which digest a tag has now, and for that very digest;
         if neither answers, what is on the node is good enough.
         """
         auth, mirror = _login(spec), _mirrored(spec.image, mirrors)
         local = self._ordered(spec, mirror) or self._local(spec.image)
-        if auth is not None or (local is not None and self._uses.is_private(local["Id"])):
+        if auth is not None or (local is not None and self._is_private(local)):
             return self._checked(spec, local, auth, progress, cancelled)
-        image = _as_ordered(spec, local)
+        image = self._settled(spec, mirror, local)
         if image is not None:
             return image
         wanted = spec.digest or self._digest_now(spec.image, mirror, local)
         image = _with_digest(spec.image, local, wanted)
         if image is not None:
+            self._note_pulled(image.reference)
             return image
         try:
             return self._fetched(spec, wanted, mirror, progress, cancelled)
@@ -108,16 +111,50 @@ class ImageFinder:
             self._pull(_pinned(spec.image, wanted), auth, progress, cancelled)
             image = self._after_pull(spec, wanted)
         here = self._local(image.reference)
-        if auth is not None and here is not None and not self._uses.is_private(here["Id"]):
-            self._note_private(spec.image, here["Id"])
+        if auth is not None and here is not None and (self._is_private(here) or not self._is_public(spec.image)):
+            self._uses.note_private(here["Id"])  # also what is private already: it may have come a second time
+        self._note_pulled(image.reference)
         return image
 
-    def _note_private(self, name: str, image: str) -> None:
-        """Whoever has no login may have it only where its registry gives it to everybody."""
+    def _settled(self, spec: ContainerSpec, mirror: str | None, local: dict[str, Any] | None) -> Image | None:
+        """A local image that needs no registry: already the digest that is asked for, or one that no registry has."""
+        if local is None:
+            return None
+        if spec.digest is not None:
+            return _with_digest(spec.image, local, spec.digest)
+        return None if self._is_of_a_registry(spec.image, mirror, local) else _image(spec.image, local)
+
+    def _is_of_a_registry(self, image: str, mirror: str | None, local: dict[str, Any]) -> bool:
+        if not _digests(local):
+            return False
+        with answering():
+            if self._uses.is_pulled(local["Id"]) or not keeps_in_containerd(self._client):
+                return True
+        return self._uses.ask_once(local["Id"], image) and self._is_confirmed(image, mirror, local)
+
+    def _is_confirmed(self, image: str, mirror: str | None, local: dict[str, Any]) -> bool:
+        """Whether a registry gives this very image by this name; another one under its name may be a stranger's."""
+        for name in filter(None, (mirror, image)):
+            with suppress(Failed):
+                if self._remote_digest(name, None) in _digests(local):
+                    self._uses.note_pulled(local["Id"])
+                    return True
+        return False
+
+    def _note_pulled(self, reference: str) -> None:
+        if (here := self._local(reference)) is not None:
+            self._uses.note_pulled(here["Id"])
+
+    def _is_private(self, local: dict[str, Any]) -> bool:
+        return self._uses.is_private(local["Id"], has_digest=bool(_digests(local)))
+
+    def _is_public(self, name: str) -> bool:
+        """Whether its registry gives it to everybody: whoever has no login may have it only there."""
         try:
             self._remote_digest(name, None)
         except Failed:
-            self._uses.note_private(image)
+            return False
+        return True
 
     def _fetched(
         self,
@@ -136,6 +173,7 @@ class ImageFinder:
             else:
                 reference = _pinned(mirror, wanted)
                 self._name(spec.image, reference)
+                self._note_pulled(reference)
                 return Image(digest=wanted, reference=reference)
         self._pull(_pinned(spec.image, wanted), None, progress, cancelled)
         return self._after_pull(spec, wanted)
@@ -173,6 +211,7 @@ class ImageFinder:
         if local is None:
             raise Failed(Cause.IMAGE_MISSING, f"the image {spec.image} is gone after its pull")
         found = _with_digest(spec.image, local, wanted) or _image(spec.image, local)
+        self._uses.note_pulled(local["Id"])
         self._name(spec.image, found.reference)
         return found
 
@@ -260,9 +299,8 @@ def _mirrored(image: str, mirrors: Mapping[str, str]) -> str | None:
 
 
 def _came_from(image: str, local: dict[str, Any]) -> bool:
-    """Whether the image here was pulled by this very name."""
-    repository = parse_repository_tag(image)[0]
-    return any(name.startswith(f"{repository}@") for name in _digests(local).values())
+    """Whether the image here was pulled by this very name, however it is written."""
+    return any(_repository(name) == _repository(image) for name in _digests(local).values())
 
 
 def _pinned(image: str, digest: str | None) -> str:
@@ -273,15 +311,6 @@ def _pinned(image: str, digest: str | None) -> str:
 def _digests(local: dict[str, Any]) -> dict[str, str]:
     """Registry digests of a local image with the names they go by."""
     return {name.partition("@")[2]: name for name in local.get("RepoDigests") or ()}
-
-
-def _as_ordered(spec: ContainerSpec, local: dict[str, Any] | None) -> Image | None:
-    """A local image that needs no registry: made here, or already the digest that is asked for."""
-    if local is None:
-        return None
-    if spec.digest is not None:
-        return _with_digest(spec.image, local, spec.digest)
-    return None if _digests(local) else _image(spec.image, local)
 
 
 def _with_digest(image: str, local: dict[str, Any] | None, digest: str | None) -> Image | None:

@@ -59,7 +59,7 @@ _CAUSES: dict[Cause, tuple[str, Behaviour]] = {
         Behaviour.PERMANENT,
     ),
     Cause.IMAGE_DENIED: (
-        gettext_noop("the registry refused the login for its image: check the auth"),
+        gettext_noop("the registry refused its image: check the uri and the auth"),
         Behaviour.PERMANENT,
     ),
     Cause.IMAGE_MISMATCH: (gettext_noop("the nodes hold different images under one name"), Behaviour.TRANSIENT),

@@ -59,7 +59,7 @@ class Small:
     ) -> DiskGuard:
         return DiskGuard(
             runtime=runtime, limits=DiskLimits(**limits), state=self.own_disk or self.state,
-            folders={"logs": self.state / "logs"}, wanted=lambda: self.wanted, layers=self.layers.update,
+            folders={"logs": self.state / "logs"}, wanted=lambda: self.wanted, layers=self.layers.update, graces=dict,
             changed=self.told.append, clock=clock, every_s=0.2, patience=patience,
         )  # fmt: skip
 

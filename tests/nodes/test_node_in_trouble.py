@@ -16,7 +16,7 @@ from signal import SIGKILL, SIGTERM
 import pytest
 
 from nodes.journal import Journal
-from nodes.layers import LayerRule
+from nodes.layers import LayerRule, Measured
 from nodes.protocol import (
     STDOUT,
     Cause,
@@ -100,9 +100,9 @@ def test_a_container_whose_layer_fills_the_disk_is_stopped(node: Node, fill: Cal
         supervisor.take(desired(1, order(spec, Phase.RUN)))
         wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
         fill()
-        supervisor.layers({spec.attempt: 2000})
+        supervisor.layers({spec.attempt: Measured(2000, node.clock.now_ms())})
         wait_until(lambda: spec.attempt in node.runtime.notices, "the warning")
-        supervisor.layers({spec.attempt: 2000})
+        supervisor.layers({spec.attempt: Measured(2000, node.clock.now_ms())})
         ended = soon(supervisor, spec, in_state(ContainerState.TERMINATED))
     assert ended.exit is not None
     assert ended.exit.cause is Cause.LAYER_FULL

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
@@ -14,7 +15,7 @@ import pytest
 from nodes.cgroups import machine_raises_limits
 from nodes.logs import Position
 from nodes.logs.sidecar import position_after
-from nodes.protocol import Cause, LogRecord, Progress, container_name, encode, spec_digest
+from nodes.protocol import Cause, ContainerSpec, LogRecord, Progress, container_name, encode, spec_digest
 from nodes.runtimes.base import Cancelled, Failed, Found, Image, RuntimeAway, Status
 from nodes.runtimes.docker import DockerRuntime
 from tests.nodes.portal_side import COUNT, lines, spec_of
@@ -103,6 +104,39 @@ def test_another_nodes_container_of_the_same_name_is_not_taken(
     assert failed.value.cause is Cause.ENGINE_FAULT
     other.remove(spec.attempt)
     assert runtime.find(spec.attempt) is not None
+
+
+@pytest.mark.parametrize("adapters", [["mlx5_0"], [], None], ids=["one", "none", "no driver"])
+def test_a_job_gets_the_servers_infiniband_or_is_told_that_there_is_none(
+    docker_engine: DockerEngine, tmp_path: Path, adapters: list[str] | None
+) -> None:
+    told: list[tuple[str, str]] = []
+    listed = tmp_path / "class"
+    for name in adapters or ():
+        (listed / name).mkdir(parents=True)
+    if adapters == []:
+        listed.mkdir()
+    with closing(
+        DockerRuntime(
+            cluster="berth", node="gpu01", url=docker_engine.url, gpus=tuple, simulated=True, raises_limits=False,
+            notices=tmp_path, workspaces=tmp_path, images=tmp_path / "images.json", infiniband=listed,
+            note=lambda attempt, text: told.append((attempt, text)),
+        )
+    ) as runtime:  # fmt: skip
+        plain, wants = spec_of("true"), spec_of("true", limits=replace(spec_of("true").limits, infiniband=True))
+        devices = [device_names(docker_engine, runtime, spec) for spec in (plain, wants)]
+    assert devices == [[], ["/dev/infiniband"] if adapters else []]
+    assert [attempt for attempt, _ in told] == ([] if adapters else [wants.attempt])
+    assert all("no InfiniBand" in text for _, text in told)
+
+
+def device_names(engine: DockerEngine, runtime: DockerRuntime, spec: ContainerSpec) -> list[str]:
+    """Those of the server that the container is made with."""
+    made = runtime.create(spec, "hash", image(runtime))
+    with engine.client() as client:
+        devices = client.api.inspect_container(made.container)["HostConfig"]["Devices"] or []
+    runtime.remove(spec.attempt)
+    return [str(one["PathOnHost"]) for one in devices]
 
 
 def test_no_core_is_dumped(runtime: DockerRuntime) -> None:

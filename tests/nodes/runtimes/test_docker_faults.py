@@ -47,7 +47,7 @@ def test_an_error_of_create_or_start_has_its_cause(status: int, text: str, cause
         ("Get https://r.example/v2/: denied: requested access to the resource is denied", Cause.IMAGE_DENIED),
         (
             "pull access denied for nowhere, repository does not exist or may require 'docker login'",
-            Cause.IMAGE_MISSING,
+            Cause.IMAGE_DENIED,
         ),
         ("manifest for busybox:9 not found: manifest unknown", Cause.IMAGE_MISSING),
         ("dial tcp: lookup registry.example: no such host", Cause.IMAGE_MISSING),
