@@ -38,7 +38,7 @@ def files_make(folder: Path, *, address: Address, certificate: Path, now: dateti
         portal_authority = authority[0] if address.certificate == "internal" else ""
         _write(folder / "portal-ca.crt", portal_authority, 0o444)
         _write(folder / "redis.conf", redis_conf(password), 0o440, REDIS)
-        _write(folder / "Caddyfile", caddyfile(address, certificate), 0o444)
+        _write(folder / "Caddyfile", caddyfile(address, certificate, authority[0]), 0o444)
     except OSError as error:
         raise cannot_write(error, folder, "BERTH_SECRETS") from None
 
@@ -127,24 +127,27 @@ dir /tmp
 """
 
 
-def caddyfile(address: Address, certificate: Path) -> str:
-    """Caddy's settings. It takes what clients say of themselves in X-Forwarded-* from nobody, which is its default."""
+def caddyfile(address: Address, certificate: Path, authority: str) -> str:
+    """Caddy's settings. It takes what clients say of themselves in X-Forwarded-* from nobody, which is its default.
+    ``authority``: the certificate with which it signs, where nobody else does."""
+    # Caddy keeps what it has signed under the authority's name, and would show it to who knows another one by then.
+    name = f"berth-{hashlib.sha256(authority.encode()).hexdigest()[:16]}"
     tls = {
         "automatic": "",
-        "internal": "\ttls internal\n",
+        "internal": f"\ttls {{\n\t\tissuer internal {{\n\t\t\tca {name}\n\t\t}}\n\t}}\n",
         "files": f"\ttls {certificate}/certificate.pem {certificate}/key.pem\n",
     }[address.certificate]
     # The authority is Caddy's only where it signs: elsewhere Caddy need not be able to read the key.
-    authority = """
-	pki {
-		ca local {
+    pki = f"""
+	pki {{
+		ca {name} {{
 			name Berth
-			root {
+			root {{
 				cert /run/berth/ca.crt
 				key /run/berth/ca.key
-			}
-		}
-	}"""
+			}}
+		}}
+	}}"""
     return f"""\
 {{
 	admin off
@@ -153,7 +156,7 @@ def caddyfile(address: Address, certificate: Path) -> str:
 	default_sni {address.host}
 	servers {{
 		protocols h1 h2
-	}}{authority if address.certificate == "internal" else ""}
+	}}{pki if address.certificate == "internal" else ""}
 }}
 
 {address.url} {{

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -246,16 +247,26 @@ def test_redis_speaks_tls_only_and_its_own_account_is_off() -> None:
 
 
 def test_the_proxy_serves_the_address_and_signs_only_where_nobody_else_does() -> None:
-    public = caddyfile(address(), PLACE)
+    public = caddyfile(address(), PLACE, "one")
     assert "https://gpu.example.org {" in public
     assert "pki" not in public
     assert "tls" not in public
-    internal = caddyfile(address("https://portal.lan:8443", BERTH_HTTPS_PORT="8443"), PLACE)
-    assert "https://portal.lan:8443 {\n\ttls internal" in internal
+    internal = caddyfile(address("https://portal.lan:8443", BERTH_HTTPS_PORT="8443"), PLACE, "one")
+    assert "https://portal.lan:8443 {\n\ttls {\n\t\tissuer internal" in internal
     assert "key /run/berth/ca.key" in internal
-    own = caddyfile(address(BERTH_CERTIFICATE="files"), PLACE)
+    own = caddyfile(address(BERTH_CERTIFICATE="files"), PLACE, "one")
     assert "tls /run/berth-certificate/certificate.pem /run/berth-certificate/key.pem" in own
     assert not any("trusted_proxies" in text for text in (public, internal, own))
+
+
+def test_what_the_proxy_signed_by_one_authority_is_not_shown_where_another_is_known() -> None:
+    """Caddy keeps it under the authority's name."""
+    internal = address("https://portal.lan")
+    one, again, other = (caddyfile(internal, PLACE, authority) for authority in ("one", "one", "other"))
+    assert one == again
+    names = [set(re.findall(r"\bca (berth-\w+)", text)) for text in (one, other)]
+    assert [len(found) for found in names] == [1, 1]
+    assert names[0] != names[1]
 
 
 # ---------------------------------------------------------------- an own certificate
