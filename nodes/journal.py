@@ -132,7 +132,7 @@ class Journal:
     def read(self, attempt: str) -> Record | None:
         try:
             return msgspec.json.decode(self._path(attempt).read_bytes(), type=Record)
-        except (FileNotFoundError, msgspec.MsgspecError):
+        except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
             return None
 
     def records(self) -> Iterator[Record]:

@@ -255,14 +255,14 @@ def _write(path: Path, data: bytes) -> None:
 def _read_mounted(path: Path) -> dict[str, str]:
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return {}
 
 
 def _read(path: Path) -> tuple[StorageWish, ...]:
     try:
         return msgspec.json.decode(path.read_bytes(), type=tuple[StorageWish, ...])
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return ()
 
 

@@ -42,7 +42,7 @@ def sidecar_read(path: Path) -> Sidecar | None:
         return msgspec.json.decode(path.read_bytes(), type=Sidecar)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno not in LOST:
             raise
         logger.error("the state of a log cannot be read", path=str(path), reason=str(error))

@@ -332,7 +332,10 @@ def encode(message: object) -> bytes:
 
 def decode(body: bytes, kind: type[Message]) -> Message:
     """The inverse of ``encode``. Raises ``msgspec.ValidationError`` or ``msgspec.DecodeError`` naming the field."""
-    return msgspec.json.decode(body, type=kind)
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except UnicodeDecodeError as error:  # of a text within it
+        raise msgspec.DecodeError(str(error)) from error
 
 
 def spec_digest(encoded: bytes) -> str:

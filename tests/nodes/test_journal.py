@@ -31,6 +31,7 @@ def test_a_half_written_file_is_passed_over(tmp_path: Path) -> None:
     journal.write(RECORD)
     (tmp_path / "a-2.new").write_bytes(b'{"attempt": "a-')
     (tmp_path / "a-3.json").write_bytes(b"")
+    (tmp_path / "a-4.json").write_bytes(b'{"attempt": "\xff"}')
     assert list(journal.records()) == [RECORD]
 
 

@@ -93,7 +93,7 @@ def _unpacked(path: Path) -> bytes:
 def _point(line: bytes) -> Point | None:
     try:
         return _decode(line)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 

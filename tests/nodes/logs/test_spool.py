@@ -388,13 +388,13 @@ def test_a_boundary_is_told_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.M
 # ---------------------------------------------------------------- a disk that loses what it had
 
 
-@pytest.mark.parametrize("kept", ["", "{", '{"boot": 5}'])
-def test_a_spool_whose_state_cannot_be_read_asks_others_and_goes_on(tmp_path: Path, kept: str) -> None:
+@pytest.mark.parametrize("kept", [b"", b"{", b'{"boot": 5}', b'{"boot": "\xff"}'])
+def test_a_spool_whose_state_cannot_be_read_asks_others_and_goes_on(tmp_path: Path, kept: bytes) -> None:
     spool = Spool(tmp_path / "a", segment=100, boot="one")
     for record in lines(20):
         spool.append(record)
     spool.close()
-    (tmp_path / "a" / "state.json").write_text(kept)
+    (tmp_path / "a" / "state.json").write_bytes(kept)
 
     again = Spool(tmp_path / "a", segment=100, boot="one")
 

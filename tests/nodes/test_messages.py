@@ -1,0 +1,20 @@
+"""Messages as they travel: what cannot be read is refused as such, whatever is wrong with it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from nodes.protocol import StorageWish, decode, encode
+
+WISH = StorageWish(name="data", root="/mnt/data")
+
+
+def test_a_message_comes_back_as_it_was() -> None:
+    assert decode(encode(WISH), StorageWish) == WISH
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b'{"name": 5}', b'{"name": "\xff", "root": "/"}', b"\xff\xfe"])
+def test_what_is_no_message_is_refused_as_one_that_cannot_be_read(body: bytes) -> None:
+    with pytest.raises(msgspec.MsgspecError):
+        decode(body, StorageWish)
