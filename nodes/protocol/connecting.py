@@ -21,7 +21,8 @@ WRONG_NAME = frozenset({62, 64})
 class Place:
     """``what`` is reached at ``url``; ``setting`` names where that address stands, ``ca`` where the file of its
     authority is named. What is said after "does not" where the account is not let in (``refused``), and what to do
-    where it may not do what is asked (``forbidden``)."""
+    where it may not do what is asked (``forbidden``). ``hidden``: who reads it need not know the address, so that the
+    sentence names the setting alone."""
 
     what: str
     url: str
@@ -29,6 +30,7 @@ class Place:
     ca: str
     refused: str = "know this account or its password: correct them"
     forbidden: str = "give it the right"
+    hidden: bool = False
 
     @property
     def host(self) -> str:
@@ -36,6 +38,8 @@ class Place:
 
     @property
     def at(self) -> str:
+        if self.hidden:
+            return f"{self.what} of {self.setting}"
         port = urlsplit(self.url).port
         return f"{self.what} at {self.host}:{port}" if port else f"{self.what} at {self.host}"
 
@@ -58,9 +62,15 @@ def _fault(error: BaseException, place: Place, now_ms: int) -> str:
             return words
     if any(isinstance(cause, redis.TimeoutError) for cause in causes):
         return _silent(place)
-    if any(isinstance(cause, ConnectionResetError) or "closed by server" in str(cause) for cause in causes):
+    if any(_is_close(cause) for cause in causes):
         return f"{place.at} closed the connection: {_closed(place)}."
     return f"{place.at} cannot be used ({_innermost(error)}): look at its own log, and at {place.setting}."
+
+
+def _is_close(cause: BaseException) -> bool:
+    """Redis's client and that of SMTP have words for it alone."""
+    said = str(cause)
+    return isinstance(cause, ConnectionResetError) or "closed by server" in said or "unexpectedly closed" in said
 
 
 def _closed(place: Place) -> str:
@@ -120,7 +130,7 @@ def _not_trusted(cause: ssl.SSLCertVerificationError, place: Place, now_ms: int)
     if cause.verify_code in WRONG_NAME:
         return (
             f"The certificate of {place.at} is for another name: write the name that it has into {place.setting}, "
-            f"or have one made for {place.host}."
+            f"or have one made for {'that one' if place.hidden else place.host}."
         )
     return (
         f"The certificate of {place.at} is signed by an authority that is not known here "
@@ -130,6 +140,8 @@ def _not_trusted(cause: ssl.SSLCertVerificationError, place: Place, now_ms: int)
 
 def _network(cause: BaseException, place: Place) -> str:
     if isinstance(cause, socket.gaierror) or _no_name(cause):
+        if place.hidden:
+            return f"There is no server of the name in {place.setting}: correct that, or this server's DNS."
         return f"There is no server named {place.host}: correct {place.setting}, or this server's DNS."
     if isinstance(cause, ConnectionRefusedError):
         return f"Nothing listens where {place.at} should: start it, open its port, or correct {place.setting}."
@@ -146,12 +158,15 @@ def _no_name(cause: BaseException) -> bool:
 
 
 def _silent(place: Place) -> str:
-    more = ", or it does not speak TLS" if urlsplit(place.url).scheme in _SECURE.values() else ""
+    scheme = urlsplit(place.url).scheme
+    more = ", or it does not speak TLS" if scheme in _SECURE.values() else _WAITS_FOR_TLS.get(scheme, "")
     return f"{place.at} does not answer: look for a firewall between, or a wrong address in {place.setting}{more}."
 
 
 _SECURE = {"redis": "rediss", "http": "https", "smtp": "smtps"}
 """How an address begins where TLS is spoken, by how it does where it is not."""
+_WAITS_FOR_TLS = dict.fromkeys(("smtp", "smtp+tls"), ", or it speaks TLS from the beginning; then that is smtps://")
+"""Of SMTP the server speaks first, unless it waits for TLS."""
 _NO_WAY = frozenset({101, 113})
 """ENETUNREACH, EHOSTUNREACH."""
 
