@@ -10,16 +10,21 @@ import contextlib
 import hashlib
 import os
 import threading
+import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
+from urllib.parse import urlsplit
 
 import requests
 import structlog
+from urllib3.exceptions import HTTPError
 
-from nodes.protocol import Cause, Code, Progress
+from nodes.connecting import portal_place
+from nodes.protocol import Cause, Code, Progress, connection_fault
 from nodes.runtimes.base import Cancelled, Failed
+from nodes.saying import Saying
 from nodes.workspace import disk_failure
 
 log = structlog.get_logger(__name__)
@@ -40,6 +45,10 @@ class CodeAway(Exception):
         self.message = message
 
 
+class _NotGiven(Exception):
+    """The portal does not give it now; the text says why, and what to do."""
+
+
 class CodeStore:
     """Archives under ``folder``, at most about ``limit`` bytes of them: the one unused for longest goes first.
     ``authority``: file of the one that signed the portal's certificate, where it is none of the system's."""
@@ -49,6 +58,8 @@ class CodeStore:
         self._trusted = str(authority) if authority else True
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._session = requests.Session()
+        self._sayings: defaultdict[str, Saying] = defaultdict(Saying)
+        self._speaking = threading.Lock()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def open(
@@ -115,12 +126,12 @@ class CodeStore:
                 raise CodeAway("waits for the address of its code")
             try:
                 have = self._download(url, part, have, code.size, progress, cancelled)
-            except requests.RequestException as error:
-                away = isinstance(error, requests.ConnectionError | requests.Timeout)
-                what = "the portal cannot be reached for its code" if away else "the download of its code broke off"
-                raise CodeAway(f"{what}; tries again") from error
+            except _NotGiven as fault:
+                self._say(url, str(fault))
+                raise CodeAway(f"waits for its code: {fault}") from fault
+            self._say_well(url)
         if have < code.size:
-            raise CodeAway("the download of its code broke off; tries again")
+            raise CodeAway("waits for its code: less came than it has; asks for the rest")
         part.replace(path)
         self._make_room(keep=path)
 
@@ -133,15 +144,13 @@ class CodeStore:
         progress: Callable[[Progress], None],
         cancelled: Callable[[], bool],
     ) -> int:
-        """Appends what comes to ``part``; how many bytes are there then."""
-        headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
-        with self._session.get(
-            url, headers=headers, stream=True, timeout=_TIMEOUTS_S, allow_redirects=False, verify=self._trusted
-        ) as answer:
+        """Appends what comes to ``part``; how many bytes are there then. Raises ``_NotGiven``, ``Failed``,
+        ``Cancelled``."""
+        with self._answer(url, have) as answer:
             have = _kept(answer, have)
             with part.open("ab") as file:
                 file.truncate(have)
-                for piece in answer.iter_content(_PIECE):
+                for piece in _pieces(answer):
                     file.write(piece)
                     have += len(piece)
                     progress(Progress(code="code", percent=min(100, 100 * have // size), message="its code"))
@@ -150,6 +159,28 @@ class CodeStore:
                     if have > size:
                         break
         return have
+
+    def _answer(self, url: str, have: int) -> requests.Response:
+        """What the portal says to a request for all behind the first ``have`` bytes. Raises ``_NotGiven``."""
+        headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
+        try:
+            return self._session.get(
+                url, headers=headers, stream=True, timeout=_TIMEOUTS_S, allow_redirects=False, verify=self._trusted
+            )
+        except (requests.RequestException, HTTPError, OSError) as error:
+            why = connection_fault(error, portal_place(url), now_ms=int(time.time() * 1000))
+            raise _NotGiven(why) from error
+
+    def _say(self, url: str, why: str) -> None:
+        """Once for all tasks that wait for code from there: an address that was mended fails on for older orders."""
+        with self._speaking:
+            if self._sayings[urlsplit(url).netloc].new(why):
+                log.warning("code is not fetched", reason=why)
+
+    def _say_well(self, url: str) -> None:
+        with self._speaking:
+            if self._sayings.pop(urlsplit(url).netloc, None):
+                log.info("code is fetched again")
 
     def _make_room(self, *, keep: Path) -> None:
         """Deletes what was unused for longest while there is too much, downloads that nobody finished as well."""
@@ -171,12 +202,26 @@ def _used_at(path: Path) -> float:
         return 0.0
 
 
+def _pieces(answer: requests.Response) -> Iterator[bytes]:
+    """What comes. Raises ``_NotGiven``."""
+    try:
+        yield from answer.iter_content(_PIECE)
+    except requests.RequestException as error:
+        raise _NotGiven(
+            f"The download from {portal_place(answer.url).at} broke off: look at the network, and at proxies between; "
+            "it goes on where it was."
+        ) from error
+
+
 def _kept(answer: requests.Response, have: int) -> int:
-    """How many of the bytes that are here stay. Raises ``CodeAway``, ``Failed``."""
+    """How many of the bytes that are here stay. Raises ``_NotGiven``, ``Failed``."""
     if answer.status_code == requests.codes.partial_content:
         return have
     if answer.status_code == requests.codes.ok:
         return 0
     if answer.status_code == requests.codes.gone:
         raise Failed(Cause.CODE_MISSING, "the portal has its code no more: submit it again with its folder")
-    raise CodeAway(f"the portal does not give its code (HTTP status {answer.status_code}); tries again")
+    place = portal_place(answer.url)
+    cure = "look at its own log" if answer.status_code >= 500 else f"look whether {place.setting} leads to it"
+    at = f"{place.at[:1].upper()}{place.at[1:]}"
+    raise _NotGiven(f"{at} does not give the code (HTTP status {answer.status_code}): if it stays so, {cure}.")

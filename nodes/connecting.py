@@ -1,4 +1,4 @@
-"""Redis as an agent's settings name it, for sentences that say why it cannot be used."""
+"""Redis and the portal as an agent finds them, for sentences that say why they cannot be used."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ FORBIDDEN = "bring agent and portal to one version"
 def redis_place(url: str) -> Place:
     """Where an agent finds Redis."""
     return Place("Redis", url, "BERTH_NODE_REDIS_URL", "BERTH_NODE_REDIS_CA", REFUSED, FORBIDDEN)
+
+
+def portal_place(url: str) -> Place:
+    """Where an agent finds the portal's code, at an address that the portal gives."""
+    return Place("the portal", url, "BERTH_URL of the portal", "BERTH_NODE_PORTAL_CA")
 
 
 def redis_fault(error: BaseException, url: str, *, now_ms: int) -> str:

@@ -225,7 +225,7 @@ def _ask(asked: Asked, body: Mapping[str, str]) -> requests.Response:
         answer = requests.post(
             f"{asked.url}/api/v1/join", json=body, timeout=ANSWER_S, allow_redirects=False, verify=asked.ca or True
         )
-    except (requests.RequestException, OSError) as error:
+    except (requests.RequestException, HTTPError, OSError) as error:
         raise JoinFailed(connection_fault(error, _place(asked), now_ms=int(time.time() * 1000))) from error
     if answer.status_code == 201:
         return answer

@@ -9,6 +9,7 @@ import redis
 import requests
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from urllib3.exceptions import HTTPError
 
 from nodes.check.line import Line, failed, ok, warning
 from nodes.clock import portal_skew_s
@@ -74,7 +75,7 @@ def _portal(options: Options) -> Iterator[Line]:
     trusted = str(options.portal_ca) if options.portal_ca else True
     try:
         answer = requests.get(f"{options.portal_url.rstrip('/')}/healthz", timeout=ANSWER_S, verify=trusted)
-    except (requests.RequestException, OSError) as error:
+    except (requests.RequestException, HTTPError, OSError) as error:
         told, _, cure = connection_fault(error, place, now_ms=_now_ms()).partition(": ")
         yield failed("portal", told, cure[:1].upper() + cure[1:])
         return

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 import redis
+from urllib3.exceptions import ProxyError
 
 # OpenSSL's numbers (x509_vfy.h) of what is wrong with a certificate.
 NOT_YET_VALID, EXPIRED = 9, 10
@@ -20,7 +21,8 @@ WRONG_NAME = frozenset({62, 64})
 class Place:
     """``what`` is reached at ``url``; ``setting`` names where that address stands, ``ca`` where the file of its
     authority is named. What is said after "does not" where the account is not let in (``refused``), and what to do
-    where it may not do what is asked (``forbidden``)."""
+    where it may not do what is asked (``forbidden``). ``hidden``: who reads it need not know the address, so that the
+    sentence names the setting alone."""
 
     what: str
     url: str
@@ -28,6 +30,7 @@ class Place:
     ca: str
     refused: str = "know this account or its password: correct them"
     forbidden: str = "give it the right"
+    hidden: bool = False
 
     @property
     def host(self) -> str:
@@ -35,27 +38,46 @@ class Place:
 
     @property
     def at(self) -> str:
+        if self.hidden:
+            return f"{self.what} of {self.setting}"
         port = urlsplit(self.url).port
         return f"{self.what} at {self.host}:{port}" if port else f"{self.what} at {self.host}"
 
 
 def connection_fault(error: BaseException, place: Place, *, now_ms: int) -> str:
     """One sentence. Where the cause is not known, what the library says of it."""
+    words = _fault(error, place, now_ms)
+    return words[:1].upper() + words[1:]
+
+
+def _fault(error: BaseException, place: Place, now_ms: int) -> str:
     causes = list(_causes(error))
+    if any(isinstance(cause, ProxyError) for cause in causes):
+        return (
+            f"The proxy on the way to {place.at} cannot be used ({_innermost(error)}): correct HTTPS_PROXY or "
+            f"HTTP_PROXY, or name {place.host} in NO_PROXY."
+        )
     for cause in causes:
         if words := _certificate(cause, place, now_ms) or _network(cause, place) or _account(cause, place):
             return words
     if any(isinstance(cause, redis.TimeoutError) for cause in causes):
         return _silent(place)
-    if any(isinstance(cause, ConnectionResetError) or "closed by server" in str(cause) for cause in causes):
+    if any(_is_close(cause) for cause in causes):
         return f"{place.at} closed the connection: {_closed(place)}."
-    return f"{place.at} cannot be used ({error}): look at its own log, and at {place.setting}."
+    return f"{place.at} cannot be used ({_innermost(error)}): look at its own log, and at {place.setting}."
+
+
+def _is_close(cause: BaseException) -> bool:
+    """Redis's client and that of SMTP have words for it alone."""
+    said = str(cause)
+    return isinstance(cause, ConnectionResetError) or "closed by server" in said or "unexpectedly closed" in said
 
 
 def _closed(place: Place) -> str:
-    if place.url.startswith("rediss:"):
+    secure = _SECURE.get(urlsplit(place.url).scheme)
+    if secure is None:
         return "it ended, or has begun anew; if it stays so, look at its own log"
-    return f"it ended or has begun anew, or it wants TLS; then {place.setting} begins with rediss://"
+    return f"it ended or has begun anew, or it wants TLS; then {place.setting} begins with {secure}://"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -74,12 +96,29 @@ def _wrapped(error: BaseException) -> BaseException | None:
     return next((one for one in held if isinstance(one, BaseException) and one is not error), None)
 
 
+def _innermost(error: BaseException) -> str:
+    """What is said within all that only wraps it. The wraps of requests name the whole address, which may be good for
+    whoever has it."""
+    while inner := _wrapped(error):
+        error = inner
+    return str(error)
+
+
 def _certificate(cause: BaseException, place: Place, now_ms: int) -> str:
     if isinstance(cause, ssl.SSLCertVerificationError):
         return _not_trusted(cause, place, now_ms)
+    if _no_authorities(cause):
+        return f"The authorities by which {place.at} is known cannot be read ({cause}): correct {place.ca}."
     if isinstance(cause, ssl.SSLError):
         return f"{place.at} does not speak TLS: correct the port or the beginning of the address in {place.setting}."
     return ""
+
+
+def _no_authorities(cause: BaseException) -> bool:
+    """The file that names them is away, or holds none."""
+    if isinstance(cause, ssl.SSLError):
+        return cause.reason == "NO_CERTIFICATE_OR_CRL_FOUND"
+    return isinstance(cause, OSError) and "TLS CA certificate bundle" in str(cause)
 
 
 def _not_trusted(cause: ssl.SSLCertVerificationError, place: Place, now_ms: int) -> str:
@@ -91,7 +130,7 @@ def _not_trusted(cause: ssl.SSLCertVerificationError, place: Place, now_ms: int)
     if cause.verify_code in WRONG_NAME:
         return (
             f"The certificate of {place.at} is for another name: write the name that it has into {place.setting}, "
-            f"or have one made for {place.host}."
+            f"or have one made for {'that one' if place.hidden else place.host}."
         )
     return (
         f"The certificate of {place.at} is signed by an authority that is not known here "
@@ -100,7 +139,9 @@ def _not_trusted(cause: ssl.SSLCertVerificationError, place: Place, now_ms: int)
 
 
 def _network(cause: BaseException, place: Place) -> str:
-    if isinstance(cause, socket.gaierror):
+    if isinstance(cause, socket.gaierror) or _no_name(cause):
+        if place.hidden:
+            return f"There is no server of the name in {place.setting}: correct that, or this server's DNS."
         return f"There is no server named {place.host}: correct {place.setting}, or this server's DNS."
     if isinstance(cause, ConnectionRefusedError):
         return f"Nothing listens where {place.at} should: start it, open its port, or correct {place.setting}."
@@ -111,11 +152,21 @@ def _network(cause: BaseException, place: Place) -> str:
     return ""
 
 
+def _no_name(cause: BaseException) -> bool:
+    """What DNS is not even asked for, such as two dots in a row."""
+    return isinstance(cause, UnicodeError) and not isinstance(cause, UnicodeDecodeError)
+
+
 def _silent(place: Place) -> str:
-    more = ", or it does not speak TLS" if place.url.startswith("rediss:") else ""
+    scheme = urlsplit(place.url).scheme
+    more = ", or it does not speak TLS" if scheme in _SECURE.values() else _WAITS_FOR_TLS.get(scheme, "")
     return f"{place.at} does not answer: look for a firewall between, or a wrong address in {place.setting}{more}."
 
 
+_SECURE = {"redis": "rediss", "http": "https", "smtp": "smtps"}
+"""How an address begins where TLS is spoken, by how it does where it is not."""
+_WAITS_FOR_TLS = dict.fromkeys(("smtp", "smtp+tls"), ", or it speaks TLS from the beginning; then that is smtps://")
+"""Of SMTP the server speaks first, unless it waits for TLS."""
 _NO_WAY = frozenset({101, 113})
 """ENETUNREACH, EHOSTUNREACH."""
 

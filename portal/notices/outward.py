@@ -11,6 +11,7 @@ import asyncio
 import re
 import socket
 import ssl
+import time
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
@@ -19,6 +20,7 @@ from urllib.parse import SplitResult, urlsplit
 import httpx
 from django.utils.translation import gettext
 
+from nodes.protocol import Place, connection_fault
 from portal.common.errors import Fault
 
 Address = IPv4Address | IPv6Address
@@ -32,7 +34,7 @@ CLOUD_HOST = ip_address("168.63.129.16")
 
 
 class Undeliverable(Exception):
-    """The request could not be made, or was not answered; its text says why."""
+    """The request could not be made, or was not answered; its text says why, with the cure."""
 
 
 def url_faults(url: str, allowed: Collection[Network]) -> Iterator[Fault]:
@@ -85,8 +87,16 @@ def post(url: str, *, body: bytes, headers: Mapping[str, str], allowed: Collecti
         return asyncio.run(_post(parts, address, body, headers))
     except TimeoutError:
         raise Undeliverable(f"No answer within {TOTAL_S:g} s.") from None
-    except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError) as error:
-        raise Undeliverable(f"{type(error).__name__}: {error}".strip(": ")) from error
+    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        raise Undeliverable(_fault(error, parts)) from error
+
+
+def _fault(error: Exception, parts: SplitResult) -> str:
+    """Of the address no more than host and port: what follows may be a secret of the receiver's."""
+    place = Place(
+        "the webhook's receiver", f"{parts.scheme}://{parts.netloc}", "the webhook's address", "SSL_CERT_FILE"
+    )
+    return connection_fault(error, place, now_ms=int(time.time() * 1000))
 
 
 def _address(parts: SplitResult, allowed: Collection[Network]) -> Address:
@@ -94,7 +104,7 @@ def _address(parts: SplitResult, allowed: Collection[Network]) -> Address:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise Undeliverable(f"{host} is not found: {error}.") from error
+        raise Undeliverable(_fault(error, parts)) from error
     addresses = [ip_address(str(place[4][0]).partition("%")[0]) for place in found]
     good = [one for one in addresses if address_good(one, allowed)]
     if not good:

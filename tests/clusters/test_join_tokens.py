@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 import stat
@@ -32,7 +33,7 @@ from portal.common.errors import Invalid
 from tests.support.cast import HOST, Api, person
 from tests.support.live_web import live_web
 from tests.support.pages import Browser
-from tests.support.tls import Authority
+from tests.support.tls import DAY, Authority
 from tests.support.waiting import early_in_a_minute
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -251,6 +252,28 @@ def test_the_authority_of_the_portals_certificate_is_kept_for_the_agent(tmp_path
         assert options.portal_ca.read_text() == known
         verdicts = {line.name: line.verdict for line in portal_lines(options)}
         assert (verdicts["clock"], verdicts["version"]) == ("ok", "ok")
+
+
+def test_a_server_that_joins_a_portal_whose_certificate_is_not_taken_is_told_the_cure(
+    tmp_path: Path, settings: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    authority, state = Authority(tmp_path), tmp_path / "state"
+    settings.PORTAL_CA = str(authority.ca)
+    digest = hashlib.sha256(authority.ca.read_bytes()).hexdigest()
+    for files, words in (
+        (authority.sign("expired", begins=-2 * DAY, ends=-DAY), "has expired: renew it there (or set this clock right"),
+        (authority.sign("early", begins=DAY, ends=2 * DAY), "is not valid yet: this server's clock says"),
+        (authority.sign("other", host="portal.example.org"), "is for another name: write the name that it has into"),
+    ):
+        with live_web(ssl_certfile=files.certificate, ssl_keyfile=files.key) as web:
+            for trusted in (("--ca", str(authority.ca)), ("--ca-sha256", digest)):
+                assert command(state, f"https://{web.host}", made(), *trusted) == 2
+                said = capsys.readouterr().err
+                assert said.startswith(f"berth-node: The certificate of the portal at {web.host} {words}"), said
+                assert said.count("\n") == 1
+    assert not Node.objects.exists()
+    assert command(state, "https://no..name", made()) == 2
+    assert "There is no server named no..name: correct the address" in capsys.readouterr().err
 
 
 def test_the_line_carries_the_digest_of_the_portals_authority_and_the_server_takes_no_other(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,7 @@ from tests.support.played import manage
 from tests.support.processes import free_port
 from tests.support.reader import reader_of
 from tests.support.receiver import Receiver
+from tests.support.tls import DAY, Authority
 
 pytestmark = pytest.mark.django_db
 
@@ -50,13 +52,50 @@ def test_a_wrong_issuer_is_named(provider: Provider, settings: Settings) -> None
         assert (page.status, said in page.text) == (502, True), page.text
 
 
-def test_a_certificate_that_nobody_trusts_is_named(settings: Settings) -> None:
-    with closing(Receiver(certificate=Path("tests/notices/hook.example.org.pem"))) as other:
-        settings.OIDC_ISSUER, settings.OIDC_CLIENT_ID = f"https://127.0.0.1:{other.port}", CLIENT
+def test_a_certificate_that_is_not_taken_is_told_with_its_cure(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path)
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(authority.ca))
+    now = "[0-9-]{10} [0-9:]{5} UTC"
+    for files, words in (
+        (
+            authority.sign("expired", begins=-2 * DAY, ends=-DAY),
+            rf"has expired: renew it there, or set the clock of the portal's server right \(it says {now}\)\.",
+        ),
+        (authority.sign("early", begins=DAY, ends=2 * DAY), f"is not valid yet: the clock .* says {now}; set it right"),
+        (
+            authority.sign("other", host="id.example.org"),
+            "is for another name: write the name that it has into BERTH_OIDC_ISSUER, or have one made for 127.0.0.1",
+        ),
+        (
+            Authority(tmp_path, "stranger").sign("foreign"),
+            r"is signed by an authority that the portal's server does not know \(unable to get local issuer "
+            r"certificate\): name its file in REQUESTS_CA_BUNDLE",
+        ),
+    ):
+        with closing(Receiver(certificate=files.certificate, key=files.key)) as other:
+            settings.OIDC_ISSUER, settings.OIDC_CLIENT_ID = f"https://127.0.0.1:{other.port}", CLIENT
+            page = Browser().get("/login/oidc")
+            with pytest.raises(CommandError, match=words):
+                call_command("oidc_check")
+        assert page.status == 502
+        at = f"The certificate of the sign-in provider at https://127.0.0.1:{other.port}/"
+        assert re.search(f"{at}.well-known/openid-configuration {words}", page.text), page.text
+
+
+def test_a_provider_without_tls_and_a_list_of_authorities_that_is_away_are_named(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(Receiver()) as plain:
+        settings.OIDC_ISSUER, settings.OIDC_CLIENT_ID = f"https://127.0.0.1:{plain.port}", CLIENT
         page = Browser().get("/login/oidc")
+        assert (page.status, "does not speak TLS" in page.text) == (502, True), page.text
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nowhere/ca.pem")
+    settings.OIDC_ISSUER = f"https://127.0.0.1:{free_port()}"
+    page = Browser().get("/login/oidc")
     assert page.status == 502
-    assert f"The certificate of the sign-in provider at https://127.0.0.1:{other.port}/" in page.text
-    assert "is not accepted (self-signed certificate" in page.text
+    assert "cannot be read (/nowhere/ca.pem): correct REQUESTS_CA_BUNDLE" in page.text
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ class CodeServer:
         self.damage = False
         self.resumes = True
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self.port = self._server.server_port
         self._scheme = "https" if tls else "http"
         if tls:
             context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -43,7 +44,7 @@ class CodeServer:
         return Code(sha256=sha256, size=len(archive), unpacked=holds.unpacked, entries=holds.entries)
 
     def url(self, code: Code) -> str:
-        return f"{self._scheme}://127.0.0.1:{self._server.server_address[1]}/node/code/{code.sha256}"
+        return f"{self._scheme}://127.0.0.1:{self.port}/node/code/{code.sha256}"
 
     def close(self) -> None:
         self._server.shutdown()

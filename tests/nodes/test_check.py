@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -39,6 +41,7 @@ from nodes.settings_files import server_settings
 from tests.support.disk import full_disk
 from tests.support.docker_engine import DockerEngine
 from tests.support.redis_server import RedisServer
+from tests.support.tls import DAY, Authority, Files
 
 
 class Portal(BaseHTTPRequestHandler):
@@ -61,14 +64,25 @@ class Portal(BaseHTTPRequestHandler):
         pass
 
 
+@contextmanager
+def serving(tls: Files | None = None) -> Iterator[int]:
+    """A portal, and its port; with a certificate it speaks TLS."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Portal)
+    if tls is not None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(tls.certificate, tls.key)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+
+
 @pytest.fixture
 def portal(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Portal)
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with serving() as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture
@@ -141,6 +155,42 @@ def test_a_portal_that_cannot_be_reached_is_told(environ: dict[str, str]) -> Non
         "Nothing listens where the portal at 127.0.0.1:1 should"
     )
     assert found(environ, portal_url="")["clock"].verdict is Verdict.WARNING
+
+
+def test_a_certificate_of_the_portal_that_is_not_taken_is_told_with_its_cure(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path / "tls")
+    for files, words, cure in (
+        (
+            authority.sign("expired", begins=-2 * DAY, ends=-DAY),
+            "has expired",
+            "Renew it there (or set this clock right",
+        ),
+        (authority.sign("early", begins=DAY, ends=2 * DAY), "is not valid yet", "This server's clock says"),
+        (
+            authority.sign("other", host="portal.example.org"),
+            "is for another name",
+            "Write the name that it has into BERTH_NODE_PORTAL_URL, or have one made for 127.0.0.1.",
+        ),
+        (
+            Authority(tmp_path / "tls", "stranger").sign("foreign"),
+            "is signed by an authority that is not known here (unable to get local issuer certificate)",
+            "Name its file in BERTH_NODE_PORTAL_CA.",
+        ),
+    ):
+        with serving(files) as port:
+            line = found(environ, portal_url=f"https://127.0.0.1:{port}", portal_ca=str(authority.ca))["portal"]
+        assert (line.verdict, line.text) == (
+            Verdict.FAILED,
+            f"The certificate of the portal at 127.0.0.1:{port} {words}",
+        )
+        assert line.cure.startswith(cure), line
+    with serving(authority.sign("good")) as port:
+        lines = found(environ, portal_url=f"https://127.0.0.1:{port}", portal_ca=str(authority.ca))
+        assert lines["version"].verdict is Verdict.OK
+    line = found(environ, portal_url="https://no..name")["portal"]
+    assert line.text == "There is no server named no..name"
 
 
 def test_a_server_that_has_not_joined_is_told_so_and_looked_at_all_the_same(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tarfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from nodes.protocol import Cause, Code, ContainerState, Phase
 from tests.nodes.code_server import CodeServer
 from tests.nodes.portal_side import PortalSide, spec_of
 from tests.support.archives import member, packed
+from tests.support.tls import DAY, Authority
 from tests.support.waiting import wait_until
 
 SCRIPT = b"#!/bin/sh\necho hello from $(basename $0); cat data/words\n"
@@ -20,6 +23,17 @@ FOLDER = packed(
     {"run.sh": SCRIPT, "data/words": b"three words here\n", "link": member("link", tarfile.SYMTYPE, "data/words")},
     modes={"run.sh": 0o755},
 )
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="module")
+def runtime_env(runtime_env: dict[str, str], authority: Authority) -> dict[str, str]:
+    """With the authority by which the agent knows the portal."""
+    return {**runtime_env, "BERTH_NODE_PORTAL_CA": str(authority.ca)}
 
 
 @pytest.fixture
@@ -84,6 +98,53 @@ def test_a_portal_that_is_away_is_waited_for(portal: PortalSide, server: CodeSer
     portal.wait(attempt, lambda c: c.progress is not None and "503" in c.progress.message)
     server.status = 0
     assert output(portal, attempt) == ["late"]
+
+
+def told(portal: PortalSide, url: str) -> str:
+    """Why the code that should lie there does not come: as two tasks say it, and the agent's log once."""
+    code = Code(sha256=hashlib.sha256(url.encode()).hexdigest(), size=1000, unpacked=1000, entries=1)
+    specs = [spec_of("cat a", code=code) for _ in range(2)]
+    for spec in specs:
+        portal.addresses[spec.attempt] = url
+    for attempt in [portal.order(spec, Phase.RUN) for spec in specs]:
+        found = portal.wait(attempt, lambda c: c.progress is not None and "waits for its code" in c.progress.message)
+    assert found.progress is not None
+    head, _, why = found.progress.message.partition(": ")
+    assert (head, portal.agent.tail().count(why)) == ("waits for its code", 1), portal.agent.tail()
+    return why
+
+
+def test_an_address_where_no_portal_is_is_told_with_its_cure(portal: PortalSide) -> None:
+    assert told(portal, "https://127.0.0.1:1/node/code/signed") == (
+        "Nothing listens where the portal at 127.0.0.1:1 should: start it, open its port, or correct BERTH_URL of the "
+        "portal."
+    )
+    assert told(portal, "https://nowhere.invalid/node/code/signed") == (
+        "There is no server named nowhere.invalid: correct BERTH_URL of the portal, or this server's DNS."
+    )
+
+
+def test_a_certificate_of_the_portal_that_is_not_taken_is_told_with_its_cure(
+    portal: PortalSide, authority: Authority, tmp_path: Path
+) -> None:
+    for files, words in (
+        (authority.sign("expired", begins=-2 * DAY, ends=-DAY), "has expired: renew it there (or set this clock right"),
+        (authority.sign("early", begins=DAY, ends=2 * DAY), "is not valid yet: this server's clock says"),
+        (
+            authority.sign("other", host="portal.example.org"),
+            "is for another name: write the name that it has into BERTH_URL of the portal, or have one made for",
+        ),
+        (
+            Authority(tmp_path, "stranger").sign("foreign"),
+            "is signed by an authority that is not known here (unable to get local issuer certificate): name its file "
+            "in BERTH_NODE_PORTAL_CA.",
+        ),
+    ):
+        with closing(CodeServer(files)) as bad:
+            why = told(portal, f"https://127.0.0.1:{bad.port}/node/code/signed")
+            assert why.startswith(f"The certificate of the portal at 127.0.0.1:{bad.port} {words}"), why
+    with closing(CodeServer(authority.sign("good"))) as good:
+        assert output(portal, order(portal, good, good.add(packed({"a": b"trusted\n"})), "cat a")) == ["trusted"]
 
 
 def test_an_agent_that_is_killed_in_the_middle_goes_on(portal: PortalSide, server: CodeServer) -> None:

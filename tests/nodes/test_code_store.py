@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from nodes.code import TRIES, CodeAway, CodeStore
 from nodes.protocol import Cause, Code, Progress
 from nodes.runtimes.base import Cancelled, Failed
 from tests.nodes.code_server import CodeServer
 from tests.support.archives import packed
+from tests.support.processes import free_port
 from tests.support.tls import Authority
 
 NOISE = packed({"noise": os.urandom(600_000)})
@@ -100,10 +103,12 @@ def test_a_portal_that_does_not_give_it_now_is_asked_again(node: Node, server: C
 
 def test_a_portal_that_is_not_there_is_away(node: Node, server: CodeServer) -> None:
     code = server.add(NOISE)
-    with pytest.raises(CodeAway, match="cannot be reached"):
-        node.store.open(
-            code, address=lambda: "http://127.0.0.1:9/code", progress=node.heard.append, cancelled=lambda: False
-        )
+    for address, why in (
+        ("http://127.0.0.1:1/code", "Nothing listens where the portal at 127.0.0.1:1 should: start it"),
+        ("http://no..name/code", "There is no server named no..name: correct BERTH_URL of the portal"),
+    ):
+        with pytest.raises(CodeAway, match=f"^waits for its code: {why}"):
+            node.store.open(code, address=partial(str, address), progress=node.heard.append, cancelled=lambda: False)
     with pytest.raises(CodeAway, match="waits for the address"):
         node.store.open(code, address=lambda: None, progress=node.heard.append, cancelled=lambda: False)
 
@@ -114,12 +119,62 @@ def test_a_portal_is_known_by_the_authority_of_its_certificate_and_no_other(tmp_
     try:
         code = server.add(NOISE)
         for authority in (None, Authority(tmp_path, "other").ca):
-            with pytest.raises(CodeAway, match="cannot be reached"):
+            with pytest.raises(CodeAway, match="is not known here .*: name its file in BERTH_NODE_PORTAL_CA"):
                 Node(tmp_path / "code", server, authority=authority).fetch(code)
         assert server.asked == []
         assert Node(tmp_path / "code", server, authority=own.ca).fetch(code) == NOISE
     finally:
         server.close()
+
+
+def test_a_file_of_the_authority_that_is_away_or_spoilt_is_named_and_fails_no_task(tmp_path: Path) -> None:
+    own = Authority(tmp_path, "own")
+    server = CodeServer(own.sign("portal"))
+    try:
+        code, known = server.add(NOISE), own.ca.read_bytes()
+        node = Node(tmp_path / "code", server, authority=own.ca)
+        words = "The authorities by which the portal at .* is known cannot be read .*: correct BERTH_NODE_PORTAL_CA"
+        own.ca.unlink()
+        with pytest.raises(CodeAway, match=words):
+            node.fetch(code)
+        own.ca.write_text("nothing")
+        with pytest.raises(CodeAway, match=words):
+            node.fetch(code)
+        own.ca.write_bytes(known)
+        assert node.fetch(code) == NOISE
+    finally:
+        server.close()
+
+
+def test_a_proxy_that_is_away_is_told_from_a_portal_that_is(
+    node: Node, server: CodeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = server.add(NOISE)
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("NO_PROXY", "")
+    with pytest.raises(
+        CodeAway, match="The proxy on the way to the portal at .* cannot be used .*: correct HTTPS_PROXY"
+    ):
+        node.fetch(code)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    assert node.fetch(code) == NOISE
+
+
+def test_why_code_is_not_fetched_is_in_the_log_once_and_never_with_its_address(node: Node, server: CodeServer) -> None:
+    code, other = server.add(NOISE), server.add(packed({"other": b"code"}))
+    with capture_logs() as lines:
+        server.status = 503
+        for one in (code, other, code):
+            with pytest.raises(CodeAway):
+                node.fetch(one)
+        assert [(line["event"], line["log_level"]) for line in lines] == [("code is not fetched", "warning")]
+        assert lines[0]["reason"] == (
+            f"The portal at 127.0.0.1:{server.port} does not give the code (HTTP status 503): if it stays so, look at "
+            "its own log."
+        )
+        server.status = 0
+        node.fetch(code)
+        assert lines[-1]["event"] == "code is fetched again"
 
 
 def test_code_that_arrives_damaged_is_fetched_some_times_and_never_given(node: Node, server: CodeServer) -> None:

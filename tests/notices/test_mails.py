@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+from contextlib import closing
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.utils import timezone
+from pytest_django.fixtures import Settings
 
 from nodes.protocol import Phase
 from portal.clusters.models import CellType
 from portal.clusters.services import member_set, quota_set, vc_create
 from portal.jobs.models import Job, JobEvent
-from portal.notices.models import Mail, Notice
+from portal.notices.models import Lane, Mail, Notice
 from portal.notices.services import mails_make, notices_gather, notices_give_up
 from tests.dispatch.plans import PROD, carry_out, preempt, read, running, submitted
 from tests.notices.telling import choose, ended_jobs, mail_of, mail_round
 from tests.support.cast import person
 from tests.support.mail_server import MailServer
+from tests.support.processes import free_port
+from tests.support.tls import DAY, Authority
 from tests.support.world import World
 
 pytestmark = pytest.mark.django_db
+
+CLOSED = (
+    "Nothing listens where the mail server of BERTH_EMAIL_URL should: start it, open its port, or correct "
+    "BERTH_EMAIL_URL."
+)
 
 
 def failed_job(world: World, code: int = 3) -> Job:
@@ -156,7 +168,7 @@ def test_a_mail_server_that_is_away_is_tried_again_and_nothing_is_lost(world: Wo
     mail_round(now + timedelta(seconds=1))
     first, second = Mail.objects.order_by("id")
     assert (first.attempts, second.attempts) == (1, 0), "one try says that it is away"
-    assert "ConnectionRefusedError" in first.error
+    assert first.error == CLOSED
     again = MailServer()
     try:
         from django.conf import settings
@@ -166,6 +178,117 @@ def test_a_mail_server_that_is_away_is_tried_again_and_nothing_is_lost(world: Wo
         assert len(again.letters) == 2
     finally:
         again.close()
+
+
+def mail_error(world: World) -> str:
+    """What is stored of a mail that cannot be sent. Users read it: neither server nor account are in it."""
+    from django.conf import settings
+
+    Mail.objects.all().delete()
+    Lane.objects.all().delete()  # what was shut by the failure before
+    now = timezone.now()
+    mail_of(world.user, now).save()
+    mail_round(now)
+    mail = Mail.objects.get()
+    assert mail.state == "waiting"
+    for secret in (settings.EMAIL_HOST, str(settings.EMAIL_PORT), "the-account", "the-password"):
+        assert secret not in mail.error, mail.error
+    return mail.error
+
+
+def test_a_mail_server_whose_address_is_wrong_is_told_with_its_cure(
+    world: World, mail_server: MailServer, settings: Settings
+) -> None:
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "nowhere.invalid", 4650
+    assert mail_error(world) == (
+        "There is no server of the name in BERTH_EMAIL_URL: correct that, or this server's DNS."
+    )
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", free_port()
+    assert mail_error(world) == CLOSED
+    settings.EMAIL_PORT, settings.EMAIL_USE_SSL = mail_server.port, True
+    assert mail_error(world) == (
+        "The mail server of BERTH_EMAIL_URL does not speak TLS: correct the port or the beginning of the address in "
+        "BERTH_EMAIL_URL."
+    )
+    settings.EMAIL_USE_SSL, settings.EMAIL_USE_TLS = False, True
+    assert mail_error(world) == (
+        "The mail server of BERTH_EMAIL_URL does not offer what BERTH_EMAIL_URL asks for (STARTTLS extension not "
+        "supported by server): correct its beginning, its port, or its user."
+    )
+
+
+def test_a_mail_server_that_does_not_greet_or_hangs_up_is_told_with_its_cure(
+    world: World, mail_server: MailServer, settings: Settings
+) -> None:
+    settings.EMAIL_TIMEOUT = 0.2
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        settings.EMAIL_PORT = silent.getsockname()[1]
+        assert mail_error(world) == (
+            "The mail server of BERTH_EMAIL_URL does not answer: look for a firewall between, or a wrong address in "
+            "BERTH_EMAIL_URL, or it speaks TLS from the beginning; then that is smtps://."
+        )
+    settings.EMAIL_TIMEOUT = 10
+    with socket.create_server(("127.0.0.1", 0)) as closing_one:
+        settings.EMAIL_PORT = closing_one.getsockname()[1]
+        threading.Thread(target=lambda: closing_one.accept()[0].close(), daemon=True).start()
+        assert mail_error(world) == (
+            "The mail server of BERTH_EMAIL_URL closed the connection: it ended or has begun anew, or it wants TLS; "
+            "then BERTH_EMAIL_URL begins with smtps://."
+        )
+
+
+def test_a_certificate_of_the_mail_server_that_is_not_taken_is_told_with_its_cure(
+    world: World, mail_server: MailServer, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path / "ours")
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.ca))
+    settings.EMAIL_USE_SSL = True
+    for files, words in (
+        (authority.sign("expired", begins=-2 * DAY, ends=-DAY), "has expired: renew it there (or set this clock right"),
+        (authority.sign("early", begins=DAY, ends=2 * DAY), "is not valid yet: this server's clock says"),
+        (
+            authority.sign("other", host="mail.example.org"),
+            "is for another name: write the name that it has into BERTH_EMAIL_URL, or have one made for that one.",
+        ),
+        (
+            Authority(tmp_path, "stranger").sign("foreign"),
+            "is signed by an authority that is not known here (unable to get local issuer certificate): name its file "
+            "in SSL_CERT_FILE.",
+        ),
+    ):
+        with closing(MailServer(files)) as bad:
+            settings.EMAIL_PORT = bad.port
+            error = mail_error(world)
+            assert error.startswith(f"The certificate of the mail server of BERTH_EMAIL_URL {words}"), error
+    with closing(MailServer(authority.sign("good"))) as good:
+        settings.EMAIL_PORT = good.port
+        mail_round(timezone.now() + timedelta(minutes=10))
+        assert len(good.letters) == 1
+
+
+@pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS")
+def test_a_log_in_or_a_sender_that_the_mail_server_does_not_take_is_told_with_its_cure(
+    world: World, mail_server: MailServer, settings: Settings
+) -> None:
+    mail_server.refuses = "550 5.7.1 no relay for you"
+    assert mail_error(world) == (
+        "The mail server of BERTH_EMAIL_URL takes no mail from this portal (550 5.7.1 no relay for you): correct "
+        "BERTH_EMAIL_FROM, or allow that sender there."
+    )
+    with closing(MailServer(password="right")) as closed:
+        settings.EMAIL_PORT = closed.port
+        assert mail_error(world) == (
+            "The mail server of BERTH_EMAIL_URL wants a log-in (530 5.7.0 Authentication required): write user and "
+            "password into BERTH_EMAIL_URL."
+        )
+        settings.EMAIL_HOST_USER, settings.EMAIL_HOST_PASSWORD = "the-account", "the-password"
+        assert mail_error(world) == (
+            "The mail server of BERTH_EMAIL_URL does not know this account or its password (535 5.7.8 Authentication "
+            "credentials invalid): correct them in BERTH_EMAIL_URL."
+        )
+        settings.EMAIL_HOST_PASSWORD = "right"
+        mail_round(timezone.now() + timedelta(minutes=10))
+        assert len(closed.letters) == 1
 
 
 def test_a_refusal_for_good_is_kept_and_not_tried_again(world: World, mail_server: MailServer) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from datetime import timedelta
 from ipaddress import ip_address, ip_network
@@ -27,6 +28,7 @@ from portal.notices.services.webhook import secret_bytes
 from tests.notices.telling import SECRET, ended_jobs, hook, hook_round
 from tests.support.cast import Api, person
 from tests.support.receiver import Receiver
+from tests.support.tls import DAY, Authority
 from tests.support.world import World
 
 pytestmark = pytest.mark.django_db
@@ -308,15 +310,25 @@ def test_a_name_of_a_private_address_is_refused_when_it_is_used(
 
 
 @pytest.mark.parametrize(
-    ("host", "trusted", "state"),
+    ("host", "trusted", "why"),
     [
-        ("hook.example.org", True, "sent"),
-        ("hook.example.org", False, "waiting"),
-        ("other.example.org", True, "waiting"),
+        ("hook.example.org", True, ""),
+        (
+            "hook.example.org",
+            False,
+            "is signed by an authority that is not known here (self-signed certificate): name its file in "
+            "SSL_CERT_FILE.",
+        ),
+        (
+            "other.example.org",
+            True,
+            "is for another name: write the name that it has into the webhook's address, or have one made for "
+            "other.example.org.",
+        ),
     ],
 )
 def test_the_certificate_must_be_trusted_and_of_the_name_that_was_given(
-    world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch, host: str, trusted: bool, state: str
+    world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch, host: str, trusted: bool, why: str
 ) -> None:
     settings.WEBHOOK_ALLOW = [ip_network("127.0.0.1")]
     names(monkeypatch, ["127.0.0.1"])
@@ -327,11 +339,71 @@ def test_the_certificate_must_be_trusted_and_of_the_name_that_was_given(
         hook(f"https://{host}:{receiver.port}/")
         webhook_test(actor="root", now=timezone.now())
         hook_round()
-        assert len(receiver.received) == (state == "sent")
+        assert len(receiver.received) == (not why)
     outward.trusted.cache_clear()
     row = Delivery.objects.get()
-    assert row.state == state
-    assert ("CERTIFICATE_VERIFY_FAILED" in row.error) is (state == "waiting")
+    assert row.state == ("waiting" if why else "sent")
+    at = f"The certificate of the webhook's receiver at {host}:{receiver.port}"
+    assert row.error == (f"{at} {why}" if why else "")
+
+
+@pytest.fixture
+def authority(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Authority]:
+    """The one that this machine trusts, whose receivers may be on loopback."""
+    settings.WEBHOOK_ALLOW = [ip_network("127.0.0.1")]
+    authority = Authority(tmp_path / "ours")
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.ca))
+    outward.trusted.cache_clear()
+    yield authority
+    outward.trusted.cache_clear()
+
+
+def hook_error(url: str) -> str:
+    """What is stored of a delivery there. What follows host and port may be the receiver's secret."""
+    Delivery.objects.all().delete()
+    hook(f"{url}/services/the-secret")
+    webhook_test(actor="root", now=timezone.now())
+    hook_round()
+    error = Delivery.objects.get().error
+    assert "the-secret" not in error
+    return error
+
+
+def test_a_certificate_of_the_receiver_that_is_not_taken_is_told_with_its_cure(
+    world: World, authority: Authority, tmp_path: Path
+) -> None:
+    for files, words in (
+        (authority.sign("expired", begins=-2 * DAY, ends=-DAY), "has expired: renew it there (or set this clock right"),
+        (authority.sign("early", begins=DAY, ends=2 * DAY), "is not valid yet: this server's clock says"),
+        (authority.sign("other", host="hook.example.org"), "is for another name: write the name that it has into the"),
+        (
+            Authority(tmp_path, "stranger").sign("foreign"),
+            "is signed by an authority that is not known here (unable to get local issuer certificate): name its file "
+            "in SSL_CERT_FILE.",
+        ),
+    ):
+        with closing(Receiver(certificate=files.certificate, key=files.key)) as bad:
+            error = hook_error(f"https://127.0.0.1:{bad.port}")
+            assert error.startswith(f"The certificate of the webhook's receiver at 127.0.0.1:{bad.port} {words}"), error
+    files = authority.sign("good")
+    with closing(Receiver(certificate=files.certificate, key=files.key)) as good:
+        assert hook_error(f"https://127.0.0.1:{good.port}") == ""
+
+
+def test_a_receiver_whose_address_is_wrong_is_told_with_its_cure(
+    world: World, authority: Authority, receiver: Receiver
+) -> None:
+    assert hook_error("https://127.0.0.1:1") == (
+        "Nothing listens where the webhook's receiver at 127.0.0.1:1 should: start it, open its port, or correct the "
+        "webhook's address."
+    )
+    assert hook_error("https://nowhere.invalid") == (
+        "There is no server named nowhere.invalid: correct the webhook's address, or this server's DNS."
+    )
+    assert hook_error(f"https://127.0.0.1:{receiver.port}") == (
+        f"The webhook's receiver at 127.0.0.1:{receiver.port} does not speak TLS: correct the port or the beginning of "
+        "the address in the webhook's address."
+    )
 
 
 def test_without_https_nothing_leaves_the_allowed_networks(

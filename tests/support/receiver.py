@@ -26,10 +26,10 @@ class Received:
 
 
 class Receiver:
-    """``status``, ``location`` and ``length``: of its answers from now on. With a ``certificate``, and its key, it
-    speaks TLS."""
+    """``status``, ``location`` and ``length``: of its answers from now on. With a ``certificate`` it speaks TLS; the
+    ``key`` lies in the same file, or in its own."""
 
-    def __init__(self, host: str = "127.0.0.1", *, certificate: Path | None = None) -> None:
+    def __init__(self, host: str = "127.0.0.1", *, certificate: Path | None = None, key: Path | None = None) -> None:
         self.received: list[Received] = []
         self.status, self.location, self.length = 204, "", 0
         receiver = self
@@ -53,7 +53,7 @@ class Receiver:
         self._server = ThreadingHTTPServer((host, 0), Handler)
         if certificate is not None:
             context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-            context.load_cert_chain(certificate)
+            context.load_cert_chain(certificate, key)
             self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self.port = self._server.server_port
         self.url = f"http://{host}:{self.port}/hook"

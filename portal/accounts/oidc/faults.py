@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+import ssl
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from authlib.integrations.base_client import OAuthError
 from django.utils.translation import gettext
 from joserfc.errors import ExpiredTokenError, InvalidClaimError, JoseError, MissingClaimError
-from requests import RequestException
-from requests.exceptions import SSLError
 
+from nodes.protocol.connecting import EXPIRED, NOT_YET_VALID, WRONG_NAME
 from portal.common.errors import Refused
 
 
@@ -28,26 +29,65 @@ class SignInFault(Refused):
         self.status = status or self.status
 
 
-def unreachable(url: str, error: RequestException) -> SignInFault:
-    """The provider did not answer at all."""
-    told = {"url": url, "error": _words(error)}
-    if isinstance(error, SSLError):
-        return SignInFault(
-            "certificate",
-            gettext(
-                "The certificate of the sign-in provider at %(url)s is not accepted (%(error)s): it has expired, is of "
-                "another name, or is signed by somebody whom the portal's server does not trust."
-            )
-            % told,
+def unreachable(url: str, error: Exception) -> SignInFault:
+    """The provider did not answer at all: what requests raises, also where it cannot read the authorities that it is
+    to trust."""
+    inner = _innermost(error)
+    code, words = _trouble(inner)
+    said = getattr(inner, "verify_message", "") or str(inner).rpartition(": ")[2][:200]
+    now = f"{datetime.now(UTC):%Y-%m-%d %H:%M}"
+    return SignInFault(code, words % {"url": url, "error": said, "now": now, "host": urlsplit(url).hostname or ""})
+
+
+def _trouble(error: Exception) -> tuple[str, str]:
+    """Its code, and a sentence with holes."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return "certificate", _not_trusted(error.verify_code)
+    if isinstance(error, ssl.SSLError):
+        return "tls", gettext(
+            "The sign-in provider at %(url)s does not speak TLS (%(error)s): correct the port or the beginning of "
+            "BERTH_OIDC_ISSUER."
         )
-    return SignInFault(
-        "unreachable",
-        gettext(
-            "The sign-in provider does not answer at %(url)s (%(error)s): it is down, BERTH_OIDC_ISSUER is wrong, or "
-            "the portal's server may not reach it."
+    if "TLS CA certificate bundle" in str(error):
+        return "authorities", gettext(
+            "The authorities by which the sign-in provider at %(url)s is known cannot be read (%(error)s): correct "
+            "REQUESTS_CA_BUNDLE."
         )
-        % told,
+    return "unreachable", gettext(
+        "The sign-in provider does not answer at %(url)s (%(error)s): it is down, BERTH_OIDC_ISSUER is wrong, or the "
+        "portal's server may not reach it."
     )
+
+
+def _not_trusted(verify_code: int) -> str:
+    if verify_code == EXPIRED:
+        return gettext(
+            "The certificate of the sign-in provider at %(url)s has expired: renew it there, or set the clock of the "
+            "portal's server right (it says %(now)s UTC)."
+        )
+    if verify_code == NOT_YET_VALID:
+        return gettext(
+            "The certificate of the sign-in provider at %(url)s is not valid yet: the clock of the portal's server "
+            "says %(now)s UTC; set it right."
+        )
+    if verify_code in WRONG_NAME:
+        return gettext(
+            "The certificate of the sign-in provider at %(url)s is for another name: write the name that it has into "
+            "BERTH_OIDC_ISSUER, or have one made for %(host)s."
+        )
+    return gettext(
+        "The certificate of the sign-in provider at %(url)s is signed by an authority that the portal's server does "
+        "not know (%(error)s): name its file in REQUESTS_CA_BUNDLE."
+    )
+
+
+def _innermost(error: Exception) -> Exception:
+    """The others only wrap it."""
+    while deeper := next(
+        (one for one in (getattr(error, "reason", None), *error.args[:1]) if isinstance(one, Exception)), None
+    ):
+        error = deeper
+    return error
 
 
 def not_yet(url: str) -> SignInFault:
@@ -56,16 +96,6 @@ def not_yet(url: str) -> SignInFault:
         "unreachable",
         gettext("The sign-in provider at %(url)s has not answered yet. Try again in some seconds.") % {"url": url},
     )
-
-
-def _words(error: RequestException) -> str:
-    """What the innermost of the exceptions says; the others only wrap it."""
-    inner: Exception = error
-    while deeper := next(
-        (one for one in (getattr(inner, "reason", None), *inner.args[:1]) if isinstance(one, Exception)), None
-    ):
-        inner = deeper
-    return str(inner).rpartition(": ")[2][:200]
 
 
 def not_a_provider(url: str, status: int) -> SignInFault:

@@ -22,7 +22,6 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from joserfc import jwt
 from joserfc.errors import BadSignatureError, InvalidKeyIdError, JoseError
-from requests import RequestException
 
 from portal.accounts.addresses import address_validate
 from portal.accounts.oidc.faults import SignInFault, not_exchanged, said_no, token_refused, unreachable
@@ -113,7 +112,7 @@ def _token(provider: Provider, session: OAuth2Session, trip: Trip, answer: Mappi
         )
     except OAuthError as error:
         raise not_exchanged(error, callback_url()) from error
-    except RequestException as error:
+    except OSError as error:
         raise unreachable(url, error) from error
     if not isinstance(token.get("id_token"), str):
         raise SignInFault("id_token", gettext("The sign-in provider gave no ID token: is it one of OpenID Connect?"))
@@ -154,7 +153,7 @@ def _userinfo(provider: Provider, session: OAuth2Session, claims: Mapping[str, A
     try:
         answer = session.get(url)
         told = answer.json() if answer.ok else {}
-    except RequestException as error:
+    except OSError as error:
         raise unreachable(str(url), error) from error
     return told if isinstance(told, dict) and told.get("sub") == claims["sub"] else {}
 

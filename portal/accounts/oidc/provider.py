@@ -146,7 +146,7 @@ def _read(issuer: str) -> dict[str, Any]:
 def _json(url: str) -> Any:
     try:
         answer = requests.get(url, timeout=TIMEOUT_S, headers={"Accept": "application/json"})
-    except requests.RequestException as error:
+    except OSError as error:
         raise unreachable(url, error) from error
     try:
         if answer.status_code == requests.codes.ok:

@@ -14,6 +14,7 @@ from django.db.models import Count
 from portal.accounts.addresses import address_validate
 from portal.accounts.models import User
 from portal.common.failpoint import failpoint
+from portal.common.mail_faults import mail_fault
 from portal.notices.letters import alerts_letter, letter
 from portal.notices.models import Lane, Mail, Notice
 from portal.notices.services.sending import (
@@ -102,7 +103,7 @@ def _send(row: Mail, message: EmailMultiAlternatives, now: datetime) -> bool:
     except (SMTPRecipientsRefused, SMTPDataError) as error:
         return _refused(row, error, now)
     except (SMTPException, OSError) as error:
-        sending_failed(row, error=error_words(error), now=now)
+        sending_failed(row, error=mail_fault(error), now=now)
         lane_shut(LANE, now=now)
         return False
     failpoint("mail_sent")
