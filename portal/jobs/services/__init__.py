@@ -27,6 +27,7 @@ from portal.jobs.services.priority import job_change_priority
 from portal.jobs.services.progress import usage_progress, usage_progress_fold, usage_progress_roll
 from portal.jobs.services.reading import code_read, files_read, log_read, logs_read, shell_open
 from portal.jobs.services.reports import attempt_log_done, container_report, containers_report
+from portal.jobs.services.restored import logs_told_anew
 from portal.jobs.services.rollup import usage_open_days_keep, usage_rebuild, usage_roll
 from portal.jobs.services.specs import grace_seconds
 from portal.jobs.services.starting import Starting, attempts_start
@@ -117,6 +118,7 @@ __all__ = [
     "jobs_tag",
     "log_read",
     "logs_read",
+    "logs_told_anew",
     "node_tasks_forget",
     "node_tasks_lose",
     "nodes_bump",
