@@ -6,7 +6,7 @@ from portal.jobs.services.bulk import Done, jobs_stop, jobs_tag
 from portal.jobs.services.claims import claims_release
 from portal.jobs.services.code import code_expire, code_forget, code_upload
 from portal.jobs.services.folders import folder_going, folder_gone, folder_stays
-from portal.jobs.services.forgetting import node_tasks_forget
+from portal.jobs.services.forgetting import node_give_up, node_tasks_forget
 from portal.jobs.services.holding import job_demote, job_move_cells, job_promote
 from portal.jobs.services.idle import Left, idle_extend, idle_judge, idle_left
 from portal.jobs.services.idle_policy import (
@@ -119,6 +119,7 @@ __all__ = [
     "log_read",
     "logs_read",
     "logs_told_anew",
+    "node_give_up",
     "node_tasks_forget",
     "node_tasks_lose",
     "nodes_bump",
