@@ -190,6 +190,7 @@ class Audited(models.TextChoices):
     NODE_KEY = "node.key", _("Made a new key for a node")
     NODE_INTENT = "node.intent", _("Opened, cordoned or drained a node")
     NODE_PUT_BACK = "node.put_back", _("Put a node, or GPUs of it, back after a fault")
+    NODE_GIVE_UP = "node.give_up", _("Gave up a node that is silent")
     NODE_REMOVE = "node.remove", _("Removed a node")
     NODE_CONTAINER = "node.container", _("Stopped an unknown container")
     NODE_TOPOLOGY = "node.topology", _("Accepted a node's topology")

@@ -9,6 +9,7 @@ from portal.common.sentences import reworded
 
 _SENTENCES = (
     gettext_noop("No report since %(time)s; given up after %(seconds)s s."),
+    gettext_noop("No report since %(time)s; given up by %(user)s: %(why)s"),
     gettext_noop(
         "%(number)s of %(all)s nodes fell silent together; none is given up. Look at the network and at the broker's "
         "address."

@@ -10,6 +10,7 @@ from portal.jobs.views.vc_usage import vc_usage
 
 urlpatterns = [
     path("", views.home, name="home"),
+    path("cluster/nodes/<name:name>/give-up", views.node_given_up, name="node-give-up"),
     path("cluster/nodes/<name:name>/unknown/<name:attempt>/stop", views.stranger_end, name="stranger-end"),
     path("jobs", views.job_list, name="jobs"),
     path("jobs/bulk", views.bulk_page, name="jobs-bulk"),

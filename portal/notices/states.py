@@ -64,6 +64,7 @@ class Told(models.TextChoices):
 
 OF_NODE_EVENTS: Mapping[str, Told] = {
     "lost": Told.NODE_LOST,
+    "given_up": Told.NODE_LOST,
     "healthy": Told.NODE_BACK,
     "silent_together": Told.NODE_SILENT,
     "gpu_changed": Told.NODE_GPU,

@@ -22,7 +22,6 @@ from django.core.management.color import no_style
 from django.db import DatabaseError, connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
-from django.db.models import F
 from django.utils import timezone
 
 from portal.accounts.models import User
@@ -30,7 +29,8 @@ from portal.clusters.services import FolderInUse, data_folder_alone, data_folder
 from portal.dispatch.lease import lease_held
 from portal.dispatch.models import CycleLease
 from portal.env import env_secret
-from portal.jobs.models import Job, TaskAttempt
+from portal.jobs.models import Job
+from portal.jobs.services import logs_told_anew
 from portal.upkeep.archive import PIECE, ArchiveReader
 from portal.upkeep.backup import part_folder
 from portal.upkeep.contents import FORMAT, MANIFEST, Manifest, table_entry
@@ -334,8 +334,7 @@ def _settle(manifest: Manifest, newest_there: int) -> None:
     """What is different when a past moment becomes the present. ``newest_there``: the last job of the database whose
     place it takes."""
     CycleLease.objects.all().delete()
-    # What was archived since is not known; what the nodes still hold, they tell.
-    TaskAttempt.objects.filter(removed_at__isnull=True).update(log_end=F("archived_to"))
+    logs_told_anew()
     data_folder_take()
     restore_note(made_at=manifest.made_at, now=timezone.now())
     _number_next(max(_newest_job(), newest_there) + NUMBERS_LEFT_OUT)

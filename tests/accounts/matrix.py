@@ -148,6 +148,7 @@ CASES = {
     "unknown_container_stop": Case(
         "node.set_intent", "POST", f"nodes/gpu01/unknown-containers/{STRANGER}/stop", {}, 403
     ),
+    "node_give_up": Case("node.set_intent", "POST", "nodes/gpu02/give-up", {"reason": "its disk died"}, 403),
     "node_put_back": Case("node.set_intent", "POST", "nodes/gpu02/put-back", {"reason": "repaired"}, 403),
     "node_set_intent": Case("node.set_intent", "PATCH", "nodes/gpu01", {"intent": "cordoned"}, 403),
     "virtual_cluster_create": Case("vc.make", "POST", "virtual-clusters", {"name": "new"}, 403),

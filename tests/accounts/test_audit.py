@@ -40,6 +40,9 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str, Any, Any]] = {
     "node_set_intent": (
         "node.intent", "gpu01", {"intent": "open", "reason": ""}, {"intent": "cordoned", "reason": ""},
     ),
+    "node_give_up": (
+        "node.give_up", "gpu02", {"health": "healthy"}, {"health": "lost", "reason": "its disk died"},
+    ),
     "node_put_back": ("node.put_back", "gpu02", {"gpus": {}, "out": "device_fault"}, {"reason": "repaired"}),
     "virtual_cluster_set_rules": ("vc.rules", "vision", {"user_gpus": None}, {"user_gpus": 9}),
     "member_set": ("vc.member", "nobody", None, {"role": "member"}),

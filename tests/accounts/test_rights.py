@@ -14,7 +14,16 @@ from django.test import Client
 
 from portal.accounts.models import User
 from portal.accounts.rights import ALLOWED, Action
-from portal.clusters.models import ImageRule, JoinToken, Membership, Node, QuotaChange, SecretKind, Storage
+from portal.clusters.models import (
+    ImageRule,
+    JoinToken,
+    Membership,
+    Node,
+    QuotaChange,
+    ReportsLane,
+    SecretKind,
+    Storage,
+)
 from portal.clusters.selectors import quota_lines
 from portal.clusters.services import (
     image_rule_add,
@@ -65,7 +74,10 @@ def build() -> Scene:
     ScriptedNode("gpu02", gpus=1).report()
     told = {STRANGER: {"gpus": [], "seen_at": world.now.isoformat()}}
     Node.objects.filter(name="gpu01").update(strangers=told)
-    Node.objects.filter(name="gpu02").update(trials=1, out_cause="device_fault")
+    Node.objects.filter(name="gpu02").update(
+        trials=1, out_cause="device_fault", last_report_at=world.now - timedelta(days=1)
+    )
+    ReportsLane.objects.update(open_since=world.now - timedelta(days=1), last_pulse_at=TOMORROW)
     later = world.now + timedelta(days=1)
     change = quota_change_create(
         lines=quota_lines(), starts_at=later, ends_at=None, reason="", actor="root", now=world.now

@@ -200,6 +200,46 @@ def test_a_foreign_process_is_told_after_a_while_and_its_end_frees_the_gpu(watch
     assert watched.alerts() == {}
 
 
+def test_a_foreign_process_takes_no_fence_of_the_hardware_with_it(watched: Watched) -> None:
+    watched.machine.gpu(0).lost = 1
+    watched.look()
+    watched.machine.gpu(0).lost = 0
+    watched.look()
+    watched.machine.run_process(0, 1, 10)
+    for _ in range(3):
+        watched.look()
+    told = Gpu.objects.get(node__name="gpu01", index=0).told
+    assert ("a process that no job started" in told, "the GPU is lost" in watched.fault) == (True, True)
+    watched.machine.gpu(0).nproc = 0
+    watched.look()
+    assert "the GPU is lost" in watched.fault
+
+
+def test_a_fault_of_the_hardware_outlives_the_foreign_process_that_was_there_before(watched: Watched) -> None:
+    watched.machine.run_process(0, 1, 10)
+    watched.look_until_fenced()
+    watched.machine.gpu(0).lost = 1
+    watched.look()
+    assert "the GPU is lost" in watched.fault
+    watched.machine.gpu(0).lost = watched.machine.gpu(0).nproc = 0
+    watched.look()
+    assert "the GPU is lost" in watched.fault
+
+
+def test_who_puts_back_a_gpu_after_a_fault_does_not_put_it_under_a_foreign_process(watched: Watched) -> None:
+    watched.machine.gpu(0).lost = 1
+    watched.look()
+    watched.machine.gpu(0).lost = 0
+    watched.machine.run_process(0, 1, 10)
+    for _ in range(3):
+        watched.look()
+    assert watched.admin.call("POST", "nodes/gpu01/put-back", {"reason": "reset and tested"}).status_code == 200
+    assert "a process that no job started" in watched.fault
+    watched.machine.gpu(0).nproc = 0
+    watched.look()
+    assert watched.fault == ""
+
+
 def test_tasks_of_a_job_that_is_no_gang_are_moved_one_by_one(watched: Watched) -> None:
     job = watched.world.submit(instances=3, gang=False)
     watched.world.settle()

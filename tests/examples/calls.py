@@ -25,7 +25,8 @@ HOOK_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 @dataclass(frozen=True)
 class Call:
-    """One request. ``keep``: fields of the answer that later requests name in their path or body as ``{field}``."""
+    """One request. ``keep``: fields of the answer that later requests name in their path or body as ``{field}``;
+    ``silent``: the node that said nothing for long before it."""
 
     operation: str
     method: str
@@ -36,6 +37,7 @@ class Call:
     kind: str = "application/json"
     keep: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
+    silent: str = ""
 
 
 def of_accounts() -> list[Call]:
@@ -280,4 +282,6 @@ def of_alerts() -> list[Call]:
 
 def every_call() -> list[Call]:
     ended = Call("token_revoke_current", "DELETE", "tokens/current", by="alice")
-    return [*of_alerts(), *of_jobs(), *of_clusters(), *of_people(), *of_administration(), *of_accounts(), ended]
+    lost = {"reason": "its disk died; it is set up anew"}
+    last = [ended, Call("node_give_up", "POST", "nodes/gpu03/give-up", lost, silent="gpu03")]
+    return [*of_alerts(), *of_jobs(), *of_clusters(), *of_people(), *of_administration(), *of_accounts(), *last]

@@ -38,6 +38,8 @@ def recorded(scene: Scene) -> Examples:
     for call in every_call():
         path, body = call.path.format(**names), _filled(call.body, names)
         scene.clock.go(seconds=1)
+        if call.silent:
+            scene.silence(call.silent)
         answer = apis[call.by].call(call.method, path, body, kind=call.kind, **call.headers)
         assert answer.status_code < 300, (call, answer.content)
         media, value = _read(answer)

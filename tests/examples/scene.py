@@ -11,7 +11,7 @@ from typing import Any
 from nodes.protocol import STDERR, STDOUT, LogRecord, record_encode
 from portal.accounts.models import ClusterRole, User
 from portal.accounts.services import user_create
-from portal.clusters.models import CellType, Gpu, Node, Storage, VirtualCluster
+from portal.clusters.models import CellType, Gpu, Node, ReportsLane, Storage, VirtualCluster
 from portal.clusters.services import lane_pulse, member_set, quota_set, vc_create
 from portal.clusters.services.history import gpus_count
 from portal.dispatch.alerts import alerts_look
@@ -163,6 +163,12 @@ class Scene:
     def settle(self) -> None:
         self.clock.go(seconds=20)
         self.world.settle()
+
+    def silence(self, node: str) -> None:
+        """It has said nothing for an hour in which reports were taken in."""
+        ago = self.clock.now - timedelta(hours=1)
+        Node.objects.filter(name=node).update(last_report_at=ago)
+        ReportsLane.objects.update(open_since=ago, last_pulse_at=self.clock.now)
 
     def attempt(self, job: str) -> TaskAttempt:
         """The newest run of the job's first task."""

@@ -65,8 +65,8 @@ def backup(backups: Path) -> Path:
 def settled(rows: dict[str, list[dict[str, object]]]) -> dict[str, list[dict[str, object]]]:
     """The rows as a restore leaves them."""
     for row in rows["jobs.taskattempt"]:
-        if row["removed_at"] is None:
-            row["log_end"] = row["archived_to"]
+        if row["removed_at"] is None and row["phase"] != "remove":
+            row |= {"log_end": row["archived_to"], "log_complete": False}
     return {name: several for name, several in rows.items() if name not in NOT_THE_SAME}
 
 

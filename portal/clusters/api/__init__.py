@@ -1,5 +1,6 @@
 """REST: virtual clusters and nodes."""
 
+from portal.clusters.api.answers import NodeAnswer
 from portal.clusters.api.gpus import GpuHistoryView, GpusView
 from portal.clusters.api.groups import GroupMemberView, GroupsView, GroupView
 from portal.clusters.api.images import ImagesView, ImageView
@@ -14,6 +15,7 @@ from portal.clusters.api.nodes import (
     SkusView,
     SkuView,
     TopologyView,
+    node_answer,
 )
 from portal.clusters.api.people import UserPasswordView, UsersView, UserView
 from portal.clusters.api.people_import import UsersImportView
@@ -67,7 +69,9 @@ __all__ = [
     "MemberView",
     "MembersView",
     "NodeKeyView",
+    "NodeAnswer",
     "NodeView",
+    "node_answer",
     "PutBackView",
     "NodesView",
     "SharesView",

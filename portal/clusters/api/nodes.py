@@ -10,6 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from portal.accounts.models import User
 from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
 from portal.clusters.api.answers import CellTypeAnswer, JoiningAnswer, NodeAnswer, SkuAnswer
@@ -113,7 +114,7 @@ class NodeView(ApiView):
     @extend_schema(operation_id="node", responses=NodeAnswer)
     def get(self, request: Request, name: str) -> Response:
         """Its state, its GPUs and who holds them."""
-        return self._answer(name)
+        return node_answer(user=self.user, name=name)
 
     @extend_schema(operation_id="node_set_intent", request=IntentBody, responses=NodeAnswer)
     def patch(self, request: Request, name: str) -> Response:
@@ -123,11 +124,7 @@ class NodeView(ApiView):
         body = self.body(IntentBody)
         actor = self.user.username
         node_set_intent(node=node, intent=body["intent"], reason=body["reason"], actor=actor, now=timezone.now())
-        return self._answer(name)
-
-    def _answer(self, name: str) -> Response:
-        load = node_loads(nodes=[node_get(user=self.user, name=name)])[0]
-        return Response(NodeAnswer(_node(load, job_sight(user=self.user))).data)
+        return node_answer(user=self.user, name=name)
 
 
 class NodeKeyView(ApiView):
@@ -160,8 +157,7 @@ class PutBackView(ApiView):
         node_put_back(
             node=node, gpus=body["gpus"] or None, reason=body["reason"], actor=self.user.username, now=timezone.now()
         )
-        load = node_loads(nodes=[node_get(user=self.user, name=name)])[0]
-        return Response(NodeAnswer(_node(load, job_sight(user=self.user))).data)
+        return node_answer(user=self.user, name=name)
 
 
 def _joining(made: Joining) -> dict[str, Any]:
@@ -183,8 +179,7 @@ class TopologyView(ApiView):
         node = node_get(user=self.user, name=name)
         cluster_right(user=self.user)
         topology_take(node=node, now=timezone.now(), actor=self.user.username)
-        load = node_loads(nodes=[node_get(user=self.user, name=name)])[0]
-        return Response(NodeAnswer(_node(load, job_sight(user=self.user))).data)
+        return node_answer(user=self.user, name=name)
 
 
 class CellTypesView(ApiView):
@@ -238,6 +233,12 @@ _NODE_COLUMNS = (
     "takes_tasks",
     *("runtime", "simulated", "address", "last_report_at"),
 )
+
+
+def node_answer(*, user: User, name: str) -> Response:
+    """The node as this user may know it now."""
+    load = node_loads(nodes=[node_get(user=user, name=name)])[0]
+    return Response(NodeAnswer(_node(load, job_sight(user=user))).data)
 
 
 def _node(load: NodeLoad, sight: JobSight) -> dict[str, Any]:

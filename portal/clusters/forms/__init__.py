@@ -21,6 +21,7 @@ from portal.clusters.forms.people import (
 from portal.clusters.forms.people import PasswordForm as UserPasswordForm
 from portal.clusters.forms.teams import (
     FirmRightForm,
+    GiveUpForm,
     IntentForm,
     LoanForm,
     LoginForm,
@@ -50,6 +51,7 @@ __all__ = [
     "NewGroupForm",
     "NewUserForm",
     "NewVcForm",
+    "GiveUpForm",
     "PutBackForm",
     "RulesForm",
     "SecretForm",

@@ -46,6 +46,17 @@ class PutBackForm(forms.Form):
     )
 
 
+class GiveUpForm(forms.Form):
+    """Why a node that is silent does not come back."""
+
+    reason = forms.CharField(
+        label=_("Reason"),
+        max_length=500,
+        widget=forms.TextInput({**_TEXT, "autocomplete": "off"}),
+        help_text=_("What became of it: it stands among the node's events and in the audit log."),
+    )
+
+
 class StrangerForm(forms.Form):
     """Why a container is stopped that the portal does not know."""
 

@@ -69,7 +69,7 @@ from portal.clusters.services.rules import (
     vc_set_rules,
 )
 from portal.clusters.services.secrets import secret_delete, secret_set
-from portal.clusters.services.silence import lane_pulse, nodes_lose
+from portal.clusters.services.silence import lane_pulse, node_lose, nodes_lose
 from portal.clusters.services.storages import (
     storage_change,
     storage_change_faults,
@@ -105,6 +105,7 @@ __all__ = [
     "join_token_revoke",
     "node_join",
     "node_key_lost",
+    "node_lose",
     "backup_note",
     "restore_note",
     "image_rule_add",

@@ -21,6 +21,8 @@ from portal.clusters.outages import FOUND_BY_NODE
 from portal.clusters.services.nodes import node_event
 from portal.common.errors import Conflict, NotFound
 
+_FOREIGN = FOUND_BY_NODE + FOREIGN_PROCESS
+
 
 def fence_columns(row: Gpu, info: GpuInfo) -> dict[str, object]:
     """What a GPU's columns shall be after its node's newest word."""
@@ -33,10 +35,20 @@ def _fault(row: Gpu, told: str, accepted: str) -> str:
     ours = row.fault.startswith(FOUND_BY_NODE)
     if row.fault and not ours:
         return row.fault  # a fence that somebody else put up stays
+    by_itself = row.fault.startswith(_FOREIGN)
+    if row.fault and not by_itself and told.startswith(FOREIGN_PROCESS):
+        return row.fault  # one that ends by itself would take that of the hardware with it
     if told and told != accepted:
         return FOUND_BY_NODE + told
-    by_itself = row.fault.startswith(FOUND_BY_NODE + FOREIGN_PROCESS)
     return "" if not told and by_itself else row.fault
+
+
+def _put_back(row: Gpu) -> dict[str, str]:
+    """A GPU's columns once it is put back. Of a process that uses it nothing was said while the hardware's fence stood:
+    its own fence goes up, and ends with it."""
+    if row.told.startswith(FOREIGN_PROCESS) and not row.fault.startswith(_FOREIGN):
+        return {"fault": FOUND_BY_NODE + row.told, "accepted": ""}
+    return {"fault": "", "accepted": row.told}
 
 
 def node_put_back(
@@ -52,7 +64,7 @@ def node_put_back(
         if not rows and not out:
             raise Conflict(gettext("Nothing of %(node)s is fenced off by what it said itself.") % {"node": held.name})
         for row in rows:
-            Gpu.objects.filter(pk=row.pk).update(fault="", accepted=row.told)
+            Gpu.objects.filter(pk=row.pk).update(**_put_back(row))
         if out:
             Node.objects.filter(pk=held.pk).update(out_since=None, out_cause="", trial_at=None, trials=0)
         names = [f"GPU {row.index}" for row in rows] + (["the node"] if out else [])

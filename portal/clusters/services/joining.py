@@ -21,6 +21,7 @@ from portal.accounts.models import Audited
 from portal.clusters.models import Node
 from portal.clusters.services.nodes import node_add, node_event
 from portal.clusters.services.redis_accounts import redis_accounts_soon, redis_address
+from portal.clusters.silences import silent_way_out
 from portal.clusters.states import NodeHealth
 from portal.common.errors import Conflict, Fault, Invalid
 
@@ -57,10 +58,8 @@ def node_new_key(*, node: Node, actor: str, now: datetime) -> Joining:
         row = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
         before = row.public_key
         if _tasks_known(row):
-            raise Conflict(
-                gettext("Tasks are on %(node)s, or their logs still come in; drain it first, then make a new key.")
-                % {"node": node.name}
-            )
+            words = gettext("Tasks are on %(node)s, or their logs still come in; drain it first, then make a new key.")
+            raise Conflict(f"{words % {'node': node.name}} {silent_way_out(row, now)}".strip())
         _key_put(node, before=before, public_key=made.public, actor=actor, now=now)
     return Joining(node, made.secret)
 

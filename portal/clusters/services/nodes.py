@@ -14,6 +14,7 @@ from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.clusters.models import Node, NodeEvent
 from portal.clusters.services.redis_accounts import redis_accounts_soon
+from portal.clusters.silences import silent_way_out
 from portal.clusters.states import INTENT_MOVES, NodeIntent
 from portal.common.converters import Name
 from portal.common.errors import Conflict, Fault, Invalid
@@ -41,10 +42,8 @@ def node_add(*, name: str, public_key: str, now: datetime, actor: str = "") -> N
         # A node that a configuration named beforehand has no key yet.
         first = not made and Node.objects.filter(pk=node.pk, public_key="").update(public_key=public_key)
         if not (made or first) and node.public_key != public_key:
-            raise Conflict(
-                gettext("A node named %(name)s is registered with another key. Remove it first, or choose a name.")
-                % {"name": name}
-            )
+            words = gettext("A node named %(name)s is registered with another key. Remove it first, or choose a name.")
+            raise Conflict(f"{words % {'name': name}} {silent_way_out(node, now)}".strip())
         if made or first:
             node_event(node=node, code="joined", message=f"Node {name} was registered.", now=now, actor=actor)
             audit_write(Audited.NODE_ADD, actor=actor, target=name, now=now, after={"public_key": public_key})

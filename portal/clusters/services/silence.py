@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
+from django.utils.translation import gettext
 
-from portal.clusters.models import Node, ReportsLane
+from portal.accounts.audit import audit_write
+from portal.accounts.models import Audited
+from portal.clusters.models import Node, NodeEvent, ReportsLane
 from portal.clusters.services.health import health_move
 from portal.clusters.services.nodes import node_event
+from portal.clusters.silences import LANE_GAP, node_silent_long, silence_counts, silence_limit
 from portal.clusters.states import NodeHealth
+from portal.common.errors import Conflict
+from portal.common.wake import scheduler_wake
 
-LANE_GAP = timedelta(seconds=min(20, settings.NODE_LOST_AFTER_S / 2))
-"""A pulse that comes this late means that reports were not taken in for a while: sooner than silence counts."""
+GIVEN_UP = "given_up"
+"""A node that somebody gave up, as an event."""
 
 
 def lane_pulse(*, now: datetime) -> ReportsLane:
@@ -33,23 +39,33 @@ def nodes_lose(*, now: datetime) -> list[Node]:
 
     When more than half of them fall silent together the fault is ours or the network's: none is lost.
     """
-    lane = ReportsLane.objects.filter(id=1).first()
-    if lane is None or now - lane.last_pulse_at > LANE_GAP:
-        return []
-    limit = timedelta(seconds=settings.NODE_LOST_AFTER_S)
-    if now - lane.open_since <= limit:
+    if not silence_counts(now):
         return []
     nodes = Node.objects.filter(health=NodeHealth.HEALTHY)
-    silent = list(nodes.filter(Q(last_report_at__lt=now - limit) | Q(last_report_at=None)))
-    if silent and len(silent) * 2 > (count := nodes.count()):
-        _silent_together(silent, count, now)
+    silent = list(nodes.filter(Q(last_report_at__lt=now - silence_limit()) | Q(last_report_at=None)))
+    if not silent:
+        return []
+    # Who gives one of them up by hand has said nothing of the others.
+    beside = _given_up_meanwhile(silent)
+    number, count = len(silent) + beside, nodes.count() + beside
+    if number * 2 > count:
+        _silent_together(silent, number, count, now)
         return []
     return [node for node in silent if _lose(node, now)]
 
 
-def _silent_together(silent: Collection[Node], count: int, now: datetime) -> None:
+def _given_up_meanwhile(silent: Collection[Node]) -> int:
+    """How many were given up by hand since the first of these fell silent, and are so still."""
+    since = min((node.last_report_at for node in silent if node.last_report_at), default=None)
+    if since is None:
+        return 0
+    events = NodeEvent.objects.filter(code=GIVEN_UP, at__gte=since)
+    return Node.objects.filter(health=NodeHealth.LOST, pk__in=events.values("node")).count()
+
+
+def _silent_together(silent: Collection[Node], number: int, count: int, now: datetime) -> None:
     message = (
-        f"{len(silent)} of {count} nodes fell silent together; none is given up. "
+        f"{number} of {count} nodes fell silent together; none is given up. "
         "Look at the network and at the broker's address."
     )
     for node in silent:
@@ -58,9 +74,41 @@ def _silent_together(silent: Collection[Node], count: int, now: datetime) -> Non
                 node_event(node=node, code="silent_together", message=message, now=now)
 
 
+def node_lose(*, node: Node, reason: str, actor: str, now: datetime) -> None:
+    """Give up, by hand, a node that is silent for as long as one that would be given up alone: silent together with
+    most others it would be waited for as long as they are. Its tasks are the caller's. Raises Conflict while it is not
+    silent that long."""
+    message = f"No report since {_seen(node)}; given up by {actor}: {reason}"
+    with transaction.atomic():
+        silent = node_silent_long(node, now)
+        if not (silent and health_move(node, NodeHealth.LOST, reason=message, last_report_at=node.last_report_at)):
+            raise Conflict(_why_not(node))
+        words = f"Node {node.name} is lost. {message}"
+        node_event(node=node, code=GIVEN_UP, message=words, now=now, actor=actor)
+        before = {"health": NodeHealth.HEALTHY}
+        audit_write(
+            Audited.NODE_GIVE_UP, actor=actor, target=node.name, now=now, before=before,
+            after={"health": NodeHealth.LOST, "reason": reason},
+        )  # fmt: skip
+        transaction.on_commit(scheduler_wake)
+
+
+def _why_not(node: Node) -> str:
+    if node.health == NodeHealth.LOST:
+        return gettext("%(node)s is lost already.") % {"node": node.name}
+    told = {"node": node.name, "seconds": settings.NODE_LOST_AFTER_S}
+    return (
+        gettext("%(node)s is not given up: it has not been silent for %(seconds)s s while the portal took reports in.")
+        % told
+    )
+
+
+def _seen(node: Node) -> str:
+    return f"{node.last_report_at:%H:%M:%S}" if node.last_report_at else "never"
+
+
 def _lose(node: Node, now: datetime) -> bool:
-    seen = f"{node.last_report_at:%H:%M:%S}" if node.last_report_at else "never"
-    message = f"No report since {seen}; given up after {settings.NODE_LOST_AFTER_S} s."
+    message = f"No report since {_seen(node)}; given up after {settings.NODE_LOST_AFTER_S} s."
     with transaction.atomic():
         lost = health_move(node, NodeHealth.LOST, reason=message, last_report_at=node.last_report_at)
         if lost:

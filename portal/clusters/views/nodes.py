@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 from portal.accounts.pages import PageRequest
 from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.disks import node_largest
-from portal.clusters.forms import IntentForm, PutBackForm, StrangerForm
+from portal.clusters.forms import GiveUpForm, IntentForm, PutBackForm, StrangerForm
 from portal.clusters.models import Node
 from portal.clusters.outages import full_why, out_cure, out_why
 from portal.clusters.selectors import (
@@ -42,6 +42,7 @@ from portal.clusters.selectors import (
 )
 from portal.clusters.selectors.loads import GpuPlace
 from portal.clusters.services import node_put_back, node_set_intent, topology_take
+from portal.clusters.silences import node_silent_long
 from portal.clusters.states import INTENT_MOVES, NodeHealth, NodeIntent
 from portal.common.errors import Conflict
 
@@ -132,6 +133,10 @@ def _node_page(request: PageRequest, row: Node, *, status: int = 200, **more: An
         "cure": out_cure(row) if row.out_since else "",
         "to_put_back": _to_put_back(row, load) if allowed_everywhere(request.user, Action.NODE_SET_INTENT) else [],
         "back_form": PutBackForm(auto_id=BACK_ID),
+        "may_give_up": (
+            allowed_everywhere(request.user, Action.NODE_SET_INTENT) and node_silent_long(row, timezone.now())
+        ),
+        "give_up_form": GiveUpForm(auto_id="give-up-%s"),
         "gpus": _gpu_lines(load, sight),
         "tasks": [_task_line(task, sight, drain) for task in tasks],
         "drain": drain,

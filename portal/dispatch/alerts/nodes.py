@@ -37,6 +37,7 @@ COLUMNS = ("name", "health", "health_reason", "last_report_at", "joined_at", "cl
 AGENT = gettext_noop(
     "See on the server whether it and its agent run (systemctl status berth-node) and reach the portal's Redis."
 )
+GIVE_UP = gettext_noop("Where a server does not come back, give it up on its page: its jobs then wait for others.")
 OPEN = gettext_noop(
     "Open one on its page, or bring back one that is lost; until then jobs wait, and start by themselves."
 )
@@ -113,7 +114,8 @@ def _silent_together(now: datetime, healthy: int) -> list[Alert]:
         "number": number,
         "healthy": healthy,
     }
-    advice = gettext("Look at the network, at the broker's address and at the worker that takes reports in.")
+    look = gettext("Look at the network, at the broker's address and at the worker that takes reports in.")
+    advice = f"{look} {gettext(GIVE_UP)}"
     everybody = tuple(VirtualCluster.objects.order_by("name").values_list("name", flat=True))
     return [Alert("nodes_silent", Severity.CRITICAL, "cluster", "nodes", message, advice, since, everybody)]
 
@@ -145,7 +147,8 @@ def _of_node(node: Node, now: datetime, *, alone: bool) -> Iterator[Alert]:
     if alone and node.health == NodeHealth.HEALTHY and reported and reported < _late(now):
         seconds = int((now - reported).total_seconds())
         message = gettext("It has not reported for %(seconds)s s.") % {"seconds": seconds}
-        yield Alert("node_silent", Severity.WARNING, "node", node.name, message, gettext(AGENT), reported)
+        advice = f"{gettext(AGENT)} {gettext(GIVE_UP)}" if node.silent else gettext(AGENT)
+        yield Alert("node_silent", Severity.WARNING, "node", node.name, message, advice, reported)
     if node.health == NodeHealth.UNKNOWN and now - node.joined_at > NEVER_CAME:
         advice = gettext("Start its agent with the key that was registered, or remove the node.")
         yield Alert("node_never_came", Severity.WARNING, "node", node.name, gettext("It has never reported."), advice,

@@ -16,6 +16,7 @@ from portal.jobs.api.log_search import LogSearchView
 from portal.jobs.api.logs import LogsView
 from portal.jobs.api.metrics import MetricsView
 from portal.jobs.api.node_code import node_code
+from portal.jobs.api.nodes import GiveUpView
 from portal.jobs.api.preemptions import PreemptionsView
 from portal.jobs.api.queue import QueueView
 from portal.jobs.api.saved_views import SavedViewsView, SavedViewView
@@ -52,6 +53,7 @@ __all__ = [
     "EventsView",
     "FileContentView",
     "FilesView",
+    "GiveUpView",
     "IdleExemptionView",
     "IdleExemptionsView",
     "IdlePolicyView",

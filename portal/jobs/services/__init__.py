@@ -6,7 +6,7 @@ from portal.jobs.services.bulk import Done, jobs_stop, jobs_tag
 from portal.jobs.services.claims import claims_release
 from portal.jobs.services.code import code_expire, code_forget, code_upload
 from portal.jobs.services.folders import folder_going, folder_gone, folder_stays
-from portal.jobs.services.forgetting import node_tasks_forget
+from portal.jobs.services.forgetting import node_give_up, node_tasks_forget
 from portal.jobs.services.holding import job_demote, job_move_cells, job_promote
 from portal.jobs.services.idle import Left, idle_extend, idle_judge, idle_left
 from portal.jobs.services.idle_policy import (
@@ -27,6 +27,7 @@ from portal.jobs.services.priority import job_change_priority
 from portal.jobs.services.progress import usage_progress, usage_progress_fold, usage_progress_roll
 from portal.jobs.services.reading import code_read, files_read, log_read, logs_read, shell_open
 from portal.jobs.services.reports import attempt_log_done, container_report, containers_report
+from portal.jobs.services.restored import logs_told_anew
 from portal.jobs.services.rollup import usage_open_days_keep, usage_rebuild, usage_roll
 from portal.jobs.services.specs import grace_seconds
 from portal.jobs.services.starting import Starting, attempts_start
@@ -117,6 +118,8 @@ __all__ = [
     "jobs_tag",
     "log_read",
     "logs_read",
+    "logs_told_anew",
+    "node_give_up",
     "node_tasks_forget",
     "node_tasks_lose",
     "nodes_bump",

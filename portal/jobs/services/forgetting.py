@@ -1,4 +1,4 @@
-"""What is left of jobs on a server that is taken away."""
+"""What is left of jobs on a server that is taken away, or given up."""
 
 from __future__ import annotations
 
@@ -8,26 +8,35 @@ from django.db import transaction
 from django.utils.translation import gettext, ngettext
 
 from portal.clusters.models import Node
+from portal.clusters.services import node_lose
+from portal.clusters.silences import silent_way_out
 from portal.common.errors import Conflict
 from portal.jobs.models import Allocation, Claim, TaskAttempt
 from portal.jobs.services.attempts import LIVE
+from portal.jobs.services.upkeep import node_tasks_lose
+
+
+def node_give_up(*, node: Node, reason: str, actor: str, now: datetime) -> None:
+    """Give up a node that is silent, and its tasks as those of any lost node. Killed between the two, the next cycle
+    gives the tasks up. Raises Conflict while it is not silent for as long as it takes to be given up alone."""
+    node_lose(node=node, reason=reason, actor=actor, now=now)
+    node_tasks_lose(node=node, now=now)
 
 
 def node_tasks_forget(*, node: Node, now: datetime) -> None:
     """Let go of what tasks that were lost, or could not be killed, still hold there. Raises Conflict while a task runs
     on it, or is about to."""
     with transaction.atomic():
-        Node.objects.select_for_update().get(pk=node.pk)
+        held = Node.objects.select_for_update().get(pk=node.pk)
         holding = TaskAttempt.objects.filter(node=node, released_at__isnull=True)
         if number := holding.filter(LIVE).count():
-            raise Conflict(
-                ngettext(
-                    "%(number)s task runs on %(node)s: drain it, and remove it when they have ended.",
-                    "%(number)s tasks run on %(node)s: drain it, and remove it when they have ended.",
-                    number,
-                )
-                % {"number": number, "node": node.name}
+            words = ngettext(
+                "%(number)s task runs on %(node)s: drain it, and remove it when they have ended.",
+                "%(number)s tasks run on %(node)s: drain it, and remove it when they have ended.",
+                number,
             )
+            told = words % {"number": number, "node": node.name}
+            raise Conflict(f"{told} {silent_way_out(held, now)}".strip())
         if Claim.objects.filter(leaf__node=node).exists():
             raise Conflict(
                 gettext("GPUs of %(node)s are kept for a job that starts in a moment: drain it first.")

@@ -10,6 +10,7 @@ from portal.jobs.views.idle import (
 )
 from portal.jobs.views.job import SECTIONS, job_page
 from portal.jobs.views.lists import bulk_page, job_list, view_forget_page, view_save_page
+from portal.jobs.views.nodes import node_given_up
 from portal.jobs.views.pages import (
     home,
     job_move_page,
@@ -24,6 +25,7 @@ from portal.jobs.views.submitting import submit
 from portal.jobs.views.templates import template_new, template_page, template_remove_page, templates
 
 __all__ = [
+    "node_given_up",
     "stranger_end",
     "SECTIONS",
     "bulk_page",

@@ -1,0 +1,39 @@
+"""How long a node has been silent, which counts only while the portal takes reports in."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.utils.translation import gettext
+
+from portal.clusters.models import Node, ReportsLane
+from portal.clusters.states import NodeHealth
+
+LANE_GAP = timedelta(seconds=min(20, settings.NODE_LOST_AFTER_S / 2))
+"""A pulse that comes this late means that reports were not taken in for a while: sooner than silence counts."""
+
+
+def silence_limit() -> timedelta:
+    """For so long a node says nothing before it is given up."""
+    return timedelta(seconds=settings.NODE_LOST_AFTER_S)
+
+
+def silence_counts(now: datetime) -> bool:
+    """Whether the portal has taken reports in for so long that who is silent is so by itself."""
+    lane = ReportsLane.objects.filter(id=1).first()
+    return lane is not None and now - lane.last_pulse_at <= LANE_GAP and now - lane.open_since > silence_limit()
+
+
+def node_silent_long(node: Node, now: datetime) -> bool:
+    """Whether the portal counts on a node that has said nothing for so long that it would be given up alone."""
+    last = node.last_report_at
+    late = node.health == NodeHealth.HEALTHY and (last is None or now - last > silence_limit())
+    return late and silence_counts(now)
+
+
+def silent_way_out(node: Node, now: datetime) -> str:
+    """What an administrator can do where something is refused for a node that says nothing; empty where it does."""
+    if not node_silent_long(node, now):
+        return ""
+    return gettext("It is silent: where it does not come back, give it up on its page first.")
