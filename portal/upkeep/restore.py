@@ -69,7 +69,7 @@ def restore(*, path: Path, replace: bool, said: Callable[[str], None] = lambda _
         manifest = _manifest(archive)
         _refuse_what_does_not_fit(archive, manifest)
         _refuse_what_is_there(replace=replace)
-        keys: list[tuple[Path, Path]] = []
+        later: list[tuple[Path, Path]] = []
         try:
             newest = _newest_job()
             with _new_database():
@@ -83,12 +83,13 @@ def restore(*, path: Path, replace: bool, said: Callable[[str], None] = lambda _
                 said("Bringing the tables up to this version")
                 call_command("migrate", verbosity=0, interactive=False)
                 _settle(manifest, newest)
-                parts = _files(archive, said, keys)
-            # Last: with the keys of another database that of before would be of no use.
-            for fresh, final in keys:
+                parts = _files(archive, said, later)
+            # Last: with the keys of another database that of before would be of no use, with its curves it would show
+            # less than there was.
+            for fresh, final in later:
                 fresh.replace(final)
         finally:
-            for fresh, _ in keys:
+            for fresh, _ in later:
                 fresh.unlink(missing_ok=True)
     return Restored(manifest.made_at, rows, parts)
 
@@ -354,9 +355,13 @@ def _number_next(number: int) -> None:
 # ---------------------------------------------------------------- the files
 
 
-def _files(archive: ArchiveReader, said: Callable[[str], None], keys: list[tuple[Path, Path]]) -> dict[str, int]:
-    """Puts files where they belong; what lies there under other names stays. Of `keys` it writes each beside its place:
-    they are the caller's to rename."""
+AT_ONCE = {"code", "logs"}
+"""Parts whose files never change: what lies there under a name of the backup's is the same."""
+
+
+def _files(archive: ArchiveReader, said: Callable[[str], None], later: list[tuple[Path, Path]]) -> dict[str, int]:
+    """Puts files where they belong; what lies there under other names stays. What may differ from what is there it
+    writes beside its place: these are the caller's to rename, and stand in `later` before they are made."""
     counts: dict[str, int] = {}
     for name, file in archive.entries():
         part, _, rest = name.partition("/")
@@ -368,11 +373,11 @@ def _files(archive: ArchiveReader, said: Callable[[str], None], keys: list[tuple
         final = part_folder(part) / rest
         final.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = final.with_name(f".{final.name}.restoring")
-        if part == "keys":
-            keys.append((fresh, final))
+        if part not in AT_ONCE:
+            later.append((fresh, final))
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as target:
             shutil.copyfileobj(file, target, PIECE)
-        if part != "keys":
+        if part in AT_ONCE:
             fresh.replace(final)
     os.sync()
     return counts

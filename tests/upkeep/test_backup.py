@@ -161,6 +161,33 @@ def test_keys_of_before_stay_until_all_else_is_there(backup: Path, tmp_path: Pat
     assert not set(before.values()) & set(found().values())
 
 
+def test_curves_of_before_stay_until_all_else_is_there(tmp_path: Path, services: Services) -> None:
+    folder = tmp_path / "portal"
+    folder.mkdir()
+    portal = Portal(folder, sqlite_copy(folder / "berth.sqlite3"), services)
+    curves = [folder / "metrics" / name / f"{name}000000.points" for name in ("0a", "5b", "ff")]
+    for curve in curves:
+        curve.parent.mkdir(parents=True)
+        curve.write_text("hour 1")
+    portal.manage("backup", str(tmp_path / "berth.tar"))
+
+    grown, gone, blocked = curves
+    grown.write_text("hours 1 to 90")
+    gone.unlink()
+    blocked.unlink()
+    blocked.parent.rmdir()
+    blocked.parent.write_text("no folder")
+    said = portal.manage("restore", str(tmp_path / "berth.tar"), "--replace", status=1)
+    assert "Nothing was restored." in said
+    assert grown.read_text() == "hours 1 to 90"
+    assert {path for path in (folder / "metrics").rglob("*") if path.is_file()} == {grown, blocked.parent}
+
+    blocked.parent.unlink()
+    portal.manage("restore", str(tmp_path / "berth.tar"), "--replace")
+    assert [curve.read_text() for curve in curves] == ["hour 1"] * 3
+    assert {path for path in (folder / "metrics").rglob("*") if path.is_file()} == set(curves)
+
+
 def test_a_number_of_a_job_is_given_once_also_where_a_backup_is_put_back_twice(backup: Path, tmp_path: Path) -> None:
     portal = Portal(tmp_path, "")
 
