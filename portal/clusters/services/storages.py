@@ -24,8 +24,9 @@ from portal.common.sentences import some_of
 from portal.common.versions import version_check
 
 COLUMNS = ("kind", "root", "export", "options", "read_only", "per_user", "must_be_mount", "jobs", "everyone")
-PLACE = frozenset({"kind", "root", "export", "jobs"})
-"""What says where a storage is: not changed under jobs that use it, whose next attempt would find other files."""
+PLACE = ("jobs", "kind", "root", "export")
+"""What says where a storage is: not changed under jobs that use it, whose next attempt would find other files. Of
+several that are changed the first is told of."""
 NESTING = frozenset({"root", "jobs", "read_only"})
 """What says whether jobs could write where another storage's folder is."""
 SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/root", "/run", "/sbin", "/sys", "/usr", "/var/run")
@@ -84,7 +85,7 @@ def _vc_faults(names: Iterable[str]) -> Sequence[Fault]:
 
 def _put(row: Storage, changes: Mapping[str, Any]) -> list[str]:
     """Changes the row, and says which columns of its place are others now."""
-    moved = sorted(name for name in PLACE & changes.keys() if changes[name] != getattr(row, name))
+    moved = [name for name in PLACE if name in changes and changes[name] != getattr(row, name)]
     for name, value in changes.items():
         setattr(row, name, value)
     return moved
