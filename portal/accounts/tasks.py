@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import logging
 from smtplib import SMTPException
 
-from celery import shared_task
+from celery import Task, shared_task
 from django.conf import settings
 from django.utils import timezone
 
 from portal.accounts.resets import MAIL_TASK, reset_mails_send
 from portal.accounts.sessions import sessions_expire
+from portal.common.mail_faults import mail_fault
+
+log = logging.getLogger(__name__)
 
 
-@shared_task(name=MAIL_TASK, autoretry_for=(SMTPException, OSError), max_retries=3, retry_backoff=5)
-def password_mail(typed: str) -> None:
+RETRIES, FIRST_PAUSE_S = 3, 5
+
+
+@shared_task(name=MAIL_TASK, bind=True, max_retries=RETRIES)
+def password_mail(self: Task[[str], None], typed: str) -> None:
     """Send a link for a new password to whoever has this name or address."""
-    if settings.EMAIL_ON:
+    if not settings.EMAIL_ON:
+        return
+    try:
         reset_mails_send(typed=typed, now=timezone.now())
+    except (SMTPException, OSError) as error:
+        log.warning("a link for a new password is not sent: %s", mail_fault(error))
+        if (tries := self.request.retries) < RETRIES:
+            raise self.retry(countdown=FIRST_PAUSE_S * 2**tries) from None
 
 
 @shared_task(name="control.sessions_expire")

@@ -19,10 +19,11 @@ from pytest_django.fixtures import Settings
 from portal.accounts.models import AuditEntry, User
 from portal.accounts.resets import LinkOver, reset_link_make, reset_password
 from portal.accounts.services import user_create
-from portal.accounts.tasks import password_mail
+from portal.accounts.tasks import RETRIES, password_mail
 from portal.common.errors import Refused
 from tests.support.mail_server import MailServer
 from tests.support.pages import Browser, Page
+from tests.support.processes import free_port
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import early_in_a_minute
 
@@ -191,3 +192,19 @@ def test_what_is_no_link_opens_nothing(alice: User, settings: Settings) -> None:
     assert Browser().get(path).status == 410
     with pytest.raises(Refused, match="BERTH_PASSWORDS"):
         reset_link_make(user=alice, now=timezone.now(), actor="")
+
+
+def test_a_mail_server_that_is_away_is_one_sentence_in_the_log_with_each_try(
+    alice: User, settings: Settings, mail_server: MailServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.EMAIL_PORT = free_port()
+    for tried in (0, RETRIES):
+        caplog.clear()
+        done = password_mail.apply(args=("alice",), retries=tried)
+        told = [record.getMessage() for record in caplog.records if record.name == "portal.accounts.tasks"]
+        assert told[0] == (
+            "a link for a new password is not sent: Nothing listens where the mail server of BERTH_EMAIL_URL should: "
+            "start it, open its port, or correct BERTH_EMAIL_URL."
+        )
+        assert len(told) == RETRIES + 1 - tried
+        assert done.state == "SUCCESS", "the last try has said it"
