@@ -43,7 +43,7 @@ def played(plant: Plant, faults: int, seed: int, only: str = "") -> int:
     except Stuck as error:
         stuck.append(str(error))
     load.stop()
-    findings = [*stuck, *Verdict(plant, load).findings()]
+    findings = [*stuck, *campaign.ended, *Verdict(plant, load).findings()]
     print(f"\nseed {seed}: {campaign.done} faults, {len(load.sent)} jobs, {load.unanswered} requests sent again")
     print("\n".join(campaign.table()))
     print("jobs: " + ", ".join(f"{count} {kind}" for kind, count in sorted(load.counted().items())))

@@ -38,6 +38,8 @@ class Campaign:
     seed: int
     only: str = ""
     done: int = 0
+    ended: list[str] = field(default_factory=list)
+    """What ended though no fault ended it."""
     counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
@@ -92,6 +94,7 @@ class Campaign:
         before: dict[str, Any] = {}
         fresh: set[str] = set()
         while True:
+            self._start_again()
             for name, sign in signs.items():
                 if name in fresh:
                     continue
@@ -105,6 +108,14 @@ class Campaign:
                 missing = ", ".join(name for name in signs if name not in fresh)
                 raise Stuck(f"{STUCK_AFTER_S} s after {', '.join(kinds)} there is no sign of: {missing}")
             time.sleep(0.1)
+
+    def _start_again(self) -> None:
+        """Starts what ended by itself, as systemd does, and notes it: no fault is begun now."""
+        for name, process in self.plant.stack.processes.items():
+            if not process.is_running():
+                said = process.tail()[-2000:]
+                self.ended.append(f"{name} ended by itself with status {process.wait_exit()}; it said: {said}")
+                process.start()
 
     def _signs(self) -> dict[str, Callable[[], Any]]:
         """What moves while all is well: each must be seen to move. None: it does not work now."""

@@ -18,6 +18,7 @@ NODES = ("gpu01", "gpu02")
 PORTAL = ("web", "scheduler", "reports", "control")
 LOST_AFTER_S = 15
 LEASE_STILL_S = 12
+TELLS_OF_CRASHES = {"PYTHONFAULTHANDLER": "1"}
 DISK_MB = 192
 """Of the portal's data folder and of each agent's: enough for the load, quickly filled."""
 
@@ -54,7 +55,7 @@ class Plant:
         folder = services.new_folder("clocks")
         library = clock_library(folder)
         self.clocks = {name: Clock(folder / name, library) for name in ("portal", *NODES)}
-        short = {"BERTH_NODE_LOST_AFTER": str(LOST_AFTER_S), "BERTH_GRACE_PERIOD": "2"}
+        short = {"BERTH_NODE_LOST_AFTER": str(LOST_AFTER_S), "BERTH_GRACE_PERIOD": "2", **TELLS_OF_CRASHES}
         self.stack = Stack(
             services,
             database_url=postgres_copy(services.postgres, "chaos"),
@@ -70,6 +71,7 @@ class Plant:
     def _agent(self, name: str, first_port: int) -> Agent:
         env = {
             "BERTH_NODE_LEASE_STILL_S": str(LEASE_STILL_S),
+            **TELLS_OF_CRASHES,
             **self.clocks[name].environment,
         }
         ports, redis_port = f"{first_port}-{first_port + 499}", self.cables[name].port
