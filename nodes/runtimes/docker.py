@@ -29,8 +29,9 @@ from nodes.runtimes.base import CodePlace, Ending, Failed, Found, Image, Runtime
 from nodes.runtimes.docker_accounts import AccountFiles
 from nodes.runtimes.docker_client import engine_client
 from nodes.runtimes.docker_disk import DockerStore
-from nodes.runtimes.docker_ends import STATUS_LOST, status_lost
+from nodes.runtimes.docker_ends import STATUS_LOST, made_before, status_lost
 from nodes.runtimes.docker_faults import answering, engine_errors, failure_of, limit_refused
+from nodes.runtimes.docker_forgotten import FORGOTTEN, end_forgotten
 from nodes.runtimes.docker_images import ImageFinder
 from nodes.runtimes.docker_logs import DockerOutput
 from nodes.runtimes.docker_shell import DockerShell, exec_end, left_behind
@@ -191,10 +192,21 @@ class DockerRuntime:
         if found is None:
             raise Failed(Cause.VANISHED, "its container is gone without our doing")
         if found.status is Status.CREATED:
+            if self._end_forgotten(spec.attempt):
+                raise Failed(Cause.ENGINE_FAULT, FORGOTTEN)
             notice_folder(self._notices / spec.attempt)
             self._equip(spec)
             self._start(spec, found)
         return self.find(spec.attempt) or found
+
+    def _end_forgotten(self, attempt: str) -> bool:
+        """Only what was never started is started, or goes without being ended, whatever the Engine has forgotten."""
+        details = self._inspect(attempt)
+        if details is None or _STATUS.get(details["State"]["Status"]) is not Status.CREATED:
+            return False
+        with engine_errors():
+            may_be = made_before(self._engine(), details, engine_age_s(self._url))
+        return may_be and end_forgotten(details["Id"])
 
     def _start(self, spec: ContainerSpec, found: Found) -> None:
         with engine_errors():
@@ -235,6 +247,7 @@ class DockerRuntime:
 
     def remove(self, attempt: str) -> None:
         if self._inspect(attempt) is not None:
+            self._end_forgotten(attempt)
             self._remove(attempt)
         shutil.rmtree(self._notices / attempt, ignore_errors=True)
         workspace_remove(self._workspaces / attempt)

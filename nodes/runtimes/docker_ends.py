@@ -23,6 +23,12 @@ def engine_began_s(client: docker.APIClient, age_s: float | None) -> float | Non
     return None if age_s is None else _unix_s(client.info()["SystemTime"]) - age_s
 
 
+def made_before(client: docker.APIClient, details: dict[str, Any], age_s: float | None) -> bool:
+    """Whether a container is older than its Engine's process; also where that process cannot be seen."""
+    began_s = engine_began_s(client, age_s)
+    return began_s is None or _unix_s(details["Created"]) < began_s
+
+
 def ended_unread(state: dict[str, Any], began_s: float) -> bool:
     """Whether the Engine that read the container's pipe was gone at its end."""
     return _unix_s(state["StartedAt"]) < began_s and _unix_s(state["FinishedAt"]) < began_s + READS_AGAIN_S

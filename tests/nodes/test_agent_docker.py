@@ -7,10 +7,12 @@ import socket
 from collections.abc import Iterator
 from dataclasses import replace
 
+import psutil
 import pytest
 
 from nodes.protocol import Cause, ContainerState, ImageAuth, Limits, Phase, StopReason, container_name
 from nodes.runtimes.docker_ends import STATUS_LOST
+from nodes.runtimes.docker_forgotten import FORGOTTEN
 from nodes.runtimes.docker_logs import ENDED_UNSEEN
 from tests.nodes.portal_side import PortalSide, spec_of
 from tests.support.docker_engine import DockerEngine
@@ -306,6 +308,40 @@ def test_an_exit_status_that_the_engine_has_lost_is_not_the_programs(
     ended = portal.wait_end(attempt, deadline_s=60)
     assert ended.exit is not None
     assert (ended.exit.cause, ended.exit.code, ended.exit.message) == (Cause.ENGINE_FAULT, None, STATUS_LOST)
+
+
+@pytest.mark.parametrize("then", [Phase.RUN, Phase.STOP])
+def test_a_container_that_the_engine_has_begun_and_forgotten_neither_runs_twice_nor_on(
+    portal: PortalSide, engine: DockerEngine, then: Phase
+) -> None:
+    folder, mounts = portal.shared()
+    script = f"echo begun >>{mounts[0].target}/begun; while :; do date >{mounts[0].target}/alive; sleep 0.1; done"
+    spec = spec_of(script, mounts=mounts)
+    attempt = portal.order(spec, Phase.PREPARE)
+    portal.wait_state(attempt, ContainerState.PREPARED)
+    portal.agent.kill()
+    with engine.client() as client:
+        container = client.containers.get(container_name(attempt))
+        container.start()
+        container.reload()
+        pid = container.attrs["State"]["Pid"]
+    wait_until((folder / "alive").exists, "the task to run")
+    engine.kill()
+    engine.forget_start(str(container.id))
+    engine.start()
+    with engine.client() as client:
+        assert client.containers.get(container_name(attempt)).status == "created", "as the Engine says"
+    portal.start()
+    portal.order(spec, then)
+
+    ended = portal.wait_end(attempt, deadline_s=60)
+    assert ended.exit is not None
+    if then is Phase.RUN:
+        assert (ended.exit.cause, ended.exit.message) == (Cause.ENGINE_FAULT, FORGOTTEN)
+        assert not psutil.pid_exists(pid), "nothing of it runs"
+    portal.end(attempt)
+    wait_until(lambda: not psutil.pid_exists(pid), "it to be ended")
+    assert (folder / "begun").read_text() == "begun\n"
 
 
 def test_a_program_that_ends_well_as_soon_as_the_engine_is_back_has_ended_well(

@@ -73,6 +73,14 @@ class DockerEngine:
         if wholly:
             subprocess.run([*ctr, "containers", "delete", container], check=True, capture_output=True)
 
+    def forget_start(self, container: str) -> None:
+        """As an Engine that is killed when containerd has begun a container and it has not yet written that down. It is
+        away now."""
+        file = self.folder / "data" / "containers" / container / "config.v2.json"
+        config = json.loads(file.read_text())
+        config["State"] |= {"Running": False, "Pid": 0, "StartedAt": "0001-01-01T00:00:00Z"}
+        file.write_text(json.dumps(config))
+
     def tail(self) -> str:
         return self._dockerd.tail()
 
