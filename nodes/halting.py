@@ -36,12 +36,10 @@ class Halting:
         self._save = save
         self._terms_lost = 0
 
-    def layer(self, record: Record, taken: int) -> None:
+    def layer(self, record: Record, taken: Measured) -> None:
         """Warns of a container that has written ``taken`` bytes into its own layer, where that is too much, and has it
         stopped where a count that began after its grace says the same: it had that time to delete some."""
         rule, now, warned_ms = self._world.layers, self._world.clock.now_ms(), record.layer_warned_ms
-        if not isinstance(taken, Measured):
-            return  # nobody has counted since the agent's start
         if taken <= rule.most:
             self._save(replace(record, layer_warned_ms=None))
         elif warned_ms is None:

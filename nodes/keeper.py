@@ -15,6 +15,7 @@ import structlog
 from nodes.ending import blames_nobody, exit_of, exit_of_fault
 from nodes.halting import GRACE_S, Halting
 from nodes.journal import Record, Stopping
+from nodes.layers import Measured
 from nodes.preparing import Preparing, body_of
 from nodes.protocol import (
     Cause,
@@ -56,7 +57,7 @@ class Keeper:
         self._progress: Progress | None = None
         self._log_complete = False
         self._ended_at: float | None = None
-        self._layer = 0
+        self._layer: Measured | None = None
         self._unwritten = False
         self._log_trouble = Saying(world.clock.monotonic)
         self._wake = threading.Event()
@@ -102,7 +103,7 @@ class Keeper:
         if not same or self._progress_is("spec"):
             self._wake.set()
 
-    def layer(self, taken: int) -> None:
+    def layer(self, taken: Measured) -> None:
         """Bytes that the container has written into its own layer."""
         self._layer = taken
         if taken > self._world.layers.most:
@@ -342,7 +343,8 @@ class Keeper:
         if self._world.logs.status(self._record.attempt).frozen:
             self._files.lease_touch(self._record)
         self._look_after_ssh()
-        self._halting.layer(self._record, self._layer)
+        if self._layer is not None:
+            self._halting.layer(self._record, self._layer)
         return LOOK_EVERY_S
 
     def _look_after_ssh(self) -> None:

@@ -89,7 +89,7 @@ class ArchiveWriter:
             there = {Path(where, name) for where, _, names in os.walk(folder) for name in names} - seen
             seen |= there
             for path in sorted(there):
-                if path.is_symlink() or not wanted(path):
+                if path.is_symlink() or not wanted(path) or (path.exists() and not path.is_file()):
                     continue
                 try:
                     with path.open("rb") as file:
