@@ -97,7 +97,7 @@ class Keeper:
         """Takes a new order. A phase never goes back, whatever is late in coming."""
         old = self._order
         self._order = order
-        if old is None or order.archived > old.archived:
+        if old is None or order.archived != old.archived:
             self._world.logs.ack(order.attempt, order.archived)
         same = old is not None and (old.phase, old.spec_hash, old.ssh) == (order.phase, order.spec_hash, order.ssh)
         if not same or self._progress_is("spec"):

@@ -25,14 +25,15 @@ class Block:
 @dataclass(slots=True)
 class Lane:
     """``shipped``: offset up to which the stream was filled, None: not known, ask Redis; ``archived``: acknowledged
-    offset, None: not heard yet; ``exists``: the stream is there; ``full``: the window is; ``saying``: of what is wrong
-    with this log alone."""
+    offset, None: not heard yet; ``taken_back``: that offset has become smaller, as after a restore of the archive;
+    ``exists``: the stream is there; ``full``: the window is; ``saying``: of what is wrong with this log alone."""
 
     attempt: str
     key: str
     spool: Spool
     window: int
     archived: int | None = None
+    taken_back: bool = False
     shipped: int | None = None
     exists: bool = False
     full: bool = False

@@ -89,7 +89,8 @@ class LogPipeline:
                     unless_followed.pop_all()
 
     def ack(self, attempt: str, archived: int) -> None:
-        """The archive holds everything before ``archived``; of a log that is yet to be begun, too."""
+        """The archive holds everything before ``archived``, and nothing behind it where it held more before: it was
+        restored. Of a log that is yet to be begun, too."""
         self._heard_at = time.monotonic()
         with self._lock:
             self._archived[attempt] = archived

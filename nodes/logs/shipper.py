@@ -81,8 +81,9 @@ class Shipper:
     def acknowledge(self, attempt: str, archived: int) -> None:
         with self._lock:
             lane = self._lanes.get(attempt)
-            if lane is None or (lane.archived is not None and lane.archived >= archived):
+            if lane is None or lane.archived == archived:
                 return
+            lane.taken_back |= lane.archived is not None and archived < lane.archived
             lane.archived = archived
         self.wake()
 
@@ -128,6 +129,10 @@ class Shipper:
         """One look at every log; True when something was sent and there may be more."""
         lanes = self._current()
         self._same_server(lanes)
+        for lane in lanes:
+            if lane.taken_back:
+                lane.taken_back = False
+                lane.lost()
         self._ask([lane for lane in lanes if lane.shipped is None])
         if time.monotonic() - self._checked_at >= CHECK_S:
             self._checked_at = time.monotonic()

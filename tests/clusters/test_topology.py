@@ -190,6 +190,18 @@ def test_a_gpu_too_many_takes_no_tasks_until_an_administrator_takes_the_topology
     assert not CellType.objects.filter(name="A100-node2").exists(), "nothing is of that type any more"
 
 
+def test_a_gpu_that_is_sick_and_gets_its_place_only_now_stays_fenced_off(world: World) -> None:
+    node = grouped(world, "gpu01", gpus=2)
+    more = replace(node.inventory.gpus[0], uuid="GPU-more", index=2)
+    sick = replace(more, healthy=False, fault="Xid 79: it has fallen off the bus")
+    for card in (more, sick):
+        node.inventory = replace(node.inventory, gpus=(*node.inventory.gpus[:2], card))
+        node.report()
+    assert "no place left" in Gpu.objects.get(uuid="GPU-more").fault
+    topology_take(node=Node.objects.get(), now=world.now, actor="root")
+    assert Gpu.objects.get(uuid="GPU-more").fault == "the node says: Xid 79: it has fallen off the bus"
+
+
 def test_of_a_node_with_two_models_the_greater_part_is_used_and_the_others_say_why_not(world: World) -> None:
     node = world.nodes["gpu01"] = ScriptedNode("gpu01", gpus=3)
     other = replace(node.inventory.gpus[0], model="NVIDIA T4")

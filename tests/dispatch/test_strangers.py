@@ -1,5 +1,7 @@
 """A node that knows more than the portal: of lists that it never made, of containers that it never had started."""
 
+from dataclasses import replace
+
 import pytest
 from django.utils import timezone
 
@@ -70,6 +72,19 @@ def test_an_unknown_container_fences_its_gpus_until_an_administrator_has_it_stop
     assert faults(node) == ["", ""]
     assert (node.row.strangers, node.desired().orders) == ({}, ())
     assert NodeEvent.objects.filter(code="container_unknown_gone").count() == 1
+
+
+def test_a_gpu_that_turned_sick_under_an_unknown_container_stays_fenced_off_at_its_end(world: World) -> None:
+    node = world.node("gpu01", gpus=1)
+    node.containers[ATTEMPT] = unknown(node)
+    node.report()
+    (well,) = node.inventory.gpus
+    node.inventory = replace(node.inventory, gpus=(replace(well, healthy=False, fault="Xid 48"),))
+    node.report()
+    assert ATTEMPT in faults(node)[0]
+    del node.containers[ATTEMPT]
+    node.report()
+    assert faults(node) == ["the node says: Xid 48"]
 
 
 def test_what_the_node_does_not_report_cannot_be_stopped(world: World) -> None:

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from nodes.protocol import Cause, ContainerState, Exit, Phase
+from nodes.protocol import STDOUT, Cause, ContainerState, Exit, LogRecord, Phase, log_stream
+from tests.nodes.logs.support import Printed
 from tests.nodes.supervised import SPECS, Node, desired, in_state, order, shown, wait_for
+from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 SPEC = SPECS[0]
@@ -49,3 +51,20 @@ def test_what_had_begun_and_nobody_here_knows_is_gone_and_does_not_begin_anew(no
         supervisor.take(desired(2, fresh, replace(begun, phase=Phase.REMOVE)))
         wait_until(lambda: shown(supervisor, SPEC.attempt) is None, "nothing of it")
     assert SPEC.attempt not in node.runtime.starts
+
+
+@pytest.mark.redis
+def test_an_archive_that_was_longer_is_given_again_what_it_lacks(node: Node, redis_server: RedisServer) -> None:
+    node.redis_url = redis_server.url
+    node.runtime.output = lambda: Printed([LogRecord(1, STDOUT, b"hello\n")], ended=True)
+    wanted = order(SPEC, Phase.RUN)
+    with node.life() as supervisor, redis_server.client() as client:
+        supervisor.take(desired(1, wanted))
+        end = wait_for(supervisor, SPEC, lambda report: report.log_end).log_end
+        supervisor.take(desired(2, replace(wanted, archived=end)))
+        stream = log_stream("gpu01", SPEC.attempt)
+        wait_until(lambda: client.xlen(stream), "the log in Redis")
+        client.delete(stream)
+
+        supervisor.take(desired(3, replace(wanted, archived=0)))
+        wait_until(lambda: client.xlen(stream), "the log in Redis again")

@@ -10,7 +10,7 @@ from portal.clusters.services.data_folder import (
     data_folder_settle,
     data_folder_take,
 )
-from portal.clusters.services.fences import node_put_back
+from portal.clusters.services.fences import fences_lift, node_put_back
 from portal.clusters.services.images import image_rule_add, image_rule_remove
 from portal.clusters.services.join_tokens import (
     NewJoinToken,
@@ -152,6 +152,7 @@ __all__ = [
     "redis_authority",
     "redis_is_out_of_reach",
     "node_event",
+    "fences_lift",
     "node_put_back",
     "node_start_failed",
     "node_trial_passed",

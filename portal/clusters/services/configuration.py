@@ -29,7 +29,7 @@ from portal.clusters.services.nodes import node_event
 from portal.clusters.services.quota_checks import quota_faults
 from portal.clusters.services.quotas import Wish, lines_resolve, lines_write
 from portal.clusters.services.teams import vc_create
-from portal.clusters.services.topology import OUTSIDE, gpu_leave_out
+from portal.clusters.services.topology import gpu_leave_out, gpus_let_in
 from portal.clusters.services.versions import cluster_change
 from portal.common.errors import Fault, Invalid
 from scheduling import config
@@ -203,7 +203,6 @@ def _node_write(node: scheduling.Node, types: dict[str, CellType], now: datetime
 
 def _gpus_write(node: Node, leaf: CellType, slots: object) -> None:
     places = set(slots) if isinstance(slots, list) else set()
-    Gpu.objects.filter(node=node, fault__startswith=OUTSIDE).update(fault="")
     for gpu in Gpu.objects.filter(node=node):
         inside = _place(gpu) in places
         Gpu.objects.filter(pk=gpu.pk).update(slot=_place(gpu) if inside else None, cell_type=leaf)
@@ -211,6 +210,7 @@ def _gpus_write(node: Node, leaf: CellType, slots: object) -> None:
             Sku.objects.filter(pk=leaf.sku_id, gpu_model="").update(gpu_model=gpu.model, gpu_memory_mb=gpu.memory_mb)
         else:
             gpu_leave_out(gpu=gpu, why="the configuration gives it no cell")
+    gpus_let_in(node=node)
 
 
 def _upper_write(found: scheduling.Cluster, types: dict[str, CellType], rows: dict[str, Node]) -> None:

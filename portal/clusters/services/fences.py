@@ -11,6 +11,8 @@ from collections.abc import Collection
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import Case, F, Q, QuerySet, TextField, Value, When
+from django.db.models.functions import Concat
 from django.utils.translation import gettext
 
 from nodes.protocol import FOREIGN_PROCESS, GpuInfo
@@ -41,6 +43,14 @@ def _fault(row: Gpu, told: str, accepted: str) -> str:
     if told and told != accepted:
         return FOUND_BY_NODE + told
     return "" if not told and by_itself else row.fault
+
+
+def fences_lift(gpus: QuerySet[Gpu]) -> None:
+    """Take down the fences that others than their node have put up. What the node has said of the hardware meanwhile
+    fences at once: its next report would come after a job that is placed there now."""
+    nothing = Q(told="") | Q(told=F("accepted"))
+    told = Concat(Value(FOUND_BY_NODE), F("told"), output_field=TextField())
+    gpus.update(fault=Case(When(nothing, then=Value("")), default=told, output_field=TextField()))
 
 
 def _put_back(row: Gpu) -> dict[str, str]:

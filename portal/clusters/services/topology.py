@@ -11,13 +11,14 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils.translation import gettext
 
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.clusters.models import CellType, Gpu, Node, Sku
 from portal.clusters.services.cells import cell_type_for, cell_types_clean, leaf_of, leaf_type
+from portal.clusters.services.fences import fences_lift
 from portal.clusters.services.nodes import node_event
 from portal.clusters.services.quota_checks import shortages_now
 from portal.clusters.services.racks import rack_form, rack_leave
@@ -56,7 +57,6 @@ def topology_take(*, node: Node, now: datetime, actor: str) -> Node:
         before, cells = shortages_now(), _cells_of(node)
         rack_leave(node=node)
         _check_free(node, gpus)
-        Gpu.objects.filter(node=node, fault__startswith=OUTSIDE).update(fault="")
         _take(node, gpus, now, actor)
         if worse := [one for one in shortages_now() if one not in before]:
             raise Conflict("; ".join(worse))
@@ -106,6 +106,7 @@ def _take(node: Node, gpus: Sequence[Gpu], now: datetime, actor: str) -> None:
             Gpu.objects.filter(pk=gpu.pk).update(slot=gpu.index, cell_type=leaf)
         else:
             gpu_leave_out(gpu=gpu, why=f"its node has {leaf.name}")
+    gpus_let_in(node=node)
     message = f"Topology of {node.name}: {node_type.name}, GPUs {', '.join(map(str, node.slots))}."
     node_event(node=node, code="topology", message=message, now=now, actor=actor)
     rack_form(node=node, now=now)
@@ -117,7 +118,13 @@ def _site(gpu: Gpu) -> GpuSite:
 
 def gpu_leave_out(*, gpu: Gpu, why: str) -> None:
     """Fence a GPU off that has no place in its node's topology."""
-    Gpu.objects.filter(pk=gpu.pk, fault="").update(fault=OUTSIDE + why)
+    nothing_else = Q(fault="") | Q(fault__startswith=OUTSIDE)
+    Gpu.objects.filter(nothing_else, pk=gpu.pk).update(fault=OUTSIDE + why)
+
+
+def gpus_let_in(*, node: Node) -> None:
+    """Take the fences down of GPUs that have got a place."""
+    fences_lift(Gpu.objects.filter(node=node, fault__startswith=OUTSIDE, slot__isnull=False))
 
 
 def gpu_settle(*, node: Node, gpu: Gpu, others: Collection[Gpu]) -> None:

@@ -96,6 +96,8 @@ class Archiver:
         waiting = (stream_end(self.redis, source) or end) - end
         if waiting <= 0 and log_lost_with(row):
             self._close(row, source)
+        elif waiting <= 0 and end < row.log_end:
+            self._ask_again(source, end)
         return end > start and waiting >= (1 if row.log_complete else WORTHWHILE)
 
     def _close(self, row: TaskAttempt, source: LogOf) -> None:
@@ -120,6 +122,12 @@ class Archiver:
         log.warning("log of %s has nothing from %s to %s: asking its node again", source.attempt, start, run.start)
         self.redis.delete(source.key)
         return Run(start, b"")
+
+    def _ask_again(self, source: LogOf, end: int) -> None:
+        """What the node has told of is neither archived nor in the stream: this archive was restored to where it ended
+        before, or a report was quicker than its lines. A stream that is deleted is filled from ``end``."""
+        if self.redis.set(f"berth:portal:asked:{source.attempt}", end, nx=True, ex=GAP_S):
+            self.redis.delete(source.key)
 
     @contextmanager
     def _lock(self, name: str) -> Iterator[bool]:

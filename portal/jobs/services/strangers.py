@@ -13,7 +13,7 @@ from nodes.protocol import ContainerReport
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited
 from portal.clusters.models import Gpu, Node
-from portal.clusters.services import node_event
+from portal.clusters.services import fences_lift, node_event
 from portal.common.errors import NotFound
 from portal.jobs.services.orders import nodes_bump
 
@@ -45,7 +45,7 @@ def _fence(attempts: dict[str, str], node: Node) -> None:
         if fault and not gpu.fault:
             Gpu.objects.filter(pk=gpu.pk, fault="").update(fault=fault)
         elif not fault and gpu.fault.startswith(UNKNOWN_CONTAINER):
-            Gpu.objects.filter(pk=gpu.pk, fault=gpu.fault).update(fault="")
+            fences_lift(Gpu.objects.filter(pk=gpu.pk, fault=gpu.fault))
 
 
 def _tell(node: Node, come: set[str], gone: set[str], now: datetime) -> None:

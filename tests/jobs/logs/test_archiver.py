@@ -258,6 +258,25 @@ def test_a_gap_is_asked_for_again_and_accepted_when_it_stays(running_log: Runnin
     assert running_log.text() == f"from 0\n… {500 - len(data) + 2} bytes of this log are lost\nfrom 500\n"
 
 
+def test_an_archive_that_was_restored_gets_again_what_the_node_still_has(running_log: RunningLog) -> None:
+    from portal.jobs.services.restored import logs_told_anew
+
+    for end in (23_000, 46_000):
+        running_log.source.print(*lines(1000, first=end // 23 - 1000))
+        running_log.sent(end)
+        running_log.report()
+        running_log.archiver.step(running_log.row.pk)
+        running_log.pipeline.ack(running_log.attempt, end)
+
+    (running_log.archive.path(running_log.attempt) / f"{23_000:020d}.rec.gz").unlink()
+    type(running_log.row).objects.update(archived_to=23_000)
+    logs_told_anew()
+    running_log.source.end()  # and it has nothing more to say
+    running_log.archive_all()
+
+    assert running_log.text() == text_of(lines(2000))
+
+
 def test_logs_are_due_when_they_are_complete_or_long_or_it_is_their_turn(running_log: RunningLog) -> None:
     from portal.jobs.logs.archiver import WORTHWHILE, logs_due
 
