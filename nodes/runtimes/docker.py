@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +24,14 @@ from nodes.notice import NOTICE_TARGET, notice_folder, notice_write
 from nodes.numa import cpus_near
 from nodes.ports import ports_check
 from nodes.protocol import LABEL, Cause, ContainerSpec, GpuInfo, Progress, ShellRequest, SshServer, container_name
-from nodes.runtimes.base import CodePlace, Ending, Failed, Found, Image, RuntimeAway, RuntimeFacts, Status, Usage
+from nodes.runtimes.base import CodePlace, Failed, Found, Image, RuntimeAway, RuntimeFacts, Status, Usage
 from nodes.runtimes.docker_accounts import AccountFiles
 from nodes.runtimes.docker_client import engine_client
 from nodes.runtimes.docker_disk import DockerStore
-from nodes.runtimes.docker_ends import STATUS_LOST, made_before, status_lost
+from nodes.runtimes.docker_ends import made_before, status_lost
 from nodes.runtimes.docker_faults import answering, engine_errors, failure_of, limit_refused
 from nodes.runtimes.docker_forgotten import FORGOTTEN, end_forgotten
+from nodes.runtimes.docker_found import found_inspected, found_listed, status_of
 from nodes.runtimes.docker_images import ImageFinder
 from nodes.runtimes.docker_logs import DockerOutput
 from nodes.runtimes.docker_shell import DockerShell, exec_end, left_behind
@@ -50,7 +50,6 @@ _EVENTS_AGAIN_S = 1.0
 _INFINIBAND = Path("/sys/class/infiniband")
 """The server's adapters, which every container sees; an agent in one has no ``/dev/infiniband`` of its own."""
 _NO_INFINIBAND = "this server has no InfiniBand adapter: the container gets no device of one"
-_STATUS = {"created": Status.CREATED, "exited": Status.ENDED, "dead": Status.ENDED, "removing": Status.ENDED}
 
 
 class DockerRuntime:
@@ -99,14 +98,14 @@ class DockerRuntime:
         labels = [f"{LABEL.CLUSTER}={self._cluster}", f"{LABEL.NODE}={self._node}"]
         with answering():
             listed = self._engine().containers(all=True, filters={"label": labels})
-        return {one.attempt: one for one in map(_found_listed, listed) if one.attempt}
+        return {one.attempt: one for one in map(found_listed, listed) if one.attempt}
 
     def find(self, attempt: str) -> Found | None:
         details = self._inspect(attempt)
         if details is None:
             self._alive.pop(attempt, None)
             return None
-        found = _found(details, status_lost=self._status_lost(details))
+        found = found_inspected(details, status_lost=self._status_lost(details))
         if found.status is Status.RUNNING:
             self._alive[attempt] = (found.container, int(details["State"]["Pid"]))
         else:
@@ -114,7 +113,7 @@ class DockerRuntime:
         return found
 
     def _status_lost(self, details: dict[str, Any]) -> bool:
-        if _STATUS.get(details["State"]["Status"]) is not Status.ENDED:
+        if status_of(details["State"]["Status"]) is not Status.ENDED:
             return False
         with answering():
             return status_lost(self._engine(), details, engine_age_s(self._url))
@@ -202,7 +201,7 @@ class DockerRuntime:
     def _end_forgotten(self, attempt: str) -> bool:
         """Only what was never started is started, or goes without being ended, whatever the Engine has forgotten."""
         details = self._inspect(attempt)
-        if details is None or _STATUS.get(details["State"]["Status"]) is not Status.CREATED:
+        if details is None or status_of(details["State"]["Status"]) is not Status.CREATED:
             return False
         with engine_errors():
             may_be = made_before(self._engine(), details, engine_age_s(self._url))
@@ -368,57 +367,6 @@ def _has_entries(folder: Path) -> bool:
         return any(folder.iterdir())
     except OSError:
         return False
-
-
-def _found_listed(item: dict[str, Any]) -> Found:
-    labels = item["Labels"]
-    return Found(
-        attempt=labels.get(LABEL.ATTEMPT, ""),
-        container=item["Id"],
-        spec_hash=labels.get(LABEL.SPEC, ""),
-        status=_STATUS.get(item["State"], Status.RUNNING),
-        gpus=_gpus(labels),
-    )
-
-
-def _found(details: dict[str, Any], *, status_lost: bool) -> Found:
-    state, labels = details["State"], details["Config"]["Labels"]
-    status = _STATUS.get(state["Status"], Status.RUNNING)
-    ending = None
-    if status is Status.ENDED:
-        ending = Ending(code=state["ExitCode"], oom=state["OOMKilled"], error=state["Error"])
-        if status_lost:
-            ending = Ending(code=None, oom=state["OOMKilled"], error=STATUS_LOST)
-    return Found(
-        attempt=labels.get(LABEL.ATTEMPT, ""),
-        container=details["Id"],
-        spec_hash=labels.get(LABEL.SPEC, ""),
-        status=status,
-        gpus=_gpus(labels),
-        digest=_digest(details["Config"]["Image"]),
-        started_ms=_unix_ms(state["StartedAt"]),
-        ended_ms=_unix_ms(state["FinishedAt"]) if ending else None,
-        ending=ending,
-    )
-
-
-def _gpus(labels: dict[str, str]) -> tuple[str, ...]:
-    return tuple(uuid for uuid in labels.get(LABEL.GPUS, "").split(",") if uuid)
-
-
-def _digest(reference: str) -> str | None:
-    """The digest in the reference that the container was made from."""
-    digest = reference.rpartition("@")[2]
-    return digest if digest.startswith("sha256:") else None
-
-
-def _unix_ms(text: str) -> int | None:
-    """Docker's time; None for its year 1, which means never."""
-    if text.startswith("0001-"):
-        return None
-    seconds, _, fraction = text.rstrip("Z").partition(".")
-    moment = datetime.fromisoformat(f"{seconds}+00:00")
-    return int(moment.timestamp()) * 1000 + int(f"{fraction:0<3}"[:3] or 0)
 
 
 def _cdi_names(info: dict[str, Any]) -> frozenset[str]:
