@@ -7,6 +7,7 @@ from playwright.sync_api import Dialog, Page, expect
 from tests.browser.looking import looked_at
 from tests.browser.site import SESSION, SLOW_MS, Site
 from tests.support.seed import PASSWORD
+from tests.support.stack import Stack
 
 REFUSED = ["/profile/password", "/templates/new", "/new-user", "/language", "/users/import", "/users/bob/password"]
 """The paths that are answered with 400 or more."""
@@ -161,4 +162,24 @@ def looked_at_a_stranger(site: Site, attempt: str) -> list[str]:
     assert asked == [f"Stop the container {attempt} on here, which holds 1 GPU? What it has not saved is lost."] * 2
     expect(strangers).to_have_count(0, timeout=SLOW_MS)
     page.remove_listener("dialog", answer)
+    return faults
+
+
+def looked_at_silent_servers(site: Site, stack: Stack) -> list[str]:
+    """What is wrong with the page of a server that fell silent with most others, and with what becomes of it when it is
+    given up; they are removed."""
+    page, names = site.page, ("old1", "old2")
+    stack.script("tests.support.silent", *names)
+    site.open(f"/cluster/nodes/{names[0]}")
+    given_up = page.get_by_role("region", name="Give up")
+    expect(given_up).to_contain_text("It is silent together with most others")
+    faults = looked_at(page, "node-silent")
+    given_up.get_by_label("Reason").fill("its board is broken")
+    given_up.get_by_role("button", name="Give it up").click()
+    expect(page.get_by_text("its board is broken").first).to_be_visible()
+    expect(given_up).to_have_count(0)
+    faults += looked_at(page, "node-given-up")
+    with stack.client("root") as root:
+        assert root.post(f"/nodes/{names[1]}/give-up", json={"reason": "the same"}).is_success
+        assert all(root.delete(f"/nodes/{name}").is_success for name in names)
     return faults

@@ -1,0 +1,29 @@
+"""Servers that fell silent together an hour ago, as the portal has them; run as `python -m tests.support.silent NAME...`.
+
+They are most of a cluster with one more at most, so that the portal waits for them.
+"""
+
+import sys
+from datetime import timedelta
+
+import django
+
+
+def main() -> None:
+    django.setup()
+    from django.utils import timezone
+
+    from nodes.protocol import NodeKey
+    from portal.clusters.models import Node
+    from portal.clusters.services import node_add
+    from portal.clusters.states import NodeHealth
+
+    now = timezone.now()
+    for name in sys.argv[1:]:
+        node = node_add(name=name, public_key=NodeKey.generate().public, now=now)
+        before = now - timedelta(hours=1)
+        Node.objects.filter(pk=node.pk).update(health=NodeHealth.HEALTHY, last_report_at=before)
+
+
+if __name__ == "__main__":
+    main()
