@@ -57,6 +57,8 @@ def test_of_a_list_of_names_the_last_is_looked_for_and_the_others_stay(world: Wo
     assert offered(root, f"{path}vision%2C%20a") == ["vision, audio"]
     assert offered(root, f"{path}%3Cb%3E%2C%20au") == ["&lt;b&gt;, audio"]
     assert offered(root, f"{path}%00") == ["audio", "vision"]
+    assert offered(root, f"{path}{'x,' * 4999}au") == ["x," * 4999 + "audio"]
+    assert offered(root, f"{path}{'x,' * 5000}au") == [], "a list of that length is nobody's"
 
 
 def test_so_many_at_most(world: World) -> None:

@@ -13,7 +13,9 @@ from portal.accounts.pages import PageRequest
 from portal.clusters.selectors.names import KINDS, names_offered
 
 LONGEST = 200
-LAST_WORD = re.compile(r"[^,;\s]*\Z")
+LONGEST_LIST = 10_000
+"""Characters of a list of names; of a longer one nothing is offered."""
+BETWEEN = re.compile(r"[,;\s]")
 
 
 @login_required
@@ -25,7 +27,8 @@ def names(request: PageRequest, kind: str) -> HttpResponse:
         raise Http404
     typed = request.GET.get(next((name for name in request.GET if name != "several"), ""), "").replace("\0", "")
     before, wanted = "", typed.strip()
-    if "several" in request.GET and (last := LAST_WORD.search(typed)):
-        before, wanted = typed[: last.start()], last[0]
+    if "several" in request.GET:
+        wanted = BETWEEN.split(typed)[-1] if len(typed) <= LONGEST_LIST else typed
+        before = typed[: len(typed) - len(wanted)]
     found = names_offered(user=request.user, kind=kind, text=wanted) if len(wanted) <= LONGEST else []
     return HttpResponse(format_html_join("", '<option value="{}">', ((f"{before}{name}",) for name in found)))
