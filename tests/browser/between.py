@@ -179,6 +179,7 @@ def looked_at_silent_servers(site: Site, stack: Stack) -> list[str]:
     expect(page.get_by_text("its board is broken").first).to_be_visible()
     expect(given_up).to_have_count(0)
     faults += looked_at(page, "node-given-up")
+    site.open("/")
     with stack.client("root") as root:
         assert root.post(f"/nodes/{names[1]}/give-up", json={"reason": "the same"}).is_success
         assert all(root.delete(f"/nodes/{name}").is_success for name in names)

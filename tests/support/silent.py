@@ -1,6 +1,7 @@
 """Servers that fell silent together an hour ago, as the portal has them; run as `python -m tests.support.silent NAME...`.
 
-They are most of a cluster with one more at most, so that the portal waits for them.
+They are most of a cluster with one more at most, so that the portal, which has taken reports in all the time, waits
+for them.
 """
 
 import sys
@@ -14,14 +15,15 @@ def main() -> None:
     from django.utils import timezone
 
     from nodes.protocol import NodeKey
-    from portal.clusters.models import Node
+    from portal.clusters.models import Node, ReportsLane
     from portal.clusters.services import node_add
     from portal.clusters.states import NodeHealth
 
     now = timezone.now()
+    before = now - timedelta(hours=1)
+    ReportsLane.objects.update(open_since=before)
     for name in sys.argv[1:]:
         node = node_add(name=name, public_key=NodeKey.generate().public, now=now)
-        before = now - timedelta(hours=1)
         Node.objects.filter(pk=node.pk).update(health=NodeHealth.HEALTHY, last_report_at=before)
 
 
