@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from nodes.protocol.decoding import decoded
 from nodes.writing import cannot_write
 
 log = structlog.get_logger(__name__)
@@ -113,7 +114,7 @@ class ImageUses:
 
 def _read(path: Path) -> _Known:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Known)
+        return decoded(path.read_bytes(), _Known)
     except FileNotFoundError:
         return _Known()
     except (OSError, ValueError) as error:  # given to too many, an image cannot be taken back

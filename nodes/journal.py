@@ -17,6 +17,7 @@ import msgspec
 import structlog
 
 from nodes.protocol import Cause, ContainerReport, ContainerState, Exit, Phase, SshServer, StopReason, moves_forward
+from nodes.protocol.decoding import decoded
 from nodes.writing import NO_ROOM, cannot_write
 
 TOMBSTONE_MS = 3_600_000
@@ -131,7 +132,7 @@ class Journal:
 
     def read(self, attempt: str) -> Record | None:
         try:
-            return msgspec.json.decode(self._path(attempt).read_bytes(), type=Record)
+            return decoded(self._path(attempt).read_bytes(), Record)
         except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
             return None
 

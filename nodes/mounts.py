@@ -21,6 +21,7 @@ import structlog
 
 from nodes.looks import Looks, last_line, mounted_at, mounts
 from nodes.protocol import StorageWish
+from nodes.protocol.decoding import decoded
 
 log = structlog.get_logger(__name__)
 
@@ -254,14 +255,14 @@ def _write(path: Path, data: bytes) -> None:
 
 def _read_mounted(path: Path) -> dict[str, str]:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+        return decoded(path.read_bytes(), dict[str, str])
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return {}
 
 
 def _read(path: Path) -> tuple[StorageWish, ...]:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=tuple[StorageWish, ...])
+        return decoded(path.read_bytes(), tuple[StorageWish, ...])
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return ()
 

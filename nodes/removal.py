@@ -21,10 +21,9 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-import msgspec
-
 from nodes.policy import Policy
 from nodes.protocol import Mount
+from nodes.protocol.decoding import decoded
 from nodes.runtimes.base import Failed
 from nodes.storages import FOLDER, FolderGone, lease_at, mount_open
 from nodes.sweeping import DELETING, folder_delete
@@ -173,7 +172,7 @@ def _finish(user: int, name: str, mount: Mount) -> None:
 
 
 def main() -> int:
-    removal = msgspec.json.decode(sys.stdin.buffer.read(), type=Removal)
+    removal = decoded(sys.stdin.buffer.read(), Removal)
     try:
         folder_remove(removal)
     except FolderKept as kept:

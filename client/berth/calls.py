@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 import msgspec
 
+from berth.decoding import decoded
 from berth.errors import BadAnswer, Fault, Problem, TlsFailed, Unreachable, kind_of
 from berth.model import Page
 
@@ -149,7 +150,7 @@ def reading(answer: type[T]) -> Callable[[httpx.Response], T]:
 
     def read(response: httpx.Response) -> T:
         try:
-            return msgspec.json.decode(response.content, type=answer)
+            return decoded(response.content, answer)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BadAnswer(
                 f"the answer of {response.request.url.copy_with(query=None)} is none of Berth's, or of a version "

@@ -13,6 +13,7 @@ from websockets.asyncio.client import connect as connect_async
 from websockets.sync.client import connect
 
 from berth.calls import unreachable
+from berth.decoding import decoded
 from berth.errors import BadAnswer
 from berth.model import MARK, LogRecord
 from berth.server import Server
@@ -63,7 +64,7 @@ class Following:
     def take(self, text: str | bytes) -> list[LogRecord]:
         """The records of a message; ``taken`` follows when they are read. Raises BadAnswer."""
         try:
-            message = msgspec.json.decode(text, type=_Message)
+            message = decoded(text, _Message)
         except msgspec.DecodeError as error:
             raise BadAnswer(f"the log's websocket said something else than records: {error}") from error
         self._failures, self._lost_at = 0, None

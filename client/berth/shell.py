@@ -17,6 +17,7 @@ from websockets.asyncio.client import connect as connect_async
 from websockets.sync.client import ClientConnection, connect
 
 from berth.calls import unreachable
+from berth.decoding import decoded
 from berth.errors import BadAnswer, BerthError, ShellLost
 from berth.server import Server
 from berth.sockets import LOST, Closable, final_error
@@ -98,7 +99,7 @@ class _Talk:
                 raise BadAnswer("the shell's websocket said something else than output")
             return message[0], message[1:]
         try:
-            told = msgspec.json.decode(message, type=_Message)
+            told = decoded(message, _Message)
         except msgspec.DecodeError as error:
             raise BadAnswer(f"the shell's websocket said something that cannot be read: {error}") from error
         self._window = told.window or self._window

@@ -14,6 +14,7 @@ from nodes.logs.base import Position
 from nodes.logs.drops import Drops
 from nodes.logs.segments import LOST
 from nodes.protocol import MARK, LogRecord
+from nodes.protocol.decoding import decoded
 
 logger = structlog.get_logger(__name__)
 
@@ -39,7 +40,7 @@ def machine_boot() -> str:
 def sidecar_read(path: Path) -> Sidecar | None:
     """None when there is none that says anything. Raises OSError when it cannot be read now."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Sidecar)
+        return decoded(path.read_bytes(), Sidecar)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -18,6 +18,7 @@ from nodes.protocol.accounts import (
 )
 from nodes.protocol.addresses import AddressInvalid, redis_is_local, redis_secured
 from nodes.protocol.connecting import Place, connection_fault
+from nodes.protocol.decoding import converted, decoded, unpacked
 from nodes.protocol.envelope import (
     Envelope,
     EnvelopeExpired,
@@ -196,6 +197,8 @@ __all__ = [
     "connection_fault",
     "container_name",
     "decode",
+    "converted",
+    "decoded",
     "encode",
     "envelope_open",
     "envelope_seal",
@@ -228,6 +231,7 @@ __all__ = [
     "reports_account",
     "reports_account_rules",
     "reports_url",
+    "unpacked",
     "url_with_account",
     "agent_transport_options",
 ]

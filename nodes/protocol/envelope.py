@@ -13,6 +13,8 @@ from nacl.exceptions import BadSignatureError, CryptoError
 from nacl.public import PublicKey, SealedBox
 from nacl.signing import SigningKey, VerifyKey
 
+from nodes.protocol.decoding import decoded
+
 
 class EnvelopeRejected(Exception):
     """A message that must not be obeyed. ``reason`` is one sentence."""
@@ -118,7 +120,7 @@ def envelope_open(text: str, *, public: str, sender: str, to: str, kind: str, no
     try:
         inner = base64.b64decode(inner_text, validate=True)
         verify(public, inner, base64.b64decode(signature, validate=True))
-        envelope = msgspec.json.decode(inner, type=Envelope)
+        envelope = decoded(inner, Envelope)
     except (ValueError, msgspec.MsgspecError) as error:
         raise EnvelopeForged(f"not a message of {sender}: {error}") from error
     if (envelope.sender, envelope.to, envelope.kind) != (sender, to, kind):
@@ -134,7 +136,7 @@ def envelope_sender(text: str) -> str:
     """Who claims to have sent it, unverified: to look the public key up. Raises EnvelopeForged when unreadable."""
     try:
         inner = base64.b64decode(text.partition(".")[2], validate=True)
-        return msgspec.json.decode(inner, type=Envelope).sender
+        return decoded(inner, Envelope).sender
     except (ValueError, msgspec.MsgspecError) as error:
         raise EnvelopeForged(f"unreadable envelope: {error}") from error
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
+from nodes.protocol.decoding import decoded
 from nodes.protocol.states import Cause, ContainerState, Phase, StopReason
 
 PROTOCOL_VERSION = 1
@@ -333,7 +334,7 @@ def encode(message: object) -> bytes:
 def decode(body: bytes, kind: type[Message]) -> Message:
     """The inverse of ``encode``. Raises ``msgspec.ValidationError`` or ``msgspec.DecodeError`` naming the field."""
     try:
-        return msgspec.json.decode(body, type=kind)
+        return decoded(body, kind)
     except UnicodeDecodeError as error:  # of a text within it
         raise msgspec.DecodeError(str(error)) from error
 

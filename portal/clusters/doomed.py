@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import msgspec
 from redis import RedisError
 
+from nodes.protocol import unpacked
 from portal.common.wake import redis_once
 
 log = logging.getLogger(__name__)
@@ -58,4 +59,4 @@ def _read(key: str) -> dict[str, list[DoomedCells]] | None:
         kept = redis_once().get(key)
     except RedisError:
         return None
-    return msgspec.msgpack.decode(kept, type=dict[str, list[DoomedCells]]) if isinstance(kept, bytes) else None
+    return unpacked(kept, dict[str, list[DoomedCells]]) if isinstance(kept, bytes) else None

@@ -8,6 +8,7 @@ import logging
 import msgspec
 from redis import RedisError
 
+from nodes.protocol import unpacked
 from portal.common.wake import redis_once
 
 log = logging.getLogger(__name__)
@@ -33,4 +34,4 @@ def shares_read(vc: str) -> dict[str, float] | None:
         kept = redis_once().get(KEY)
     except RedisError:
         return None
-    return msgspec.msgpack.decode(kept, type=Shares).get(vc, {}) if isinstance(kept, bytes) else None
+    return unpacked(kept, Shares).get(vc, {}) if isinstance(kept, bytes) else None

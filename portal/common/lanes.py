@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from kombu.transport import redis
 
-from nodes.protocol import REPORTS_QUEUE
+from nodes.protocol import REPORTS_QUEUE, converted
 
 REPORT_TASKS = "reports."
 
@@ -39,7 +39,7 @@ def report_message(pushed: object) -> dict[str, Any]:
     """A Celery message of the portal's own making with the task, its words and its expiry, and nothing else of what was
     pushed. Raises ValueError for what is no report."""
     try:
-        found = msgspec.convert(pushed, _Pushed)
+        found = converted(pushed, _Pushed)
         words, _, _ = _BODY.decode(base64.b64decode(found.body))
     except msgspec.MsgspecError as error:
         raise ValueError(str(error)) from error

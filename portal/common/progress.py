@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 from redis import RedisError
 
+from nodes.protocol import unpacked
 from portal.common.wake import redis_once
 
 KEPT_S = 600
@@ -45,7 +46,7 @@ def progress_read(key: str) -> Progress | None:
         kept = redis_once().get(_place(key))
     except RedisError:
         return None
-    return msgspec.msgpack.decode(kept, type=Progress) if isinstance(kept, bytes) else None
+    return unpacked(kept, Progress) if isinstance(kept, bytes) else None
 
 
 def _place(key: str) -> str:

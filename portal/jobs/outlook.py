@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import msgspec
 from redis import RedisError
 
+from nodes.protocol import unpacked
 from portal.common.wake import redis_once
 
 log = logging.getLogger(__name__)
@@ -133,7 +134,7 @@ _NO_PLAN = Plan({}, frozenset())
 
 
 def _ordered(kept: bytes) -> Plan:
-    queue = msgspec.msgpack.decode(kept, type=Queue)
+    queue = unpacked(kept, Queue)
     places = {job: place or None for job, place in zip(queue.jobs, queue.places, strict=True)}
     return Plan(places, frozenset(queue.reserved))
 
@@ -149,7 +150,7 @@ def starts_read() -> Starts:
 
 
 def _starts(kept: bytes) -> Starts:
-    return msgspec.msgpack.decode(kept, type=Starts)
+    return unpacked(kept, Starts)
 
 
 def _keep(key: str, kept: Queue | Starts, seconds: int) -> None:

@@ -16,6 +16,8 @@ from typing import IO, Self
 
 import msgspec
 
+from nodes.protocol import decoded
+
 SUMS = "sums.json"
 PART = ".part"
 PART_LIVES_S = 24 * 3600
@@ -161,7 +163,7 @@ class ArchiveReader:
 
     def _decode(self, data: bytes) -> dict[str, str]:
         try:
-            return msgspec.json.decode(data, type=dict[str, str])
+            return decoded(data, dict[str, str])
         except msgspec.DecodeError as error:
             raise ArchiveInvalid(f"{self.path} was damaged: its sums cannot be read.") from error
 

@@ -24,6 +24,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 
+from nodes.protocol import decoded
 from portal.accounts.models import User
 from portal.clusters.services import FolderInUse, data_folder_alone, data_folder_take, restore_note
 from portal.dispatch.lease import lease_held
@@ -102,7 +103,7 @@ def _manifest(archive: ArchiveReader) -> Manifest:
         if name != MANIFEST:
             break
         try:
-            manifest = msgspec.json.decode(file.read(), type=Manifest)
+            manifest = decoded(file.read(), Manifest)
         except msgspec.MsgspecError as error:
             raise RestoreRefused(f"{archive.path} is no backup of Berth: {error}.") from error
         if manifest.format != FORMAT:

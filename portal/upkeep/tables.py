@@ -12,6 +12,8 @@ from django.contrib.sessions.models import Session
 from django.db import connection
 from django.db.models import BooleanField, CharField, Field, FloatField, IntegerField, JSONField, Model, TextField
 
+from nodes.protocol import decoded
+
 BATCH = 1000
 LEFT_OUT = (Session,)
 """Who is signed in is not kept: after a restore everybody signs in anew."""
@@ -43,7 +45,7 @@ def rows_load(model: type[Model], lines: Iterable[bytes]) -> int:
     """Puts such rows into the table, which is that of when they were written. Returns how many. Raises DecodeError,
     FieldDoesNotExist, ValidationError and DatabaseError where they are not of that table."""
     several = iter(lines)
-    names = msgspec.json.decode(next(several, b"[]"), type=list[str])
+    names = decoded(next(several, b"[]"), list[str])
     if not names:
         return 0
     fields: list[Any] = [model._meta.get_field(name) for name in names]

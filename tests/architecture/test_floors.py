@@ -151,3 +151,12 @@ def test_entry_points_hold_no_rules_of_their_own(word: str) -> None:
 def test_nobody_listens_to_django_signals() -> None:
     for path in (ROOT / "portal").rglob("*.py"):
         assert "django.dispatch" not in path.read_text(), f"{path} uses a signal: call the service instead"
+
+
+def test_no_type_is_worked_out_by_whichever_thread_decodes_first() -> None:
+    """``nodes/protocol/decoding.py`` and that of the client have it done by one at a time; other decoders are made when
+    their module is imported."""
+    for folder in ("portal", "nodes", "client/berth"):
+        for path in (ROOT / folder).rglob("*.py"):
+            found = re.findall(r"msgspec\.(?:json\.decode|msgpack\.decode|convert)\(", path.read_text())
+            assert found == [] or path == ROOT / "nodes/protocol/decoding.py", f"{path}: {found}"

@@ -61,9 +61,9 @@ def test_an_archive_that_was_longer_is_given_again_what_it_lacks(node: Node, red
     with node.life() as supervisor, redis_server.client() as client:
         supervisor.take(desired(1, wanted))
         end = wait_for(supervisor, SPEC, lambda report: report.log_end).log_end
-        supervisor.take(desired(2, replace(wanted, archived=end)))
         stream = log_stream("gpu01", SPEC.attempt)
         wait_until(lambda: client.xlen(stream), "the log in Redis")
+        supervisor.take(desired(2, replace(wanted, archived=end)))
         client.delete(stream)
 
         supervisor.take(desired(3, replace(wanted, archived=0)))

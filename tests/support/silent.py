@@ -1,4 +1,4 @@
-"""Servers that fell silent together an hour ago, as the portal has them; run as `python -m tests.support.silent NAME...`.
+"""Servers that fell silent together an hour ago, as the portal has them: `python -m tests.support.silent NAME...`.
 
 They are most of a cluster with one more at most, so that the portal, which has taken reports in all the time, waits
 for them.

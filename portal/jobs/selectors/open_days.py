@@ -13,6 +13,7 @@ import msgspec
 from django.conf import settings
 from redis import RedisError
 
+from nodes.protocol import unpacked
 from portal.common.wake import redis_once
 from portal.jobs.selectors.gpu_hours import UsageKey, UsageSums, usage_of_days
 
@@ -90,7 +91,7 @@ def _read() -> _Open | None:
         written = redis_once().get(KEY)
         if not isinstance(written, bytes):
             return None
-        found = msgspec.msgpack.decode(written, type=_Written)
+        found = unpacked(written, _Written)
     except (RedisError, msgspec.MsgspecError) as error:
         log.warning("usage of days that are not over is not read: %s", error)
         return None

@@ -24,7 +24,18 @@ from django.utils import timezone
 from django.utils.translation import gettext
 from redis import RedisError
 
-from nodes.protocol import STDERR, STDOUT, WINDOW, ContainerState, Frame, FrameKind, SessionEnd, ShellRequest, decode
+from nodes.protocol import (
+    STDERR,
+    STDOUT,
+    WINDOW,
+    ContainerState,
+    Frame,
+    FrameKind,
+    SessionEnd,
+    ShellRequest,
+    decode,
+    decoded,
+)
 from portal.accounts.models import Scope
 from portal.accounts.rights import Action
 from portal.accounts.websockets import CLOSED_NOT_VISIBLE, SignedInConsumer
@@ -121,7 +132,7 @@ class ShellConsumer(SignedInConsumer):
     # ------------------------------------------------------------ from the browser
 
     async def _told(self, text: str) -> None:
-        told = msgspec.json.decode(text, type=Told)
+        told: Start | Resize | Finish = decoded(text, Told)  # type: ignore[arg-type]
         if isinstance(told, Start):
             await self._start(told)
         elif self._session is None:

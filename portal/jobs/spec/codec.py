@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
-import msgspec
+from nodes.protocol import converted
 
 T = TypeVar("T")
 
@@ -25,4 +25,4 @@ def encode(value: Any) -> Any:
 def decode(cls: type[T], data: Mapping[str, Any]) -> T:
     """An instance of the dataclass `cls`; a missing key takes its default, an unknown one is ignored, so
     that rows written by an older or newer release stay readable."""
-    return msgspec.convert(data, type=cls)
+    return converted(data, cls)
