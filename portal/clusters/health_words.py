@@ -17,6 +17,9 @@ _SENTENCES = (
     gettext_noop("not part of the node's topology: %(why)s"),
     gettext_noop("a container of a task attempt this portal does not know runs on it: %(attempt)s"),
     gettext_noop("the node says: %(why)s"),
+    gettext_noop("the Docker Engine does not answer (%(why)s)"),
+    gettext_noop("the Docker Engine failed: %(why)s"),
+    gettext_noop("it gives no answer"),
     gettext_noop("its agent may mount nothing from %(server)s (BERTH_NODE_NFS_SERVERS)"),
     gettext_noop("its agent allows no storage at %(root)s (BERTH_NODE_MOUNT_ROOTS)"),
     gettext_noop(
@@ -77,6 +80,8 @@ _EVENTS = (
     gettext_noop("The unknown container of task attempt %(attempt)s is stopped."),
     gettext_noop("The disk for containers of %(node)s is full: it takes nothing new."),
     gettext_noop("The disk for containers of %(node)s has room again."),
+    gettext_noop("The container engine of %(node)s does not answer: the node takes nothing new."),
+    gettext_noop("The container engine of %(node)s answers again."),
     gettext_noop("A task of %(user)s could not be started on %(node)s: %(cause)s."),
     gettext_noop("%(node)s takes nothing new: on trial, another task failed at the start (%(cause)s)."),
     gettext_noop("%(node)s takes nothing new: tasks of %(number)s users failed at the start (%(cause)s)."),

@@ -72,6 +72,8 @@ OF_NODE_EVENTS: Mapping[str, Told] = {
     "clock_wrong": Told.NODE_CLOCK,
     "disk_full": Told.NODE_INTENT,
     "disk_room": Told.NODE_INTENT,
+    "engine_away": Told.NODE_INTENT,
+    "engine_back": Told.NODE_INTENT,
     "out": Told.NODE_INTENT,
     "trial": Told.NODE_INTENT,
     "trial_passed": Told.NODE_INTENT,

@@ -20,6 +20,7 @@ from portal.clusters.services.cards import cards_take
 from portal.clusters.services.fences import fence_columns
 from portal.clusters.services.health import health_move
 from portal.clusters.services.nodes import node_event
+from portal.clusters.services.stuck import stuck_columns
 from portal.clusters.services.topology import gpu_settle, gpu_type_before_topology, topology_take_first
 from portal.clusters.states import NodeHealth
 from portal.common.wake import scheduler_wake
@@ -139,6 +140,7 @@ def _inventory_take(node: Node, reported: Inventory, now: datetime) -> None:
     if found.disk_full != (node.full_since is not None):
         _full_take(node, found, now)
         told["full_since"] = now if found.disk_full else None
+    told |= stuck_columns(node, found, now)
     changed = {name: value for name, value in told.items() if getattr(node, name) != value}
     if changed:
         Node.objects.filter(pk=node.pk).update(**changed)
