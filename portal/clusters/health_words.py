@@ -82,6 +82,8 @@ _EVENTS = (
     gettext_noop("The disk for containers of %(node)s has room again."),
     gettext_noop("The container engine of %(node)s does not answer: the node takes nothing new."),
     gettext_noop("The container engine of %(node)s answers again."),
+    gettext_noop("Node %(node)s does not take its orders: it gets nothing new."),
+    gettext_noop("Node %(node)s takes its orders again."),
     gettext_noop("A task of %(user)s could not be started on %(node)s: %(cause)s."),
     gettext_noop("%(node)s takes nothing new: on trial, another task failed at the start (%(cause)s)."),
     gettext_noop("%(node)s takes nothing new: tasks of %(number)s users failed at the start (%(cause)s)."),

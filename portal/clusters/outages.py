@@ -27,6 +27,7 @@ some nodes have not is no fault of these."""
 SHORT: Mapping[str, str] = {
     "full": gettext_noop("Its disk for containers is full."),
     Stuck.ENGINE: gettext_noop("Its container engine does not answer."),
+    Stuck.ORDERS: gettext_noop("It does not take its orders."),
     "out": gettext_noop("Tasks of several users could not be started on it."),
     "silent": gettext_noop("It fell silent together with most others."),
 }
@@ -64,6 +65,14 @@ _STUCK: Mapping[str, tuple[str, str]] = {
         gettext_noop(
             "Look at the Docker Engine there (systemctl status docker, journalctl -u docker), and start it again. Once "
             "it answers, new tasks are placed there by themselves."
+        ),
+    ),
+    Stuck.ORDERS: (
+        gettext_noop("It reports, and does not take its orders: it gets nothing new until it does."),
+        gettext_noop(
+            "Its agent's log says why (journalctl -u berth-node): where it knows another portal's key, let it join "
+            "again; where its clock is wrong, set it right; where it says nothing of orders, start it again. If all "
+            "nodes are so, look at the log of the portal's process reports."
         ),
     ),
 }

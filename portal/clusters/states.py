@@ -22,6 +22,7 @@ class Stuck(StrEnum):
     """Why a node that reports can carry out nothing: the first that is true."""
 
     ENGINE = "engine"  # its container engine does not answer
+    ORDERS = "orders"  # it does not take its lists of orders
 
 
 class VcRole(models.TextChoices):

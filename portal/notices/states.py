@@ -74,6 +74,8 @@ OF_NODE_EVENTS: Mapping[str, Told] = {
     "disk_room": Told.NODE_INTENT,
     "engine_away": Told.NODE_INTENT,
     "engine_back": Told.NODE_INTENT,
+    "orders_left": Told.NODE_INTENT,
+    "orders_taken": Told.NODE_INTENT,
     "out": Told.NODE_INTENT,
     "trial": Told.NODE_INTENT,
     "trial_passed": Told.NODE_INTENT,

@@ -83,7 +83,7 @@ class NodeAnswer(Answer):
     closed_reason = Text(
         allow_blank=True,
         help_text="what was found that closes it: failures at start, a full disk, a container engine that does not "
-        "answer",
+        "answer, orders that are not taken",
     )
     clock_fault = Text(allow_blank=True, help_text="empty while its clock is within 5 s of the portal's")
     sku = serializers.CharField(allow_null=True)

@@ -35,7 +35,7 @@ COLUMNS = ("name", "health", "health_reason", "last_report_at", "joined_at", "cl
            "full_since", "out_since", "out_cause", "trial_at", "strangers", "stuck_since", "stuck_cause",
            "stuck_words")  # fmt: skip
 
-STUCK: Mapping[str, str] = {Stuck.ENGINE: "node_engine"}
+STUCK: Mapping[str, str] = {Stuck.ENGINE: "node_engine", Stuck.ORDERS: "node_orders"}
 """The alert of each cause."""
 
 AGENT = gettext_noop(
