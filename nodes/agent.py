@@ -158,7 +158,7 @@ class Agent:
         self._gpus.close()
 
     def _inventory(self) -> Inventory:
-        """As last read, with what disk and storages were like."""
+        """As last read, with what disk and storages were like, and whether the runtime answers."""
         disk = self._disk.state
         storages = self._storages.state
         return replace(
@@ -167,6 +167,7 @@ class Agent:
             largest=disk.largest,
             storages=storages.roots,
             storage_faults=dict(storages.faults),
+            engine_away=self._supervisor.engine_away(),
         )
 
     def _held(self) -> dict[str, str]:

@@ -17,7 +17,7 @@ from ipaddress import ip_address
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
-from nodes.protocol import AddressInvalid, NodeKey, redis_is_local, redis_secured
+from nodes.protocol import AddressInvalid, NodeKey, public_key_check, redis_is_local, redis_secured
 from nodes.settings_files import beneath, settings_read
 
 KEY_NAME = "node.key"
@@ -47,6 +47,17 @@ def _text(value: str) -> str:
 def _name(value: str) -> str:
     if not _NAME.fullmatch(value):
         raise ValueError(f"{value!r} is no name: small letters, digits, dots and dashes, at most 63")
+    return value
+
+
+def _public_key(value: str) -> str:
+    try:
+        public_key_check(value)
+    except ValueError as error:
+        raise ValueError(
+            f"{value!r} is no key of a portal (44 characters of base64): take what manage.py portal_key prints there, "
+            "or join again (berth-node join URL TOKEN)"
+        ) from error
     return value
 
 
@@ -153,7 +164,7 @@ class Options:
     key_file: Path | None = _option(Path, "", "the node's private key; default: node.key in the state folder")
     portal_url: str = _option(_text, "", "the portal's address; `berth-node check` compares clocks and versions there")
     portal_ca: Path | None = _option(Path, "", "file of the authority (PEM) that signed the portal's certificate")
-    portal_public_key: str = _option(_text, None, "the portal's public key (base64)")
+    portal_public_key: str = _option(_public_key, None, "the portal's public key (base64)")
     runtime: str = _option(
         _choice("docker", "process"), "docker", "docker, or process (not isolated; only beside the portal's own Redis)"
     )

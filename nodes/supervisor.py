@@ -16,6 +16,7 @@ import structlog
 from nodes.clock import Clock
 from nodes.code import CodeStore
 from nodes.contact import Contact
+from nodes.engine import EngineWatch
 from nodes.errands import Errands
 from nodes.gpus.base import GpuBackend
 from nodes.journal import Journal, Record, attempt_is_safe
@@ -85,7 +86,7 @@ class Supervisor:
         self._cluster, self._node, self._key = cluster, node, key
         self._runtime, self._gpus, self._journal, self._clock = runtime, gpus, journal, clock
         self._machine, self._contact, self._changed = machine, contact, changed
-        self._errands = Errands()
+        self._errands, self._engine = Errands(), EngineWatch(clock)
         self._lock = threading.RLock()
         self._keepers: dict[str, Keeper] = {}
         self._absent: dict[str, Record] = {}
@@ -180,6 +181,10 @@ class Supervisor:
         digests = {keeper.record.digest for keeper in keepers if keeper.record.exit is None}
         pinned = {f"{spec.image}@{spec.digest}" for spec in specs if spec.digest}
         return {spec.image for spec in specs} | pinned | {digest for digest in digests if digest}
+
+    def engine_away(self) -> str:
+        """Why the runtime has carried out nothing for a while; empty else, also of an agent that has just begun."""
+        return self._engine.away()
 
     def layer_graces(self) -> dict[str, int]:
         """Of tasks that were warned of their container's layer, when their grace is over, unix ms."""
@@ -306,7 +311,8 @@ class Supervisor:
 
     def _pass(self) -> None:
         """Compares the runtime's listing with the keepers; the first one takes up what an earlier agent left."""
-        found = self._runtime.found()
+        with self._engine.asked():
+            found = self._runtime.found()
         with self._lock:
             if not self._ready:
                 self._take_up()

@@ -10,7 +10,15 @@ from celery import Celery
 
 from nodes.clock import Clock
 from nodes.inventory import AGENT_VERSION
-from nodes.protocol import DESIRED_TASK, Desired, EnvelopeExpired, EnvelopeRejected, decode, envelope_open
+from nodes.protocol import (
+    DESIRED_TASK,
+    Desired,
+    EnvelopeExpired,
+    EnvelopeRejected,
+    SignedByAnother,
+    decode,
+    envelope_open,
+)
 from nodes.saying import Saying
 
 log = structlog.get_logger(__name__)
@@ -40,6 +48,11 @@ def tasks_register(
 def _why(error: Exception) -> str:
     if isinstance(error, EnvelopeExpired):
         return f"{error}: set it right (a time server: timedatectl set-ntp true), or the portal's"
+    if isinstance(error, SignedByAnother):
+        return (
+            "they are signed by another key than BERTH_NODE_PORTAL_PUBLIC_KEY: the portal has a new one, or another "
+            "portal sends them; let this server join again (berth-node join URL TOKEN)"
+        )
     if isinstance(error, msgspec.MsgspecError):
         return (
             f"they cannot be read by this agent of version {AGENT_VERSION} ({error}): install the agent of the "

@@ -11,14 +11,15 @@ from nodes.check.line import Line, Verdict, failed, ok, warning
 from nodes.check.machine import key_line, machine_lines
 from nodes.check.portal import portal_lines
 from nodes.options import SETTINGS_NAME, OptionInvalid, options_load, state_dir_load
+from nodes.protocol import PortalKey
 from nodes.settings_files import is_closed, server_file
 
 UNSET = {
     "BERTH_NODE_NAME": "unnamed",
     "BERTH_NODE_REDIS_URL": "redis://127.0.0.1:6379/0",
-    "BERTH_NODE_PORTAL_PUBLIC_KEY": "none",
+    "BERTH_NODE_PORTAL_PUBLIC_KEY": PortalKey.generate().public,
 }
-"""What a server that has not joined has not been told; nothing is asked by it."""
+"""What a server that has not joined has not been told; nothing is asked by it, and the key is nobody's."""
 
 
 def check(argv: Sequence[str], environ: Mapping[str, str]) -> int:

@@ -28,6 +28,10 @@ class EnvelopeForged(EnvelopeRejected):
     """Wrong signature, wrong sender, or meant for somebody else."""
 
 
+class SignedByAnother(EnvelopeForged):
+    """The signature is not of the key that is known here."""
+
+
 class EnvelopeExpired(EnvelopeRejected):
     """It came too late by the reader's clock. ``body`` is the sender's all the same, to learn of its clock from."""
 
@@ -154,8 +158,8 @@ def public_key_check(text: str) -> None:
 
 
 def verify(public: str, data: bytes, signature: bytes) -> None:
-    """Raises EnvelopeForged unless ``signature`` is that of ``public`` over ``data``."""
+    """Raises SignedByAnother unless ``signature`` is that of ``public`` over ``data``."""
     try:
         VerifyKey(public.encode(), Base64Encoder).verify(data, signature)
     except (BadSignatureError, ValueError, TypeError) as error:
-        raise EnvelopeForged("the signature does not belong to the registered key") from error
+        raise SignedByAnother("the signature does not belong to the registered key") from error

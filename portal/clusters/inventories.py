@@ -40,6 +40,7 @@ def inventory_believed(found: Inventory) -> Inventory:
         engine=found.engine[:VERSION],
         kernel=found.kernel[:VERSION],
         agent=found.agent[:VERSION],
+        engine_away=found.engine_away[:SENTENCE],
         capabilities=tuple(one[:VERSION] for one in found.capabilities[:CAPABILITIES]),
         storage_faults={root: fault[:SENTENCE] for root, fault in found.storage_faults.items()},
         largest=tuple(

@@ -1,5 +1,5 @@
-"""Why a node that is wanted takes nothing new: its disk is full, or tasks of several users could not be started there.
-The words, and what to do about it."""
+"""Why a node that is wanted takes nothing new: its disk is full, it can carry out nothing, or tasks of several users
+could not be started there. The words, and what to do about it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext, gettext_noop
 
 from nodes.protocol import NODE_FAULTS, Cause
+from portal.clusters.health_words import health_words
 from portal.clusters.models import Node
+from portal.clusters.states import Stuck
 
 FOUND_BY_NODE = "the node says: "
 """How the fence begins that a node's own word puts up."""
@@ -24,6 +26,8 @@ some nodes have not is no fault of these."""
 
 SHORT: Mapping[str, str] = {
     "full": gettext_noop("Its disk for containers is full."),
+    Stuck.ENGINE: gettext_noop("Its container engine does not answer."),
+    Stuck.ORDERS: gettext_noop("It does not take its orders."),
     "out": gettext_noop("Tasks of several users could not be started on it."),
     "silent": gettext_noop("It fell silent together with most others."),
 }
@@ -53,6 +57,23 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     LATE: (
         gettext_noop("their containers were not ready in time"),
         gettext_noop("See whether its container engine answers and reaches the registry (docker pull there)"),
+    ),
+}
+_STUCK: Mapping[str, tuple[str, str]] = {
+    Stuck.ENGINE: (
+        gettext_noop("Its container engine does not answer: it takes nothing new until it does."),
+        gettext_noop(
+            "Look at the Docker Engine there (systemctl status docker, journalctl -u docker), and start it again. Once "
+            "it answers, new tasks are placed there by themselves."
+        ),
+    ),
+    Stuck.ORDERS: (
+        gettext_noop("It reports, and does not take its orders: it gets nothing new until it does."),
+        gettext_noop(
+            "Its agent's log says why (journalctl -u berth-node): where it knows another portal's key, let it join "
+            "again; where its clock is wrong, set it right; where it says nothing of orders, start it again. If all "
+            "nodes are so, look at the log of the portal's process reports."
+        ),
     ),
 }
 _OTHER = (gettext_noop("it failed"), gettext_noop("Look at its agent's log (journalctl -u berth-node)"))
@@ -86,3 +107,21 @@ def full_why(node: Node) -> str:
     return gettext(
         "Its disk for containers is full (%(percent)s %% free): it takes nothing new until there is room."
     ) % {"percent": percent}
+
+
+def stuck_why(node: Node) -> str:
+    """Why a node that can carry out nothing takes nothing, with what it says itself; empty where it can."""
+    if node.stuck_since is None:
+        return ""
+    said = gettext("The node says: %(why)s.") % {"why": health_words(node.stuck_words)} if node.stuck_words else ""
+    return " ".join(filter(None, [gettext(_STUCK[node.stuck_cause][0]), said]))
+
+
+def stuck_cure(node: Node) -> str:
+    """What to do about it; empty where it can."""
+    return "" if node.stuck_since is None else gettext(_STUCK[node.stuck_cause][1])
+
+
+def closed_why(node: Node) -> list[str]:
+    """All that was found that closes it."""
+    return list(filter(None, [stuck_why(node), out_why(node), full_why(node)]))

@@ -1,5 +1,7 @@
 """A node's intent (what an administrator wants of it) and its health (what was found) are two things."""
 
+from enum import StrEnum
+
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -14,6 +16,13 @@ class NodeHealth(models.TextChoices):
     UNKNOWN = "unknown", _("Never heard of")
     HEALTHY = "healthy", _("Healthy")
     LOST = "lost", _("Lost")
+
+
+class Stuck(StrEnum):
+    """Why a node that reports can carry out nothing: the first that is true."""
+
+    ENGINE = "engine"  # its container engine does not answer
+    ORDERS = "orders"  # it does not take its lists of orders
 
 
 class VcRole(models.TextChoices):

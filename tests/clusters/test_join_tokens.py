@@ -345,7 +345,8 @@ def false_portal(environment: dict[str, str]) -> Iterator[str]:
 def test_a_portal_sets_nothing_of_what_a_server_allows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = {
         "BERTH_NODE_NAME": "gpu07", "BERTH_NODE_REDIS_URL": "redis://127.0.0.1:1/0",
-        "BERTH_NODE_PORTAL_PUBLIC_KEY": "x", "BERTH_NODE_MOUNT_ROOTS": "/etc", "BERTH_NODE_NFS_SERVERS": "*",
+        "BERTH_NODE_PORTAL_PUBLIC_KEY": PortalKey.generate().public, "BERTH_NODE_MOUNT_ROOTS": "/etc",
+        "BERTH_NODE_NFS_SERVERS": "*",
     }  # fmt: skip
     with false_portal(told) as url:
         assert command(tmp_path, url, "x") == 0

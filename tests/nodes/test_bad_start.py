@@ -19,7 +19,7 @@ from nodes.clock import SystemClock
 from nodes.gpus import GpusUnavailable, backend_from
 from nodes.inventory import AGENT_VERSION
 from nodes.options import key_make
-from nodes.protocol import DESIRED_TASK, Envelope, PortalKey, envelope_seal
+from nodes.protocol import DESIRED_TASK, Desired, Envelope, PortalKey, encode, envelope_seal
 from nodes.saying import AGAIN_S, Saying
 from nodes.tasks import tasks_register
 from nodes.writing import NoRoomOnce
@@ -140,6 +140,24 @@ def test_orders_that_it_cannot_read_are_told_once_with_the_cure() -> None:
     assert [line["reason"] for line in lines] == [
         f"they cannot be read by this agent of version {AGENT_VERSION} (Object missing required field `orders`): "
         "install the agent of the portal's release here (berth-node check names it)"
+    ]
+
+
+def test_orders_that_another_portal_signed_are_told_once_with_the_setting_and_the_cure() -> None:
+    key, app = PortalKey.generate(), Celery("foreign", set_as_current=False)
+    taken: list[Desired] = []
+    tasks_register(
+        app, node="gpu01", portal_public_key=PortalKey.generate().public, clock=SystemClock(), take=taken.append
+    )
+    soon = SystemClock().now_ms() + 15_000
+    body = encode(Desired(cluster="berth", node="gpu01", generation=1, orders=())).decode()
+    with capture_logs() as lines:
+        for _ in range(3):
+            app.tasks[DESIRED_TASK](envelope_seal(key, Envelope("portal", "gpu01", "desired", soon, body)))
+    assert taken == []
+    assert [line["reason"] for line in lines] == [
+        "they are signed by another key than BERTH_NODE_PORTAL_PUBLIC_KEY: the portal has a new one, or another portal "
+        "sends them; let this server join again (berth-node join URL TOKEN)"
     ]
 
 

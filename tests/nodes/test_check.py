@@ -120,6 +120,14 @@ def test_every_line_that_is_not_well_has_a_cure(environ: dict[str, str], tmp_pat
         assert lines[name].verdict is Verdict.OK, lines[name]
 
 
+def test_a_portals_key_that_is_none_is_told_with_what_concerns_the_server_alone(environ: dict[str, str]) -> None:
+    lines = found(environ, portal_public_key="none")
+    assert lines["settings"].verdict is Verdict.FAILED
+    assert lines["settings"].text.startswith("BERTH_NODE_PORTAL_PUBLIC_KEY: 'none' is no key of a portal")
+    assert "docker" in lines
+    assert "redis" not in lines
+
+
 def test_a_clock_that_is_wrong_is_told_with_how_much(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     for ahead_s, verdict, words in (
         (0.0, Verdict.OK, "as the portal's"),

@@ -182,14 +182,15 @@ def test_the_agent_says_it_in_its_log_and_goes_on_when_it_is_put_right(
 def test_an_address_that_others_could_listen_on_is_not_taken(url: str, why: str) -> None:
     with pytest.raises(AddressInvalid, match=why):
         redis_secured(url)
-    told = {"BERTH_NODE_NAME": "gpu01", "BERTH_NODE_REDIS_URL": url, "BERTH_NODE_PORTAL_PUBLIC_KEY": "key"}
+    told = {"BERTH_NODE_NAME": "gpu01", "BERTH_NODE_REDIS_URL": url,
+            "BERTH_NODE_PORTAL_PUBLIC_KEY": PortalKey.generate().public}  # fmt: skip
     with pytest.raises(OptionInvalid, match=f"BERTH_NODE_REDIS_URL.*{why}"):
         options_load([], told)
 
 
 def test_an_authority_that_is_no_certificate_is_not_taken(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("nothing")
-    told = {"BERTH_NODE_NAME": "gpu01", "BERTH_NODE_PORTAL_PUBLIC_KEY": "key",
+    told = {"BERTH_NODE_NAME": "gpu01", "BERTH_NODE_PORTAL_PUBLIC_KEY": PortalKey.generate().public,
             "BERTH_NODE_REDIS_URL": "rediss://redis.example.org/0",
             "BERTH_NODE_REDIS_CA": str(tmp_path / "ca.pem")}  # fmt: skip
     with pytest.raises(OptionInvalid, match="is no file of certificates in PEM"):

@@ -12,11 +12,12 @@ import pytest
 
 from nodes.__main__ import main
 from nodes.options import OptionInvalid, Options, key_load, key_make, options_load
+from nodes.protocol import PortalKey
 
 LEAST = {
     "BERTH_NODE_NAME": "gpu01",
     "BERTH_NODE_REDIS_URL": "redis://127.0.0.1:6379/0",
-    "BERTH_NODE_PORTAL_PUBLIC_KEY": "key",
+    "BERTH_NODE_PORTAL_PUBLIC_KEY": PortalKey.generate().public,
 }
 
 
@@ -71,6 +72,10 @@ def test_a_secret_may_come_from_a_file(tmp_path: Path) -> None:
         ("LOG_SPOOL_GB", "0"),
         ("LOG_SPOOL_GB", "1.5"),
         ("LOG_LEVEL", "loud"),
+        ("PORTAL_PUBLIC_KEY", ""),
+        ("PORTAL_PUBLIC_KEY", "none"),
+        ("PORTAL_PUBLIC_KEY", "A" * 42 + "=="),
+        ("PORTAL_PUBLIC_KEY", "ä" * 44),
         ("SIMULATED_CPUS", "many"),
         ("SIMULATED_MEMORY_GB", "-1"),
     ],
@@ -79,6 +84,18 @@ def test_a_bad_value_is_named(name: str, value: str) -> None:
     with pytest.raises(OptionInvalid) as invalid:
         options_load([], {**LEAST, f"BERTH_NODE_{name}": value})
     assert invalid.value.name == f"BERTH_NODE_{name}"
+
+
+def test_a_portals_key_that_is_none_stops_the_start_with_the_cure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in (LEAST | {"BERTH_NODE_PORTAL_PUBLIC_KEY": "none"}).items():
+        monkeypatch.setenv(name, value)
+    assert main([]) == 2
+    assert capsys.readouterr().err == (
+        "berth-node: BERTH_NODE_PORTAL_PUBLIC_KEY: 'none' is no key of a portal (44 characters of base64): take what "
+        "manage.py portal_key prints there, or join again (berth-node join URL TOKEN)\n"
+    )
 
 
 @pytest.mark.parametrize("missing", LEAST)

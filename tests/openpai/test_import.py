@@ -16,6 +16,7 @@ from django.core.management import CommandError, call_command
 
 from nodes.mounts import StorageKeeper
 from nodes.options import options_load
+from nodes.protocol import PortalKey
 from portal.accounts.models import AuditEntry, ClusterRole, User
 from portal.clusters.models import Membership, Storage, VirtualCluster
 from portal.clusters.selectors import storage_wishes
@@ -159,7 +160,8 @@ def test_a_server_that_was_told_so_mounts_them(folder: Path, capsys: pytest.Capt
     as far as `mount`."""
     _, printed = run(capsys, str(folder), "--apply", "--storage-root", f"{folder}/nfs")
     lines = dict(line.split("=", 1) for line in printed.splitlines() if line.startswith("BERTH_NODE_"))
-    least = {"NAME": "gpu01", "REDIS_URL": "redis://127.0.0.1/0", "PORTAL_PUBLIC_KEY": "key"}
+    least = {"NAME": "gpu01", "REDIS_URL": "redis://127.0.0.1/0",
+             "PORTAL_PUBLIC_KEY": PortalKey.generate().public}  # fmt: skip
     faults: list[str] = []
     for told in ({}, lines):
         options = options_load([], {**{f"BERTH_NODE_{name}": value for name, value in least.items()}, **told})

@@ -80,7 +80,11 @@ class NodeAnswer(Answer):
     health = serializers.ChoiceField(NodeHealth.choices, help_text="what was found")
     health_reason = Text(allow_blank=True)
     takes_tasks = serializers.BooleanField(help_text="new tasks may be placed on it")
-    closed_reason = Text(allow_blank=True, help_text="what was found that closes it: failures at start, a full disk")
+    closed_reason = Text(
+        allow_blank=True,
+        help_text="what was found that closes it: failures at start, a full disk, a container engine that does not "
+        "answer, orders that are not taken",
+    )
     clock_fault = Text(allow_blank=True, help_text="empty while its clock is within 5 s of the portal's")
     sku = serializers.CharField(allow_null=True)
     cell_type = serializers.CharField(allow_null=True, help_text="of the whole node, as its topology was taken")

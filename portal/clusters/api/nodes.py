@@ -15,7 +15,7 @@ from portal.accounts.rest import ApiView
 from portal.accounts.rights import Action
 from portal.clusters.api.answers import CellTypeAnswer, JoiningAnswer, NodeAnswer, SkuAnswer
 from portal.clusters.api.requests import NodeFilter
-from portal.clusters.outages import full_why, out_why
+from portal.clusters.outages import closed_why
 from portal.clusters.selectors import (
     GpuPlace,
     Holder,
@@ -246,7 +246,7 @@ def _node(load: NodeLoad, sight: JobSight) -> dict[str, Any]:
     return {
         **{name: getattr(node, name) for name in _NODE_COLUMNS},
         "sku": node.sku.name if node.sku else None,
-        "closed_reason": " ".join(filter(None, [out_why(node), full_why(node)])),
+        "closed_reason": " ".join(closed_why(node)),
         "cell_type": node.shape.name if node.shape else None,
         "cpu_milli_held": load.cpu_milli_held,
         "memory_mb_held": load.memory_mb_held,

@@ -97,14 +97,14 @@ until then it may as well be dead, and a new task would wait there for its prepa
 def takes_tasks(prefix: str = "") -> Q:
     """Of nodes, or of what ``prefix`` leads to nodes from: those on which new tasks may be placed."""
     wanted: dict[str, object] = {"intent": NodeIntent.OPEN, "health": NodeHealth.HEALTHY, "health_reason": ""}
-    found = {"full_since__isnull": True, "out_since__isnull": True}
+    found = {"full_since__isnull": True, "out_since__isnull": True, "stuck_since__isnull": True}
     return Q(**{f"{prefix}{name}": value for name, value in (wanted | found).items()})
 
 
 def intent_now() -> Case:
-    """What new tasks meet: an open node that is full, out after failures, or silent together with most others, is as
-    good as cordoned."""
-    shut = Q(full_since__isnull=False) | Q(out_since__isnull=False) | SILENT
+    """What new tasks meet: an open node that is full, stuck, out after failures, or silent together with most others,
+    is as good as cordoned."""
+    shut = Q(full_since__isnull=False) | Q(out_since__isnull=False) | Q(stuck_since__isnull=False) | SILENT
     return Case(When(shut, intent=NodeIntent.OPEN, then=Value(str(NodeIntent.CORDONED))), default=F("intent"))
 
 
@@ -117,10 +117,12 @@ class Node(models.Model):
     the order of its tree, ``rack`` the label it had. What is reported differently later is a matter of health, until an
     administrator takes the topology anew. ``chain``: where a configuration gave the cells, the type of the topmost.
 
-    What was found closes it beside its intent: a disk that is full (``full_since``, until the node says otherwise), and
-    failures at the start of several users' jobs (``out_since``, of the latest ``out_cause``). Out, it is tried again at
-    ``trial_at``; while ``out_since`` is empty and ``trials``, how often it was out in a row, is not 0, it is on trial
-    since then. A healthy one with a ``health_reason`` is ``silent``.
+    What was found closes it beside its intent: a disk that is full (``full_since``, until the node says otherwise),
+    that it can carry out nothing (``stuck_since`` for ``stuck_cause``, in the node's ``stuck_words``, until it can),
+    and failures at the start of several users' jobs (``out_since``, of the latest ``out_cause``). Out, it is tried
+    again at ``trial_at``; while ``out_since`` is empty and ``trials``, how often it was out in a row, is not 0, it is
+    on trial since then. A healthy one with a ``health_reason`` is ``silent``. ``due`` is a generation that it has been
+    told of in vain, report for report, since ``due_since``.
     """
 
     name = models.CharField(max_length=64, validators=[NAME])
@@ -132,6 +134,11 @@ class Node(models.Model):
     health = models.CharField(max_length=10, choices=NodeHealth.choices, default=NodeHealth.UNKNOWN)
     health_reason = models.TextField(blank=True)
     full_since = models.DateTimeField(null=True, blank=True)
+    stuck_since = models.DateTimeField(null=True, blank=True)
+    stuck_cause = models.CharField(max_length=10, blank=True, default="", db_default="")
+    stuck_words = models.TextField(blank=True, default="", db_default="")
+    due = models.BigIntegerField(default=0, db_default=0)
+    due_since = models.DateTimeField(null=True, blank=True)
     out_since = models.DateTimeField(null=True, blank=True)
     out_cause = models.CharField(max_length=20, blank=True, default="", db_default="")
     trial_at = models.DateTimeField(null=True, blank=True)
@@ -197,7 +204,8 @@ class Node(models.Model):
     @property
     def shut(self) -> bool:
         """Whether something that was found closes it, whatever is wanted of it."""
-        return self.full_since is not None or self.out_since is not None or self.silent
+        found = self.full_since, self.out_since, self.stuck_since
+        return self.silent or any(since is not None for since in found)
 
     @property
     def takes_tasks(self) -> bool:

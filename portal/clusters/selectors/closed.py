@@ -10,7 +10,7 @@ from django.utils.translation import gettext, gettext_noop
 
 from portal.clusters.models import Node, intent_now, takes_tasks
 from portal.clusters.outages import SHORT
-from portal.clusters.states import NodeHealth, NodeIntent
+from portal.clusters.states import NodeHealth, NodeIntent, Stuck
 from portal.common.prepared import Prepared
 
 NAMED = 3
@@ -75,15 +75,17 @@ _COUNTED = Prepared(_counted)
 
 
 def _closed(sku: str, nodes: QuerySet[Node]) -> Closed:
-    columns = ("name", "health", intent_now(), "intent", "intent_reason", "full_since", "out_since", "health_reason")
+    columns = ("name", "health", intent_now(), "intent", "intent_reason", "full_since", "out_since", "stuck_cause",
+               "health_reason")  # fmt: skip
     rows = list(nodes.order_by("name").values_list(*columns))
     states = Counter(NodeHealth.LOST if health == NodeHealth.LOST else intent for _, health, intent, *_ in rows)
-    reasons = [reason for *_, wanted, reason, _full, _out, _why in rows if reason and wanted != NodeIntent.OPEN]
+    reasons = [reason for *_, wanted, reason, _full, _out, _stuck, _why in rows if reason and wanted != NodeIntent.OPEN]
     found = {
-        "full": any(full for *_, full, _out, _why in rows),
-        "out": any(out for *_, out, _why in rows),
+        "full": any(full for *_, full, _out, _stuck, _why in rows),
+        "out": any(out for *_, out, _stuck, _why in rows),
         "silent": any(why for _, health, *_, why in rows if health == NodeHealth.HEALTHY),
     }
+    found |= {cause: any(stuck == cause for *_, stuck, _why in rows) for cause in Stuck}
     reasons += [gettext(SHORT[name]) for name, there in found.items() if there]
     return Closed(
         sku,

@@ -20,6 +20,7 @@ from portal.clusters.services.cards import cards_take
 from portal.clusters.services.fences import fence_columns
 from portal.clusters.services.health import health_move
 from portal.clusters.services.nodes import node_event
+from portal.clusters.services.stuck import due_after, stuck_columns
 from portal.clusters.services.topology import gpu_settle, gpu_type_before_topology, topology_take_first
 from portal.clusters.states import NodeHealth
 from portal.common.wake import scheduler_wake
@@ -33,9 +34,11 @@ LAST_GENERATION = 1 << 62
 def node_report(*, node: Node, report: Report, now: datetime) -> bool:
     """Take in what a report says of the node itself. False: an older or repeated one, to be left alone whole."""
     with transaction.atomic():
-        if not _taken(node, report, now, last_report_at=now):
+        due = due_after(node, report, now)
+        if not _taken(node, report, now, last_report_at=now, **due._asdict()):
             _old_start_tell(node, report, now)
             return False
+        node.due_since = due.due_since
         if node.health != NodeHealth.HEALTHY:
             _heard_again(node, now)
         elif node.health_reason:  # it was silent together with others
@@ -61,7 +64,7 @@ def node_report_unread(*, node: Node, why: str) -> bool:
     return bool(known.exclude(inventory__has_key=UNREAD).update(inventory=node.inventory))
 
 
-def _taken(node: Node, report: Report, now: datetime, **more: datetime) -> bool:
+def _taken(node: Node, report: Report, now: datetime, **more: object) -> bool:
     """Whether the report is newer than all before; then the clock is judged by it."""
     fresh = Q(boot__lt=report.boot) | Q(boot=report.boot, seq__lt=report.seq)
     skew = skew_after(before_ms=node.clock_skew_ms, sent_ms=report.sent_ms, now_ms=int(now.timestamp() * 1000))
@@ -139,6 +142,7 @@ def _inventory_take(node: Node, reported: Inventory, now: datetime) -> None:
     if found.disk_full != (node.full_since is not None):
         _full_take(node, found, now)
         told["full_since"] = now if found.disk_full else None
+    told |= stuck_columns(node, found, now)
     changed = {name: value for name, value in told.items() if getattr(node, name) != value}
     if changed:
         Node.objects.filter(pk=node.pk).update(**changed)

@@ -18,7 +18,7 @@ from portal.accounts.rights import Action, allowed_everywhere
 from portal.clusters.disks import node_largest
 from portal.clusters.forms import GiveUpForm, IntentForm, PutBackForm, StrangerForm
 from portal.clusters.models import Node
-from portal.clusters.outages import full_why, out_cure, out_why
+from portal.clusters.outages import closed_why, out_cure, stuck_cure
 from portal.clusters.selectors import (
     Drain,
     JobSight,
@@ -129,8 +129,8 @@ def _node_page(request: PageRequest, row: Node, *, status: int = 200, **more: An
         "node": row,
         "load": load,
         "well": row.takes_tasks,
-        "closed": list(filter(None, [out_why(row), full_why(row)])),
-        "cure": out_cure(row) if row.out_since else "",
+        "closed": closed_why(row),
+        "cures": list(filter(None, [stuck_cure(row), out_cure(row) if row.out_since else ""])),
         "to_put_back": _to_put_back(row, load) if allowed_everywhere(request.user, Action.NODE_SET_INTENT) else [],
         "back_form": PutBackForm(auto_id=BACK_ID),
         "may_give_up": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -17,9 +17,9 @@ from portal.clusters.clocks import LIMIT_MS, clock_cure, clock_wrong
 from portal.clusters.disks import largest_words
 from portal.clusters.health_words import health_words
 from portal.clusters.models import BAD_GPU, Gpu, Node, NodeEvent, VirtualCluster
-from portal.clusters.outages import FOUND_BY_NODE, full_why, out_cure, out_why
+from portal.clusters.outages import FOUND_BY_NODE, full_why, out_cure, out_why, stuck_cure, stuck_why
 from portal.clusters.selectors import gpu_holders, node_strangers, servers_closed, vc_quotas
-from portal.clusters.states import NodeHealth
+from portal.clusters.states import NodeHealth, Stuck
 from portal.common.prepared import Among, Prepared, Slot
 from portal.dispatch.alerts.alert import Alert, Severity
 from portal.jobs.models import TaskAttempt
@@ -32,7 +32,11 @@ SERVERS_CLOSED = "servers_closed"
 NEVER_CAME = timedelta(minutes=10)
 MOST_EVENTS = 2000
 COLUMNS = ("name", "health", "health_reason", "last_report_at", "joined_at", "clock_skew_ms", "inventory", "intent",
-           "full_since", "out_since", "out_cause", "trial_at", "strangers")  # fmt: skip
+           "full_since", "out_since", "out_cause", "trial_at", "strangers", "stuck_since", "stuck_cause",
+           "stuck_words")  # fmt: skip
+
+STUCK: Mapping[str, str] = {Stuck.ENGINE: "node_engine", Stuck.ORDERS: "node_orders"}
+"""The alert of each cause."""
 
 AGENT = gettext_noop(
     "See on the server whether it and its agent run (systemctl status berth-node) and reach the portal's Redis."
@@ -84,7 +88,7 @@ def _silent() -> Q:
 def _suspect() -> Q:
     """Nodes of which there may be something to say: few of many."""
     off = Q(clock_skew_ms__gt=LIMIT_MS) | Q(clock_skew_ms__lt=-LIMIT_MS)
-    shut = Q(full_since__isnull=False) | Q(out_since__isnull=False) | ~Q(strangers={})
+    shut = Q(full_since__isnull=False) | Q(out_since__isnull=False) | Q(stuck_since__isnull=False) | ~Q(strangers={})
     told = Q(inventory__has_key="agent") & ~Q(inventory__agent="")
     other = Q(inventory__has_key=UNREAD) | told & ~Q(inventory__agent=settings.VERSION)
     return ~Q(health=NodeHealth.HEALTHY) | off | shut | other | Q(inventory__disk_free_percent__lt=LOW)
@@ -157,6 +161,9 @@ def _of_node(node: Node, now: datetime, *, alone: bool) -> Iterator[Alert]:
         yield Alert("node_clock", Severity.WARNING, "node", node.name, clock_wrong(node.clock_skew_ms), clock_cure())
     if wrong := agent_wrong(node.inventory):
         yield Alert("node_version", Severity.WARNING, "node", node.name, wrong, agent_cure(node.inventory))
+    if node.stuck_since and node.health == NodeHealth.HEALTHY:
+        yield Alert(STUCK[node.stuck_cause], Severity.CRITICAL, "node", node.name, stuck_why(node), stuck_cure(node),
+                    node.stuck_since)  # fmt: skip
     if node.out_since:
         yield Alert("node_out", Severity.CRITICAL, "node", node.name, out_why(node), out_cure(node), node.out_since)
     for one in node_strangers(node):

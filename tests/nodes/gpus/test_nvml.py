@@ -15,7 +15,7 @@ from nodes.gpus.groups import groups_of
 from nodes.gpus.health import Signs, Xid, fault_of
 from nodes.gpus.nvml import NvmlBackend
 from nodes.options import options_load
-from nodes.protocol import GpuProcess
+from nodes.protocol import GpuProcess, PortalKey
 from tests.nodes.gpus.double import Machine
 from tests.support.waiting import wait_until
 
@@ -131,7 +131,8 @@ def test_without_a_driver_the_reason_is_one_sentence(machine: Machine) -> None:
 
 def test_the_check_of_a_server_tells_its_driver_and_names_the_gpus_that_are_not_well(machine: Machine) -> None:
     """`berth-node check`; a server with a sick GPU is asked for the container toolkit all the same."""
-    told = {"NAME": "gpu07", "REDIS_URL": "redis://127.0.0.1/0", "PORTAL_PUBLIC_KEY": "none", "GPUS": "nvml"}
+    told = {"NAME": "gpu07", "REDIS_URL": "redis://127.0.0.1/0", "GPUS": "nvml",
+            "PORTAL_PUBLIC_KEY": PortalKey.generate().public}  # fmt: skip
     options = options_load([], {f"BERTH_NODE_{name}": value for name, value in told.items()})
     assert driver_line(options) == (Line("driver", Verdict.OK, "580.159.04, 2 x NVIDIA H200"), True)
     machine.gpu(1).ecc_uncorr = 3
