@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import structlog
 from celery import Celery
@@ -154,7 +155,8 @@ class Reporter:
 
     def _has_room(self) -> bool:
         """Whether the queue takes one more. Nodes that ask at once may each add one."""
-        with self._open().default_channel.conn_or_acquire() as client:
+        channel: Any = self._open().default_channel  # Redis's own, of which the common type does not know
+        with channel.conn_or_acquire() as client:
             try:
                 return int(client.llen(REPORTS_QUEUE)) < MOST_WAITING
             except NoPermissionError:  # a portal of the release before lets nobody ask
