@@ -35,13 +35,14 @@ class Halting:
         self._world = world
         self._save = save
         self._terms_lost = 0
+        self._warned = True  # for all that this life of the agent knows
 
     def layer(self, record: Record, taken: Measured) -> None:
         """Warns of a container that has written ``taken`` bytes into its own layer, where that is too much, and has it
         stopped where a count that began after its grace says the same: it had that time to delete some."""
         rule, now, warned_ms = self._world.layers, self._world.clock.now_ms(), record.layer_warned_ms
         if taken <= rule.most:
-            self._save(replace(record, layer_warned_ms=None))
+            self._layer_has_room(record, taken)
         elif warned_ms is None:
             warning = rule.warning(taken)
             self._world.logs.note(record.attempt, warning)
@@ -51,6 +52,16 @@ class Halting:
             self._save(replace(record, layer_warned_ms=now))  # the clock was set back: the grace begins anew
         elif warned_ms + rule.grace_s * 1000 <= taken.began_ms <= now:
             self._save(replace(record, stopping=_layer_full(rule.verdict(taken), GRACE_S, now)))
+
+    def _layer_has_room(self, record: Record, taken: Measured) -> None:
+        """Takes the warning back: the notice first, for programs look for it, and the record last, so that an agent
+        that is killed in between does it again. One that was killed before it recorded its warning has left a notice,
+        too."""
+        if self._warned:
+            self._tell_task_no_more(record)
+        if record.layer_warned_ms is not None:
+            self._world.logs.note(record.attempt, self._world.layers.relief(taken))
+            self._save(replace(record, layer_warned_ms=None))
 
     def stop(self, record: Record, found: Found | None) -> float | Exit:
         """SIGTERM, then SIGKILL after the grace, then the admission that it cannot be killed. Seconds until the next
@@ -91,10 +102,18 @@ class Halting:
         return min(float(stopping.grace_s), _LOOK_EVERY_S)
 
     def _tell_task(self, record: Record, stopping: Stopping) -> None:
+        self._warned = True
         try:
             self._world.runtime.warn(record.attempt, notice_text(stopping, self._world.clock.now_ms()))
         except OSError as error:
             log.warning("the notice cannot be written", attempt=record.attempt, error=str(error))
+
+    def _tell_task_no_more(self, record: Record) -> None:
+        try:
+            self._world.runtime.unwarn(record.attempt)
+        except OSError as error:
+            log.warning("the notice cannot be removed", attempt=record.attempt, error=str(error))
+        self._warned = False
 
 
 def _layer_full(message: str, grace_s: int, asked_ms: int) -> Stopping:

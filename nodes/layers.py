@@ -32,6 +32,10 @@ class LayerRule:
             f"it is stopped in {self.grace_s:.0f} s unless it deletes some"
         )
 
+    def relief(self, taken: int) -> str:
+        """What a task is told in its log that was warned and has deleted enough."""
+        return f"its container has room again, with {_gb(taken)} outside all storages: it is not stopped for that"
+
     def verdict(self, taken: int) -> str:
         """Why it is stopped."""
         return f"its container wrote {_gb(taken)} outside all storages, more than the {_gb(self.most)} that are allowed"

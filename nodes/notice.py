@@ -1,7 +1,7 @@
 """The notice: a file by which a task that is stopped learns why, and by when it must have ended.
 
 It lies in a folder of the agent's that the container sees read-only; the variable BERTH_NOTICE_FILE names it. It
-appears, whole, before SIGTERM is sent.
+appears, whole, before SIGTERM is sent, and goes again where a task that was warned of a stop has turned it away.
 """
 
 from __future__ import annotations
@@ -44,3 +44,8 @@ def notice_write(folder: Path, text: str, name: str = NOTICE_NAME) -> None:
     fresh.write_text(text)
     fresh.chmod(0o644)
     fresh.replace(folder / name)
+
+
+def notice_remove(folder: Path, name: str = NOTICE_NAME) -> None:
+    """There is none then, whether there was one or not. Raises OSError."""
+    (folder / name).unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 """Sends the full report: every few seconds, and soon after a change. Never blocks the supervisor.
 
-A report that cannot be sent is dropped, for the next one says everything anew.
+A report that cannot be sent is dropped, for the next one says everything anew. So is one that would only make the
+queue longer: where nobody takes reports in, they would fill the memory of Redis, with which everything else stops too.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import structlog
 from celery import Celery
 from kombu import Connection
+from redis.exceptions import NoPermissionError
 
 from nodes.clock import Clock
 from nodes.connecting import redis_fault
@@ -39,12 +42,20 @@ SOON_S = 0.25
 EXPIRES_S = 30
 _RETRY_S = 1.0
 _QUIET_AFTER_S, _QUIET_EVERY_S = 600.0, 15.0
-"""After ten minutes without any answer reports become rarer, so that a broker without a portal does not fill up."""
+"""After ten minutes without any answer reports become rarer: they cost a portal that is overwhelmed its time."""
+MOST_WAITING = 5000
+"""Reports of all nodes that may wait in Redis: more than 800 nodes send before the first of them has expired, and of
+20 kB each (a full node's) 100 MB of memory."""
+FULL = (
+    f"{MOST_WAITING} reports wait in Redis, and none more is sent until some are taken in: see that the portal's "
+    "worker for reports runs (celery -A portal worker -Q reports) and reaches Redis."
+)
 
 
 class Reporter:
     """See the module. ``change`` may be called from any thread, however often. The file ``reported`` is touched with
-    each report that went out: whoever watches the agent's health looks at its age."""
+    each report that went out, or that only the length of the queue kept back: whoever watches the agent's health looks
+    at its age."""
 
     def __init__(
         self,
@@ -128,6 +139,10 @@ class Reporter:
 
     def _send_guarded(self) -> bool:
         try:
+            if not self._has_room():
+                self._reported.touch()
+                self._say(FULL)
+                return False
             self._send(self.report())
             self._reported.touch()
         except Exception as error:
@@ -138,6 +153,20 @@ class Reporter:
             log.info("reports are sent again")
         return True
 
+    def _has_room(self) -> bool:
+        """Whether the queue takes one more. Nodes that ask at once may each add one."""
+        channel: Any = self._open().default_channel  # Redis's own, of which the common type does not know
+        with channel.conn_or_acquire() as client:
+            try:
+                return int(client.llen(REPORTS_QUEUE)) < MOST_WAITING
+            except NoPermissionError:  # a portal of the release before lets nobody ask
+                return True
+
+    def _open(self) -> Connection:
+        if self._connection is None:
+            self._connection = self._app.connection_for_write()
+        return self._connection
+
     def _say(self, why: str) -> None:
         if self._saying.new(why):
             log.warning("reports are not sent", reason=why)
@@ -147,9 +176,7 @@ class Reporter:
         expires_ms = report.sent_ms + EXPIRES_S * 1000
         body = encode(report).decode()
         envelope = Envelope(sender=self._node, to="portal", kind="report", expires_ms=expires_ms, body=body)
-        if self._connection is None:
-            self._connection = self._app.connection_for_write()
-        with self._app.amqp.Producer(self._connection.default_channel, auto_declare=False) as producer:
+        with self._app.amqp.Producer(self._open().default_channel, auto_declare=False) as producer:
             self._app.send_task(
                 REPORT_TASK,
                 args=[envelope_seal(self._key, envelope)],

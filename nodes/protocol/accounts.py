@@ -2,7 +2,7 @@
 
 Two, because Redis 6 gives an account one list of commands for all of its keys: whoever may push a report and take
 orders would also be allowed to take other nodes' reports off the queue. So reports have an account of their own, which
-can push them and nothing else. Both open with one password.
+can push them, and ask how many wait, and nothing else. Both open with one password.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def node_account_rules(node: str) -> list[str]:
 
 def reports_account_rules() -> list[str]:
     """Likewise, of the account for reports."""
-    return ["resetchannels", f"~{REPORTS_QUEUE}", *(f"+{command}" for command in (*_CONNECTION, "lpush"))]
+    return ["resetchannels", f"~{REPORTS_QUEUE}", *(f"+{command}" for command in (*_CONNECTION, "lpush", "llen"))]
 
 
 def url_with_account(url: str, *, account: str, password: str) -> str:

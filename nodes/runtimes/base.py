@@ -260,6 +260,10 @@ class Runtime(Protocol):
         """Puts ``text`` into the file that the task knows as BERTH_NOTICE_FILE. Raises OSError."""
         ...
 
+    def unwarn(self, attempt: str) -> None:
+        """Removes that file, if it is there. Raises OSError."""
+        ...
+
     def remove(self, attempt: str) -> None:
         """Removes the container for good, running or not; nothing happens when there is none."""
         ...

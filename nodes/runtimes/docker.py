@@ -20,7 +20,7 @@ from docker.types import CancellableStream
 from nodes.cgroups import cgroup_container, cgroup_usage
 from nodes.container import RAISED_LIMITS, NodeFacts, creation
 from nodes.images import ImageUses
-from nodes.notice import NOTICE_TARGET, notice_folder, notice_write
+from nodes.notice import NOTICE_TARGET, notice_folder, notice_remove, notice_write
 from nodes.numa import cpus_near
 from nodes.ports import ports_check
 from nodes.protocol import LABEL, Cause, ContainerSpec, GpuInfo, Progress, ShellRequest, SshServer, container_name
@@ -243,6 +243,9 @@ class DockerRuntime:
 
     def warn(self, attempt: str, text: str) -> None:
         notice_write(self._notices / attempt, text)
+
+    def unwarn(self, attempt: str) -> None:
+        notice_remove(self._notices / attempt)
 
     def remove(self, attempt: str) -> None:
         if self._inspect(attempt) is not None:

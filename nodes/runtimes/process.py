@@ -21,7 +21,7 @@ from typing import Any
 
 import psutil
 
-from nodes.notice import NOTICE_NAME, NOTICE_VARIABLE, notice_write
+from nodes.notice import NOTICE_NAME, NOTICE_VARIABLE, notice_remove, notice_write
 from nodes.ports import ports_check
 from nodes.protocol import Cause, ContainerSpec, Progress, ShellRequest, SshServer
 from nodes.runtimes import wrapper
@@ -134,6 +134,9 @@ class ProcessRuntime:
 
     def warn(self, attempt: str, text: str) -> None:
         notice_write(self._notice_folder(attempt), text)
+
+    def unwarn(self, attempt: str) -> None:
+        notice_remove(self._notice_folder(attempt))
 
     def remove(self, attempt: str) -> None:
         folder = self._folder / attempt

@@ -65,6 +65,7 @@ def _stack(options: Options, *, sample: bool) -> int:
     from portal.common.checks import settings_stop
     from portal.embedded.processes import Processes, commands
     from portal.embedded.seed import seed
+    from portal.embedded.stack_log import StackLog
 
     settings_stop()
     say("Preparing the database and the pages …")
@@ -77,7 +78,7 @@ def _stack(options: Options, *, sample: bool) -> int:
         say(f"Node {node.name} has a new key: {node.state} has none of this database's. Tasks that ran there are lost.")
     _tell_sign_in(seeded.password, options)
     log_path = options.data / "stack.log"
-    with log_path.open("a", buffering=1, encoding="utf-8") as log:
+    with StackLog(log_path) as log:
         told = node.environment(options, settings.PORTAL_KEY.public)
         environment = {**os.environ, **told, "BERTH_NODE_REDIS_URL": redis_address(Node.objects.get(name=node.name))}
         processes = Processes(lines=commands(bind=options.bind, port=options.port), environment=environment, log=log)

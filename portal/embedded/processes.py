@@ -7,8 +7,8 @@ import shlex
 import signal
 import sys
 import threading
+from io import TextIOBase
 from pathlib import Path
-from typing import TextIO
 
 from honcho.manager import Manager
 from honcho.printer import Printer
@@ -40,7 +40,7 @@ def _end_as_by_sigterm(_signal: int, _frame: object) -> None:
 class Processes:
     """All processes of the stack; their output goes to ``log``."""
 
-    def __init__(self, *, lines: dict[str, list[str]], environment: dict[str, str], log: TextIO) -> None:
+    def __init__(self, *, lines: dict[str, list[str]], environment: dict[str, str], log: TextIOBase) -> None:
         self._manager = Manager(Printer(log, colour=False))
         for name, line in lines.items():
             # What the agent makes is for its jobs to read, and says itself for whom it is.

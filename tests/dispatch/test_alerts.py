@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
+import threading
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pytest
+from django.conf import settings
 from django.utils import timezone
 
 from nodes.protocol import FOREIGN_PROCESS, ContainerReport, ContainerState
@@ -17,9 +20,13 @@ from portal.clusters.doomed import DoomedCells, doomed_keep
 from portal.clusters.models import Gpu, KeptLogs, Node, ReportsLane, VirtualCluster
 from portal.clusters.selectors.kept_logs import GB
 from portal.clusters.services import member_set, storage_create, vc_create
+from portal.common.asking import Asking
+from portal.dispatch.alerts import parts
+from portal.dispatch.gauges import gauges
 from portal.dispatch.models import CycleLease
 from portal.jobs.models import TaskAttempt
 from tests.support.cast import Api, person
+from tests.support.waiting import wait_until
 from tests.support.world import World
 
 pytestmark = pytest.mark.django_db
@@ -212,6 +219,45 @@ def test_the_portals_own_disk_is_told(world: World, admin: Api, monkeypatch: pyt
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: Disk(100, 98, 2))
     (row,) = [one for one in admin.get("alerts") if one["code"] == "disk_low"]
     assert (row["severity"], row["name"], "2 %" in row["message"]) == ("critical", "data folder", True)
+
+
+@pytest.mark.parametrize(
+    ("number", "why"), [(errno.ENOENT, "No such file or directory"), (errno.ESTALE, "Stale file handle")]
+)
+def test_a_data_folder_that_is_away_is_told_beside_all_other_alerts(
+    world: World, admin: Api, monkeypatch: pytest.MonkeyPatch, number: int, why: str
+) -> None:
+    def away(_path: object) -> Disk:
+        raise OSError(number, why)
+
+    Node.objects.filter(name="gpu01").update(health="lost")
+    monkeypatch.setattr(shutil, "disk_usage", away)
+    told = {row["code"]: row for row in admin.get("alerts")}
+    assert told.keys() == {"node_lost", "data_folder_away"}
+    row = told["data_folder_away"]
+    assert (row["severity"], row["name"]) == ("critical", "data folder")
+    assert row["message"].endswith(f"cannot be read: {why}.")
+    assert b'berth_alerts{code="data_folder_away",severity="critical"} 1.0' in gauges(now=timezone.now())
+
+
+def test_a_data_folder_that_does_not_answer_is_told_and_asked_once(
+    world: World, admin: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, server_back = [], threading.Event()
+
+    def hangs(path: object) -> Disk:
+        asked.append(path)
+        server_back.wait(120)
+        return Disk(100, 50, 50)
+
+    monkeypatch.setattr(shutil, "disk_usage", hangs)
+    monkeypatch.setattr(parts, "_USAGE", Asking(lambda: shutil.disk_usage(settings.DATA_DIR), 0.2))
+    for _ in range(3):
+        (row,) = admin.get("alerts")
+        assert (row["code"], "cannot be read: it does not answer." in row["message"]) == ("data_folder_away", True)
+    assert len(asked) == 1, "no thread is begun beside one that hangs"
+    server_back.set()
+    wait_until(lambda: admin.get("alerts") == [], "the folder's answer")
 
 
 def test_they_are_chosen_by_severity_kind_and_code(world: World, admin: Api) -> None:

@@ -10,12 +10,13 @@ from email.message import EmailMessage
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import DataError, OperationalError, connection
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.models import Backup, Node, ReportsLane
+from portal.clusters.models import Backup, KeptLogs, Node, ReportsLane, VirtualCluster
+from portal.clusters.selectors.kept_logs import GB
 from portal.clusters.services import lane_pulse
 from portal.dispatch.alerts import alerts_look, silence_set
 from portal.dispatch.alerts.watch import AlertThread
@@ -264,6 +265,36 @@ def test_the_webhook_is_told_though_mails_cannot_be_made(
     with connection.execute_wrapper(failing_at_mails), pytest.raises(OperationalError):
         AlertThread().turn()
     assert len(receiver.received) == 1
+
+
+def failing_at_logs(execute: Any, sql: str, *rest: Any) -> Any:
+    if '"clusters_keptlogs"' in sql:
+        raise DataError("a number out of range")
+    return execute(sql, *rest)
+
+
+def test_a_question_that_fails_is_told_keeps_no_other_back_and_ends_nothing_that_it_had_found(
+    world: World, root: User, receiver: Receiver
+) -> None:
+    hook(receiver.url, "alert.begun", "alert.over")
+    VirtualCluster.objects.filter(pk=world.vc.pk).update(log_quota_gb=10)
+    KeptLogs.objects.create(vc=world.vc, over=0, live=11 * GB, counted_at=world.now)
+    now = looks(world.now, MINUTE)
+    with connection.execute_wrapper(failing_at_logs):
+        lost("gpu01")
+        now = looks(now, 10 * MINUTE)
+        found = codes(Api(root))
+        assert found.keys() >= {"node_lost", "alerts_unclear"}
+        row = found["alerts_unclear"]
+        assert (row["name"], row["severity"], row["kind"]) == ("room for logs", "critical", "portal")
+    hook_round(now)
+    begun = [("alert.begun", "vision"), ("alert.begun", "gpu01"), ("alert.begun", "room for logs")]
+    assert sorted(told(receiver)) == sorted(begun)
+    KeptLogs.objects.all().delete()
+    now = looks(now, 6 * MINUTE)
+    hook_round(now)
+    over = [("alert.over", "room for logs"), ("alert.over", "vision")]
+    assert sorted(told(receiver)) == sorted(begun + over)
 
 
 class Killed(BaseException):

@@ -123,6 +123,14 @@ def test_to_give_up_one_takes_no_other_one_that_is_silent_with_it(world: World, 
     assert [node.name for node in nodes_lose(now=now)] == ["gpu02"], "silent alone"
 
 
+def test_of_two_servers_one_is_silent_alone_and_both_are_most(world: World) -> None:
+    first, second = world.node("gpu01", gpus=1), world.node("gpu02", gpus=1)
+    now = day_of_silence(first, second)
+    assert set(Node.objects.values_list("health", flat=True)) == {"healthy"}
+    second.report(now=now)
+    assert [node.name for node in nodes_lose(now=now)] == ["gpu01"], "half is not more than half"
+
+
 def test_its_page_has_the_button_and_says_what_comes_of_it(world: World, root: Api) -> None:
     node, path = world.node("gpu01", gpus=1), "/cluster/nodes/gpu01"
     admin = Browser(person("admin", ClusterRole.ADMIN))

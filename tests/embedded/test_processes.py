@@ -13,13 +13,39 @@ from tests.support.waiting import wait_until
 
 STACK = """
 import os, sys
+from pathlib import Path
 from portal.embedded.processes import Processes
+from portal.embedded.stack_log import StackLog
 
-with open(sys.argv[1], "a", buffering=1) as log:
+with StackLog(Path(sys.argv[1])) as log:
     lines = {"web": ["sleep", "1000"], "agent": ["sleep", "1000"]}
     Processes(lines=lines, environment=dict(os.environ), log=log).run()
     print("ended in order", file=log)
 """
+
+
+TALKING = """
+import os, sys
+from pathlib import Path
+from portal.embedded.processes import Processes
+from portal.embedded.stack_log import StackLog
+
+with StackLog(Path(sys.argv[1]), most=20_000) as log:
+    lines = {"web": ["seq", "-f", "line %g of web", "1000"]}
+    Processes(lines=lines, environment=dict(os.environ), log=log).run()
+"""
+
+
+def test_the_log_is_turned_over_and_one_older_file_kept(tmp_path: Path) -> None:
+    log, older = tmp_path / "stack.log", tmp_path / "stack.log.1"
+    log.write_text("an earlier start\n" * 2000)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", TALKING, str(log)], cwd=tmp_path, env=environment, check=True, timeout=60)
+    assert sorted(tmp_path.iterdir()) == [log, older]
+    assert max(log.stat().st_size, older.stat().st_size) <= 20_000
+    kept = [line.rpartition("| ")[2] for line in (older.read_text() + log.read_text()).splitlines() if "of web" in line]
+    assert kept == [f"line {number} of web" for number in range(1001 - len(kept), 1001)], "none is cut or missing"
+    assert len(kept) > 500
 
 
 def alive(pid: int) -> bool:

@@ -137,6 +137,10 @@ class MemoryRuntime:
         self._answer()
         self.notices[attempt] = text
 
+    def unwarn(self, attempt: str) -> None:
+        self._answer()
+        self.notices.pop(attempt, None)
+
     def remove(self, attempt: str) -> None:
         self._answer()
         self.containers.pop(attempt, None)

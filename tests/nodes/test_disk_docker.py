@@ -338,10 +338,12 @@ def test_a_layer_that_grows_too_large_is_warned_of_and_its_container_stopped(sma
     assert "it is stopped in 2 s unless it deletes some" in text
     assert '"reason": "layer_full"' in text
 
-    tidy = agent.run(f"{GROW}: > /tmp/big; sleep 3; echo done", network="host", profile="root")
+    obeyed = ": > /tmp/big; sleep 3; while [ -e $BERTH_NOTICE_FILE ]; do sleep 0.1; done"
+    tidy = agent.run(f"{GROW}{obeyed}; echo done", network="host", profile="root")
     ended = agent.wait_end(tidy)
     assert ended.exit is not None
     assert (ended.exit.cause, ended.exit.code) == (Cause.EXITED, 0)
+    assert "its container has room again" in agent.text(tidy)
     agent.clear()
 
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
 
 from nodes.journal import Journal, Record
 from nodes.layers import GB, LayerRule, Measured
-from nodes.protocol import LABEL, Cause, ContainerState, Phase
+from nodes.protocol import LABEL, Cause, ContainerState, Phase, Stop, StopReason, log_stream
 from nodes.sizes import Patience, SizeWatch
 from nodes.supervisor import Supervisor
+from tests.nodes.memory_runtime import Backlog
 from tests.nodes.runtimes.scripted import ScriptedNode
 from tests.nodes.supervised import SPECS, Node, ShiftedClock, desired, in_state, order, wait_for
+from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
 SPEC, MOST, GRACE_S, COUNT_S = SPECS[0], 50 * GB, 600, 60
@@ -172,3 +175,75 @@ def test_a_warning_outlives_the_agent_that_gave_it(node: Node) -> None:
         ended = wait_for(supervisor, SPEC, in_state(ContainerState.TERMINATED))
     assert ended.exit is not None
     assert ended.exit.cause is Cause.LAYER_FULL
+
+
+def delete_all(node: Node, supervisor: Supervisor) -> None:
+    """Returns when the task is not warned any more."""
+    supervisor.layers({SPEC.attempt: Measured(0, node.clock.now_ms())})
+    supervisor.wake(SPEC.attempt)
+    wait_until(lambda: not node.runtime.notices and record(node).layer_warned_ms is None, "no notice, and no warning")
+
+
+def log_of(server: RedisServer) -> str:
+    """The task's log, as far as it was sent."""
+    with server.client() as client:
+        entries: Any = client.xrange(log_stream("gpu01", SPEC.attempt))
+    return b"".join(fields[b"data"] for _, fields in entries).decode("latin-1")
+
+
+RELIEF = "has room again, with 0 MB outside all storages"
+
+
+def test_the_notice_goes_when_the_layer_has_room_again_and_the_log_says_so(
+    node: Node, redis_server: RedisServer
+) -> None:
+    node.redis_url, node.runtime.output = redis_server.url, Backlog
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(SPEC, Phase.RUN)))
+        wait_for(supervisor, SPEC, in_state(ContainerState.RUNNING))
+        supervisor.layers({SPEC.attempt: Measured(60 * GB, node.clock.now_ms())})
+        warned(node)
+        assert '"layer_full"' in node.runtime.notices[SPEC.attempt]
+        delete_all(node, supervisor)
+        wait_until(lambda: RELIEF in log_of(redis_server), "the line in the log")
+
+
+NOTICE = {SPEC.attempt: '{"reason": "layer_full"}'}
+
+
+@pytest.mark.parametrize(
+    ("notices", "noted"),
+    [
+        pytest.param(NOTICE, False, id="before it recorded that it had warned"),
+        pytest.param(NOTICE, True, id="before it took the warning back"),
+        pytest.param({}, True, id="when it had removed the notice alone"),
+    ],
+)
+def test_the_notice_goes_though_the_agent_was_killed(
+    node: Node, redis_server: RedisServer, notices: dict[str, str], noted: bool
+) -> None:
+    node.redis_url, node.runtime.output = redis_server.url, Backlog
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(SPEC, Phase.RUN)))
+        wait_for(supervisor, SPEC, in_state(ContainerState.RUNNING))
+    node.runtime.notices |= notices
+    if noted:
+        Journal(node.folder / "attempts").write(replace(record(node), layer_warned_ms=node.clock.now_ms()))
+    with node.life() as supervisor:
+        wait_for(supervisor, SPEC, in_state(ContainerState.RUNNING))
+        delete_all(node, supervisor)
+        if noted:
+            wait_until(lambda: RELIEF in log_of(redis_server), "the line in the log")
+
+
+def test_the_notice_of_a_stop_stays_though_the_layer_has_room_again(node: Node, supervisor: Supervisor) -> None:
+    node.runtime.obeys = lambda number: False
+    supervisor.layers({SPEC.attempt: Measured(60 * GB, node.clock.now_ms())})
+    warned(node)
+    supervisor.take(desired(2, order(SPEC, Phase.STOP, Stop(reason=StopReason.USER, grace_s=600))))
+    wait_until(lambda: '"user"' in node.runtime.notices[SPEC.attempt], "the notice of the stop")
+    supervisor.layers({SPEC.attempt: Measured(0, node.clock.now_ms())})
+    for _ in range(3):
+        supervisor.wake(SPEC.attempt)
+        sleep(0.1)
+    assert '"user"' in node.runtime.notices[SPEC.attempt]

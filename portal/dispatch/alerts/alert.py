@@ -27,7 +27,8 @@ SEVERITIES = tuple(Severity)
 class Alert:
     """Something that is wrong now. ``kind`` and ``name`` say of what; ``since`` is None where no row tells. ``vcs``:
     the virtual clusters that it concerns by name, whose leads read it too. ``ref`` stands for the name in the key where
-    the name is not the alert's alone, or is worded. ``silence``: that it is not told; None where nobody asked."""
+    the name is not the alert's alone, or is worded. ``silence``: that it is not told; None where nobody asked.
+    ``source``: which of the questions found it."""
 
     code: str
     severity: Severity
@@ -39,6 +40,7 @@ class Alert:
     vcs: tuple[str, ...] = ()
     ref: str = ""
     silence: AlertSilence | None = None
+    source: str = ""
 
     @property
     def key(self) -> str:

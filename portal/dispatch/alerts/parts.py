@@ -10,6 +10,7 @@ from django.conf import settings
 from django.utils.translation import gettext
 
 from portal.clusters.models import ReportsLane
+from portal.common.asking import Asking
 from portal.common.prepared import Prepared
 from portal.dispatch.alerts.alert import Alert, Severity
 from portal.dispatch.alerts.nodes import LOW, VERY_LOW
@@ -24,6 +25,8 @@ STANDING = timedelta(minutes=5)
 """Without a cycle that came to its end and could do what it decided. Cycles follow each other by the second, and the
 longest that was measured took some seconds; a restart of the scheduler or of its database takes less than a minute. A
 queue that waits for a full cluster does not stand: its cycles find nothing that they could do, and end well."""
+ANSWERS_WITHIN_S = 2.0
+"""The data folder; a file server that is well answers in milliseconds."""
 
 _LEASE = Prepared(lambda: CycleLease.objects.order_by()[:1])
 _LANE = Prepared(lambda: ReportsLane.objects.order_by()[:1])
@@ -76,11 +79,26 @@ def _waits() -> bool:
 
 
 def _disk() -> Iterator[Alert]:
-    disk = shutil.disk_usage(settings.DATA_DIR)
+    name, folder = gettext("data folder"), settings.DATA_DIR
+    try:
+        disk = _USAGE.answer()
+    except OSError as error:  # TimeoutError is one, and has no words of its own
+        message = gettext("The data folder %(folder)s cannot be read: %(why)s.")
+        advice = gettext(
+            "Bring its disk or its file server back, and mount it where it was, on each machine of the portal: logs, "
+            "keys and uploads lie there. Jobs run on, and their nodes keep what their logs say."
+        )
+        why = error.strerror or gettext("it does not answer")
+        yield Alert("data_folder_away", Severity.CRITICAL, "portal", name, message % {"folder": folder, "why": why},
+                    advice, ref="data")  # fmt: skip
+        return
     free = 100 * disk.free // disk.total
     if free < LOW:
         severity = Severity.CRITICAL if free < VERY_LOW else Severity.WARNING
         message = gettext("%(free)s %% of the disk with %(folder)s are free.")
         advice = gettext("Give it room: logs, keys and, with SQLite, the database lie there.")
-        yield Alert("disk_low", severity, "portal", gettext("data folder"),
-                    message % {"free": free, "folder": settings.DATA_DIR}, advice, ref="data")  # fmt: skip
+        yield Alert("disk_low", severity, "portal", name, message % {"free": free, "folder": folder}, advice,
+                    ref="data")  # fmt: skip
+
+
+_USAGE = Asking(lambda: shutil.disk_usage(settings.DATA_DIR), ANSWERS_WITHIN_S)

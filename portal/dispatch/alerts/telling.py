@@ -17,7 +17,7 @@ from django.db.models import Q
 from django.utils import translation
 
 from portal.dispatch.alerts.alert import SEVERITIES, Alert, Severity
-from portal.dispatch.alerts.every import alerts_all
+from portal.dispatch.alerts.every import UNCLEAR, alerts_all
 from portal.dispatch.alerts.silences import covering, silences_expire, silences_holding
 from portal.dispatch.models import AlertSilence, AlertWatch
 from portal.notices.services import AlertChange, AlertWords, alerts_tell
@@ -40,9 +40,11 @@ Words = Mapping[str, AlertWords]
 class Entry(TypedDict, total=False):
     """Of an alert that lasts: since when it is ``seen``; once it was told, since when it was wrong as it was told
     (``since``), of what it is and what was ``said``; ``gone``: since when it is not there any more; ``worse``,
-    ``milder``: since when it is so than its ``severity``, as which it was told. Moments as in ISO 8601."""
+    ``milder``: since when it is so than its ``severity``, as which it was told; ``source``: the question that found it
+    last. Moments as in ISO 8601."""
 
     seen: str
+    source: str
     since: str
     code: str
     severity: str
@@ -111,16 +113,22 @@ def _found(now: datetime) -> dict[str, Alert]:
 
 
 def judge(found: Mapping[str, Alert], known: Known, silences: Mapping[str, AlertSilence], now: datetime) -> Judged:
-    """By keys and severities alone. What is silenced is as if it were not there, and is told anew if it is when the
-    silence ends, or when it gets worse than it was silenced."""
+    """By keys, severities and sources alone. What is silenced is as if it were not there, and is told anew if it is
+    when the silence ends, or when it gets worse than it was silenced. Whether that is over which a question found that
+    fails now, nobody knows: it stays as it was."""
+    unclear = {one.source for one in found.values() if one.code == UNCLEAR}
     there = {key: one.severity for key, one in found.items() if not covering(silences.get(key), one.severity)}
     judged = Judged({}, [], [])
     for key, severity in there.items():
         entry = judged.lasting[key] = _going_on(known.get(key, Entry(seen=now.isoformat())), severity, now)
+        entry["source"] = found[key].source
         if _lasted(entry.get("worse") if "said" in entry else entry["seen"], BEGUN_AFTER, now):
             judged.begun.append(key)
     for key, entry in known.items():
         if key in there or "said" not in entry or covering(silences.get(key), Severity(entry["severity"])):
+            continue
+        if entry.get("source") in unclear:
+            judged.lasting[key] = entry
             continue
         gone = entry.get("gone") or now.isoformat()
         if _lasted(gone, OVER_AFTER, now):
@@ -177,8 +185,8 @@ def _begun(alert: Alert, said: Words, entry: Entry, now: datetime) -> AlertChang
 def _told(change: AlertChange, entry: Entry) -> Entry:
     """What is kept of it, to tell its end."""
     said = {language: list(words) for language, words in change.said.items()}
-    return Entry(seen=entry["seen"], since=change.since.isoformat(), code=change.code, severity=change.severity,
-                 kind=change.kind, said=said)  # fmt: skip
+    return Entry(seen=entry["seen"], source=entry["source"], since=change.since.isoformat(), code=change.code,
+                 severity=change.severity, kind=change.kind, said=said)  # fmt: skip
 
 
 def _over(key: str, entry: Entry) -> AlertChange:
