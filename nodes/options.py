@@ -17,6 +17,7 @@ from ipaddress import ip_address
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
+from nodes.addresses import engine_address, portal_address
 from nodes.protocol import AddressInvalid, NodeKey, redis_is_local, redis_secured
 from nodes.settings_files import beneath, settings_read
 
@@ -133,6 +134,10 @@ def _patterns(value: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
+def _web(value: str) -> str:
+    return portal_address(value) if value else ""
+
+
 def _address(value: str) -> str:
     return str(ip_address(value)) if value else ""
 
@@ -151,13 +156,13 @@ class Options:
     redis_ca: Path | None = _option(Path, "", "file of the authority (PEM) that signed the certificate of Redis")
     state_dir: Path = _option(Path, "/var/lib/berth-node", "folder of the agent's own state")
     key_file: Path | None = _option(Path, "", "the node's private key; default: node.key in the state folder")
-    portal_url: str = _option(_text, "", "the portal's address; `berth-node check` compares clocks and versions there")
+    portal_url: str = _option(_web, "", "the portal's address; `berth-node check` compares clocks and versions there")
     portal_ca: Path | None = _option(Path, "", "file of the authority (PEM) that signed the portal's certificate")
     portal_public_key: str = _option(_text, None, "the portal's public key (base64)")
     runtime: str = _option(
         _choice("docker", "process"), "docker", "docker, or process (not isolated; only beside the portal's own Redis)"
     )
-    docker_url: str = _option(_text, "unix:///var/run/docker.sock", "the local Docker Engine's socket")
+    docker_url: str = _option(engine_address, "unix:///var/run/docker.sock", "the local Docker Engine's socket")
     gpus: str = _option(
         _text,
         "auto",

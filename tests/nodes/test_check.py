@@ -157,6 +157,16 @@ def test_a_portal_that_cannot_be_reached_is_told(environ: dict[str, str]) -> Non
     assert found(environ, portal_url="")["clock"].verdict is Verdict.WARNING
 
 
+@pytest.mark.parametrize("url", ["https://berth.example.org:99999", "https://[::1", "berth.example.org"])
+def test_an_address_of_the_portal_that_is_none_is_a_line_and_all_else_is_looked_at(
+    environ: dict[str, str], url: str
+) -> None:
+    lines = found(environ, portal_url=url)
+    assert lines["settings"].verdict is Verdict.FAILED
+    assert lines["settings"].text.startswith(f"BERTH_NODE_PORTAL_URL: {url!r} is no address of a portal")
+    assert {"driver", "docker", "address", "ports"} <= lines.keys()
+
+
 def test_a_certificate_of_the_portal_that_is_not_taken_is_told_with_its_cure(
     environ: dict[str, str], tmp_path: Path
 ) -> None:

@@ -81,6 +81,35 @@ def test_a_bad_value_is_named(name: str, value: str) -> None:
     assert invalid.value.name == f"BERTH_NODE_{name}"
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("PORTAL_URL", "berth.example.org", "it must begin with http:// or https://"),
+        ("PORTAL_URL", "https://berth.example.org:99999", "its port is no number from 1 to 65535"),
+        ("PORTAL_URL", "https://berth.example.org:abc", "its port is no number from 1 to 65535"),
+        ("PORTAL_URL", "https://[::1", "its host is neither a name nor an address"),
+        ("PORTAL_URL", "https:///login", "it names no host"),
+        ("DOCKER_URL", "tcp://127.0.0.1:99999", "its port is no number from 1 to 65535"),
+        ("DOCKER_URL", "tcp://127.0.0.1:0", "its port is no number from 1 to 65535"),
+        ("DOCKER_URL", "unix://var/run/docker.sock", "it must name a file from / on"),
+        ("DOCKER_URL", "/var/run/docker.sock", "it must begin with unix://, tcp://, http:// or https://"),
+    ],
+)
+def test_an_address_that_is_none_is_named_with_what_is_wrong_of_it(name: str, value: str, why: str) -> None:
+    what = "a portal, such as https://berth.example.org" if name == "PORTAL_URL" else "a Docker Engine, such as unix://"
+    with pytest.raises(OptionInvalid) as invalid:
+        options_load([], {**LEAST, f"BERTH_NODE_{name}": value})
+    assert str(invalid.value).startswith(f"BERTH_NODE_{name}: {value!r} is no address of {what}")
+    assert invalid.value.reason.endswith(f": {why}")
+
+
+def test_addresses_are_kept_as_they_are_written() -> None:
+    for portal in ("", "https://berth.example.org", "http://[::1]:8000/", "https://no..name"):
+        assert options_load([], {**LEAST, "BERTH_NODE_PORTAL_URL": portal}).portal_url == portal
+    for engine in ("unix:///run/docker.sock", "http+unix:///run/docker.sock", "tcp://127.0.0.1:2375"):
+        assert options_load(["--docker-url", engine], LEAST).docker_url == engine
+
+
 @pytest.mark.parametrize("missing", LEAST)
 def test_what_has_no_default_must_be_given(missing: str) -> None:
     with pytest.raises(OptionInvalid, match=missing):
