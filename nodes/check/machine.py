@@ -21,6 +21,7 @@ from nodes.inventory import job_address
 from nodes.options import Options
 from nodes.runtimes.docker_client import engine_client
 from nodes.runtimes.docker_faults import EngineAway
+from nodes.runtimes.docker_folders import disk_folder
 
 ANSWER_S = 10
 TOOLKIT_CURE = "Install NVIDIA's container toolkit, then: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
@@ -45,7 +46,7 @@ def machine_lines(options: Options) -> Iterator[Line]:
             yield from engine_lines(info, has_gpus=has_gpus)
     else:
         yield warning("docker", "tasks run as plain processes, not isolated", "Set BERTH_NODE_RUNTIME=docker.")
-    yield from disk_lines(options, str(info.get("DockerRootDir") or ""))
+    yield from disk_lines(options, disk_folder(info) if info else "")
     yield _address(options)
     yield _ports(options)
     yield from storage_lines(options)

@@ -30,6 +30,7 @@ from nodes.runtimes.docker_client import EngineClient, engine_client
 from nodes.runtimes.docker_disk import DockerStore
 from nodes.runtimes.docker_ends import made_before, status_lost
 from nodes.runtimes.docker_faults import answering, engine_errors, failure_of, limit_refused
+from nodes.runtimes.docker_folders import disk_folder, image_folder
 from nodes.runtimes.docker_forgotten import FORGOTTEN, end_forgotten
 from nodes.runtimes.docker_found import found_inspected, found_listed, status_of
 from nodes.runtimes.docker_images import ImageFinder
@@ -134,7 +135,8 @@ class DockerRuntime:
         return RuntimeFacts(
             engine=f"docker {info['ServerVersion']}",
             capabilities=("docker", "cdi") if self._cdi else ("docker",),
-            disk=str(info.get("DockerRootDir", "/")),
+            disk=disk_folder(info),
+            images=image_folder(info),
         )
 
     # ------------------------------------------------------------ from an image to a running container

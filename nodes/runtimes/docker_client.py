@@ -50,7 +50,12 @@ def api_version(told: Mapping[str, Any]) -> str:
 def keeps_in_containerd(client: docker.APIClient) -> bool:
     """Whether its images lie in containerd's store (of a fresh Engine 29), where each that has a name has a digest too;
     by the graph drivers only what a registry has, or was given, has one."""
-    status = client.info().get("DriverStatus") or ()
+    return in_containerd(client.info())
+
+
+def in_containerd(info: Mapping[str, Any]) -> bool:
+    """By what the Engine tells (``docker info``)."""
+    status = info.get("DriverStatus") or ()
     return ["driver-type", "io.containerd.snapshotter.v1"] in [list(one) for one in status]
 
 
