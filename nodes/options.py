@@ -60,16 +60,6 @@ def _choice(*allowed: str) -> Callable[[str], str]:
     return parse
 
 
-def _seconds(value: str) -> float:
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < 86400:
-        raise ValueError(f"{value!r} is no number of seconds")
-    return seconds
-
-
 def _rack(value: str) -> str:
     if value and not _RACK.fullmatch(value):
         raise ValueError(f"{value!r} is no label: letters, digits, dots, dashes and underscores, at most 64")
@@ -146,6 +136,19 @@ def _option(parse: Callable[[str], Any], default: str | None, help: str) -> Any:
     return field(metadata={"parse": parse, "default": default, "help": help})
 
 
+def _seconds(least: float, most: float, default: str, help: str) -> Any:
+    def parse(value: str) -> float:
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = -1.0
+        if not least <= seconds <= most:
+            raise ValueError(f"{value!r} is no number of seconds from {least:g} to {most:g}")
+        return seconds
+
+    return _option(parse, default, f"{help}; from {least:g} to {most:g}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """Everything an agent is told at its start."""
@@ -180,8 +183,9 @@ class Options:
     nfs_servers: tuple[str, ...] = _option(_patterns, "", "NFS servers from which it may, as patterns parted by commas")
     policy_file: Path | None = _option(Path, "", "the node's policy (TOML)")
     home_dir: Path = _option(Path, "/var/tmp/berth-homes", "home folders of tasks of the process runtime")
-    lease_still_s: float = _option(_seconds, "60", "seconds a job folder's lease must stand still")
-    report_every_s: float = _option(_seconds, "5", "seconds between two reports when nothing changes")
+    lease_still_s: float = _seconds(1, 3600, "60", "seconds a job folder's lease must stand still")
+    # Less often a node would count as silent, or be given up, by what the portal waits for if not told otherwise.
+    report_every_s: float = _seconds(0.1, 20, "5", "seconds between two reports when nothing changes")
     disk_clean: str = _option(
         _choice("off", "pulled", "all"),
         "pulled",
@@ -189,10 +193,10 @@ class Options:
     )
     disk_clean_percent: float = _option(_percent, "15", "percent of the disk for containers below which they go")
     disk_full_percent: float = _option(_percent, "5", "percent below which the node takes nothing new")
-    disk_every_s: float = _option(_seconds, "60", "seconds between two looks at the disk")
+    disk_every_s: float = _seconds(0.1, 3600, "60", "seconds between two looks at the disk")
     layer_gb: float = _option(_size, "50", "GB that a container may write into its own layer")
-    layer_grace_s: float = _option(_seconds, "600", "seconds from the warning of it to the stop")
-    foreign_after_s: float = _option(_seconds, "30", "seconds after which a foreign process on a GPU is told")
+    layer_grace_s: float = _seconds(0, 86400, "600", "seconds from the warning of it to the stop")
+    foreign_after_s: float = _seconds(1, 86400, "30", "seconds after which a foreign process on a GPU is told")
     log_spool_gb: int = _option(_gigabytes, "20", "GB that logs not archived yet may take here, all together")
     code_cache_gb: int = _option(_gigabytes, "2", "GB of jobs' code that stay here for the next task")
     shells: int = _option(_count, "16", "shells in tasks that may be open here at once; 0: none")

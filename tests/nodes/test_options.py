@@ -13,6 +13,7 @@ import pytest
 from nodes.__main__ import main
 from nodes.options import OptionInvalid, Options, key_load, key_make, options_load
 
+OPERATE = Path(__file__).parents[2] / "docs" / "operate.md"
 LEAST = {
     "BERTH_NODE_NAME": "gpu01",
     "BERTH_NODE_REDIS_URL": "redis://127.0.0.1:6379/0",
@@ -66,8 +67,6 @@ def test_a_secret_may_come_from_a_file(tmp_path: Path) -> None:
         ("PORT_RANGE", "30000-20000"),
         ("PORT_RANGE", "80-90"),
         ("ADDRESS", "gpu01"),
-        ("LEASE_STILL_S", "soon"),
-        ("REPORT_EVERY_S", "-1"),
         ("LOG_SPOOL_GB", "0"),
         ("LOG_SPOOL_GB", "1.5"),
         ("LOG_LEVEL", "loud"),
@@ -79,6 +78,33 @@ def test_a_bad_value_is_named(name: str, value: str) -> None:
     with pytest.raises(OptionInvalid) as invalid:
         options_load([], {**LEAST, f"BERTH_NODE_{name}": value})
     assert invalid.value.name == f"BERTH_NODE_{name}"
+
+
+SECONDS = {
+    "LEASE_STILL_S": ("1", "3600"),
+    "REPORT_EVERY_S": ("0.1", "20"),
+    "DISK_EVERY_S": ("0.1", "3600"),
+    "LAYER_GRACE_S": ("0", "86400"),
+    "FOREIGN_AFTER_S": ("1", "86400"),
+}
+
+
+@pytest.mark.parametrize("name", SECONDS)
+def test_times_have_bounds_that_the_refusal_and_the_help_name(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    least, most = SECONDS[name]
+    for value in (least, most):
+        assert getattr(options_load([], {**LEAST, f"BERTH_NODE_{name}": value}), name.lower()) == float(value)
+    for value in (str(float(least) - 0.01), str(float(most) + 0.01), "soon", "nan", "inf", ""):
+        with pytest.raises(OptionInvalid) as invalid:
+            options_load([], {**LEAST, f"BERTH_NODE_{name}": value})
+        assert str(invalid.value) == f"BERTH_NODE_{name}: {value!r} is no number of seconds from {least} to {most}"
+    with pytest.raises(SystemExit):
+        options_load(["--help"], {})
+    told = " ".join(capsys.readouterr().out.split())
+    (said,) = re.findall(rf" --{name.lower().replace('_', '-')} VALUE (.*?)(?= --|$)", told)
+    assert f"; from {least} to {most} (default: " in said
+    (row,) = [line for line in OPERATE.read_text().splitlines() if line.startswith(f"| `BERTH_NODE_{name}` |")]
+    assert f"from {least} to {most}" in row
 
 
 @pytest.mark.parametrize(
