@@ -71,7 +71,7 @@ class DiskGuard:
         self._runtime, self._limits = runtime, limits
         self._wanted, self._changed = wanted, changed
         self._clock, self._every_s = clock, every_s
-        self._state, self._folder = str(state), ""
+        self._state, self._folder, self._images = str(state), "", ""
         self._sayings: defaultdict[str, Saying] = defaultdict(lambda: Saying(clock.monotonic))
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="disk", daemon=True)
@@ -124,13 +124,13 @@ class DiskGuard:
             self._sayings.pop(what, None)
 
     def _find(self) -> None:
-        """The folder is where it was while the Engine does not answer."""
-        folder = self._runtime.facts().disk
-        self._folder = folder if os.path.isdir(folder) else "/"
+        """Folders are where they were while the Engine does not answer."""
+        facts = self._runtime.facts()
+        self._folder, self._images = _seen(facts.disk), _seen(facts.images or facts.disk)
 
     def _see(self) -> None:
         """Tells whether there is room: by the file system alone, whatever the Engine can tell."""
-        free = min(free_percent(folder) for folder in (self._state, self._folder) if folder)
+        free = min(free_percent(folder) for folder in (self._state, self._folder, self._images) if folder)
         # A little more than what made it full, so that it does not open and close with every line of a log.
         bound = self._limits.full_percent * (1.2 if self.state.full else 1)
         short = free < max(self._limits.clean_percent, self._limits.full_percent)
@@ -172,10 +172,15 @@ class DiskGuard:
         log.info("image removed for room", image=image.name, bytes=image.bytes, done=gone)
 
     def _has_room(self) -> bool:
-        return not self._folder or free_percent(self._folder) >= self._limits.clean_percent
+        return not self._images or free_percent(self._images) >= self._limits.clean_percent
 
     def _may_go(self, image: StoredImage) -> bool:
         return not image.used and (image.again or self._limits.clean == "all")
+
+
+def _seen(folder: str) -> str:
+    """It, or what lies nearest to it of what an agent in a container sees: its own files are on the Engine's disk."""
+    return folder if os.path.isdir(folder) else "/"
 
 
 def free_percent(folder: str) -> float:

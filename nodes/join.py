@@ -16,11 +16,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import requests
 from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
+from nodes.addresses import portal_address
 from nodes.clock import portal_skew_s
 from nodes.options import (
     SETTINGS_NAME,
@@ -122,9 +122,10 @@ def _asked(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[Asked, list
     for one in ("url", "token"):
         if not found[one]:
             raise JoinFailed(f"{ENVIRONMENT[one]} is not set: run berth-node join URL TOKEN.")
-    parts = urlsplit(found["url"])
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise JoinFailed(f"{found['url']!r} is no address of a portal, such as https://berth.example.org.")
+    try:
+        portal_address(found["url"])
+    except ValueError as error:
+        raise OptionInvalid(ENVIRONMENT["url"], str(error)) from error
     if found["ca"]:
         authority_check("BERTH_JOIN_CA", Path(found["ca"]))
     if found["ca_sha256"] and not re.fullmatch(r"[0-9a-f]{64}", found["ca_sha256"]):

@@ -17,6 +17,7 @@ from ipaddress import ip_address
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
+from nodes.addresses import engine_address, portal_address
 from nodes.protocol import AddressInvalid, NodeKey, public_key_check, redis_is_local, redis_secured
 from nodes.settings_files import beneath, settings_read
 
@@ -68,16 +69,6 @@ def _choice(*allowed: str) -> Callable[[str], str]:
         return value
 
     return parse
-
-
-def _seconds(value: str) -> float:
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < 86400:
-        raise ValueError(f"{value!r} is no number of seconds")
-    return seconds
 
 
 def _rack(value: str) -> str:
@@ -144,12 +135,29 @@ def _patterns(value: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
+def _web(value: str) -> str:
+    return portal_address(value) if value else ""
+
+
 def _address(value: str) -> str:
     return str(ip_address(value)) if value else ""
 
 
 def _option(parse: Callable[[str], Any], default: str | None, help: str) -> Any:
     return field(metadata={"parse": parse, "default": default, "help": help})
+
+
+def _seconds(least: float, most: float, default: str, help: str) -> Any:
+    def parse(value: str) -> float:
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = -1.0
+        if not least <= seconds <= most:
+            raise ValueError(f"{value!r} is no number of seconds from {least:g} to {most:g}")
+        return seconds
+
+    return _option(parse, default, f"{help}; from {least:g} to {most:g}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,13 +170,13 @@ class Options:
     redis_ca: Path | None = _option(Path, "", "file of the authority (PEM) that signed the certificate of Redis")
     state_dir: Path = _option(Path, "/var/lib/berth-node", "folder of the agent's own state")
     key_file: Path | None = _option(Path, "", "the node's private key; default: node.key in the state folder")
-    portal_url: str = _option(_text, "", "the portal's address; `berth-node check` compares clocks and versions there")
+    portal_url: str = _option(_web, "", "the portal's address; `berth-node check` compares clocks and versions there")
     portal_ca: Path | None = _option(Path, "", "file of the authority (PEM) that signed the portal's certificate")
     portal_public_key: str = _option(_public_key, None, "the portal's public key (base64)")
     runtime: str = _option(
         _choice("docker", "process"), "docker", "docker, or process (not isolated; only beside the portal's own Redis)"
     )
-    docker_url: str = _option(_text, "unix:///var/run/docker.sock", "the local Docker Engine's socket")
+    docker_url: str = _option(engine_address, "unix:///var/run/docker.sock", "the local Docker Engine's socket")
     gpus: str = _option(
         _text,
         "auto",
@@ -186,8 +194,9 @@ class Options:
     nfs_servers: tuple[str, ...] = _option(_patterns, "", "NFS servers from which it may, as patterns parted by commas")
     policy_file: Path | None = _option(Path, "", "the node's policy (TOML)")
     home_dir: Path = _option(Path, "/var/tmp/berth-homes", "home folders of tasks of the process runtime")
-    lease_still_s: float = _option(_seconds, "60", "seconds a job folder's lease must stand still")
-    report_every_s: float = _option(_seconds, "5", "seconds between two reports when nothing changes")
+    lease_still_s: float = _seconds(1, 3600, "60", "seconds a job folder's lease must stand still")
+    # Less often a node would count as silent, or be given up, by what the portal waits for if not told otherwise.
+    report_every_s: float = _seconds(0.1, 20, "5", "seconds between two reports when nothing changes")
     disk_clean: str = _option(
         _choice("off", "pulled", "all"),
         "pulled",
@@ -195,10 +204,10 @@ class Options:
     )
     disk_clean_percent: float = _option(_percent, "15", "percent of the disk for containers below which they go")
     disk_full_percent: float = _option(_percent, "5", "percent below which the node takes nothing new")
-    disk_every_s: float = _option(_seconds, "60", "seconds between two looks at the disk")
+    disk_every_s: float = _seconds(0.1, 3600, "60", "seconds between two looks at the disk")
     layer_gb: float = _option(_size, "50", "GB that a container may write into its own layer")
-    layer_grace_s: float = _option(_seconds, "600", "seconds from the warning of it to the stop")
-    foreign_after_s: float = _option(_seconds, "30", "seconds after which a foreign process on a GPU is told")
+    layer_grace_s: float = _seconds(0, 86400, "600", "seconds from the warning of it to the stop")
+    foreign_after_s: float = _seconds(1, 86400, "30", "seconds after which a foreign process on a GPU is told")
     log_spool_gb: int = _option(_gigabytes, "20", "GB that logs not archived yet may take here, all together")
     code_cache_gb: int = _option(_gigabytes, "2", "GB of jobs' code that stay here for the next task")
     shells: int = _option(_count, "16", "shells in tasks that may be open here at once; 0: none")

@@ -41,6 +41,7 @@ from nodes.protocol import (
     spec_digest,
 )
 from nodes.runtimes.base import Found, Runtime, RuntimeAway, Status
+from nodes.saying import Saying
 from nodes.world import World
 
 log = structlog.get_logger(__name__)
@@ -95,6 +96,7 @@ class Supervisor:
         self._mirrors: Mapping[str, str] = {}
         self._ready = False
         self._waiting: Desired | None = None
+        self._saying = Saying(clock.monotonic)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
         self._world = World(
@@ -304,7 +306,8 @@ class Supervisor:
             try:
                 self._pass()
             except RuntimeAway as away:
-                log.warning("the runtime does not answer", error=away.message)
+                if self._saying.new(away.message):
+                    log.warning("the runtime does not answer", error=away.message)
             except Exception:
                 log.exception("pass failed")
             self._closed.wait(LOOK_EVERY_S if self._ready else 1.0)
@@ -313,6 +316,8 @@ class Supervisor:
         """Compares the runtime's listing with the keepers; the first one takes up what an earlier agent left."""
         with self._engine.asked():
             found = self._runtime.found()
+        if self._saying.over():
+            log.info("the runtime answers again")
         with self._lock:
             if not self._ready:
                 self._take_up()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import httpx
 
@@ -28,7 +28,7 @@ class Server:
 
     def __post_init__(self) -> None:
         url = self.url.strip().rstrip("/").removesuffix("/api/v1")
-        parts = urlsplit(url)
+        parts = _parts(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             raise Misused(f"{self.url!r} is no address of a server: write it as https://berth.example.org")
         if parts.username is not None:
@@ -75,3 +75,12 @@ class Server:
     def socket_url(self, path: str) -> str:
         """The address of a websocket."""
         return f"ws{self.url.removeprefix('http')}{path}"
+
+
+def _parts(url: str) -> SplitResult:
+    """Of what cannot be read: none."""
+    try:
+        parts = urlsplit(url)
+        return parts if parts.port != 0 else urlsplit("")
+    except ValueError:
+        return urlsplit("")

@@ -17,6 +17,7 @@ from nodes.settings_files import is_closed, server_file
 UNSET = {
     "BERTH_NODE_NAME": "unnamed",
     "BERTH_NODE_REDIS_URL": "redis://127.0.0.1:6379/0",
+    "BERTH_NODE_PORTAL_URL": "",
     "BERTH_NODE_PORTAL_PUBLIC_KEY": PortalKey.generate().public,
 }
 """What a server that has not joined has not been told; nothing is asked by it, and the key is nobody's."""

@@ -20,6 +20,8 @@ from nodes.gpus.nvml import NvmlBackend
 from nodes.inventory import job_address
 from nodes.options import Options
 from nodes.runtimes.docker_client import engine_client
+from nodes.runtimes.docker_faults import EngineAway
+from nodes.runtimes.docker_folders import disk_folder
 
 ANSWER_S = 10
 TOOLKIT_CURE = "Install NVIDIA's container toolkit, then: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
@@ -35,16 +37,16 @@ def machine_lines(options: Options) -> Iterator[Line]:
     if options.runtime == "docker":
         try:
             info = _engine(options)
+        except EngineAway as away:
+            yield failed("docker", away.what, f"{away.cure}.")
         except (DockerException, OSError) as error:
-            yield failed(
-                "docker", f"no Engine answers at {options.docker_url} ({error})",
-                "Start Docker (systemctl start docker); the agent must be allowed to open that socket.",
-            )  # fmt: skip
+            told = f"what answers at {options.docker_url} cannot be used as a Docker Engine ({error})"
+            yield failed("docker", told, "Correct BERTH_NODE_DOCKER_URL.")
         else:
             yield from engine_lines(info, has_gpus=has_gpus)
     else:
         yield warning("docker", "tasks run as plain processes, not isolated", "Set BERTH_NODE_RUNTIME=docker.")
-    yield from disk_lines(options, str(info.get("DockerRootDir") or ""))
+    yield from disk_lines(options, disk_folder(info) if info else "")
     yield _address(options)
     yield _ports(options)
     yield from storage_lines(options)

@@ -18,14 +18,14 @@ HELPERS = "/sbin:/usr/sbin"
 """Where `mount` looks for what can mount NFS."""
 
 
-def disk_lines(options: Options, docker_root: str) -> Iterator[Line]:
-    """``docker_root``: where the Engine keeps images and containers; empty where there is none. A disk that both are on
-    is told once."""
+def disk_lines(options: Options, docker_folder: str) -> Iterator[Line]:
+    """``docker_folder``: where the Engine keeps images and containers; empty where there is none. A disk that both are
+    on is told once."""
     state = _nearest(options.state_dir)
-    if not docker_root:
+    if not docker_folder:
         yield _disk(options, "disk", state, "Make room: the state folder's disk keeps the logs that wait.")
         return
-    containers = docker_root if os.path.isdir(docker_root) else "/"
+    containers = docker_folder if os.path.isdir(docker_folder) else "/"
     same = os.stat(containers).st_dev == os.stat(state).st_dev
     yield _disk(options, "disk", containers, "Make room: docker system prune, or a larger disk.")
     if not same:

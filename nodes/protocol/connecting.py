@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import redis
 from urllib3.exceptions import ProxyError
@@ -15,6 +15,7 @@ from urllib3.exceptions import ProxyError
 # OpenSSL's numbers (x509_vfy.h) of what is wrong with a certificate.
 NOT_YET_VALID, EXPIRED = 9, 10
 WRONG_NAME = frozenset({62, 64})
+_UNREADABLE = urlsplit("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +35,31 @@ class Place:
 
     @property
     def host(self) -> str:
-        return urlsplit(self.url).hostname or "127.0.0.1"
+        return self._parts.hostname or "127.0.0.1"
+
+    @property
+    def scheme(self) -> str:
+        return self._parts.scheme
 
     @property
     def at(self) -> str:
-        if self.hidden:
+        if self.unnamed:
             return f"{self.what} of {self.setting}"
-        port = urlsplit(self.url).port
+        port = self._parts.port
         return f"{self.what} at {self.host}:{port}" if port else f"{self.what} at {self.host}"
+
+    @property
+    def unnamed(self) -> bool:
+        """Its address is hidden, or cannot be read: the setting is named alone."""
+        return self.hidden or self._parts == _UNREADABLE
+
+    @property
+    def _parts(self) -> SplitResult:
+        try:
+            parts = urlsplit(self.url)
+            return parts if parts.port != 0 else _UNREADABLE
+        except ValueError:
+            return _UNREADABLE
 
 
 def connection_fault(error: BaseException, place: Place, *, now_ms: int) -> str:
@@ -74,7 +92,7 @@ def _is_close(cause: BaseException) -> bool:
 
 
 def _closed(place: Place) -> str:
-    secure = _SECURE.get(urlsplit(place.url).scheme)
+    secure = _SECURE.get(place.scheme)
     if secure is None:
         return "it ended, or has begun anew; if it stays so, look at its own log"
     return f"it ended or has begun anew, or it wants TLS; then {place.setting} begins with {secure}://"
@@ -130,7 +148,7 @@ def _not_trusted(cause: ssl.SSLCertVerificationError, place: Place, now_ms: int)
     if cause.verify_code in WRONG_NAME:
         return (
             f"The certificate of {place.at} is for another name: write the name that it has into {place.setting}, "
-            f"or have one made for {'that one' if place.hidden else place.host}."
+            f"or have one made for {'that one' if place.unnamed else place.host}."
         )
     return (
         f"The certificate of {place.at} is signed by an authority that is not known here "
@@ -140,7 +158,7 @@ def _not_trusted(cause: ssl.SSLCertVerificationError, place: Place, now_ms: int)
 
 def _network(cause: BaseException, place: Place) -> str:
     if isinstance(cause, socket.gaierror) or _no_name(cause):
-        if place.hidden:
+        if place.unnamed:
             return f"There is no server of the name in {place.setting}: correct that, or this server's DNS."
         return f"There is no server named {place.host}: correct {place.setting}, or this server's DNS."
     if isinstance(cause, ConnectionRefusedError):
@@ -158,7 +176,7 @@ def _no_name(cause: BaseException) -> bool:
 
 
 def _silent(place: Place) -> str:
-    scheme = urlsplit(place.url).scheme
+    scheme = place.scheme
     more = ", or it does not speak TLS" if scheme in _SECURE.values() else _WAITS_FOR_TLS.get(scheme, "")
     return f"{place.at} does not answer: look for a firewall between, or a wrong address in {place.setting}{more}."
 

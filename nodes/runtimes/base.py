@@ -91,11 +91,13 @@ class CodePlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeFacts:
-    """For the inventory; ``disk`` is a folder on the file system that containers fill."""
+    """For the inventory; ``disk`` is a folder on the file system that containers fill, of several the one with the
+    least room; ``images`` is that of images where it may be another."""
 
     engine: str
     capabilities: tuple[str, ...]
     disk: str
+    images: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,10 +26,11 @@ from nodes.ports import ports_check
 from nodes.protocol import LABEL, Cause, ContainerSpec, GpuInfo, Progress, ShellRequest, SshServer, container_name
 from nodes.runtimes.base import CodePlace, Failed, Found, Image, RuntimeAway, RuntimeFacts, Status, Usage
 from nodes.runtimes.docker_accounts import AccountFiles
-from nodes.runtimes.docker_client import engine_client
+from nodes.runtimes.docker_client import EngineClient, engine_client
 from nodes.runtimes.docker_disk import DockerStore
 from nodes.runtimes.docker_ends import made_before, status_lost
 from nodes.runtimes.docker_faults import answering, engine_errors, failure_of, limit_refused
+from nodes.runtimes.docker_folders import disk_folder, image_folder
 from nodes.runtimes.docker_forgotten import FORGOTTEN, end_forgotten
 from nodes.runtimes.docker_found import found_inspected, found_listed, status_of
 from nodes.runtimes.docker_images import ImageFinder
@@ -37,6 +38,7 @@ from nodes.runtimes.docker_logs import DockerOutput
 from nodes.runtimes.docker_shell import DockerShell, exec_end, left_behind
 from nodes.runtimes.docker_socket import engine_age_s
 from nodes.runtimes.docker_ssh import ssh_start
+from nodes.saying import Saying
 from nodes.ssh import KEYS_NAME, OPEN_WITHIN_S
 from nodes.storages import own_job_folder
 from nodes.workspace import workspace_remove
@@ -133,7 +135,8 @@ class DockerRuntime:
         return RuntimeFacts(
             engine=f"docker {info['ServerVersion']}",
             capabilities=("docker", "cdi") if self._cdi else ("docker",),
-            disk=str(info.get("DockerRootDir", "/")),
+            disk=disk_folder(info),
+            images=image_folder(info),
         )
 
     # ------------------------------------------------------------ from an image to a running container
@@ -299,14 +302,17 @@ class DockerRuntime:
     def _watch(self, changed: Callable[[str], None]) -> None:
         labels = [f"{LABEL.CLUSTER}={self._cluster}", f"{LABEL.NODE}={self._node}"]
         filters = {"type": "container", "label": labels, "event": ["start", "die", "destroy"]}
+        saying = Saying()
         while not self._closed.is_set():
             try:
                 with answering():
                     self._events = self._engine().events(filters=filters, decode=True)
+                    saying.over()
                     for event in self._events:
                         changed(str(event["Actor"]["Attributes"].get(LABEL.ATTEMPT, "")))
             except RuntimeAway as away:
-                log.info("events broke off", error=away.message)
+                if saying.new(away.message):
+                    log.info("events broke off", error=away.message)
             self._closed.wait(_EVENTS_AGAIN_S)
 
     # ------------------------------------------------------------ the Engine
@@ -324,7 +330,7 @@ class DockerRuntime:
     def _connect(self, timeout: float | None) -> docker.APIClient:
         """A client of its own for a call that may block."""
         version = self._engine().api_version
-        return docker.APIClient(base_url=self._url, version=version, timeout=timeout)  # type: ignore[arg-type]
+        return EngineClient(self._url, version=version, timeout=timeout)
 
     def _inspect(self, attempt: str) -> dict[str, Any] | None:
         """The container of the attempt, if it is this cluster's and this node's."""

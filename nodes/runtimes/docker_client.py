@@ -7,25 +7,42 @@ from contextlib import closing
 from typing import Any
 
 import docker
+import requests
 from docker.constants import DEFAULT_MAX_POOL_SIZE
-from docker.errors import DockerException
+from urllib3.exceptions import HTTPError
+
+from nodes.runtimes.docker_faults import EngineAway, engine_away
 
 NEWEST_API = "1.51"
 """The next ones leave out what is read here: 1.52 fields of events, 1.53 what ``/system/df`` told until then."""
 
 
+class EngineClient(docker.APIClient):
+    """One that says where it asked in vain: raises ``EngineAway`` where no answer comes."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        super().__init__(base_url=url, **options)
+        self._engine_url = url
+
+    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+        try:
+            return super().send(request, **options)
+        except (requests.RequestException, HTTPError, OSError) as error:
+            raise engine_away(self._engine_url, error) from error
+
+
 def engine_client(url: str, *, timeout: int, pool: int = DEFAULT_MAX_POOL_SIZE) -> docker.APIClient:
     """One for the Engine at this address, which is asked what it speaks. Raises what its silence raises."""
-    with closing(docker.APIClient(base_url=url, version=NEWEST_API, timeout=timeout)) as asking:
-        version = api_version(asking.version(api_version=False))
-    return docker.APIClient(base_url=url, version=version, timeout=timeout, max_pool_size=pool)
+    with closing(EngineClient(url, version=NEWEST_API, timeout=timeout)) as asking:
+        told = asking.version(api_version=False)
+    if "ApiVersion" not in told:
+        raise EngineAway(f"what answers at {url} is no Docker Engine", "correct BERTH_NODE_DOCKER_URL")
+    return EngineClient(url, version=api_version(told), timeout=timeout, max_pool_size=pool)
 
 
 def api_version(told: Mapping[str, Any]) -> str:
     """The Engine's newest (``GET /version``), but none that is newer than this code; of an Engine that has left that
     one behind its oldest, which is the nearest."""
-    if "ApiVersion" not in told:
-        raise DockerException("what answers there tells no version of its API")
     known = min(str(told["ApiVersion"]), NEWEST_API, key=_numbers)
     return max(known, str(told.get("MinAPIVersion") or known), key=_numbers)
 
@@ -33,7 +50,12 @@ def api_version(told: Mapping[str, Any]) -> str:
 def keeps_in_containerd(client: docker.APIClient) -> bool:
     """Whether its images lie in containerd's store (of a fresh Engine 29), where each that has a name has a digest too;
     by the graph drivers only what a registry has, or was given, has one."""
-    status = client.info().get("DriverStatus") or ()
+    return in_containerd(client.info())
+
+
+def in_containerd(info: Mapping[str, Any]) -> bool:
+    """By what the Engine tells (``docker info``)."""
+    status = info.get("DriverStatus") or ()
     return ["driver-type", "io.containerd.snapshotter.v1"] in [list(one) for one in status]
 
 

@@ -66,6 +66,33 @@ def pull_failure(text: str, image: str) -> Failed:
     return Failed(Cause.IMAGE_MISSING, f"the image {image} cannot be fetched: {_sentence(text)}")
 
 
+class EngineAway(requests.RequestException):
+    """The Engine at an address cannot be asked: what was found, and the cure; together they are one sentence."""
+
+    def __init__(self, what: str, cure: str) -> None:
+        super().__init__(f"{what}: {cure}")
+        self.what, self.cure = what, cure
+
+
+def engine_away(url: str, error: BaseException) -> EngineAway:
+    """What it means that no answer came from there."""
+    for cause in _causes(error):
+        if isinstance(cause, PermissionError):
+            cure = "run the agent as root, or in the group of that socket (docker)"
+            return EngineAway(f"this agent may not open the Docker Engine's socket at {url}", cure)
+        if isinstance(cause, TimeoutError | requests.Timeout):
+            cure = "systemctl status docker and journalctl -u docker tell why"
+            return EngineAway(f"the Docker Engine at {url} does not answer in time", cure)
+    return EngineAway(f"no Docker Engine answers at {url}", "systemctl start docker, or correct BERTH_NODE_DOCKER_URL")
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and what it came of."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
 @contextmanager
 def engine_errors() -> Iterator[None]:
     """Within it, an Engine that does not answer raises ``RuntimeAway``; its own errors pass through."""
@@ -73,8 +100,10 @@ def engine_errors() -> Iterator[None]:
         yield
     except APIError:
         raise
+    except EngineAway as away:
+        raise RuntimeAway(str(away)) from away
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, DockerException) as error:
-        raise RuntimeAway(f"the Docker Engine does not answer ({type(error).__name__})") from error
+        raise RuntimeAway(f"the Docker Engine broke its answer off ({type(error).__name__})") from error
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from nodes.logs.sidecar import position_after
 from nodes.protocol import LogRecord
 from nodes.runtimes.base import RuntimeAway, records_beyond
 from nodes.runtimes.docker_ends import ended_unread, engine_began_s
-from nodes.runtimes.docker_faults import engine_errors
+from nodes.runtimes.docker_faults import EngineAway, engine_errors
 
 CROSSING_NS = 1_000_000_000
 """How far the times of Docker's two streams may cross: each is stamped before it waits for the other."""
@@ -82,7 +82,8 @@ class DockerOutput:
         except (APIError, requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             self._cut |= self._running
             if not self._closed.is_set():
-                raise RuntimeAway(f"the log cannot be read now ({type(error).__name__})") from error
+                why = str(error) if isinstance(error, EngineAway) else type(error).__name__
+                raise RuntimeAway(f"the log cannot be read now ({why})") from error
         finally:
             client.close()
 

@@ -16,6 +16,7 @@ from docker.errors import APIError, DockerException, create_api_error_from_http_
 from docker.utils import parse_repository_tag
 
 from nodes.runtimes.base import Cancelled
+from nodes.runtimes.docker_faults import EngineAway
 from nodes.runtimes.docker_logs import cut
 
 _POLL_S = 0.1
@@ -79,7 +80,8 @@ class Pull:
         except APIError as error:
             self._queue.put({"error": error.explanation or str(error)})
         except (requests.RequestException, urllib3.exceptions.HTTPError, DockerException, OSError, ValueError) as error:
-            self._queue.put({"error": f"the Engine broke the pull off ({type(error).__name__})"})
+            why = str(error) if isinstance(error, EngineAway) else type(error).__name__
+            self._queue.put({"error": f"the Engine broke the pull off ({why})"})
         self._queue.put(None)
 
     def _take(self) -> None:

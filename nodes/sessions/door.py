@@ -206,11 +206,13 @@ class Door:
 
     def _sweep(self) -> None:
         """Ends the shells that an agent which was killed left behind."""
+        saying = Saying(self._clock.monotonic)
         while not self._closing.is_set():
             try:
                 self._runtime.shells_end()
             except RuntimeAway as away:
-                log.warning("shells of an earlier agent are not ended yet", error=away.message)
+                if saying.new(away.message):
+                    log.warning("shells of an earlier agent are not ended yet", error=away.message)
                 self._closing.wait(SWEEP_AGAIN_S)
             except Exception:
                 log.exception("shells of an earlier agent are not ended yet")

@@ -328,8 +328,11 @@ def test_a_server_that_is_away_is_said_in_a_sentence(tmp_path: object, shell: Sh
     )
     shell.url = shell.url.replace("http", "https")
     assert "cannot be reached" in shell.berth("ls", code=69)
-    shell.url = "nonsense"
-    assert "'nonsense' is no address of a server" in shell.berth("ls", code=78)
+    for wrong in ("nonsense", "https://[::1", "https://x:abc", "https://x:99999"):
+        shell.url = wrong
+        assert f"{wrong!r} is no address of a server" in shell.berth("ls", code=78)
+        said = shell.berth("login", wrong, "--token-stdin", typed="x", code=78)
+        assert said == f"berth: {wrong!r} is no address of a server: write it as https://berth.example.org.\n"
 
 
 def test_a_server_without_tls_and_one_that_is_no_berth_are_told_apart(url: str, shell: Shell) -> None:

@@ -406,7 +406,11 @@ def test_each_refusal_is_one_sentence(portal: str, tmp_path: Path, capsys: pytes
         (closed, "x", [], "Nothing listens where the portal at 127.0.0.1:1 should"),
         ("http://nowhere.invalid", "x", [], "There is no server named nowhere.invalid"),
         (f"{portal}/login", "x", [], "not as a portal of Berth does: correct the address."),
-        ("berth.example.org", "x", [], "is no address of a portal, such as https://berth.example.org."),
+        ("berth.example.org", "x", [], "such as https://berth.example.org: it must begin with http:// or https://"),
+        ("https://x:99999", "x", [], "BERTH_JOIN_URL: 'https://x:99999' is no address of a portal, such as"),
+        ("https://x:abc", "x", ["--ca-sha256", "0" * 64], "its port is no number from 1 to 65535"),
+        ("https://[::1", "x", [], "its host is neither a name nor an address"),
+        ("https://:8000", "x", [], "it names no host"),
         (portal, "x", ["--name", "GPU 7"], "is no name"),
     ):
         assert command(tmp_path, url, token, *more) == 2

@@ -98,6 +98,20 @@ def test_an_authority_that_is_none_is_told_before_anything_is_asked(tmp_path: Pa
     assert line.startswith(f"berth-node: BERTH_JOIN_CA: {tmp_path}/none.pem is no file of certificates in PEM: ")
 
 
+def test_an_address_that_is_none_is_told_by_the_agent_and_by_its_commands(tmp_path: Path) -> None:
+    asked = {"JOIN_URL": "https://x:99999", "JOIN_TOKEN": "token", "NODE_STATE_DIR": str(tmp_path / "state")}
+    told = "'https://x:99999' is no address of a portal, such as https://berth.example.org: "
+    for line in (said(**asked), said("join", **asked), said("join", "https://x:99999", "token")):
+        assert line == f"berth-node: BERTH_JOIN_URL: {told}its port is no number from 1 to 65535\n"
+    assert said(**AGENT, NODE_PORTAL_URL="https://x:99999") == (
+        f"berth-node: BERTH_NODE_PORTAL_URL: {told}its port is no number from 1 to 65535\n"
+    )
+    line = said("check", **AGENT, NODE_DOCKER_URL="tcp://127.0.0.1:99999")
+    assert line.startswith(
+        "berth-node: BERTH_NODE_DOCKER_URL: 'tcp://127.0.0.1:99999' is no address of a Docker Engine"
+    )
+
+
 def test_without_a_driver_a_server_with_cards_offers_nothing_and_one_without_says_that_it_simulates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

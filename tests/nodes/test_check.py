@@ -110,7 +110,7 @@ def test_every_line_that_is_not_well_has_a_cure(environ: dict[str, str], tmp_pat
     lines = found(environ, mount_roots=f"{tmp_path}:/mnt/nowhere:/proc")
     assert [line for line in lines.values() if (line.verdict is Verdict.OK) == bool(line.cure)] == []
     assert lines["docker"].verdict is Verdict.FAILED
-    assert lines["docker"].cure.startswith("Start Docker (systemctl start docker)")
+    assert lines["docker"].cure == "systemctl start docker, or correct BERTH_NODE_DOCKER_URL."
     assert lines["redis"].text == "Nothing listens where Redis at 127.0.0.1:1 should"
     assert lines["redis"].cure.startswith("Start it, open its port, or correct BERTH_NODE_REDIS_URL")
     assert lines["storage /mnt/nowhere"].verdict is Verdict.FAILED
@@ -163,6 +163,16 @@ def test_a_portal_that_cannot_be_reached_is_told(environ: dict[str, str]) -> Non
         "Nothing listens where the portal at 127.0.0.1:1 should"
     )
     assert found(environ, portal_url="")["clock"].verdict is Verdict.WARNING
+
+
+@pytest.mark.parametrize("url", ["https://berth.example.org:99999", "https://[::1", "berth.example.org"])
+def test_an_address_of_the_portal_that_is_none_is_a_line_and_all_else_is_looked_at(
+    environ: dict[str, str], url: str
+) -> None:
+    lines = found(environ, portal_url=url)
+    assert lines["settings"].verdict is Verdict.FAILED
+    assert lines["settings"].text.startswith(f"BERTH_NODE_PORTAL_URL: {url!r} is no address of a portal")
+    assert {"driver", "docker", "address", "ports"} <= lines.keys()
 
 
 def test_a_certificate_of_the_portal_that_is_not_taken_is_told_with_its_cure(
@@ -276,7 +286,7 @@ def test_the_servers_own_settings_are_read_by_a_command_that_somebody_types(
     lines = {line["name"]: line for line in json.loads(said.stdout)}
     assert lines["settings"]["text"] == "node gpu01 of cluster other"
     assert lines["files"]["text"] == str(file)
-    assert lines["docker"]["text"].startswith(f"no Engine answers at unix://{tmp_path}/no.sock")
+    assert lines["docker"]["text"] == f"no Docker Engine answers at unix://{tmp_path}/no.sock"
 
 
 def test_the_files_that_settings_are_read_from_are_told(environ: dict[str, str], tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from nodes.protocol import (
     AddressInvalid,
     Desired,
     Envelope,
+    Place,
     PortalKey,
     connection_fault,
     encode,
@@ -135,6 +136,19 @@ def test_what_else_keeps_an_agent_out_ends_in_one_sentence(redis_server: RedisSe
         silent.listen()
         url = f"redis://127.0.0.1:{silent.getsockname()[1]}/0?socket_timeout=0.2"
         assert "does not answer: look for a firewall between" in said(url)
+
+
+@pytest.mark.parametrize("url", ["https://x:99999", "https://x:abc", "https://[::1"])
+def test_of_an_address_that_cannot_be_read_the_setting_is_named_alone(url: str) -> None:
+    place = Place("the portal", url, "BERTH_URL", "BERTH_CA")
+    refused = connection_fault(ConnectionRefusedError(), place, now_ms=NOW_MS)
+    assert refused.startswith("Nothing listens where the portal of BERTH_URL should: ")
+    unknown = connection_fault(socket.gaierror(), place, now_ms=NOW_MS)
+    assert unknown.startswith("There is no server of the name in BERTH_URL: ")
+    for error in (TimeoutError(), ConnectionResetError(), ValueError("it is none")):
+        assert "the portal of BERTH_URL" in connection_fault(error, place, now_ms=NOW_MS).replace(
+            "The portal", "the portal"
+        )
 
 
 @pytest.mark.redis_tls

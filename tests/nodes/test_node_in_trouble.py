@@ -14,9 +14,12 @@ from pathlib import Path
 from signal import SIGKILL, SIGTERM
 
 import pytest
+from structlog.testing import capture_logs
 
+from nodes.clock import SystemClock
 from nodes.journal import Journal
 from nodes.layers import LayerRule, Measured
+from nodes.policy import Policy
 from nodes.protocol import (
     STDOUT,
     Cause,
@@ -25,14 +28,17 @@ from nodes.protocol import (
     ContainerState,
     LogRecord,
     Phase,
+    PortalKey,
     Stop,
     StopReason,
 )
 from nodes.runtimes.base import Found, RuntimeAway
+from nodes.saying import AGAIN_S
+from nodes.sessions import Door
 from nodes.supervisor import Supervisor
 from tests.nodes.logs.support import Printed
 from tests.nodes.memory_runtime import Backlog, MemoryRuntime
-from tests.nodes.supervised import SPECS, Node, desired, in_state, order, shown, wait_for
+from tests.nodes.supervised import KEY, NO_REDIS, SPECS, Node, desired, in_state, order, shown, wait_for
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
@@ -232,6 +238,60 @@ def test_an_engine_that_takes_no_sigterm_prolongs_the_grace_a_few_times_and_not_
         node.clock.ahead_s = 601
         soon(supervisor, spec, in_state(ContainerState.TERMINATED))
     assert runtime.signals == [SIGKILL]
+
+
+@dataclass
+class Asked(MemoryRuntime):
+    """It counts how often it is asked for all that there is, and for shells to end."""
+
+    looks: int = 0
+    sweeps: int = 0
+
+    def found(self) -> dict[str, Found]:
+        self.looks += 1
+        return super().found()
+
+    def shells_end(self) -> None:
+        self.sweeps += 1
+        super().shells_end()
+
+
+def test_an_engine_that_is_away_is_said_once_and_again_every_ten_minutes_and_so_is_its_return(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nodes.supervisor.LOOK_EVERY_S", 0.02)
+    runtime = node.runtime = Asked()
+
+    def said_after(looks: int) -> list[str]:
+        before = runtime.looks
+        wait_until(lambda: runtime.looks > before + looks, "looks")
+        return [line["event"] for line in lines if "runtime" in line["event"]]
+
+    with capture_logs() as lines, node.life():
+        assert said_after(2) == []
+        runtime.away = True
+        assert said_after(10) == ["the runtime does not answer"]
+        node.clock.ahead_s = AGAIN_S
+        assert said_after(10) == 2 * ["the runtime does not answer"]
+        runtime.away = False
+        told = [*2 * ["the runtime does not answer"], "the runtime answers again"]
+        assert said_after(10) == told
+        runtime.away = True
+        assert said_after(10) == [*told, "the runtime does not answer"]
+
+
+def test_shells_that_cannot_be_ended_while_the_engine_is_away_are_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nodes.sessions.door.SWEEP_AGAIN_S", 0.02)
+    runtime = Asked(away=True)
+    door = Door(
+        node="gpu01", key=KEY, portal_public_key=PortalKey.generate().public, boot=1, redis_url=NO_REDIS,
+        runtime=runtime, policy=Policy(), shells=1, lease_still_s=0, clock=SystemClock(),
+    )  # fmt: skip
+    with capture_logs() as lines:
+        door.open()
+        wait_until(lambda: runtime.sweeps > 10, "sweeps")
+        door.close()
+    assert [line["error"] for line in lines if line["event"].startswith("shells")] == ["it does not answer"]
 
 
 # ---------------------------------------------------------------- a log whose end others must know

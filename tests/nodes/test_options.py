@@ -14,6 +14,7 @@ from nodes.__main__ import main
 from nodes.options import OptionInvalid, Options, key_load, key_make, options_load
 from nodes.protocol import PortalKey
 
+OPERATE = Path(__file__).parents[2] / "docs" / "operate.md"
 LEAST = {
     "BERTH_NODE_NAME": "gpu01",
     "BERTH_NODE_REDIS_URL": "redis://127.0.0.1:6379/0",
@@ -67,8 +68,6 @@ def test_a_secret_may_come_from_a_file(tmp_path: Path) -> None:
         ("PORT_RANGE", "30000-20000"),
         ("PORT_RANGE", "80-90"),
         ("ADDRESS", "gpu01"),
-        ("LEASE_STILL_S", "soon"),
-        ("REPORT_EVERY_S", "-1"),
         ("LOG_SPOOL_GB", "0"),
         ("LOG_SPOOL_GB", "1.5"),
         ("LOG_LEVEL", "loud"),
@@ -96,6 +95,62 @@ def test_a_portals_key_that_is_none_stops_the_start_with_the_cure(
         "berth-node: BERTH_NODE_PORTAL_PUBLIC_KEY: 'none' is no key of a portal (44 characters of base64): take what "
         "manage.py portal_key prints there, or join again (berth-node join URL TOKEN)\n"
     )
+
+
+SECONDS = {
+    "LEASE_STILL_S": ("1", "3600"),
+    "REPORT_EVERY_S": ("0.1", "20"),
+    "DISK_EVERY_S": ("0.1", "3600"),
+    "LAYER_GRACE_S": ("0", "86400"),
+    "FOREIGN_AFTER_S": ("1", "86400"),
+}
+
+
+@pytest.mark.parametrize("name", SECONDS)
+def test_times_have_bounds_that_the_refusal_and_the_help_name(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    least, most = SECONDS[name]
+    for value in (least, most):
+        assert getattr(options_load([], {**LEAST, f"BERTH_NODE_{name}": value}), name.lower()) == float(value)
+    for value in (str(float(least) - 0.01), str(float(most) + 0.01), "soon", "nan", "inf", ""):
+        with pytest.raises(OptionInvalid) as invalid:
+            options_load([], {**LEAST, f"BERTH_NODE_{name}": value})
+        assert str(invalid.value) == f"BERTH_NODE_{name}: {value!r} is no number of seconds from {least} to {most}"
+    with pytest.raises(SystemExit):
+        options_load(["--help"], {})
+    told = " ".join(capsys.readouterr().out.split())
+    (said,) = re.findall(rf" --{name.lower().replace('_', '-')} VALUE (.*?)(?= --|$)", told)
+    assert f"; from {least} to {most} (default: " in said
+    (row,) = [line for line in OPERATE.read_text().splitlines() if line.startswith(f"| `BERTH_NODE_{name}` |")]
+    assert f"from {least} to {most}" in row
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("PORTAL_URL", "berth.example.org", "it must begin with http:// or https://"),
+        ("PORTAL_URL", "https://berth.example.org:99999", "its port is no number from 1 to 65535"),
+        ("PORTAL_URL", "https://berth.example.org:abc", "its port is no number from 1 to 65535"),
+        ("PORTAL_URL", "https://[::1", "its host is neither a name nor an address"),
+        ("PORTAL_URL", "https:///login", "it names no host"),
+        ("DOCKER_URL", "tcp://127.0.0.1:99999", "its port is no number from 1 to 65535"),
+        ("DOCKER_URL", "tcp://127.0.0.1:0", "its port is no number from 1 to 65535"),
+        ("DOCKER_URL", "unix://var/run/docker.sock", "it must name a file from / on"),
+        ("DOCKER_URL", "/var/run/docker.sock", "it must begin with unix://, tcp://, http:// or https://"),
+    ],
+)
+def test_an_address_that_is_none_is_named_with_what_is_wrong_of_it(name: str, value: str, why: str) -> None:
+    what = "a portal, such as https://berth.example.org" if name == "PORTAL_URL" else "a Docker Engine, such as unix://"
+    with pytest.raises(OptionInvalid) as invalid:
+        options_load([], {**LEAST, f"BERTH_NODE_{name}": value})
+    assert str(invalid.value).startswith(f"BERTH_NODE_{name}: {value!r} is no address of {what}")
+    assert invalid.value.reason.endswith(f": {why}")
+
+
+def test_addresses_are_kept_as_they_are_written() -> None:
+    for portal in ("", "https://berth.example.org", "http://[::1]:8000/", "https://no..name"):
+        assert options_load([], {**LEAST, "BERTH_NODE_PORTAL_URL": portal}).portal_url == portal
+    for engine in ("unix:///run/docker.sock", "http+unix:///run/docker.sock", "tcp://127.0.0.1:2375"):
+        assert options_load(["--docker-url", engine], LEAST).docker_url == engine
 
 
 @pytest.mark.parametrize("missing", LEAST)

@@ -35,10 +35,13 @@ class ScriptedEngine:
         self.url = f"unix://{folder}/scripted.sock"
         self.answers: dict[str, Any] = {"GET /version": (200, VERSION), **answers}
         self.seen: list[str] = []
+        self.closed = False
         self._server = _Server(f"{folder}/scripted.sock", type("OfOne", (_Handler,), {"engine": self}))
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def close(self) -> None:
+        """From now on nobody is answered, by a connection that is open neither."""
+        self.closed = True
         self._server.shutdown()
         self._server.server_close()
 
@@ -64,6 +67,9 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
+        if self.engine.closed:
+            self.close_connection = True
+            return
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
         auth = base64.urlsafe_b64decode(self.headers.get("X-Registry-Auth") or b"e30=")
         status, told = self.engine.answer(f"{self.command} {self.path}", bool(json.loads(auth)))

@@ -31,13 +31,14 @@ def stored(image: str, digest: str, *, id: str = "") -> dict[str, Any]:
 @dataclass
 class ScriptedNode:
     """``images``: what lies there; ``registry``: the digest of each name that it gives to everybody, ``locked``: to a
-    login; ``store``: the Engine's own words for it; ``pulled``, ``removed``: what was."""
+    login; ``store``: the Engine's own words for it; ``root``: its data folder; ``pulled``, ``removed``: what was."""
 
     folder: Path
     store: list[list[str]] = field(default_factory=lambda: GRAPH_DRIVER)
     images: list[dict[str, Any]] = field(default_factory=list)
     registry: dict[str, str] = field(default_factory=dict)
     locked: dict[str, str] = field(default_factory=dict)
+    root: str = "/"
     silent: bool = False
     pulled: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
@@ -46,7 +47,7 @@ class ScriptedNode:
 
     def __post_init__(self) -> None:
         answers = {
-            "GET /info": lambda _: (200, {"DriverStatus": self.store, "ServerVersion": "29", "DockerRootDir": "/"}),
+            "GET /info": lambda _: (200, self.info),
             "GET /containers/json": (200, []),
             "GET /images/json": lambda _: (200, self.images),
             "GET /images/(.+)/json": self._inspect,
@@ -57,6 +58,10 @@ class ScriptedNode:
         }
         self.engine = ScriptedEngine(self.folder / "engine", answers)
         self.begin()
+
+    @property
+    def info(self) -> dict[str, Any]:
+        return {"DriverStatus": self.store, "ServerVersion": "29", "DockerRootDir": self.root}
 
     def begin(self) -> None:
         """Another life of the agent."""
