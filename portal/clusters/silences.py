@@ -19,10 +19,17 @@ def silence_limit() -> timedelta:
     return timedelta(seconds=settings.NODE_LOST_AFTER_S)
 
 
+def reports_taken_for(now: datetime) -> timedelta:
+    """For how long the portal has taken reports in without a gap; nothing while it does not."""
+    lane = ReportsLane.objects.filter(id=1).first()
+    if lane is None or now - lane.last_pulse_at > LANE_GAP:
+        return timedelta()
+    return now - lane.open_since
+
+
 def silence_counts(now: datetime) -> bool:
     """Whether the portal has taken reports in for so long that who is silent is so by itself."""
-    lane = ReportsLane.objects.filter(id=1).first()
-    return lane is not None and now - lane.last_pulse_at <= LANE_GAP and now - lane.open_since > silence_limit()
+    return reports_taken_for(now) > silence_limit()
 
 
 def node_silent_long(node: Node, now: datetime) -> bool:
