@@ -13,6 +13,10 @@ from portal.clusters.states import NodeHealth
 LANE_GAP = timedelta(seconds=min(20, settings.NODE_LOST_AFTER_S / 2))
 """A pulse that comes this late means that reports were not taken in for a while: sooner than silence counts."""
 
+AHEAD = timedelta(minutes=1)
+"""So far another worker's clock may be ahead. A report that came further in the future was dated by a clock that was
+wrong: of a node that says nothing more it says nothing."""
+
 
 def silence_limit() -> timedelta:
     """For so long a node says nothing before it is given up."""
@@ -35,7 +39,7 @@ def silence_counts(now: datetime) -> bool:
 def node_silent_long(node: Node, now: datetime) -> bool:
     """Whether the portal counts on a node that has said nothing for so long that it would be given up alone."""
     last = node.last_report_at
-    late = node.health == NodeHealth.HEALTHY and (last is None or now - last > silence_limit())
+    late = node.health == NodeHealth.HEALTHY and (last is None or not now - silence_limit() <= last <= now + AHEAD)
     return late and silence_counts(now)
 
 
