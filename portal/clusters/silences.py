@@ -13,22 +13,33 @@ from portal.clusters.states import NodeHealth
 LANE_GAP = timedelta(seconds=min(20, settings.NODE_LOST_AFTER_S / 2))
 """A pulse that comes this late means that reports were not taken in for a while: sooner than silence counts."""
 
+AHEAD = timedelta(minutes=1)
+"""So far another worker's clock may be ahead. A report that came further in the future was dated by a clock that was
+wrong: of a node that says nothing more it says nothing."""
+
 
 def silence_limit() -> timedelta:
     """For so long a node says nothing before it is given up."""
     return timedelta(seconds=settings.NODE_LOST_AFTER_S)
 
 
+def reports_taken_for(now: datetime) -> timedelta:
+    """For how long the portal has taken reports in without a gap; nothing while it does not."""
+    lane = ReportsLane.objects.filter(id=1).first()
+    if lane is None or now - lane.last_pulse_at > LANE_GAP:
+        return timedelta()
+    return now - lane.open_since
+
+
 def silence_counts(now: datetime) -> bool:
     """Whether the portal has taken reports in for so long that who is silent is so by itself."""
-    lane = ReportsLane.objects.filter(id=1).first()
-    return lane is not None and now - lane.last_pulse_at <= LANE_GAP and now - lane.open_since > silence_limit()
+    return reports_taken_for(now) > silence_limit()
 
 
 def node_silent_long(node: Node, now: datetime) -> bool:
     """Whether the portal counts on a node that has said nothing for so long that it would be given up alone."""
     last = node.last_report_at
-    late = node.health == NodeHealth.HEALTHY and (last is None or now - last > silence_limit())
+    late = node.health == NodeHealth.HEALTHY and (last is None or not now - silence_limit() <= last <= now + AHEAD)
     return late and silence_counts(now)
 
 

@@ -22,7 +22,7 @@ from portal.dispatch.dependencies import NEWEST, Dependencies, HeldBack, depende
 from portal.dispatch.facts import STAMP, Facts, facts_of, facts_read, ms_of
 from portal.dispatch.ports import ports_short
 from portal.jobs.models import Job, Task, TaskRole
-from portal.jobs.services import Told, grace_seconds
+from portal.jobs.services import PAUSE_FURTHEST, Told, grace_seconds
 from portal.jobs.states import JOB_LIVE, JobState, TaskState
 
 DRAFT = "draft"
@@ -156,7 +156,9 @@ class _Reader:
         needs = dependencies({key: own.after for key, own in facts.items() if own.after})
         jobs = self._others(rows, facts, needs)
         held_back = needs.broken | {
-            key: _backoff(row) for key, row in rows.items() if row.not_before and row.not_before > self.now
+            key: _backoff(row)
+            for key, row in rows.items()
+            if row.not_before and self.now < row.not_before <= self.now + PAUSE_FURTHEST
         }
         waiting = [job for key, job in jobs.items() if job.wanted and key not in held_back and rows[key].may_start]
         every = reading.plain | jobs
@@ -318,7 +320,7 @@ def _wanted(jobs: Collection[int], now: datetime) -> dict[int, list[scheduling.T
     again are no part of the plan yet. One query; none without jobs."""
     wanted: dict[int, list[scheduling.TaskRef]] = defaultdict(list)
     if jobs:
-        due = Q(not_before__isnull=True) | Q(not_before__lte=now)
+        due = Q(not_before__isnull=True) | Q(not_before__lte=now) | Q(not_before__gt=now + PAUSE_FURTHEST)
         tasks = Task.objects.filter(due, job__in=jobs, state=TaskState.WAITING).order_by("role__position", "index")
         for job, role, index in tasks.values_list("job_id", "role__name", "index"):
             wanted[job].append(scheduling.TaskRef(role, index))

@@ -36,6 +36,7 @@ _EVENTS = (
     ),
     gettext_noop("Task %(task)s was lost with node %(node)s."),
     gettext_noop("Task %(task)s was not prepared on %(node)s within %(seconds)s s."),
+    gettext_noop("Task %(task)s was not started on %(node)s within %(seconds)s s."),
     NO_SECRETS,
     NO_SPEC,
     gettext_noop("Its tasks go without %(names)s: of so many tasks these are longer than Linux takes."),

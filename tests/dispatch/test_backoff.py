@@ -231,3 +231,18 @@ def test_a_gang_that_finds_one_node_after_the_other_at_fault_waits_longer_each_t
         seen.append(waits(job))
         Job.objects.update(not_before=None)
     assert seen == [5, 10, 20]
+
+
+@pytest.mark.parametrize("whose", [Job, Task])
+def test_a_pause_that_a_clock_set_that_was_ahead_holds_nothing_up(world: World, whose: type[Job] | type[Task]) -> None:
+    node = world.node("gpu01", gpus=1)
+    job = world.submit(gang=whose is Job, jobRetryCount=1, role={"taskRetryCount": 1})
+    world.settle()
+    end_first(node, Exit(cause=Cause.EXITED, code=1))
+    now = timezone.now()
+    whose._default_manager.update(not_before=now + MOST)
+    world.settle()
+    assert runs_of(job) == [1], "so long a pause may be"
+    whose._default_manager.update(not_before=now + timedelta(days=10))
+    world.settle()
+    assert runs_of(job) == [2]

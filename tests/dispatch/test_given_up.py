@@ -154,3 +154,26 @@ def test_alerts_of_silent_servers_name_the_way_out(world: World, root: Api) -> N
     root.call("POST", AT, REASON)
     advice = {alert["code"]: alert["advice"] for alert in root.get("alerts")}
     assert "give it up on its page" in advice["node_silent"]
+
+
+def heard_tomorrow(node: ScriptedNode, *others: ScriptedNode) -> datetime:
+    """The portal's clock was a day ahead when it last heard of ``node``; now it is right, and hears of the others."""
+    now = timezone.now()
+    ReportsLane.objects.update(open_since=now - timedelta(hours=1), last_pulse_at=now)
+    Node.objects.filter(name=node.name).update(last_report_at=now + timedelta(days=1))
+    for other in others:
+        other.report(now=now)
+    return now
+
+
+def test_one_that_was_last_heard_by_a_clock_that_was_ahead_is_silent(world: World) -> None:
+    dead, *others = (world.node(f"gpu0{number}", gpus=1) for number in (1, 2, 3))
+    now = heard_tomorrow(dead, *others)
+    Node.objects.filter(name="gpu02").update(last_report_at=now + timedelta(seconds=30))
+    assert [node.name for node in nodes_lose(now=now)] == ["gpu01"], "another worker's clock may be ahead a little"
+
+
+def test_one_that_was_last_heard_by_a_clock_that_was_ahead_can_be_given_up_by_hand(world: World, root: Api) -> None:
+    dead = world.node("gpu01", gpus=1)
+    assert nodes_lose(now=heard_tomorrow(dead)) == []
+    assert root.call("POST", AT, REASON).status_code == 200

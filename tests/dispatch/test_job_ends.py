@@ -13,7 +13,7 @@ from nodes.protocol import Cause, Exit, Phase, StopReason
 from portal.common.errors import Conflict
 from portal.dispatch.reports import text_storable
 from portal.jobs.models import Allocation, JobEvent, TaskAttempt
-from portal.jobs.services import job_stop
+from portal.jobs.services import attempt_end, job_stop
 from portal.jobs.states import EndReason, JobState
 from tests.support.world import World
 
@@ -230,3 +230,21 @@ def test_a_short_time_limit_is_not_warned_of(world: World) -> None:
     world.settle()
     world.cycle(now=timezone.now() + timedelta(seconds=290))
     assert not JobEvent.objects.filter(code="time_limit_near").exists()
+
+
+def test_who_stops_a_job_that_is_ending_for_another_reason_is_named_at_its_end(world: World) -> None:
+    world.node("gpu01", gpus=1)
+    job = world.submit()
+    world.settle()
+    why = "Preempted by bob/x#1, which has a higher priority."
+    attempt = job.attempts.get()
+    attempt_end(
+        attempt=attempt, reason=EndReason.PREEMPTED, message=why, now=timezone.now(), stop=StopReason.PREEMPTED
+    )  # fmt: skip
+    job_stop(job=job, actor=world.user, now=timezone.now())
+    world.settle()
+    job.refresh_from_db()
+    assert (job.state, job.end_reason, job.end_message) == (JobState.STOPPED, EndReason.STOPPED, "Stopped by alice.")
+    attempt.refresh_from_db()
+    assert (attempt.end_reason, attempt.end_message) == (EndReason.PREEMPTED, why)
+    assert JobEvent.objects.get(code="stopped").message == "Stopped by alice."

@@ -10,13 +10,13 @@ from pytest_django.fixtures import Settings
 
 from nodes.protocol import Cause, ContainerState, Exit, Order, Phase, Progress
 from portal.accounts.models import User
-from portal.clusters.models import Node, VirtualCluster
+from portal.clusters.models import Node, ReportsLane, VirtualCluster
 from portal.clusters.services import lane_pulse
 from portal.common.sealing import seal
 from portal.jobs.models import Job, Task, TaskAttempt
 from portal.jobs.states import EndReason, JobState, TaskState
 from tests.support.cast import person
-from tests.support.scripted_node import ScriptedNode
+from tests.support.scripted_node import DIGEST, ScriptedNode
 from tests.support.world import World
 
 LIMIT_S = 30
@@ -166,3 +166,68 @@ def test_the_time_to_get_ready_begins_when_the_wait_for_a_lease_is_over(world: W
     assert [order.phase for order in node.desired().orders] == [Phase.RUN]
     world.cycle(now=over + timedelta(seconds=LIMIT_S + 1))
     assert [order.phase for order in node.desired().orders] == [Phase.STOP]
+
+
+def hanging(world: World, state: ContainerState, code: str = "engine") -> Job:
+    """Of a gang on two nodes all is prepared and told to start; the task on gpu02 does not."""
+    one, two = world.node("gpu01", gpus=1), world.node("gpu02", gpus=1)
+    job = world.submit(instances=2)
+    world.cycle()
+    for node in (one, two):
+        node.obey()
+    one.obey()
+    (order,) = two.desired().orders
+    assert order.phase is Phase.RUN
+    two.set(order, state, digest=DIGEST, progress=Progress(code=code, message="it does not answer"))
+    two.report()
+    return job
+
+
+def prepared(job: Job, ago_s: int, *, node: str) -> None:
+    TaskAttempt.objects.filter(task__job=job, node__name=node).update(
+        prepared_at=timezone.now() - timedelta(seconds=ago_s)
+    )
+
+
+def reports_taken(for_s: int) -> None:
+    """Without a gap."""
+    now = timezone.now()
+    ReportsLane.objects.update(open_since=now - timedelta(seconds=for_s), last_pulse_at=now)
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("state", [ContainerState.PREPARED, ContainerState.STARTING])
+def test_a_start_that_hangs_is_tried_on_another_node(world: World, state: ContainerState) -> None:
+    job = hanging(world, state)
+    TaskAttempt.objects.update(created_at=timezone.now() - timedelta(hours=1))
+    reports_taken(3600)
+    prepared(job, 3000, node="gpu01")
+    prepared(job, LIMIT_S - 5, node="gpu02")
+    world.cycle()
+    job.refresh_from_db()
+    assert (job.state, job.avoid_nodes) == (JobState.STARTING, []), "its last task was prepared a moment ago"
+    prepared(job, LIMIT_S + 1, node="gpu02")
+    world.cycle()
+    attempt = job.attempts.get()
+    assert (attempt.end_reason, attempt.end_message) == (
+        EndReason.NODE_FAULT, f"Task worker/1 was not started on gpu02 within {LIMIT_S} s."
+    )  # fmt: skip
+    job.refresh_from_db()
+    assert job.avoid_nodes == ["gpu02"]
+    assert [order.phase for node in world.nodes.values() for order in node.desired().orders] == [Phase.STOP] * 2
+    assert Node.objects.get(name="gpu02").events.filter(code="start_failed").count() == 1
+    assert not Node.objects.get(name="gpu01").events.filter(code="start_failed").exists()
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize(("code", "taken_s"), [("portal", LIMIT_S - 5), ("lease", 3600)])
+def test_a_start_that_waits_for_the_portal_or_a_lease_is_not_late(world: World, code: str, taken_s: int) -> None:
+    """The portal was away, and is back for less than the limit."""
+    job = hanging(world, ContainerState.PREPARED, code)
+    TaskAttempt.objects.update(created_at=timezone.now() - timedelta(hours=1))
+    for node in world.nodes:
+        prepared(job, 3000, node=node)
+    reports_taken(taken_s)
+    world.cycle()
+    job.refresh_from_db()
+    assert (job.state, job.avoid_nodes) == (JobState.STARTING, [])

@@ -15,7 +15,7 @@ from portal.accounts.models import Audited
 from portal.clusters.models import Node, NodeEvent, ReportsLane
 from portal.clusters.services.health import health_move
 from portal.clusters.services.nodes import node_event
-from portal.clusters.silences import LANE_GAP, node_silent_long, silence_counts, silence_limit
+from portal.clusters.silences import AHEAD, LANE_GAP, node_silent_long, silence_counts, silence_limit
 from portal.clusters.states import NodeHealth
 from portal.common.errors import Conflict
 from portal.common.wake import scheduler_wake
@@ -42,7 +42,8 @@ def nodes_lose(*, now: datetime) -> list[Node]:
     if not silence_counts(now):
         return []
     nodes = Node.objects.filter(health=NodeHealth.HEALTHY)
-    silent = list(nodes.filter(Q(last_report_at__lt=now - silence_limit()) | Q(last_report_at=None)))
+    late = Q(last_report_at__lt=now - silence_limit()) | Q(last_report_at__gt=now + AHEAD)
+    silent = list(nodes.filter(late | Q(last_report_at=None)))
     if not silent:
         return []
     # Who gives one of them up by hand has said nothing of the others.

@@ -17,6 +17,7 @@ from redis import ConnectionError as RedisConnectionError
 from redis import Redis
 from redis import TimeoutError as RedisTimeoutError
 
+from nodes.protocol import Phase
 from portal.clusters.states import NodeHealth
 from portal.jobs.logs.archive import Archive
 from portal.jobs.logs.ending import log_lost_with
@@ -97,7 +98,7 @@ class Archiver:
         if waiting <= 0 and log_lost_with(row):
             self._close(row, source)
         elif waiting <= 0 and end < row.log_end:
-            self._ask_again(source, end)
+            self._ask_again(row, source, end)
         return end > start and waiting >= (1 if row.log_complete else WORTHWHILE)
 
     def _close(self, row: TaskAttempt, source: LogOf) -> None:
@@ -123,10 +124,12 @@ class Archiver:
         self.redis.delete(source.key)
         return Run(start, b"")
 
-    def _ask_again(self, source: LogOf, end: int) -> None:
+    def _ask_again(self, row: TaskAttempt, source: LogOf, end: int) -> None:
         """What the node has told of is neither archived nor in the stream: this archive was restored to where it ended
-        before, or a report was quicker than its lines. A stream that is deleted is filled from ``end``."""
+        before, or a report was quicker than its lines, or its server has lost the newest of them. A stream that is
+        deleted is filled from ``end``, and where the log ends the node says once more."""
         if self.redis.set(f"berth:portal:asked:{source.attempt}", end, nx=True, ex=GAP_S):
+            log_end_forget(row=row, known=end)
             self.redis.delete(source.key)
 
     @contextmanager
@@ -154,6 +157,13 @@ def log_of(row: TaskAttempt) -> LogOf:
 def archived_to_move(*, row: TaskAttempt, old: int, new: int) -> bool:
     """Says that everything before ``new`` is archived; False when somebody was first."""
     return bool(TaskAttempt.objects.filter(pk=row.pk, archived_to=old).update(archived_to=new))
+
+
+def log_end_forget(*, row: TaskAttempt, known: int) -> None:
+    """Takes a log of which more was told than there is for an open one that ends where it is archived, until its node's
+    next report: of a server that lost power, or its disk, that may be less than what it told before."""
+    whole = TaskAttempt.objects.filter(pk=row.pk, log_complete=True, archived_to=known)
+    whole.exclude(phase=Phase.REMOVE).update(log_end=known, log_complete=False)
 
 
 def logs_due(*, tick: int, every: int) -> QuerySet[TaskAttempt]:

@@ -12,6 +12,8 @@ from portal.jobs.models import Job, JobAttempt, TaskAttempt
 from portal.jobs.states import EndReason
 
 FIRST, MOST = timedelta(seconds=5), timedelta(minutes=15)
+PAUSE_FURTHEST = MOST + timedelta(minutes=1)
+"""Further ahead no pause ends that was set by a clock that is right, or ahead by a little: one that does has come."""
 NODE_START_WINDOW = timedelta(seconds=60)
 """A container that ends for its node's fault within this time of its start counts as a failed start."""
 LOOKED_AT = 32

@@ -11,7 +11,7 @@ from django.db.models import F
 from nodes.protocol import Cause, StopReason
 from portal.clusters.services import node_start_failed
 from portal.jobs.exits import Verdict, verdict
-from portal.jobs.models import Demotion, Job, JobAttempt, Task, TaskAttempt, TaskRole
+from portal.jobs.models import Demotion, Job, JobAttempt, JobEvent, Task, TaskAttempt, TaskRole
 from portal.jobs.services.attempts import LIVE, attempt_end
 from portal.jobs.services.backoff import at_start, gave_way, job_backoff, task_backoff
 from portal.jobs.services.idle import idle_priority_return
@@ -206,7 +206,7 @@ def _job_after(job: Job, attempt: JobAttempt, now: datetime) -> None:
     if step is Next.REQUEUE or step is Next.RETRY:
         _requeue(job, attempt, now, counted=step is Next.RETRY)
         return
-    message = attempt.end_message
+    message = _stop_words(job, attempt) if step is Next.STOP else attempt.end_message
     state, reason = {
         Next.SUCCEED: (JobState.SUCCEEDED, EndReason.SUCCEEDED),
         Next.STOP: (JobState.STOPPED, EndReason.IDLE if attempt.end_reason == EndReason.IDLE else EndReason.STOPPED),
@@ -218,6 +218,14 @@ def _job_after(job: Job, attempt: JobAttempt, now: datetime) -> None:
     )  # fmt: skip
     waiting = Task.objects.filter(job=job).exclude(state__in=TASK_OVER)
     tasks_move(waiting, TaskState.STOPPED)
+
+
+def _stop_words(job: Job, attempt: JobAttempt) -> str:
+    """Who stopped it, also where its attempt was ending already for another reason."""
+    if attempt.end_reason in {EndReason.STOPPED, EndReason.IDLE}:
+        return attempt.end_message
+    asked = JobEvent.objects.filter(job=job, code="stopping").order_by("-id").first()
+    return asked.message if asked else attempt.end_message
 
 
 def next_step(*, job: Job, attempt: JobAttempt) -> Next:

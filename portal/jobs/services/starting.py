@@ -9,10 +9,10 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
-from django.db.models import Count, Max
+from django.db.models import Count, F, Max, Q
 from prometheus_client import Histogram
 
-from nodes.protocol import Phase
+from nodes.protocol import Cause, Phase
 from portal.clusters.models import Node, Restore, VirtualCluster
 from portal.common.bulk import rows_insert
 from portal.common.moves import sources
@@ -146,7 +146,7 @@ def _task_attempts(
     runs = TaskAttempt.objects.filter(task__in=tasks).order_by()
     numbers = dict(runs.values_list("task").annotate(newest=Max("number")))
     ports = _ports_choose(begun, nodes, generations)
-    waits_for = _of_a_lost_past(begun) | _still_writing([one.job.pk for one in again])
+    writing, past = _still_writing([one.job.pk for one in again]), _of_a_lost_past(begun)
     return [
         _Row(
             id=uuid4(),
@@ -161,7 +161,7 @@ def _task_attempts(
             memory_mb=place.memory_mb,
             ports=ports[place.task_id],
             ssh=SSH_ASKED if one.spec.asks_ssh(place.role) else {},
-            waits_for=waits_for.get(one.job.pk, ""),
+            waits_for=writing.get(one.job.pk) or past.get(place.task_id, ""),
             created_at=now,
         )
         for one in begun
@@ -176,25 +176,27 @@ def _first_phase(spec: JobSpec, pinned: str) -> Phase:
 
 
 def _still_writing(jobs: Sequence[int]) -> dict[int, str]:
-    """By job the newest earlier task attempt that was given up with its node and may still write the job's folder."""
-    rows = TaskAttempt.objects.filter(task__job__in=jobs, lost_at__isnull=False, released_at__isnull=True)
-    found = rows.order_by("created_at").values_list("task__job", "job_attempt__number", "node__name")
+    """By job the newest earlier task attempt that may still write the job's folder: it was given up with its node, or
+    outlived SIGKILL, and nobody has said that it is gone. Of a removed node the portal only took that for granted."""
+    given_up = Q(lost_at__isnull=False) | Q(cause=Cause.UNKILLABLE)
+    unheard = Q(released_at=None) | Q(released_at__gte=F("node__removed_at"))
+    rows = TaskAttempt.objects.filter(given_up, unheard, task__job__in=jobs).order_by("created_at")
+    found = rows.values_list("task__job", "job_attempt__number", "node__name")
     return {job: f"attempt {number} on {node}" for job, number, node in found}
 
 
 def _of_a_lost_past(begun: Sequence[_Begun]) -> dict[int, str]:
-    """Jobs of before the last restore of this portal that begin for the first time since: what was started of them
-    after the backup is not known here and may still write."""
+    """Tasks, of jobs of before the last restore of this portal, that have not run since: what was started of them after
+    the backup is not known here and may still write. One that ran has waited for that."""
     last = _LAST_RESTORE.first()
     if last is None:
         return {}
-    before = {one.job.pk: one for one in begun if one.job.submitted_at < last.at}
-    if not before:
+    tasks = [place.task_id for one in begun if one.job.submitted_at < last.at for place in one.placed]
+    if not tasks:
         return {}
-    mine = [one.attempt.pk for one in before.values()]
-    since = JobAttempt.objects.filter(job__in=before, created_at__gt=last.at).exclude(pk__in=mine)
-    known = set(since.values_list("job", flat=True))
-    return {job: "what was started of it since the backup" for job in before if job not in known}
+    ran = TaskAttempt.objects.filter(task__in=tasks, created_at__gt=last.at, started_at__isnull=False)
+    known = set(ran.order_by().values_list("task", flat=True))
+    return {task: "what was started of it since the backup" for task in tasks if task not in known}
 
 
 _LAST_RESTORE = Prepared(lambda: Restore.objects.order_by("-at")[:1])

@@ -8,11 +8,12 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Max, Q
 
 from nodes.protocol import ContainerState, Phase, StopReason
 from portal.clusters.outages import LATE
 from portal.clusters.services import node_start_failed
+from portal.clusters.silences import reports_taken_for
 from portal.jobs.models import JobAttempt, TaskAttempt
 from portal.jobs.services.attempts import LIVE, attempt_end, attempt_run_when_prepared, tasks_stop
 from portal.jobs.services.moves import job_event, job_hold
@@ -43,16 +44,32 @@ def _late(attempt: JobAttempt, now: datetime) -> None:
     before = now - timedelta(seconds=settings.GANG_PREPARE_TIMEOUT_S)
     # Prepared with nothing that can be a digest is not prepared: the others are never told to run the same.
     unprepared = Q(state__in=NOT_PREPARED) | Q(state=ContainerState.PREPARED, digest="")
+    unstarted = Q(phase=Phase.RUN, state__in=[ContainerState.PREPARED, ContainerState.STARTING], started_at=None)
+    unstarted &= Q(prepared_at__lt=before) | Q(prepared_at=None)
     rows = TaskAttempt.objects.filter(
-        LIVE, unprepared, job_attempt=attempt, phase__in=[Phase.PREPARE, Phase.RUN], created_at__lt=before
+        LIVE, unprepared | unstarted, job_attempt=attempt, phase__in=[Phase.PREPARE, Phase.RUN], created_at__lt=before
     ).exclude(lease_over_at__gte=before)
     rows = rows.select_related("node", "task__role").order_by("node_id", "id")
     # Not asked of the database: excluding by a key leaves out the rows that have no such key.
     late = [row for row in rows if row.progress.get("code") != "lease"]
+    if any(map(_prepared, late)) and not _start_awaited_since(attempt, before, now):
+        late = [row for row in late if not _prepared(row)]
     if late:
         with transaction.atomic():
             job_hold(attempt.job_id)
             _elsewhere(attempt, late, now)
+
+
+def _prepared(row: TaskAttempt) -> bool:
+    return row.state == ContainerState.STARTING or (row.state == ContainerState.PREPARED and bool(row.digest))
+
+
+def _start_awaited_since(attempt: JobAttempt, then: datetime, now: datetime) -> bool:
+    """Whether its prepared tasks could start since then: a gang's are told to with the last one that is prepared, and
+    whoever hears nothing of the portal waits for it."""
+    rows = TaskAttempt.objects.filter(job_attempt=attempt)
+    last = rows.aggregate(last=Max("prepared_at"))["last"] if attempt.job.gang else None
+    return (last is None or last < then) and reports_taken_for(now) > now - then
 
 
 def _elsewhere(attempt: JobAttempt, late: Sequence[TaskAttempt], now: datetime) -> None:
@@ -69,16 +86,21 @@ def _elsewhere(attempt: JobAttempt, late: Sequence[TaskAttempt], now: datetime) 
             )
         node_avoid(job=attempt.job, node=row.node.name)
     for row in {row.node_id: row for row in late}.values():
-        if not _prepared_since(row):
+        if not _others_since(row):
             node_start_failed(node=row.node, user=attempt.job.user.username, cause=LATE, now=now)
 
 
 def _words(row: TaskAttempt) -> str:
     name, limit = f"{row.task.role.name}/{row.task.index}", settings.GANG_PREPARE_TIMEOUT_S
-    return f"Task {name} was not prepared on {row.node.name} within {limit} s."
+    what = "started" if _prepared(row) else "prepared"
+    return f"Task {name} was not {what} on {row.node.name} within {limit} s."
 
 
-def _prepared_since(row: TaskAttempt) -> bool:
-    """Whether its node got others ready meanwhile: then a slow registry or a large image is the likelier cause."""
-    meanwhile = Q(prepared_at__gt=row.created_at) | Q(started_at__gt=row.created_at)
+def _others_since(row: TaskAttempt) -> bool:
+    """Whether its node got others so far meanwhile: then a slow registry or a large image is the likelier cause, or
+    what is wrong with this one container."""
+    if _prepared(row):
+        meanwhile = Q(started_at__gt=row.prepared_at or row.created_at)
+    else:
+        meanwhile = Q(prepared_at__gt=row.created_at) | Q(started_at__gt=row.created_at)
     return TaskAttempt.objects.filter(meanwhile, node=row.node_id).exists()

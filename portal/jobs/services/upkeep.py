@@ -27,7 +27,7 @@ from portal.jobs.services.unprepared import NOT_PREPARED, starting_judge
 from portal.jobs.spec import JobSpec
 from portal.jobs.states import AttemptState, EndReason
 
-NOT_STARTED = [*NOT_PREPARED, ContainerState.PREPARED]
+NOT_STARTED = [*NOT_PREPARED, ContainerState.PREPARED, ContainerState.STARTING]
 LIMIT_NEAR = "time_limit_near"
 LONGEST_WARNING_S, SHORTEST_WARNED_S = 900, 600
 """A job is warned when a tenth of its time limit is left, a quarter of an hour before at most; of less than ten minutes

@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from berth import Client
-from nodes.protocol import MARK
+from nodes.protocol import MARK, Cause, ContainerReport, ContainerState, Exit, Phase
 from tests.nodes.logs.support import lines, text_of
 from tests.support.waiting import wait_until
 
@@ -169,3 +169,45 @@ def test_a_whole_log_is_done_once_its_server_is_removed_before_it_said_that_the_
     running_log.row.refresh_from_db()
     assert running_log.row.removed_at == removed
     assert not logs_due(tick=running_log.row.pk.int, every=1)
+
+
+@pytest.mark.parametrize("known", [230, 0])
+def test_a_log_that_its_server_has_less_of_than_it_told_ends_where_what_there_is_of_it_ends(
+    running_log: RunningLog, web: LiveWeb, known: int
+) -> None:
+    """The server lost power, and with it the newest lines, or its disk with all of them; some were in Redis."""
+    from tests.support.cast import Api
+
+    api, job = Api(running_log.world.user), running_log.row.task.job_id
+    running_log.source.print(*lines(10))
+    running_log.sent(230)
+    running_log.archiver.step(running_log.row.pk)
+    running_log.source.print(*lines(5, first=10))
+    running_log.sent(345)
+    running_log.pipeline.close()
+    told(running_log, ContainerState.RUNNING, log_end=460)
+    told(running_log, ContainerState.TERMINATED, log_end=known, log_complete=True)
+    with web.socket(f"/ws/logs/{running_log.attempt}?offset=0", additional_headers=api.headers) as listener:
+        while listener.next()["to"] < 345:
+            continue
+        for _ in range(2):
+            running_log.archiver.step(running_log.row.pk)
+        running_log.row.refresh_from_db()
+        assert (running_log.row.log_complete, running_log.row.archived_to) == (False, 345), "its server says it again"
+        told(running_log, ContainerState.TERMINATED, log_end=known, log_complete=True)
+        assert listener.next() == {"type": "end", "offset": 345, "state": "terminated", "lost": None}
+    running_log.row.refresh_from_db()
+    assert (running_log.row.log_end, running_log.row.phase) == (345, Phase.REMOVE)
+    answer = api.get(f"jobs/{job}/logs?offset=230")
+    assert (answer["complete"], answer["next_offset"]) == (True, 345)
+    assert running_log.text() == text_of(lines(15))
+
+
+def told(running_log: RunningLog, state: ContainerState, **log: Any) -> None:
+    """What its node reports."""
+    ended = Exit(cause=Cause.EXITED, code=0) if state is ContainerState.TERMINATED else None
+    report = ContainerReport(
+        attempt=running_log.attempt, state=state, spec_hash="", generation=0, started_ms=1, exit=ended, **log
+    )
+    running_log.node.containers[running_log.attempt] = report
+    assert running_log.node.report()
