@@ -248,6 +248,8 @@ class Keeper:
     def _after_end(self, found: Found | None) -> float:
         """Waits for the log's end, which the reporter is told at once, and for its GPUs to be let go."""
         record = self._record
+        if self._halting.kill_again(record, found):
+            return LOOK_EVERY_S
         gone = found is None or found.status is not Status.RUNNING
         if record.gpus and gone and not self._world.gpu_busy(record.attempt, record.gpus):
             self._save(replace(record, gpus=()))

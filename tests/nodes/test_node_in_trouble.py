@@ -234,6 +234,64 @@ def test_an_engine_that_takes_no_sigterm_prolongs_the_grace_a_few_times_and_not_
     assert runtime.signals == [SIGKILL]
 
 
+@dataclass
+class Unkilling(MemoryRuntime):
+    """Its containers obey SIGKILL alone, which gets through with `containerd`, and was `tried` so often before."""
+
+    obeys: Callable[[int], bool] = lambda number: number == SIGKILL
+    containerd: bool = False
+    tried: int = 0
+
+    def signal(self, attempt: str, number: int) -> None:
+        if number == SIGKILL and not self.containerd:
+            self.tried += 1
+            raise RuntimeAway("the Engine cannot send a signal")
+        super().signal(attempt, number)
+
+
+def test_what_was_never_sent_sigkill_has_not_outlived_it(node: Node) -> None:
+    runtime = node.runtime = Unkilling()
+    spec = SPECS[0]
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(spec, Phase.RUN)))
+        wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
+        supervisor.take(desired(2, order(spec, Phase.STOP)))
+        wait_until(lambda: runtime.tried, "the first SIGKILL")
+    with node.life() as supervisor:
+        supervisor.take(desired(2, order(spec, Phase.STOP)))
+        node.clock.ahead_s, runtime.tried = 3600, 0
+        waiting = soon(supervisor, spec, lambda report: runtime.tried > 1)
+        assert waiting.exit is None
+        runtime.containerd = True
+        ended = soon(supervisor, spec, in_state(ContainerState.TERMINATED))
+    assert ended.exit is not None
+    assert ended.exit.cause is Cause.STOPPED
+    assert runtime.signals == [SIGTERM, SIGKILL]
+
+
+def test_what_outlived_sigkill_is_sent_it_until_it_ends(node: Node) -> None:
+    """Also by another life of the agent, and where the Engine is away between."""
+    killable = False
+    node.runtime = runtime = Restarting(obeys=lambda number: killable and number == SIGKILL)
+    spec = replace(SPECS[0], gpus=("GPU-1",))
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(spec, Phase.RUN)))
+        wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
+        supervisor.take(desired(2, order(spec, Phase.STOP)))
+        wait_until(lambda: SIGKILL in runtime.signals, "SIGKILL")
+        node.clock.ahead_s = 121
+        stuck = soon(supervisor, spec, in_state(ContainerState.TERMINATED))
+        assert stuck.exit is not None
+        assert stuck.exit.cause is Cause.UNKILLABLE
+    with node.life() as supervisor:
+        sent, runtime.deaf = len(runtime.signals), 1
+        soon(supervisor, spec, lambda report: len(runtime.signals) > sent + 1)
+        assert not runtime.deaf
+        killable = True
+        ended = soon(supervisor, spec, lambda report: report.log_complete and not report.gpus)
+        assert ended.exit == stuck.exit
+
+
 # ---------------------------------------------------------------- a log whose end others must know
 
 
