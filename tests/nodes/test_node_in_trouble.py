@@ -173,6 +173,61 @@ def test_a_log_that_cannot_be_opened_keeps_no_other_attempt_from_its_keeper_and_
         wait_for(supervisor, broken, lambda report: report.log_complete)
 
 
+def test_a_record_that_the_disk_has_lost_keeps_no_other_from_its_orders_and_nothing_runs_twice(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of a container that runs, of one that is gone without the portal's having heard of it, and of none."""
+    running, gone, other = SPECS
+    with node.life() as supervisor:
+        supervisor.take(desired(1, *(order(spec, Phase.RUN) for spec in SPECS)))
+        for spec in SPECS:
+            wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
+    node.runtime.containers.pop(gone.attempt)
+    plain = Path.read_bytes
+
+    def read_bytes(path: Path) -> bytes:
+        if path.name in (f"{running.attempt}.json", f"{gone.attempt}.json"):
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return plain(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    with node.life() as supervisor:
+        supervisor.take(desired(2, order(running, Phase.RUN), order(gone, Phase.RUN), order(other, Phase.STOP, STOP)))
+        wait_for(supervisor, other, in_state(ContainerState.TERMINATED))
+        wait_for(supervisor, running, in_state(ContainerState.RUNNING))
+        lost = wait_for(supervisor, gone, in_state(ContainerState.TERMINATED))
+        assert lost.exit is not None
+        assert lost.exit.cause is Cause.VANISHED
+        supervisor.take(desired(3, order(running, Phase.STOP), order(gone, Phase.REMOVE)))
+        wait_for(supervisor, running, in_state(ContainerState.TERMINATED))
+        wait_until(lambda: shown(supervisor, gone.attempt) is None, "nothing of it")
+    assert set(node.runtime.starts.values()) == {1}
+
+
+def test_a_record_that_could_not_be_read_just_then_is_gone_on_with(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, plain = SPECS[0], Path.read_bytes
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(spec, Phase.RUN)))
+        wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
+    node.runtime.containers.pop(spec.attempt)
+    refusals = [1]
+
+    def read_bytes(path: Path) -> bytes:
+        if path.name == f"{spec.attempt}.json" and refusals:
+            refusals.pop()
+            raise OSError(errno.EMFILE, "Too many open files", str(path))
+        return plain(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    with node.life() as supervisor:
+        wait_until(lambda: not refusals, "the start")
+        supervisor.take(desired(2, order(spec, Phase.RUN)))
+        ended = wait_for(supervisor, spec, in_state(ContainerState.TERMINATED))
+    assert ended.exit is not None
+    assert ended.exit.cause is Cause.VANISHED
+    assert node.runtime.starts[spec.attempt] == 1
+
+
 # ---------------------------------------------------------------- an Engine that is away just then
 
 
