@@ -73,6 +73,7 @@ class Record:
     checkpoint_ms: int | None = None
     prepared_ms: int | None = None
     started_ms: int | None = None
+    boot: str = ""  # the machine's start in which its container was seen to run
     ended_ms: int | None = None
     stopping: Stopping | None = None
     exit: Exit | None = None

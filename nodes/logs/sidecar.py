@@ -31,11 +31,6 @@ class Sidecar:
     drops: Drops = field(default_factory=Drops)
 
 
-def machine_boot() -> str:
-    """The kernel's id of this boot."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
 def sidecar_read(path: Path) -> Sidecar | None:
     """None when there is none that says anything. Raises OSError when it cannot be read now."""
     try:

@@ -14,9 +14,10 @@ from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 
+from nodes.clock import machine_boot
 from nodes.logs.base import MAX_PAYLOAD, Position
 from nodes.logs.segments import Segments, whole_prefix
-from nodes.logs.sidecar import Sidecar, machine_boot, position_after, sidecar_read, sidecar_write
+from nodes.logs.sidecar import Sidecar, position_after, sidecar_read, sidecar_write
 from nodes.protocol import MARK, RECORD_HEADER, LogRecord, record_encode
 
 MAX_RECORD = MAX_PAYLOAD + RECORD_HEADER.size

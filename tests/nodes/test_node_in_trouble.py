@@ -18,6 +18,7 @@ import pytest
 from nodes.journal import Journal
 from nodes.layers import LayerRule, Measured
 from nodes.protocol import (
+    LABEL,
     STDOUT,
     Cause,
     ContainerReport,
@@ -29,6 +30,7 @@ from nodes.protocol import (
     StopReason,
 )
 from nodes.runtimes.base import Found, RuntimeAway
+from nodes.runtimes.docker_found import found_inspected
 from nodes.supervisor import Supervisor
 from tests.nodes.logs.support import Printed
 from tests.nodes.memory_runtime import Backlog, MemoryRuntime
@@ -345,6 +347,47 @@ def test_what_outlived_sigkill_is_sent_it_until_it_ends(node: Node) -> None:
         killable = True
         ended = soon(supervisor, spec, lambda report: report.log_complete and not report.gpus)
         assert ended.exit == stuck.exit
+
+
+# ---------------------------------------------------------------- a machine that was started anew
+
+
+@pytest.mark.parametrize(
+    ("code", "starts", "kept", "cause"),
+    [
+        (0, 1, True, Cause.ENGINE_FAULT),
+        (0, 0, True, Cause.EXITED),
+        (3, 1, True, Cause.EXITED),
+        (0, 1, False, Cause.EXITED),
+    ],
+    ids=["a status that an Engine makes up", "no start", "the program's own", "a record of an older agent"],
+)
+def test_a_status_that_an_engine_makes_up_is_no_programs_after_a_start_of_the_machine(
+    node: Node, code: int, starts: int, kept: bool, cause: Cause
+) -> None:
+    """By whatever time the Engine says that the container ended: clocks are set right after a start."""
+    spec = SPECS[0]
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(spec, Phase.RUN)))
+        wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
+    journal = Journal(node.folder / "attempts")
+    record = journal.read(spec.attempt)
+    assert record is not None
+    assert record.boot == node.clock.boot()
+    if not kept:
+        journal.write(replace(record, boot=""))
+    details = {
+        "Id": "c1",
+        "State": {"Status": "exited", "ExitCode": code, "OOMKilled": False, "Error": "",
+                  "StartedAt": "2026-11-25T09:00:00Z", "FinishedAt": "2026-11-25T12:00:00Z"},
+        "Config": {"Labels": {LABEL.ATTEMPT: spec.attempt}, "Image": spec.image},
+    }  # fmt: skip
+    node.runtime.containers[spec.attempt] = found_inspected(details, status_lost=False)
+    node.clock.starts += starts
+    with node.life() as supervisor:
+        ended = wait_for(supervisor, spec, in_state(ContainerState.TERMINATED))
+    assert ended.exit is not None
+    assert (ended.exit.cause, ended.exit.code) == (cause, None if cause is Cause.ENGINE_FAULT else code)
 
 
 # ---------------------------------------------------------------- a log whose end others must know
