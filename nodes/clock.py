@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import Protocol
 
 
@@ -16,6 +17,10 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Seconds since the machine started, with those in which it slept; equal for all processes, never backwards."""
+        ...
+
+    def boot(self) -> str:
+        """The kernel's id of that start."""
         ...
 
 
@@ -37,3 +42,11 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def boot(self) -> str:
+        return machine_boot()
+
+
+def machine_boot() -> str:
+    """The kernel's id of the machine's start."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

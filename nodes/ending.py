@@ -13,12 +13,14 @@ _SIGNALS = {number.value: number.name for number in signal.Signals if number.val
 _NOT_EXECUTABLE, _NOT_FOUND, _ENGINE = 126, 127, 128
 
 
-def exit_of(found: Found, stopping: Stopping | None) -> Exit:
+def exit_of(found: Found, stopping: Stopping | None, *, rebooted: bool = False) -> Exit:
     """The exit of an ended container. Out of memory only when it failed *and* the kernel killed; ours when a stop
-    was recorded before the end."""
+    was recorded before the end. ``rebooted``: the machine was started anew since it was seen to run."""
     ending = found.ending
     if ending is None:
         return Exit(cause=Cause.VANISHED, message="the container ended and nobody saw how")
+    if rebooted and ending.unsure:
+        ending = replace(ending, code=None, error=ending.unsure)
     code, number = ending.code, None if ending.code is None else _signal_of(ending.code)
     if stopping is not None and stopping.term_at is not None and not _ended_before(found, stopping):
         return Exit(

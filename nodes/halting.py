@@ -29,7 +29,8 @@ _TERMS_LOST = 5
 
 
 class Halting:
-    """Signals and warnings of one attempt. ``save`` takes the record before what it tells is done."""
+    """Signals and warnings of one attempt. ``save`` takes the record: what is told of before it is done, SIGKILL
+    after."""
 
     def __init__(self, world: World, save: Callable[[Record], None]) -> None:
         self._world = world
@@ -74,16 +75,25 @@ class Halting:
         if stopping.term_at is None or stopping.term_at > now:
             return self._term(record, replace(stopping, term_at=now, kill_at=None))
         kill_after = stopping.term_at + stopping.grace_s
-        if stopping.kill_at is None:
-            if now < kill_after:
-                return kill_after - now
-            self._save(replace(record, stopping=replace(stopping, kill_at=now)))
-            self._world.runtime.signal(record.attempt, SIGKILL)
-            return _KILLED_WITHIN_S
-        if now >= stopping.kill_at + UNKILLABLE_AFTER_S:
+        if stopping.kill_at is None and now < kill_after:
+            return kill_after - now
+        if stopping.kill_at is not None and now >= stopping.kill_at + UNKILLABLE_AFTER_S:
             return exit_unkillable(stopping)
         self._world.runtime.signal(record.attempt, SIGKILL)
-        return _LOOK_EVERY_S
+        if stopping.kill_at is not None:
+            return _LOOK_EVERY_S
+        # Recorded once it got through, and not before: what was never sent, nothing has outlived.
+        self._save(replace(record, stopping=replace(stopping, kill_at=self._world.clock.monotonic())))
+        return _KILLED_WITHIN_S
+
+    def kill_again(self, record: Record, found: Found | None) -> bool:
+        """Sends SIGKILL to what is told to have outlived it and runs yet; True where there is such a one. Whatever kept
+        it from ending, or the signal from it, may be over by now."""
+        outlived = record.exit is not None and record.exit.cause is Cause.UNKILLABLE
+        if not outlived or found is None or found.status is not Status.RUNNING:
+            return False
+        self._world.runtime.signal(record.attempt, SIGKILL)
+        return True
 
     def _term(self, record: Record, stopping: Stopping) -> float:
         """Records the signal, then sends it; before it the task's notice is there. One that did not get through is sent

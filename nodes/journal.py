@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from nodes.logs.segments import LOST
 from nodes.protocol import Cause, ContainerReport, ContainerState, Exit, Phase, SshServer, StopReason, moves_forward
 from nodes.protocol.decoding import decoded
 from nodes.writing import NO_ROOM, cannot_write
@@ -73,6 +74,7 @@ class Record:
     checkpoint_ms: int | None = None
     prepared_ms: int | None = None
     started_ms: int | None = None
+    boot: str = ""  # the machine's start in which its container was seen to run
     ended_ms: int | None = None
     stopping: Stopping | None = None
     exit: Exit | None = None
@@ -120,6 +122,7 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._told: set[str] = set()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def write(self, record: Record) -> None:
@@ -131,10 +134,30 @@ class Journal:
         fresh.replace(self._path(record.attempt))
 
     def read(self, attempt: str) -> Record | None:
+        """None where there is none that says anything. Raises OSError when it cannot be read now."""
+        path = self._path(attempt)
         try:
-            return decoded(self._path(attempt).read_bytes(), Record)
-        except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
+            return decoded(path.read_bytes(), Record)
+        except FileNotFoundError:
             return None
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            if isinstance(error, OSError) and error.errno not in LOST:
+                raise
+            if attempt not in self._told:
+                self._told.add(attempt)
+                log.error("a record cannot be read", path=str(path), reason=str(error))
+            return None
+
+    def has(self, attempt: str) -> bool:
+        """Whether there is a record of it, also one that cannot be read."""
+        try:
+            self._path(attempt).lstat()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            if error.errno not in LOST:
+                raise
+        return True
 
     def records(self) -> Iterator[Record]:
         """Every record, tombstones too; a file that cannot be read is passed over."""

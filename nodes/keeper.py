@@ -204,7 +204,7 @@ class Keeper:
             record = replace(record, started_ms=record.started_ms or found.started_ms)
             self._follow()
         if found.status is Status.RUNNING:
-            record = record.forward(ContainerState.RUNNING)
+            record = replace(record.forward(ContainerState.RUNNING), boot=self._world.clock.boot())
         self._save(replace(record, checkpoint_ms=self._files.checkpoint_ms(record)))
         if found.status is Status.ENDED and record.exit is None and self._log_is_read():
             self._end(self._exit(found, record), found.ended_ms)
@@ -222,7 +222,8 @@ class Keeper:
 
     def _exit(self, found: Found, record: Record) -> Exit:
         """How it ended; a program that failed on a GPU that turned sick meanwhile is not to blame."""
-        exit = exit_of(found, record.stopping)
+        rebooted = record.boot not in ("", self._world.clock.boot())
+        exit = exit_of(found, record.stopping, rebooted=rebooted)
         faults = self._world.gpu_faults(record.gpus) if blames_nobody(exit) else ()
         news = [fault for fault in faults if fault not in record.gpu_faults]
         return exit_of_fault(exit, news[0]) if news else exit
@@ -248,6 +249,8 @@ class Keeper:
     def _after_end(self, found: Found | None) -> float:
         """Waits for the log's end, which the reporter is told at once, and for its GPUs to be let go."""
         record = self._record
+        if self._halting.kill_again(record, found):
+            return LOOK_EVERY_S
         gone = found is None or found.status is not Status.RUNNING
         if record.gpus and gone and not self._world.gpu_busy(record.attempt, record.gpus):
             self._save(replace(record, gpus=()))

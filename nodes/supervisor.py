@@ -218,23 +218,28 @@ class Supervisor:
             return
         keeper = self._keepers.get(order.attempt)
         if keeper is None:
-            buried = self._journal.read(order.attempt)
-            gone = buried if buried is not None and buried.removed_ms is not None else None
-            if gone is None and order.begun and order.phase in (Phase.PREPARE, Phase.RUN):
+            record = self._journal.read(order.attempt)
+            gone = record if record is not None and record.removed_ms is not None else None
+            if record is None and order.phase in (Phase.PREPARE, Phase.RUN) and self._may_have_run(order):
                 gone = self._lost_record(order)
             if gone is not None:
                 if order.phase is not Phase.REMOVE:
                     self._absent[order.attempt] = gone
                 return
             self._learn(order)
-            self._keep(Record(attempt=order.attempt, spec_hash=order.spec_hash, phase=Phase.PREPARE), order)
+            fresh = Record(attempt=order.attempt, spec_hash=order.spec_hash, phase=Phase.PREPARE)
+            self._keep(record or fresh, order)
             return
         self._learn(order)
         keeper.give(order)
 
+    def _may_have_run(self, order: Order) -> bool:
+        """Of what no record tells of: the portal knows that it has begun, or its record is there and cannot be read."""
+        return order.begun or self._journal.has(order.attempt)
+
     def _lost_record(self, order: Order) -> Record:
-        """Of what ran here once, of which neither the journal nor the runtime knows: this server was set up anew, or
-        the portal was restored to when it ran."""
+        """Of what ran here once, of which neither the journal nor the runtime knows: this server was set up anew, its
+        disk has lost the record, or the portal was restored to when it ran."""
         return Record(
             attempt=order.attempt,
             spec_hash=order.spec_hash,

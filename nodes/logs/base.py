@@ -16,13 +16,15 @@ MAX_PAYLOAD = 64 * 1024
 class Position:
     """How far a container's output has been taken in; Berth's own MARK records do not count.
 
-    ``last_time_ns``: newest record's time (unix ns, 0: nothing read); ``at_last``: how many records bear that very
-    time; ``payload_bytes``: bytes taken by stream (STDOUT, STDERR).
+    ``last_time_ns``: the last record's time (unix ns, 0: nothing read); ``at_last``: how many records bear that very
+    time; ``payload_bytes``: bytes taken by stream (STDOUT, STDERR); ``newest_ns``: the greatest of all times, which is
+    not the last one's where the clock was set back.
     """
 
     last_time_ns: int = 0
     at_last: int = 0
     payload_bytes: dict[int, int] = field(default_factory=dict)
+    newest_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,11 +32,6 @@ class Sidecar:
     drops: Drops = field(default_factory=Drops)
 
 
-def machine_boot() -> str:
-    """The kernel's id of this boot."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
 def sidecar_read(path: Path) -> Sidecar | None:
     """None when there is none that says anything. Raises OSError when it cannot be read now."""
     try:
@@ -63,10 +58,12 @@ def sidecar_write(path: Path, sidecar: Sidecar) -> None:
 def position_after(position: Position, records: Iterable[LogRecord]) -> Position:
     """``position`` moved past ``records``."""
     last, count, taken = position.last_time_ns, position.at_last, dict(position.payload_bytes)
+    newest = max(position.newest_ns, last)
     for record in records:
         if record.stream == MARK:
             continue
         count = count + 1 if record.time_ns == last else 1
         last = record.time_ns
+        newest = max(newest, last)
         taken[record.stream] = taken.get(record.stream, 0) + len(record.payload)
-    return Position(last, count, taken)
+    return Position(last, count, taken, newest)

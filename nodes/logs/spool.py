@@ -14,9 +14,10 @@ from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 
+from nodes.clock import machine_boot
 from nodes.logs.base import MAX_PAYLOAD, Position
 from nodes.logs.segments import Segments, whole_prefix
-from nodes.logs.sidecar import Sidecar, machine_boot, position_after, sidecar_read, sidecar_write
+from nodes.logs.sidecar import Sidecar, position_after, sidecar_read, sidecar_write
 from nodes.protocol import MARK, RECORD_HEADER, LogRecord, record_encode
 
 MAX_RECORD = MAX_PAYLOAD + RECORD_HEADER.size
@@ -87,7 +88,7 @@ class Spool:
     def position(self) -> Position:
         """How far the container's output was taken in, dropped lines included."""
         with self._lock:
-            return Position(self._last_ns, self._at_last, dict(self._taken))
+            return Position(self._last_ns, self._at_last, dict(self._taken), self._newest_ns)
 
     @property
     def dropped_lines(self) -> int:
@@ -207,6 +208,7 @@ class Spool:
         unknown = self._segments.earlier() if known is None else ()
         position = position_after(self._sidecar.position, chain(unknown, records))
         self._last_ns, self._at_last, self._taken = position.last_time_ns, position.at_last, position.payload_bytes
+        self._newest_ns = position.newest_ns
         with contextlib.suppress(OSError):  # on a full disk: what is there now says no less
             self._save()
 
@@ -277,6 +279,7 @@ class Spool:
     def _advance(self, record: LogRecord) -> None:
         self._at_last = self._at_last + 1 if record.time_ns == self._last_ns else 1
         self._last_ns = record.time_ns
+        self._newest_ns = max(self._newest_ns, record.time_ns)
         self._taken[record.stream] = self._taken.get(record.stream, 0) + len(record.payload)
         if self._noted >= STATE_EVERY:
             self._noted = 0

@@ -48,11 +48,13 @@ class Status(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
     """How the runtime saw a container end. ``code`` is 128 + signal for a killed one, None when nobody knows: ``error``
-    says why then, where the runtime does."""
+    says why then, where the runtime does. ``unsure``: says so of a code that tells nothing where the machine was
+    started anew since the container ran, empty of any other."""
 
     code: int | None
     oom: bool = False
     error: str = ""
+    unsure: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

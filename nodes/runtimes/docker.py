@@ -29,7 +29,7 @@ from nodes.runtimes.docker_accounts import AccountFiles
 from nodes.runtimes.docker_client import EngineClient, engine_client
 from nodes.runtimes.docker_disk import DockerStore
 from nodes.runtimes.docker_ends import made_before, status_lost
-from nodes.runtimes.docker_faults import answering, engine_errors, failure_of, limit_refused
+from nodes.runtimes.docker_faults import answering, engine_errors, failure_of, limit_refused, sent_in_vain
 from nodes.runtimes.docker_folders import disk_folder, image_folder
 from nodes.runtimes.docker_forgotten import FORGOTTEN, end_forgotten
 from nodes.runtimes.docker_found import found_inspected, found_listed, status_of
@@ -241,7 +241,7 @@ class DockerRuntime:
                     client.unpause(name)
                 client.kill(name, signal=number)
             except APIError as error:
-                if error.status_code not in (404, 409):
+                if error.status_code not in (404, 409) and not sent_in_vain(error):
                     raise RuntimeAway(f"the Engine cannot send a signal: {error.explanation}") from error
 
     def warn(self, attempt: str, text: str) -> None:

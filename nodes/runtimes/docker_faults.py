@@ -53,6 +53,11 @@ def limit_refused(error: APIError) -> bool:
     return "error setting rlimit" in (error.explanation or "").lower()
 
 
+def sent_in_vain(error: APIError) -> bool:
+    """True when the Engine has sent SIGKILL and then waited for an end that did not come."""
+    return "did not receive an exit event" in (error.explanation or "").lower()
+
+
 def pull_failure(text: str, image: str) -> Failed:
     """The failure that a registry's refusal means."""
     lower = text.lower()

@@ -7,7 +7,7 @@ from typing import Any
 
 from nodes.protocol import LABEL
 from nodes.runtimes.base import Ending, Found, Status
-from nodes.runtimes.docker_ends import STATUS_LOST
+from nodes.runtimes.docker_ends import STATUS_LOST, UNKNOWN
 
 _STATUS = {"created": Status.CREATED, "exited": Status.ENDED, "dead": Status.ENDED, "removing": Status.ENDED}
 
@@ -35,7 +35,8 @@ def found_inspected(details: dict[str, Any], *, status_lost: bool) -> Found:
     status = status_of(state["Status"])
     ending = None
     if status is Status.ENDED:
-        ending = Ending(code=state["ExitCode"], oom=state["OOMKilled"], error=state["Error"])
+        unsure = STATUS_LOST if state["ExitCode"] in UNKNOWN else ""
+        ending = Ending(code=state["ExitCode"], oom=state["OOMKilled"], error=state["Error"], unsure=unsure)
         if status_lost:
             ending = Ending(code=None, oom=state["OOMKilled"], error=STATUS_LOST)
     return Found(

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 import docker
@@ -42,6 +45,7 @@ class DockerOutput:
     A log that cannot have been rotated yet is read from its start, and the bytes that were taken of each stream are
     passed over. A longer one is resumed at the newest record that was taken in: Docker's file keeps its order, so
     what stands behind that record is fresh and what stands before it is not, although times of the streams cross.
+    Where the clock was set back, times do not tell at all: that record is looked for in all that may hold it.
 
     What a container prints while the Engine is away waits in a pipe, which the Engine reads on when it comes back
     (live-restore). Of a container that has ended by then it does not: that much is lost with it, and ``missing`` says
@@ -103,13 +107,21 @@ class DockerOutput:
             shut_down(response)
 
     def _read(self, client: docker.APIClient, after: Position) -> Iterator[LogRecord]:
-        short = sum(after.payload_bytes.values()) <= NEVER_ROTATED_BYTES
-        since_ns = 0 if short else after.last_time_ns - CROSSING_NS
-        self._response = response = open_log(client, self._container, since_ns)
+        fresh, since_ns, now_ns = records_behind, after.last_time_ns - CROSSING_NS, time.time_ns()
+        if sum(after.payload_bytes.values()) <= NEVER_ROTATED_BYTES:
+            fresh, since_ns = records_beyond, 0
+        elif set_back(after, now_ns):
+            fresh, since_ns = records_placed_behind, since_ns if after.last_time_ns <= now_ns else 0
+            with contextlib.closing(self._records(client, since_ns, follow=False)) as kept:
+                after = after if has_place(kept, after) else replace(after, at_last=0)
+        with contextlib.closing(self._records(client, since_ns)) as records:
+            yield from fresh(records, after)
+
+    def _records(self, client: docker.APIClient, since_ns: int, *, follow: bool = True) -> Generator[LogRecord]:
+        self._response = response = open_log(client, self._container, since_ns, follow=follow)
         try:
             if not self._closed.is_set():
-                fresh = records_beyond if short else records_behind
-                yield from fresh(_records(response), after)
+                yield from _records(response)
         finally:
             response.close()
 
@@ -146,9 +158,9 @@ class Stamps:
         return self._base_ns + int(stamp[20:29])
 
 
-def open_log(client: docker.APIClient, container: str, since_ns: int) -> requests.Response:
-    """The stream of a container's log from ``since_ns`` on, until it has ended. Raises APIError."""
-    params: dict[str, str | int] = {"stdout": 1, "stderr": 1, "timestamps": 1, "follow": 1, "tail": "all"}
+def open_log(client: docker.APIClient, container: str, since_ns: int, *, follow: bool) -> requests.Response:
+    """The stream of a container's log from ``since_ns`` on, ``follow``: until it has ended. Raises APIError."""
+    params: dict[str, str | int] = {"stdout": 1, "stderr": 1, "timestamps": 1, "follow": int(follow), "tail": "all"}
     if since_ns:
         params["since"] = f"{since_ns // 1_000_000_000}.{since_ns % 1_000_000_000:09d}"
     url = f"{client.base_url}/v{client.api_version}/containers/{container}/logs"
@@ -212,3 +224,25 @@ def records_behind(records: Iterator[LogRecord], after: Position) -> Iterator[Lo
                 yield from waiting
                 waiting = []
     yield from waiting
+
+
+def set_back(after: Position, now_ns: int) -> bool:
+    """Whether the clock was set back since the newest record that was taken in, and has not come there again."""
+    return min(after.last_time_ns, now_ns) < after.newest_ns - CROSSING_NS
+
+
+def has_place(records: Iterator[LogRecord], after: Position) -> bool:
+    """Whether the last record of ``after`` is still among them."""
+    same = (record for record in records if record.time_ns == after.last_time_ns)
+    return sum(1 for _ in islice(same, after.at_last)) == after.at_last
+
+
+def records_placed_behind(records: Iterator[LogRecord], after: Position) -> Iterator[LogRecord]:
+    """What stands behind the last record of ``after``, whatever the times: that one is among them, or ``after`` has
+    none."""
+    left = after.at_last
+    for record in records:
+        if not left:
+            yield record
+        elif record.time_ns == after.last_time_ns:
+            left -= 1

@@ -45,12 +45,16 @@ SPECS = [spec_of("true", attempt=f"a-{number}") for number in range(3)]
 
 @dataclass
 class ShiftedClock(SystemClock):
-    """The machine's clock, which a test may put forward."""
+    """The machine's clock, which a test may put forward; and how often the machine was started."""
 
     ahead_s: float = 0.0
+    starts: int = 1
 
     def monotonic(self) -> float:
         return super().monotonic() + self.ahead_s
+
+    def boot(self) -> str:
+        return f"boot {self.starts}"
 
 
 @dataclass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from nodes.ending import exit_of
@@ -68,6 +70,24 @@ def test_an_end_has_one_cause(found: Found, stopping: Stopping | None, cause: Ca
     exit = exit_of(found, stopping)
     assert (exit.cause, exit.signal) == (cause, signal)
     assert exit.message
+
+
+@pytest.mark.parametrize(
+    ("unsure", "rebooted", "cause", "code"),
+    [
+        ("it is lost", True, Cause.ENGINE_FAULT, None),
+        ("it is lost", False, Cause.EXITED, 0),
+        ("", True, Cause.EXITED, 0),
+    ],
+)
+def test_a_status_that_may_be_made_up_counts_for_nothing_after_a_start_of_the_machine(
+    unsure: str, rebooted: bool, cause: Cause, code: int | None
+) -> None:
+    found = replace(ended(0), ending=Ending(code=0, unsure=unsure))
+    exit = exit_of(found, None, rebooted=rebooted)
+    assert (exit.cause, exit.code) == (cause, code)
+    stopped = exit_of(found, OURS, rebooted=rebooted)
+    assert (stopped.cause, stopped.code) == (Cause.STOPPED, code)
 
 
 def test_our_own_stop_hands_its_reason_and_words_back() -> None:

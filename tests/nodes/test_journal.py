@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from nodes.journal import TOMBSTONE_MS, Journal, Record, Stopping, attempt_is_safe, boot_next
 from nodes.protocol import Cause, ContainerState, Exit, Phase, StopReason
@@ -33,6 +36,37 @@ def test_a_half_written_file_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "a-3.json").write_bytes(b"")
     (tmp_path / "a-4.json").write_bytes(b'{"attempt": "\xff"}')
     assert list(journal.records()) == [RECORD]
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EUCLEAN, errno.EBADMSG])
+def test_a_record_that_the_disk_has_lost_is_passed_over_and_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    journal, plain = Journal(tmp_path), Path.read_bytes
+    journal.write(RECORD)
+    journal.write(replace(RECORD, attempt="a-2"))
+
+    def read_bytes(path: Path) -> bytes:
+        if path.name == "a-2.json":
+            raise OSError(number, os.strerror(number), str(path))
+        return plain(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    with capture_logs() as lines:
+        assert list(journal.records()) == [RECORD]
+        assert (journal.read("a-2"), journal.has("a-2"), journal.has("a-3")) == (None, True, False)
+    assert [(line["event"], line["path"]) for line in lines] == [("a record cannot be read", f"{tmp_path}/a-2.json")]
+
+
+def test_a_record_that_cannot_be_read_just_now_is_not_taken_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_bytes(path: Path) -> bytes:
+        raise OSError(errno.EMFILE, "Too many open files", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    with pytest.raises(OSError, match="Too many open files"):
+        Journal(tmp_path).read("a-1")
 
 
 def test_tombstones_go_after_an_hour_and_live_records_stay(tmp_path: Path) -> None:

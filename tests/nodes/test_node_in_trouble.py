@@ -21,6 +21,7 @@ from nodes.journal import Journal
 from nodes.layers import LayerRule, Measured
 from nodes.policy import Policy
 from nodes.protocol import (
+    LABEL,
     STDOUT,
     Cause,
     ContainerReport,
@@ -33,6 +34,7 @@ from nodes.protocol import (
     StopReason,
 )
 from nodes.runtimes.base import Found, RuntimeAway
+from nodes.runtimes.docker_found import found_inspected
 from nodes.saying import AGAIN_S
 from nodes.sessions import Door
 from nodes.supervisor import Supervisor
@@ -179,6 +181,61 @@ def test_a_log_that_cannot_be_opened_keeps_no_other_attempt_from_its_keeper_and_
         wait_for(supervisor, broken, lambda report: report.log_complete)
 
 
+def test_a_record_that_the_disk_has_lost_keeps_no_other_from_its_orders_and_nothing_runs_twice(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of a container that runs, of one that is gone without the portal's having heard of it, and of none."""
+    running, gone, other = SPECS
+    with node.life() as supervisor:
+        supervisor.take(desired(1, *(order(spec, Phase.RUN) for spec in SPECS)))
+        for spec in SPECS:
+            wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
+    node.runtime.containers.pop(gone.attempt)
+    plain = Path.read_bytes
+
+    def read_bytes(path: Path) -> bytes:
+        if path.name in (f"{running.attempt}.json", f"{gone.attempt}.json"):
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return plain(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    with node.life() as supervisor:
+        supervisor.take(desired(2, order(running, Phase.RUN), order(gone, Phase.RUN), order(other, Phase.STOP, STOP)))
+        wait_for(supervisor, other, in_state(ContainerState.TERMINATED))
+        wait_for(supervisor, running, in_state(ContainerState.RUNNING))
+        lost = wait_for(supervisor, gone, in_state(ContainerState.TERMINATED))
+        assert lost.exit is not None
+        assert lost.exit.cause is Cause.VANISHED
+        supervisor.take(desired(3, order(running, Phase.STOP), order(gone, Phase.REMOVE)))
+        wait_for(supervisor, running, in_state(ContainerState.TERMINATED))
+        wait_until(lambda: shown(supervisor, gone.attempt) is None, "nothing of it")
+    assert set(node.runtime.starts.values()) == {1}
+
+
+def test_a_record_that_could_not_be_read_just_then_is_gone_on_with(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, plain = SPECS[0], Path.read_bytes
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(spec, Phase.RUN)))
+        wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
+    node.runtime.containers.pop(spec.attempt)
+    refusals = [1]
+
+    def read_bytes(path: Path) -> bytes:
+        if path.name == f"{spec.attempt}.json" and refusals:
+            refusals.pop()
+            raise OSError(errno.EMFILE, "Too many open files", str(path))
+        return plain(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    with node.life() as supervisor:
+        wait_until(lambda: not refusals, "the start")
+        supervisor.take(desired(2, order(spec, Phase.RUN)))
+        ended = wait_for(supervisor, spec, in_state(ContainerState.TERMINATED))
+    assert ended.exit is not None
+    assert ended.exit.cause is Cause.VANISHED
+    assert node.runtime.starts[spec.attempt] == 1
+
+
 # ---------------------------------------------------------------- an Engine that is away just then
 
 
@@ -292,6 +349,105 @@ def test_shells_that_cannot_be_ended_while_the_engine_is_away_are_said_once(monk
         wait_until(lambda: runtime.sweeps > 10, "sweeps")
         door.close()
     assert [line["error"] for line in lines if line["event"].startswith("shells")] == ["it does not answer"]
+
+
+@dataclass
+class Unkilling(MemoryRuntime):
+    """Its containers obey SIGKILL alone, which gets through with `containerd`, and was `tried` so often before."""
+
+    obeys: Callable[[int], bool] = lambda number: number == SIGKILL
+    containerd: bool = False
+    tried: int = 0
+
+    def signal(self, attempt: str, number: int) -> None:
+        if number == SIGKILL and not self.containerd:
+            self.tried += 1
+            raise RuntimeAway("the Engine cannot send a signal")
+        super().signal(attempt, number)
+
+
+def test_what_was_never_sent_sigkill_has_not_outlived_it(node: Node) -> None:
+    runtime = node.runtime = Unkilling()
+    spec = SPECS[0]
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(spec, Phase.RUN)))
+        wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
+        supervisor.take(desired(2, order(spec, Phase.STOP)))
+        wait_until(lambda: runtime.tried, "the first SIGKILL")
+    with node.life() as supervisor:
+        supervisor.take(desired(2, order(spec, Phase.STOP)))
+        node.clock.ahead_s, runtime.tried = 3600, 0
+        waiting = soon(supervisor, spec, lambda report: runtime.tried > 1)
+        assert waiting.exit is None
+        runtime.containerd = True
+        ended = soon(supervisor, spec, in_state(ContainerState.TERMINATED))
+    assert ended.exit is not None
+    assert ended.exit.cause is Cause.STOPPED
+    assert runtime.signals == [SIGTERM, SIGKILL]
+
+
+def test_what_outlived_sigkill_is_sent_it_until_it_ends(node: Node) -> None:
+    """Also by another life of the agent, and where the Engine is away between."""
+    killable = False
+    node.runtime = runtime = Restarting(obeys=lambda number: killable and number == SIGKILL)
+    spec = replace(SPECS[0], gpus=("GPU-1",))
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(spec, Phase.RUN)))
+        wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
+        supervisor.take(desired(2, order(spec, Phase.STOP)))
+        wait_until(lambda: SIGKILL in runtime.signals, "SIGKILL")
+        node.clock.ahead_s = 121
+        stuck = soon(supervisor, spec, in_state(ContainerState.TERMINATED))
+        assert stuck.exit is not None
+        assert stuck.exit.cause is Cause.UNKILLABLE
+    with node.life() as supervisor:
+        sent, runtime.deaf = len(runtime.signals), 1
+        soon(supervisor, spec, lambda report: len(runtime.signals) > sent + 1)
+        assert not runtime.deaf
+        killable = True
+        ended = soon(supervisor, spec, lambda report: report.log_complete and not report.gpus)
+        assert ended.exit == stuck.exit
+
+
+# ---------------------------------------------------------------- a machine that was started anew
+
+
+@pytest.mark.parametrize(
+    ("code", "starts", "kept", "cause"),
+    [
+        (0, 1, True, Cause.ENGINE_FAULT),
+        (0, 0, True, Cause.EXITED),
+        (3, 1, True, Cause.EXITED),
+        (0, 1, False, Cause.EXITED),
+    ],
+    ids=["a status that an Engine makes up", "no start", "the program's own", "a record of an older agent"],
+)
+def test_a_status_that_an_engine_makes_up_is_no_programs_after_a_start_of_the_machine(
+    node: Node, code: int, starts: int, kept: bool, cause: Cause
+) -> None:
+    """By whatever time the Engine says that the container ended: clocks are set right after a start."""
+    spec = SPECS[0]
+    with node.life() as supervisor:
+        supervisor.take(desired(1, order(spec, Phase.RUN)))
+        wait_for(supervisor, spec, in_state(ContainerState.RUNNING))
+    journal = Journal(node.folder / "attempts")
+    record = journal.read(spec.attempt)
+    assert record is not None
+    assert record.boot == node.clock.boot()
+    if not kept:
+        journal.write(replace(record, boot=""))
+    details = {
+        "Id": "c1",
+        "State": {"Status": "exited", "ExitCode": code, "OOMKilled": False, "Error": "",
+                  "StartedAt": "2026-11-25T09:00:00Z", "FinishedAt": "2026-11-25T12:00:00Z"},
+        "Config": {"Labels": {LABEL.ATTEMPT: spec.attempt}, "Image": spec.image},
+    }  # fmt: skip
+    node.runtime.containers[spec.attempt] = found_inspected(details, status_lost=False)
+    node.clock.starts += starts
+    with node.life() as supervisor:
+        ended = wait_for(supervisor, spec, in_state(ContainerState.TERMINATED))
+    assert ended.exit is not None
+    assert (ended.exit.cause, ended.exit.code) == (cause, None if cause is Cause.ENGINE_FAULT else code)
 
 
 # ---------------------------------------------------------------- a log whose end others must know

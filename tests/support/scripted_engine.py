@@ -27,8 +27,8 @@ class Request:
 
 class ScriptedEngine:
     """``answers``: by a pattern of the whole request (``GET /images/json``, without its version and query) a status and
-    what is told; a tuple is told piece by piece, and a function of the request is asked for both. What has no answer is
-    not found. ``seen`` has the lines of all requests."""
+    what is told; a tuple is told piece by piece, bytes as they are, and a function of the request is asked for both.
+    What has no answer is not found. ``seen`` has the lines of all requests."""
 
     def __init__(self, folder: Path, answers: dict[str, Any]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(told, tuple):
             self._pieces(told)
         else:
-            body = json.dumps(told).encode()
+            body = told if isinstance(told, bytes) else json.dumps(told).encode()
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -110,6 +110,16 @@ def test_a_closed_spool_gives_the_same_bytes_and_position_when_opened_again(tmp_
     assert position.payload_bytes == {STDOUT: 210, STDERR: 4}
 
 
+def test_the_greatest_time_is_known_after_a_clock_was_set_back(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "a", boot="one")
+    for time_ns in (5, 9, 2, 3):
+        spool.append(LogRecord(time_ns, STDOUT, b"x\n"))
+    position = spool.position
+    assert (position.last_time_ns, position.newest_ns) == (3, 9)
+    spool.close()
+    assert Spool(tmp_path / "a", boot="one").position == position
+
+
 def test_of_a_spool_that_is_closed_or_removed_no_file_stays_open(tmp_path: Path) -> None:
     def held() -> list[str]:
         there = (os.readlink(file) for file in Path("/proc/self/fd").iterdir() if file.is_symlink())

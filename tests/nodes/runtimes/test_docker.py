@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from threading import Thread
@@ -195,6 +197,26 @@ def test_a_log_is_read_on_from_any_place_without_gap_or_double(runtime: DockerRu
     whole = list(runtime.source(found.attempt).frames(Position()))
     assert b"".join(record.payload for record in whole).decode() == lines(400)
     for cut in (0, 1, 17, 399, 400):
+        after = position_after(Position(), whole[:cut])
+        assert list(runtime.source(found.attempt).frames(after)) == whole[cut:]
+
+
+def test_a_long_log_is_read_on_in_its_place_where_the_clock_was_set_back(
+    runtime: DockerRuntime, docker_engine: DockerEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After three quarters of its lines, by half an hour."""
+    found = started(runtime, COUNTED)
+    ended(runtime, found.attempt)
+    file = docker_engine.folder / "data" / "containers" / found.container / f"{found.container}-json.log"
+    told = [json.loads(line) for line in file.read_text().splitlines()]
+    for number, line in enumerate(told):
+        moment = datetime.now(UTC) + timedelta(minutes=20 if number < 300 else -10, seconds=number)
+        line["time"] = moment.isoformat().replace("+00:00", "Z")
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in told))
+    whole = list(runtime.source(found.attempt).frames(Position()))
+    assert b"".join(record.payload for record in whole).decode() == lines(400)
+    monkeypatch.setattr("nodes.runtimes.docker_logs.NEVER_ROTATED_BYTES", 0)
+    for cut in (17, 299, 300, 301, 399, 400):
         after = position_after(Position(), whole[:cut])
         assert list(runtime.source(found.attempt).frames(after)) == whole[cut:]
 

@@ -8,7 +8,7 @@ from docker.errors import APIError, DockerException
 
 from nodes.protocol import NODE_FAULTS, Cause
 from nodes.runtimes.base import RuntimeAway
-from nodes.runtimes.docker_faults import engine_errors, failure_of, limit_refused, pull_failure
+from nodes.runtimes.docker_faults import engine_errors, failure_of, limit_refused, pull_failure, sent_in_vain
 
 
 def error(status: int, text: str) -> APIError:
@@ -81,3 +81,9 @@ def test_a_long_error_is_cut_to_one_line() -> None:
 def test_only_a_refused_limit_counts_as_one() -> None:
     assert limit_refused(error(500, "error setting rlimit type 8: operation not permitted"))
     assert not limit_refused(error(500, "no such file"))
+
+
+def test_a_kill_that_the_engine_sent_in_vain_is_none_that_it_could_not_send() -> None:
+    text = "Cannot kill container: 1b: tried to kill container, but did not receive an exit event"
+    assert sent_in_vain(error(500, text))
+    assert not sent_in_vain(error(500, "Cannot kill container: 1b: connection error: transport is closing"))

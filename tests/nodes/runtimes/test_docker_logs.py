@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import struct
+import time
 from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.logs import Position
 from nodes.logs.sidecar import position_after
 from nodes.protocol import STDERR, STDOUT, LogRecord
+from nodes.runtimes import docker_logs
 from nodes.runtimes.base import records_beyond
-from nodes.runtimes.docker_logs import CROSSING_NS, Stamps, records_behind
+from nodes.runtimes.docker_client import engine_client
+from nodes.runtimes.docker_logs import CROSSING_NS, DockerOutput, Stamps, records_behind
+from tests.support.scripted_engine import ScriptedEngine
 
 SECOND = 1_000_000_000
 MS = 1_000_000
@@ -76,3 +85,62 @@ def test_dockers_stamps_are_read_to_the_nanosecond() -> None:
     assert stamps.time_ns(b"1970-01-01T00:00:01.000000002Z") == 1_000_000_002
     assert stamps.time_ns(b"2026-11-21T00:07:57.123456789Z") == 1_795_219_677_123_456_789
     assert stamps.time_ns(b"2026-11-21T00:07:57.000000000Z") == 1_795_219_677_000_000_000
+
+
+HOUR = 3600 * SECOND
+SET_BACK = [
+    *(LogRecord(10 * HOUR + n * SECOND, STDOUT, b"before %d\n" % n) for n in range(3600)),
+    *(LogRecord(10 * HOUR + n * SECOND + 1, STDOUT, b"after %d\n" % n) for n in range(600)),
+]
+"""The clock was set back by an hour."""
+
+
+@pytest.mark.parametrize("cut", [1800, 3600, 3601, 4199, 4200])
+def test_a_long_log_goes_on_in_its_place_where_the_clock_was_set_back(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cut: int
+) -> None:
+    engine = LoggingEngine(tmp_path, SET_BACK, now_ns=10 * HOUR + 600 * SECOND)
+    monkeypatch.setattr(docker_logs, "NEVER_ROTATED_BYTES", 0)
+    monkeypatch.setattr(time, "time_ns", lambda: engine.now_ns)
+    with closing(engine):
+        after = position_after(Position(), SET_BACK[:cut])
+        assert list(engine.output().frames(after)) == SET_BACK[cut:]
+
+
+def test_where_docker_threw_the_place_away_all_that_is_there_is_fresh_though_the_clock_was_set_back(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    engine = LoggingEngine(tmp_path, SET_BACK[3700:], now_ns=10 * HOUR + 600 * SECOND)
+    monkeypatch.setattr(docker_logs, "NEVER_ROTATED_BYTES", 0)
+    monkeypatch.setattr(time, "time_ns", lambda: engine.now_ns)
+    with closing(engine):
+        after = position_after(Position(), SET_BACK[:3650])
+        assert list(engine.output().frames(after)) == SET_BACK[3700:]
+
+
+class LoggingEngine(ScriptedEngine):
+    """It has one container, which has ended, and gives of its log what Docker gives: what its time tells, and in the
+    order in which it was written."""
+
+    def __init__(self, folder: Path, file: list[LogRecord], *, now_ns: int) -> None:
+        super().__init__(folder, {"GET /containers/c/json": (200, ENDED), "GET /info": (200, {"SystemTime": NEVER})})
+        self.now_ns, self._file = now_ns, file
+        self.answers["GET /containers/c/logs"] = lambda request: (200, self._frames(request.query))
+
+    def output(self) -> DockerOutput:
+        return DockerOutput("c", lambda: engine_client(self.url, timeout=5), lambda: None)
+
+    def _frames(self, query: dict[str, str]) -> bytes:
+        seconds, _, nanos = query.get("since", "0").partition(".")
+        since_ns = int(seconds) * SECOND + int(nanos or 0)
+        return b"".join(_frame(record) for record in self._file if record.time_ns >= since_ns)
+
+
+NEVER = "0001-01-01T00:00:00Z"
+ENDED = {"State": {"Running": False, "StartedAt": NEVER, "FinishedAt": NEVER}}
+
+
+def _frame(record: LogRecord) -> bytes:
+    second = datetime.fromtimestamp(record.time_ns // SECOND, UTC).isoformat().removesuffix("+00:00")
+    frame = f"{second}.{record.time_ns % SECOND:09d}Z ".encode() + record.payload
+    return struct.pack(">BxxxL", record.stream, len(frame)) + frame

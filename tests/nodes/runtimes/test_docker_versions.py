@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from signal import SIGKILL
 from typing import Any
 
 import pytest
 
+from nodes.protocol import container_name
+from nodes.runtimes.base import RuntimeAway
 from nodes.runtimes.docker import DockerRuntime
 from nodes.runtimes.docker_client import engine_client
 from nodes.runtimes.docker_ends import status_lost
@@ -69,3 +72,23 @@ def test_an_engine_is_asked_in_no_newer_version_than_this_code_knows(
     lines = [line for line in engine.seen if line != "GET /version"]
     assert len(lines) == 2
     assert all(line.startswith(f"GET /v{asked}/") for line in lines), lines
+
+
+KILL = f"POST /containers/{container_name('a-1')}/kill"
+IN_VAIN = "Cannot kill container: a-1: tried to kill container, but did not receive an exit event"
+"""So says Engine 20.10.24, twelve seconds after the signal."""
+
+
+def test_a_sigkill_that_ends_nothing_got_through_and_one_that_containerd_did_not_take_did_not(
+    engines: Engines, tmp_path: Path
+) -> None:
+    engine = engines({KILL: (500, {"message": IN_VAIN})})
+    runtime = DockerRuntime(
+        cluster="berth", node="gpu01", url=engine.url, gpus=tuple, simulated=True, raises_limits=False,
+        notices=tmp_path, workspaces=tmp_path, images=tmp_path / "images.json",
+    )  # fmt: skip
+    with closing(runtime):
+        runtime.signal("a-1", SIGKILL)
+        engine.answers[KILL] = (500, {"message": "connection error: desc = transport is closing: unavailable"})
+        with pytest.raises(RuntimeAway):
+            runtime.signal("a-1", SIGKILL)
