@@ -19,7 +19,7 @@ from tests.support.cast import Api, person
 from tests.support.scripted_node import ScriptedNode
 from tests.support.world import World
 
-AWAY = "the Docker Engine does not answer (ConnectionError)"
+AWAY = "no Docker Engine answers at unix:///run/docker.sock: systemctl start docker, or correct BERTH_NODE_DOCKER_URL"
 
 
 def events() -> list[str]:

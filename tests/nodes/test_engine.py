@@ -84,7 +84,7 @@ def test_the_next_report_says_it(tmp_path: Path) -> None:
         assert agent._reporter.report().inventory.engine_away == ""
         clock.ahead_s = AWAY_AFTER_S
         report = agent._reporter.report()
-        assert report.inventory.engine_away.startswith("the Docker Engine does not answer (")
+        assert report.inventory.engine_away.startswith("no Docker Engine answers at ")
         assert report.generation == 0
     finally:
         agent.close()
