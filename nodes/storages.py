@@ -41,11 +41,11 @@ class FolderGone(Failed):
 def mounts_prepare(spec: ContainerSpec) -> None:
     """Checks every mount of the spec, makes what is missing and may be made, and the folder of its lease.
 
-    Raises ``Failed``: STORAGE_MISSING when the storage is not here or a folder cannot be the task's, REFUSED when a
-    path leaves its root.
+    Raises ``Failed``: STORAGE_MISSING when the storage is not here, a folder cannot be the task's, or somebody could
+    have a path leave its root, REFUSED when one does.
     """
     for mount in spec.mounts:
-        with mount_open(mount, uid=spec.uid, gid=spec.gid) as folder:
+        with mount_open(mount, uid=spec.uid, gid=spec.gid, by_name=True) as folder:
             if mount.create and not mount.read_only:
                 _is_not_roots(folder, mount.source, 0o077, spec)
     lease = lease_place(spec)
@@ -93,8 +93,9 @@ def own_job_folder(spec: ContainerSpec) -> str | None:
 
 
 @contextlib.contextmanager
-def mount_open(mount: Mount, *, uid: int, gid: int) -> Iterator[int]:
-    """The folder ``mount.source`` as a descriptor. Missing folders are made when the mount says so."""
+def mount_open(mount: Mount, *, uid: int, gid: int, by_name: bool = False) -> Iterator[int]:
+    """The folder ``mount.source`` as a descriptor. Missing folders are made when the mount says so. ``by_name``: it is
+    about to be bound by its path, so that nobody may have it replaced."""
     steps = _steps_below(mount)
     try:
         folder = os.open(Path(mount.root).resolve(strict=True), FOLDER)
@@ -105,10 +106,25 @@ def mount_open(mount: Mount, *, uid: int, gid: int) -> Iterator[int]:
         # Of the folder that is open, not of its name: what is unmounted in between is noticed.
         if mount.must_be_mount and os.fstat(folder).st_dev == os.stat(f"{mount.root}/..").st_dev:
             raise Failed(Cause.STORAGE_MISSING, f"storage {mount.storage} is not mounted at {mount.root}")
+        if by_name and steps:
+            _stays(folder, mount, uid)
         for step in steps:
             folder = _enter(folder, step, mount, Owner(uid, gid))
             stack.callback(os.close, folder)
         yield folder
+
+
+def _stays(root: int, mount: Mount, uid: int) -> None:
+    """Raises Failed where others than the administrator could put a link in the place of a folder in ``root`` after the
+    last look. A sticky bit keeps nobody from renaming what is theirs. Who owns it counts only where that is the task's
+    user: what any other number means depends on the file server. A plain user's agent asks no Engine for mounts."""
+    facts = os.fstat(root)
+    if os.geteuid() == 0 and (facts.st_mode & 0o022 or facts.st_uid == uid != 0):
+        raise Failed(
+            Cause.STORAGE_MISSING,
+            f"{mount.root} can be written by users, who could put a link in place of a folder there: make it root's "
+            f"(chown root {mount.root}; chmod go-w {mount.root})",
+        )
 
 
 def file_touch(root: str, path: str) -> None:

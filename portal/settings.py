@@ -227,6 +227,10 @@ BACKFILL = env_bool("BERTH_BACKFILL", True)
 GPU_RESERVE_PERCENT = env_int("BERTH_GPU_RESERVE", 50, most=100)
 ESTIMATE_SECONDS = env_int("BERTH_ESTIMATE_SECONDS", 10, least=1)
 LEASE_SECONDS = env_int("BERTH_SCHEDULER_LEASE", 8, least=2)
+# Below 1000 are the system's, 65534 is nobody; from 100000 on Debian gives subordinate ids, and directories of people
+# their own (200000 and more).
+UID_FIRST = env_int("BERTH_UID_FIRST", 70_000, least=1000, most=2**31 - 1)
+UID_LAST = env_int("BERTH_UID_LAST", 99_999, least=1000, most=2**31 - 1)
 SOCKETS_PER_USER = env_int("BERTH_SOCKETS_PER_USER", 100, least=10)
 DOWNLOADS_PER_USER = env_int("BERTH_DOWNLOADS_PER_USER", 8, least=1)
 DOWNLOAD_HOURS = env_int("BERTH_DOWNLOAD_HOURS", 12, least=1, most=HUNDRED_YEARS_D)

@@ -3,3 +3,6 @@ from django.apps import AppConfig
 
 class AccountsConfig(AppConfig):
     name = "portal.accounts"
+
+    def ready(self) -> None:
+        from portal.accounts import checks  # noqa: F401  registers the checks

@@ -185,12 +185,14 @@ def user_judged(
 
 
 def user_store(*, user: User, now: datetime, actor: str = "") -> User:
-    """Store a draft, whose password was set. Raises NameTaken."""
+    """Store a draft, whose password was set; without a uid it gets one of its own. Raises NameTaken."""
     if taken := next(iter(users_taken(users=[user])), None):
         raise NameTaken(sentence(taken.message))
     try:
         with transaction.atomic():
             user.save(force_insert=True)
+            if user.uid is None:
+                _uid_give(user)
             after = {"email": user.email, "role": str(user.role), **_numbers(user)}
             audit_write(Audited.USER_CREATE, actor=actor, target=user.username, now=now, after=after)
     except IntegrityError as error:
@@ -198,6 +200,25 @@ def user_store(*, user: User, now: datetime, actor: str = "") -> User:
             gettext("%(user)s, or its uid, was taken at the same moment.") % {"user": user.username}
         ) from error
     return user
+
+
+def uid_of_own(user: User) -> int:
+    """A number that no other account has had from us: it follows the account's key, which is never given twice. Raises
+    NameTaken where somebody has been given it by hand, or the range is used up."""
+    number = settings.UID_FIRST + user.pk
+    if number > settings.UID_LAST or User.objects.filter(uid=number).exclude(pk=user.pk).exists():
+        words = gettext(
+            "The uid %(uid)s, which %(user)s would get, is another account's or above BERTH_UID_LAST: give it one by "
+            "hand, or the portal another range."
+        )
+        raise NameTaken(words % {"uid": number, "user": user.username})
+    return number
+
+
+def _uid_give(user: User) -> None:
+    user.uid = uid_of_own(user)
+    user.gid = user.gid or user.uid
+    user.save(update_fields=["uid", "gid"])
 
 
 def _numbers(user: User) -> dict[str, Any]:

@@ -38,8 +38,8 @@ class UserBody(Body):
     )  # fmt: skip
     email = serializers.EmailField(max_length=254, allow_blank=True, default="")
     role = serializers.ChoiceField(ClusterRole.choices, default=ClusterRole.USER)
-    uid = whole_id("that containers run with on storages; of this account only", default=None)
-    gid = whole_id("the group of that", default=None)
+    uid = whole_id("that containers run with on storages; of this account only. null: one of its own", default=None)
+    gid = whole_id("the group of that; null: of the same number, where uid is null too", default=None)
     extra_gids = ids(default=list, help_text="further groups")
     groups = names(default=list, help_text="groups to be in")
     virtual_clusters = names(default=list, help_text="virtual clusters to be a member of")

@@ -21,7 +21,7 @@ from portal.common.wake import redis_once
 @register(Tags.compatibility)
 def settings_fit(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """The portal's own settings against each other."""
-    return [*_grace(), *_debug(), *_data(), *_mail(), *_sign_in()]
+    return [*_grace(), *_debug(), *_data(), *_mail(), *_sign_in(), *_uids()]
 
 
 def settings_stop() -> None:
@@ -162,6 +162,20 @@ def _sign_in() -> list[CheckMessage]:
             )
         )
     return told
+
+
+def _uids() -> list[CheckMessage]:
+    numbers = range(settings.UID_FIRST, settings.UID_LAST + 1)
+    if numbers and 65_534 not in numbers and 65_535 not in numbers:
+        return []
+    return [
+        Error(
+            f"BERTH_UID_FIRST and BERTH_UID_LAST ({settings.UID_FIRST}-{settings.UID_LAST}) leave new accounts no uid, "
+            "or 65534 or 65535, which are nobody's.",
+            hint="Give a range that is free on all servers, such as 70000-99999.",
+            id="berth.E009",
+        )
+    ]
 
 
 def _data() -> list[CheckMessage]:

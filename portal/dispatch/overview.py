@@ -160,6 +160,8 @@ GROUPS: tuple[tuple[Any, tuple[_Row, ...]], ...] = (
              lambda: settings.CODE_USER_BYTES >> 30),
             ("BERTH_CODE_KEPT_DAYS", _("days for which code that no job uses is kept"), _set("CODE_KEPT_DAYS")),
             ("BERTH_SHELL_IDLE", _("seconds after which an idle terminal is closed"), _set("SHELL_IDLE_S")),
+            ("BERTH_UID_FIRST", _("number (uid) after which new accounts get their own"), _set("UID_FIRST")),
+            ("BERTH_UID_LAST", _("the largest number that one gets"), _set("UID_LAST")),
             ("BERTH_SOCKETS_PER_USER", _("live views that one user may have open"), _set("SOCKETS_PER_USER")),
             ("BERTH_DOWNLOADS_PER_USER", _("downloads that one user may have under way"), _set("DOWNLOADS_PER_USER")),
             ("BERTH_DOWNLOAD_HOURS", _("hours after which a download is broken off"), _set("DOWNLOAD_HOURS")),

@@ -137,6 +137,10 @@ _AGENTS = (
         "empty"
     ),
     gettext_noop(
+        "%(path)s can be written by users, who could put a link in place of a folder there: make it root's "
+        "(%(commands)s)"
+    ),
+    gettext_noop(
         "in its image a link leads from %(path)s to %(place)s, where nothing is mounted; name that path, or take an "
         "image without the link"
     ),

@@ -6,7 +6,7 @@ import gzip
 import os
 import shutil
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -37,8 +37,9 @@ from portal.upkeep.backup import part_folder
 from portal.upkeep.contents import FORMAT, MANIFEST, Manifest, table_entry
 from portal.upkeep.tables import rows_delete, rows_load
 
-NUMBERS_LEFT_OUT = 10_000
-"""Numbers of jobs that nobody gets: what was submitted since the backup had the next ones, and may still run."""
+NUMBERS_LEFT_OUT: dict[type[Job | User], int] = {Job: 10_000, User: 100}
+"""Numbers that nobody gets: the jobs that were submitted since the backup had the next ones, and may still run; to the
+accounts that were made since belong folders, by the uids that go with their numbers."""
 
 RUNNING = "This portal is running. Stop all of its processes first; jobs run on meanwhile."
 
@@ -72,7 +73,7 @@ def restore(*, path: Path, replace: bool, said: Callable[[str], None] = lambda _
         _refuse_what_is_there(replace=replace)
         later: list[tuple[Path, Path]] = []
         try:
-            newest = _newest_job()
+            newest = {model: _newest(model) for model in NUMBERS_LEFT_OUT}
             with _new_database():
                 said("Making the tables")
                 loader = _tables_make(manifest)
@@ -325,26 +326,27 @@ def _sequences_set(models: list[type]) -> None:
             cursor.execute(sql)
 
 
-def _newest_job() -> int:
-    """The largest number of a job in the database that is there; 0 where there is none."""
-    if Job._meta.db_table not in connection.introspection.table_names():
+def _newest(model: type[Job | User]) -> int:
+    """The largest number of a job or an account in the database that is there; 0 where there is none."""
+    if model._meta.db_table not in connection.introspection.table_names():
         return 0
-    return Job.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+    return model._base_manager.order_by("-pk").values_list("pk", flat=True).first() or 0
 
 
-def _settle(manifest: Manifest, newest_there: int) -> None:
-    """What is different when a past moment becomes the present. ``newest_there``: the last job of the database whose
+def _settle(manifest: Manifest, newest_there: Mapping[type[Job | User], int]) -> None:
+    """What is different when a past moment becomes the present. ``newest_there``: the last ones of the database whose
     place it takes."""
     CycleLease.objects.all().delete()
     logs_told_anew()
     data_folder_take()
     restore_note(made_at=manifest.made_at, now=timezone.now())
-    _number_next(max(_newest_job(), newest_there) + NUMBERS_LEFT_OUT)
+    for model, newest in newest_there.items():
+        _number_next(model, max(_newest(model), newest) + NUMBERS_LEFT_OUT[model])
 
 
-def _number_next(number: int) -> None:
-    """The next job has a number beyond this one."""
-    table = Job._meta.db_table
+def _number_next(model: type[Job | User], number: int) -> None:
+    """The next one has a number beyond this one."""
+    table = model._meta.db_table
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute("SELECT setval(pg_get_serial_sequence(%s, 'id'), %s)", [table, number])

@@ -285,6 +285,15 @@ def test_otherwise_the_rows_that_can_be_are_made(many: Api) -> None:
     assert AuditEntry.objects.filter(action="user.create", target="ann", actor="root").count() == 1
 
 
+def test_a_row_without_a_number_gets_one_of_its_own(many: Api) -> None:
+    rows = ({"username": "eve"}, {"username": "fay", "uid": "5002"}, {"username": "gil"})
+    assert send(many, table(*rows)).status_code == 200
+    eve, fay, gil = (many.get(f"users/{name}") for name in ("eve", "fay", "gil"))
+    assert (fay["uid"], fay["gid"]) == (5002, None)
+    assert eve["uid"] == eve["gid"] != gil["uid"] == gil["gid"]
+    assert None not in (eve["uid"], gil["uid"])
+
+
 def test_the_template_is_such_a_table(many: Api) -> None:
     template = many.call("GET", "users/import")
     assert template.headers["Content-Type"].startswith("text/csv")

@@ -106,7 +106,12 @@ def test_a_storage_that_cannot_be_is_refused_with_every_fault(admin: Api, case: 
         ({"root": "/mnt/data"}, {"root": "/mnt/data", "jobs": True}, "job folders need one of their own"),
         ({"root": "/mnt/data", "read_only": True}, {"root": "/mnt/data/sets"}, ""),
         ({"root": "/mnt/data/sets"}, {"root": "/mnt/data", "read_only": True}, ""),
-        ({"root": "/mnt/data"}, {"root": "/mnt/data"}, ""),
+        ({"root": "/mnt/data"}, {"root": "/mnt/data"}, "could put a link in place of a user's folder"),
+        ({"root": "/mnt/data"}, {"root": "/mnt/data", "per_user": True}, "could put a link in place of a user's"),
+        ({"root": "/mnt/data", "per_user": True, "read_only": True}, {"root": "/mnt/data"}, "could put a link"),
+        ({"root": "/mnt/data", "per_user": True}, {"root": "/mnt/data", "per_user": True, "read_only": True}, ""),
+        ({"root": "/mnt/data", "read_only": True}, {"root": "/mnt/data"}, ""),
+        ({"root": "/mnt/data", "read_only": True}, {"root": "/mnt/data", "per_user": True}, ""),
         ({"root": "/mnt/data"}, {"root": "/mnt/data2"}, ""),
     ],
 )  # fmt: skip
@@ -118,6 +123,14 @@ def test_jobs_write_in_none_where_the_folder_of_another_is_found_by_its_name(
     faults = [(fault["path"], fault["code"], why in fault["message"]) for fault in answer.json().get("errors", ())]
     assert (answer.status_code, faults) == ((400, [("root", "nested", True)]) if why else (201, []))
     assert admin.call("PATCH", "storages/there", {"everyone": True}).status_code == 200, "what is there may stay"
+
+
+def test_a_storage_of_the_same_folder_is_not_made_one_that_jobs_write_all_over(admin: Api) -> None:
+    made(admin, name="there", per_user=True)
+    made(admin, per_user=True)
+    answer = admin.call("PATCH", "storages/data", {"per_user": False})
+    assert [(fault["path"], fault["code"]) for fault in answer.json()["errors"]] == [("root", "nested")]
+    assert Storage.objects.get(name="data").per_user
 
 
 def test_a_name_is_given_once_and_job_folders_lie_in_one_storage(admin: Api) -> None:

@@ -138,10 +138,12 @@ def test_accounts_are_helped_by_hand(reader: Reader, world: World, monkeypatch: 
     assert len(code) > 8
     assert User.objects.get(username="root").check_password(password)
     person("bob")
+    User.objects.filter(pk=person("carol").pk).update(uid=None)
     said = reader.section(OPERATE, "An account by hand")
     assert not User.objects.get(username="root").check_password(password)
     assert User.objects.get(username="alice").role == ClusterRole.ADMIN
     assert not User.objects.get(username="bob").is_active
+    assert User.objects.get(username="carol").uid
     # It reads the terminal itself, which is that of whoever runs the tests.
     ask = "portal.accounts.management.commands.reset_password.getpass"
     monkeypatch.setattr(ask, lambda _: sys.stdin.readline().rstrip("\n"))

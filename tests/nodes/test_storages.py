@@ -6,6 +6,7 @@ import os
 import subprocess
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from nodes.protocol import Cause, Mount
 from nodes.runtimes.base import Failed
-from nodes.storages import file_changed_ms, file_touch, lease_reading, lease_target, mounts_prepare
+from nodes.storages import file_changed_ms, file_touch, lease_reading, lease_target, mount_open, mounts_prepare
 from tests.nodes.portal_side import spec_of
 
 
@@ -162,6 +163,42 @@ def test_a_folder_of_roots_that_the_user_cannot_use_is_told_and_left_as_it_is(
     mounts_prepare(of_alice(tmp_path, profile="root"))
     os.chown(folder, 5000, 6000)
     mounts_prepare(of_alice(tmp_path))
+
+
+# ------------------------------------------------------------ folders that somebody could have replaced
+
+
+@AS_ROOT
+def test_a_folder_in_one_that_users_can_write_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    for mode in (0o777, 0o1777, 0o775, 0o757):
+        tmp_path.chmod(mode)
+        with pytest.raises(Failed) as failed:
+            mounts_prepare(of_alice(tmp_path))
+        assert (failed.value.cause, list(tmp_path.iterdir())) == (Cause.STORAGE_MISSING, [])
+        assert failed.value.message == (
+            f"{tmp_path} can be written by users, who could put a link in place of a folder there: make it root's "
+            f"(chown root {tmp_path}; chmod go-w {tmp_path})"
+        )
+    tmp_path.chmod(0o755)
+    os.chown(tmp_path, 5000, 0)
+    assert fails(of_alice(tmp_path)) is Cause.STORAGE_MISSING
+
+
+@AS_ROOT
+def test_one_that_is_not_its_users_is_entered_whoevers_it_is(tmp_path: Path) -> None:
+    os.chown(tmp_path, 65534, 65534)
+    tmp_path.chmod(0o755)
+    mounts_prepare(of_alice(tmp_path))
+    assert made(tmp_path) == ALICES
+
+
+@AS_ROOT
+def test_the_whole_of_one_that_users_can_write_is_mounted_and_what_lies_there_is_shown(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    mounts_prepare(spec_of("true", **ALICE, mounts=(replace(mount(tmp_path, ""), source=str(tmp_path)),)))
+    (tmp_path / "alice").mkdir()
+    with mount_open(mount(tmp_path, "alice"), uid=0, gid=0) as folder:
+        assert os.listdir(folder) == []
 
 
 # ------------------------------------------------------------ paths

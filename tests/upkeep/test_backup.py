@@ -188,24 +188,30 @@ def test_curves_of_before_stay_until_all_else_is_there(tmp_path: Path, services:
     assert {path for path in (folder / "metrics").rglob("*") if path.is_file()} == set(curves)
 
 
-def test_a_number_of_a_job_is_given_once_also_where_a_backup_is_put_back_twice(backup: Path, tmp_path: Path) -> None:
+def test_a_number_of_a_job_or_an_account_is_given_once_also_where_a_backup_is_put_back_twice(
+    backup: Path, tmp_path: Path
+) -> None:
     portal = Portal(tmp_path, "")
 
-    def last(statement: str = "") -> int:
+    def last(statement: str = "", table: str = "jobs_job") -> int:
         with contextlib.closing(sqlite3.connect(tmp_path / "berth.sqlite3")) as database:
             database.executescript(statement)
-            return int(database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'jobs_job'").fetchone()[0])
+            return int(database.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", [table]).fetchone()[0])
 
     portal.manage("restore", str(backup))
-    first = last()
-    # A job that was submitted then.
+    first, accounts = last(), last(table="accounts_user")
+    # A job that was submitted then, and an account that was made.
     submitted = last(
         "CREATE TEMP TABLE one AS SELECT * FROM jobs_job ORDER BY id DESC LIMIT 1;"
         f"UPDATE one SET id = {first + 1}, run = run + 1000; INSERT INTO jobs_job SELECT * FROM one;"
+        "CREATE TEMP TABLE who AS SELECT * FROM accounts_user ORDER BY id DESC LIMIT 1;"
+        f"UPDATE who SET id = {accounts + 1}, username = 'since', uid = NULL;"
+        "INSERT INTO accounts_user SELECT * FROM who;"
     )
     assert submitted == first + 1
     portal.manage("restore", str(backup), "--replace")
     assert last() > submitted
+    assert last(table="accounts_user") > accounts + 1, "by which its uid goes"
 
 
 def test_on_sqlite_others_write_while_a_backup_reads_and_it_sees_one_moment(tmp_path: Path) -> None:

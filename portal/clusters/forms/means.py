@@ -43,7 +43,13 @@ class _About(forms.Form):
     )  # fmt: skip
     everyone = checkbox(_("Every job may use it"))
     read_only = checkbox(_("Read only"))
-    per_user = checkbox(_("Each user has a folder of their own"), _("and sees nothing else of it."))
+    per_user = checkbox(
+        _("Each user has a folder of their own"),
+        _(
+            "and sees nothing else of it. Where jobs write, always so while a virtual cluster that may use it allows "
+            "root."
+        ),
+    )
     must_be_mount = checkbox(
         _("Only where something is mounted there"),
         _("A server with nothing mounted at the folder does not offer it."),

@@ -39,7 +39,9 @@ class _About(forms.Form):
         label=_("Role"), choices=ClusterRole.choices, initial=ClusterRole.USER, widget=forms.Select(SELECT),
         help_text=_("Auditors read everything and change nothing; administrators may do everything."),
     )  # fmt: skip
-    uid = _number(_("User number (uid)"), _("Jobs run with it on storages; of this account only. Empty: none."))
+    uid = _number(
+        _("User number (uid)"), _("Jobs run with it on storages; of this account only. Empty: a new account gets one.")
+    )
     gid = _number(_("Group number (gid)"), _("The group that goes with it."))
     extra_gids = Words(label=_("Further group numbers"), help_text=_("Separated by commas."))
     groups = Words(

@@ -45,6 +45,7 @@ from portal.clusters.selectors.rights import firm_rights, highest_class, highest
 from portal.clusters.selectors.secrets import Login, registry_logins, secret_values, secrets_of
 from portal.clusters.selectors.shares import SkuShare, SkuTotal, sku_totals, vc_quotas, vc_shares
 from portal.clusters.selectors.storages import (
+    roots_of_own_folders,
     storage_get,
     storage_is_on,
     storage_restrict,
@@ -124,6 +125,7 @@ __all__ = [
     "image_right",
     "image_rule_to_remove",
     "image_rules",
+    "roots_of_own_folders",
     "storage_get",
     "storage_right",
     "storage_to_manage",

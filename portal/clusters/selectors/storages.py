@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from django.db.models import Q, QuerySet, TextField
+from django.db.models import Exists, OuterRef, Q, QuerySet, TextField
 from django.db.models.functions import Cast
 from django.utils.translation import gettext
 
 from nodes.protocol import StorageWish
 from portal.accounts.models import User
 from portal.accounts.rights import Action, allowed_everywhere
-from portal.clusters.models import Node, Storage
+from portal.clusters.models import Node, Storage, VirtualCluster
 from portal.clusters.selectors.visible import vcs_for_submit
 from portal.clusters.states import NodeHealth
 from portal.common.aggregates import Joined
@@ -120,6 +120,15 @@ def storage_wishes() -> tuple[StorageWish, ...]:
         )
         for one in _GRANTED()
     )
+
+
+def roots_of_own_folders() -> frozenset[str]:
+    """Where jobs that write see their user's own folder alone: each has one by the storage's word, or some virtual
+    cluster whose jobs may use it allows root, to which no more is given. One query."""
+    allows = VirtualCluster.objects.filter(default_profile="root").order_by()
+    as_root = Q(everyone=True) & Exists(allows) | Exists(allows.filter(storages=OuterRef("pk")))
+    found = Storage.objects.filter(Q(per_user=True) | Q(read_only=False) & as_root)
+    return frozenset(found.order_by().values_list("root", flat=True))
 
 
 def storage_is_on(*, node: Node, storage: Storage) -> bool:

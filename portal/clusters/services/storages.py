@@ -27,7 +27,7 @@ COLUMNS = ("kind", "root", "export", "options", "read_only", "per_user", "must_b
 PLACE = ("jobs", "kind", "root", "export")
 """What says where a storage is: not changed under jobs that use it, whose next attempt would find other files. Of
 several that are changed the first is told of."""
-NESTING = frozenset({"root", "jobs", "read_only"})
+NESTING = frozenset({"root", "jobs", "read_only", "per_user"})
 """What says whether jobs could write where another storage's folder is."""
 SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/root", "/run", "/sbin", "/sys", "/usr", "/var/run")
 _OPTIONS = re.compile(r"([a-z_]+(=[A-Za-z0-9._:-]+)?(,[a-z_]+(=[A-Za-z0-9._:-]+)?)*)?")
@@ -222,12 +222,21 @@ def _nesting_faults(storage: Storage) -> Iterator[Fault]:
         told = {"other": other.name, "root": other.root}
         if root == place and (storage.jobs or other.jobs) and not (storage.read_only or other.read_only):
             yield Fault("root", gettext("the folder of %(other)s; job folders need one of their own") % told, "nested")
+        elif root == place and (_meet(storage, other) or _meet(other, storage)):
+            words = gettext("the folder of %(other)s, where jobs could put a link in place of a user's folder")
+            yield Fault("root", words % told, "nested")
         elif root != place and root.is_relative_to(place) and not other.read_only:
             words = gettext("inside %(root)s, the folder of %(other)s, where jobs could put a link in its place")
             yield Fault("root", words % told, "nested")
         elif root != place and place.is_relative_to(root) and not storage.read_only:
             words = gettext("around %(root)s, the folder of %(other)s, in whose place jobs could put a link")
             yield Fault("root", words % told, "nested")
+
+
+def _meet(whole: Storage, named: Storage) -> bool:
+    """Whether jobs may write beside each user's folder in the one, and are given that folder by its name in the other:
+    always, or where a virtual cluster allows root."""
+    return not (whole.per_user or whole.only_read) and (named.per_user or not named.only_read)
 
 
 def _root_faults(root: str) -> Iterator[Fault]:

@@ -14,6 +14,7 @@ from django.db.models import OuterRef, QuerySet, Subquery
 
 from nodes.protocol import Code, ContainerSpec, ImageAuth, Limits, Mount
 from portal.clusters.models import Node, Storage
+from portal.clusters.selectors import roots_of_own_folders
 from portal.common.sealing import unseal
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
 from portal.jobs.selectors import job_folder_path
@@ -37,16 +38,21 @@ class AttemptFacts:
     secrets: Mapping[str, Any]
     peers: tuple[Peer, ...]
     storages: Mapping[str, Storage]
+    own_folders: frozenset[str]
     job_storage: Storage | None
 
 
 def attempts_facts(attempts: Collection[JobAttempt]) -> tuple[dict[int, AttemptFacts], dict[int, Exception]]:
     """What the specs of these attempts' tasks are made of, by the attempts' ids, and why that of others cannot be read
-    (SealBroken, or whatever is wrong with a stored job). Two queries, none for none."""
+    (SealBroken, or whatever is wrong with a stored job). Three queries, none for none."""
     if not attempts:
         return {}, {}
     storages = {storage.name: storage for storage in Storage.objects.all()}
-    job_storage = next((storage for storage in storages.values() if storage.jobs), None)
+    shared = {
+        "storages": storages,
+        "own_folders": roots_of_own_folders(),
+        "job_storage": next((storage for storage in storages.values() if storage.jobs), None),
+    }
     placed: dict[int, list[_Placed]] = defaultdict(list)
     rows = TaskAttempt.objects.filter(pk__in=_newest(attempts)).order_by()
     columns = ("job_attempt", "task__role__name", "task__index", "node__address", "ports")
@@ -55,7 +61,7 @@ def attempts_facts(attempts: Collection[JobAttempt]) -> tuple[dict[int, AttemptF
     facts, failed = {}, {}
     for attempt in attempts:
         try:
-            facts[attempt.pk] = _facts(attempt, placed[attempt.pk], storages=storages, job_storage=job_storage)
+            facts[attempt.pk] = _facts(attempt, placed[attempt.pk], **shared)
         except DatabaseError:
             raise
         except Exception as error:
@@ -255,8 +261,10 @@ def _storage_mounts(facts: AttemptFacts, profile: str) -> tuple[Mount, ...]:
 
 
 def _mount(facts: AttemptFacts, storage: Storage, wanted: StorageMount, profile: str) -> Mount:
-    # Under the root profile a writable storage is only ever the user's own folder.
-    own = storage.per_user or (profile == "root" and not storage.read_only)
+    # Under the root profile a writable storage is only ever the user's own folder; so it is for who runs as the user
+    # beside it, who could put a link in that folder's place otherwise.
+    beside_root = storage.root in facts.own_folders and not storage.only_read
+    own = storage.per_user or beside_root or (profile == "root" and not storage.read_only)
     root = PurePosixPath(storage.root)
     return Mount(
         storage=storage.name,

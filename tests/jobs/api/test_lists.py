@@ -264,7 +264,7 @@ def grow(world: World) -> Job:
     member_set(vc=world.vc, user=person(f"member{number}"), role="member", now=world.now)
     template_create(home=world.vc, name=f"train{number}", description="", file=job_file(), now=world.now, actor="root")
     image_rule_add(vc=world.vc, pattern=f"*{'?' * number}", now=world.now, actor="root")
-    storage_create(name=f"data{number}", root="/mnt/data", vcs=[world.vc], now=world.now, actor="root")
+    storage_create(name=f"data{number}", root=f"/mnt/data{number}", vcs=[world.vc], now=world.now, actor="root")
     webhook_set(url="https://example.org/", kinds=[], secret="whsec_" + "A" * 32, actor="root", now=world.now)
     webhook_test(actor="root", now=world.now)
     code_of(world, number)

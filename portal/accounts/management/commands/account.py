@@ -12,7 +12,7 @@ from django.utils import timezone
 from portal.accounts.identities import identity_loosen, identity_tie
 from portal.accounts.models import ClusterRole, User
 from portal.accounts.people import user_change
-from portal.accounts.services import user_set_password
+from portal.accounts.services import uid_of_own, user_set_password
 from portal.common.errors import Refused
 
 
@@ -28,6 +28,7 @@ class Command(BaseCommand):
         tied = parser.add_mutually_exclusive_group()
         tied.add_argument("--subject", help="who signs in to it by the provider of BERTH_OIDC_ISSUER")
         tied.add_argument("--no-subject", action="store_true", help="nobody does any more")
+        parser.add_argument("--own-uid", action="store_true", help="give it a uid of its own, where it has none")
         parser.add_argument("--reset-password", action="store_true", help="make one and print it, this once")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -36,6 +37,9 @@ class Command(BaseCommand):
             raise CommandError(f"There is no user {options['name']}.")
         changes = {name: options[name] for name in ("role", "active") if options[name] is not None}
         try:
+            if options["own_uid"] and user.uid is None:
+                number = uid_of_own(user)
+                changes |= {"uid": number, "gid": user.gid or number}
             user = user_change(user=user, changes=changes, now=timezone.now(), actor="")
         except Refused as refusal:
             raise CommandError(refusal.detail) from None
@@ -45,7 +49,7 @@ class Command(BaseCommand):
             user_set_password(user=user, password=password)
             self.stdout.write(password)
         state = "active" if user.is_active else "disabled"
-        self.stderr.write(f"{user.username}: {user.role}, {state}")
+        self.stderr.write(f"{user.username}: {user.role}, {state}, uid {user.uid or 'none'}")
 
     def _tie(self, user: User, subject: str | None, *, loosen: bool) -> None:
         issuer, now = settings.OIDC_ISSUER, timezone.now()
