@@ -36,7 +36,8 @@ def test_a_first_sign_in_makes_an_account_with_what_its_groups_give(provider: Pr
     assert rights() == ("user", ["seeing"], {"vision": "member"})
     user = User.objects.get()
     assert (user.email, user.has_usable_password()) == ("eve@example.org", False)
-    assert user.uid and user.uid == user.gid
+    assert user.uid
+    assert user.uid == user.gid
     identity = Identity.objects.get()
     assert (identity.issuer, identity.subject, identity.user) == (provider.issuer, "id-of-eve", user)
     told = list(AuditEntry.objects.order_by("pk").values_list("actor", "action", "target"))
