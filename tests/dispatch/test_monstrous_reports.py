@@ -15,10 +15,12 @@ from pytest_django.fixtures import Settings
 from nodes.protocol import DiskShare, GpuSample, Inventory, Sample
 from portal.accounts.models import ClusterRole, User
 from portal.clusters.models import Node
+from portal.common.told import LONGEST_LOG
 from portal.dispatch.alerts import alerts_look
 from portal.dispatch.gauges import gauges
 from portal.dispatch.models import AlertWatch
 from portal.dispatch.reports import report_take
+from portal.jobs.models import TaskAttempt
 from tests.dispatch.looking import quiet_world
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
@@ -84,6 +86,18 @@ def test_what_is_kept_of_one_node_and_cannot_be_read_keeps_no_other_alert_back(
     assert (told["node_unclear"]["name"], told["node_unclear"]["severity"]) == ("gpu01", "warning")
     assert "what is wrong with gpu01 cannot be told" in caplog.text
     assert b'berth_alerts{code="node_unclear"' in gauges(now=timezone.now())
+
+
+def test_a_log_is_as_long_as_one_can_be_and_metrics_bear_any_sum_of_such(world: World) -> None:
+    world.submit(name="a")
+    world.submit(name="b")
+    world.settle()
+    (first, *_) = [node for node in world.nodes.values() if node.containers]
+    first.containers = {key: replace(one, log_end=HUGE) for key, one in first.containers.items()}
+    assert first.report()
+    assert TaskAttempt.objects.filter(log_end=LONGEST_LOG).exists()
+    TaskAttempt.objects.update(log_end=(1 << 63) - 1)  # as many reports' sum
+    assert b"berth_log_lag_bytes 1.84" in gauges(now=timezone.now())
 
 
 def test_a_look_that_fails_is_none(world: World, root: User) -> None:
