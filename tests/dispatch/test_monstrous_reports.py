@@ -12,9 +12,9 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from nodes.protocol import DiskShare, GpuSample, Inventory, Sample
+from nodes.protocol import ContainerReport, ContainerState, DiskShare, GpuInfo, GpuSample, Inventory, Sample
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.models import Node
+from portal.clusters.models import Gpu, Node, NodeEvent
 from portal.common.told import LONGEST_LOG
 from portal.dispatch.alerts import alerts_look
 from portal.dispatch.gauges import gauges
@@ -98,6 +98,24 @@ def test_a_log_is_as_long_as_one_can_be_and_metrics_bear_any_sum_of_such(world: 
     assert TaskAttempt.objects.filter(log_end=LONGEST_LOG).exists()
     TaskAttempt.objects.update(log_end=(1 << 63) - 1)  # as many reports' sum
     assert b"berth_log_lag_bytes 1.84" in gauges(now=timezone.now())
+
+
+def test_more_than_a_server_has_is_cut_and_told_once(world: World) -> None:
+    node = world.nodes["gpu01"]
+    gpus = tuple(GpuInfo(uuid=f"GPU-x{n}", index=n + 1, model="A100", memory_mb=1) for n in range(100))
+    roots = tuple(f"/mnt/{n}" for n in range(5000))
+    node.inventory = replace(node.inventory, gpus=node.inventory.gpus + gpus, storages=roots)
+    unknown = ContainerReport(attempt="", state=ContainerState.RUNNING, spec_hash="", generation=0)
+    node.containers = {name: replace(unknown, attempt=name) for name in (f"task{n:05}" for n in range(5001))}
+    node.containers["task05000"] = replace(node.containers["task05000"], gpus=("GPU-gpu01-0",))
+    for _ in range(2):
+        assert node.report()
+    row = node.row
+    assert (Gpu.objects.filter(node=row).count(), len(row.storages), len(row.strangers)) == (64, 1024, 512)
+    assert "task05000" in row.strangers, "it holds a GPU, which has to be fenced off"
+    for code in ("too_many", "containers_too_many"):
+        (event,) = NodeEvent.objects.filter(node=row, code=code)
+        assert "gpu01" in event.message
 
 
 def test_a_look_that_fails_is_none(world: World, root: User) -> None:
