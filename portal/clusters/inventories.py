@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import count
+from itertools import count, islice
 
 from nodes.protocol import DiskShare, GpuInfo, Inventory
 from portal.common.hosts import host_plain
@@ -19,6 +19,10 @@ HOST, VERSION, SENTENCE, NAME = 255, 100, 400, 200
 """So much is kept of what stands in no column of its own."""
 SHARES, CAPABILITIES = 6, 32
 """Of what is largest, and of what it can, so many are kept."""
+GPUS, STORAGES = 64, 1024
+"""So many of them are taken, which is more than a server has: each is a row, or stands in many answers."""
+ROOT = 500
+"""A path that is longer is no storage's."""
 
 
 def inventory_believed(found: Inventory) -> Inventory:
@@ -42,14 +46,19 @@ def inventory_believed(found: Inventory) -> Inventory:
         agent=found.agent[:VERSION],
         engine_away=found.engine_away[:SENTENCE],
         capabilities=tuple(one[:VERSION] for one in found.capabilities[:CAPABILITIES]),
-        storage_faults={root: fault[:SENTENCE] for root, fault in found.storage_faults.items()},
+        storages=tuple(root for root in found.storages[:STORAGES] if len(root) <= ROOT),
+        storage_faults={
+            root: fault[:SENTENCE]
+            for root, fault in islice(found.storage_faults.items(), STORAGES)
+            if len(root) <= ROOT
+        },
         largest=tuple(
             DiskShare(what=one.what[:NAME], mb=amount_believed(one.mb), name=one.name[:NAME])
             for one in found.largest[:SHARES]
         ),
         port_first=first,
         port_last=last,
-        gpus=_gpus(found.gpus),
+        gpus=_gpus(found.gpus[:GPUS]),
     )
 
 
@@ -57,6 +66,16 @@ def ports_fit(found: Inventory) -> bool:
     """Whether the ports that it names are a range; else those of an agent that names none are believed, since without
     ports no task could start there, and the scheduler would choose the node again and again."""
     return FIRST_PORT <= found.port_first <= found.port_last <= LAST_PORT
+
+
+def too_many(found: Inventory) -> list[str]:
+    """Of what it names more than is taken, in words."""
+    told = (
+        ("GPUs", len(found.gpus), GPUS),
+        ("storages", len(found.storages), STORAGES),
+        ("faults of storages", len(found.storage_faults), STORAGES),
+    )
+    return [f"{number:,} {what} (at most {most:,} count)" for what, number, most in told if number > most]
 
 
 def _address(told: str) -> str:

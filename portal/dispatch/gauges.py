@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 
-from django.db.models import Count, F, Min, Sum
+from django.db.models import Count, F, FloatField, Min, Sum
+from django.db.models.functions import Cast
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -68,7 +69,8 @@ class _Gauges(Collector):
             (self._now - oldest).total_seconds() if oldest else 0,
         )
         open_logs = TaskAttempt.objects.filter(removed_at__isnull=True, log_end__gt=F("archived_to"))
-        lag = open_logs.aggregate(bytes=Sum(F("log_end") - F("archived_to")))["bytes"]
+        behind = Cast(F("log_end") - F("archived_to"), FloatField())  # however many nodes tell of the longest log
+        lag = open_logs.aggregate(bytes=Sum(behind))["bytes"]
         yield _one("berth_log_lag_bytes", "Of logs, what nodes have and the archive has not", lag or 0)
 
     def _hardware(self) -> Iterator[GaugeMetricFamily]:

@@ -167,6 +167,7 @@ GROUPS: tuple[tuple[Any, tuple[_Row, ...]], ...] = (
             ("BERTH_DOWNLOAD_HOURS", _("hours after which a download is broken off"), _set("DOWNLOAD_HOURS")),
             ("BERTH_LOGIN_RATE", _("tries to log in, for each account and address"), _rate("LOGIN_RATE")),
             ("BERTH_SUBMIT_RATE", _("submissions of one user"), _rate("SUBMIT_RATE")),
+            ("BERTH_WAITING_TASKS", _("tasks that one user may have waiting"), _set("WAITING_TASKS")),
             ("BERTH_CODE_RATE", _("uploads of code of one user"), _rate("CODE_RATE")),
             ("BERTH_ESTIMATE_RATE", _("questions of one user what would become of a job"), _rate("ESTIMATE_RATE")),
             ("BERTH_LOG_SEARCH_RATE", _("searches of one user in logs"), _rate("LOG_SEARCH_RATE")),

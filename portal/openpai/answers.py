@@ -121,18 +121,19 @@ def _trigger(attempt: AttemptSeen) -> tuple[str | None, int | None]:
     failed = [
         (run.ended_at or run.created_at, role.name, task.index)
         for role in attempt.roles
-        for task in attempt.tasks.get(role.pk, [])
+        for task in attempt.named(role)
         if (run := attempt.newest.get(task.pk)) and run.cause != Cause.STOPPED and container_code(run)
     ]
     return min(failed)[1:] if failed else (None, None)
 
 
 def task_roles(job: Job, attempt: AttemptSeen) -> dict[str, Any]:
-    """Each role with its tasks, as they are or were in this run of the job."""
+    """Each role with its tasks, as they are or were in this run of the job. Those that did not run in an earlier one
+    are not named: of many runs of many tasks they would be most of the answer."""
     return {
         role.name: {
             "taskRoleStatus": {"name": role.name},
-            "taskStatuses": [_task(job, attempt, task) for task in attempt.tasks.get(role.pk, [])],
+            "taskStatuses": [_task(job, attempt, task) for task in attempt.named(role)],
         }
         for role in attempt.roles
     }

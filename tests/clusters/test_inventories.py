@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nodes.protocol import GpuInfo, Inventory
-from portal.clusters.inventories import inventory_believed, ports_fit
+from portal.clusters.inventories import GPUS, ROOT, STORAGES, inventory_believed, ports_fit, too_many
 from portal.common.told import MOST
 
 ONE, TWO, THREE = (GpuInfo(uuid=f"GPU-{name}", index=i, model="A100", memory_mb=80_000) for i, name in enumerate("abc"))
@@ -72,3 +72,14 @@ def test_ports_are_a_range_of_ports_or_the_usual_one(first: int, last: int, fit:
 )  # fmt: skip
 def test_an_address_is_a_name_or_an_address_and_nothing_else(told: str, believed: str) -> None:
     assert inventory_believed(replace(FOUND, address=told)).address == believed
+
+
+def test_so_many_gpus_and_storages_are_taken_as_a_server_may_have() -> None:
+    roots = tuple(f"/mnt/{number}" for number in range(100_000))
+    gpus = tuple(replace(ONE, uuid=f"GPU-{number}", index=number) for number in range(100))
+    told = replace(FOUND, gpus=gpus, storages=("/" + "x" * ROOT, *roots), storage_faults=dict.fromkeys(roots, "away"))
+    believed = inventory_believed(told)
+    assert [gpu.index for gpu in believed.gpus] == [*range(GPUS)]
+    assert believed.storages == roots[: STORAGES - 1]
+    assert list(believed.storage_faults) == [*roots[:STORAGES]]
+    assert (too_many(believed), len(too_many(told))) == ([], 3)

@@ -12,13 +12,15 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from nodes.protocol import DiskShare, GpuSample, Inventory, Sample
+from nodes.protocol import ContainerReport, ContainerState, DiskShare, GpuInfo, GpuSample, Inventory, Sample
 from portal.accounts.models import ClusterRole, User
-from portal.clusters.models import Node
+from portal.clusters.models import Gpu, Node, NodeEvent
+from portal.common.told import LONGEST_LOG
 from portal.dispatch.alerts import alerts_look
 from portal.dispatch.gauges import gauges
 from portal.dispatch.models import AlertWatch
 from portal.dispatch.reports import report_take
+from portal.jobs.models import TaskAttempt
 from tests.dispatch.looking import quiet_world
 from tests.support.cast import Api, person
 from tests.support.pages import Browser
@@ -84,6 +86,36 @@ def test_what_is_kept_of_one_node_and_cannot_be_read_keeps_no_other_alert_back(
     assert (told["node_unclear"]["name"], told["node_unclear"]["severity"]) == ("gpu01", "warning")
     assert "what is wrong with gpu01 cannot be told" in caplog.text
     assert b'berth_alerts{code="node_unclear"' in gauges(now=timezone.now())
+
+
+def test_a_log_is_as_long_as_one_can_be_and_metrics_bear_any_sum_of_such(world: World) -> None:
+    world.submit(name="a")
+    world.submit(name="b")
+    world.settle()
+    (first, *_) = [node for node in world.nodes.values() if node.containers]
+    first.containers = {key: replace(one, log_end=HUGE) for key, one in first.containers.items()}
+    assert first.report()
+    assert TaskAttempt.objects.filter(log_end=LONGEST_LOG).exists()
+    TaskAttempt.objects.update(log_end=(1 << 63) - 1)  # as many reports' sum
+    assert b"berth_log_lag_bytes 1.84" in gauges(now=timezone.now())
+
+
+def test_more_than_a_server_has_is_cut_and_told_once(world: World) -> None:
+    node = world.nodes["gpu01"]
+    gpus = tuple(GpuInfo(uuid=f"GPU-x{n}", index=n + 1, model="A100", memory_mb=1) for n in range(100))
+    roots = tuple(f"/mnt/{n}" for n in range(5000))
+    node.inventory = replace(node.inventory, gpus=node.inventory.gpus + gpus, storages=roots)
+    unknown = ContainerReport(attempt="", state=ContainerState.RUNNING, spec_hash="", generation=0)
+    node.containers = {name: replace(unknown, attempt=name) for name in (f"task{n:05}" for n in range(5001))}
+    node.containers["task05000"] = replace(node.containers["task05000"], gpus=("GPU-gpu01-0",))
+    for _ in range(2):
+        assert node.report()
+    row = node.row
+    assert (Gpu.objects.filter(node=row).count(), len(row.storages), len(row.strangers)) == (64, 1024, 512)
+    assert "task05000" in row.strangers, "it holds a GPU, which has to be fenced off"
+    for code in ("too_many", "containers_too_many"):
+        (event,) = NodeEvent.objects.filter(node=row, code=code)
+        assert "gpu01" in event.message
 
 
 def test_a_look_that_fails_is_none(world: World, root: User) -> None:

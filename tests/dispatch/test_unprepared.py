@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+from uuid import UUID
 
 import pytest
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from nodes.protocol import Cause, ContainerState, Exit, Order, Phase, Progress
+from nodes.protocol import Cause, ContainerSpec, ContainerState, Exit, Order, Phase, Progress
 from portal.accounts.models import User
 from portal.clusters.models import Node, ReportsLane, VirtualCluster
 from portal.clusters.services import lane_pulse
 from portal.common.sealing import seal
 from portal.jobs.models import Job, Task, TaskAttempt
+from portal.jobs.services import sealed_specs, specs
+from portal.jobs.services.orders import desired_lists
+from portal.jobs.services.specs import AttemptFacts, HeldGpu
 from portal.jobs.states import EndReason, JobState, TaskState
 from tests.support.cast import person
 from tests.support.scripted_node import DIGEST, ScriptedNode
@@ -64,6 +69,42 @@ def test_a_job_that_cannot_be_described_fails_and_names_the_log(world: World) ->
     assert (bad.state, good.state) == (JobState.FAILED, JobState.RUNNING)
     assert "the portal's log says why" in bad.end_message
     assert node.row.out_since is None
+
+
+def test_specs_that_are_written_in_parts_and_sent_in_parts_are_the_same(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("portal.jobs.services.sealed_specs.AT_ONCE", 1)
+    monkeypatch.setattr("portal.jobs.services.orders.AT_ONCE", 1)
+    nodes = [world.node(f"gpu0{number}", gpus=2) for number in (1, 2, 3)]
+    world.submit(instances=6)
+    world.cycle()
+    lists = desired_lists(nodes=[*Node.objects.order_by("name")])
+    assert [(node.name, len(desired.orders)) for node, desired in lists] == [("gpu01", 2), ("gpu02", 2), ("gpu03", 2)]
+    orders = [(node, order) for node in nodes for order in node.desired().orders]
+    assert sorted(node.spec(order).index for node, order in orders) == [*range(6)]
+
+
+def test_what_was_written_before_one_of_its_attempt_could_not_be_made_is_taken_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sealed_specs, "AT_ONCE", 1)
+    made, seen = specs.container_spec, list[UUID]()
+
+    def all_but_one(facts: AttemptFacts, row: TaskAttempt, gpus: Sequence[HeldGpu]) -> ContainerSpec:
+        seen.extend([row.pk] if facts.job.name == "bad" else [])
+        if row.pk in seen[2:3]:
+            raise ValueError("no spec")
+        return made(facts, row, gpus)
+
+    monkeypatch.setattr(sealed_specs, "container_spec", all_but_one)
+    node = world.node("gpu01", gpus=4)
+    world.submit(name="bad", instances=3)
+    good = world.submit(name="good")
+    world.cycle()
+    rows = TaskAttempt.objects.order_by("task__job_id", "task__index")
+    assert [bool(row.spec_hash and row.spec_sealed) for row in rows] == [False, False, False, True]
+    assert [node.spec(order).job for order in node.desired().orders] == [good.label]
 
 
 def pulling(world: World) -> tuple[TaskAttempt, ScriptedNode]:

@@ -14,7 +14,7 @@ from nodes.protocol import Cause, Exit, Phase, SshServer
 from portal.accounts.models import Scope
 from portal.clusters.models import Storage
 from portal.clusters.services import member_set, vc_create
-from portal.jobs.models import Job
+from portal.jobs.models import Job, JobEvent
 from tests.openpai.conftest import Pai
 from tests.support.cast import person
 from tests.support.world import World, job_file
@@ -383,6 +383,25 @@ def test_events_come_newest_first_and_a_waiting_job_says_why(world: World, pai: 
     running = pai.get("jobs/alice~a/events")["data"]
     assert running[-1]["reason"] == "Submitted"
     assert [row["lastTimestamp"] for row in running] == sorted((row["lastTimestamp"] for row in running), reverse=True)
+
+
+def test_lists_end_at_so_many_and_say_how_many_there_are(
+    world: World, pai: Pai, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("portal.openpai.selectors.jobs.MOST_EVENTS", 2)
+    monkeypatch.setattr("portal.openpai.selectors.jobs.MOST_JOBS", 2)
+    world.node("gpu01")
+    for name in "abc":
+        world.submit(name=name)
+    world.settle()
+    every = JobEvent.objects.filter(job__name="a")
+    assert every.count() > 2
+    answer = pai.get("jobs/alice~a/events")
+    assert (answer["totalCount"], len(answer["data"])) == (every.count(), 2)
+    assert answer["data"][0]["uid"] == str(every.latest("id").pk)
+    found = pai.get("jobs?limit=50000&withTotalCount=true")
+    assert (found["totalCount"], [job["name"] for job in found["data"]]) == (3, ["c", "b"])
+    assert [job["name"] for job in pai.get("jobs?limit=50000&offset=2")] == ["a"]
 
 
 def test_events_are_filtered_by_their_type(world: World, pai: Pai) -> None:

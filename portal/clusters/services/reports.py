@@ -14,7 +14,7 @@ from django.db.models.functions import Greatest
 from nodes.protocol import GpuInfo, Inventory, Report
 from portal.clusters.agents import UNREAD
 from portal.clusters.clocks import clock_fault, skew_after
-from portal.clusters.inventories import SENTENCE, inventory_believed, ports_fit
+from portal.clusters.inventories import SENTENCE, inventory_believed, ports_fit, too_many
 from portal.clusters.models import Gpu, Node
 from portal.clusters.services.cards import cards_take
 from portal.clusters.services.fences import fence_columns
@@ -159,8 +159,9 @@ def _there(found: Inventory) -> dict[str, dict[str, int]]:
     return {"there": there} if any(0 < there[name] < promised[name] for name in there) else {}
 
 
-PORTS_WRONG, ADDRESS_WRONG = "ports_wrong", "address_wrong"
-"""In a node's inventory while what its agent names is no range of ports, or no address: it is told once."""
+PORTS_WRONG, ADDRESS_WRONG, TOO_MANY = "ports_wrong", "address_wrong", "too_many"
+"""In a node's inventory while what its agent names is no range of ports, or no address, or more than a server has: it
+is told once."""
 
 
 def _nonsense(node: Node, told: Inventory, believed: Inventory, now: datetime) -> dict[str, bool]:
@@ -172,6 +173,8 @@ def _nonsense(node: Node, told: Inventory, believed: Inventory, now: datetime) -
         wrong[ADDRESS_WRONG] = (
             f"The agent of {node.name} names no address: tasks on other servers cannot reach those there."
         )
+    if many := too_many(told):
+        wrong[TOO_MANY] = f"The agent of {node.name} names more than a server has: {', '.join(many)}."
     for code, message in wrong.items():
         if code not in node.inventory:
             node_event(node=node, code=code, message=message, now=now)

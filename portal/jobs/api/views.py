@@ -102,7 +102,8 @@ class JobsView(ApiView):
     )
     def post(self, request: Request) -> Response:
         """Submits a job file. 201 with the job; 200 with the earlier job for an `Idempotency-Key` used before; 400
-        with every problem of the file and its path, and nothing is stored."""
+        with every problem of the file and its path, and nothing is stored; 429 for too many submissions in an hour,
+        and where more of one's tasks would wait than one user may have (`BERTH_WAITING_TASKS`)."""
         now = timezone.now()
         SUBMITS.take(f"user:{self.user.pk}", now=now)
         key = request.headers.get("Idempotency-Key", "")

@@ -81,14 +81,14 @@ class Archiver:
         row.refresh_from_db(fields=["archived_to", "log_complete", "log_end", "lost_at", "state"])
         attempt, start = str(row.pk), row.archived_to
         source = log_of(row)
-        end = self.archive.segment_end(attempt, start)  # left by one that was killed before it could say so
+        begin, end = start, self.archive.segment_end(attempt, start)  # left by one that was killed before it said so
         if end is None:
             run = self._take(source, start)
-            end = self.archive.write(attempt, run) if run.data else start
+            begin, end = run.start, self.archive.write(attempt, run) if run.data else start
         if end > start:
-            if not archived_to_move(row=row, old=start, new=end):
+            if not archived_to_move(row=row, old=start, new=end, begin=begin):
                 return True
-            ARCHIVED.inc(end - start)
+            ARCHIVED.inc(end - begin)
         self.redis.xtrim(source.key, minid=f"{end}-1", approximate=False)
         if row.log_complete and end >= row.log_end:
             attempt_log_done(row=row)
@@ -154,9 +154,11 @@ def log_of(row: TaskAttempt) -> LogOf:
     return LogOf(attempt=str(row.pk), node=row.node.name, public_key=row.node.public_key)
 
 
-def archived_to_move(*, row: TaskAttempt, old: int, new: int) -> bool:
-    """Says that everything before ``new`` is archived; False when somebody was first."""
-    return bool(TaskAttempt.objects.filter(pk=row.pk, archived_to=old).update(archived_to=new))
+def archived_to_move(*, row: TaskAttempt, old: int, new: int, begin: int) -> bool:
+    """Says that everything before ``new`` is archived, by a segment that begins at ``begin``: what lies between that
+    and ``old`` is in none, and where it begins before ``old`` there is so much twice. False when somebody was first."""
+    mine = TaskAttempt.objects.filter(pk=row.pk, archived_to=old)
+    return bool(mine.update(archived_to=new, archive_gaps=F("archive_gaps") + (begin - old)))
 
 
 def log_end_forget(*, row: TaskAttempt, known: int) -> None:

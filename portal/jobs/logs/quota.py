@@ -1,8 +1,9 @@
 """How much of a virtual cluster's logs is kept: of its jobs that are over the newest, as many as its quota has room
 for.
 
-What counts is what was written (``archived_to``), which bounds what lies on the disk. Logs of jobs that are not over,
-or of which a server may still have something, are never touched and take no room from the others.
+What counts is what was written, which bounds what lies on the disk: how far a log goes (``archived_to``) without its
+gaps, which its node may make as wide as it likes. Logs of jobs that are not over, or of which a server may still have
+something, are never touched and take no room from the others.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q, QuerySet, Sum
+from django.db.models import F, Q, QuerySet, Sum
 
 from portal.clusters.models import KeptLogs, VirtualCluster
 from portal.clusters.selectors import log_room
 from portal.jobs.logs.archive import Archive
 from portal.jobs.models import Job, TaskAttempt
 from portal.jobs.states import JOB_LIVE
+
+WRITTEN = Sum(F("archived_to") - F("archive_gaps"))
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +76,7 @@ def _open_jobs() -> QuerySet[TaskAttempt, int]:
 
 def _sums(rows: QuerySet[TaskAttempt]) -> Counter[int]:
     """Bytes by virtual cluster."""
-    sums = rows.order_by().values_list("job_attempt__job__vc").annotate(size=Sum("archived_to"))
+    sums = rows.order_by().values_list("job_attempt__job__vc").annotate(size=WRITTEN)
     return Counter(dict(sums))
 
 
@@ -84,7 +87,7 @@ def _surplus(vc: int, limit: int, now: datetime) -> list[int]:
     1. A log that is larger than the quota by itself goes: it would take all others with it, and not fit then.
     2. Of the rest the newest stay, as long as they fit together; all that ended before goes.
     """
-    ended = _over(now).filter(job_attempt__job__vc=vc).values_list("job_attempt__job").annotate(size=Sum("archived_to"))
+    ended = _over(now).filter(job_attempt__job__vc=vc).values_list("job_attempt__job").annotate(size=WRITTEN)
     newest_first = ended.order_by("-job_attempt__job__ended_at", "-job_attempt__job")
     going, taken, full = list[int](), 0, False
     with transaction.atomic():  # a cursor lives in one: the rows are as many as the jobs of three months

@@ -12,10 +12,9 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from nodes.protocol import EnvelopeForged, log_stream, verified_batch
+from portal.common.told import LONGEST_LOG
 from portal.jobs.logs.records import Run, is_whole
 
-LONGEST = 1 << 60
-"""Bytes: a log that says it is longer is none."""
 PAGE = 64
 """Entries asked for at once; an entry holds at most one batch of 64 kB or one record."""
 
@@ -91,7 +90,7 @@ def _verified(log: LogOf, entry_id: bytes, fields: dict[bytes, bytes]) -> Run:
         start, data = verified_batch(log.public_key, log.attempt, _offset(entry_id), fields)
     except EnvelopeForged as error:
         raise ForgedEntry(log, entry_id.decode()) from error
-    if not data or start < 0 or start + len(data) > LONGEST or not is_whole(data):
+    if not data or start < 0 or start + len(data) > LONGEST_LOG or not is_whole(data):
         raise ForgedEntry(log, entry_id.decode())
     return Run(start, data)
 

@@ -101,6 +101,9 @@ class TaskAttempt(models.Model):
     log_complete = models.BooleanField(default=False)
     log_dropped_lines = models.BigIntegerField(default=0)
     archived_to = models.BigIntegerField(default=0)
+    archive_gaps = models.BigIntegerField(
+        default=0, db_default=0, help_text="bytes before archived_to that its node never sent"
+    )
 
     class Meta:
         ordering = ["created_at", "id"]
@@ -120,10 +123,10 @@ class TaskAttempt(models.Model):
                 condition=Q(released_at__isnull=True, cause=str(Cause.UNKILLABLE)),
                 name="task_attempt_unkillable",
             ),
-            # The rows are wide: a million of them are gigabytes, of which the quota of logs wants two columns.
+            # The rows are wide: a million of them are gigabytes, of which the quota of logs wants three columns.
             models.Index(
                 fields=["job_attempt"],
-                include=["archived_to"],
+                include=["archived_to", "archive_gaps"],
                 condition=Q(removed_at__isnull=False, archived_to__gt=0),
                 name="task_attempt_log",
             ),

@@ -8,12 +8,14 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import BigIntegerField, F, Func, Sum
+from django.db.models.sql.compiler import SQLCompiler
 
 from nodes.protocol import (
     DESIRED_TASK,
@@ -43,6 +45,9 @@ from portal.jobs.services.ssh import ssh_accesses
 log = logging.getLogger(__name__)
 
 EXPIRES_S = 15
+AT_ONCE = 64 << 20
+"""Bytes of specs that are read at once for lists of several nodes: those of a job of thousands of tasks are a gigabyte
+together, since each names all of them."""
 SENT_TO = ("name", "public_key", "generation", "interface", "storages", "storage_faults", "strangers")
 """What a list of orders wants of its node."""
 
@@ -99,7 +104,7 @@ def _send_changed() -> None:
     _changed.nodes.clear()
     if ids:
         nodes = Node.objects.filter(pk__in=ids).only(*SENT_TO).order_by("pk")
-        for node, desired in desired_lists(nodes=list(nodes)):
+        for node, desired in desired_lists(nodes=list(nodes)):  # one after the other: they are large
             _send(node, desired)
 
 
@@ -143,13 +148,50 @@ def desired_build(*, node: Node, answers: int = 0, specs_known: Collection[str] 
 
 def desired_lists(
     *, nodes: Sequence[Node], answers: int = 0, specs_known: Collection[str] = ()
-) -> list[tuple[Node, Desired]]:
-    """The lists of several nodes; a fixed number of queries, however many nodes and tasks there are."""
+) -> Iterator[tuple[Node, Desired]]:
+    """The lists of several nodes; a fixed number of queries, however many nodes and tasks there are, and a few more for
+    each ``AT_ONCE``."""
+    there = TaskAttempt.objects.filter(node__in=nodes, removed_at__isnull=True)
+    # A task whose spec cannot be made is in no list: the cycle ends its attempt.
+    specs_store(wanted=there.filter(phase__in=NEEDS_SPEC, spec_hash=""), nodes={node.pk: node for node in nodes})
+    storages = storage_wishes()
+    for several in _parts(nodes):
+        orders = _orders(several, specs_known)
+        yield from ((node, _desired(node, orders[node.pk], answers, storages)) for node in several)
+
+
+class _Bytes(Func):
+    """Of a text; the database reads only how long it is."""
+
+    function, output_field = "OCTET_LENGTH", BigIntegerField()
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **more: Any) -> Any:
+        return self.as_sql(compiler, connection, function="LENGTH", **more)
+
+
+def _parts(nodes: Sequence[Node]) -> Iterator[list[Node]]:
+    """The nodes in their order, as many together as have specs of ``AT_ONCE``; each at least alone."""
+    if len(nodes) < 2:
+        yield [*nodes]
+        return
+    rows = TaskAttempt.objects.filter(node__in=nodes, removed_at__isnull=True, phase__in=NEEDS_SPEC).order_by()
+    sizes = dict(rows.values_list("node").annotate(size=Sum(_Bytes("spec_sealed"))))
+    part, taken = list[Node](), 0
+    for node in nodes:
+        size = sizes.get(node.pk) or 0
+        if part and taken + size > AT_ONCE:
+            yield part
+            part, taken = [], 0
+        part.append(node)
+        taken += size
+    yield part
+
+
+def _orders(nodes: Sequence[Node], specs_known: Collection[str]) -> dict[int, list[Order]]:
+    """What each node shall do, by its id."""
     there = TaskAttempt.objects.filter(node__in=nodes, removed_at__isnull=True)
     by_node: dict[int, list[Order]] = defaultdict(list)
     by_id = {node.pk: node for node in nodes}
-    # A task whose spec cannot be made is in no list: the cycle ends its attempt.
-    specs_store(wanted=there.filter(phase__in=NEEDS_SPEC, spec_hash=""), nodes=by_id)
     columns = (*_Row._fields[:-1], "job_attempt__job__code__sha256")
     rows = [
         (first, _Row(*rest)) for first, *rest in there.order_by("created_at", "id").values_list("node_id", *columns)
@@ -159,8 +201,7 @@ def desired_lists(
         if row.phase in NEEDS_SPEC and not row.spec_hash:
             continue  # it has none, or was committed since the specs were stored: its own list follows
         by_node[node_id].append(_order(row, by_id[node_id], specs_known, ssh.get(row.id)))
-    storages = storage_wishes()
-    return [(node, _desired(node, by_node[node.pk], answers, storages)) for node in nodes]
+    return by_node
 
 
 class _Row(NamedTuple):

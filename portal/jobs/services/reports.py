@@ -14,6 +14,7 @@ from django.db.models import F, QuerySet
 
 from nodes.protocol import Cause, ContainerReport, ContainerState, Phase, moves_forward, reached
 from portal.clusters.models import Node
+from portal.common.told import LONGEST_LOG
 from portal.jobs.models import Task, TaskAttempt
 from portal.jobs.services.attempts import (
     attempt_digest_note,
@@ -118,7 +119,7 @@ def _changed(row: TaskAttempt, report: ContainerReport, now: datetime) -> dict[s
         "lease_over_at": now if _lease_over(row, progress) else row.lease_over_at,
         "checkpoint_at": _checkpoint(row, report, now),
         "ssh": ssh_reported(row, report),
-        "log_end": max(report.log_end, row.log_end),
+        "log_end": min(max(report.log_end, row.log_end), LONGEST_LOG),
         "log_complete": report.log_complete or row.log_complete,
         "log_dropped_lines": max(report.log_dropped_lines, row.log_dropped_lines),
     }

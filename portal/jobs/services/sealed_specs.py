@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from uuid import UUID
 
 from django.db import DatabaseError
@@ -26,6 +26,10 @@ log = logging.getLogger(__name__)
 
 NEEDS_SPEC = {Phase.PREPARE, Phase.RUN}
 
+AT_ONCE = 32 << 20
+"""Bytes of specs that are written by one statement. Each names all tasks of its job, so that those of 2,000 tasks are a
+gigabyte together: more than PostgreSQL takes in one value, and than a process should hold."""
+
 RUN_OF = (
     "number", "job__name", "job__run", "job__spec", "job__secrets_sealed", "job__vc__default_profile",
     *(f"job__user__{name}" for name in ("username", "uid", "gid", "extra_gids")),
@@ -42,7 +46,8 @@ NO_SPEC = gettext_noop("Its container cannot be described, and the portal's log 
 
 
 def specs_store(*, wanted: QuerySet[TaskAttempt], nodes: Mapping[int, Node]) -> dict[int, str]:
-    """Make the specs of these task attempts, which have none, for their nodes (by id). A fixed number of queries.
+    """Make the specs of these task attempts, which have none, for their nodes (by id). A fixed number of queries, and
+    one more for each ``AT_ONCE``.
 
     Where one of a job attempt cannot be made, none of that attempt is kept, and the others are: returned is why, in
     words, by the ids of such attempts.
@@ -56,7 +61,7 @@ def specs_store(*, wanted: QuerySet[TaskAttempt], nodes: Mapping[int, Node]) -> 
     attempts = running.select_related("job__user", "job__vc", "job__code", "job__kept_folder").only(*RUN_OF).in_bulk()
     facts, failed = attempts_facts([*attempts.values()])
     gpus = _gpus([row.pk for row in rows])
-    made, long = [], dict[int, str]()
+    writing, long = _Writing(facts), dict[int, str]()
     for row in rows:
         row.node = nodes[row.node_id]
         if row.job_attempt_id in failed:
@@ -69,18 +74,39 @@ def specs_store(*, wanted: QuerySet[TaskAttempt], nodes: Mapping[int, Node]) -> 
         except Exception as error:  # what is wrong with one job keeps no other one's orders back
             failed[row.job_attempt_id] = error
         else:
-            made.append((row, encoded))
+            writing.add(row, encoded, failed)
             long |= {row.job_attempt_id: spec.env[LEFT_OUT]} if LEFT_OUT in spec.env else {}
-    kept = [(row, encoded) for row, encoded in made if row.job_attempt_id not in failed]
-    _folders_store([(facts[row.job_attempt_id], row.node) for row, _ in kept])
-    new = [
-        (row.pk, spec_digest(encoded), PortalKey.seal_for(row.node.public_key, encoded)) for row, encoded in kept
-    ]  # fmt: skip
-    # Who was there first with one of them wins: what is sent is read again.
-    rows_update(TaskAttempt, ("spec_hash", "spec_sealed"), new, only={"spec_hash": ""})
+    writing.write(failed)
+    if torn := [row.pk for row in rows if row.job_attempt_id in failed.keys() & writing.begun]:
+        TaskAttempt.objects.filter(pk__in=torn).update(spec_hash="", spec_sealed="")
     for key in long.keys() - failed.keys():
         _left_out_tell(attempts[key], long[key])
     return {key: _told(attempts[key], error) for key, error in failed.items()}
+
+
+class _Writing:
+    """Specs that are made, on their way to their rows. ``begun``: the job attempts of which some were written."""
+
+    def __init__(self, facts: Mapping[int, AttemptFacts]) -> None:
+        self._facts, self._made, self._size = facts, list[tuple[TaskAttempt, str, str]](), 0
+        self.begun = set[int]()
+
+    def add(self, row: TaskAttempt, encoded: bytes, failed: Container[int]) -> None:
+        sealed = PortalKey.seal_for(row.node.public_key, encoded)
+        self._made.append((row, spec_digest(encoded), sealed))
+        self._size += len(sealed)
+        if self._size >= AT_ONCE:
+            self.write(failed)
+
+    def write(self, failed: Container[int]) -> None:
+        """Without those of job attempts that have failed since."""
+        kept = [one for one in self._made if one[0].job_attempt_id not in failed]
+        self._made, self._size = [], 0
+        self.begun |= {row.job_attempt_id for row, *_ in kept}
+        _folders_store([(self._facts[row.job_attempt_id], row.node) for row, *_ in kept])
+        # Who was there first with one of them wins: what is sent is read again.
+        new = [(row.pk, digest, sealed) for row, digest, sealed in kept]
+        rows_update(TaskAttempt, ("spec_hash", "spec_sealed"), new, only={"spec_hash": ""})
 
 
 def _left_out_tell(attempt: JobAttempt, names: str) -> None:

@@ -17,6 +17,10 @@ from portal.clusters.services import fences_lift, node_event
 from portal.common.errors import NotFound
 from portal.jobs.services.orders import nodes_bump
 
+STRANGERS, GPUS, NAME = 512, 64, 200
+"""So many unknown containers of a node are noted, each with so many GPUs, under a name of so many characters: each that
+comes or goes is an event, and one that no server runs would hold the lane of reports."""
+
 UNKNOWN_CONTAINER = "a container of a task attempt this portal does not know runs on it: "
 
 
@@ -28,15 +32,26 @@ def strangers_take(*, node: Node, reports: Sequence[ContainerReport], now: datet
     with transaction.atomic():
         held = Node.objects.select_for_update(no_key=True).only("name", "strangers").get(pk=node.pk)
         before: dict[str, Any] = held.strangers
-        there = {one.attempt: one for one in reports}
+        there = _noted(reports)
         after = {
-            attempt: {"seen_at": now.isoformat(), **before.get(attempt, {}), "gpus": sorted(one.gpus)}
-            for attempt, one in there.items()
+            attempt: {"seen_at": now.isoformat(), **before.get(attempt, {}), "gpus": gpus}
+            for attempt, gpus in there.items()
         }
-        _fence({uuid: attempt for attempt, one in there.items() for uuid in one.gpus}, held)
+        _fence({uuid: attempt for attempt, gpus in there.items() for uuid in gpus}, held)
         if after != before:
             Node.objects.filter(pk=held.pk).update(strangers=after)
             _tell(held, after.keys() - before.keys(), before.keys() - after.keys(), now)
+        if len(reports) > STRANGERS > len(before):
+            words = f"Node {held.name} tells of {len(reports):,} unknown containers; {STRANGERS} of them are noted."
+            node_event(node=held, code="containers_too_many", message=words, now=now)
+
+
+def _noted(reports: Sequence[ContainerReport]) -> dict[str, list[str]]:
+    """The GPUs of those that are noted, by task attempt: where they are too many those that hold some come first, and
+    in each report the same ones."""
+    named = [one for one in reports if len(one.attempt) <= NAME]
+    named.sort(key=lambda one: (not one.gpus, one.attempt))
+    return {one.attempt: sorted(one.gpus[:GPUS]) for one in named[:STRANGERS]}
 
 
 def _fence(attempts: dict[str, str], node: Node) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Max
 from django.utils.translation import gettext
@@ -11,7 +12,7 @@ from django.utils.translation import gettext
 from portal.accounts.audit import audit_write
 from portal.accounts.models import Audited, User
 from portal.clusters.models import Sku, VirtualCluster
-from portal.common.errors import Conflict
+from portal.common.errors import Conflict, TooManyAtOnce
 from portal.common.sealing import seal
 from portal.common.wake import scheduler_wake
 from portal.jobs.models import Job, Task, TaskRole
@@ -21,6 +22,7 @@ from portal.jobs.services.moves import job_event
 from portal.jobs.services.storages import storages_keep
 from portal.jobs.services.tags import tags_store
 from portal.jobs.spec import JobSpec, Problem, SpecInvalid, mask_secrets
+from portal.jobs.states import JOB_LIVE, TaskState
 
 RUN_TRIES = 5
 
@@ -37,11 +39,13 @@ def job_submit(*, user: User, text: str | bytes, now: datetime, submit_key: str 
     """Validate the file against what the user may use, store the job, wake the scheduler.
 
     With a ``submit_key`` that the user gave before, the job of then is returned and nothing is stored. Raises
-    SpecInvalid with every problem; NameTaken where a ``new_name`` was asked for and it is none.
+    SpecInvalid with every problem; NameTaken where a ``new_name`` was asked for and it is none; TooManyAtOnce where so
+    many of the user's tasks may not wait.
     """
     if submit_key and (earlier := Job.objects.filter(user=user, submit_key=submit_key).first()):
         return earlier
     spec = job_check(user=user, text=text)
+    _check_waiting(user, spec.task_count)
     source = text.decode() if isinstance(text, bytes) else text
     for _ in range(RUN_TRIES):
         try:
@@ -68,6 +72,18 @@ def job_draft(*, user: User, spec: JobSpec, now: datetime) -> tuple[Job, list[Ta
         submitted_at=now,
     )
     return job, _roles(job, spec)
+
+
+def _check_waiting(user: User, tasks: int) -> None:
+    """Each task that waits is read by every cycle. What several submit in one moment may be more by these."""
+    waiting = Task.objects.filter(job__user=user, job__state__in=JOB_LIVE, state=TaskState.WAITING).count()
+    if waiting + tasks > settings.WAITING_TASKS:
+        words = gettext(
+            "No more than %(most)s tasks of one user may wait at once: %(waiting)s of yours do, and this job would add "
+            "%(tasks)s. Submit it when enough of them have begun, or stop jobs that wait."
+        )
+        numbers = {"tasks": tasks, "waiting": waiting, "most": settings.WAITING_TASKS}
+        raise TooManyAtOnce(words % {name: f"{number:,}" for name, number in numbers.items()})
 
 
 def _check_present(spec: JobSpec) -> VirtualCluster:

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods
 from portal.accounts.models import User
 from portal.accounts.pages import PageRequest
 from portal.clusters.selectors import servers_closed, vc_quotas, vcs_for_submit
-from portal.common.errors import RateLimited
+from portal.common.errors import RateLimited, TooManyAtOnce
 from portal.jobs.forms import JobFileForm
 from portal.jobs.limits import SUBMITS
 from portal.jobs.samples import sample_get
@@ -47,7 +47,7 @@ def submit(request: PageRequest) -> HttpResponse:
         job = job_submit(user=request.user, text=text, now=now)
     except SpecInvalid as error:
         return _submit_page(request, form, problems=error.problems, status=400)
-    except RateLimited as refusal:
+    except (RateLimited, TooManyAtOnce) as refusal:
         messages.error(request, refusal.detail)
         return _submit_page(request, form, status=refusal.status)
     return redirect("job", job_id=job.pk)

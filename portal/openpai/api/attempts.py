@@ -32,7 +32,7 @@ class HealthView(PaiView):
 
 
 class JobAttemptsView(PaiView):
-    """All runs of a job, newest first."""
+    """The runs of a job, newest first: those that are not among them are had by their numbers."""
 
     def get(self, request: Request, framework: str) -> Response:
         job = job_found(user=self.user, framework=framework)

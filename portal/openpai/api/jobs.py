@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from django.db.models import Q
 from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework import serializers
@@ -37,6 +37,7 @@ from portal.openpai.services import job_create, job_execute, tag_add, tag_remove
 from portal.openpai.states import PaiState
 
 MOST = 50_000
+"""What OpenPAI allows of a limit; fewer are answered (``MOST_JOBS``)."""
 FURTHEST = 1_000_000_000
 
 
@@ -172,16 +173,18 @@ class TagView(PaiView):
         return Response({"message": f"Delete tag {tag} from job {pai_name(job)} successfully."})
 
 
+EVENTS = {None: Q(), "Warning": Q(code__in=WARNINGS), "Normal": ~Q(code__in=WARNINGS)}
+
+
 class EventsView(PaiView):
     """What happened to a job, newest first; before it why it waits, if it does."""
 
     def get(self, request: Request, framework: str) -> Response:
         kind = request.query_params.get("type") or None
-        if kind not in {None, "Warning", "Normal"}:
+        if kind not in EVENTS:
             raise invalid("type: must be Warning or Normal.")
         job = job_found(user=self.user, framework=framework)
-        waiting = waiting_event(job)
-        rows: list[dict[str, Any]] = [waiting] if waiting else []
-        rows += [event(job, row) for row in events_found(job=job, codes=WARNINGS if kind == "Warning" else None)]
-        shown = rows if kind is None else [row for row in rows if row["type"] == kind]
-        return Response({"totalCount": len(shown), "data": shown})
+        waiting = waiting_event(job) if kind != "Normal" else None
+        found, total = events_found(job=job, only=EVENTS[kind])
+        shown = [*([waiting] if waiting else []), *(event(job, row) for row in found)]
+        return Response({"totalCount": total + bool(waiting), "data": shown})

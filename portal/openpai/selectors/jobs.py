@@ -51,6 +51,10 @@ ORDERS = {
 """What a list may be ordered by."""
 AT_ONCE = 10_000
 """So many ids in one query; a database takes only so many."""
+MOST_JOBS, MOST_EVENTS = 5000, 1000
+"""So many of them are answered at once: lists of OpenPAI have no pages of their own, and lie in memory whole."""
+MOST_ATTEMPTS, MOST_TASKS = 100, 10_000
+"""Of a job's history so many runs at most, and as many as name so many tasks together: 1 kB each. The newest always."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ def jobs_found(*, user: User, asked: JobsAsked) -> JobsFound:
     words = (When(state=ours, then=Value(str(one.state))) for ours, one in JOBS.items())
     shown = Case(*words, output_field=CharField())
     ordered = jobs.annotate(pai_state=shown, roles_count=_roles_count()).order_by(*_order(asked))
-    found: list[Job] = list(ordered[asked.offset : asked.offset + asked.limit])
+    found: list[Job] = list(ordered[asked.offset : asked.offset + min(asked.limit, MOST_JOBS)])
     return JobsFound(found, total, tags_of(jobs=found))
 
 
@@ -163,6 +167,11 @@ class AttemptSeen:
     newest: dict[int, TaskAttempt]
     firsts: dict[int, int]
 
+    def named(self, role: TaskRole) -> list[Task]:
+        """All tasks of the role in the newest run of the job; of an earlier one those that ran in it."""
+        tasks = self.tasks.get(role.pk, [])
+        return tasks if self.latest else [task for task in tasks if task.pk in self.newest]
+
     def run_index(self, run: TaskAttempt) -> int:
         """Which run of its task in this attempt it is, from 0."""
         return run.number - self.firsts[run.task_id]
@@ -179,9 +188,23 @@ def attempt_seen(*, job: Job, index: int | None) -> AttemptSeen:
 
 
 def attempts_seen(*, job: Job) -> list[AttemptSeen]:
-    """Every run of the job with its tasks, newest first; a fixed number of queries."""
+    """The runs of the job with their tasks, newest first, as many as are told at once; a fixed number of queries."""
     rows = _attempt_rows(job)
-    return _seen(job, rows, [*reversed(range(len(rows)))])
+    return _seen(job, rows, [*reversed(range(_first_told(job, rows), len(rows)))])
+
+
+def _first_told(job: Job, rows: Sequence[JobAttempt | None]) -> int:
+    """Which run is the oldest that is answered beside all that came after it."""
+    counted = TaskAttempt.objects.filter(job_attempt__job=job).order_by().values_list("job_attempt")
+    ran = dict(counted.annotate(tasks=Count("task", distinct=True)))
+    first, room = len(rows) - 1, MOST_TASKS - job.__dict__["task_count"]
+    for index in range(first - 1, max(len(rows) - MOST_ATTEMPTS, 0) - 1, -1):
+        row = rows[index]
+        room -= ran.get(row.pk, 0) if row else 0
+        if room < 0:
+            break
+        first = index
+    return first
 
 
 def _attempt_rows(job: Job) -> list[JobAttempt | None]:
@@ -243,7 +266,7 @@ def task_runs(*, job: Job, attempt: AttemptSeen, role: str, index: int) -> tuple
     return task, list(_loaded(runs).order_by("number"))
 
 
-def events_found(*, job: Job, codes: Sequence[str] | None = None) -> list[JobEvent]:
-    """What happened to the job, newest first, of these kinds where ``codes`` names some."""
-    events = job_events(job=job)
-    return list((events if codes is None else events.filter(code__in=codes)).order_by("-id"))
+def events_found(*, job: Job, only: Q) -> tuple[list[JobEvent], int]:
+    """What happened to the job, newest first, as many as are answered at once, and how many there are."""
+    events = job_events(job=job).filter(only)
+    return list(events.order_by("-id")[:MOST_EVENTS]), events.count()

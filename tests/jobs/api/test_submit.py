@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 import yaml
 from django.conf import settings
+from django.utils import timezone
+from pytest_django.fixtures import Settings
 
 from portal.accounts.models import Scope
+from portal.clusters.services import member_set
 from portal.common.throttles import Rate, RateLimit
 from portal.jobs.api import views
-from portal.jobs.models import Job
-from tests.support.cast import Api
+from portal.jobs.models import Job, Task
+from tests.support.cast import Api, person
 from tests.support.world import World, job_file
 
 pytestmark = pytest.mark.django_db
@@ -112,6 +115,26 @@ def test_submitting_too_often_is_refused_for_that_user_alone(
     answers = [submit(api, job_file()) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [201, 201, 429]
     assert 0 < int(answers[2].headers["Retry-After"]) <= 3600
+
+
+def test_more_tasks_than_one_user_may_have_waiting_are_refused_for_that_user_alone(
+    world: World, api: Api, settings: Settings
+) -> None:
+    world.node("gpu01", gpus=2)
+    settings.WAITING_TASKS = 1500
+    many: dict[str, Any] = {"instances": 1000, "gpu": 0, "gang": False}
+    assert submit(api, job_file(**many)).status_code == 201
+    answer = submit(api, job_file(**many))
+    assert (answer.status_code, Job.objects.count()) == (429, 1)
+    told = json.loads(answer.content)["detail"]
+    assert all(word in told for word in ("than 1,500 tasks", "1,000 of yours do", "add 1,000.", "stop jobs that wait"))
+    bob = person("bob")
+    member_set(vc=world.vc, user=bob, role="member", now=timezone.now())
+    assert submit(Api(bob), job_file(**many)).status_code == 201
+    Job.objects.filter(user=world.user).update(state="stopped")
+    assert submit(api, job_file(**many)).status_code == 201, "what is over waits no more"
+    Task.objects.filter(job__user=world.user).update(state="running")
+    assert submit(api, job_file(**many)).status_code == 201, "what runs waits no more"
 
 
 def test_secrets_are_never_shown_again(world: World, api: Api) -> None:

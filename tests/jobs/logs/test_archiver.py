@@ -160,10 +160,10 @@ def test_only_one_archiver_works_on_a_log_at_a_time(running_log: RunningLog) -> 
 def test_of_two_who_say_how_far_it_is_archived_the_first_is_right(running_log: RunningLog) -> None:
     from portal.jobs.logs.archiver import archived_to_move
 
-    assert archived_to_move(row=running_log.row, old=0, new=100)
-    assert not archived_to_move(row=running_log.row, old=0, new=50)
+    assert archived_to_move(row=running_log.row, old=0, new=100, begin=40)
+    assert not archived_to_move(row=running_log.row, old=0, new=50, begin=0)
     running_log.row.refresh_from_db()
-    assert running_log.row.archived_to == 100
+    assert (running_log.row.archived_to, running_log.row.archive_gaps) == (100, 40)
 
 
 def forge(running_log: RunningLog, start: int, text: str) -> int:
@@ -195,7 +195,7 @@ def put_by_its_node(running_log: RunningLog, what: str) -> None:
     if what == "another kind of key":
         running_log.redis.lpush(log.key, "x")
     else:
-        end = (1 << 64) - 1
+        end = ENDS[what]
         fields: Any = signed_batch(running_log.node.key, log.attempt, end - len(data), data)
         running_log.redis.xadd(log.key, fields, id=f"{end}-0")
     type(running_log.row).objects.filter(pk=running_log.row.pk).update(log_complete=True, log_end=1)
@@ -214,7 +214,10 @@ def beside(running_log: RunningLog) -> LogOf:
     return log
 
 
-@pytest.mark.parametrize("what", ["another kind of key", "an offset that no column holds"])
+ENDS = {"an offset that no column holds": (1 << 64) - 1, "an offset that no log reaches": (1 << 50) + 1}
+
+
+@pytest.mark.parametrize("what", ["another kind of key", *ENDS])
 def test_what_a_node_puts_into_redis_keeps_nobody_elses_log_back(
     running_log: RunningLog, settings: Settings, what: str
 ) -> None:
@@ -255,6 +258,8 @@ def test_a_gap_is_asked_for_again_and_accepted_when_it_stays(running_log: Runnin
     running_log.archiver.step(running_log.row.pk)
 
     assert running_log.archive.end(running_log.attempt) == 500 + len(data)
+    running_log.row.refresh_from_db()
+    assert running_log.row.archive_gaps == 500 - len(data) + 2, "they count for nothing where logs have a quota"
     assert running_log.text() == f"from 0\n… {500 - len(data) + 2} bytes of this log are lost\nfrom 500\n"
 
 

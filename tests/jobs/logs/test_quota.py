@@ -88,6 +88,23 @@ def test_what_ended_longest_ago_goes_whole_until_the_rest_fits(logs: Logs) -> No
     assert logs.give_way() == 0, "once is enough"
 
 
+def test_a_node_takes_no_room_from_others_by_gaps_that_it_makes(logs: Logs) -> None:
+    from portal.clusters.selectors import vc_log_room
+    from portal.common.told import LONGEST_LOG
+    from portal.jobs.logs.archiver import archived_to_move
+    from portal.jobs.models import TaskAttempt
+
+    theirs = logs.job(60 * KB, ended=20)
+    jobs = [logs.job(1 * KB, ended=1) for _ in range(9)]
+    for row in TaskAttempt.objects.filter(task__job__in=jobs):
+        assert archived_to_move(row=row, old=1 * KB, new=LONGEST_LOG, begin=LONGEST_LOG - 1 * KB)
+    assert logs.give_way() == 0
+    assert logs.there(theirs, *jobs) == [True] * 10
+    room = vc_log_room(vc=logs.world.vc)
+    assert room is not None
+    assert room.over == (60 + 9 * 2) * KB
+
+
 def test_logs_of_live_jobs_stay_and_take_no_room(logs: Logs) -> None:
     from portal.clusters.selectors import vc_log_room
 

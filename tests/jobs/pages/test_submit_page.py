@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pytest_django.fixtures import Settings
 
 from portal.accounts.models import ClusterRole
 from portal.clusters.models import SecretKind, Storage
@@ -61,6 +62,17 @@ def test_too_many_submissions_are_refused_and_the_file_is_kept(
     page = browser.send("/submit", config=job_file(name="second"))
     assert page.status == 429
     assert "Too many requests. Try again in" in page.text
+    assert "name: second" in page.text
+
+
+def test_a_job_with_which_too_many_tasks_would_wait_is_refused_and_the_file_is_kept(
+    world: World, browser: Browser, settings: Settings
+) -> None:
+    settings.WAITING_TASKS = 1
+    browser.send("/submit", config=job_file(name="first"))
+    page = browser.send("/submit", config=job_file(name="second"))
+    assert page.status == 429
+    assert "No more than 1 tasks of one user may wait at once" in page.text
     assert "name: second" in page.text
 
 
