@@ -13,6 +13,7 @@ import redis
 from celery import Celery
 from django.utils import timezone
 
+from nodes.clock import SystemClock
 from nodes.protocol import (
     DESIRED_TASK,
     REPORT_TASK,
@@ -99,7 +100,7 @@ def test_orders_for_another_node_cannot_be_put_into_its_queue_and_would_not_be_o
     taken: list[Desired] = []
     agent = Celery("agent", set_as_current=False)
     key = PortalKey.generate()
-    tasks_register(agent, node="gpu02", portal_public_key=key.public, clock=_Now(), take=taken.append)
+    tasks_register(agent, node="gpu02", portal_public_key=key.public, clock=SystemClock(), take=taken.append)
     agent.tasks[DESIRED_TASK](forged)
     assert taken == []
     soon = int(time.time() * 1000) + 15_000
@@ -109,14 +110,6 @@ def test_orders_for_another_node_cannot_be_put_into_its_queue_and_would_not_be_o
     right = Envelope(sender="portal", to="gpu02", kind="desired", expires_ms=soon, body=order.decode())
     agent.tasks[DESIRED_TASK](envelope_seal(key, right))
     assert len(taken) == 1
-
-
-class _Now:
-    def now_ms(self) -> int:
-        return int(time.time() * 1000)
-
-    def monotonic(self) -> float:
-        return time.monotonic()
 
 
 def test_reports_of_another_node_are_refused(thief: Thief, caplog: pytest.LogCaptureFixture) -> None:
