@@ -178,7 +178,7 @@ CASES = {
     "usage_report": Case("usage.read", "GET", "usage"),
     "user_list": Case("user.read", "GET", "users"),
     "user": Case("user.read", "GET", "users/spare", sees="user.read"),
-    "user_create": Case("user.manage", "POST", "users", {"username": "new"}, 403),
+    "user_create": Case("user.manage", "POST", "users", {"username": "new", "uid": 5001}, 403),
     "user_change": Case("user.manage", "PATCH", "users/spare", {"email": "spare@example.org"}, sees="user.read"),
     "user_set_password": Case(
         "user.manage", "PUT", "users/spare/password", {"password": "correct horse 7"}, sees="user.read"

@@ -53,7 +53,7 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str, Any, Any]] = {
     "virtual_cluster_registry_login_delete": (
         "secret", "registry stored.example.org of vision", {"username": ""}, None,
     ),
-    "user_create": ("user.create", "new", None, {"email": "", "role": "user"}),
+    "user_create": ("user.create", "new", None, {"email": "", "role": "user", "uid": 5001}),
     "user_change": ("user.change", "spare", {"email": ""}, {"email": "spare@example.org"}),
     "user_set_password": ("user.password", "spare", None, None),
     "group_change": ("group", "spares", {"description": ""}, {"description": "d"}),

@@ -75,6 +75,7 @@ class Services:
         os.environ["BERTH_DATABASE_URL"] = self.database_url()
         os.environ["BERTH_REDIS_URL"] = self.redis.url
         os.environ["BERTH_USAGE_KEPT"] = "0"  # a test changes rows between two reports
+        os.environ["BERTH_UID_LAST"] = str(2**31 - 1)  # a run's tests share a database, which gives no key twice
 
     def new_folder(self, name: str) -> Path:
         """A folder of its own for one test's stack, readable by every user of the machine."""
