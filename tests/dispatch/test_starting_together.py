@@ -89,6 +89,18 @@ def test_a_node_is_sent_its_list_once_however_many_transactions_of_a_cycle_chang
     assert redis_once().llen(node_queue("gpu01")) == sent + 1
 
 
+def test_specs_are_read_where_they_are_sent_and_nowhere_else(world: World) -> None:
+    node = world.node("gpu01", gpus=2)
+    world.submit(instances=2)
+    with CaptureQueriesContext(connection) as asked:
+        world.cycle()
+        node.obey()
+        world.cycle()
+    read = [query["sql"] for query in asked if query["sql"].startswith("SELECT") and "spec_sealed" in query["sql"]]
+    assert read
+    assert not [sql for sql in read if '"progress"' in sql], "whole rows: of a large job each is near a megabyte"
+
+
 def test_a_task_that_is_placed_while_a_list_is_made_comes_with_the_next_one(world: World) -> None:
     node, jobs = world.node("gpu01", gpus=8), jobs_of(world, 2)
     late = [1]

@@ -17,6 +17,7 @@ from portal.clusters.services import lane_pulse
 from portal.common.sealing import seal
 from portal.jobs.models import Job, Task, TaskAttempt
 from portal.jobs.services import sealed_specs, specs
+from portal.jobs.services.environment import Peer, shared_variables
 from portal.jobs.services.orders import desired_lists
 from portal.jobs.services.specs import AttemptFacts, HeldGpu
 from portal.jobs.states import EndReason, JobState, TaskState
@@ -76,9 +77,17 @@ def test_specs_that_are_written_in_parts_and_sent_in_parts_are_the_same(
 ) -> None:
     monkeypatch.setattr("portal.jobs.services.sealed_specs.AT_ONCE", 1)
     monkeypatch.setattr("portal.jobs.services.orders.AT_ONCE", 1)
+    told: list[int] = []
+
+    def counted(peers: Sequence[Peer]) -> dict[str, str]:
+        told.append(len(peers))
+        return shared_variables(peers)
+
+    monkeypatch.setattr("portal.jobs.services.specs.shared_variables", counted)
     nodes = [world.node(f"gpu0{number}", gpus=2) for number in (1, 2, 3)]
     world.submit(instances=6)
     world.cycle()
+    assert told == [6], "what names all tasks is made once, and not for each"
     lists = desired_lists(nodes=[*Node.objects.order_by("name")])
     assert [(node.name, len(desired.orders)) for node, desired in lists] == [("gpu01", 2), ("gpu02", 2), ("gpu03", 2)]
     orders = [(node, order) for node in nodes for order in node.desired().orders]

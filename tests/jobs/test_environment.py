@@ -10,7 +10,7 @@ from django.utils.translation import override
 from portal.jobs.event_words import event_words
 from portal.jobs.models import JobEvent
 from portal.jobs.services import environment as variables
-from portal.jobs.services.environment import LEFT_OUT, Facts, Peer, environment
+from portal.jobs.services.environment import LEFT_OUT, Facts, Peer, environment, shared_variables
 from tests.jobs.spec.builders import spec
 from tests.support.world import World
 
@@ -26,7 +26,8 @@ def of_a_job(tasks: int, role: str = "train") -> dict[str, str]:
         Facts(
             spec=one, user="alice", run=1, attempt=1, me=peers[0], peers=peers, interface="eth0", gpu_indices=[0],
             job_dir="/berth/job", workdir="/workspace", grace_s=30,
-        )
+        ),
+        shared_variables(peers),
     )  # fmt: skip
 
 

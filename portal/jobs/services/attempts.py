@@ -38,7 +38,8 @@ def attempt_run_when_prepared(*, attempt: JobAttempt, now: datetime) -> bool:
         job_hold(attempt.job_id)
         if not JobAttempt.objects.filter(pk=attempt.pk, end_reason="").exists():
             return False
-        rows = list(TaskAttempt.objects.filter(LIVE, job_attempt=attempt).select_related("task__role"))
+        live = TaskAttempt.objects.filter(LIVE, job_attempt=attempt)
+        rows = list(live.select_related("task__role").defer("spec_sealed"))
         ready = [row for row in rows if row.phase == Phase.PREPARE and row.state == ContainerState.PREPARED]
         if attempt.job.gang and len(ready) < len(rows):
             return False

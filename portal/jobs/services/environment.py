@@ -52,19 +52,24 @@ class Facts:
     grace_s: int
 
 
-def environment(facts: Facts) -> dict[str, str]:
-    """All variables, in no particular order. The user's own come from the script, and win there.
+def environment(facts: Facts, shared: Mapping[str, str]) -> dict[str, str]:
+    """All variables, in no particular order; ``shared`` are those of the task's siblings too. The user's own come from
+    the script, and win there."""
+    return {**shared, **_pai_job(facts), **_pai_compatibility(facts), **_torch(facts), **_berth(facts)}
 
-    Those that name each task are left out where the tasks are so many that Linux would start nothing; ``LEFT_OUT`` says
-    which."""
-    lists, each = _pai_lists(facts), _pai_each(facts)
+
+def shared_variables(peers: Sequence[Peer]) -> dict[str, str]:
+    """The variables that name each task, the same for all of an attempt: made for each of thousands they would take
+    most of the time.
+
+    They are left out where the tasks are so many that Linux would start nothing; ``LEFT_OUT`` says which."""
+    lists, each = _pai_lists(peers), _pai_each(peers)
     long = [name for name, value in lists.items() if len(value) > LONGEST]
     env = {name: value for name, value in lists.items() if name not in long}
     if sum(len(name) + len(value) for name, value in each.items()) > MOST_EACH:
         long += _EACH
     else:
         env |= each
-    env |= {**_pai_job(facts), **_pai_compatibility(facts), **_torch(facts), **_berth(facts)}
     return env | ({LEFT_OUT: " ".join(long)} if long else {})
 
 
@@ -99,19 +104,19 @@ def _pai_job(facts: Facts) -> dict[str, str]:
     return env
 
 
-def _pai_lists(facts: Facts) -> dict[str, str]:
+def _pai_lists(peers: Sequence[Peer]) -> dict[str, str]:
     hosts: dict[str, list[str]] = {}
-    for peer in facts.peers:
+    for peer in peers:
         http = peer.ports.get("http", ())
         hosts.setdefault(peer.role, []).append(f"{peer.address}:{http[0]}" if http else peer.address)
-    instances = ",".join(f"{peer.role}:{peer.index}" for peer in facts.peers)
+    instances = ",".join(f"{peer.role}:{peer.index}" for peer in peers)
     named = {f"PAI_TASK_ROLE_{role}_HOST_LIST": ",".join(names) for role, names in hosts.items()}
     return {"PAI_TASK_ROLE_INSTANCES": instances} | named
 
 
-def _pai_each(facts: Facts) -> dict[str, str]:
+def _pai_each(peers: Sequence[Peer]) -> dict[str, str]:
     env: dict[str, str] = {}
-    for peer in facts.peers:
+    for peer in peers:
         name = _normalised(peer.role)
         env[f"PAI_HOST_IP_{name}_{peer.index}"] = peer.address
         for label, ports in peer.ports.items():

@@ -64,7 +64,8 @@ def _alone(node: Node, what: str) -> Iterator[None]:
 
 
 def _rows() -> QuerySet[TaskAttempt]:
-    return TaskAttempt.objects.select_related("task__role", "node", "job_attempt__job__user")
+    rows = TaskAttempt.objects.select_related("task__role", "node", "job_attempt__job__user")
+    return rows.defer("spec_sealed")  # of a job of thousands of tasks it names all of them
 
 
 def container_report(*, row: TaskAttempt, report: ContainerReport, now: datetime) -> bool:

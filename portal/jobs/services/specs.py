@@ -18,7 +18,7 @@ from portal.clusters.selectors import roots_of_own_folders
 from portal.common.sealing import unseal
 from portal.jobs.models import Job, JobAttempt, TaskAttempt
 from portal.jobs.selectors import job_folder_path
-from portal.jobs.services.environment import Facts, Peer, environment
+from portal.jobs.services.environment import Facts, Peer, environment, shared_variables
 from portal.jobs.services.job_ssh import JOB_SSH_VARIABLE, job_key, job_ssh_script
 from portal.jobs.spec import JobSpec, StorageMount, TaskRoleSpec, render_auth, render_script
 
@@ -37,6 +37,7 @@ class AttemptFacts:
     spec: JobSpec
     secrets: Mapping[str, Any]
     peers: tuple[Peer, ...]
+    shared: Mapping[str, str]
     storages: Mapping[str, Storage]
     own_folders: frozenset[str]
     job_storage: Storage | None
@@ -89,9 +90,11 @@ class _Placed(NamedTuple):
 def _facts(attempt: JobAttempt, placed: Iterable[_Placed], **shared: Any) -> AttemptFacts:
     job = attempt.job
     spec = JobSpec.from_json(job.spec)
+    peers = _peers(placed, spec)
     return AttemptFacts(
-        job=job, attempt=attempt, spec=spec, secrets=unseal(job.secrets_sealed), peers=_peers(placed, spec), **shared
-    )
+        job=job, attempt=attempt, spec=spec, secrets=unseal(job.secrets_sealed), peers=peers,
+        shared=shared_variables(peers), **shared,
+    )  # fmt: skip
 
 
 def _peers(placed: Iterable[_Placed], spec: JobSpec) -> tuple[Peer, ...]:
@@ -142,7 +145,8 @@ def container_spec(facts: AttemptFacts, row: TaskAttempt, gpus: Sequence[HeldGpu
             spec=facts.spec, user=user.username, run=job.run, attempt=facts.attempt.number, me=me, peers=facts.peers,
             interface=row.node.interface, gpu_indices=[gpu.number for gpu in gpus], job_dir=job_dir,
             workdir=WORKDIR, grace_s=grace,
-        )
+        ),
+        facts.shared,
     )  # fmt: skip
     among = _job_ssh(facts, me)
     env |= {JOB_SSH_VARIABLE: "1"} if among else {}

@@ -49,7 +49,7 @@ def _late(attempt: JobAttempt, now: datetime) -> None:
     rows = TaskAttempt.objects.filter(
         LIVE, unprepared | unstarted, job_attempt=attempt, phase__in=[Phase.PREPARE, Phase.RUN], created_at__lt=before
     ).exclude(lease_over_at__gte=before)
-    rows = rows.select_related("node", "task__role").order_by("node_id", "id")
+    rows = rows.select_related("node", "task__role").defer("spec_sealed").order_by("node_id", "id")
     # Not asked of the database: excluding by a key leaves out the rows that have no such key.
     late = [row for row in rows if row.progress.get("code") != "lease"]
     if any(map(_prepared, late)) and not _start_awaited_since(attempt, before, now):
