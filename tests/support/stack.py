@@ -270,7 +270,7 @@ class Stack:
             "STATE_DIR": str(self.state_of(agent)),
             "PORTAL_PUBLIC_KEY": portal_public_key,
             "RUNTIME": agent.runtime,
-            "DOCKER_URL": self._docker_url,
+            **({"DOCKER_URL": self._docker_url} if self._docker_url else {}),
             "GPUS": agent.gpus,
             "ADDRESS": "127.0.0.1",
             "INTERFACE": "lo",
