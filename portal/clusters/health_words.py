@@ -18,6 +18,16 @@ _SENTENCES = (
     gettext_noop("a container of a task attempt this portal does not know runs on it: %(attempt)s"),
     gettext_noop("the node says: %(why)s"),
     gettext_noop("the Docker Engine does not answer (%(why)s)"),
+    gettext_noop("no Docker Engine answers at %(address)s: systemctl start docker, or correct BERTH_NODE_DOCKER_URL"),
+    gettext_noop(
+        "the Docker Engine at %(address)s does not answer in time: systemctl status docker and journalctl -u docker "
+        "tell why"
+    ),
+    gettext_noop(
+        "this agent may not open the Docker Engine's socket at %(address)s: run the agent as root, or in the group of "
+        "that socket (docker)"
+    ),
+    gettext_noop("what answers at %(address)s is no Docker Engine: correct BERTH_NODE_DOCKER_URL"),
     gettext_noop("the Docker Engine failed: %(why)s"),
     gettext_noop("it gives no answer"),
     gettext_noop("its agent may mount nothing from %(server)s (BERTH_NODE_NFS_SERVERS)"),
@@ -53,6 +63,7 @@ _GPUS = (
 )
 """What a server says of a GPU (``nodes/gpus``)."""
 _EVENTS = (
+    gettext_noop("Node %(node)s tells of %(number)s unknown containers; %(noted)s of them are noted."),
     gettext_noop("Node %(node)s was registered."),
     gettext_noop("Node %(node)s was removed."),
     gettext_noop("Node %(node)s has a new key; the old one is refused."),

@@ -49,6 +49,7 @@ def test_networks_are_read_and_what_is_none_is_refused(monkeypatch: pytest.Monke
         env_networks("NETS")
 
 
+@pytest.mark.django_db
 def test_whom_mail_comes_from_is_needed_and_that_none_is_sent_is_said(settings: Settings) -> None:
     settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
     ids = {message.id for message in run_checks(include_deployment_checks=True)}

@@ -36,6 +36,10 @@ SWEEP_S = 2
 """Time between two sweeps."""
 LOCK_S = 30
 GAP_S = 60
+STILL_S = 30
+"""For so long nothing comes of a log of which more was told, before its node is asked for it: the next part of a long
+one is sent when the last was taken."""
+STILL_KEPT_S = 3 * EVERY_S
 DONE_KEEPS_S = 3600
 """How long the stream of a log that is archived whole stays in Redis."""
 
@@ -125,12 +129,16 @@ class Archiver:
         return Run(start, b"")
 
     def _ask_again(self, row: TaskAttempt, source: LogOf, end: int) -> None:
-        """What the node has told of is neither archived nor in the stream: this archive was restored to where it ended
-        before, or a report was quicker than its lines, or its server has lost the newest of them. A stream that is
-        deleted is filled from ``end``, and where the log ends the node says once more."""
-        if self.redis.set(f"berth:portal:asked:{source.attempt}", end, nx=True, ex=GAP_S):
+        """What the node has told of is neither archived nor in the stream, and stays away: this archive was restored to
+        where it ended before, or its server has lost the newest lines. A stream that is deleted is filled from ``end``,
+        and where the log ends the node says once more."""
+        key, here = f"berth:portal:still:{source.attempt}", str(end).encode()
+        if self.redis.get(key) == here:
+            if int(self.redis.ttl(key)) > STILL_KEPT_S - STILL_S:
+                return
             log_end_forget(row=row, known=end)
             self.redis.delete(source.key)
+        self.redis.set(key, here, ex=STILL_KEPT_S)
 
     @contextmanager
     def _lock(self, name: str) -> Iterator[bool]:

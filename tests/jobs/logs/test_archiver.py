@@ -263,8 +263,27 @@ def test_a_gap_is_asked_for_again_and_accepted_when_it_stays(running_log: Runnin
     assert running_log.text() == f"from 0\n… {500 - len(data) + 2} bytes of this log are lost\nfrom 500\n"
 
 
-def test_an_archive_that_was_restored_gets_again_what_the_node_still_has(running_log: RunningLog) -> None:
+def test_a_log_whose_next_part_is_yet_to_come_stays_as_long_as_its_node_told(running_log: RunningLog) -> None:
+    running_log.source.print(*lines(1000))
+    running_log.sent(23_000)
+    running_log.pipeline.close()
+    type(running_log.row).objects.update(log_end=46_000, log_complete=True)
+    for _ in range(3):
+        running_log.archiver.step(running_log.row.pk)
+    running_log.row.refresh_from_db()
+    assert (running_log.row.archived_to, running_log.row.log_end, running_log.row.log_complete) == (
+        23_000,
+        46_000,
+        True,
+    )
+
+
+def test_an_archive_that_was_restored_gets_again_what_the_node_still_has(
+    running_log: RunningLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from portal.jobs.services.restored import logs_told_anew
+
+    monkeypatch.setattr("portal.jobs.logs.archiver.STILL_S", 0)
 
     for end in (23_000, 46_000):
         running_log.source.print(*lines(1000, first=end // 23 - 1000))

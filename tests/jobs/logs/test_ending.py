@@ -173,11 +173,12 @@ def test_a_whole_log_is_done_once_its_server_is_removed_before_it_said_that_the_
 
 @pytest.mark.parametrize("known", [230, 0])
 def test_a_log_that_its_server_has_less_of_than_it_told_ends_where_what_there_is_of_it_ends(
-    running_log: RunningLog, web: LiveWeb, known: int
+    running_log: RunningLog, web: LiveWeb, known: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server lost power, and with it the newest lines, or its disk with all of them; some were in Redis."""
     from tests.support.cast import Api
 
+    monkeypatch.setattr("portal.jobs.logs.archiver.STILL_S", 0)
     api, job = Api(running_log.world.user), running_log.row.task.job_id
     running_log.source.print(*lines(10))
     running_log.sent(230)
