@@ -8,6 +8,7 @@ from tests.browser.looking import looked_at
 from tests.browser.site import SESSION, SLOW_MS, Site
 from tests.support.seed import PASSWORD
 from tests.support.stack import Stack
+from tests.support.waiting import wait_until
 
 REFUSED = ["/profile/password", "/templates/new", "/new-user", "/language", "/users/import", "/users/bob/password"]
 """The paths that are answered with 400 or more."""
@@ -169,9 +170,15 @@ def looked_at_silent_servers(site: Site, stack: Stack) -> list[str]:
     """What is wrong with the page of a server that fell silent with most others, and with what becomes of it when it is
     given up; they are removed."""
     page, names = site.page, ("old1", "old2")
-    stack.script("tests.support.silent", *names)
-    site.open(f"/cluster/nodes/{names[0]}")
     given_up = page.get_by_role("region", name="Give up")
+
+    def silent() -> int:
+        """Told again where the portal was late in taking reports in meanwhile: then it begins to wait anew."""
+        stack.script("tests.support.silent", *names)
+        site.open(f"/cluster/nodes/{names[0]}")
+        return given_up.count()
+
+    wait_until(silent, "the page that offers to give it up", deadline_s=90)
     expect(given_up).to_contain_text("It is silent together with most others")
     faults = looked_at(page, "node-silent")
     given_up.get_by_label("Reason").fill("its board is broken")
