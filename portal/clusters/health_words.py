@@ -17,7 +17,7 @@ _SENTENCES = (
     gettext_noop("not part of the node's topology: %(why)s"),
     gettext_noop("a container of a task attempt this portal does not know runs on it: %(attempt)s"),
     gettext_noop("the node says: %(why)s"),
-    gettext_noop("the Docker Engine does not answer (%(why)s)"),
+    gettext_noop("the Docker Engine broke its answer off (%(why)s)"),
     gettext_noop("no Docker Engine answers at %(address)s: systemctl start docker, or correct BERTH_NODE_DOCKER_URL"),
     gettext_noop(
         "the Docker Engine at %(address)s does not answer in time: systemctl status docker and journalctl -u docker "

@@ -41,7 +41,7 @@ def strangers_take(*, node: Node, reports: Sequence[ContainerReport], now: datet
         if after != before:
             Node.objects.filter(pk=held.pk).update(strangers=after)
             _tell(held, after.keys() - before.keys(), before.keys() - after.keys(), now)
-        if len(reports) > STRANGERS > len(before):
+        if len(reports) > len(after) == STRANGERS > len(before):
             words = f"Node {held.name} tells of {len(reports):,} unknown containers; {STRANGERS} of them are noted."
             node_event(node=held, code="containers_too_many", message=words, now=now)
 
