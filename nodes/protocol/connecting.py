@@ -69,7 +69,7 @@ def connection_fault(error: BaseException, place: Place, *, now_ms: int) -> str:
 
 
 def _fault(error: BaseException, place: Place, now_ms: int) -> str:
-    causes = list(_causes(error))
+    causes = list(causes_of(error))
     if any(isinstance(cause, ProxyError) for cause in causes):
         return (
             f"The proxy on the way to {place.at} cannot be used ({_innermost(error)}): correct HTTPS_PROXY or "
@@ -98,7 +98,7 @@ def _closed(place: Place) -> str:
     return f"it ended or has begun anew, or it wants TLS; then {place.setting} begins with {secure}://"
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def causes_of(error: BaseException | None) -> Iterator[BaseException]:
     """The error and what it came of, innermost first: libraries wrap what the system said."""
     seen: list[BaseException] = []
     while error is not None and error not in seen:

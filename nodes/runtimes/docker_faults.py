@@ -10,6 +10,7 @@ import urllib3
 from docker.errors import APIError, DockerException, NotFound
 
 from nodes.protocol import Cause
+from nodes.protocol.connecting import causes_of
 from nodes.runtimes.base import Failed, RuntimeAway
 
 _FRAGMENTS: tuple[tuple[str, Cause], ...] = (
@@ -81,7 +82,7 @@ class EngineAway(requests.RequestException):
 
 def engine_away(url: str, error: BaseException) -> EngineAway:
     """What it means that no answer came from there."""
-    for cause in _causes(error):
+    for cause in causes_of(error):
         if isinstance(cause, PermissionError):
             cure = "run the agent as root, or in the group of that socket (docker)"
             return EngineAway(f"this agent may not open the Docker Engine's socket at {url}", cure)
@@ -89,13 +90,6 @@ def engine_away(url: str, error: BaseException) -> EngineAway:
             cure = "systemctl status docker and journalctl -u docker tell why"
             return EngineAway(f"the Docker Engine at {url} does not answer in time", cure)
     return EngineAway(f"no Docker Engine answers at {url}", "systemctl start docker, or correct BERTH_NODE_DOCKER_URL")
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and what it came of."""
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
 
 
 @contextmanager

@@ -192,7 +192,9 @@ def user_store(*, user: User, now: datetime, actor: str = "") -> User:
         with transaction.atomic():
             user.save(force_insert=True)
             if user.uid is None:
-                _uid_give(user)
+                numbers = numbers_of_own(user)
+                user.uid, user.gid = numbers["uid"], numbers["gid"]
+                user.save(update_fields=["uid", "gid"])
             after = {"email": user.email, "role": str(user.role), **_numbers(user)}
             audit_write(Audited.USER_CREATE, actor=actor, target=user.username, now=now, after=after)
     except IntegrityError as error:
@@ -202,9 +204,10 @@ def user_store(*, user: User, now: datetime, actor: str = "") -> User:
     return user
 
 
-def uid_of_own(user: User) -> int:
-    """A number that no other account has had from us: it follows the account's key, which is never given twice. Raises
-    NameTaken where somebody has been given it by hand, or the range is used up."""
+def numbers_of_own(user: User) -> dict[str, int]:
+    """The uid of an account that has none, and the gid that goes with it. No other account has had it from us: it
+    follows the account's key, which is never given twice. Raises NameTaken where somebody has been given it by hand, or
+    the range is used up."""
     number = settings.UID_FIRST + user.pk
     if number > settings.UID_LAST or User.objects.filter(uid=number).exclude(pk=user.pk).exists():
         words = gettext(
@@ -212,13 +215,7 @@ def uid_of_own(user: User) -> int:
             "hand, or the portal another range."
         )
         raise NameTaken(words % {"uid": number, "user": user.username})
-    return number
-
-
-def _uid_give(user: User) -> None:
-    user.uid = uid_of_own(user)
-    user.gid = user.gid or user.uid
-    user.save(update_fields=["uid", "gid"])
+    return {"uid": number, "gid": user.gid or number}
 
 
 def _numbers(user: User) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from django.utils import timezone
 from portal.accounts.identities import identity_loosen, identity_tie
 from portal.accounts.models import ClusterRole, User
 from portal.accounts.people import user_change
-from portal.accounts.services import uid_of_own, user_set_password
+from portal.accounts.services import numbers_of_own, user_set_password
 from portal.common.errors import Refused
 
 
@@ -38,8 +38,7 @@ class Command(BaseCommand):
         changes = {name: options[name] for name in ("role", "active") if options[name] is not None}
         try:
             if options["own_uid"] and user.uid is None:
-                number = uid_of_own(user)
-                changes |= {"uid": number, "gid": user.gid or number}
+                changes |= numbers_of_own(user)
             user = user_change(user=user, changes=changes, now=timezone.now(), actor="")
         except Refused as refusal:
             raise CommandError(refusal.detail) from None
