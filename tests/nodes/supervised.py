@@ -146,5 +146,16 @@ def wait_for(supervisor: Supervisor, spec: ContainerSpec, what: Callable[[Contai
     return wait_until(answer, spec.attempt, every_s=0.005)
 
 
+def soon(supervisor: Supervisor, spec: ContainerSpec, what: Callable[[ContainerReport], object]) -> ContainerReport:
+    """Waits for what the next looks will show, and has them made."""
+
+    def answer() -> ContainerReport | None:
+        supervisor.wake(spec.attempt)
+        report = shown(supervisor, spec.attempt)
+        return report if report is not None and what(report) else None
+
+    return wait_until(answer, spec.attempt, every_s=0.05)
+
+
 def in_state(state: ContainerState) -> Callable[[ContainerReport], bool]:
     return lambda report: report.state is state
