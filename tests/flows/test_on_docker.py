@@ -53,6 +53,17 @@ class TestOnDocker(Journeys):
         for rank in range(4):
             assert f"rank {rank} of 4: 15" in user.log_lines(job, rank)
 
+    def test_a_torchrun_of_one_task_meets_itself_in_a_network_of_its_own(
+        self, user: Person, running_docker: DockerEngine
+    ) -> None:
+        job = user.run(
+            f"cat >train.py <<'END'\n{RENDEZVOUS}END",
+            "torchrun --nproc-per-node 2 train.py",
+            image=running_docker.ensure_image(images.TORCH), memory_mb=2048, name="two-processes",
+        )  # fmt: skip
+        user.wait(job, "succeeded", deadline_s=240)
+        assert {"rank 0 of 2: 3", "rank 1 of 2: 3"} <= set(user.log_lines(job))
+
     @pytest.mark.parametrize(("profile", "uid"), [("user", 20002), ("root", 0)])
     def test_code_comes_with_a_gang_on_two_nodes(
         self, user: Person, tmp_path: Path, half_a_node: int, profile: str, uid: int

@@ -40,6 +40,15 @@ def test_of_few_tasks_each_is_named() -> None:
     assert LEFT_OUT not in env
 
 
+def test_one_task_meets_itself_where_it_is_and_torchrun_takes_a_port_of_its_own() -> None:
+    alone, first = of_a_job(1), of_a_job(2)
+    assert (alone["MASTER_ADDR"], first["MASTER_ADDR"]) == ("127.0.0.1", "192.168.100.100")
+    assert alone["MASTER_PORT"]
+    shape = {"PET_NNODES", "PET_NODE_RANK", "PET_NPROC_PER_NODE"}
+    assert {name for name in alone if name.startswith("PET_")} == shape
+    assert {name for name in first if name.startswith("PET_")} == shape | {"PET_MASTER_ADDR", "PET_MASTER_PORT"}
+
+
 @pytest.mark.parametrize(
     ("tasks", "without"),
     [

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from portal.jobs.spec import JobSpec
 
 MASTER_PORT_LABEL = "berth_master"
+USUAL_MASTER_PORT = 29500
 PAI_PORTS = ("ssh", "http")
 """Labels every task has in OpenPAI, whatever its file declares."""
 LONGEST = 96 * 1024
@@ -151,22 +152,25 @@ def _pai_compatibility(facts: Facts) -> dict[str, str]:
 
 
 def _torch(facts: Facts) -> dict[str, str]:
-    master = facts.peers[0]
-    port = str(master.ports.get(MASTER_PORT_LABEL, (29500,))[0])
     local = max(facts.me.gpus, 1)
     before = sum(max(peer.gpus, 1) for peer in facts.peers[: facts.me.rank])
-    shape = {
-        "NNODES": str(len(facts.peers)),
-        "NODE_RANK": str(facts.me.rank),
-        "NPROC_PER_NODE": str(local),
-        "MASTER_ADDR": master.address,
-        "MASTER_PORT": port,
-    }
-    env = shape | {f"PET_{name}": value for name, value in shape.items()}
+    shape = {"NNODES": str(len(facts.peers)), "NODE_RANK": str(facts.me.rank), "NPROC_PER_NODE": str(local)}
+    master = _master(facts.peers)
+    env = shape | master
+    # Alone, torchrun takes a free port by itself: it reads PET_* only, and is told nothing of a master.
+    env |= {f"PET_{name}": value for name, value in (env if len(facts.peers) > 1 else shape).items()}
     env |= {"WORLD_SIZE": str(sum(max(peer.gpus, 1) for peer in facts.peers)), "RANK": str(before)}
     if len(facts.peers) > 1 and facts.interface:
         env |= {"NCCL_SOCKET_IFNAME": facts.interface, "GLOO_SOCKET_IFNAME": facts.interface}
     return env
+
+
+def _master(peers: Sequence[Peer]) -> dict[str, str]:
+    """Where the processes of all tasks meet. A task that is alone has a network of its own, in which its server's
+    address leads nowhere, and no port is held for it."""
+    address = "127.0.0.1" if len(peers) == 1 else peers[0].address
+    port = peers[0].ports.get(MASTER_PORT_LABEL, (USUAL_MASTER_PORT,))[0]
+    return {"MASTER_ADDR": address, "MASTER_PORT": str(port)}
 
 
 def _berth(facts: Facts) -> dict[str, str]:
