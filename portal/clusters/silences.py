@@ -14,8 +14,8 @@ LANE_GAP = timedelta(seconds=min(20, settings.NODE_LOST_AFTER_S / 2))
 """A pulse that comes this late means that reports were not taken in for a while: sooner than silence counts."""
 
 AHEAD = timedelta(minutes=1)
-"""So far another worker's clock may be ahead. A report that came further in the future was dated by a clock that was
-wrong: of a node that says nothing more it says nothing."""
+"""So far another worker's clock may be ahead. What is dated further in the future, a report or a pulse, was dated by a
+clock that was wrong: of a node, or a portal, that says nothing more it says nothing."""
 
 
 def silence_limit() -> timedelta:
@@ -24,9 +24,10 @@ def silence_limit() -> timedelta:
 
 
 def reports_taken_for(now: datetime) -> timedelta:
-    """For how long the portal has taken reports in without a gap; nothing while it does not."""
+    """For how long the portal has taken reports in without a gap; nothing while it does not. A clock that was set back
+    is a gap, too: until every node has reported by the new one, those that have not yet are nobody's fault."""
     lane = ReportsLane.objects.filter(id=1).first()
-    if lane is None or now - lane.last_pulse_at > LANE_GAP:
+    if lane is None or not -AHEAD <= now - lane.last_pulse_at <= LANE_GAP:
         return timedelta()
     return now - lane.open_since
 

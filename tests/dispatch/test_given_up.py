@@ -173,6 +173,21 @@ def test_one_that_was_last_heard_by_a_clock_that_was_ahead_is_silent(world: Worl
     assert [node.name for node in nodes_lose(now=now)] == ["gpu01"], "another worker's clock may be ahead a little"
 
 
+def test_a_clock_that_is_set_back_loses_nobody_who_has_yet_to_report_by_it(world: World, root: Api) -> None:
+    """Portal and servers were ahead together, all were heard, and some have reported since."""
+    late, *others = (world.node(f"gpu0{number}", gpus=1) for number in (1, 2, 3))
+    now = heard_tomorrow(late, *others)
+    ReportsLane.objects.update(open_since=now - timedelta(hours=1), last_pulse_at=now + timedelta(days=1))
+    assert nodes_lose(now=now) == []
+    assert root.call("POST", AT, REASON).status_code == 409
+    for seconds in range(0, 121, 5):
+        lane_pulse(now=now + timedelta(seconds=seconds))
+    after = now + timedelta(seconds=120)
+    for other in others:
+        other.report(now=after)
+    assert [node.name for node in nodes_lose(now=after)] == ["gpu01"], "it has said nothing since"
+
+
 def test_one_that_was_last_heard_by_a_clock_that_was_ahead_can_be_given_up_by_hand(world: World, root: Api) -> None:
     dead = world.node("gpu01", gpus=1)
     assert nodes_lose(now=heard_tomorrow(dead)) == []
