@@ -192,9 +192,7 @@ def user_store(*, user: User, now: datetime, actor: str = "") -> User:
         with transaction.atomic():
             user.save(force_insert=True)
             if user.uid is None:
-                numbers = numbers_of_own(user)
-                user.uid, user.gid = numbers["uid"], numbers["gid"]
-                user.save(update_fields=["uid", "gid"])
+                _number_give(user)
             after = {"email": user.email, "role": str(user.role), **_numbers(user)}
             audit_write(Audited.USER_CREATE, actor=actor, target=user.username, now=now, after=after)
     except IntegrityError as error:
@@ -202,6 +200,17 @@ def user_store(*, user: User, now: datetime, actor: str = "") -> User:
             gettext("%(user)s, or its uid, was taken at the same moment.") % {"user": user.username}
         ) from error
     return user
+
+
+def _number_give(user: User) -> None:
+    """One of its own to an account that was stored just now. A number that somebody was given by hand is passed over,
+    and with it the key that it follows. Raises NameTaken where the range is used up."""
+    while User.objects.filter(uid=settings.UID_FIRST + user.pk).exists():
+        user.delete()
+        user.save(force_insert=True)
+    numbers = numbers_of_own(user)
+    user.uid, user.gid = numbers["uid"], numbers["gid"]
+    user.save(update_fields=["uid", "gid"])
 
 
 def numbers_of_own(user: User) -> dict[str, int]:

@@ -6,7 +6,7 @@ from io import StringIO
 from typing import Any
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.utils import timezone
 from pytest_django.fixtures import Settings as Changed
 
@@ -50,10 +50,24 @@ def test_what_an_administrator_gives_stays() -> None:
     assert (of_a_group.uid != 5001, of_a_group.gid) == (True, 100)
 
 
-def test_a_number_that_was_given_by_hand_or_lies_beyond_the_range_is_refused(settings: Changed) -> None:
-    made("dora", uid=number_of(made("erin")) + 2)
-    with pytest.raises(NameTaken, match="is another account's or above BERTH_UID_LAST"):
-        made("frank")
+def test_numbers_that_were_given_by_hand_are_passed_over() -> None:
+    first = number_of(made("erin"))
+    for number in range(5):
+        made(f"dora{number}", uid=first + 6 + number)  # those of the next five accounts
+    frank = made("frank")
+    assert (number_of(frank), frank.gid) == (first + 11, first + 11)
+    assert number_of(made("grace")) == first + 12
+
+
+def test_an_account_of_before_is_not_given_a_number_that_another_one_has() -> None:
+    dora, erin = person("dora"), person("erin")
+    User.objects.filter(pk=dora.pk).update(uid=None, gid=None)
+    User.objects.filter(pk=erin.pk).update(uid=70_000 + dora.pk)
+    with pytest.raises(CommandError, match="is another account's or above BERTH_UID_LAST: give it one by hand"):
+        call_command("account", "dora", "--own-uid")
+
+
+def test_a_number_beyond_the_range_is_refused(settings: Changed) -> None:
     settings.UID_FIRST, settings.UID_LAST = 80_000, 80_001
     with pytest.raises(NameTaken, match="give it one by hand, or the portal another range"):
         made("frank")
