@@ -23,16 +23,18 @@ class Asking(Generic[Answer]):
         self._began = 0.0
 
     def answer(self) -> Answer:
-        """Raises TimeoutError, and what the question raises."""
+        """Raises TimeoutError, what the question raises, and RuntimeError where no thread can be begun."""
         with self._lock:
             if self._asked is None or self._asked.done():
-                self._asked, self._began = Future(), monotonic()
-                threading.Thread(target=self._run, args=(self._asked,), name="asking", daemon=True).start()
+                new: Future[Answer] = Future()
+                # Kept once it runs: where no thread can be begun just then, the next who asks begins one.
+                threading.Thread(target=self._run, args=(new,), name="asking", daemon=True).start()
+                self._asked, self._began = new, monotonic()
             asked, left = self._asked, self._began + self._limit_s - monotonic()
         return asked.result(max(0.0, left))
 
     def _run(self, asked: Future[Answer]) -> None:
         try:
             asked.set_result(self._ask())
-        except Exception as error:
+        except BaseException as error:  # whoever waits must hear of it: nobody asks anew while this one is open
             asked.set_exception(error)
