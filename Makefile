@@ -11,7 +11,7 @@ export PYTHON
 CATALOGUES := $(shell find portal/locale -name '*.po')
 FRONTEND := $(shell find frontend -type f -not -path '*/node_modules/*' -not -path '*/dist/*' -not -path '*/templates/*' 2>/dev/null)
 
-.PHONY: help setup demo run engine test lint bench pictures examples soak compose-test chaos lock clean
+.PHONY: help setup demo run engine test lint bench pictures examples soak compose-test chaos endurance audit lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,7 +54,15 @@ compose-test: $(DONE)/dev $(DONE)/languages frontend/dist/.built ## build the co
 	@$(BIN)/python -m pytest -m soak tests/compose
 
 chaos: engine $(DONE)/languages frontend/dist/.built ## kill, cut, fill and jump whatever runs, FAULTS times (1000), drawn by SEED; about 80 minutes
-	@scripts/chaos --faults $(or $(FAULTS),1000) $(if $(SEED),--seed $(SEED))
+	@scripts/chaos-parts
+	@PYTHONPATH=.:client $(BIN)/python -m tests.chaos --faults $(or $(FAULTS),1000) $(if $(SEED),--seed $(SEED))
+
+endurance: engine $(DONE)/languages frontend/dist/.built ## two hours of load (MINUTES=120): whether memory and handles of each process stay flat
+	@scripts/chaos-parts
+	@PYTHONPATH=.:client $(BIN)/python -m tests.chaos.soak --minutes $(or $(MINUTES),120) $(if $(SEED),--seed $(SEED))
+
+audit: $(DONE)/dev ## ask the advisories of PyPI and npm about our packages: it informs, and fails nothing
+	@scripts/audit
 
 lock: $(DONE)/dev ## write the locked requirements anew from the *.in files
 	@scripts/lock

@@ -1,4 +1,4 @@
-"""Hours of load, and whether memory and handles of each process stay flat: `python -m tests.chaos.soak --minutes 120`.
+"""Hours of load, and whether memory and handles of each process stay flat: `make endurance`.
 
 First a minute without any job, for what each process takes when idle; then the load of the fault campaign, without
 faults. Prints for each process its memory and handles in the second and in the last quarter of that time, the design's
