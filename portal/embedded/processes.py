@@ -1,7 +1,9 @@
-"""The processes of the embedded stack, run by honcho: when one ends, all end."""
+"""The processes of the embedded stack, run by honcho: when one ends, all end; so they do with the one that began them,
+also where that is killed."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shlex
 import signal
@@ -14,6 +16,14 @@ from honcho.manager import Manager
 from honcho.printer import Printer
 
 PYTHON = Path(sys.executable)
+ENDS_WITH_ITS_PARENT = ["setpriv", "--pdeathsig", "TERM"]
+"""Before a command line: the kernel ends it when whoever began it is gone."""
+PR_SET_PDEATHSIG = 1
+
+
+def _end_with_parent() -> None:
+    """Honcho's processes ignore SIGTERM."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def commands(*, bind: str, port: int) -> dict[str, list[str]]:
@@ -45,7 +55,9 @@ class Processes:
         for name, line in lines.items():
             # What the agent makes is for its jobs to read, and says itself for whom it is.
             umask = "umask 022; " if name == "agent" else ""
-            self._manager.add_process(name, f"{umask}exec {shlex.join(line)}", env=environment)
+            self._manager.add_process(
+                name, f"{umask}exec {shlex.join([*ENDS_WITH_ITS_PARENT, *line])}", env=environment
+            )
         self.ended = threading.Event()
 
     def run(self) -> int:
@@ -53,6 +65,7 @@ class Processes:
         terminal is closed."""
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
             signal.signal(signal.SIGHUP, _end_as_by_sigterm)
+        os.register_at_fork(after_in_child=_end_with_parent)
         try:
             self._manager.loop()
         finally:

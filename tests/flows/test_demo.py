@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
+import psutil
 import pytest
 
 from portal.embedded.options import DATA, SIMULATED, Options, jobs_let_through
@@ -36,10 +37,10 @@ def free_port() -> int:
 
 
 @contextmanager
-def demo(data: Path, port: int, out: Path) -> Iterator[subprocess.Popen[bytes]]:
+def demo(data: Path, port: int, out: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     with out.open("wb") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "portal.embedded"], cwd=ROOT, env=environment(data, port), stdout=file,
+            [sys.executable, "-m", "portal.embedded", *arguments], cwd=ROOT, env=environment(data, port), stdout=file,
             stderr=subprocess.STDOUT,
         )  # fmt: skip
         try:
@@ -76,6 +77,22 @@ def test_the_demo_shows_the_job_from_its_first_line_to_its_end_and_finds_its_dat
     for told in (lines, again.splitlines()):
         (tunnel,) = (line for line in told if line.startswith("From another machine: "))
         assert tunnel == f"From another machine: ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}"
+
+
+def test_where_the_first_process_is_killed_all_end_and_the_next_start_finds_its_ports_free(tmp_path: Path) -> None:
+    port, data, out = free_port(), tmp_path / "data", tmp_path / "out"
+    with demo(data, port, out, "--no-job") as process:
+        wait_until(lambda: "stays up" in out.read_text(), "the start", deadline_s=150)
+        others = psutil.Process(process.pid).children(recursive=True)
+        assert len(others) > 6, others
+        process.kill()
+        process.wait()
+    _, left = psutil.wait_procs(others, timeout=60)
+    assert left == []
+    with demo(data, port, out, "--no-job") as process:
+        wait_until(lambda: "stays up" in out.read_text(), "the next start", deadline_s=150)
+    assert "is used by something else" not in out.read_text()
+    assert process.returncode == 0
 
 
 def password_set(told: str) -> None:
