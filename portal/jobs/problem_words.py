@@ -137,11 +137,17 @@ SENTENCES = (
     ),
     gettext_noop("the job's code is unpacked to %(place)s: mount this storage elsewhere"),
     gettext_noop("%(text)s is no public SSH key; it is the content of a file that ends with .pub"),
+    gettext_noop("has a quote that is not closed, or ends with a backslash"),
     gettext_noop("%(text)s is no number that can be stored"),
     gettext_noop("%(text)s is no %(kind)s"),
     gettext_noop("and %(number)s more problems"),
     gettext_noop("No shared storage is set up for job folders: a job that is requeued starts from nothing."),
     gettext_noop("SSH lets nobody in: store a public key on your profile. One that you add later counts at once."),
+    gettext_noop("The plug-in image_checker has no effect here: each image is looked for when the job starts."),
+    gettext_noop(
+        "The plug-in tensorboard has no effect here: start TensorBoard in the commands, on a port that the role asks "
+        "for."
+    ),
 )
 """The first that fits counts. At the head stand those of the schemas' own (``x-says``), at the end those of hints."""
 PARTS = (

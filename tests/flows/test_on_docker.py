@@ -10,6 +10,7 @@ from tests.flows.journeys import Journeys
 from tests.support import images
 from tests.support.docker_engine import DockerEngine
 from tests.support.documents import commands
+from tests.support.git_image import git_image
 from tests.support.person import Person, alice, job_file
 from tests.support.processes import free_port
 from tests.support.reader import reader_of
@@ -25,6 +26,8 @@ os.write(1, f"rank {dist.get_rank()} of {dist.get_world_size()}: {total.item()}\
 dist.destroy_process_group()
 """
 WHOAMI = ("id -u", "id -g", 'touch "$BERTH_JOB_DIR/mine" && echo written', 'echo "home $HOME of $USER"', "pwd")
+
+PLUGINS = "com.microsoft.pai.runtimeplugin"
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +82,37 @@ class TestOnDocker(Journeys):
             assert user.log_lines(job, rank) == [f"/workspace is of {uid}", "made"]
 
     @pytest.mark.parametrize(("profile", "uid"), [("user", 20002), ("root", 0)])
+    def test_a_repository_is_cloned_as_the_user_of_the_job_and_kept_for_its_next_attempt(
+        self, user: Person, running_docker: DockerEngine, profile: str, uid: int
+    ) -> None:
+        parameters = {"repo_uri": "file:///srv/a.git", "options": ["--depth 1"], "clone_dir": "$BERTH_JOB_DIR/code"}
+        job = user.run(
+            'cd "$BERTH_JOB_DIR/code"', 'echo "of $(stat -c %u train.sh)"', '[ "$BERTH_JOB_ATTEMPT" = 2 ]',
+            "sh train.sh",
+            image=git_image(running_docker), name=f"cloned-{profile}", berth={"profile": profile}, jobRetryCount=1,
+            extras={PLUGINS: [{"plugin": "git", "parameters": parameters}]},
+        )  # fmt: skip
+        user.wait(job, "succeeded")
+        (task,) = user.tasks(job)
+        second, first = (user.log_text(job, attempt["id"]).splitlines() for attempt in task["attempts"])
+        (cloned,) = [line for line in first if line.startswith("git plug-in: cloned file:///srv/a.git (commit ")]
+        assert first[-1] == f"of {uid}"
+        kept = cloned.replace("cloned", "found, and left as it is:")
+        assert second == [kept, f"of {uid}", "trained"]
+
+    def test_a_clone_in_an_image_without_git_says_so_and_goes_on_where_it_may(self, user: Person) -> None:
+        plugin = {"plugin": "git", "parameters": {"repo_uri": "https://ann:hunter2@git.example.org/a.git"}}
+        ended = user.run("echo never", extras={PLUGINS: [plugin]}, name="ended")
+        goes_on = user.run("echo then", extras={PLUGINS: [{**plugin, "failurePolicy": "ignore"}]}, name="goes-on")
+        failed = user.wait(ended, "failed")
+        assert (failed["end_reason"], failed["exit_code"]) == ("failed", 1)
+        user.wait(goes_on, "succeeded")
+        for job, lines in ((ended, 1), (goes_on, 2)):
+            told = user.log_lines(job)
+            assert len(told) == lines
+            assert "git plug-in: https://git.example.org/a.git is not cloned, since git is not" in "".join(told)
+
+    @pytest.mark.parametrize(("profile", "uid"), [("user", 20002), ("root", 0)])
     def test_a_profile_decides_who_the_job_is_inside(self, user: Person, profile: str, uid: int) -> None:
         job = user.run(*WHOAMI, berth={"profile": profile}, name=f"as-{profile}")
         user.wait(job, "succeeded")
@@ -101,7 +135,7 @@ class TestOnDocker(Journeys):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
         added = user.http.post("/me/ssh-keys", json={"public": (tmp_path / "key.pub").read_text()})
         assert added.is_success, added.text
-        plugin = {"com.microsoft.pai.runtimeplugin": [{"plugin": "ssh", "parameters": {"jobssh": True}}]}
+        plugin = {PLUGINS: [{"plugin": "ssh", "parameters": {"jobssh": True}}]}
         image = ssh_image(running_docker)
         job = user.submit(job_file("sleep 300", image=image, instances=2, vc=user.vc, name="train", extras=plugin))
 

@@ -39,6 +39,15 @@ from portal.jobs.spec.problems import short
 
 EXTRAS = "extras.berth"
 
+WITHOUT_EFFECT = {
+    "image_checker": "The plug-in image_checker has no effect here: each image is looked for when the job starts.",
+    "tensorboard": (
+        "The plug-in tensorboard has no effect here: start TensorBoard in the commands, on a port that the role asks "
+        "for."
+    ),
+}
+"""Plug-ins of OpenPAI's that nothing reads, by name, and what is said of each."""
+
 
 def job_check(
     *,
@@ -93,7 +102,8 @@ def job_hints(*, spec: JobSpec, user: User) -> list[str]:
     asked = [role.name for role in spec.roles if spec.asks_ssh(role.name)]
     if asked and not all(spec.ssh_keys(name) for name in asked) and not ssh_keys_of(user=user).exists():
         hints.append("SSH lets nobody in: store a public key on your profile. One that you add later counts at once.")
-    return hints
+    named = {plugin.plugin for plugin in spec.plugins}
+    return hints + [hint for name, hint in WITHOUT_EFFECT.items() if name in named]
 
 
 def _secrets(spec: JobSpec) -> Iterator[Problem]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from portal.jobs.spec import raw
+from portal.jobs.spec import git_clone, raw
 from portal.jobs.spec.raw import Raw
 from portal.jobs.spec.templates import render
 
@@ -23,10 +23,14 @@ def deployed_lines(job: Raw, role_name: str) -> list[str]:
 
 
 def task_lines(job: Raw, role_name: str) -> list[str]:
-    """All lines of a task: those that prerequisites and the `cmd` plug-in bring stand around
+    """All lines of a task: those that prerequisites and the plug-ins `git` and `cmd` bring stand around
     `deployed_lines`, the last to begin being the first to end."""
-    first = [*_callbacks(job, role_name, "taskStarts"), *_plugin_lines(job, role_name, "preCommands")]
-    last = [*_plugin_lines(job, role_name, "postCommands"), *_callbacks(job, role_name, "taskSucceeds")]
+    first = [
+        *_callbacks(job, role_name, "taskStarts"),
+        *_clones(job, role_name),
+        *_cmd_lines(job, role_name, "preCommands"),
+    ]
+    last = [*_cmd_lines(job, role_name, "postCommands"), *_callbacks(job, role_name, "taskSucceeds")]
     return [*first, *deployed_lines(job, role_name), *last]
 
 
@@ -70,14 +74,25 @@ def _callbacks(job: Raw, role_name: str, event: str) -> list[str]:
     return lines
 
 
-def _plugin_lines(job: Raw, role_name: str, key: str) -> list[str]:
+def _clones(job: Raw, role_name: str) -> list[str]:
+    lines = [line for plugin in _plugins(job, role_name, "git") for line in git_clone.clone_lines(plugin)]
+    return [git_clone.CLONE, *lines, git_clone.FORGET] if lines else []
+
+
+def _cmd_lines(job: Raw, role_name: str, key: str) -> list[str]:
     lines = []
-    for plugin in raw.items(raw.mapping(job, "extras").get(PLUGINS_KEY)):
-        entry = raw.mapping(plugin)
-        roles = entry.get("taskRoles")
-        if entry.get("plugin") == "cmd" and (roles is None or role_name in raw.items(roles)):
-            lines += _guarded(raw.mapping(entry, "parameters").get(key), entry.get("failurePolicy"))
+    for plugin in _plugins(job, role_name, "cmd"):
+        lines += _guarded(raw.mapping(plugin, "parameters").get(key), plugin.get("failurePolicy"))
     return lines
+
+
+def _plugins(job: Raw, role_name: str, name: str) -> Iterator[Raw]:
+    """The entries of this plug-in for the role, in their order."""
+    for item in raw.items(raw.mapping(job, "extras").get(PLUGINS_KEY)):
+        plugin = raw.mapping(item)
+        roles = plugin.get("taskRoles")
+        if plugin.get("plugin") == name and (roles is None or role_name in raw.items(roles)):
+            yield plugin
 
 
 def _guarded(commands: Any, policy: Any) -> list[str]:

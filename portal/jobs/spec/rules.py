@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from portal.common.public_keys import NoPublicKey, public_key_parse
-from portal.jobs.spec import commands, durations, image_names, raw
+from portal.jobs.spec import commands, durations, git_clone, image_names, raw
 from portal.jobs.spec.model import RuntimePlugin
 from portal.jobs.spec.problems import Path, short
 from portal.jobs.spec.raw import Raw
@@ -202,6 +202,17 @@ def plugins_match(job: Raw) -> Iterator[Finding]:
                 yield _missing(path, "task role", name, roles)
 
 
+def git_options_are_words(job: Raw) -> Iterator[Finding]:
+    """The options of the plug-in `git` can be taken apart into words."""
+    for index, item in enumerate(raw.items(raw.mapping(job, "extras").get(commands.PLUGINS_KEY))):
+        plugin = raw.mapping(item)
+        options = raw.items(raw.mapping(plugin, "parameters").get("options"))
+        for place, option in enumerate(options if plugin.get("plugin") == "git" else ()):
+            if isinstance(option, str) and git_clone.option_words(option) is None:
+                path: Path = ("extras", commands.PLUGINS_KEY, index, "parameters", "options", place)
+                yield Finding(path, "has a quote that is not closed, or ends with a backslash", "quote")
+
+
 def ssh_keys_are_keys(job: Raw) -> Iterator[Finding]:
     """What the plug-in `ssh` gives as one's own keys are public keys, without options."""
     for index, item in enumerate(raw.items(raw.mapping(job, "extras").get(commands.PLUGINS_KEY))):
@@ -295,6 +306,7 @@ RULES: tuple[Rule, ...] = (
     scripts_bounded,
     storages_mountable,
     plugins_match,
+    git_options_are_words,
     ssh_keys_are_keys,
     berth_durations_agree,
     berth_wishes_agree,

@@ -98,3 +98,16 @@ def test_a_hint_is_told_in_the_language_that_is_asked_for(world: World) -> None:
     ]
     assert told[0][0].startswith("No shared storage is set up")
     assert CHINESE.search(told[1][0])
+
+
+@pytest.mark.django_db
+def test_plug_ins_without_effect_are_told_and_others_are_not(world: World) -> None:
+    names = ["git", "image_checker", "tensorboard", "cmd"]
+    plugins = [{"plugin": name, "parameters": {"repo_uri": "x"}} for name in names]
+    api, text = Api(world.user), world_file(extras={"com.microsoft.pai.runtimeplugin": plugins})
+    told = [
+        json.loads(api.call("POST", "validate", text, kind="application/yaml", Accept_Language=one).content)["hints"]
+        for one in ("en", "zh-CN")
+    ]
+    for hints, words in zip(told, ("has no effect here", "在这里不起作用"), strict=True):
+        assert [name for hint in hints for name in names if f"{name} {words}" in hint] == names[1:3]

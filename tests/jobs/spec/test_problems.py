@@ -121,6 +121,11 @@ WRONG: list[tuple[Change, str, str]] = [
     (("defaults/virtualCluster", ""), "defaults.virtualCluster", "must not be empty"),
     (("extras", []), "extras", "must be a mapping"),
     (("extras/gangAllocation", "yes"), "extras.gangAllocation", 'must be true or false, not the text "yes"'),
+    (
+        (f"extras/{PLUGIN}", [{"plugin": "git", "parameters": {"repo_uri": "x", "options": ["-b 'x"]}}]),
+        f'extras."{PLUGIN}"[0].parameters.options[0]',
+        "has a quote that is not closed, or ends with a backslash",
+    ),
     (("extras/tags", ["a,b"]), "extras.tags[0]", "without a comma"),
     (
         ("extras/hivedScheduler/jobPriorityClass", "high"),

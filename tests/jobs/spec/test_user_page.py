@@ -21,7 +21,7 @@ def test_an_example_of_the_page_is_accepted(text: str) -> None:
 
 
 def test_the_page_has_examples() -> None:
-    assert len(EXAMPLES) == 3
+    assert len(EXAMPLES) == 4
 
 
 def test_every_key_a_user_can_write_is_explained() -> None:
